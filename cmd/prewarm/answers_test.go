@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func id(n byte) uuid.UUID { return uuid.UUID{6: 0x40, 8: 0x80, 15: n} }
+
+func before(d time.Duration) time.Time { return now.Add(-d) }
+
+func ptr[T any](v T) *T { return &v }
+
+var testPreset = sdk.Preset{
+	ID: id(1), Organization: "default", Template: "quickstart", Preset: "default", Version: 2, Provider: "local",
+	Parameters: map[string]string{"size": "small", "colour": "a b"}, Pool: true, TTL: "8h0m0s", Priority: 5,
+	Counts:   sdk.Counts{Desired: 3, Actual: 2, Eligible: 2, Starting: 1, Claimed: 4, Outdated: 1},
+	Reasons:  []string{"create 1: desired 3, actual 2", "replace 1 of version 1"},
+	PassedAt: ptr(before(3 * time.Second)),
+}
+
+var testPresets = []sdk.Preset{
+	testPreset,
+	{
+		ID: id(2), Organization: "default", Template: "ci", Preset: "large", Version: 1, Provider: "docker", Pool: true,
+		Counts: sdk.Counts{Desired: 10}, Error: "image not found:\n\x1b[31mevil",
+	},
+	{ID: id(3), Organization: "default", Template: "ci", Preset: "by-hand", Version: 1, Provider: "docker"},
+}
+
+var testWorkspace = sdk.Workspace{
+	ID: id(10), Name: "prebuild-aebagbafaydqqcikbmga2", Organization: "default", Template: "quickstart",
+	Preset: "default", Version: 2, Provider: "local", State: "claimed", Incarnation: 1, Owner: "alice",
+	ClaimID: ptr(id(20)), ProviderID: "local-1", Site: "site-1",
+	Addresses:   []sdk.Address{{Type: "tcp", Address: "127.0.0.1:40001"}},
+	Environment: map[string]string{"PORT": "40001"}, Parameters: map[string]string{"size": "small"},
+	CreatedAt: before(2 * time.Hour), StateAt: before(5 * time.Minute), ReadyAt: ptr(before(119 * time.Minute)),
+	ClaimedAt: ptr(before(5 * time.Minute)), ExpiresAt: ptr(now.Add(6 * time.Hour)),
+}
+
+func shownWorkspace() sdk.Workspace {
+	w := testWorkspace
+	w.History = []sdk.Transition{
+		{To: "provisioning", At: before(2 * time.Hour), Actor: "prewarm", Reason: "below desired"},
+		{From: "provisioning", To: "starting", At: before(119 * time.Minute), Actor: "prewarm"},
+		{From: "starting", To: "ready", At: before(119 * time.Minute), Actor: "prewarm"},
+		{From: "ready", To: "claimed", At: before(5 * time.Minute), Actor: "alice"},
+	}
+	w.Job = &sdk.Job{
+		ID: id(30), Kind: "drain", State: "running", Attempt: 2, Failures: 1, DueAt: now, LeasedBy: "r1", LastError: "busy",
+	}
+	return w
+}
+
+var testTemplate = sdk.Template{
+	ID: id(40), Organization: "default", Name: "quickstart", Description: "A first template", Provider: "local",
+	ActiveVersion: 2, KeepOutdated: true, BootTimeout: "20m0s", Presets: []string{"default", "large"},
+	CreatedAt: before(72 * time.Hour), UpdatedAt: before(time.Hour),
+}
+
+func shownTemplate() sdk.Template {
+	t := testTemplate
+	t.Versions = []sdk.Version{
+		{
+			ID: id(42), Number: 2, Hash: "b2c4", Active: true, Provider: "local",
+			Spec: json.RawMessage(`{"command":["sh"]}`), CreatedAt: before(time.Hour), CreatedBy: "alice",
+		},
+		{
+			ID: id(41), Number: 1, Hash: "a1b3", Provider: "local", Spec: json.RawMessage(`{"command":["a<b"]}`),
+			CreatedAt: before(72 * time.Hour), CreatedBy: "owner",
+		},
+	}
+	return t
+}
+
+var testClaim = sdk.Claim{
+	ClaimID: id(20), WorkspaceID: ptr(id(10)), Name: testWorkspace.Name, Template: "quickstart", Preset: "default",
+	Outcome: "hit", WaitedMS: 4, ProviderID: "local-1", Addresses: testWorkspace.Addresses,
+	Environment: map[string]string{"PORT": "40001", "MOTD": "it's\nfine; $(exit 1) `x` \\"},
+}
+
+var testIdentity = sdk.Identity{
+	UserID: id(50), User: "alice", Organization: "default", Role: "template-admin", TokenID: id(51), TokenName: "laptop",
+	ExpiresAt: ptr(now.Add(30 * 24 * time.Hour)),
+}
+
+var testToken = sdk.Token{
+	ID: id(51), Name: "laptop", User: "alice", Role: "member", Hint: "pw_abcd", CreatedAt: before(48 * time.Hour),
+	LastUsedAt: ptr(before(time.Minute)),
+}
+
+// answers is a server on which all is well.
+func answers(t *testing.T) map[string]answer {
+	t.Helper()
+	canned := func(value any) answer { return answer{body: mustJSON(t, value)} }
+	workspace := "/workspaces/" + testWorkspace.Name
+	releasing, deleting := testWorkspace, testWorkspace
+	releasing.State, deleting.State = "draining", "deleting"
+	revoked := testToken
+	revoked.ID, revoked.Name, revoked.RevokedAt, revoked.LastUsedAt = id(52), "old", ptr(before(time.Hour)), nil
+	return map[string]answer{
+		"GET /presets":                           canned(testPresets),
+		"GET /presets/quickstart/default":        canned(testPreset),
+		"POST /presets/quickstart/default/nudge": {status: 204},
+		"POST /claims":                           canned(testClaim),
+		"GET /workspaces": canned(sdk.WorkspaceList{Workspaces: []sdk.Workspace{
+			testWorkspace,
+			{ID: id(11), Name: "prebuild-b", Template: "ci", Preset: "large", Version: 1, State: "quarantined",
+				Owner: "prewarm", Provider: "docker", Fault: "exit status 137", StateAt: before(time.Second / 2)},
+		}}),
+		"GET " + workspace:                       canned(shownWorkspace()),
+		"GET " + workspace + "/logs":             {body: "setting up\nready\n"},
+		"POST " + workspace + "/release":         canned(releasing),
+		"DELETE " + workspace:                    canned(deleting),
+		"GET /templates":                         canned([]sdk.Template{testTemplate}),
+		"GET /templates/quickstart":              canned(shownTemplate()),
+		"POST /templates/quickstart/deprecate":   {status: 204},
+		"DELETE /templates/quickstart/deprecate": {status: 204},
+		"DELETE /templates/quickstart":           {status: 204},
+		"POST /apply": canned(sdk.ApplyResult{Changes: []sdk.Change{
+			{Kind: "template", Name: "quickstart", Action: "create"},
+			{Kind: "preset", Name: "quickstart/default", Action: "update", Fields: []string{"instances: 3 -> 5", "ttl: 1h"},
+				Effect: "2 more prebuilds"},
+		}}),
+		"GET /replicas": canned([]sdk.Replica{
+			{Name: "r1", Version: "v1.2.3", Address: "127.0.0.1:7080", Sites: []string{"site-1"}, State: "alive",
+				StartedAt: before(26 * time.Hour), HeartbeatAt: before(2 * time.Second), LastPass: true},
+			{Name: "r2", Version: "v1.2.3", Address: "127.0.0.1:7081", State: "stale", StartedAt: before(time.Hour),
+				HeartbeatAt: before(3 * time.Minute)},
+		}),
+		"GET /audit": canned(sdk.AuditList{Next: 7, Entries: []sdk.AuditEntry{
+			{ID: 8, At: before(time.Minute), Actor: "alice", Action: "workspace.claim", TargetType: "workspace",
+				TargetID: id(10).String(), TargetName: testWorkspace.Name, After: json.RawMessage(`{"state":"claimed"}`),
+				Source: "127.0.0.1"},
+			{ID: 7, At: before(time.Hour), Actor: "prewarm", Action: "workspace.create", TargetType: "workspace",
+				TargetID: id(10).String(), Reason: "below desired", Source: "r1"},
+		}}),
+		"GET /whoami":           canned(testIdentity),
+		"POST /login":           canned(testIdentity),
+		"GET /tokens":           canned([]sdk.Token{testToken, revoked}),
+		"POST /tokens":          canned(sdk.CreatedToken{Token: testToken, Secret: "pw_secret"}),
+		"DELETE /tokens/laptop": {status: 204},
+		"GET /pauses": canned([]sdk.Pause{
+			{Scope: "global", Reason: "moving", CreatedBy: "alice", CreatedAt: before(time.Hour),
+				ExpiresAt: ptr(now.Add(time.Hour))},
+			{Scope: "preset", Target: "quickstart/default", Reason: "looking", CreatedBy: "bob",
+				CreatedAt: before(time.Minute)},
+		}),
+		"POST /pauses": canned(sdk.Pause{Scope: "preset", Target: "quickstart/default", Reason: "looking",
+			CreatedBy: "alice", CreatedAt: now, ExpiresAt: ptr(now.Add(2 * time.Hour))}),
+		"DELETE /pauses": {status: 204},
+	}
+}

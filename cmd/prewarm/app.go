@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/coder/quartz"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/prewarm-dev/prewarm/coderd"
+)
+
+// app is one run of the command line: what the process was given, and the values of the global flags.
+type app struct {
+	env    func(string) string
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	clock  quartz.Clock
+	serve  func(context.Context, coderd.Options) error
+
+	url          string
+	tokenFile    string
+	organization string
+	output       string
+
+	started bool // the command line was right, and a command began to run
+}
+
+func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
+	values := map[string]string{}
+	for _, kv := range env {
+		k, v, _ := strings.Cut(kv, "=")
+		values[k] = v
+	}
+	return &app{
+		env:    func(name string) string { return values[name] },
+		stdin:  stdin,
+		stdout: stdout,
+		stderr: stderr,
+	}
+}
+
+// run executes the command line and returns the exit status.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.command()
+	root.SetArgs(slices.Concat([]string{}, args)) // not nil, which would mean those of the process
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.exitStatus(cmd, err)
+}
+
+// command is the tree of all commands.
+func (a *app) command() *cobra.Command {
+	root := group("prewarm", "Keep pools of prebuilt workspaces warm, and claim one in milliseconds",
+		`Prewarm keeps pools of prebuilt workspaces (dev environments, CI runners, agent sandboxes) warm, so that a person, a
+job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
+
+The server's address is --url or PREWARM_URL. The token is, in this order: PREWARM_TOKEN; the file of --token-file or
+PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine the owner-token file in
+its data directory, if it can be read. There is no flag for the token itself, because everybody on a machine can see the
+arguments of its processes.
+
+Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. "workspace exec" and
+"claim --exec" end with the status of the command they ran.`,
+		`  prewarm server --quickstart
+  prewarm preset list
+  prewarm claim quickstart/default`,
+		a.serverCommand(),
+		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
+		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.applyCommand(),
+		a.pauseCommand(), a.resumeCommand(),
+		a.replicasCommand(), a.auditCommand(),
+		a.versionCommand(), a.cliDocsCommand(),
+	)
+	root.Version = version()
+	root.SilenceErrors = true
+	root.SilenceUsage = true
+	root.PersistentPreRunE = a.begin
+	root.SetVersionTemplate("prewarm {{.Version}}\n")
+
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.url, "url", "http://127.0.0.1:7080", "address of the server")
+	flags.StringVar(&a.tokenFile, "token-file", "", "file that holds the token")
+	flags.StringVar(&a.organization, "organization", "", "organization to act in; the server's default where empty")
+	flags.StringVarP(&a.output, "output", "o", "table", "output format: table or json; for claim also env")
+	fromEnv(flags, "url", "PREWARM_URL")
+	fromEnv(flags, "token-file", "PREWARM_TOKEN_FILE")
+	fromEnv(flags, "organization", "PREWARM_ORGANIZATION")
+	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(
+		[]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)))
+	return root
+}
+
+// group is a command that only holds others: alone it shows its help.
+func group(use, short, long, example string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{
+		Use:                        use,
+		Short:                      short,
+		Long:                       long,
+		Example:                    example,
+		Args:                       knownCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2,
+	}
+	g.AddCommand(commands...)
+	return g
+}
+
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		return usageErrorf("unknown command %q; did you mean %q?", args[0], strings.Join(similar, `" or "`))
+	}
+	return usageErrorf("unknown command %q", args[0])
+}
+
+// outputs is the annotation of a command whose formats are other than table and json.
+const outputs = "prewarm_outputs"
+
+// begin runs before every command. Errors up to here are errors of usage.
+func (a *app) begin(cmd *cobra.Command, _ []string) error {
+	if err := a.takeEnv(cmd); err != nil {
+		return err
+	}
+	allowed := []string{"table", "json"}
+	if more, ok := cmd.Annotations[outputs]; ok {
+		allowed = strings.Split(more, ",")
+	}
+	if !slices.Contains(allowed, a.output) {
+		return usageErrorf("unknown output format %q: it is one of %s", a.output, strings.Join(allowed, ", "))
+	}
+	a.started = true
+	return nil
+}
+
+// terminal returns the file descriptor of a stream that is a terminal.
+func terminal(stream any) (fd int, ok bool) {
+	f, isFile := stream.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	return int(f.Fd()), true
+}
+
+// must is for mistakes in this program, such as the completion of a flag that does not exist.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// documentLimit is what the server takes, in bytes; reading more would only waste memory.
+const documentLimit = 1 << 20
+
+func (a *app) applyCommand() *cobra.Command {
+	var file string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "apply",
+		Short: "Make templates and presets what a file says",
+		Long: `Reads templates with their presets from a YAML file, or from standard input for "-", and makes the server have them
+so. What the file does not name is left alone. Everything wrong with the file is reported at once, with line and column,
+and then nothing is changed. Applying the same file again changes nothing.
+
+With --dry-run it only says what would change.`,
+		Example: `  prewarm apply -f examples/quickstart.yaml --dry-run
+  prewarm apply -f examples/quickstart.yaml
+  generate-presets | prewarm apply -f -`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return usageErrorf("-f FILE is missing; - reads standard input")
+			}
+			req := sdk.ApplyRequest{File: file, DryRun: dryRun}
+			var err error
+			if req.Document, err = a.readDocument(file); err != nil {
+				return err
+			}
+			if file == "-" {
+				req.File = "stdin"
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			result, err := client.Apply(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.print(result, func(w io.Writer) error { return a.writeChanges(w, result) })
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the file; - is standard input")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
+	return cmd
+}
+
+func (a *app) readDocument(file string) (string, error) {
+	in := a.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", xerrors.Errorf("read document: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	content, err := io.ReadAll(io.LimitReader(in, documentLimit+1))
+	if err != nil {
+		return "", xerrors.Errorf("read document: %w", err)
+	}
+	if len(content) > documentLimit {
+		return "", xerrors.Errorf("read document: %s is larger than %d KiB (split it: each file can hold some templates)",
+			file, documentLimit>>10)
+	}
+	return string(content), nil
+}
+
+func (a *app) writeChanges(w io.Writer, result sdk.ApplyResult) error {
+	if len(result.Changes) == 0 {
+		_, err := fmt.Fprintln(w, "Nothing to change.")
+		return err
+	}
+	t := a.newTable("ACTION", "KIND", "NAME", "CHANGES", "EFFECT")
+	for _, c := range result.Changes {
+		t.add(actionCell(c.Action), c.Kind, c.Name, strings.Join(c.Fields, ", "), c.Effect)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	if result.DryRun {
+		a.hint("Nothing was changed: this was a dry run.")
+	}
+	return nil
+}
+
+func actionCell(action string) cell {
+	switch action {
+	case "create":
+		return cell{action, green}
+	case "delete":
+		return cell{action, red}
+	default:
+		return cell{action, yellow}
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// shellName is what POSIX lets a shell variable be called.
+var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// writeEnv writes the claim as lines for eval. Nothing in a value can leave its quotes, and what is not a name of a
+// variable is left out.
+func (a *app) writeEnv(claim sdk.Claim) error {
+	env := maps.Clone(claim.Environment)
+	if env == nil {
+		env = map[string]string{}
+	}
+	env["PREWARM_CLAIM_ID"] = claim.ClaimID.String()
+	env["PREWARM_WORKSPACE"] = claim.Name
+	var lines strings.Builder
+	for _, name := range sortedKeys(env) {
+		if !shellName.MatchString(name) || strings.ContainsRune(env[name], 0) {
+			a.hint("Left out %q: a shell cannot hold it.", name)
+			continue
+		}
+		_, _ = fmt.Fprintf(&lines, "export %s=%s\n", name, shellQuote(env[name]))
+	}
+	if _, err := io.WriteString(a.stdout, lines.String()); err != nil {
+		return xerrors.Errorf("write environment: %w", err)
+	}
+	return nil
+}
+
+// shellQuote makes one word of any POSIX shell out of text: between single quotes only a single quote has a meaning.
+func shellQuote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func sortedKeys(m map[string]string) []string {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
+)
+
+// cliDocsCommand writes docs/cli.md. It is hidden: only "make gen" has a use for it.
+func (a *app) cliDocsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "cli-docs",
+		Short:   "Write the reference of all commands as Markdown",
+		Long:    "Writes the reference of all commands as Markdown.",
+		Example: "  prewarm cli-docs > docs/cli.md",
+		Hidden:  true,
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var out strings.Builder
+			out.WriteString("# The command line\n\n<!-- Made by \"make gen\" from cmd/prewarm; do not edit. -->\n")
+			writeCommandDocs(&out, cmd.Root())
+			if _, err := io.WriteString(a.stdout, out.String()); err != nil {
+				return xerrors.Errorf("write reference: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+func writeCommandDocs(out *strings.Builder, cmd *cobra.Command) {
+	if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+		return
+	}
+	_, _ = fmt.Fprintf(out, "\n## %s\n\n%s\n", cmd.CommandPath(), cmd.Long)
+	if cmd.Runnable() && !cmd.HasAvailableSubCommands() || cmd.Flags().HasAvailableFlags() && cmd.HasParent() {
+		_, _ = fmt.Fprintf(out, "\n```\n%s\n```\n", cmd.UseLine())
+	}
+	if flags := cmd.NonInheritedFlags(); flags.HasAvailableFlags() {
+		_, _ = fmt.Fprintf(out, "\n```\n%s```\n", flags.FlagUsages())
+	}
+	if cmd.Example != "" {
+		_, _ = fmt.Fprintf(out, "\nFor example:\n\n```sh\n%s\n```\n", strings.ReplaceAll(cmd.Example[2:], "\n  ", "\n"))
+	}
+	for _, sub := range cmd.Commands() {
+		writeCommandDocs(out, sub)
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// client is for the server and the token that the flags, the environment and the saved logins name.
+func (a *app) client() (*sdk.Client, error) {
+	c, err := sdk.New(a.url, "")
+	if err != nil {
+		return nil, usageErrorf("%v", err)
+	}
+	c.Organization = a.organization
+	c.UserAgent = "prewarm/" + version()
+	c.Clock = a.clock
+	c.Token, err = a.token(c.URL)
+	return c, err
+}
+
+// token looks in the order that the help of the root command tells. That there is none is for the server to judge.
+func (a *app) token(server *url.URL) (string, error) {
+	if token := strings.TrimSpace(a.env("PREWARM_TOKEN")); token != "" {
+		return token, nil
+	}
+	if a.tokenFile != "" {
+		return readToken(a.tokenFile)
+	}
+	saved, err := a.readCredentials()
+	if err != nil {
+		return "", err
+	}
+	if login, ok := saved.Servers[server.String()]; ok {
+		return login.Token, nil
+	}
+	if !loopback(server.Hostname()) {
+		return "", nil
+	}
+	for _, dir := range []string{".prewarm", a.dataDir()} {
+		if token, err := readToken(filepath.Join(dir, "owner-token")); err == nil {
+			return token, nil
+		}
+	}
+	return "", nil
+}
+
+func readToken(path string) (string, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", xerrors.Errorf("read token: %w", err)
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", xerrors.Errorf("read token: %s does not hold one token", path)
+	}
+	return token, nil
+}
+
+// dataDir is where a server of this user keeps its data unless told otherwise.
+func (a *app) dataDir() string {
+	if dir := a.env("PREWARM_DATA_DIR"); dir != "" {
+		return dir
+	}
+	if dir := a.env("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "prewarm")
+	}
+	return filepath.Join(a.env("HOME"), ".local", "share", "prewarm")
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// credentials is the file of saved logins, by the address of the server.
+type credentials struct {
+	Servers map[string]login `json:"servers"`
+}
+
+type login struct {
+	Token string `json:"token"`
+	User  string `json:"user"`
+}
+
+func (a *app) credentialsPath() string {
+	if dir := a.env("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "prewarm", "credentials.json")
+	}
+	return filepath.Join(a.env("HOME"), ".config", "prewarm", "credentials.json")
+}
+
+func (a *app) readCredentials() (credentials, error) {
+	saved := credentials{Servers: map[string]login{}}
+	content, err := os.ReadFile(a.credentialsPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return saved, nil
+	}
+	if err != nil {
+		return saved, xerrors.Errorf("read saved logins: %w", err)
+	}
+	if err := json.Unmarshal(content, &saved); err != nil {
+		return saved, xerrors.Errorf("read saved logins: %s: %w (mend or remove it)", a.credentialsPath(), err)
+	}
+	if saved.Servers == nil {
+		saved.Servers = map[string]login{}
+	}
+	return saved, nil
+}
+
+// writeCredentials replaces the file at once, so that nobody reads half of it, and for its user's eyes only.
+func (a *app) writeCredentials(saved credentials) error {
+	path := a.credentialsPath()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return xerrors.Errorf("save login: %w", err)
+	}
+	content, err := json.MarshalIndent(saved, "", "  ")
+	if err != nil {
+		return xerrors.Errorf("encode login: %w", err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".credentials-*") // mode 0600
+	if err != nil {
+		return xerrors.Errorf("save login: %w", err)
+	}
+	defer func() { _ = os.Remove(temp.Name()) }()
+	_, err = temp.Write(append(content, '\n'))
+	if err := errors.Join(err, temp.Close()); err != nil {
+		return xerrors.Errorf("save login: %w", err)
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return xerrors.Errorf("save login: %w", err)
+	}
+	return nil
+}

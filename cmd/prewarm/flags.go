@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envVariable is the annotation of a flag that an environment variable can also set.
+const envVariable = "prewarm_env"
+
+// fromEnv lets a variable set a flag that is not on the command line. An empty one is as good as none.
+func fromEnv(flags *pflag.FlagSet, name, variable string) {
+	must(flags.SetAnnotation(name, envVariable, []string{variable}))
+	flags.Lookup(name).Usage += " [" + variable + "]"
+}
+
+func (a *app) takeEnv(cmd *cobra.Command) error {
+	var failed error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		variables := f.Annotations[envVariable]
+		if f.Changed || len(variables) == 0 || failed != nil {
+			return
+		}
+		if value := a.env(variables[0]); value != "" {
+			if err := cmd.Flags().Set(f.Name, value); err != nil {
+				failed = usageErrorf("%s: %v", variables[0], err)
+			}
+		}
+	})
+	return failed
+}
+
+// exactArgs checks the arguments against the words of a command's Use, such as "show NAME": one argument for each.
+func exactArgs(cmd *cobra.Command, args []string) error {
+	wanted := strings.Fields(cmd.Use)[1:]
+	switch {
+	case len(args) < len(wanted):
+		return usageErrorf("%s is missing", wanted[len(args)])
+	case len(args) > len(wanted):
+		return usageErrorf("unexpected argument %q", args[len(wanted)])
+	}
+	return nil
+}
+
+// presetArg splits TEMPLATE/PRESET.
+func presetArg(arg string) (template, preset string, err error) {
+	template, preset, ok := strings.Cut(arg, "/")
+	if !ok || template == "" || preset == "" || strings.Contains(preset, "/") {
+		return "", "", usageErrorf("%q is not a preset: write TEMPLATE/PRESET, such as quickstart/default", arg)
+	}
+	return template, preset, nil
+}

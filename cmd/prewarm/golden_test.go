@@ -1,0 +1,91 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// randomKey is what a claim makes up when no key is given.
+var randomKey = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// Every command against a server on which all is well: what it asked, wrote, and ended with.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	document := filepath.Join(t.TempDir(), "pool.yaml")
+	if err := os.WriteFile(document, []byte("templates: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ws := testWorkspace.Name
+	for name, line := range map[string]string{
+		"whoami":               "whoami",
+		"login":                "login",
+		"logout":               "logout",
+		"token_create":         "token create laptop --user bob --role member --expires-in 720h",
+		"token_list":           "token list",
+		"token_revoke":         "token revoke laptop",
+		"preset_list":          "preset list",
+		"preset_show":          "preset show quickstart/default",
+		"preset_nudge":         "preset nudge quickstart/default",
+		"claim":                "claim quickstart/default",
+		"claim_require":        "claim quickstart/default --mode require --wait 0s --key k1",
+		"workspace_list":       "workspace list --state claimed --owner alice",
+		"workspace_show":       "workspace show " + ws,
+		"workspace_release":    "workspace release " + ws,
+		"workspace_delete":     "workspace delete --force --yes " + ws,
+		"template_list":        "template list",
+		"template_show":        "template show quickstart",
+		"template_deprecate":   "template deprecate quickstart",
+		"template_undeprecate": "template undeprecate quickstart",
+		"template_delete":      "template delete quickstart -y",
+		"apply":                "apply -f " + document,
+		"apply_stdin":          "apply -f - --dry-run",
+		"replicas":             "replicas",
+		"audit_list":           "audit list --actor alice --limit 2",
+		"pause":                "pause preset quickstart/default --reason looking --for 2h",
+		"pause_list":           "pause list",
+		"resume":               "resume preset quickstart/default",
+		"resume_global":        "resume global --organization other",
+	} {
+		for _, format := range []string{"table", "json"} {
+			t.Run(name+"."+format, func(t *testing.T) {
+				t.Parallel()
+				server := newFakeServer(t, answers(t))
+				sh := newShell(t, server.URL)
+				sh.stdin = strings.NewReader("pw_typed\n")
+				got := sh.run(append(strings.Fields(line), "-o", format)...)
+				text := "requests:\n  " + strings.Join(server.asked(), "\n  ") + "\n" + got.String()
+				text = strings.ReplaceAll(text, server.URL, "http://SERVER")
+				text = strings.ReplaceAll(text, document, "pool.yaml")
+				text = regexp.MustCompile(`"key":"`+randomKey.String()).ReplaceAllString(text, `"key":"RANDOM`)
+				golden(t, filepath.Join("testdata", "golden", name+"."+format), text)
+			})
+		}
+	}
+}
+
+// The same commands against a server that has nothing: an empty array in JSON, and for a person what to do next.
+func TestGoldenEmpty(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{
+		"presets": "preset list", "workspaces": "workspace list", "templates": "template list", "tokens": "token list",
+		"replicas": "replicas", "audit": "audit list", "pauses": "pause list",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newFakeServer(t, map[string]answer{
+				"GET /presets": {body: "null"}, "GET /templates": {body: "[]"}, "GET /tokens": {body: "null"},
+				"GET /replicas": {body: "null"}, "GET /pauses": {body: "null"}, "GET /workspaces": {body: "{}"},
+				"GET /audit": {body: `{"entries":null}`},
+			})
+			sh := newShell(t, server.URL)
+			args := strings.Fields(line)
+			if got := sh.run(append(args, "-o", "json")...); got.stdout != "[]\n" || got.status != 0 {
+				t.Errorf("as JSON: %s", got)
+			}
+			golden(t, filepath.Join("testdata", "golden", "empty_"+name+".table"), sh.run(args...).String())
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) loginCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "login",
+		Short: "Save a token for a server",
+		Long: `Takes a token from --token-file, else from standard input, asks the server who it speaks for, and saves it for the
+server's address in ~/.config/prewarm/credentials.json, which only you can read. Each address has its own login.
+
+On the machine of the server its owner needs no login: the owner-token file in the data directory is found by itself.`,
+		Example: `  prewarm login < token.txt
+  prewarm login --url https://prewarm.example.com --token-file token.txt`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := sdk.New(a.url, "")
+			if err != nil {
+				return usageErrorf("%v", err)
+			}
+			if client.Token, err = a.tokenToSave(); err != nil {
+				return err
+			}
+			if client.URL.Scheme == "http" && !loopback(client.URL.Hostname()) {
+				a.hint("Warning: %s is not encrypted; everybody on the way can read the token.", client.URL)
+			}
+			client.Organization = a.organization
+			identity, err := client.Login(cmd.Context())
+			if err != nil {
+				return err
+			}
+			saved, err := a.readCredentials()
+			if err != nil {
+				return err
+			}
+			saved.Servers[client.URL.String()] = login{Token: client.Token, User: identity.User}
+			if err := a.writeCredentials(saved); err != nil {
+				return err
+			}
+			if a.env("PREWARM_TOKEN") != "" {
+				a.hint("PREWARM_TOKEN is set, and goes before what was saved.")
+			}
+			return a.print(identity, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Logged in to %s as %s (%s).\n", client.URL, identity.User, identity.Role)
+				return err
+			})
+		},
+	}
+}
+
+// tokenToSave reads the token from where login was told; from a terminal without echoing it.
+func (a *app) tokenToSave() (string, error) {
+	if a.tokenFile != "" {
+		return readToken(a.tokenFile)
+	}
+	if fd, ok := terminal(a.stdin); ok {
+		_, _ = fmt.Fprint(a.stderr, "Token: ")
+		secret, err := term.ReadPassword(fd)
+		_, _ = fmt.Fprintln(a.stderr)
+		if err != nil {
+			return "", xerrors.Errorf("read token: %w", err)
+		}
+		return wellFormed(string(secret))
+	}
+	line, err := bufio.NewReader(io.LimitReader(a.stdin, 4096)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", xerrors.Errorf("read token: %w", err)
+	}
+	return wellFormed(line)
+}
+
+func wellFormed(token string) (string, error) {
+	token = strings.TrimSpace(token)
+	if token == "" {
+		return "", usageErrorf("no token on standard input; pipe one in, or name a file with --token-file")
+	}
+	if strings.ContainsAny(token, " \t\r\n") {
+		return "", usageErrorf("what is on standard input is not a token")
+	}
+	return token, nil
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) logoutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "logout",
+		Short: "Forget the token saved for a server",
+		Long: `Removes what "prewarm login" saved for the server's address. The token itself stays valid: to end it, use
+"prewarm token revoke" before.`,
+		Example: `  prewarm logout
+  prewarm logout --url https://prewarm.example.com`,
+		Args: exactArgs,
+		RunE: func(*cobra.Command, []string) error {
+			server, err := sdk.ParseURL(a.url)
+			if err != nil {
+				return usageErrorf("%v", err)
+			}
+			saved, err := a.readCredentials()
+			if err != nil {
+				return err
+			}
+			_, known := saved.Servers[server.String()]
+			if known {
+				delete(saved.Servers, server.String())
+				if err := a.writeCredentials(saved); err != nil {
+					return err
+				}
+			}
+			result := struct {
+				URL       string `json:"url"`
+				LoggedOut bool   `json:"logged_out"`
+			}{server.String(), known}
+			return a.print(result, func(w io.Writer) error {
+				message := "Logged out of %s. The token is still valid.\n"
+				if !known {
+					message = "There was no login for %s.\n"
+				}
+				_, err := fmt.Fprintf(w, message, server)
+				return err
+			})
+		},
+	}
+}

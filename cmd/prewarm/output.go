@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"golang.org/x/xerrors"
+)
+
+// hint tells the reader what they may want to do next. It is not part of the output.
+func (a *app) hint(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// print writes value as JSON where that was asked for, else what asTable writes.
+func (a *app) print(value any, asTable func(io.Writer) error) error {
+	if a.output == "json" {
+		return writeJSON(a.stdout, value, "  ")
+	}
+	return asTable(a.stdout)
+}
+
+// writeJSON writes the stable form: the names of the API, and an empty array or object where Go has a nil one.
+func writeJSON(w io.Writer, value any, indent string) error {
+	v := reflect.New(reflect.TypeOf(value)).Elem()
+	v.Set(reflect.ValueOf(value))
+	fillNil(v)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v.Interface()); err != nil {
+		return xerrors.Errorf("write json: %w", err)
+	}
+	return nil
+}
+
+// fillNil replaces nil slices and maps in v, which is addressable. Bytes stay as they are: they are JSON already.
+func fillNil(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		if v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		for i := range v.Len() {
+			fillNil(v.Index(i))
+		}
+	case reflect.Map:
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fillNil(v.Field(i))
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fillNil(v.Elem())
+		}
+	default:
+	}
+}
+
+// ago is how long before now a time was, in one unit: "3m ago". A time to come is "in 3m".
+func (a *app) ago(t time.Time) string {
+	d := a.clock.Since(t)
+	switch {
+	case d < -time.Second:
+		return "in " + age(-d)
+	case d < time.Second:
+		return "now"
+	default:
+		return age(d) + " ago"
+	}
+}
+
+// agoOr is ago for a time that may be missing.
+func (a *app) agoOr(t *time.Time, missing string) string {
+	if t == nil {
+		return missing
+	}
+	return a.ago(*t)
+}
+
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+const scopesHelp = "global, provider NAME, template NAME or preset TEMPLATE/PRESET"
+
+func (a *app) pauseCommand() *cobra.Command {
+	var reason string
+	var duration time.Duration
+	cmd := &cobra.Command{
+		Use:   "pause SCOPE [TARGET]",
+		Short: "Stop making and removing prebuilds",
+		Long: `Stops the making and removing of prebuilds in a scope, until "prewarm resume" or until the time of --for is over. What
+is warm can still be claimed. The scope is ` + scopesHelp + `.
+
+"prewarm pause list" shows what is paused.`,
+		Example: `  prewarm pause global --reason "moving the database" --for 2h
+  prewarm pause provider docker --reason "host maintenance"
+  prewarm pause preset quickstart/default --reason "looking into a failure"`,
+		Args:      scopeArgs,
+		ValidArgs: []string{"global", "provider", "template", "preset"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case strings.TrimSpace(reason) == "":
+				return usageErrorf("--reason is missing: others will want to know")
+			case duration < 0, cmd.Flags().Changed("for") && duration == 0:
+				return usageErrorf("--for must be more than 0")
+			}
+			scope, target := scopeOf(args)
+			req := sdk.PauseRequest{Scope: scope, Target: target, Reason: reason}
+			if duration > 0 {
+				req.ExpiresIn = duration.String()
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			pause, err := client.Pause(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.print(pause, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Paused %s. It ends: %s.\n", strings.Join(args, " "),
+					a.agoOr(pause.ExpiresAt, "with \"prewarm resume "+strings.Join(args, " ")+"\""))
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
+	cmd.Flags().DurationVar(&duration, "for", 0, "how long, such as 2h; until resumed where not given")
+	cmd.AddCommand(a.pauseListCommand())
+	return cmd
+}
+
+func (a *app) pauseListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List what is paused",
+		Long:    "Lists what is paused, why, by whom and until when.",
+		Example: "  prewarm pause list",
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			pauses, err := client.Pauses(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(pauses) == 0 {
+				a.hint("Nothing is paused.")
+			}
+			t := a.newTable("SCOPE", "TARGET", "REASON", "BY", "SINCE", "ENDS")
+			for _, p := range pauses {
+				t.add(p.Scope, p.Target, p.Reason, p.CreatedBy, a.ago(p.CreatedAt), a.agoOr(p.ExpiresAt, "when resumed"))
+			}
+			return a.print(pauses, t.write)
+		},
+	}
+}
+
+// scopeArgs checks what is to be paused or resumed.
+func scopeArgs(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageErrorf("the scope is missing: %s", scopesHelp)
+	}
+	wanted := 2
+	switch args[0] {
+	case "global":
+		wanted = 1
+	case "provider", "template", "preset":
+	default:
+		return usageErrorf("unknown scope %q: it is %s", args[0], scopesHelp)
+	}
+	switch {
+	case len(args) < wanted:
+		return usageErrorf("which %s is missing", args[0])
+	case len(args) > wanted:
+		return usageErrorf("unexpected argument %q", args[wanted])
+	case args[0] == "preset":
+		_, _, err := presetArg(args[1])
+		return err
+	}
+	return nil
+}
+
+func scopeOf(args []string) (scope, target string) {
+	if len(args) == 2 {
+		target = args[1]
+	}
+	return args[0], target
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) presetCommand() *cobra.Command {
+	return group("preset", "See presets and how full their pools are",
+		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled with
+prebuilds. Presets are made and changed with "prewarm apply".`,
+		"  prewarm preset list --watch",
+		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand())
+}
+
+func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }
+
+func (a *app) presetTable(presets []sdk.Preset) *table {
+	t := a.newTable("PRESET", "VERSION", "DESIRED", "ACTUAL", "ELIGIBLE", "STARTING", "STOPPING", "DELETING", "OUTDATED",
+		"EXTRANEOUS", "EXPIRED", "CLAIMED", "NOTE")
+	for _, p := range presets {
+		t.add(presetName(p), p.Version, p.Desired, actualCell(p), p.Eligible, p.Starting, p.Stopping, p.Deleting,
+			p.Outdated, p.Extraneous, p.Expired, p.Claimed, noteCell(p))
+	}
+	return t
+}
+
+func actualCell(p sdk.Preset) cell {
+	c := cell{text: fmt.Sprint(p.Actual)}
+	switch {
+	case p.Desired == 0:
+	case p.Actual >= p.Desired:
+		c.style = green
+	case p.Eligible == 0:
+		c.style = red
+	default:
+		c.style = yellow
+	}
+	return c
+}
+
+// noteCell is the one thing most worth knowing of a preset.
+func noteCell(p sdk.Preset) cell {
+	switch {
+	case p.Error != "":
+		return cell{"error: " + p.Error, red}
+	case len(p.Reasons) > 0:
+		return cell{p.Reasons[0], plain}
+	case !p.Pool:
+		return cell{"not a pool", plain}
+	default:
+		return cell{}
+	}
+}
+
+func (a *app) presetShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TEMPLATE/PRESET",
+		Short: "Show one preset, its counts and the reasons for them",
+		Long: `Shows one preset: the counts of its pool, why the last pass decided as it did, and what it could not do.
+
+Every unclaimed workspace is in exactly one of actual, starting, stopping, deleting, outdated, expired and quarantined.
+Eligible is what a claim could take now; extraneous is the surplus.`,
+		Example:           "  prewarm preset show quickstart/default",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completePresets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			template, preset, err := presetArg(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := client.Preset(cmd.Context(), template, preset)
+			if err != nil {
+				return err
+			}
+			return a.print(p, a.presetDetails(p).write)
+		},
+	}
+}
+
+func (a *app) presetDetails(p sdk.Preset) *table {
+	t := a.newTable()
+	t.add("Preset", presetName(p))
+	t.add("Organization", p.Organization)
+	t.add("Version", p.Version)
+	t.add("Provider", p.Provider)
+	t.addIf("Parameters", pairs(p.Parameters))
+	t.addIf("TTL", p.TTL)
+	t.add("Priority", p.Priority)
+	t.add("Desired", p.Desired)
+	actual := actualCell(p)
+	t.add("Actual", actual)
+	t.add("Eligible", p.Eligible)
+	t.add("Starting", p.Starting)
+	t.add("Stopping", p.Stopping)
+	t.add("Deleting", p.Deleting)
+	t.add("Outdated", p.Outdated)
+	t.add("Extraneous", p.Extraneous)
+	t.add("Expired", p.Expired)
+	t.add("Quarantined", p.Quarantined)
+	t.add("Waiting", p.Waiting)
+	t.add("Claimed", p.Claimed)
+	for i, reason := range p.Reasons {
+		label := ""
+		if i == 0 {
+			label = "Reasons"
+		}
+		t.add(label, reason)
+	}
+	if p.Error != "" {
+		t.add("Error", cell{p.Error, red})
+	}
+	t.add("Decided", a.agoOr(p.PassedAt, "never"))
+	return t
+}
+
+// pairs writes a map as k=v, in order.
+func pairs(m map[string]string) string {
+	var list []string
+	for _, k := range sortedKeys(m) {
+		list = append(list, k+"="+m[k])
+	}
+	return strings.Join(list, ", ")
+}
+
+func (a *app) presetNudgeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "nudge TEMPLATE/PRESET",
+		Short: "Ask for a pass over a preset now",
+		Long: `Asks the server to look at the preset's template now instead of at the next tick. A nudge changes nothing by itself
+and can be repeated at will.`,
+		Example:           "  prewarm preset nudge quickstart/default",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completePresets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			template, preset, err := presetArg(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := client.NudgePreset(cmd.Context(), template, preset); err != nil {
+				return err
+			}
+			return a.print(map[string]string{"nudged": args[0]}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Nudged %s.\n", args[0])
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) resumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume SCOPE [TARGET]",
+		Short: "End a pause",
+		Long: `Ends the pause of a scope: ` + scopesHelp + `. The pools are looked at again at once. A pause
+of another scope that covers the same presets goes on; "prewarm pause list" shows them.`,
+		Example: `  prewarm resume global
+  prewarm resume preset quickstart/default`,
+		Args:      scopeArgs,
+		ValidArgs: []string{"global", "provider", "template", "preset"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			scope, target := scopeOf(args)
+			if err := client.Resume(cmd.Context(), scope, target); err != nil {
+				return err
+			}
+			resumed := map[string]string{"scope": scope, "target": target}
+			return a.print(resumed, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Resumed %s.\n", strings.Join(args, " "))
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd"
+)
+
+func (a *app) serverCommand() *cobra.Command {
+	var opts coderd.Options
+	var postgresURLFile string
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run a server",
+		Long: `Runs one replica of the server until it is told to stop (SIGTERM, SIGINT): it then takes no more work, finishes or hands
+back what it has, and ends. A second signal ends it at once.
+
+Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of
+replicas can run over one database; each needs a data directory and a name of its own.
+
+The first start writes a token of the owner to the file owner-token in the data directory.`,
+		Example: `  prewarm server --quickstart
+  prewarm server --listen 0.0.0.0:7080 --postgres-url-file /run/secrets/postgres-url --replica eu-1`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.completeOptions(&opts, postgresURLFile); err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:7080", "address to listen at; port 0 takes a free one")
+	flags.StringVar(&opts.DataDir, "data-dir", "",
+		"where the token, an own database and local workspaces are (default ~/.local/share/prewarm)")
+	flags.StringVar(&opts.PostgresURL, "postgres-url", "",
+		"database to use; prefer the file or the variable for one with a password, as arguments are seen by everybody")
+	flags.StringVar(&postgresURLFile, "postgres-url-file", "", "file that holds the URL of the database")
+	flags.BoolVar(&opts.Quickstart, "quickstart", false, "make a first template, if there is none")
+	flags.DurationVar(&opts.Tick, "tick", 15*time.Second, "time between two passes over everything")
+	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
+	for name, variable := range map[string]string{
+		"listen":            "PREWARM_LISTEN",
+		"data-dir":          "PREWARM_DATA_DIR",
+		"postgres-url":      "PREWARM_POSTGRES_URL",
+		"postgres-url-file": "PREWARM_POSTGRES_URL_FILE",
+		"quickstart":        "PREWARM_QUICKSTART",
+		"tick":              "PREWARM_TICK",
+		"replica":           "PREWARM_REPLICA",
+	} {
+		fromEnv(flags, name, variable)
+	}
+	return cmd
+}
+
+// replicaName is what a replica can be called: it is shown in lists and metrics.
+var replicaName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// completeOptions checks what the flags say, so that a mistake ends the command before anything is touched.
+func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) error {
+	if err := checkListen(opts.Listen); err != nil {
+		return err
+	}
+	if opts.Tick <= 0 {
+		return usageErrorf("--tick must be more than 0, such as 15s")
+	}
+	if opts.Replica != "" && !replicaName.MatchString(opts.Replica) {
+		return usageErrorf("--replica %q: a name is letters, digits, dots, dashes and underscores, at most 63", opts.Replica)
+	}
+	if postgresURLFile != "" {
+		if opts.PostgresURL != "" {
+			return usageErrorf("--postgres-url and --postgres-url-file cannot both be given")
+		}
+		content, err := os.ReadFile(postgresURLFile)
+		if err != nil {
+			return xerrors.Errorf("read database URL: %w", err)
+		}
+		if opts.PostgresURL = strings.TrimSpace(string(content)); opts.PostgresURL == "" {
+			return xerrors.Errorf("read database URL: %s is empty", postgresURLFile)
+		}
+	}
+	// The message must not repeat the URL: there may be a password in it.
+	if scheme, _, ok := strings.Cut(opts.PostgresURL, "://"); ok && scheme != "postgres" && scheme != "postgresql" {
+		return usageErrorf("the URL of the database must begin with postgres://")
+	}
+	if opts.DataDir == "" {
+		opts.DataDir = a.dataDir()
+	}
+	dir, err := filepath.Abs(opts.DataDir)
+	if err != nil {
+		return xerrors.Errorf("find data directory: %w", err)
+	}
+	opts.DataDir = dir
+	return nil
+}
+
+func checkListen(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return usageErrorf("--listen %q: write HOST:PORT, such as 127.0.0.1:7080", address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return usageErrorf("--listen %q: the port must be a number up to 65535", address)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/xerrors"
+)
+
+// style is a terminal's way to set a cell off. What it says is always in the words too.
+type style string
+
+const (
+	plain  style = ""
+	bold   style = "\x1b[1m"
+	red    style = "\x1b[31m"
+	green  style = "\x1b[32m"
+	yellow style = "\x1b[33m"
+	reset        = "\x1b[0m"
+)
+
+// cell is one text of a table, on one line.
+type cell struct {
+	text  string
+	style style
+}
+
+// table aligns columns. It is not text/tabwriter because that counts the escape sequences of colours as text.
+type table struct {
+	colour  bool
+	heading bool // the first row is one
+	rows    [][]cell
+}
+
+// newTable starts a table with a heading, or without one for a list of properties.
+func (a *app) newTable(heading ...string) *table {
+	_, isTerminal := terminal(a.stdout)
+	t := &table{colour: isTerminal && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb"}
+	if len(heading) > 0 {
+		row := make([]cell, len(heading))
+		for i, h := range heading {
+			row[i] = cell{h, bold}
+		}
+		t.heading = true
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// add appends a row of cells, or of anything that fmt can print.
+func (t *table) add(values ...any) {
+	row := make([]cell, len(values))
+	for i, v := range values {
+		c, ok := v.(cell)
+		if !ok {
+			c = cell{text: fmt.Sprint(v)}
+		}
+		c.text = oneLine(c.text)
+		row[i] = c
+	}
+	t.rows = append(t.rows, row)
+}
+
+// addIf appends a property unless its value is empty.
+func (t *table) addIf(name, value string) {
+	if value != "" {
+		t.add(name, value)
+	}
+}
+
+// write writes the table; of a heading with nothing under it, nothing.
+func (t *table) write(w io.Writer) error {
+	if t.heading && len(t.rows) == 1 {
+		return nil
+	}
+	var widths []int
+	for _, row := range t.rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	var out strings.Builder
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, c := range row {
+			text := c.text
+			if t.colour && c.style != plain {
+				text = string(c.style) + text + reset
+			}
+			line.WriteString(text)
+			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	if _, err := io.WriteString(w, out.String()); err != nil {
+		return xerrors.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+// oneLine makes text from elsewhere fit for a cell.
+func oneLine(text string) string {
+	return strings.TrimSpace(strings.ReplaceAll(harmless(text), "\n", " "))
+}
+
+// harmless makes text from elsewhere safe to show: control characters, which could steer the terminal, become spaces.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// stateCell sets off the states of workspaces and replicas that ask for attention, and those that are well.
+func stateCell(state string) cell {
+	switch state {
+	case "ready", "alive":
+		return cell{state, green}
+	case "quarantined", "stale":
+		return cell{state, red}
+	case "draining", "deleting", "stopping":
+		return cell{state, yellow}
+	default:
+		return cell{state, plain}
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) templateCommand() *cobra.Command {
+	return group("template", "See, deprecate and delete templates",
+		`A template is a named kind of workspace on one provider. Its versions are immutable; one of them is active. Templates
+are made and changed with "prewarm apply".`,
+		"  prewarm template list",
+		a.templateListCommand(), a.templateShowCommand(), a.templateDeprecateCommand(), a.templateUndeprecateCommand(),
+		a.templateDeleteCommand())
+}
+
+func (a *app) templateListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List templates",
+		Long:    "Lists the templates of the organization.",
+		Example: "  prewarm template list -o json",
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			templates, err := client.Templates(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(templates) == 0 {
+				a.hint("There are no templates yet. Make some with: prewarm apply -f examples/quickstart.yaml")
+			}
+			t := a.newTable("NAME", "PROVIDER", "VERSION", "PRESETS", "STATUS", "UPDATED", "DESCRIPTION")
+			for _, tpl := range templates {
+				t.add(tpl.Name, tpl.Provider, tpl.ActiveVersion, strings.Join(tpl.Presets, ", "), a.templateStatus(tpl),
+					a.ago(tpl.UpdatedAt), tpl.Description)
+			}
+			return a.print(templates, t.write)
+		},
+	}
+}
+
+func (a *app) templateStatus(t sdk.Template) cell {
+	if t.DeprecatedAt != nil {
+		return cell{"deprecated " + a.ago(*t.DeprecatedAt), yellow}
+	}
+	return cell{"active", plain}
+}
+
+func (a *app) templateShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show TEMPLATE",
+		Short:             "Show one template and its versions",
+		Long:              "Shows one template with its presets and versions; with -o json also the spec of each version.",
+		Example:           "  prewarm template show quickstart",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeTemplates,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			tpl, err := client.Template(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(tpl, func(w io.Writer) error { return a.writeTemplate(w, tpl) })
+		},
+	}
+}
+
+func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
+	t := a.newTable()
+	t.add("Template", tpl.Name)
+	t.addIf("Description", tpl.Description)
+	t.add("Organization", tpl.Organization)
+	t.add("Provider", tpl.Provider)
+	t.add("Version", tpl.ActiveVersion)
+	t.add("Presets", strings.Join(tpl.Presets, ", "))
+	t.add("Status", a.templateStatus(tpl))
+	t.add("Boot timeout", tpl.BootTimeout)
+	if tpl.KeepOutdated {
+		t.add("Outdated", "prebuilds of older versions stay claimable")
+	}
+	t.add("Created", a.ago(tpl.CreatedAt))
+	t.add("Updated", a.ago(tpl.UpdatedAt))
+	if err := t.write(w); err != nil || len(tpl.Versions) == 0 {
+		return err
+	}
+	_, _ = fmt.Fprintln(w)
+	versions := a.newTable("VERSION", "ACTIVE", "PROVIDER", "CREATED", "BY", "HASH")
+	for _, v := range tpl.Versions {
+		active := cell{"no", plain}
+		if v.Active {
+			active = cell{"yes", green}
+		}
+		versions.add(v.Number, active, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
+	}
+	return versions.write(w)
+}
+
+func (a *app) templateDeprecateCommand() *cobra.Command {
+	return a.templateAction("deprecate", "Let a template's pools run empty",
+		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed stays
+until it is released. It can be undone with "undeprecate".`,
+		"Deprecated", (*sdk.Client).DeprecateTemplate)
+}
+
+func (a *app) templateUndeprecateCommand() *cobra.Command {
+	return a.templateAction("undeprecate", "Let a deprecated template's pools fill again",
+		"Undoes \"deprecate\": the pools of the template fill again.",
+		"Undeprecated", (*sdk.Client).UndeprecateTemplate)
+}
+
+func (a *app) templateDeleteCommand() *cobra.Command {
+	var yes bool
+	cmd := a.templateAction("delete", "Delete a template",
+		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
+released. It cannot be undone, but the template can be applied anew.`,
+		"Deleted", (*sdk.Client).DeleteTemplate)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		question := fmt.Sprintf("Delete template %s and its prebuilds for good?", args[0])
+		if err := a.confirm(cmd.Context(), question, yes); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// templateAction is a command that does one thing to a template.
+func (a *app) templateAction(
+	verb, short, long, done string, act func(*sdk.Client, context.Context, string) error,
+) *cobra.Command {
+	return &cobra.Command{
+		Use:               verb + " TEMPLATE",
+		Short:             short,
+		Long:              long,
+		Example:           "  prewarm template " + verb + " quickstart",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeTemplates,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := act(client, cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return a.print(map[string]string{strings.ToLower(done): args[0]}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s template %s.\n", done, args[0])
+				return err
+			})
+		},
+	}
+}

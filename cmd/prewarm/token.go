@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	return group("token", "Make, list and revoke tokens",
+		"Tokens are how people and programs show who they are. Everybody can make tokens for themselves; owners for others.",
+		"  prewarm token create ci --expires-in 720h",
+		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
+}
+
+func (a *app) tokenCreateCommand() *cobra.Command {
+	req := sdk.CreateTokenRequest{}
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token",
+		Long: `Makes a token and prints its secret, alone on standard output. It is shown this one time only: the server keeps
+nothing that it could be told from.
+
+Owners make tokens for others with --user; a user who does not exist yet is made, with the role of --role.`,
+		Example: `  prewarm token create laptop > token.txt
+  prewarm token create ci --user ci --role member --expires-in 720h`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Name = args[0]
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			created, err := client.CreateToken(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			a.hint("Token %q of %s. This is the only time that its secret is shown.", created.Name, created.User)
+			return a.print(created, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, created.Secret)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&req.User, "user", "", "whom it is for; yourself where empty")
+	cmd.Flags().StringVar(&req.Role, "role", "", "role of a user to be made: owner, template-admin, member or auditor")
+	cmd.Flags().StringVar(&req.ExpiresIn, "expires-in", "", "how long it is valid, such as 720h; for ever where empty")
+	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(
+		[]string{"owner", "template-admin", "member", "auditor"}, cobra.ShellCompDirectiveNoFileComp)))
+	return cmd
+}
+
+func (a *app) tokenListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List tokens",
+		Long:    "Lists your tokens; for owners, everybody's. The secrets are not in the list: nobody has them.",
+		Example: "  prewarm token list",
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			tokens, err := client.Tokens(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(tokens) == 0 {
+				a.hint("There are no tokens. Make one with: prewarm token create NAME")
+			}
+			t := a.newTable("NAME", "USER", "ROLE", "HINT", "CREATED", "LAST USED", "ENDS", "ID")
+			for _, token := range tokens {
+				ends := cell{text: a.agoOr(token.ExpiresAt, "never")}
+				if token.RevokedAt != nil {
+					ends = cell{"revoked " + a.ago(*token.RevokedAt), yellow}
+				}
+				t.add(token.Name, token.User, token.Role, token.Hint, a.ago(token.CreatedAt),
+					a.agoOr(token.LastUsedAt, "never"), ends, token.ID)
+			}
+			return a.print(tokens, t.write)
+		},
+	}
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke TOKEN",
+		Short:   "End a token",
+		Long:    "Ends a token, named by its name or id. Within a second no replica accepts it any more.",
+		Example: "  prewarm token revoke laptop",
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := client.RevokeToken(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return a.print(map[string]string{"revoked": args[0]}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Revoked token %s.\n", args[0])
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) workspaceCommand() *cobra.Command {
+	return group("workspace", "See, enter, release and delete workspaces",
+		`A workspace is one instance at a provider, whoever owns it. Commands name it by its name or its id.`,
+		"  prewarm workspace list --state claimed",
+		a.workspaceListCommand(), a.workspaceShowCommand(), a.workspaceLogsCommand(), a.workspaceExecCommand(),
+		a.workspaceReleaseCommand(), a.workspaceDeleteCommand())
+}
+
+// printState reports a workspace after something was asked of it.
+func (a *app) printState(w sdk.Workspace, done string) error {
+	return a.print(w, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "%s workspace %s: it is %s.\n", done, w.Name, w.State)
+		return err
+	})
+}
+
+// confirm asks a person before something that cannot be undone; where there is nobody to ask, yes must have been said.
+func (a *app) confirm(ctx context.Context, question string, yes bool) error {
+	if yes {
+		return nil
+	}
+	if _, ok := terminal(a.stdin); !ok {
+		return usageErrorf("%s Say so with --yes.", question)
+	}
+	_, _ = fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	answers := make(chan string, 1)
+	go func() { // a read from a terminal cannot be interrupted, but it can be left behind
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+		answers <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(a.stderr)
+		return ctx.Err()
+	case answer := <-answers:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+		return xerrors.New("nothing was done")
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func (a *app) workspaceExecCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec WORKSPACE -- COMMAND...",
+		Short: "Run a command in a workspace",
+		Long: `Runs a command in a workspace that you claimed, with its directory and environment, where its provider can. If this is
+a terminal the command gets one too. The status is that of the command.`,
+		Example: `  prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- sh
+  tar c . | prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- tar x`,
+		ValidArgsFunction: a.completeWorkspaces,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case len(args) == 0 || dash == 0:
+				return usageErrorf("WORKSPACE is missing")
+			case len(args) == 1:
+				return usageErrorf("COMMAND is missing: write it after --")
+			case dash != 1:
+				return usageErrorf("write the command after --, so that its flags are its own")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.output != "table" {
+				return usageErrorf("the output is the command's, so -o %s cannot be", a.output)
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			return endWith(a.execIn(cmd.Context(), client, args[0], args[1:]))
+		},
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) workspaceReleaseCommand() *cobra.Command {
+	var wait bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "release WORKSPACE",
+		Short: "Give a claimed workspace back",
+		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the command returns when
+it is gone.`,
+		Example:           "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeWorkspaces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout <= 0 {
+				return usageErrorf("--timeout must be more than 0")
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			w, err := client.ReleaseWorkspace(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if wait {
+				if w, err = a.waitGone(cmd.Context(), client, w, timeout); err != nil {
+					return err
+				}
+			}
+			return a.printState(w, "Released")
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is gone")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "with --wait, how long at most")
+	return cmd
+}
+
+// errGone ends the wait of waitGone.
+var errGone = errors.New("gone")
+
+// waitGone looks again and again until the incarnation of a workspace that was released is over.
+func (a *app) waitGone(
+	ctx context.Context, client *sdk.Client, w sdk.Workspace, timeout time.Duration,
+) (sdk.Workspace, error) {
+	const interval = 200 * time.Millisecond
+	last, looks := w, time.Duration(0)
+	look := func() error {
+		now, err := client.Workspace(ctx, w.ID.String())
+		switch {
+		case sdk.StatusOf(err) == http.StatusNotFound:
+			last.State = "deleted"
+			return errGone
+		case err != nil:
+			return err
+		}
+		last = now
+		if now.State == "deleted" || now.Incarnation != w.Incarnation {
+			return errGone
+		}
+		if looks++; looks*interval >= timeout {
+			return xerrors.Errorf("workspace %s is still %s after %s (see %q)",
+				now.Name, now.State, timeout, "prewarm workspace show "+now.Name)
+		}
+		return nil
+	}
+	err := look()
+	if err == nil {
+		err = a.clock.TickerFunc(ctx, interval, look, "workspace", "wait").Wait("workspace", "wait")
+	}
+	last.History = nil // as in the answer of a release without --wait
+	if errors.Is(err, errGone) {
+		return last, nil
+	}
+	return last, err
+}

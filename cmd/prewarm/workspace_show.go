@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) workspaceShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show WORKSPACE",
+		Short:             "Show one workspace and its history",
+		Long:              "Shows one workspace: where it is, whose it is, the work under way on it, and every state it was in.",
+		Example:           "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeWorkspaces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			w, err := client.Workspace(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(w, func(out io.Writer) error {
+				if err := a.workspaceDetails(w).write(out); err != nil || len(w.History) == 0 {
+					return err
+				}
+				_, _ = fmt.Fprintln(out)
+				return a.workspaceHistory(w).write(out)
+			})
+		},
+	}
+}
+
+func (a *app) workspaceDetails(w sdk.Workspace) *table {
+	t := a.newTable()
+	t.add("Workspace", w.Name)
+	t.add("ID", w.ID)
+	t.add("Preset", w.Template+"/"+w.Preset)
+	t.add("Version", w.Version)
+	t.add("Organization", w.Organization)
+	t.add("State", stateCell(w.State))
+	t.add("Since", a.ago(w.StateAt))
+	t.add("Owner", w.Owner)
+	if w.ClaimID != nil {
+		t.add("Claim", *w.ClaimID)
+	}
+	t.add("Provider", w.Provider)
+	t.addIf("Provider id", w.ProviderID)
+	t.addIf("Site", w.Site)
+	if w.Incarnation > 1 {
+		t.add("Incarnation", w.Incarnation)
+	}
+	for _, address := range w.Addresses {
+		t.add("Address", address.Type+" "+address.Address)
+	}
+	for _, name := range sortedKeys(w.Environment) {
+		t.add("Environment", name+"="+w.Environment[name])
+	}
+	t.addIf("Parameters", pairs(w.Parameters))
+	if w.Fault != "" {
+		t.add("Fault", cell{w.Fault, red})
+	}
+	t.add("Created", a.ago(w.CreatedAt))
+	t.addIf("Ready", a.agoOr(w.ReadyAt, ""))
+	t.addIf("Claimed", a.agoOr(w.ClaimedAt, ""))
+	t.addIf("Expires", a.agoOr(w.ExpiresAt, ""))
+	t.addIf("Deleted", a.agoOr(w.DeletedAt, ""))
+	if j := w.Job; j != nil {
+		t.add("Job", fmt.Sprintf("%s, %s, attempt %d, %d failed", j.Kind, j.State, j.Attempt, j.Failures))
+		t.addIf("Leased by", j.LeasedBy)
+		t.addIf("Last error", j.LastError)
+	}
+	return t
+}
+
+func (a *app) workspaceHistory(w sdk.Workspace) *table {
+	t := a.newTable("WHEN", "FROM", "TO", "BY", "REASON")
+	for _, h := range w.History {
+		from := h.From
+		if from == "" {
+			from = "-"
+		}
+		t.add(a.ago(h.At), from, stateCell(h.To), h.Actor, h.Reason)
+	}
+	return t
+}

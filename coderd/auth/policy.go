@@ -1,0 +1,123 @@
+package auth
+
+import "github.com/prewarm-dev/prewarm/database"
+
+// Action is one thing that somebody may or may not do. Its name is resource.verb, as in the audit log.
+type Action string
+
+const (
+	ActReadSelf Action = "self.read"
+	ActLogin    Action = "self.login"
+
+	ActReadPresets  Action = "preset.read"
+	ActNudgePreset  Action = "preset.nudge"
+	ActReadPauses   Action = "pause.read"
+	ActWritePauses  Action = "pause.write"
+	ActReadReplicas Action = "replica.read"
+	ActReadAudit    Action = "audit.read"
+
+	ActReadTemplates     Action = "template.read"
+	ActApply             Action = "template.apply"
+	ActDeprecateTemplate Action = "template.deprecate"
+	ActDeleteTemplate    Action = "template.delete"
+
+	ActCreateClaim      Action = "claim.create"
+	ActReadWorkspace    Action = "workspace.read"
+	ActEnterWorkspace   Action = "workspace.enter" // exec, logs and environment: what is inside, not only that it exists
+	ActReleaseWorkspace Action = "workspace.release"
+	ActDeleteWorkspace  Action = "workspace.delete"
+	ActForceWorkspace   Action = "workspace.force" // delete whatever the provider says (G5)
+
+	ActReadTokens   Action = "token.read"
+	ActCreateToken  Action = "token.create"
+	ActRevokeToken  Action = "token.revoke"
+	ActManageOthers Action = "user.manage" // users, and tokens for them
+
+	// What the built-in identity does (C16); no person does these.
+	ActBuildPrebuild Action = "prebuild.build"
+	ActDrainPrebuild Action = "prebuild.drain"
+	ActFinishRelease Action = "release.finish"
+)
+
+// Part is how far a role reaches in an action.
+type Part int
+
+const (
+	None Part = iota
+	Own       // what belongs to oneself
+	Any
+)
+
+type parts map[database.Role]Part
+
+// policy is the only place that says who may do what. What is not in it is forbidden.
+var policy = map[Action]parts{
+	ActReadSelf: everybody(Any),
+	ActLogin:    everybody(Any),
+
+	ActReadPresets:  everybody(Any),
+	ActNudgePreset:  admins(None),
+	ActReadPauses:   auditors(None),
+	ActWritePauses:  admins(None),
+	ActReadReplicas: auditors(None),
+	ActReadAudit:    {database.RoleOwner: Any, database.RoleAuditor: Any},
+
+	ActReadTemplates:     everybody(Any),
+	ActApply:             admins(None),
+	ActDeprecateTemplate: admins(None),
+	ActDeleteTemplate:    admins(None),
+
+	ActCreateClaim:      admins(Any),
+	ActReadWorkspace:    auditors(Own),
+	ActEnterWorkspace:   admins(Own),
+	ActReleaseWorkspace: admins(Own),
+	ActDeleteWorkspace:  admins(Own),
+	ActForceWorkspace:   owners(None),
+
+	ActReadTokens: {
+		database.RoleOwner: Any, database.RoleAuditor: Any, database.RoleTemplateAdmin: Own, database.RoleMember: Own,
+	},
+	ActCreateToken:  owners(Own),
+	ActRevokeToken:  owners(Own),
+	ActManageOthers: owners(None),
+
+	ActBuildPrebuild: {database.RoleSystem: Any},
+	ActDrainPrebuild: {database.RoleSystem: Any},
+	ActFinishRelease: {database.RoleSystem: Any},
+}
+
+// everybody gives all people the same part.
+func everybody(part Part) parts {
+	return parts{
+		database.RoleOwner: part, database.RoleTemplateAdmin: part, database.RoleMember: part, database.RoleAuditor: part,
+	}
+}
+
+// admins gives owners and template admins everything, members what is said, auditors nothing: they change nothing.
+func admins(member Part) parts {
+	return parts{database.RoleOwner: Any, database.RoleTemplateAdmin: Any, database.RoleMember: member}
+}
+
+// auditors is admins with auditors: for what is only read.
+func auditors(member Part) parts {
+	p := admins(member)
+	p[database.RoleAuditor] = Any
+	return p
+}
+
+// owners gives owners everything, template admins and members what is said.
+func owners(others Part) parts {
+	return parts{database.RoleOwner: Any, database.RoleTemplateAdmin: others, database.RoleMember: others}
+}
+
+// PartOf says how far a role reaches in an action.
+func PartOf(role database.Role, action Action) Part { return policy[action][role] }
+
+// Actions lists all there are, in no order.
+func Actions() []Action {
+	actions := make([]Action, 0, len(policy))
+	for a := range policy {
+		actions = append(actions, a)
+	}
+	return actions
+}

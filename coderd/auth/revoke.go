@@ -1,0 +1,60 @@
+package auth
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// RevokeToken ends a token, by id or by name, among those that the actor may revoke. Revoking what is revoked is done
+// already. The refusals are ErrNotFound, and ErrConflict where a name means several.
+func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref string) error {
+	return store.InTx(ctx, database.TxOptions{Label: "revoke token"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			found, err := q.LockTokens(ctx, database.LockTokensParams{
+				OrganizationID: actor.OrganizationID, Ref: ref, UserID: actor.OnlyOwn(ActRevokeToken),
+			})
+			if err != nil {
+				return xerrors.Errorf("find token: %w", err)
+			}
+			if len(found) == 0 {
+				return Refuse(ErrNotFound, "there is no token %q that you may revoke; `prewarm token list` shows them", ref)
+			}
+			var live []database.LockTokensRow
+			for _, t := range found {
+				if t.RevokedAt == nil {
+					live = append(live, t)
+				}
+			}
+			switch len(live) {
+			case 0:
+				return nil
+			case 1:
+			default:
+				return Refuse(ErrConflict, "%d tokens have the name %q; revoke by id: %s", len(live), ref, ids(live))
+			}
+			if err := q.RevokeToken(ctx, live[0].ID); err != nil {
+				return xerrors.Errorf("write revocation: %w", err)
+			}
+			return Record(ctx, q, Entry{
+				ActorID: actor.UserID, OrganizationID: actor.OrganizationID, Action: "token.revoke", TargetType: "token",
+				TargetID: live[0].ID.String(), TargetName: live[0].Name, Source: actor.Source,
+				Before: map[string]any{"user": live[0].UserName, "revoked": false}, After: map[string]any{"revoked": true},
+			})
+		})
+}
+
+func ids(tokens []database.LockTokensRow) string {
+	var b strings.Builder
+	for i, t := range tokens {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(t.ID.String() + " of " + t.UserName)
+	}
+	return b.String()
+}

@@ -1,0 +1,47 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+)
+
+const (
+	secretPrefix = "pw_" // so that people and scanners recognise one
+	secretBytes  = 32
+	hintLength   = len(secretPrefix) + 4
+)
+
+// Secret is a token as its holder knows it. It prints as a hint, so that it does not get into a log by accident.
+type Secret string
+
+// NewSecret makes a token of 256 random bits.
+func NewSecret() Secret {
+	var b [secretBytes]byte
+	_, _ = rand.Read(b[:]) // never fails: the program ends where there is no randomness
+	return Secret(secretPrefix + base64.RawURLEncoding.EncodeToString(b[:]))
+}
+
+// Hash is what the database knows of it.
+func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
+
+// Hint is the beginning, enough to tell tokens apart in a list and useless otherwise.
+func (s Secret) Hint() string {
+	if len(s) < 2*hintLength {
+		return ""
+	}
+	return string(s[:hintLength])
+}
+
+// Reveal is the secret itself, for the one place that hands it out.
+func (s Secret) Reveal() string { return string(s) }
+
+func (s Secret) String() string   { return s.Hint() + "…" }
+func (s Secret) GoString() string { return s.String() }
+
+// wellFormed says whether it can be a token at all; what cannot is not looked up.
+func (s Secret) wellFormed() bool {
+	rest, ok := strings.CutPrefix(string(s), secretPrefix)
+	return ok && len(rest) == base64.RawURLEncoding.EncodedLen(secretBytes)
+}

@@ -1,0 +1,155 @@
+package auth
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// maxLifetime bounds what overflows an interval long before it is useful.
+const maxLifetime = 10 * 365 * 24 * time.Hour
+
+var userName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$`)
+
+// TokenRequest asks for a token. User is oneself where empty; one who does not exist is made with Role, member where
+// empty. ExpiresIn 0 is never, or when the token it is made with does.
+type TokenRequest struct {
+	Name      string
+	User      string
+	Role      database.Role
+	ExpiresIn time.Duration
+}
+
+// CreateToken makes a token and returns it with its secret, which is nowhere else. The refusals are ErrForbidden,
+// ErrInvalid and ErrConflict.
+func CreateToken(
+	ctx context.Context, store *database.Store, actor Identity, req TokenRequest,
+) (database.TokensRow, Secret, error) {
+	if req.User == "" {
+		req.User = actor.User
+	}
+	if !actor.May(ActCreateToken, actor.UserID) {
+		return database.TokensRow{}, "", Refuse(ErrForbidden, "role %s may not make tokens", actor.Role)
+	}
+	if req.User != actor.User && actor.Part(ActManageOthers) != Any {
+		return database.TokensRow{}, "", Refuse(ErrForbidden,
+			"only owners make tokens for others; you are %s with role %s", actor.User, actor.Role)
+	}
+	if !userName.MatchString(req.User) {
+		return database.TokensRow{}, "", Refuse(ErrInvalid, "user name %q: use lower-case letters, digits and . _ @ - "+
+			"inside, at most 64 characters", req.User)
+	}
+	if req.ExpiresIn < 0 || req.ExpiresIn > maxLifetime {
+		return database.TokensRow{}, "", Refuse(ErrInvalid, "expires_in must be positive and at most ten years")
+	}
+	secret := NewSecret()
+	var made database.TokensRow
+	err := store.InTx(ctx, database.TxOptions{Label: "create token"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			user, err := findOrMakeUser(ctx, q, actor, req)
+			if err != nil {
+				return err
+			}
+			made, err = insertToken(ctx, q, actor, user, req, secret)
+			return err
+		})
+	if err != nil {
+		return database.TokensRow{}, "", err
+	}
+	return made, secret, nil
+}
+
+func findOrMakeUser(
+	ctx context.Context, q *database.Queries, actor Identity, req TokenRequest,
+) (database.UserInOrganizationRow, error) {
+	// Two who make the same user at once do it one after the other.
+	if _, err := q.LockOrganization(ctx, actor.OrganizationID); err != nil {
+		return database.UserInOrganizationRow{}, xerrors.Errorf("lock organization: %w", err)
+	}
+	user, err := q.UserInOrganization(ctx,
+		database.UserInOrganizationParams{OrganizationID: actor.OrganizationID, Name: req.User})
+	switch {
+	case err == nil && user.Role == database.RoleSystem:
+		return user, Refuse(ErrForbidden, "user %s is the built-in identity: it can have no token", user.Name)
+	case err == nil && user.DisabledAt != nil:
+		return user, Refuse(ErrConflict, "user %s is disabled", user.Name)
+	case err == nil && req.Role != "" && req.Role != user.Role:
+		return user, Refuse(ErrConflict, "user %s exists with role %s, not %s: leave the role out", user.Name, user.Role,
+			req.Role)
+	case err == nil:
+		return user, nil
+	case !database.NoRows(err):
+		return user, xerrors.Errorf("find user: %w", err)
+	}
+	if req.Role == "" {
+		req.Role = database.RoleMember
+	}
+	if req.Role == database.RoleSystem || !req.Role.Valid() {
+		return user, Refuse(ErrInvalid, "role %q: use owner, template-admin, member or auditor", req.Role)
+	}
+	return makeUser(ctx, q, Entry{
+		ActorID: actor.UserID, OrganizationID: actor.OrganizationID, Source: actor.Source,
+	}, req.User, req.Role)
+}
+
+// makeUser makes a user with its membership, or a membership for one who exists in another organization.
+func makeUser(
+	ctx context.Context, q *database.Queries, by Entry, name string, role database.Role,
+) (database.UserInOrganizationRow, error) {
+	made := database.UserInOrganizationRow{ID: uuid.New(), Name: name, Role: role}
+	existing, err := q.UserByName(ctx, name)
+	switch {
+	case err == nil && existing.DisabledAt != nil:
+		return made, Refuse(ErrConflict, "user %s is disabled", name)
+	case err == nil:
+		made.ID = existing.ID
+	case !database.NoRows(err):
+		return made, xerrors.Errorf("find user: %w", err)
+	default:
+		if err := q.InsertUser(ctx, database.InsertUserParams{ID: made.ID, Name: name}); err != nil {
+			return made, xerrors.Errorf("insert user: %w", err)
+		}
+	}
+	err = q.InsertMembership(ctx,
+		database.InsertMembershipParams{OrganizationID: by.OrganizationID, UserID: made.ID, Role: role})
+	if err != nil {
+		return made, xerrors.Errorf("insert membership: %w", err)
+	}
+	by.Action, by.TargetType, by.TargetID, by.TargetName = "user.create", "user", made.ID.String(), name
+	by.After = map[string]any{"role": role}
+	return made, Record(ctx, q, by)
+}
+
+func insertToken(
+	ctx context.Context, q *database.Queries, actor Identity, user database.UserInOrganizationRow, req TokenRequest,
+	secret Secret,
+) (database.TokensRow, error) {
+	hash := secret.Hash()
+	params := database.InsertTokenParams{
+		ID: uuid.New(), UserID: user.ID, Name: req.Name, Hash: hash[:], Hint: secret.Hint(), CreatedBy: actor.UserID,
+		NotAfter: actor.ExpiresAt,
+	}
+	if req.ExpiresIn > 0 {
+		seconds := req.ExpiresIn.Seconds()
+		params.ExpiresInS = &seconds
+	}
+	row, err := q.InsertToken(ctx, params)
+	if err != nil {
+		return database.TokensRow{}, xerrors.Errorf("insert token: %w", err)
+	}
+	err = Record(ctx, q, Entry{
+		ActorID: actor.UserID, OrganizationID: actor.OrganizationID, Action: "token.create", TargetType: "token",
+		TargetID: row.ID.String(), TargetName: req.Name, Source: actor.Source,
+		After: map[string]any{"user": user.Name, "role": user.Role, "expires_at": row.ExpiresAt},
+	})
+	return database.TokensRow{
+		ID: row.ID, Name: req.Name, UserName: user.Name, Role: user.Role, Hint: params.Hint, CreatedAt: row.CreatedAt,
+		ExpiresAt: row.ExpiresAt,
+	}, err
+}

@@ -1,0 +1,187 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// ErrKeyReused: the idempotency key was used before, for another preset.
+var ErrKeyReused = errors.New("the idempotency key was used before for another preset")
+
+// Request is one claim.
+type Request struct {
+	UserID         uuid.UUID
+	Source         string // remote address, for the audit log
+	OrganizationID uuid.UUID
+	PresetID       uuid.UUID
+	Mode           database.ClaimMode
+	Wait           time.Duration // how long prefer may wait; not above zero: not at all
+	Key            string        // idempotency key; empty for none
+}
+
+// Result says hit, waited or miss; a miss has no workspace but a reason.
+type Result struct {
+	ClaimID   uuid.UUID
+	Outcome   database.ClaimOutcome
+	Reason    string
+	Waited    time.Duration
+	Workspace *database.Workspace
+}
+
+// Options of a Service. All are needed.
+type Options struct {
+	Store      *database.Store
+	Writer     *workspaces.Writer
+	Clock      quartz.Clock
+	Log        slog.Logger
+	Registerer prometheus.Registerer
+	NewID      func() uuid.UUID
+	// Nudge is called after a claim, so that the pool is refilled, and after a miss or wait, so that it is looked at.
+	Nudge func(templates ...uuid.UUID)
+	// Publish tells the other replicas that a waiting claim was bound. It must not block for long.
+	Publish func(claimID uuid.UUID)
+}
+
+// Service claims. It is safe for concurrent use.
+type Service struct {
+	Options
+	metrics *metrics
+
+	mu      sync.Mutex
+	waiting map[uuid.UUID]chan struct{} // claims that wait on this replica
+}
+
+// New returns a Service.
+func New(o Options) *Service {
+	o.Log = o.Log.Named("claim")
+	return &Service{Options: o, metrics: newMetrics(o.Registerer), waiting: map[uuid.UUID]chan struct{}{}}
+}
+
+// keyTries bounds how often a claim starts anew because the claim that had its key ended in that moment.
+const keyTries = 3
+
+// Claim answers a claim. Errors are those of the database, ErrKeyReused, and the context's.
+func (s *Service) Claim(ctx context.Context, req Request) (Result, error) {
+	start := s.Clock.Now("claim", "start")
+	res, err := s.claim(ctx, req)
+	s.metrics.observe(res, s.Clock.Since(start, "claim", "end"), err)
+	return res, err
+}
+
+func (s *Service) claim(ctx context.Context, req Request) (Result, error) {
+	for range keyTries {
+		res, err := s.claimNew(ctx, req)
+		if !database.IsUniqueViolation(err, "claims_key") {
+			return res, err
+		}
+		res, err = s.resume(ctx, req)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return res, err
+		}
+	}
+	return Result{}, xerrors.Errorf("claim with key: %w", workspaces.ErrLost)
+}
+
+func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
+	c := workspaces.ClaimFor{
+		ClaimID: s.NewID(), PresetID: req.PresetID, UserID: req.UserID, Key: req.Key, Mode: req.Mode, Source: req.Source,
+	}
+	for _, take := range []func(context.Context, workspaces.ClaimFor) (database.Workspace, error){
+		s.Writer.Claim, s.Writer.ClaimLast,
+	} {
+		w, err := take(ctx, c)
+		if err == nil {
+			s.Nudge(w.TemplateID)
+			return Result{ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w}, nil
+		}
+		if !errors.Is(err, workspaces.ErrLost) {
+			return Result{}, err
+		}
+	}
+	pool, err := s.Store.PoolView(ctx, req.PresetID)
+	if err != nil {
+		return Result{}, xerrors.Errorf("read pool: %w", err)
+	}
+	if req.Mode == database.ClaimModeRequire || req.Wait <= 0 || pool.Gone || pool.Deprecated {
+		return s.miss(ctx, req, c.ClaimID, pool)
+	}
+	err = s.Store.InsertWaiting(ctx, database.InsertWaitingParams{
+		ID: c.ClaimID, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID,
+		IdempotencyKey: key(req.Key), WaitS: req.Wait.Seconds(),
+	})
+	if err != nil {
+		return Result{}, xerrors.Errorf("stand in line: %w", err)
+	}
+	return s.wait(ctx, req, c.ClaimID, pool.TemplateID)
+}
+
+func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool database.PoolViewRow) (Result, error) {
+	reason := whyMissed(pool)
+	err := s.Store.InsertMiss(ctx, database.InsertMissParams{
+		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID, Mode: req.Mode,
+		Reason: reason,
+	})
+	if err != nil {
+		return Result{}, xerrors.Errorf("record miss: %w", err)
+	}
+	s.Nudge(pool.TemplateID)
+	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason}, nil
+}
+
+// resume answers with the claim that has the key already. pgx.ErrNoRows if it has ended without a workspace.
+func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
+	c, err := s.Store.ClaimByKey(ctx, database.ClaimByKeyParams{UserID: req.UserID, IdempotencyKey: key(req.Key)})
+	if err != nil {
+		return Result{}, xerrors.Errorf("read claim by key: %w", err)
+	}
+	if c.PresetID != req.PresetID {
+		return Result{}, ErrKeyReused
+	}
+	if c.State != database.ClaimStateWaiting {
+		return s.answer(ctx, c)
+	}
+	pool, err := s.Store.PoolView(ctx, req.PresetID)
+	if err != nil {
+		return Result{}, xerrors.Errorf("read pool: %w", err)
+	}
+	return s.wait(ctx, req, c.ID, pool.TemplateID)
+}
+
+// answer is the result of a claim that is no longer waiting.
+func (s *Service) answer(ctx context.Context, c database.Claim) (Result, error) {
+	res := Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: c.Reason}
+	if c.Outcome != nil {
+		res.Outcome = *c.Outcome
+	}
+	if c.BoundAt != nil {
+		res.Waited = c.BoundAt.Sub(c.CreatedAt)
+	}
+	if !c.WorkspaceID.Valid {
+		return res, nil
+	}
+	w, err := s.Store.WorkspaceByID(ctx, c.WorkspaceID.UUID)
+	if err != nil {
+		return Result{}, xerrors.Errorf("read claimed workspace: %w", err)
+	}
+	res.Workspace = &w
+	return res, nil
+}
+
+func key(k string) *string {
+	if k == "" {
+		return nil
+	}
+	return &k
+}

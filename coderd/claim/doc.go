@@ -1,0 +1,12 @@
+// Package claim hands prebuilds to their users (DESIGN section 6).
+//
+// A warm claim is one statement that picks the oldest ready workspace of the pool, marks it, and writes claim, history
+// and audit. Before a miss is answered, the pool is asked once more without skipping rows that others are at. A claim
+// that may wait then stands in line: its row is committed before the pool is tried again, passes count it as demand, and
+// the transition to ready binds the oldest in line. Who waits is woken by notification, and looks for itself now and
+// then, since a notification may be lost.
+//
+// A claim is never undone, only released. A client that goes away while it waits leaves the line; if it was given a
+// workspace in that very moment, it keeps it under its idempotency key, or without one gives it back, for nobody was
+// told of it.
+package claim

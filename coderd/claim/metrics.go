@@ -1,0 +1,35 @@
+package claim
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	claims  *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prewarm_claims_total", Help: "Claims answered, by outcome (hit, waited, miss, error).",
+		}, []string{"outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "prewarm_claim_duration_seconds", Help: "Time to answer a claim, waiting included, by outcome.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
+		}, []string{"outcome"}),
+	}
+	reg.MustRegister(m.claims, m.seconds)
+	return m
+}
+
+func (m *metrics) observe(res Result, took time.Duration, err error) {
+	outcome := string(res.Outcome)
+	if err != nil {
+		outcome = "error"
+	}
+	m.claims.WithLabelValues(outcome).Inc()
+	m.seconds.WithLabelValues(outcome).Observe(took.Seconds())
+}

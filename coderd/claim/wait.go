@@ -1,0 +1,187 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// BoundChannel carries the ids of waiting claims that were bound.
+const BoundChannel = "prewarm_claim"
+
+const (
+	// lookEvery bounds what a lost notification costs a waiter.
+	lookEvery = time.Second
+	// lastWords bounds what is done for a client that is gone.
+	lastWords = 5 * time.Second
+)
+
+// wait stands in line until the claim is bound, its time is up, or its client is gone.
+func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUID) (Result, error) {
+	woken := s.enter(id)
+	defer s.leave(id)
+	s.Nudge(templateID) // only passes create workspaces, and they count who waits
+
+	end := s.Clock.NewTimer(req.Wait, "claim", "wait")
+	defer end.Stop()
+	look := s.Clock.NewTimer(lookEvery, "claim", "look")
+	defer look.Stop()
+	for {
+		// Whoever became ready before this claim's row was committed bound somebody else, or nobody.
+		bound, err := s.Writer.BindOldest(ctx, req.PresetID)
+		if err == nil {
+			s.Bound(bound)
+			var c database.Claim
+			if c, err = s.Store.ClaimByID(ctx, id); err == nil && c.State != database.ClaimStateWaiting {
+				return s.answer(ctx, c)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "look after a waiting claim", slog.F("claim_id", id), slog.Error(err))
+		}
+		look.Reset(lookEvery, "claim", "look")
+		select {
+		case <-ctx.Done():
+			return Result{}, s.abandon(ctx, req, id)
+		case <-end.C:
+			return s.timeUp(ctx, req, id)
+		case <-woken:
+		case <-look.C:
+		}
+	}
+}
+
+// timeUp leaves the line. If the claim was bound in that moment, it has its workspace.
+func (s *Service) timeUp(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
+	reason := fmt.Sprintf("no workspace became ready within %s", req.Wait)
+	if pool, err := s.Store.PoolView(ctx, req.PresetID); err == nil {
+		reason += ": " + whyMissed(pool)
+	}
+	n, err := s.Store.EndWaiting(ctx, database.EndWaitingParams{ID: id, Reason: reason})
+	if err != nil {
+		return Result{}, xerrors.Errorf("leave the line: %w", err)
+	}
+	if n > 0 {
+		return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason, Waited: req.Wait}, nil
+	}
+	c, err := s.Store.ClaimByID(ctx, id)
+	if err != nil {
+		return Result{}, xerrors.Errorf("read claim: %w", err)
+	}
+	return s.answer(ctx, c)
+}
+
+// abandon is for a client that is gone. With a key it will ask again, and finds its claim; without one nobody ever
+// learns of it.
+func (s *Service) abandon(ctx context.Context, req Request, id uuid.UUID) error {
+	cause := ctx.Err()
+	if req.Key != "" {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	n, err := s.Store.EndWaiting(ctx, database.EndWaitingParams{ID: id, Reason: "the client went away"})
+	if err != nil {
+		s.Log.Warn(ctx, "leave the line", slog.F("claim_id", id), slog.Error(err))
+		return cause
+	}
+	if n > 0 {
+		return cause
+	}
+	c, err := s.Store.ClaimByID(ctx, id)
+	if err == nil && c.State == database.ClaimStateBound {
+		_, err = s.Writer.Release(ctx, workspaces.Actor{
+			UserID: workspaces.Prewarm, Source: req.Source, Reason: "the client went away before it was told",
+		}, c.WorkspaceID.UUID)
+	}
+	if err != nil {
+		s.Log.Warn(ctx, "give back a claim that nobody was told of", slog.F("claim_id", id), slog.Error(err))
+	}
+	return cause
+}
+
+// Bound wakes the waiters of these claims, here and on the other replicas, and has their pools refilled.
+func (s *Service) Bound(bound []workspaces.Bound) {
+	for _, b := range bound {
+		if !s.wakeUp(b.ClaimID) {
+			s.Publish(b.ClaimID)
+		}
+		s.Nudge(b.TemplateID)
+	}
+}
+
+// Heard takes the notification that a claim was bound on another replica.
+func (s *Service) Heard(payload string) {
+	if id, err := uuid.Parse(payload); err == nil {
+		s.wakeUp(id)
+	}
+}
+
+// Missed is told that notifications may have been lost: every waiter looks for itself.
+func (s *Service) Missed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.waiting {
+		wake(c)
+	}
+}
+
+func (s *Service) wakeUp(id uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, here := s.waiting[id]
+	if here {
+		wake(c)
+	}
+	return here
+}
+
+func (s *Service) enter(id uuid.UUID) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, here := s.waiting[id]
+	if !here { // the same key may wait twice on one replica
+		c = make(chan struct{}, 1)
+		s.waiting[id] = c
+	}
+	return c
+}
+
+func (s *Service) leave(id uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, id)
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// whyMissed is for people.
+func whyMissed(p database.PoolViewRow) string {
+	switch {
+	case p.Gone:
+		return "the preset or its template was deleted"
+	case p.Deprecated:
+		return "the template is deprecated"
+	case p.Failures > 0 && p.LastError != "":
+		return fmt.Sprintf("no prebuild is ready, and the last %d creates failed: %s", p.Failures, p.LastError)
+	case p.Instances == nil:
+		return "the preset keeps no prebuilds"
+	case *p.Instances == 0:
+		return "the preset is scaled to 0"
+	case p.Starting > 0:
+		return fmt.Sprintf("no prebuild is ready, %d starting", p.Starting)
+	}
+	return "no prebuild is ready"
+}

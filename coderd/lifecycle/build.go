@@ -1,0 +1,191 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"cdr.dev/slog"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	// maxFailures is how often a provider may fail to create one workspace before the workspace is given up.
+	maxFailures = 5
+	// probeEvery is the pause between questions for readiness at first; it grows to probeMost.
+	probeEvery = 50 * time.Millisecond
+	probeMost  = time.Second
+	// probeHold is how long a workspace that is not ready yet keeps its slot, before it makes room and is asked again
+	// after probeMost.
+	probeHold = 10 * time.Second
+)
+
+// create makes the resource: provisioning -> starting, or a retry, or the end of it.
+func (w *Worker) create(ctx context.Context, job database.Job) {
+	info, p, err := w.load(ctx, job)
+	if err != nil {
+		w.retry(ctx, job, err)
+		return
+	}
+	ref := provider.Ref{Name: info.Workspace.Name}
+	if job.Failures > 0 { // what failed may have left something half made
+		if err := p.Delete(ctx, ref); err != nil {
+			w.retry(ctx, job, xerrors.Errorf("delete before retry: %w", err))
+			return
+		}
+	}
+	inst, err := p.Create(ctx, w.request(info))
+	if ctx.Err() != nil {
+		w.letGo(ctx, job)
+		return
+	}
+	switch {
+	case err == nil && inst.Status == provider.StatusError:
+		w.failed(ctx, job, inst.ProviderID, "the provider reports an error: "+inst.Fault)
+		return
+	case err != nil && (provider.IsPermanent(err) || job.Failures+1 >= maxFailures):
+		w.failed(ctx, job, "", err.Error())
+		return
+	case err != nil:
+		w.retry(ctx, job, err)
+		return
+	}
+	_, err = w.Writer.Created(ctx, leaseOf(job), facts(inst))
+	if err != nil {
+		w.lostOr(ctx, job, "record creation", err)
+		return
+	}
+	signal(w.probes.wake)
+}
+
+// probe asks for readiness until there is an answer: starting -> ready, or -> draining.
+func (w *Worker) probe(ctx context.Context, job database.Job) {
+	info, p, err := w.load(ctx, job)
+	if err != nil {
+		w.retry(ctx, job, err)
+		return
+	}
+	ref := provider.Ref{Name: info.Workspace.Name, ProviderID: info.Workspace.ProviderID}
+	bootLeft := time.Duration(float64(info.BootTimeoutS)*float64(time.Second) - info.InStateS*float64(time.Second))
+	start := w.Clock.Now("lifecycle", "probe")
+	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
+		state, err := p.Ready(ctx, ref)
+		asked := w.Clock.Since(start, "lifecycle", "probe")
+		switch {
+		case ctx.Err() != nil:
+			w.letGo(ctx, job)
+			return
+		case errors.Is(err, provider.ErrNotFound):
+			w.failed(ctx, job, "", "the workspace vanished while it was starting")
+			return
+		case err == nil && state.Ready:
+			w.ready(ctx, job, p, ref, info.InStateS+asked.Seconds())
+			return
+		case err == nil && state.Failed:
+			w.failed(ctx, job, "", state.Detail)
+			return
+		case asked >= bootLeft:
+			w.failed(ctx, job, "", "boot timeout: "+detail(state, err))
+			return
+		case err != nil:
+			w.retry(ctx, job, err)
+			return
+		case asked >= probeHold:
+			w.deferJob(ctx, job, detail(state, nil))
+			return
+		}
+		if !w.sleep(ctx, pause) {
+			w.letGo(ctx, job)
+			return
+		}
+	}
+}
+
+// ready records readiness, bootS seconds after creation, and gives the workspace to whoever waits.
+func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provider, ref provider.Ref, bootS float64) {
+	inst, err := p.Get(ctx, ref) // addresses may have come with readiness
+	if err != nil {
+		w.retry(ctx, job, xerrors.Errorf("look up ready workspace: %w", err))
+		return
+	}
+	moved, bound, err := w.Writer.Ready(ctx, leaseOf(job), facts(inst), "ready")
+	if err != nil {
+		w.lostOr(ctx, job, "record readiness", err)
+		return
+	}
+	// Who began to wait while that transaction was open has not seen it, nor it them.
+	late, err := w.Writer.BindOldest(ctx, moved.PresetID)
+	if err != nil {
+		w.log.Warn(ctx, "bind waiting claims", slog.Error(err))
+	}
+	if bound = append(bound, late...); len(bound) > 0 {
+		w.Bound(bound)
+	}
+	w.metrics.boot.Observe(bootS)
+	w.Nudge(moved.TemplateID)
+}
+
+// failed gives a workspace up.
+func (w *Worker) failed(ctx context.Context, job database.Job, providerID, fault string) {
+	moved, err := w.Writer.Failed(ctx, leaseOf(job), providerID, fault)
+	if err != nil {
+		w.lostOr(ctx, job, "record failure", err)
+		return
+	}
+	w.metrics.failures.WithLabelValues(string(job.Kind), job.Provider).Inc()
+	w.log.Warn(ctx, "workspace failed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
+		slog.F("fault", fault))
+	signal(w.retires.wake)
+	w.Nudge(moved.TemplateID)
+}
+
+// load reads what the job is about and finds its provider.
+func (w *Worker) load(ctx context.Context, job database.Job) (database.JobForWorkRow, provider.Provider, error) {
+	info, err := w.Store.JobForWork(ctx, job.WorkspaceID)
+	if err != nil {
+		return info, nil, xerrors.Errorf("read workspace: %w", err)
+	}
+	p, err := w.Providers.Get(job.Provider)
+	return info, p, err
+}
+
+func (w *Worker) request(info database.JobForWorkRow) provider.CreateRequest {
+	parameters := map[string]string{}
+	_ = json.Unmarshal(info.Workspace.Parameters, &parameters) // apply stored an object of strings
+	return provider.CreateRequest{
+		Name: info.Workspace.Name,
+		Tags: provider.Tags{
+			Installation: w.Installation, WorkspaceID: info.Workspace.ID, Incarnation: info.Workspace.Incarnation,
+		},
+		Organization: info.Organization, Template: info.Template, Preset: info.Preset,
+		Spec: info.Spec, Parameters: parameters,
+	}
+}
+
+func facts(inst provider.Instance) workspaces.Facts {
+	addresses, environment := inst.Addresses, inst.Environment
+	if addresses == nil {
+		addresses = []provider.Address{}
+	}
+	if environment == nil {
+		environment = map[string]string{}
+	}
+	a, _ := json.Marshal(addresses)   // strings only: can't fail
+	e, _ := json.Marshal(environment) // strings only: can't fail
+	return workspaces.Facts{ProviderID: inst.ProviderID, Addresses: a, Environment: e}
+}
+
+func detail(state provider.Readiness, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case state.Detail != "":
+		return state.Detail
+	}
+	return "not ready yet"
+}

@@ -1,0 +1,123 @@
+package lifecycle
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// task does one leased job to its end, a retry, or the loss of its lease. Its context ends with the lease.
+type task func(ctx context.Context, job database.Job)
+
+// lane is a number of slots for some kinds of job.
+type lane struct {
+	w     *Worker
+	name  string
+	slots int
+	tasks map[database.JobKind]task
+	kinds []string
+	wake  chan struct{}
+}
+
+func newLane(w *Worker, name string, slots int, tasks map[database.JobKind]task) *lane {
+	l := &lane{w: w, name: name, slots: slots, tasks: tasks, wake: make(chan struct{}, 1)}
+	for kind := range tasks {
+		l.kinds = append(l.kinds, string(kind))
+	}
+	return l
+}
+
+// run leases until ctx ends, and returns when the last of its jobs has. The jobs run on their own context, which ends
+// later.
+func (l *lane) run(ctx, jobs context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	free := make(chan struct{}, l.slots)
+	for range l.slots {
+		free <- struct{}{}
+	}
+	timer := l.w.Clock.NewTimer(poll, "lifecycle", l.name)
+	defer timer.Stop()
+	for {
+		wait := poll/2 + rand.N(poll/2)
+		if n := len(free); n > 0 { // only this goroutine takes slots, so n is a lower bound
+			leased, err := l.lease(ctx, n)
+			if err != nil && ctx.Err() == nil {
+				l.w.log.Warn(ctx, "lease jobs", slog.F("lane", l.name), slog.Error(err))
+			}
+			for _, job := range leased {
+				<-free
+				running.Add(1)
+				go func() {
+					defer func() {
+						free <- struct{}{}
+						running.Done()
+						signal(l.wake) // there may be more
+					}()
+					l.do(jobs, job)
+				}()
+			}
+			if len(leased) == n {
+				continue
+			}
+			if err == nil {
+				wait = min(wait, l.nextDue(ctx))
+			}
+		}
+		timer.Reset(wait, "lifecycle", l.name)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
+	arg := database.LeaseJobsParams{
+		Kinds: l.kinds, MaxJobs: int32(n), Replica: l.w.Replica, LeaseS: l.w.Lease.Seconds(),
+	}
+	for _, name := range l.w.Providers.Names() {
+		p, err := l.w.Providers.Get(name)
+		if err != nil {
+			continue // its jobs are leased anyway, and say why they can't be done
+		}
+		if s, ok := provider.As[provider.Sited](p); ok {
+			arg.SitedProviders = append(arg.SitedProviders, name)
+			arg.SitedSites = append(arg.SitedSites, s.Site())
+		}
+	}
+	return l.w.Store.LeaseJobs(ctx, arg)
+}
+
+// nextDue is how long until the next job of this lane is due; poll if none is known.
+func (l *lane) nextDue(ctx context.Context) time.Duration {
+	in, err := l.w.Store.NextDue(ctx, l.kinds)
+	if err != nil || in <= 0 { // due, but locked or not for this site: no reason to spin
+		return poll
+	}
+	return time.Duration(in*float64(time.Second)) + time.Millisecond
+}
+
+// do runs one job under its lease.
+func (l *lane) do(ctx context.Context, job database.Job) {
+	start := l.w.Clock.Now("lifecycle", "job")
+	ctx = l.w.held.hold(ctx, job)
+	defer l.w.held.drop(job)
+	l.tasks[job.Kind](ctx, job)
+	l.w.metrics.jobs.WithLabelValues(string(job.Kind)).Observe(l.w.Clock.Since(start, "lifecycle", "job").Seconds())
+}
+
+func leaseOf(job database.Job) workspaces.Lease {
+	return workspaces.Lease{
+		JobID: job.ID, Attempt: job.Attempt, WorkspaceID: job.WorkspaceID, Incarnation: job.Incarnation,
+	}
+}

@@ -1,0 +1,31 @@
+package lifecycle
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	jobs     *prometheus.HistogramVec
+	retries  *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	boot     prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		jobs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "prewarm_job_duration_seconds", Help: "Time a leased job took on this replica, by kind.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2.5, 12),
+		}, []string{"kind"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prewarm_job_retries_total", Help: "Jobs put back after an error, by kind and provider.",
+		}, []string{"kind", "provider"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prewarm_workspace_failures_total", Help: "Workspaces given up, by the job that failed and provider.",
+		}, []string{"kind", "provider"}),
+		boot: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "prewarm_boot_duration_seconds", Help: "Time from created to ready.",
+			Buckets: prometheus.ExponentialBuckets(0.05, 2, 16),
+		}),
+	}
+	reg.MustRegister(m.jobs, m.retries, m.failures, m.boot)
+	return m
+}

@@ -1,0 +1,119 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Options of a Worker. Zero durations and slots take the defaults.
+type Options struct {
+	Store        *database.Store
+	Writer       *workspaces.Writer
+	Providers    *provider.Registry
+	Clock        quartz.Clock
+	Log          slog.Logger
+	Registerer   prometheus.Registerer
+	Replica      string
+	Installation uuid.UUID
+	// Nudge is called after a transition that a pass should see.
+	Nudge func(templates ...uuid.UUID)
+	// Bound is called with claims that got their workspace when it became ready.
+	Bound func([]workspaces.Bound)
+
+	Lease time.Duration // 15 s; a third of it passes between heartbeats
+	Grace time.Duration // 10 s to finish running jobs when stopping
+	Slots Slots
+}
+
+// Slots are how many jobs of each lane this replica runs at once.
+type Slots struct{ Create, Probe, Retire int }
+
+const (
+	defaultLease = 15 * time.Second
+	defaultGrace = 10 * time.Second
+	// poll bounds how long work lies unseen when a notification is lost.
+	poll = time.Second
+)
+
+// Worker leases and does jobs on one replica.
+type Worker struct {
+	Options
+	log     slog.Logger
+	held    *leases
+	creates *lane
+	probes  *lane
+	retires *lane
+	intents chan struct{}
+	metrics *metrics
+}
+
+// New returns a Worker; nothing happens before Run.
+func New(o Options) *Worker {
+	if o.Lease == 0 {
+		o.Lease = defaultLease
+	}
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Slots == (Slots{}) {
+		o.Slots = Slots{Create: 16, Probe: 256, Retire: 32} // S5: 16 creates in flight
+	}
+	w := &Worker{
+		Options: o, log: o.Log.Named("lifecycle"), intents: make(chan struct{}, 1), metrics: newMetrics(o.Registerer),
+		held: newLeases(o.Clock, o.Store, o.Lease),
+	}
+	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{database.JobKindCreate: w.create})
+	w.probes = newLane(w, "probe", o.Slots.Probe, map[database.JobKind]task{database.JobKindProbe: w.probe})
+	w.retires = newLane(w, "retire", o.Slots.Retire, map[database.JobKind]task{
+		database.JobKindDrain: w.drain, database.JobKindDelete: w.delete,
+	})
+	return w
+}
+
+// Wake makes every lane look for work now. It never blocks.
+func (w *Worker) Wake() {
+	signal(w.creates.wake)
+	signal(w.probes.wake)
+	signal(w.retires.wake)
+	signal(w.intents)
+}
+
+// Run works until ctx ends, then finishes or returns what it holds within the grace, and returns.
+func (w *Worker) Run(ctx context.Context) error {
+	// Jobs and their heartbeats outlive ctx by the grace.
+	jobs, stopJobs := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopJobs()
+	beats, stopBeats := context.WithCancel(jobs)
+	defer stopBeats()
+
+	var heart, eg errgroup.Group
+	heart.Go(func() error { w.held.beat(beats, w.log); return nil })
+	for _, l := range []*lane{w.creates, w.probes, w.retires} {
+		eg.Go(func() error { l.run(ctx, jobs); return nil })
+	}
+	eg.Go(func() error { w.carryOutIntents(ctx); return nil })
+
+	<-ctx.Done()
+	expired := w.Clock.AfterFunc(w.Grace, stopJobs, "lifecycle", "grace")
+	defer expired.Stop()
+	_ = eg.Wait()
+	stopBeats()
+	return heart.Wait()
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

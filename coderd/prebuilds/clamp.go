@@ -1,0 +1,126 @@
+package prebuilds
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// Clamp cuts the creates of plans down to what their providers' limits leave, and enters in each ledger what was held
+// back by which limit (S4, S5). It returns the limits as they are after these creates, for nudge passes to spend.
+//
+// Where a limit binds, a higher priority is served first. Within a priority each next create goes to the emptiest pool:
+// the one with the smallest share of what it wants, counting what it was just given. So equals take turns, a large pool
+// cannot starve a small one, and the order of plans does not matter. A maximum that is already exceeded holds back every
+// create, and never makes anything go.
+//
+// Nil plans, those of presets in error, are passed over. The work grows with the creates granted, not with those held
+// back.
+func Clamp(plans []*Plan, presets map[uuid.UUID]Preset, limits map[string]Limits) (left map[string]Limits) {
+	byProvider := make(map[string][]*contender)
+	for _, plan := range plans {
+		if plan == nil || plan.Create == 0 {
+			continue
+		}
+		p := presets[plan.PresetID]
+		byProvider[p.Provider] = append(byProvider[p.Provider], &contender{
+			plan: plan, preset: p,
+			has: plan.Counts.Actual + plan.Counts.Starting, wants: p.wanted(),
+		})
+	}
+	left = maps.Clone(limits)
+	for name, cs := range byProvider {
+		l, known := limits[name]
+		if !known {
+			for _, c := range cs {
+				c.plan.holdBack(c.plan.Create, "S4", fmt.Sprintf("no limits are known of provider %q", name))
+			}
+			continue
+		}
+		room, reason, rule := l.room(name)
+		granted := share(cs, room)
+		for _, c := range cs {
+			c.plan.holdBack(c.plan.Create-c.granted, rule, reason)
+		}
+		l.Live += granted
+		l.Chunk -= granted
+		left[name] = l
+	}
+	return left
+}
+
+// room is how many creates the limits leave, and which of the two limits says so. The texts carry no numbers that move
+// with every create.
+func (l Limits) room(provider string) (n int, reason, rule string) {
+	n, reason, rule = max(0, l.Chunk), fmt.Sprintf("chunk of provider %s for this pass", provider), "S5"
+	if l.Maximum > 0 && l.Maximum-l.Live <= n {
+		n, reason, rule = max(0, l.Maximum-l.Live), fmt.Sprintf("maximum %d of provider %s", l.Maximum, provider), "S4"
+	}
+	return n, reason, rule
+}
+
+// share hands out room one by one and returns how much was taken.
+func share(cs []*contender, room int) (taken int) {
+	total := 0
+	for _, c := range cs {
+		total += c.plan.Create
+	}
+	if total <= room {
+		for _, c := range cs {
+			c.granted = c.plan.Create
+		}
+		return total
+	}
+	queue := contenders(slices.Clone(cs))
+	heap.Init(&queue)
+	for ; taken < room; taken++ {
+		next := queue[0]
+		next.granted++
+		if next.granted == next.plan.Create {
+			heap.Pop(&queue)
+		} else {
+			heap.Fix(&queue, 0)
+		}
+	}
+	return taken
+}
+
+// contender is a plan on its way through Clamp.
+type contender struct {
+	plan       *Plan
+	preset     Preset
+	has, wants int
+	granted    int
+}
+
+// before says whether c is served before d.
+func (c *contender) before(d *contender) bool {
+	// The shares has/wants, compared without dividing; wants is positive, for otherwise nothing would be created.
+	cShare, dShare := (c.has+c.granted)*d.wants, (d.has+d.granted)*c.wants
+	return cmp.Or(
+		cmp.Compare(d.preset.Priority, c.preset.Priority),
+		cmp.Compare(cShare, dShare),
+		cmp.Compare(c.granted, d.granted), // equals take turns
+		cmp.Compare(c.preset.Template, d.preset.Template),
+		cmp.Compare(c.preset.Name, d.preset.Name),
+		bytes.Compare(c.preset.ID[:], d.preset.ID[:]),
+	) < 0
+}
+
+// contenders is a heap, the next to be served on top.
+type contenders []*contender
+
+func (q contenders) Len() int           { return len(q) }
+func (q contenders) Less(i, j int) bool { return q[i].before(q[j]) }
+func (q contenders) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *contenders) Push(x any)        { *q = append(*q, x.(*contender)) }
+func (q *contenders) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}

@@ -1,0 +1,166 @@
+package prebuilds
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files and docs/STATE_MACHINE.md anew")
+
+func paused(p *Preset)  { p.Pause = "maintenance of the cluster" }
+func deleted(p *Preset) { p.Retired = "template deleted" }
+func keeps(p *Preset)   { p.KeepOutdated = true }
+func waiting(n int) func(*Preset) {
+	return func(p *Preset) { p.Waiting = n }
+}
+
+func failed(streak int, ago time.Duration) func(*Preset) {
+	return func(p *Preset) {
+		p.FailureStreak, p.LastFailureAt, p.LastFailure = streak, noon.Add(-ago), "image golang:1.26 not found"
+	}
+}
+
+// TestGoldenPlans shows what is decided in each situation worth a page, as people will read it.
+func TestGoldenPlans(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		file, story string
+		pool        *pool
+		limits      Limits
+	}{
+		{
+			"steady", "The pool is as it should be.",
+			newPool(3).add(3, Ready), Limits{},
+		},
+		{
+			"empty", "A new preset: everything is to be made.",
+			newPool(3), Limits{},
+		},
+		{
+			"refill", "A claim took one of five and another is being made already: only the rest is created.",
+			newPool(5).add(3, Ready).add(1, Starting), Limits{},
+		},
+		{
+			"waiting", "Two claims wait: they are built for on top of desired.",
+			newPool(2).with(waiting(2)).add(2, Starting), Limits{},
+		},
+		{
+			"extraneous", "Scaled down from six to two: what costs least goes first, not ready before ready, then the oldest.",
+			newPool(2).add(3, Ready).add(1, Starting).add(1, Provisioning, leased).add(1, Provisioning), Limits{},
+		},
+		{
+			"rollout_begins", "A new version of a preset of three: the new set is made beside the old one, which stays. " +
+				"What was still being made of the old version goes at once.",
+			newPool(3).add(3, Ready, old).add(1, Starting, old).add(1, Provisioning, old), Limits{},
+		},
+		{
+			"rollout_halfway", "One of the new version is ready, so one of the old version goes, the oldest.",
+			newPool(3).with(keeps).add(3, Ready, old).add(1, Ready).add(2, Starting), Limits{},
+		},
+		{
+			"rollout_ends", "All of the new version are ready: the last old ones go.",
+			newPool(3).add(1, Ready, old).add(3, Ready), Limits{},
+		},
+		{
+			"rollout_fails", "The new version cannot be made: the old one stays.",
+			newPool(3).with(failed(3, time.Hour)).add(3, Ready, old), Limits{},
+		},
+		{
+			"rollout_at_maximum", "No room for a new set beside the old one: the rollout waits, and says for what.",
+			newPool(3).add(3, Ready, old), Limits{Maximum: 3, Live: 3, Chunk: 100},
+		},
+		{
+			"expired", "One is past its TTL and is replaced at once; the next expiry is in half an hour.",
+			newPool(3).add(1, Ready, expired).add(1, Ready, expires(30*time.Minute)).add(1, Ready), Limits{},
+		},
+		{
+			"backoff", "The second create in a row failed 4 s ago. What is surplus of the old version goes all the same.",
+			newPool(2).with(failed(2, 4*time.Second)).add(1, Ready).add(2, Ready, old), Limits{},
+		},
+		{
+			"hard_limit", "Three creates in a row failed: no more until somebody does something, not even for a waiting claim.",
+			newPool(2).with(failed(3, time.Hour)).with(waiting(1)), Limits{},
+		},
+		{
+			"paused", "Nothing is created and nothing goes while the preset is paused; what would happen is still said.",
+			newPool(4).with(paused).add(1, Ready).add(1, Ready, expired).add(1, Starting, old), Limits{},
+		},
+		{
+			"retired", "The template was deleted: all go, whatever they are, and a waiting claim gets nothing.",
+			newPool(3).with(deleted).with(waiting(1)).
+				add(2, Ready).add(1, Ready, old).add(1, Provisioning).add(1, Quarantined).add(1, Deleting), Limits{},
+		},
+		{
+			"on_their_way_out", "Those draining, deleting, quarantined or with an intent are replaced and left alone.",
+			newPool(4).add(1, Ready, withIntent).add(1, Draining).add(1, Deleting).add(1, Quarantined), Limits{},
+		},
+		{
+			"maximum", "The provider has room for two of three.",
+			newPool(3), Limits{Maximum: 10, Live: 8, Chunk: 100},
+		},
+		{
+			"chunk", "The pass may create five at this provider.",
+			newPool(8), Limits{Chunk: 5},
+		},
+	} {
+		t.Run(tc.file, func(t *testing.T) {
+			t.Parallel()
+			plan, err := tc.pool.plan()
+			require.NoError(t, err)
+			if tc.limits != (Limits{}) {
+				Clamp([]*Plan{&plan}, map[uuid.UUID]Preset{presetID: tc.pool.preset}, map[string]Limits{"sim": tc.limits})
+			}
+			require.Empty(t, Check(tc.pool.preset, tc.pool.workspaces, plan, noon))
+
+			c := plan.Counts
+			got := fmt.Sprintf("%s\n\n%s\n%s\nIn short:\n", wrap(tc.story), tc.pool, plan)
+			for _, reason := range plan.Ledger.Reasons() {
+				got += "- " + reason + "\n"
+			}
+			got += fmt.Sprintf("\nactual %d, eligible %d, starting %d, stopping %d, deleting %d, outdated %d, extraneous %d, "+
+				"expired %d, quarantined %d\n", c.Actual, c.Eligible, c.Starting, c.Stopping, c.Deleting, c.Outdated,
+				c.Extraneous, c.Expired, c.Quarantined)
+			got = strings.ReplaceAll(got, "00000000-0000-0000-0000-0000000000", "…")
+			golden(t, filepath.Join("testdata", tc.file+".golden"), got)
+		})
+	}
+}
+
+// golden compares got with a file, or writes the file with -update.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "if this is meant: go test ./coderd/prebuilds -update")
+}
+
+// wrap breaks a story at 100 columns.
+func wrap(s string) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(s) {
+		switch {
+		case column == 0:
+		case column+1+len(word) > 100:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}

@@ -1,0 +1,106 @@
+package prebuilds
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// IntentKind is what an intent asks for.
+type IntentKind string
+
+const (
+	// Drain takes a workspace out of eligibility and deregisters it before it is deleted.
+	Drain IntentKind = "drain"
+	// Cancel ends a create: at no cost where it was never leased, else by deleting what it may have made (C11).
+	Cancel IntentKind = "cancel"
+)
+
+// Intent says that one unclaimed workspace, in one incarnation, is to go, and why. A worker carries it out unless a
+// claim came first. Kind is by the state that the pass saw; the worker goes by the state that it finds.
+type Intent struct {
+	WorkspaceID uuid.UUID  `json:"workspace_id"`
+	Incarnation int32      `json:"incarnation"`
+	Kind        IntentKind `json:"kind"`
+	Rule        string     `json:"rule"`
+	Reason      string     `json:"reason"`
+}
+
+// letGo decides which workspaces go.
+func (plan *Plan) letGo(p *Preset, ws []Workspace, now time.Time) {
+	var current, expired, unfinished, outdated []*Workspace
+	for i := range ws {
+		w := &ws[i]
+		switch c := classify(p, w, now); {
+		case c == classStarting || c == classActual:
+			current = append(current, w)
+		case c == classExpired || c == classOutdated && w.expired(now):
+			expired = append(expired, w)
+		case c == classOutdated && !w.settled():
+			unfinished = append(unfinished, w)
+		case c == classOutdated:
+			outdated = append(outdated, w)
+		}
+	}
+	// C7: while fewer than desired current ones are ready, as many outdated ones stay in their place.
+	kept := min(len(outdated), max(0, p.desired()-plan.Counts.Actual))
+
+	plan.release(p, expired, len(expired), "C9", "expired")
+	plan.release(p, unfinished, len(unfinished), "C11", "outdated")
+	plan.release(p, outdated, len(outdated)-kept, "C7", "outdated")
+	plan.release(p, current, plan.Counts.Extraneous, "C6", "extraneous")
+	plan.Ledger.drain("keep", kept, "C7", "outdated, until as many current ones are ready")
+}
+
+// release makes intents for the n of ws that are the first to go. It sorts ws.
+func (plan *Plan) release(p *Preset, ws []*Workspace, n int, rule, reason string) {
+	if n == 0 {
+		return
+	}
+	if p.Retired != "" {
+		rule, reason = "C4", p.Retired
+	}
+	if p.Pause != "" {
+		plan.Ledger.drain("keep", n, "C10", reason+", but paused: "+p.Pause)
+		return
+	}
+	slices.SortFunc(ws, firstToGo)
+	plan.Intents = slices.Grow(plan.Intents, n)
+	for _, w := range ws[:n] {
+		kind := Drain
+		if w.State == Provisioning {
+			kind = Cancel
+		}
+		plan.Intents = append(plan.Intents, Intent{w.ID, w.Incarnation, kind, rule, reason})
+		plan.Ledger.drain(string(kind), 1, rule, reason)
+	}
+}
+
+// firstToGo orders by how little is lost (C6): what has cost nothing yet, what is not ready, then the oldest. Ties are
+// broken by id, so that the choice depends on what the workspaces are and not on the order in which they were read.
+func firstToGo(a, b *Workspace) int {
+	return cmp.Or(
+		cmp.Compare(a.worth(), b.worth()),
+		a.CreatedAt.Compare(b.CreatedAt),
+		bytes.Compare(a.ID[:], b.ID[:]),
+	)
+}
+
+// worth ranks how far w has come on its way to a claim.
+func (w *Workspace) worth() int {
+	switch {
+	case w.State == Provisioning && !w.Leased:
+		return 0
+	case w.State == Provisioning:
+		return 1
+	case w.State == Starting:
+		return 2
+	case w.State == Standby:
+		return 3
+	default:
+		return 4
+	}
+}

@@ -1,0 +1,105 @@
+package prebuilds
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+)
+
+const (
+	// HardLimit is the number of failed creates in a row after which a preset's creation stops (C8).
+	HardLimit = 3
+	// firstBackoff is how long creation waits after one failed create; it doubles with each further one (C8).
+	firstBackoff = 5 * time.Second
+)
+
+// Plan is what a pass decided for one preset, and why.
+type Plan struct {
+	PresetID uuid.UUID `json:"preset_id"`
+	Counts   Counts    `json:"counts"`
+	Create   int       `json:"create"`
+	Intents  []Intent  `json:"intents"`
+	Ledger   Ledger    `json:"ledger"`
+	// RetryAt is the earliest instant at which the same rows could give another plan, because a backoff ends or a
+	// workspace expires; zero if time alone changes nothing. Before it the plan is the same to the byte.
+	RetryAt time.Time `json:"retry_at,omitzero"`
+}
+
+// MakePlan decides for one preset, given all of its unclaimed workspaces in any order. What it cannot make sense of (a
+// negative number, a workspace of another preset or in a state that no unclaimed one is in) is an error, not a guess.
+func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
+	if err := validate(&p, ws); err != nil {
+		return Plan{}, xerrors.Errorf("plan preset %s/%s: %w", p.Template, p.Name, err)
+	}
+	plan := Plan{PresetID: p.ID, Counts: Count(p, ws, now), Intents: []Intent{}}
+	plan.openLedger(&p)
+	plan.holdBackCreates(&p, now)
+	plan.letGo(&p, ws, now)
+	plan.retryAt(nextExpiry(ws, now))
+	return plan, nil
+}
+
+func validate(p *Preset, ws []Workspace) error {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"desired", p.Desired}, {"waiting", p.Waiting}, {"failure streak", p.FailureStreak}} {
+		if n.value < 0 {
+			return xerrors.Errorf("%s is negative: %d", n.name, n.value)
+		}
+	}
+	for i := range ws {
+		if ws[i].PresetID != p.ID {
+			return xerrors.Errorf("workspace %s is of preset %s, not of %s", ws[i].ID, ws[i].PresetID, p.ID)
+		}
+		if !Unclaimed(ws[i].State) {
+			return xerrors.Errorf("workspace %s is in state %q, which no unclaimed workspace is in", ws[i].ID, ws[i].State)
+		}
+	}
+	return nil
+}
+
+// holdBackCreates takes out of Create what this preset's own condition forbids. Nothing here touches the intents: a
+// failing create must never keep what is no longer wanted alive (C8).
+func (plan *Plan) holdBackCreates(p *Preset, now time.Time) {
+	switch {
+	case plan.Create == 0:
+	case p.Pause != "":
+		plan.holdBack(plan.Create, "C10", "paused: "+p.Pause)
+	case p.FailureStreak >= HardLimit:
+		plan.holdBack(plan.Create, "C8", fmt.Sprintf("hard limit, until the version changes or a reset: %d failed creates in a row%s",
+			p.FailureStreak, because(p.LastFailure)))
+	case p.FailureStreak > 0:
+		end := p.LastFailureAt.Add(firstBackoff << (p.FailureStreak - 1))
+		if now.Before(end) {
+			plan.holdBack(plan.Create, "C8", fmt.Sprintf("backoff, until %s: %s in a row%s",
+				instant(end), plural(p.FailureStreak, "failed create"), because(p.LastFailure)))
+			plan.retryAt(end)
+		}
+	}
+}
+
+// retryAt makes the plan be looked at again at t, if that is earlier than it would be anyway. A zero t is never.
+func (plan *Plan) retryAt(t time.Time) {
+	if !t.IsZero() && (plan.RetryAt.IsZero() || t.Before(plan.RetryAt)) {
+		plan.RetryAt = t
+	}
+}
+
+// nextExpiry is the first expiry after now; zero if there is none. One with an intent counts too, for while nobody has
+// carried it out, its expiry still changes what is eligible.
+func nextExpiry(ws []Workspace, now time.Time) time.Time {
+	var next time.Time
+	for i := range ws {
+		w := &ws[i]
+		if w.ExpiresAt.IsZero() || w.expired(now) || !(w.settled() || w.State == Starting || w.State == Provisioning) {
+			continue
+		}
+		if next.IsZero() || w.ExpiresAt.Before(next) {
+			next = w.ExpiresAt
+		}
+	}
+	return next
+}

@@ -1,0 +1,216 @@
+package prebuilds
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// drawPool draws any preset with any unclaimed workspaces, close enough to its limits that they matter.
+func drawPool(t *rapid.T) *pool {
+	p := newPool(rapid.IntRange(0, 6).Draw(t, "desired"))
+	sometimes := func(label string) bool { return rapid.IntRange(0, 4).Draw(t, label) == 0 }
+	p.preset.Waiting = max(0, rapid.IntRange(-3, 3).Draw(t, "waiting"))
+	p.preset.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
+	p.preset.KeepOutdated = rapid.Bool().Draw(t, "keep outdated")
+	if sometimes("retired") {
+		deleted(&p.preset)
+	}
+	if sometimes("paused") {
+		paused(&p.preset)
+	}
+	failed(max(0, rapid.IntRange(-4, 4).Draw(t, "streak")),
+		time.Duration(rapid.IntRange(0, 30).Draw(t, "failed ago"))*time.Second)(&p.preset)
+
+	states := rapid.SampledFrom([]State{Provisioning, Starting, Ready, Ready, Ready, Standby, Draining, Deleting, Quarantined})
+	for range rapid.IntRange(0, 14).Draw(t, "workspaces") {
+		p.add(1, states.Draw(t, "state"), func(w *Workspace) {
+			w.CreatedAt = noon.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Hour)
+			w.Incarnation = int32(rapid.IntRange(1, 3).Draw(t, "incarnation"))
+			w.HasIntent = sometimes("intent")
+			w.Leased = rapid.Bool().Draw(t, "leased")
+			if rapid.IntRange(0, 2).Draw(t, "outdated") == 0 {
+				w.PoolKey = oldKey
+			}
+			if rapid.IntRange(0, 2).Draw(t, "ttl") == 0 {
+				w.ExpiresAt = noon.Add(time.Duration(rapid.IntRange(-3, 8).Draw(t, "expires in")) * time.Second)
+			}
+		})
+	}
+	return p
+}
+
+func mustPlan(t require.TestingT, p *pool, now time.Time) Plan {
+	plan, err := MakePlan(p.preset, p.workspaces, now)
+	require.NoError(t, err)
+	return plan
+}
+
+// TestPlansAreSafe: no rows lead to a plan that violates an invariant.
+func TestPlansAreSafe(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPool(t)
+		plan := mustPlan(t, p, noon)
+		require.Empty(t, Check(p.preset, p.workspaces, plan, noon), "%s\n%s", p, plan)
+	})
+}
+
+// TestPlansAreComplete: C5 to the letter where nothing holds a create back.
+func TestPlansAreComplete(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPool(t).with(func(p *Preset) { p.Retired, p.Pause, p.FailureStreak = "", "", 0 })
+		plan := mustPlan(t, p, noon)
+		has := plan.Counts.Actual + plan.Counts.Starting
+		require.Equal(t, max(0, p.preset.Desired+p.preset.Waiting-has), plan.Create)
+	})
+}
+
+// TestPlansIgnoreOrder: the same rows in another order give the same plan, so replicas agree.
+func TestPlansIgnoreOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPool(t)
+		plan := mustPlan(t, p, noon)
+		p.workspaces = rapid.Permutation(p.workspaces).Draw(t, "order")
+		require.Equal(t, plan, mustPlan(t, p, noon))
+	})
+}
+
+// TestPlansSettle: a plan carried out leaves nothing to do, so two passes in a row do not do the same work twice.
+func TestPlansSettle(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPool(t)
+		apply(p, mustPlan(t, p, noon), noon)
+		again := mustPlan(t, p, noon)
+		require.Zero(t, again.Create, "%s\n%s", p, again)
+		require.Empty(t, again.Intents, "%s\n%s", p, again)
+	})
+}
+
+// apply writes a plan as a pass does.
+func apply(p *pool, plan Plan, now time.Time) {
+	for i := range p.workspaces {
+		for _, intent := range plan.Intents {
+			if intent.WorkspaceID == p.workspaces[i].ID {
+				p.workspaces[i].HasIntent = true
+			}
+		}
+	}
+	p.add(plan.Create, Provisioning, func(w *Workspace) { w.CreatedAt = now })
+}
+
+// TestPlansHoldUntilRetryAt: until RetryAt the same rows give the same plan to the byte, so a pass that finds nothing
+// new writes nothing, and nobody misses what time alone brings about.
+func TestPlansHoldUntilRetryAt(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPool(t)
+		plan := mustPlan(t, p, noon)
+		later := noon.Add(time.Duration(rapid.IntRange(0, 12).Draw(t, "later")) * time.Second)
+		if !plan.RetryAt.IsZero() && !later.Before(plan.RetryAt) {
+			later = plan.RetryAt.Add(-1)
+		}
+		want, err := json.Marshal(plan)
+		require.NoError(t, err)
+		got, err := json.Marshal(mustPlan(t, p, later))
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(got), "%s", p)
+		require.Equal(t, string(want), string(got))
+	})
+}
+
+// TestMorePlansLess: what one more ready prebuild changes is one create less, or one more that goes; never the reverse.
+func TestMorePlansLess(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPool(t)
+		before := mustPlan(t, p, noon)
+		p.add(1, Ready)
+		after := mustPlan(t, p, noon)
+		require.LessOrEqual(t, after.Create, before.Create)
+		require.GreaterOrEqual(t, len(after.Intents), len(before.Intents))
+	})
+}
+
+// TestClampIsFair draws pools on two providers with little room and judges what each of them got.
+func TestClampIsFair(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		presets := make(map[uuid.UUID]Preset)
+		pools := make(map[uuid.UUID]*pool)
+		asked := make(map[uuid.UUID]int)
+		var plans, shuffled []*Plan
+		for n := range rapid.IntRange(1, 8).Draw(t, "presets") {
+			p := drawPool(t)
+			p.preset.ID, p.preset.Name = numbered(1000+n), rapid.SampledFrom([]string{"small", "large"}).Draw(t, "name")
+			p.preset.Provider = rapid.SampledFrom([]string{"sim", "local"}).Draw(t, "provider")
+			for i := range p.workspaces {
+				p.workspaces[i].PresetID = p.preset.ID
+			}
+			plan, copied := mustPlan(t, p, noon), mustPlan(t, p, noon)
+			presets[plan.PresetID], pools[plan.PresetID], asked[plan.PresetID] = p.preset, p, plan.Create
+			plans, shuffled = append(plans, &plan), append(shuffled, &copied)
+		}
+		limits := make(map[string]Limits)
+		for _, name := range []string{"sim", "local"} {
+			limits[name] = Limits{
+				Maximum: rapid.IntRange(0, 20).Draw(t, "maximum"),
+				Live:    rapid.IntRange(0, 20).Draw(t, "live"),
+				Chunk:   rapid.IntRange(0, 15).Draw(t, "chunk"),
+			}
+		}
+		left := Clamp(plans, presets, limits)
+		shuffled = rapid.Permutation(shuffled).Draw(t, "order")
+		require.Equal(t, left, Clamp(shuffled, presets, limits))
+		got := make(map[uuid.UUID]*Plan)
+		for _, plan := range shuffled {
+			got[plan.PresetID] = plan
+		}
+
+		total, granted := make(map[string]int), make(map[string]int)
+		for _, plan := range plans {
+			p := pools[plan.PresetID]
+			require.Equal(t, plan, got[plan.PresetID], "the order of the plans does not matter")
+			require.Empty(t, Check(p.preset, p.workspaces, *plan, noon), "%s", plan)
+			require.LessOrEqual(t, plan.Create, asked[plan.PresetID])
+			total[p.preset.Provider] += asked[plan.PresetID]
+			granted[p.preset.Provider] += plan.Create
+		}
+		for name, l := range limits {
+			room := l.Chunk
+			if l.Maximum > 0 {
+				room = min(room, max(0, l.Maximum-l.Live))
+			}
+			require.Equal(t, min(room, total[name]), granted[name], "all of the room is used, and no more")
+			require.Equal(t, Limits{l.Maximum, l.Live + granted[name], l.Chunk - granted[name]}, left[name])
+		}
+		for _, hungry := range plans {
+			h := presets[hungry.PresetID]
+			if hungry.Create == asked[hungry.PresetID] {
+				continue
+			}
+			for _, fed := range plans {
+				f := presets[fed.PresetID]
+				if fed == hungry || f.Provider != h.Provider || fed.Create == 0 {
+					continue
+				}
+				require.GreaterOrEqual(t, f.Priority, h.Priority, "a lower priority was served before a higher one")
+				if f.Priority == h.Priority {
+					require.LessOrEqual(t, fill(fed, f, -1), fill(hungry, h, 0), "the last create went to the fuller pool")
+				}
+			}
+		}
+	})
+}
+
+// fill is the share of what it wants that a pool has after its creates, and change more.
+func fill(plan *Plan, p Preset, change int) float64 {
+	return float64(plan.Counts.Actual+plan.Counts.Starting+plan.Create+change) / float64(p.Desired+p.Waiting)
+}

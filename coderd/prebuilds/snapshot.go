@@ -1,0 +1,84 @@
+package prebuilds
+
+import (
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+)
+
+// ByPreset groups the workspaces by their preset, each in the order of the snapshot. Nothing is dropped: a key that is
+// no preset of the snapshot holds strays (see Strays). The groups share one array and must not be appended to.
+func (s Snapshot) ByPreset() map[uuid.UUID][]Workspace {
+	// Counted first, then laid out, because growing a thousand slices copies every row several times.
+	ends := make(map[uuid.UUID]*int, len(s.Presets))
+	var order []uuid.UUID
+	for i := range s.Workspaces {
+		id := s.Workspaces[i].PresetID
+		n, ok := ends[id]
+		if !ok {
+			n = new(int)
+			ends[id] = n
+			order = append(order, id)
+		}
+		*n++
+	}
+	all := make([]Workspace, len(s.Workspaces))
+	groups := make(map[uuid.UUID][]Workspace, len(ends))
+	start := 0
+	for _, id := range order {
+		n := *ends[id]
+		groups[id] = all[start : start+n : start+n]
+		*ends[id] = start
+		start += n
+	}
+	for i := range s.Workspaces {
+		next := ends[s.Workspaces[i].PresetID]
+		all[*next] = s.Workspaces[i]
+		*next++
+	}
+	return groups
+}
+
+// Strays are the groups of ByPreset that belong to no preset of the snapshot, each as an error. Nothing is decided about
+// their workspaces.
+func (s Snapshot) Strays(groups map[uuid.UUID][]Workspace) map[uuid.UUID]error {
+	known := make(map[uuid.UUID]bool, len(s.Presets))
+	for i := range s.Presets {
+		known[s.Presets[i].ID] = true
+	}
+	errs := make(map[uuid.UUID]error)
+	for id, ws := range groups {
+		if !known[id] {
+			errs[id] = xerrors.Errorf("snapshot has %s of preset %s, but not the preset", plural(len(ws), "workspace"), id)
+		}
+	}
+	return errs
+}
+
+// MakePlan makes the plan of one preset of the snapshot from its group of workspaces. A global pause comes before the
+// preset's own.
+func (s Snapshot) MakePlan(p Preset, ws []Workspace) (Plan, error) {
+	if s.GlobalPause != "" {
+		p.Pause = s.GlobalPause
+	}
+	return MakePlan(p, ws, s.Now)
+}
+
+// MakePlans decides on the whole snapshot: a clamped plan per preset in the order of Presets, and an error per preset
+// that has none and per group of strays.
+func (s Snapshot) MakePlans() ([]*Plan, map[uuid.UUID]error) {
+	groups := s.ByPreset()
+	errs := s.Strays(groups)
+	presets := make(map[uuid.UUID]Preset, len(s.Presets))
+	plans := make([]*Plan, 0, len(s.Presets))
+	for _, p := range s.Presets {
+		presets[p.ID] = p
+		plan, err := s.MakePlan(p, groups[p.ID])
+		if err != nil {
+			errs[p.ID] = err
+			continue
+		}
+		plans = append(plans, &plan)
+	}
+	Clamp(plans, presets, s.Providers)
+	return plans, errs
+}

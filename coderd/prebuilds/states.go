@@ -1,0 +1,87 @@
+package prebuilds
+
+// Transition is one row of the state machine: leaving From because of Event leads To, where the guard holds. From is
+// empty where no row, or no row that is not deleted, was there before.
+type Transition struct {
+	From   State
+	Event  string
+	Guard  string
+	To     State
+	Effect string
+}
+
+// Transitions is the whole state machine (DESIGN section 4). Work in flight is a leased job, not a state, so a workspace
+// cannot be stuck in the middle of one: rows from a state to itself are what happens to its job. coderd/workspaces has
+// one function per row; docs/STATE_MACHINE.md shows them.
+var Transitions = []Transition{
+	{"", "planned", "below desired and every limit", Provisioning, "create job"},
+	{"", "tagged resource seen without a row", "past a grace", Deleting, "delete job, by provider id"},
+
+	{Provisioning, "created", "attempt matches", Starting, "provider id and addresses stored"},
+	{Provisioning, "create failed, retryable", "attempts left", Provisioning, "backoff; delete by name before the retry"},
+	{Provisioning, "created, but in error", "attempt matches", Deleting, "delete job, by id, else by name; streak + 1"},
+	{Provisioning, "create failed for good", "attempt matches", Deleting, "delete job; error kept; streak + 1"},
+	{Provisioning, "create failed for good", "template keeps failures", Quarantined, "error kept; streak + 1"},
+	{Provisioning, "no longer wanted", "never leased", Deleted, "create job cancelled"},
+	{Provisioning, "no longer wanted", "was leased", Deleting, "delete job, by name"},
+
+	{Starting, "ready", "incarnation matches", Ready, "streak reset; oldest waiting claim bound"},
+	{Starting, "failed or timed out", "the observer is healthy", Draining, "deregister; streak + 1"},
+	{Starting, "no longer wanted", "unclaimed", Draining, "deregister"},
+	{Starting, "missing", "two complete inventories and a grace", Quarantined, "replan"},
+
+	{Ready, "claimed", "one statement", Claimed, "claim bound; agent told; nudge"},
+	{Ready, "no longer wanted", "unclaimed", Draining, "deregister"},
+	{Ready, "stopped for standby", "unclaimed", Standby, "stop job"},
+	{Ready, "silent", "below the recovery limit", Starting, "recover"},
+	{Ready, "silent", "at the recovery limit", Draining, "deregister"},
+	{Ready, "missing", "two complete inventories and a grace", Quarantined, "replan"},
+
+	{Standby, "claimed", "one statement", Claimed, "claim bound; start job, first in line"},
+	{Standby, "started", "unclaimed", Starting, "start job"},
+	{Standby, "no longer wanted", "unclaimed", Draining, "deregister"},
+	{Standby, "missing", "two complete inventories and a grace", Quarantined, "replan"},
+
+	{Claimed, "released, job completed or lease over", "", Draining, "deregister"},
+	{Claimed, "released, job completed or lease over", "reusable", Starting, "reset; incarnation + 1"},
+	{Claimed, "silent or missing", "", Claimed, "alarm only"},
+
+	{Draining, "busy veto", "the forge says a job runs", Draining, "wait"},
+	{Draining, "deregistered or never registered", "", Deleting, "delete job"},
+	{Draining, "missing", "two complete inventories and a grace", Deleted, "deregistration finished first"},
+
+	{Deleting, "gone or not found", "attempt matches", Deleted, ""},
+	{Deleting, "delete failed", "attempt matches", Deleting, "endless backoff, 1 s doubling to 5 min, jittered"},
+	{Deleting, "delete failed", "forced", Deleted, "the resource is still watched for"},
+	{Deleting, "missing", "two complete inventories and a grace", Deleted, ""},
+
+	{Deleted, "tagged resource seen", "past a grace", Deleting, "delete job, by provider id"},
+
+	{Quarantined, "retried", "", Starting, "probe job"},
+	{Quarantined, "kept long enough, or let go by a person", "", Draining, "deregister"},
+}
+
+type edge struct{ from, to State }
+
+var edges = func() map[edge]bool {
+	m := make(map[edge]bool, len(Transitions))
+	for _, t := range Transitions {
+		m[edge{t.From, t.To}] = true
+	}
+	return m
+}()
+
+// CanMove says whether any event leads from one state to the other. From is empty for a workspace that is new.
+func CanMove(from, to State) bool { return edges[edge{from, to}] }
+
+// Unclaimed says whether a workspace in this state is the pool's: a pass reads exactly these. False for no state at all.
+func Unclaimed(s State) bool {
+	switch s {
+	case Provisioning, Starting, Ready, Standby, Draining, Deleting, Quarantined:
+		return true
+	}
+	return false
+}
+
+// Live says whether a workspace in this state counts against its provider's maximum: whatever may have a resource there.
+func Live(s State) bool { return Unclaimed(s) || s == Claimed }

@@ -1,0 +1,75 @@
+package prebuilds
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// State is a workspace's state, as in DESIGN section 4. The planner sees the unclaimed ones.
+type State string
+
+const (
+	Provisioning State = "provisioning"
+	Starting     State = "starting"
+	Ready        State = "ready"
+	Standby      State = "standby"
+	Claimed      State = "claimed"
+	Draining     State = "draining"
+	Deleting     State = "deleting"
+	Deleted      State = "deleted"
+	Quarantined  State = "quarantined"
+)
+
+// Snapshot is everything a pass decides on, read at one instant. Now is the only time the planner knows.
+type Snapshot struct {
+	Now     time.Time
+	Presets []Preset
+	// Workspaces are the unclaimed ones of these presets, in any order.
+	Workspaces []Workspace
+	Providers  map[string]Limits
+	// GlobalPause is empty, or why everything is paused.
+	GlobalPause string
+}
+
+// Preset is one preset with what bears on its pool. A preset without a prebuilds block, of a deprecated or deleted
+// template, or deleted itself has Desired 0.
+type Preset struct {
+	ID           uuid.UUID
+	Template     string // for reasons and order only
+	Name         string
+	Provider     string
+	PoolKey      uuid.UUID // what a prebuild must carry to be of the active version
+	Desired      int       // C4: counts only for the active version
+	Priority     int       // higher first when a limit binds
+	KeepOutdated bool      // C7: prebuilds of older versions stay claimable
+	Retired      string    // empty, or why it scales to zero: "template deprecated", "template deleted", "preset removed"
+	Pause        string    // empty, or why it is paused (preset, template or provider; C10)
+	Waiting      int       // claims waiting for a workspace
+	// Failures in a row of creates for this PoolKey (C8).
+	FailureStreak int
+	LastFailureAt time.Time
+	LastFailure   string
+}
+
+// Workspace is an unclaimed workspace.
+type Workspace struct {
+	ID          uuid.UUID
+	PresetID    uuid.UUID
+	PoolKey     uuid.UUID
+	Provider    string
+	State       State
+	Incarnation int32
+	CreatedAt   time.Time
+	ExpiresAt   time.Time // zero: never
+	HasIntent   bool      // a pass already decided to drain or cancel it
+	Leased      bool      // its create job was leased at least once
+}
+
+// Limits are one provider's (S4, S5). Zero Maximum is no limit. Live counts every workspace there that is not deleted,
+// the claimed included; it is only read where Maximum is set.
+type Limits struct {
+	Maximum int
+	Live    int
+	Chunk   int // creates left for this pass
+}

@@ -1,0 +1,133 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+)
+
+// ErrInTransaction is what Guarded answers to a call made inside a database transaction.
+var ErrInTransaction = xerrors.New("provider called inside a database transaction (I8)")
+
+// Guarded wraps p so that any call whose ctx inTx says is inside a database transaction is refused with
+// ErrInTransaction before it reaches p. A provider may hang for minutes, and a transaction that waits for it holds its
+// locks and its snapshot as long; effects at a provider do not roll back either.
+//
+// The wrapper has the methods of every optional interface. Whether p does is for As to say.
+func Guarded(p Provider, inTx func(context.Context) bool) Provider {
+	return &guarded{inner: p, inTx: inTx}
+}
+
+// As returns p as a T, one of the optional interfaces, if the innermost provider is one. A type assertion will not do:
+// a wrapper has all methods, whatever it wraps.
+func As[T any](p Provider) (T, bool) {
+	innermost := p
+	for {
+		w, ok := innermost.(interface{ Unwrap() Provider })
+		if !ok {
+			break
+		}
+		innermost = w.Unwrap()
+	}
+	if _, ok := innermost.(T); !ok {
+		var none T
+		return none, false
+	}
+	t, ok := p.(T)
+	return t, ok
+}
+
+type guarded struct {
+	inner Provider
+	inTx  func(context.Context) bool
+}
+
+var _ interface {
+	Provider
+	Sited
+	Execer
+	Logger
+} = (*guarded)(nil)
+
+// Unwrap is how As finds what is wrapped.
+func (g *guarded) Unwrap() Provider { return g.inner }
+
+func (g *guarded) check(ctx context.Context, call string) error {
+	if g.inTx(ctx) {
+		return xerrors.Errorf("%s: %w", call, ErrInTransaction)
+	}
+	return nil
+}
+
+// Validate looks at nothing but its arguments, so it may be called anywhere.
+func (g *guarded) Validate(spec json.RawMessage, parameters map[string]string) []Problem {
+	return g.inner.Validate(spec, parameters)
+}
+
+func (g *guarded) Create(ctx context.Context, req CreateRequest) (Instance, error) {
+	if err := g.check(ctx, "create workspace"); err != nil {
+		return Instance{}, err
+	}
+	return g.inner.Create(ctx, req)
+}
+
+func (g *guarded) Get(ctx context.Context, ref Ref) (Instance, error) {
+	if err := g.check(ctx, "get workspace"); err != nil {
+		return Instance{}, err
+	}
+	return g.inner.Get(ctx, ref)
+}
+
+func (g *guarded) List(ctx context.Context, installation uuid.UUID) ([]Instance, error) {
+	if err := g.check(ctx, "list workspaces"); err != nil {
+		return nil, err
+	}
+	return g.inner.List(ctx, installation)
+}
+
+func (g *guarded) Ready(ctx context.Context, ref Ref) (Readiness, error) {
+	if err := g.check(ctx, "probe workspace"); err != nil {
+		return Readiness{}, err
+	}
+	return g.inner.Ready(ctx, ref)
+}
+
+func (g *guarded) Delete(ctx context.Context, ref Ref) error {
+	if err := g.check(ctx, "delete workspace"); err != nil {
+		return err
+	}
+	return g.inner.Delete(ctx, ref)
+}
+
+// Site is empty (reached from everywhere) unless the wrapped provider is Sited.
+func (g *guarded) Site() string {
+	if s, ok := As[Sited](g.inner); ok {
+		return s.Site()
+	}
+	return ""
+}
+
+func (g *guarded) Exec(ctx context.Context, ref Ref, req ExecRequest) (int, error) {
+	if err := g.check(ctx, "exec in workspace"); err != nil {
+		return 0, err
+	}
+	e, ok := As[Execer](g.inner)
+	if !ok {
+		return 0, xerrors.New("exec in workspace: the provider cannot run commands in a workspace")
+	}
+	return e.Exec(ctx, ref, req)
+}
+
+func (g *guarded) Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser, error) {
+	if err := g.check(ctx, "read workspace logs"); err != nil {
+		return nil, err
+	}
+	l, ok := As[Logger](g.inner)
+	if !ok {
+		return nil, xerrors.New("read workspace logs: the provider keeps no logs")
+	}
+	return l.Logs(ctx, ref, follow)
+}

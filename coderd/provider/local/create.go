@@ -1,0 +1,138 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"cdr.dev/slog"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Create makes the directory, gives it a port, and starts the supervisor: three steps of which each is found done by a
+// Create that comes after one that was cut off.
+func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
+	none := provider.Instance{}
+	if err := checkName(req.Name); err != nil {
+		return none, xerrors.Errorf("create workspace: %w", err)
+	}
+	if _, problems := parseSpec(req.Spec, req.Parameters); len(problems) > 0 {
+		return none, xerrors.Errorf("create workspace: %w", problemsError(problems))
+	}
+	lock, err := p.lockName(ctx, req.Name)
+	if err != nil {
+		return none, xerrors.Errorf("create workspace: %w", err)
+	}
+	defer lock.Close()
+	d := p.dir(req.Name)
+	w, err := load(d)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		w, err = p.prepare(d, req)
+	case errors.Is(err, errUntagged), err == nil && w.Tags != req.Tags:
+		err = provider.ErrConflict
+	}
+	if err != nil {
+		return none, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+	}
+	if err := p.reservePort(d, &w); err != nil {
+		return none, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+	}
+	v, err := observe(d)
+	if err == nil && v.Phase == phaseNone {
+		if err = p.startSupervisor(ctx, d, w, lock); err == nil {
+			v, err = observe(d)
+		}
+	}
+	if err != nil {
+		return none, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+	}
+	return instance(d, w, v), nil
+}
+
+// prepare makes the directory aside and moves it to its place when it is whole.
+func (p *Provider) prepare(d dir, req provider.CreateRequest) (workspace, error) {
+	w := workspace{
+		Name: req.Name, Tags: req.Tags, Organization: req.Organization, Template: req.Template, Preset: req.Preset,
+		Spec: req.Spec, Parameters: req.Parameters, CreatedAt: p.clock.Now().UTC().Truncate(time.Millisecond),
+	}
+	w.spec, _ = parseSpec(req.Spec, req.Parameters)
+	if w.spec.port {
+		var err error
+		if w.Port, err = p.choosePort(); err != nil {
+			return w, err
+		}
+	}
+	aside := dir(p.own("aside", req.Name))
+	if err := removeTree(string(aside)); err != nil {
+		return w, xerrors.Errorf("remove leftovers: %w", err)
+	}
+	for _, path := range []string{string(aside), aside.home(), aside.tmp()} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			return w, xerrors.Errorf("prepare directory: %w", err)
+		}
+	}
+	if err := os.WriteFile(aside.lockFile(), nil, 0o600); err != nil {
+		return w, xerrors.Errorf("prepare directory: %w", err)
+	}
+	if err := w.write(aside); err != nil {
+		return w, xerrors.Errorf("prepare directory: %w", err)
+	}
+	if err := os.Rename(string(aside), string(d)); err != nil {
+		return w, xerrors.Errorf("put directory in place: %w", err)
+	}
+	return w, nil
+}
+
+// startSupervisor starts the supervisor and waits until it has taken over. The lock of the name goes with it: if ctx
+// ends, or this process does, whoever takes the lock next finds the supervisor recorded or dead.
+func (p *Provider) startSupervisor(ctx context.Context, d dir, w workspace, lock *os.File) error {
+	r, taken, err := os.Pipe()
+	if err != nil {
+		return xerrors.Errorf("start supervisor: %w", err)
+	}
+	defer r.Close()
+	defer taken.Close()
+	stderr, err := os.OpenFile(d.supervisorLog(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return xerrors.Errorf("start supervisor: %w", err)
+	}
+	defer stderr.Close()
+
+	args := append(append([]string{}, p.executable[1:]...), string(d))
+	cmd := exec.Command(p.executable[0], args...) //nolint:gosec,noctx // ours, and it outlives every context
+	cmd.Dir = string(d)
+	cmd.Env = []string{"PATH=" + defaultPath, "GOMAXPROCS=1", envWorkspaceID + "=" + w.Tags.WorkspaceID.String()}
+	cmd.Stderr = stderr
+	cmd.ExtraFiles = []*os.File{taken, lock} // 3 and 4: see RunSupervisor
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return xerrors.Errorf("start supervisor: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // so that it does not stay as a zombie while this server lives
+
+	_ = taken.Close()
+	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	answer, err := io.ReadAll(r)
+	if ctx.Err() != nil {
+		return xerrors.Errorf("start supervisor: %w", ctx.Err())
+	}
+	if err != nil {
+		return xerrors.Errorf("start supervisor: %w", err)
+	}
+	if string(answer) != takenOver {
+		said, _ := os.ReadFile(d.supervisorLog())
+		return xerrors.Errorf("start supervisor: it ended: %s%s", answer, bytes.TrimSpace(said))
+	}
+	p.logger.Debug(ctx, "supervisor took over", slog.F("workspace", w.Name), slog.F("pid", cmd.Process.Pid))
+	return nil
+}

@@ -1,0 +1,123 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Delete ends all processes of a workspace and removes its directory. The directory leaves its place in one step, as
+// whole as it came, so that there is no half-deleted workspace; a Delete that was cut off later is completed by the next
+// one of that name.
+func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
+	name, err := refName(ref)
+	if err == nil {
+		err = p.delete(ctx, name, ref)
+	}
+	if err != nil {
+		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
+	}
+	return nil
+}
+
+func (p *Provider) delete(ctx context.Context, name string, ref provider.Ref) error {
+	lock, err := p.lockName(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	d := p.dir(name)
+	w, err := load(d)
+	switch {
+	case errors.Is(err, errUntagged), err == nil && !meant(ref, w):
+		return nil // something is there, but not the workspace that is meant
+	case errors.Is(err, fs.ErrNotExist):
+		if ref.WorkspaceID != uuid.Nil { // should somebody have removed the directory by hand
+			err = p.killStragglers(ctx, ref.WorkspaceID, state{})
+		} else {
+			err = nil
+		}
+	case err == nil:
+		err = p.end(ctx, d, w)
+	}
+	if err != nil {
+		return err
+	}
+	if err := removeTree(p.own("aside", name)); err != nil {
+		return xerrors.Errorf("remove directory: %w", err)
+	}
+	// Nobody has anything to do with this name any more: those that wait for the lock find it unlinked and look anew.
+	return os.Remove(p.own("locks", name))
+}
+
+// end ends the processes, gives the port back and takes the directory from its place.
+func (p *Provider) end(ctx context.Context, d dir, w workspace) error {
+	if err := p.stopSupervisor(ctx, d, w.spec.stopGrace); err != nil {
+		return err
+	}
+	v, err := observe(d)
+	if err != nil {
+		return err
+	}
+	if err := p.killStragglers(ctx, w.Tags.WorkspaceID, v.state); err != nil {
+		return err
+	}
+	if err := p.releasePort(w); err != nil {
+		return err
+	}
+	aside := p.own("aside", w.Name)
+	if err := removeTree(aside); err != nil {
+		return xerrors.Errorf("remove leftovers: %w", err)
+	}
+	if err := os.Rename(string(d), aside); err != nil {
+		return xerrors.Errorf("take directory from its place: %w", err)
+	}
+	return nil
+}
+
+// stopSupervisor asks the supervisor to end its processes and itself, and waits for that; one that does not, in the
+// grace it gives and a little more, is killed.
+func (p *Provider) stopSupervisor(ctx context.Context, d dir, grace time.Duration) error {
+	v, err := observe(d)
+	if err != nil || !v.alive {
+		return err
+	}
+	v.Supervisor.send(syscall.SIGTERM)
+	kill := p.clock.AfterFunc(grace+2*time.Second, func() { v.Supervisor.send(syscall.SIGKILL) }, "local", "stop")
+	defer kill.Stop()
+	pause := newPause(p.clock, 10*time.Millisecond)
+	for {
+		alive, err := isLocked(d.lockFile())
+		if err != nil || !alive {
+			return err
+		}
+		if err := pause.wait(ctx); err != nil {
+			return xerrors.Errorf("stop supervisor: %w", err)
+		}
+	}
+}
+
+// removeTree removes a directory with all below it, through no symbolic link. Directories that their owner may not
+// write, such as those of a module cache, are made writable first where that is what stands in the way.
+func removeTree(path string) error {
+	err := os.RemoveAll(path)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory needs the x bit
+		}
+		return nil
+	})
+	return os.RemoveAll(path)
+}

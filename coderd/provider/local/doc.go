@@ -1,0 +1,45 @@
+// Package local is the provider whose workspaces are directories and processes of the machine that the server runs on
+// (Linux only). It needs nothing but a directory, and it is complete: what it makes outlives the server, and what it
+// deletes is gone.
+//
+// # On disk
+//
+//	<root>/                        mode 0700
+//	    <name>/                    one workspace
+//	        workspace.json         the tag: whose it is, what was asked for; written once, before the directory appears
+//	        state.json             what the supervisor last recorded
+//	        lock                   held by the supervisor for its life: that is how one knows that it lives
+//	        log, log.1             what setup and command wrote, 10 MB each at most
+//	        home/, tmp/            the workspace's own: working directory and HOME, and TMPDIR
+//	    .prewarm/
+//	        site                   the identity of this root
+//	        locks/<name>           held while a workspace is made, entered or deleted
+//	        ports/<port>           a symbolic link to the name that has the port
+//	        aside/<name>           a directory not yet, or no longer, at its place
+//
+// A directory without a valid workspace.json is not ours and is never touched.
+//
+// # Processes
+//
+// Each workspace has a supervisor: this same binary, started again in a session of its own, so that neither the end of
+// the server nor kill -9 of it matters to the workspace. It runs setup, then command, and is the reaper of all that
+// descends from them (PR_SET_CHILD_SUBREAPER): a process that daemonises or starts a new session is still its child,
+// and when wait says that there is no child, nothing of the workspace is left. The workspace lives as long as its
+// command, as a container does: when that ends, the supervisor ends the rest.
+//
+// # What may happen at any point, and what comes of it
+//
+//   - The server is killed while it creates. The directory is prepared aside and renamed into place, so it is whole or
+//     absent; what is left aside goes with the next Create or Delete of that name. The lock of the name is handed to the
+//     supervisor, which holds it until it has recorded itself: nobody can come between the two.
+//   - The supervisor is killed. The kernel kills its child with it (Pdeathsig). The rest is found by PREWARM_WORKSPACE_ID
+//     in its environment, or by the supervisor's session, and killed by the next Get, Ready or Delete; the workspace is
+//     StatusError from the moment the lock is free. The same holds after the machine restarted.
+//   - Two processes on one root do the same thing. One has the lock of the name, the other finds what the first made.
+//
+// Locks are open-file-description locks: they belong to an open file rather than a process, so that they can be handed
+// over, they vanish with their holder, and whether one is held can be asked without taking it.
+//
+// Workspaces run as the user of the server and are not walled off from it or from one another: this provider is for
+// one machine and people who trust each other.
+package local

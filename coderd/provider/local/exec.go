@@ -1,0 +1,145 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// outputDelay is how long the output of a command is waited for after its end: something it left in the background may
+// keep it open.
+const outputDelay = time.Second
+
+// Exec runs a command in the workspace's home, with its environment. The command ends with ctx, with this process, and
+// with the workspace. A Stdin that is still being read when the command ends is left to its owner to close.
+func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
+	if len(req.Command) == 0 {
+		return 0, xerrors.Errorf("exec in workspace %s: no command is given", ref.Name)
+	}
+	// Pdeathsig follows the thread that starts the command, so that thread must last as long as the command.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd, wait, err := p.startExec(ctx, ref, req)
+	if err != nil {
+		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
+	}
+	err = wait()
+	if ctx.Err() != nil {
+		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, ctx.Err())
+	}
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) && !errors.Is(err, exec.ErrWaitDelay) {
+		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
+	}
+	ws, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	_, code := exitDetail(ws)
+	return code, nil
+}
+
+// startExec starts the command while it holds the lock of the name: a Delete comes before it, and there is no workspace,
+// or after it, and finds its processes.
+func (p *Provider) startExec(
+	ctx context.Context, ref provider.Ref, req provider.ExecRequest,
+) (*exec.Cmd, func() error, error) {
+	d, w, _, err := p.find(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err := p.lockName(ctx, w.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer lock.Close()
+	_, _, v, err := p.find(ctx, ref)
+	if errors.Is(err, provider.ErrNotFound) {
+		_ = os.Remove(p.own("locks", w.Name)) // deleted while this waited, which has made the file of the lock again
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if !v.alive || v.final() {
+		return nil, nil, xerrors.New("it is not running")
+	}
+	env := w.environment(d)
+	maps.Copy(env, req.Env)
+	env[envWorkspaceID] = w.Tags.WorkspaceID.String() // by this it is found when the workspace ends
+	path, err := program(req.Command[0], env, d.home())
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, req.Command[1:]...) //nolint:gosec // to run what is asked for is the point
+	cmd.Args[0] = req.Command[0]
+	cmd.Dir = d.home()
+	cmd.Env = environ(env)
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = outputDelay
+	if req.TTY {
+		wait, err := p.startTTY(ctx, cmd, req)
+		return cmd, wait, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = req.Stdin, req.Stdout, req.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd, cmd.Wait, cmd.Start()
+}
+
+// startTTY starts the command on a terminal of its own.
+func (p *Provider) startTTY(ctx context.Context, cmd *exec.Cmd, req provider.ExecRequest) (func() error, error) {
+	attr := &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+	terminal, err := pty.StartWithAttrs(cmd, nil, attr)
+	if err != nil {
+		return nil, err
+	}
+	if req.Stdin != nil {
+		go func() { _, _ = io.Copy(terminal, req.Stdin) }()
+	}
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case size, ok := <-req.Resize:
+				if !ok {
+					return
+				}
+				_ = pty.Setsize(terminal, &pty.Winsize{Rows: size.Rows, Cols: size.Cols})
+			}
+		}
+	}()
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		out := req.Stdout
+		if out == nil {
+			out = io.Discard
+		}
+		_, _ = io.Copy(out, terminal) // ends with EIO when nobody has the terminal any more
+	}()
+	return func() error {
+		err := cmd.Wait()
+		close(ended)
+		delay := p.clock.NewTimer(outputDelay, "local", "exec")
+		defer delay.Stop()
+		select {
+		case <-shown:
+		case <-delay.C:
+		case <-ctx.Done():
+		}
+		_ = terminal.Close()
+		<-shown
+		return err
+	}, nil
+}

@@ -1,0 +1,315 @@
+package local_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/local"
+)
+
+const deadline = 20 * time.Second
+
+var installation = uuid.New()
+
+func request(name, spec string) provider.CreateRequest {
+	return provider.CreateRequest{
+		Name: name, Tags: provider.Tags{Installation: installation, WorkspaceID: uuid.New(), Incarnation: 1},
+		Organization: "default", Template: "template", Preset: "preset", Spec: json.RawMessage(spec),
+	}
+}
+
+func create(t *testing.T, p *local.Provider, name, spec string) provider.Instance {
+	t.Helper()
+	i, err := p.Create(t.Context(), request(name, spec))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Delete(context.Background(), refOf(i))) })
+	return i
+}
+
+func refOf(i provider.Instance) provider.Ref {
+	return provider.Ref{Name: i.Name, ProviderID: i.ProviderID, WorkspaceID: i.Tags.WorkspaceID}
+}
+
+func home(i provider.Instance) string { return i.Environment["PREWARM_DIR"] }
+
+// eventually polls until f says yes.
+func eventually(t *testing.T, f func() bool, what ...any) {
+	t.Helper()
+	require.Eventually(t, f, deadline, 5*time.Millisecond, what...)
+}
+
+// readFile waits for a file that a workspace writes, and for its first line to be whole.
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	var content []byte
+	eventually(t, func() bool {
+		content, _ = os.ReadFile(path)
+		return strings.Contains(string(content), "\n")
+	}, "no content in "+path)
+	return strings.TrimSpace(string(content))
+}
+
+func readPID(t *testing.T, path string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(readFile(t, path))
+	require.NoError(t, err)
+	return pid
+}
+
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func supervisor(t *testing.T, root, name string) int {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, name, "state.json"))
+	require.NoError(t, err)
+	var state struct{ Supervisor struct{ PID int } }
+	require.NoError(t, json.Unmarshal(content, &state))
+	return state.Supervisor.PID
+}
+
+// requireEmpty checks that a root holds no trace of any workspace.
+func requireEmpty(t *testing.T, root string) {
+	t.Helper()
+	var found []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && path != root && e.Name() != ".prewarm" {
+			path, _ = filepath.Rel(root, path)
+			found = append(found, path)
+		}
+		return err
+	}))
+	assert.Equal(t, []string{".prewarm/aside", ".prewarm/locks", ".prewarm/ports", ".prewarm/site"}, found)
+}
+
+// escape is a command from which a process runs away: into a session of its own, without environment, and with its
+// parent gone.
+const escape = `{"command": ["sh", "-c",
+	"(env -i setsid sh -c 'echo $$ > escaped; exec sleep 1000' &) ; echo $$ > main; exec sleep 1000"]}`
+
+func TestOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	s := startServer(t, root)
+	req := request("survivor", escape)
+	require.NoError(t, s.in.Encode(req))
+	require.Equal(t, "survivor", s.line())
+	s.kill()
+
+	p := open(t, root)
+	i, err := p.Get(t.Context(), provider.Ref{Name: "survivor"})
+	require.NoError(t, err)
+	assert.Equal(t, provider.StatusRunning, i.Status)
+	assert.Equal(t, req.Tags, i.Tags)
+	main, escaped := readPID(t, home(i)+"/main"), readPID(t, home(i)+"/escaped")
+	assert.True(t, running(main))
+	assert.True(t, running(escaped))
+
+	again, err := p.Create(t.Context(), req)
+	require.NoError(t, err)
+	assert.Equal(t, i, again)
+	assert.True(t, running(main), "the process that was there goes on")
+
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	assert.False(t, running(main))
+	assert.False(t, running(escaped))
+	requireEmpty(t, root)
+}
+
+// Kills a server at any moment of a create, fifty times; whatever is there then, the same create completes it and a
+// delete removes all of it.
+func TestServerKilledDuringCreate(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	p := open(t, root)
+	left := map[string]int{}
+	for round := range 50 {
+		name := fmt.Sprintf("cut-%d", round)
+		req := request(name, `{"setup": ["sh", "-c", "echo x >> setups"], "command": ["sleep", "1000"], "port": true}`)
+		s := startServer(t, root)
+		require.NoError(t, s.in.Encode(req))
+		moment := time.NewTimer(rand.N(12 * time.Millisecond))
+		<-moment.C
+		s.kill()
+
+		there, err := p.Get(t.Context(), provider.Ref{Name: name})
+		if errors.Is(err, provider.ErrNotFound) {
+			there.Status = "nothing"
+		} else {
+			require.NoError(t, err)
+		}
+		left[string(there.Status)]++
+		if round%5 == 0 { // sometimes nobody wants it any more
+			require.NoError(t, p.Delete(t.Context(), provider.Ref{Name: name}))
+			requireEmpty(t, root)
+			continue
+		}
+		i, err := p.Create(t.Context(), req)
+		require.NoError(t, err)
+		require.Equal(t, provider.StatusRunning, i.Status, "%+v", i)
+		eventually(t, func() bool {
+			ready, err := p.Ready(t.Context(), refOf(i))
+			return assert.NoError(t, err) && ready.Ready
+		})
+		assert.Equal(t, "x", readFile(t, home(i)+"/setups"), "setup ran once")
+		require.NoError(t, p.Delete(t.Context(), refOf(i)))
+		requireEmpty(t, root)
+	}
+	t.Logf("what a killed server left: %v", left)
+}
+
+func TestManyServersCreateOne(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	var servers []*server
+	for range 4 {
+		servers = append(servers, startServer(t, root))
+	}
+	for round := range 5 {
+		req := request(fmt.Sprintf("shared-%d", round), `{"command": ["sh", "-c", "echo x >> starts; exec sleep 1000"]}`)
+		for _, s := range servers {
+			require.NoError(t, s.in.Encode(req))
+		}
+		for _, s := range servers {
+			require.Equal(t, req.Name, s.line())
+		}
+	}
+	p := open(t, root)
+	all, err := p.List(t.Context(), installation)
+	require.NoError(t, err)
+	require.Len(t, all, 5)
+	for _, i := range all {
+		assert.Equal(t, "x", readFile(t, home(i)+"/starts"), "its command was started once")
+		require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	}
+	requireEmpty(t, root)
+}
+
+func TestDeleteEndsEscapedProcesses(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	p := open(t, root)
+	i := create(t, p, "daemon", escape)
+	main, escaped := readPID(t, home(i)+"/main"), readPID(t, home(i)+"/escaped")
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	assert.False(t, running(main))
+	assert.False(t, running(escaped))
+	requireEmpty(t, root)
+}
+
+func TestDeleteEndsWhatIgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	p := open(t, root)
+	i := create(t, p, "stubborn", `{"stop_grace": "50ms",
+		"command": ["sh", "-c", "trap '' TERM; echo $$ > main; while :; do sleep 1000; done"]}`)
+	main := readPID(t, home(i)+"/main")
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	assert.False(t, running(main))
+	requireEmpty(t, root)
+}
+
+func TestSIGTERMComesFirst(t *testing.T) {
+	t.Parallel()
+	p := open(t, newRoot(t))
+	witness := filepath.Join(t.TempDir(), "witness")
+	i := create(t, p, "polite", fmt.Sprintf(
+		`{"command": ["sh", "-c", "trap 'echo bye > %s; exit 0' TERM; echo > up; while :; do sleep 0.01; done"]}`, witness))
+	readUp := home(i) + "/up"
+	eventually(t, func() bool { _, err := os.Stat(readUp); return err == nil })
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	assert.Equal(t, "bye", readFile(t, witness))
+}
+
+// The workspace's life is its command's.
+func TestCommandEndsAndTheRestWithIt(t *testing.T) {
+	t.Parallel()
+	p := open(t, newRoot(t))
+	i := create(t, p, "short", `{"command": ["sh", "-c",
+		"(setsid sh -c 'echo $$ > escaped; exec sleep 1000' &) ; while [ ! -s escaped ]; do sleep 0.01; done; echo last words; exit 3"]}`)
+	escaped := readPID(t, home(i)+"/escaped")
+	eventually(t, func() bool { return !running(escaped) }, "the escaped process goes on")
+	i, err := p.Get(t.Context(), refOf(i))
+	require.NoError(t, err)
+	assert.Equal(t, provider.StatusStopped, i.Status)
+	ready, err := p.Ready(t.Context(), refOf(i))
+	require.NoError(t, err)
+	assert.Equal(t, provider.Readiness{Failed: true,
+		Detail: "command ended with exit status 3; its last output:\nlast words"}, ready)
+}
+
+func TestSupervisorKilled(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	p := open(t, root)
+	req := request("headless", `{"command": ["sh", "-c",
+		"(setsid sh -c 'echo $$ > escaped; exec sleep 1000' &) ; env -i sh -c 'echo $$ > bare; exec sleep 1000' & echo $$ > main; wait"]}`)
+	i, err := p.Create(t.Context(), req)
+	require.NoError(t, err)
+	left := []int{readPID(t, home(i)+"/main"), readPID(t, home(i)+"/escaped"), readPID(t, home(i)+"/bare")}
+	require.NoError(t, syscall.Kill(supervisor(t, root, "headless"), syscall.SIGKILL))
+
+	eventually(t, func() bool {
+		i, err := p.Get(t.Context(), refOf(i))
+		return assert.NoError(t, err) && i.Status == provider.StatusError
+	})
+	for _, pid := range left {
+		assert.False(t, running(pid), "%d of %v goes on", pid, left)
+	}
+	broken, err := p.Create(t.Context(), req)
+	require.NoError(t, err)
+	assert.Equal(t, provider.StatusError, broken.Status, "what broke is not started again")
+	assert.Contains(t, broken.Fault, "was killed")
+	ready, err := p.Ready(t.Context(), refOf(i))
+	require.NoError(t, err)
+	assert.True(t, ready.Failed)
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	requireEmpty(t, root)
+}
+
+// The same, but nobody looks before it is deleted.
+func TestSupervisorKilledThenDeleted(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	p := open(t, root)
+	i := create(t, p, "headless", `{"command": ["sh", "-c",
+		"(setsid sh -c 'echo $$ > escaped; exec sleep 1000' &) ; exec sleep 1000"]}`)
+	escaped := readPID(t, home(i)+"/escaped")
+	require.NoError(t, syscall.Kill(supervisor(t, root, "headless"), syscall.SIGKILL))
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	assert.False(t, running(escaped))
+	requireEmpty(t, root)
+}
+
+// A workspace whose directory somebody removed by hand still has processes, which go by its id.
+func TestDirectoryRemovedByHand(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	p := open(t, root)
+	i := create(t, p, "bare", `{"command": ["sh", "-c", "echo $$ > main; exec sleep 1000"]}`)
+	main := readPID(t, home(i)+"/main")
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "bare")))
+	_, err := p.Get(t.Context(), refOf(i))
+	require.ErrorIs(t, err, provider.ErrNotFound)
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	assert.False(t, running(main))
+	requireEmpty(t, root)
+}

@@ -1,0 +1,143 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Options are what a Provider needs.
+type Options struct {
+	// Root is the directory of the workspaces. It is made if need be; one that holds anything else is refused.
+	Root string
+	// Executable is how to start a supervisor: a program and its first arguments, to which a directory is added. The
+	// program must end up in RunSupervisor. Empty means this program with the argument SupervisorCommand.
+	Executable []string
+	Clock      quartz.Clock
+	Logger     slog.Logger
+}
+
+// Provider keeps workspaces under one root. Several of them, in one process or many, may share a root.
+type Provider struct {
+	root       string
+	executable []string
+	site       string
+	clock      quartz.Clock
+	logger     slog.Logger
+}
+
+var _ interface {
+	provider.Provider
+	provider.Sited
+	provider.Execer
+	provider.Logger
+} = (*Provider)(nil)
+
+// New opens a root, or makes it.
+func New(opts Options) (*Provider, error) {
+	if opts.Root == "" {
+		return nil, xerrors.New("open root: no directory is given")
+	}
+	root, err := filepath.Abs(opts.Root)
+	if err != nil {
+		return nil, xerrors.Errorf("open root: %w", err)
+	}
+	if len(opts.Executable) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, xerrors.Errorf("find own program: %w", err)
+		}
+		opts.Executable = []string{self, SupervisorCommand}
+	}
+	if opts.Clock == nil {
+		opts.Clock = quartz.NewReal()
+	}
+	p := &Provider{root: root, executable: opts.Executable, clock: opts.Clock, logger: opts.Logger}
+	if err := p.openRoot(); err != nil {
+		return nil, xerrors.Errorf("open root %s: %w", root, err)
+	}
+	return p, nil
+}
+
+// openRoot takes a directory that is new, empty or a root already, so that a slip in the configuration (such as /tmp)
+// cannot turn a directory of something else into ours.
+func (p *Provider) openRoot() error {
+	if err := os.MkdirAll(p.root, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(p.root)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		if _, err := os.Lstat(p.own()); errors.Is(err, fs.ErrNotExist) {
+			return xerrors.New("the directory holds something else: give an empty one, or one that does not exist")
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(p.root, 0o700); err != nil { //nolint:gosec // a directory needs the x bit
+		return err
+	}
+	for _, d := range []string{p.own("locks"), p.own("ports"), p.own("aside")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	p.site, err = openSite(p.own("site"))
+	return err
+}
+
+// own is a path in the part of the root that is no workspace.
+func (p *Provider) own(elem ...string) string {
+	return filepath.Join(append([]string{p.root, ".prewarm"}, elem...)...)
+}
+
+func (p *Provider) dir(name string) dir { return dir(filepath.Join(p.root, name)) }
+
+// Site identifies the root: two machines never have the same, and all processes on one root do.
+func (p *Provider) Site() string { return p.site }
+
+// Validate reports what is wrong with a spec.
+func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) []provider.Problem {
+	_, problems := parseSpec(raw, parameters)
+	return problems
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// checkName refuses what is not a DNS label. The core never makes such a name; that a path can never leave the root
+// must not depend on it.
+func checkName(name string) error {
+	if !validName.MatchString(name) {
+		return provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", name))
+	}
+	return nil
+}
+
+// refName is the name that ref means: the provider's id of a workspace is its name.
+func refName(ref provider.Ref) (string, error) {
+	name := ref.Name
+	if ref.ProviderID != "" {
+		name = ref.ProviderID
+	}
+	return name, checkName(name)
+}
+
+func problemsError(problems []provider.Problem) error {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.Path + ": " + p.Message
+	}
+	return provider.Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
+}

@@ -1,0 +1,167 @@
+// Package provider is the border to where workspaces live: the interface that every provider implements, and the errors
+// by which the lifecycle workers decide what comes next.
+//
+// The contract, which providertest checks for all of them:
+//
+//   - Create is idempotent by name and tags: called again with the same request, after a success or after being cut off
+//     anywhere, it yields one resource. A resource of that name with other tags is an error and stays untouched.
+//   - Delete is idempotent and succeeds for what does not exist; when it returns nil, nothing of the resource is left.
+//   - A provider is safe for concurrent use, and every call returns soon after its context ends. What an interrupted call
+//     left behind is found again by name.
+//   - List returns only what carries this installation's tag.
+//
+// No call is made inside a database transaction (I8); Guarded enforces it. What a provider can do beyond Provider (be
+// Sited, an Execer, a Logger) is asked for with As, which sees through such wrappers.
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Provider makes, finds and deletes workspaces at one place. The name it is configured under is not its concern.
+type Provider interface {
+	// Validate checks a template's spec together with a preset's parameters, without looking at the world. It returns
+	// every problem found, none if the spec can be created from.
+	Validate(spec json.RawMessage, parameters map[string]string) []Problem
+	// Create makes the workspace, or finds the one it made before. It returns as soon as the resource exists; readiness
+	// is asked for with Ready. An Instance with StatusError is a resource that exists and is broken.
+	Create(ctx context.Context, req CreateRequest) (Instance, error)
+	// Get looks one up. ErrNotFound if it is not there.
+	Get(ctx context.Context, ref Ref) (Instance, error)
+	// List returns all resources tagged with the installation. Incomplete listings are errors.
+	List(ctx context.Context, installation uuid.UUID) ([]Instance, error)
+	// Ready asks once whether the workspace can be handed out. It does not wait.
+	Ready(ctx context.Context, ref Ref) (Readiness, error)
+	// Delete removes everything of the resource. What does not exist is deleted already.
+	Delete(ctx context.Context, ref Ref) error
+}
+
+// Sited is a provider whose resources are reached only from one place, such as the processes of one machine. Work on
+// such a resource is leased only to replicas with the same site.
+type Sited interface {
+	// Site identifies the place; it is the same for all replicas that reach the same resources, and never changes.
+	Site() string
+}
+
+// Execer is a provider that can run a command inside a workspace.
+type Execer interface {
+	// Exec runs the command to its end and returns its exit status. Ending ctx kills it.
+	Exec(ctx context.Context, ref Ref, req ExecRequest) (exitCode int, err error)
+}
+
+// Logger is a provider that keeps the output of a workspace.
+type Logger interface {
+	// Logs returns the output from the beginning; with follow it goes on until the workspace is gone or ctx ends.
+	Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser, error)
+}
+
+// Tags go on every resource, so that it is recognised without the database.
+type Tags struct {
+	Installation uuid.UUID `json:"installation"`
+	WorkspaceID  uuid.UUID `json:"workspace_id"`
+	Incarnation  int32     `json:"incarnation"`
+}
+
+// CreateRequest is all that a provider learns of a workspace. Name is unique for ever, and safe as a file name and a
+// DNS label.
+type CreateRequest struct {
+	Name         string
+	Tags         Tags
+	Organization string
+	Template     string
+	Preset       string
+	Spec         json.RawMessage
+	Parameters   map[string]string
+}
+
+// Ref names a resource: by the provider's id where one is known, else by name. Where WorkspaceID is given, a resource
+// that is tagged for another workspace is not the one meant: it counts as not found, and Delete leaves it alone. So a
+// worker that cleans up after ErrConflict by name cannot hit somebody else's.
+type Ref struct {
+	Name        string
+	ProviderID  string
+	WorkspaceID uuid.UUID
+}
+
+// Status is what the provider says of a resource.
+type Status string
+
+const (
+	StatusRunning Status = "running"
+	StatusStopped Status = "stopped"
+	StatusError   Status = "error"
+	StatusUnknown Status = "unknown"
+)
+
+// Address is where a workspace is reached. Type is "tcp", "dir" or another word of the provider's.
+type Address struct {
+	Type    string `json:"type"`
+	Address string `json:"address"`
+}
+
+// Instance is a resource as the provider sees it.
+type Instance struct {
+	ProviderID  string
+	Name        string
+	Tags        Tags
+	Status      Status
+	Fault       string // with StatusError: what the provider says is wrong
+	Addresses   []Address
+	Environment map[string]string // what a user needs to enter it; handed out with the claim
+	CreatedAt   time.Time
+}
+
+// Readiness is the answer to one question. Detail says what is waited for, or what came to an end.
+type Readiness struct {
+	Ready  bool
+	Failed bool // it will never become ready: its setup failed or its command ended
+	Detail string
+}
+
+// ExecRequest runs Command with the workspace's directory and environment, plus Env.
+type ExecRequest struct {
+	Command []string
+	Env     map[string]string
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	TTY     bool
+	Resize  <-chan WindowSize // with TTY
+}
+
+// WindowSize is a terminal's size in characters.
+type WindowSize struct{ Rows, Cols uint16 }
+
+// Problem is one thing wrong with a spec. Path is from the spec's root, such as "readiness.tcp"; for parameters it
+// starts with "parameters.".
+type Problem struct {
+	Path    string
+	Message string
+}
+
+// ErrNotFound: the provider has no such resource. For Delete that is success.
+var ErrNotFound = errors.New("not found at the provider")
+
+// ErrConflict: the name is taken by a resource with other tags, which stays untouched.
+var ErrConflict = errors.New("name is taken by a resource that is not this workspace")
+
+// PermanentError is a failure that a retry cannot mend, such as a spec the provider refuses.
+type PermanentError struct{ Err error }
+
+func (e *PermanentError) Error() string { return e.Err.Error() }
+func (e *PermanentError) Unwrap() error { return e.Err }
+
+// Permanent marks err so that it is not retried.
+func Permanent(err error) error { return &PermanentError{Err: err} }
+
+// IsPermanent says whether a retry is pointless.
+func IsPermanent(err error) bool {
+	var p *PermanentError
+	return errors.As(err, &p) || errors.Is(err, ErrConflict)
+}

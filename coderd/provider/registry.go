@@ -1,0 +1,122 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/xerrors"
+)
+
+// Factory makes a provider of one kind from its configuration. An error is about the configuration or the place it
+// points to, and is shown to whoever wrote it.
+type Factory func(config json.RawMessage) (Provider, error)
+
+// Row is one configured provider as the database has it.
+type Row struct {
+	Name   string
+	Kind   string
+	Config json.RawMessage
+}
+
+// Registry holds the providers of this process by their configured names. It is filled from rows that the caller read,
+// as often as the caller likes: a provider is made once and again only when its row changes. One that cannot be made
+// keeps its error, and the others go on. All it hands out is Guarded.
+type Registry struct {
+	inTx  func(context.Context) bool
+	kinds map[string]Factory
+
+	updating sync.Mutex // held while providers are made, which may take a while; readers do not wait for it
+	mu       sync.RWMutex
+	entries  map[string]entry
+}
+
+type entry struct {
+	row      Row
+	provider Provider
+	err      error
+}
+
+// NewRegistry makes an empty registry of the given kinds. inTx is for Guarded.
+func NewRegistry(kinds map[string]Factory, inTx func(context.Context) bool) *Registry {
+	return &Registry{inTx: inTx, kinds: maps.Clone(kinds), entries: map[string]entry{}}
+}
+
+// Kinds names the kinds of provider there are, sorted.
+func (r *Registry) Kinds() []string { return slices.Sorted(maps.Keys(r.kinds)) }
+
+// Update makes the registry hold exactly the given rows. A provider whose row is the same as before is kept; one that
+// could not be made is tried again. A provider that is replaced or dropped goes on for whoever still has it.
+func (r *Registry) Update(rows []Row) {
+	r.updating.Lock()
+	defer r.updating.Unlock()
+	next := make(map[string]entry, len(rows))
+	for _, row := range rows {
+		old, ok := r.entries[row.Name]
+		if ok && old.err == nil && old.row.Kind == row.Kind && bytes.Equal(old.row.Config, row.Config) {
+			next[row.Name] = old
+			continue
+		}
+		row.Config = bytes.Clone(row.Config)
+		p, err := r.New(row.Kind, row.Config)
+		if err != nil {
+			err = xerrors.Errorf("make provider %q: %w", row.Name, err)
+		}
+		next[row.Name] = entry{row: row, provider: p, err: err}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entries = next
+}
+
+// New makes a provider that the registry does not hold: to see whether a configuration works before it is stored.
+func (r *Registry) New(kind string, config json.RawMessage) (Provider, error) {
+	factory, ok := r.kinds[kind]
+	if !ok {
+		return nil, xerrors.Errorf("unknown kind %q: it is one of %s", kind, strings.Join(r.Kinds(), ", "))
+	}
+	p, err := factory(config)
+	if err != nil {
+		return nil, err
+	}
+	return Guarded(p, r.inTx), nil
+}
+
+// Get returns the provider configured under name, or why there is none.
+func (r *Registry) Get(name string) (Provider, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e, ok := r.entries[name]
+	if !ok {
+		return nil, xerrors.Errorf("no provider is named %q", name)
+	}
+	return e.provider, e.err
+}
+
+// Names lists the configured names, of those that could not be made too, sorted.
+func (r *Registry) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.entries))
+}
+
+// Sites lists the sites that this process reaches, sorted and each once: work that belongs to a site is leased only
+// by a replica that has it.
+func (r *Registry) Sites() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	sites := map[string]struct{}{}
+	for _, e := range r.entries {
+		if e.err != nil {
+			continue
+		}
+		if s, ok := As[Sited](e.provider); ok {
+			sites[s.Site()] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(sites))
+}

@@ -1,0 +1,95 @@
+package provider_test
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// newRegistry counts in made how often a provider was made from each configuration.
+func newRegistry(made map[string]int) *provider.Registry {
+	return provider.NewRegistry(map[string]provider.Factory{
+		"able": func(config json.RawMessage) (provider.Provider, error) {
+			made[string(config)]++
+			if string(config) == "bad" {
+				return nil, xerrors.New("no such root")
+			}
+			return &able{}, nil
+		},
+		"plain": func(json.RawMessage) (provider.Provider, error) { return &plain{}, nil },
+	}, inTx)
+}
+
+func TestRegistryMakesAgainOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
+	made := map[string]int{}
+	r := newRegistry(made)
+	a := provider.Row{Name: "a", Kind: "able", Config: json.RawMessage("1")}
+	b := provider.Row{Name: "b", Kind: "able", Config: json.RawMessage("2")}
+	r.Update([]provider.Row{a, b})
+	before, err := r.Get("a")
+	require.NoError(t, err)
+
+	b.Config = json.RawMessage("3")
+	r.Update([]provider.Row{a, b})
+	after, err := r.Get("a")
+	require.NoError(t, err)
+	assert.Same(t, before, after)
+	assert.Equal(t, map[string]int{"1": 1, "2": 1, "3": 1}, made)
+
+	r.Update([]provider.Row{b})
+	_, err = r.Get("a")
+	require.ErrorContains(t, err, `no provider is named "a"`)
+	assert.Equal(t, []string{"b"}, r.Names())
+}
+
+func TestRegistryKeepsErrorsApart(t *testing.T) {
+	t.Parallel()
+	made := map[string]int{}
+	r := newRegistry(made)
+	rows := []provider.Row{
+		{Name: "bad", Kind: "able", Config: json.RawMessage("bad")},
+		{Name: "good", Kind: "able", Config: json.RawMessage("good")},
+		{Name: "odd", Kind: "cloud"},
+		{Name: "plain", Kind: "plain"},
+	}
+	r.Update(rows)
+	r.Update(rows)
+	_, err := r.Get("bad")
+	require.ErrorContains(t, err, `make provider "bad": no such root`)
+	assert.Equal(t, 2, made["bad"], "one that could not be made is tried again")
+	_, err = r.Get("odd")
+	require.ErrorContains(t, err, `unknown kind "cloud": it is one of able, plain`)
+	_, err = r.Get("good")
+	require.NoError(t, err)
+	assert.Equal(t, 1, made["good"])
+	assert.Equal(t, []string{"bad", "good", "odd", "plain"}, r.Names())
+	assert.Equal(t, []string{"here"}, r.Sites())
+}
+
+func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(map[string]int{})
+	rows := []provider.Row{{Name: "a", Kind: "able"}, {Name: "b", Kind: "plain"}}
+	r.Update(rows)
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for range 100 {
+				if n == 0 {
+					r.Update(rows)
+				}
+				_, err := r.Get("a")
+				assert.NoError(t, err)
+				assert.Equal(t, []string{"here"}, r.Sites())
+			}
+		})
+	}
+	all.Wait()
+}

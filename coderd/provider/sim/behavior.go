@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Behavior is how the cloud treats its callers. The probabilities are from 0 to 1.
+type Behavior struct {
+	CreateLatency Latency `json:"create_latency"`
+	ReadyLatency  Latency `json:"ready_latency"` // from the creation until Ready says so
+	DeleteLatency Latency `json:"delete_latency"`
+	Fail          float64 `json:"fail"`           // a create fails, and may be tried again
+	FailPermanent float64 `json:"fail_permanent"` // a create fails for good
+	Hang          float64 `json:"hang"`           // a call blocks until its context ends, before or after its effect
+	Lie           float64 `json:"lie"`            // see the package comment
+	ErrorStatus   float64 `json:"error_status"`   // a create makes an instance that is broken
+}
+
+// Latency is a span of time, of which every call takes a part at random.
+type Latency struct{ Min, Max time.Duration }
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (l Latency) MarshalJSON() ([]byte, error) {
+	if l.Min == l.Max {
+		return json.Marshal(l.Min.String())
+	}
+	return json.Marshal(l.Min.String() + "-" + l.Max.String())
+}
+
+// UnmarshalJSON reads "50ms" or "20ms-80ms".
+func (l *Latency) UnmarshalJSON(raw []byte) error {
+	var s string
+	_ = json.Unmarshal(raw, &s)
+	low, high, isRange := strings.Cut(s, "-")
+	if !isRange {
+		high = low
+	}
+	var err, err2 error
+	l.Min, err = time.ParseDuration(low)
+	l.Max, err2 = time.ParseDuration(high)
+	if err != nil || err2 != nil || l.Max < l.Min || l.Max > time.Hour {
+		return xerrors.New(`must be a duration such as "50ms", or a range such as "20ms-80ms", up to 1h`)
+	}
+	return nil
+}
+
+func (l Latency) pick(r *rand.Rand) time.Duration {
+	return l.Min + time.Duration(r.Float64()*float64(l.Max-l.Min))
+}
+
+// with returns b with what raw says put over it, and all that is wrong with raw.
+func (b Behavior) with(raw json.RawMessage) (Behavior, []provider.Problem) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return b, nil
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || fields == nil {
+		return b, []provider.Problem{{Message: "must be a mapping"}}
+	}
+	latencies := map[string]*Latency{
+		"create_latency": &b.CreateLatency, "ready_latency": &b.ReadyLatency, "delete_latency": &b.DeleteLatency,
+	}
+	probabilities := map[string]*float64{
+		"fail": &b.Fail, "fail_permanent": &b.FailPermanent, "hang": &b.Hang, "lie": &b.Lie,
+		"error_status": &b.ErrorStatus,
+	}
+	var problems []provider.Problem
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if l, ok := latencies[key]; ok {
+			if err := l.UnmarshalJSON(fields[key]); err != nil {
+				problems = append(problems, provider.Problem{Path: key, Message: err.Error()})
+			}
+		} else if p, ok := probabilities[key]; ok {
+			if json.Unmarshal(fields[key], p) != nil || *p < 0 || *p > 1 {
+				problems = append(problems, provider.Problem{Path: key, Message: "must be a number from 0 to 1"})
+			}
+		} else {
+			known := slices.Sorted(maps.Keys(latencies))
+			known = slices.Concat(known, slices.Sorted(maps.Keys(probabilities)))
+			problems = append(problems, provider.Problem{
+				Path: key, Message: "is not known here; known are " + strings.Join(known, ", "),
+			})
+		}
+	}
+	return b, problems
+}

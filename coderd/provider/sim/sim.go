@@ -1,0 +1,386 @@
+// Package sim is a cloud that exists only in memory or in a few files: with latency, failures, calls that hang and
+// answers that lie, for tests and benchmarks of all that stands on providers.
+//
+// The provider's configuration sets how it behaves, and a template's spec overrides that for its workspaces. A resource
+// keeps the behavior it was made with. Chance is seeded: what happens to a name depends on the seed, the call, and how
+// often this process made that call for that name, never on the order in which goroutines run.
+//
+// A lie is one of: a create or delete that took effect answers with an error; a get says that what is there is not; a
+// status that is none of provider's. A call that hangs does so before or after its effect. So whoever is driven by this
+// provider has to hold its invariants from names and repetition alone, as with a real cloud.
+//
+// With Options.Root the resources are files, and any number of processes see the same cloud. Count, All, History and
+// Duplicates look behind the lies, for tests.
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/fnv"
+	"io/fs"
+	"math/rand/v2"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Options are what a Provider needs.
+type Options struct {
+	Root     string // of the files; empty: in memory
+	Seed     uint64
+	Behavior Behavior // where a spec says nothing else
+	Clock    quartz.Clock
+}
+
+// Config is the configuration of a provider of this kind: options and behavior in one mapping.
+func Config(raw json.RawMessage) (Options, error) {
+	var opts Options
+	var fields map[string]json.RawMessage
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			return opts, xerrors.Errorf("read configuration: %w", err)
+		}
+	}
+	for key, to := range map[string]any{"root": &opts.Root, "seed": &opts.Seed} {
+		if value, ok := fields[key]; ok {
+			if err := json.Unmarshal(value, to); err != nil {
+				return opts, xerrors.Errorf("read configuration: %s: %w", key, err)
+			}
+		}
+		delete(fields, key)
+	}
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return opts, xerrors.Errorf("read configuration: %w", err)
+	}
+	if len(fields) == 0 {
+		return opts, nil
+	}
+	var problems []provider.Problem
+	opts.Behavior, problems = Behavior{}.with(rest)
+	if len(problems) > 0 {
+		return opts, xerrors.Errorf("read configuration: %s: %s", problems[0].Path, problems[0].Message)
+	}
+	return opts, nil
+}
+
+// Resource is what the cloud has under a name.
+type Resource struct {
+	ProviderID string            `json:"provider_id"` // new for each that is made, even under the same name
+	Name       string            `json:"name"`
+	Tags       provider.Tags     `json:"tags"`
+	Template   string            `json:"template"`
+	Preset     string            `json:"preset"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+	Behavior   Behavior          `json:"behavior"`
+	Broken     bool              `json:"broken,omitempty"`
+	CreatedAt  time.Time         `json:"created_at"`
+	ReadyAt    time.Time         `json:"ready_at"`
+}
+
+// Provider is one process's access to the cloud.
+type Provider struct {
+	seed     uint64
+	behavior Behavior
+	clock    quartz.Clock
+	store    store
+
+	mu    sync.Mutex
+	calls map[call]uint64 // how often each was made
+}
+
+type call struct{ name, kind string }
+
+var _ provider.Provider = (*Provider)(nil)
+
+// New opens the cloud.
+func New(opts Options) (*Provider, error) {
+	p := &Provider{seed: opts.Seed, behavior: opts.Behavior, clock: opts.Clock, calls: map[call]uint64{}}
+	if p.clock == nil {
+		p.clock = quartz.NewReal()
+	}
+	if opts.Root == "" {
+		p.store = &memoryStore{resources: map[string]Resource{}}
+		return p, nil
+	}
+	var err error
+	p.store, err = openFileStore(opts.Root)
+	return p, err
+}
+
+// Validate reports what is wrong with a spec, which is a Behavior.
+func (p *Provider) Validate(spec json.RawMessage, _ map[string]string) []provider.Problem {
+	_, problems := p.behavior.with(spec)
+	return problems
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// Create makes a resource, or finds the one it made before.
+func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
+	i, err := p.create(ctx, req)
+	if err != nil {
+		return provider.Instance{}, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+	}
+	return i, nil
+}
+
+func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
+	none := provider.Instance{}
+	b, problems := p.behavior.with(req.Spec)
+	if len(problems) > 0 {
+		return none, provider.Permanent(xerrors.Errorf("check spec: %s: %s", problems[0].Path, problems[0].Message))
+	}
+	if !validName.MatchString(req.Name) {
+		return none, provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", req.Name))
+	}
+	dice := p.dice(req.Name, "create")
+	latency, broken, readyIn := b.CreateLatency.pick(dice), chance(dice, b.ErrorStatus), b.ReadyLatency.pick(dice)
+	failed, refused := chance(dice, b.Fail), chance(dice, b.FailPermanent)
+	hangBefore, hangAfter := hangs(dice, b)
+	lied := chance(dice, b.Lie)
+	if err := p.delay(ctx, latency, hangBefore); err != nil {
+		return none, err
+	}
+	switch {
+	case refused:
+		return none, provider.Permanent(xerrors.New("simulated permanent failure"))
+	case failed:
+		return none, xerrors.New("simulated failure")
+	}
+	now := p.clock.Now().UTC()
+	r, err := p.store.insert(Resource{
+		ProviderID: "sim-" + randomHex(), Name: req.Name, Tags: req.Tags, Template: req.Template, Preset: req.Preset,
+		Parameters: req.Parameters, Behavior: b, Broken: broken, CreatedAt: now, ReadyAt: now.Add(readyIn),
+	})
+	if err != nil {
+		return none, err
+	}
+	if r.Tags != req.Tags {
+		return none, provider.ErrConflict
+	}
+	if err := p.delay(ctx, 0, hangAfter); err != nil {
+		return none, err
+	}
+	if lied {
+		return none, xerrors.New("simulated failure (a lie: it was made)")
+	}
+	return r.instance(), nil
+}
+
+// Get looks a resource up.
+func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
+	r, lied, err := p.find(ctx, ref, "get")
+	if err != nil {
+		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
+	}
+	i := r.instance()
+	if lied {
+		i.Status = "levitating"
+	}
+	return i, nil
+}
+
+// List returns the resources of the installation. Only the provider's own behavior makes it hang.
+func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
+	before, after := hangs(p.dice("", "list"), p.behavior)
+	if err := p.delay(ctx, 0, before || after); err != nil {
+		return nil, xerrors.Errorf("list workspaces: %w", err)
+	}
+	all, err := p.store.all()
+	if err != nil {
+		return nil, xerrors.Errorf("list workspaces: %w", err)
+	}
+	var list []provider.Instance
+	for _, r := range all {
+		if r.Tags.Installation == installation {
+			list = append(list, r.instance())
+		}
+	}
+	return list, nil
+}
+
+// Ready says whether the time that the resource needs has passed.
+func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
+	r, _, err := p.find(ctx, ref, "ready")
+	if err != nil {
+		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
+	}
+	if r.Broken {
+		return provider.Readiness{Failed: true, Detail: brokenDetail}, nil
+	}
+	if left := p.clock.Until(r.ReadyAt); left > 0 {
+		return provider.Readiness{Detail: "ready in " + left.Round(time.Millisecond).String()}, nil
+	}
+	return provider.Readiness{Ready: true}, nil
+}
+
+// Delete removes a resource.
+func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
+	if err := p.delete(ctx, ref); err != nil {
+		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
+	}
+	return nil
+}
+
+func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r, err := p.look(ref)
+	if errors.Is(err, provider.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dice := p.dice(r.Name, "delete")
+	latency := r.Behavior.DeleteLatency.pick(dice)
+	before, after := hangs(dice, r.Behavior)
+	lied := chance(dice, r.Behavior.Lie)
+	if err := p.delay(ctx, latency, before); err != nil {
+		return err
+	}
+	if _, err := p.store.remove(r); err != nil {
+		return err
+	}
+	p.forget(r.Name)
+	if err := p.delay(ctx, 0, after); err != nil {
+		return err
+	}
+	if lied {
+		return xerrors.New("simulated failure (a lie: it was deleted)")
+	}
+	return nil
+}
+
+// find looks up what ref means; kind is the call it is for. Half the lies are that it is not there; the others are told
+// to the caller, to tell them on.
+func (p *Provider) find(ctx context.Context, ref provider.Ref, kind string) (r Resource, lied bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, false, err
+	}
+	r, err = p.look(ref)
+	if err != nil {
+		return r, false, err
+	}
+	dice := p.dice(r.Name, kind)
+	before, after := hangs(dice, r.Behavior)
+	if err := p.delay(ctx, 0, before || after); err != nil {
+		return r, false, err
+	}
+	lied = chance(dice, r.Behavior.Lie)
+	if lied && dice.Uint32()%2 == 0 {
+		return r, true, provider.ErrNotFound
+	}
+	return r, lied, nil
+}
+
+// look finds by the provider's id, which does not lead to a later resource of the same name, else by name.
+func (p *Provider) look(ref provider.Ref) (Resource, error) {
+	var r Resource
+	err := fs.ErrNotExist
+	if validName.MatchString(ref.Name) {
+		r, err = p.store.get(ref.Name)
+	} else if ref.ProviderID != "" {
+		r, err = p.byID(ref.ProviderID)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, provider.ErrNotFound
+	}
+	if err != nil {
+		return r, err
+	}
+	other := ref.WorkspaceID != uuid.Nil && ref.WorkspaceID != r.Tags.WorkspaceID
+	if other || ref.ProviderID != "" && ref.ProviderID != r.ProviderID {
+		return r, provider.ErrNotFound
+	}
+	return r, nil
+}
+
+func (p *Provider) byID(id string) (Resource, error) {
+	all, err := p.store.all()
+	if err != nil {
+		return Resource{}, err
+	}
+	for _, r := range all {
+		if r.ProviderID == id {
+			return r, nil
+		}
+	}
+	return Resource{}, fs.ErrNotExist
+}
+
+const brokenDetail = "simulated error status"
+
+func (r Resource) instance() provider.Instance {
+	i := provider.Instance{
+		ProviderID: r.ProviderID,
+		Name:       r.Name,
+		Tags:       r.Tags,
+		Status:     provider.StatusRunning,
+		Addresses:  []provider.Address{{Type: "sim", Address: r.Name}},
+		Environment: map[string]string{
+			"PREWARM_WORKSPACE": r.Name, "PREWARM_WORKSPACE_ID": r.Tags.WorkspaceID.String(),
+			"PREWARM_TEMPLATE": r.Template, "PREWARM_PRESET": r.Preset,
+		},
+		CreatedAt: r.CreatedAt,
+	}
+	if r.Broken {
+		i.Status, i.Fault = provider.StatusError, brokenDetail
+	}
+	return i
+}
+
+// dice are the chances of one call.
+func (p *Provider) dice(name, kind string) *rand.Rand {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := call{name, kind}
+	p.calls[c]++
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(kind + " " + name))
+	return rand.New(rand.NewPCG(p.seed^h.Sum64(), p.calls[c])) //nolint:gosec // repeatable is what it shall be
+}
+
+// forget keeps the counts of calls from growing for ever: names are not used again.
+func (p *Provider) forget(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, kind := range []string{"create", "get", "ready", "delete"} {
+		delete(p.calls, call{name, kind})
+	}
+}
+
+func chance(dice *rand.Rand, probability float64) bool { return dice.Float64() < probability }
+
+// hangs decides whether a call hangs before or after its effect.
+func hangs(dice *rand.Rand, b Behavior) (before, after bool) {
+	hang, first := chance(dice, b.Hang), dice.Uint32()%2 == 0
+	return hang && first, hang && !first
+}
+
+// delay takes the time, or with hang until ctx ends.
+func (p *Provider) delay(ctx context.Context, d time.Duration, hang bool) error {
+	if hang {
+		<-ctx.Done()
+	}
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	t := p.clock.NewTimer(d, "sim")
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

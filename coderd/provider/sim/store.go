@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+)
+
+// Event is one thing that happened to a resource.
+type Event struct {
+	Deleted     bool      `json:"deleted,omitempty"` // else it was created
+	ProviderID  string    `json:"provider_id"`
+	Name        string    `json:"name"`
+	WorkspaceID uuid.UUID `json:"workspace_id"`
+	Incarnation int32     `json:"incarnation"`
+}
+
+// store is where the cloud keeps its resources. All methods may be called at once, from several processes too.
+type store interface {
+	// insert adds r unless its name is taken, and returns what has the name now.
+	insert(r Resource) (Resource, error)
+	// get returns fs.ErrNotExist if there is no such resource.
+	get(name string) (Resource, error)
+	// remove says whether it was this call that removed it.
+	remove(r Resource) (bool, error)
+	all() ([]Resource, error)
+	history() ([]Event, error)
+}
+
+func event(r Resource, deleted bool) Event {
+	return Event{
+		Deleted: deleted, ProviderID: r.ProviderID, Name: r.Name,
+		WorkspaceID: r.Tags.WorkspaceID, Incarnation: r.Tags.Incarnation,
+	}
+}
+
+// memoryStore lives as long as its Provider.
+type memoryStore struct {
+	mu        sync.RWMutex
+	resources map[string]Resource
+	events    []Event
+}
+
+func (s *memoryStore) insert(r Resource) (Resource, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if there, ok := s.resources[r.Name]; ok {
+		return there, nil
+	}
+	s.resources[r.Name] = r
+	s.events = append(s.events, event(r, false))
+	return r, nil
+}
+
+func (s *memoryStore) get(name string) (Resource, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r, ok := s.resources[name]
+	if !ok {
+		return r, fs.ErrNotExist
+	}
+	return r, nil
+}
+
+func (s *memoryStore) remove(r Resource) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if there, ok := s.resources[r.Name]; !ok || there.ProviderID != r.ProviderID {
+		return false, nil
+	}
+	s.events = append(s.events, event(r, true))
+	delete(s.resources, r.Name)
+	return true, nil
+}
+
+func (s *memoryStore) all() ([]Resource, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	list := make([]Resource, 0, len(s.resources))
+	for _, r := range s.resources {
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func (s *memoryStore) history() ([]Event, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return append([]Event(nil), s.events...), nil
+}
+
+// fileStore keeps a file for each resource and a journal of events, for several processes to share. Nothing is synced:
+// a cloud that is simulated need not survive the machine.
+//
+// The journal has a creation after it happened and a deletion before it happens, so two resources that never lived at
+// one time never look as if they had.
+type fileStore struct {
+	root string
+}
+
+const suffix = ".json"
+
+func openFileStore(root string) (*fileStore, error) {
+	s := &fileStore{root: root}
+	for _, d := range []string{s.path("resources"), s.path("new")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, xerrors.Errorf("open store: %w", err)
+		}
+	}
+	return s, nil
+}
+
+func (s *fileStore) path(elem ...string) string {
+	return filepath.Join(append([]string{s.root}, elem...)...)
+}
+
+func (s *fileStore) file(name string) string { return s.path("resources", name+suffix) }
+
+func (s *fileStore) insert(r Resource) (Resource, error) {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return r, xerrors.Errorf("insert resource: %w", err)
+	}
+	// Written under another name and linked, so that it is whole when it appears, and appears for one only.
+	fresh := s.path("new", randomHex())
+	if err := os.WriteFile(fresh, content, 0o600); err != nil {
+		return r, xerrors.Errorf("insert resource: %w", err)
+	}
+	defer os.Remove(fresh) //nolint:errcheck // a leftover there harms nobody
+	for {
+		err := os.Link(fresh, s.file(r.Name))
+		if err == nil {
+			return r, s.journal(event(r, false))
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return r, xerrors.Errorf("insert resource: %w", err)
+		}
+		if there, err := s.get(r.Name); !errors.Is(err, fs.ErrNotExist) {
+			return there, err
+		}
+	}
+}
+
+func (s *fileStore) get(name string) (Resource, error) {
+	var r Resource
+	content, err := os.ReadFile(s.file(name))
+	if err != nil {
+		return r, xerrors.Errorf("read resource: %w", err)
+	}
+	if err := json.Unmarshal(content, &r); err != nil {
+		return r, xerrors.Errorf("read resource %s: %w", name, err)
+	}
+	return r, nil
+}
+
+func (s *fileStore) remove(r Resource) (bool, error) {
+	// Moved away first: of several at once, one has it.
+	gone := s.path("new", randomHex())
+	if there, err := s.get(r.Name); errors.Is(err, fs.ErrNotExist) || err == nil && there.ProviderID != r.ProviderID {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if err := s.journal(event(r, true)); err != nil {
+		return false, err
+	}
+	err := os.Rename(s.file(r.Name), gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, xerrors.Errorf("remove resource: %w", err)
+	}
+	return true, os.Remove(gone)
+}
+
+func (s *fileStore) all() ([]Resource, error) {
+	entries, err := os.ReadDir(s.path("resources"))
+	if err != nil {
+		return nil, xerrors.Errorf("list resources: %w", err)
+	}
+	list := make([]Resource, 0, len(entries))
+	for _, e := range entries {
+		r, err := s.get(strings.TrimSuffix(e.Name(), suffix))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// journal appends one line. Appends of this size are whole, whoever else appends.
+func (s *fileStore) journal(e Event) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return xerrors.Errorf("write journal: %w", err)
+	}
+	f, err := os.OpenFile(s.path("journal"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return xerrors.Errorf("write journal: %w", err)
+	}
+	_, err = f.Write(append(line, '\n'))
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func (s *fileStore) history() ([]Event, error) {
+	content, err := os.ReadFile(s.path("journal"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, xerrors.Errorf("read journal: %w", err)
+	}
+	var events []Event
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, xerrors.Errorf("read journal: %w", err)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+func randomHex() string {
+	var b [8]byte
+	for i := range b {
+		b[i] = byte(rand.Uint32()) //nolint:gosec // not a secret
+	}
+	return hex.EncodeToString(b[:])
+}

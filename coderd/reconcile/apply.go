@@ -1,0 +1,178 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// apply writes all plans in a constant number of statements. If that fails for a reason of the data, it goes preset by
+// preset, each under its own savepoint, so that one bad preset is reported on itself and stops no other.
+func (r *Reconciler) apply(ctx context.Context, q *database.Queries, tx pgx.Tx, snap snapshot, plans []*prebuilds.Plan, res *Result) error {
+	err := underSavepoint(ctx, q, tx, func(q *database.Queries) error { return r.write(ctx, q, plans, res) })
+	if err != nil {
+		if hopeless(ctx, err) {
+			return err
+		}
+		res.Created, res.Intents = 0, 0
+		for i, p := range plans {
+			if p == nil {
+				continue
+			}
+			err := underSavepoint(ctx, q, tx, func(q *database.Queries) error {
+				return r.write(ctx, q, []*prebuilds.Plan{p}, res)
+			})
+			if err != nil {
+				if hopeless(ctx, err) {
+					return err
+				}
+				res.Errors[p.PresetID] = err
+				plans[i] = nil
+			}
+		}
+	}
+	return r.storeStatus(ctx, q, snap, plans, res)
+}
+
+// hopeless errors end the transaction, not just a savepoint: it runs again, or its connection is gone.
+func hopeless(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || database.IsSerialization(err) || database.IsDeadlock(err) || database.IsConnection(err)
+}
+
+func underSavepoint(ctx context.Context, q *database.Queries, tx pgx.Tx, fn func(*database.Queries) error) error {
+	sp, err := tx.Begin(ctx)
+	if err != nil {
+		return xerrors.Errorf("set savepoint: %w", err)
+	}
+	if err := fn(q.WithTx(sp)); err != nil {
+		if rollbackErr := sp.Rollback(ctx); rollbackErr != nil {
+			return xerrors.Errorf("roll back to savepoint: %w (after: %v)", rollbackErr, err)
+		}
+		return err
+	}
+	return sp.Commit(ctx)
+}
+
+// write makes the workspaces and intents of some plans.
+func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*prebuilds.Plan, res *Result) error {
+	var planned []workspaces.Planned
+	var intents database.InsertIntentsParams
+	for _, p := range plans {
+		if p == nil {
+			continue
+		}
+		for i := range p.Create {
+			name, err := prebuilds.Name(r.random)
+			if err != nil {
+				return err
+			}
+			w := workspaces.Planned{
+				ID: r.newID(), JobID: r.newID(), PresetID: p.PresetID, Name: name, Priority: workspaces.PriorityPrebuild,
+				Reason: fmt.Sprintf("C5: %d of %d", p.Counts.Actual+p.Counts.Starting+i+1, p.Counts.Desired+p.Counts.Waiting),
+			}
+			if i < p.Counts.Waiting { // somebody waits for it
+				w.Priority = workspaces.PriorityPerson
+			}
+			planned = append(planned, w)
+		}
+		for _, in := range p.Intents {
+			intents.WorkspaceIds = append(intents.WorkspaceIds, in.WorkspaceID)
+			intents.Incarnations = append(intents.Incarnations, in.Incarnation)
+			intents.Kinds = append(intents.Kinds, string(in.Kind))
+			intents.Reasons = append(intents.Reasons, in.Rule+": "+in.Reason)
+		}
+	}
+	if err := r.writer.Plan(ctx, q, planned); err != nil {
+		return err
+	}
+	if len(intents.WorkspaceIds) > 0 {
+		if err := q.InsertIntents(ctx, intents); err != nil {
+			return xerrors.Errorf("write intents: %w", err)
+		}
+	}
+	res.Created += len(planned)
+	res.Intents += len(intents.WorkspaceIds)
+	return nil
+}
+
+// storeStatus writes what changed of what people are shown. It is the same statement however many changed.
+func (r *Reconciler) storeStatus(ctx context.Context, q *database.Queries, snap snapshot, plans []*prebuilds.Plan, res *Result) error {
+	arg := database.StoreStatusParams{PassSeq: res.Seq}
+	for i, preset := range snap.Presets {
+		counts, ledger := json.RawMessage("{}"), json.RawMessage("{}")
+		if p := plans[i]; p != nil {
+			var err error
+			if counts, err = json.Marshal(p.Counts); err != nil {
+				return xerrors.Errorf("encode counts: %w", err)
+			}
+			if ledger, err = json.Marshal(p.Ledger); err != nil {
+				return xerrors.Errorf("encode ledger: %w", err)
+			}
+		}
+		message := ""
+		if err := res.Errors[preset.ID]; err != nil {
+			message = err.Error()
+		}
+		digest := statusDigest(counts, ledger, message)
+		if bytes.Equal(digest, snap.digests[preset.ID]) {
+			continue
+		}
+		arg.PresetIds = append(arg.PresetIds, preset.ID)
+		arg.Counts = append(arg.Counts, counts)
+		arg.Ledgers = append(arg.Ledgers, ledger)
+		arg.Errors = append(arg.Errors, message)
+		arg.Digests = append(arg.Digests, digest)
+	}
+	res.Changed = len(arg.PresetIds)
+	if res.Changed == 0 {
+		return nil
+	}
+	if err := q.StoreStatus(ctx, arg); err != nil {
+		return xerrors.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+func statusDigest(counts, ledger json.RawMessage, message string) []byte {
+	h := sha256.New()
+	for _, part := range [][]byte{counts, ledger, []byte(message)} {
+		fmt.Fprintf(h, "%d:", len(part))
+		h.Write(part)
+	}
+	return h.Sum(nil)
+}
+
+func (r *Reconciler) storeHeadroom(ctx context.Context, q *database.Queries, left map[string]prebuilds.Limits) error {
+	var arg database.StoreHeadroomParams
+	for name, l := range left {
+		if l.Maximum > 0 {
+			arg.Providers = append(arg.Providers, name)
+			arg.Instances = append(arg.Instances, int32(max(0, l.Maximum-l.Live)))
+		}
+	}
+	if len(arg.Providers) == 0 {
+		return nil
+	}
+	if err := q.StoreHeadroom(ctx, arg); err != nil {
+		return xerrors.Errorf("store headroom: %w", err)
+	}
+	return nil
+}
+
+// presetNames are for logs.
+func (s snapshot) name(id uuid.UUID) string {
+	if p, ok := s.byID[id]; ok {
+		return p.Template + "/" + p.Name
+	}
+	return id.String()
+}

@@ -1,0 +1,144 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// NudgeChannel carries nudges between replicas.
+const NudgeChannel = "prewarm_nudge"
+
+// nudged is when a template was nudged, on the database's clock; zero for a nudge from this process, which only a pass of
+// this process serves for certain.
+type nudged time.Time
+
+// notice is a nudge on the wire (queries/reconcile.sql, PublishNudges).
+type notice struct {
+	From     string    `json:"from"`
+	Template uuid.UUID `json:"template"`
+	AtUS     int64     `json:"at_us"`
+}
+
+// Nudge asks for a pass over these templates now. It never blocks and is never lost within the process; call it after
+// the commit of what the pass is to see.
+func (r *Reconciler) Nudge(templates ...uuid.UUID) {
+	r.mu.Lock()
+	for _, t := range templates {
+		r.nudges[t] = nudged{}
+		r.unpublished[t] = struct{}{}
+	}
+	r.mu.Unlock()
+	signal(r.wake)
+	signal(r.publish)
+}
+
+// Heard takes a nudge that another replica published.
+func (r *Reconciler) Heard(payload string) {
+	var n notice
+	if err := json.Unmarshal([]byte(payload), &n); err != nil || n.From == r.replica {
+		return
+	}
+	r.mu.Lock()
+	if at, pending := r.nudges[n.Template]; !pending || !time.Time(at).IsZero() {
+		r.nudges[n.Template] = nudged(time.UnixMicro(n.AtUS))
+	}
+	r.mu.Unlock()
+	signal(r.wake)
+}
+
+// Missed is told that notifications may have been lost: everything is looked at again (I9).
+func (r *Reconciler) Missed() {
+	r.mu.Lock()
+	r.tickPending = true
+	r.mu.Unlock()
+	signal(r.wake)
+}
+
+// takeNudges hands over all that is pending; giveBack returns what was not served.
+func (r *Reconciler) takeNudges() map[uuid.UUID]nudged {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.nudges
+	r.nudges = map[uuid.UUID]nudged{}
+	return taken
+}
+
+func (r *Reconciler) giveBack(taken map[uuid.UUID]nudged) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for t, at := range taken {
+		if _, newer := r.nudges[t]; !newer {
+			r.nudges[t] = at
+		}
+	}
+}
+
+// unserved drops the nudges that a pass begun after them has served, here or on another replica.
+func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) ([]uuid.UUID, error) {
+	var ask, templates []uuid.UUID
+	for t, at := range taken {
+		if time.Time(at).IsZero() {
+			templates = append(templates, t)
+		} else {
+			ask = append(ask, t)
+		}
+	}
+	if len(ask) > 0 {
+		passes, err := r.store.PassesOf(ctx, ask)
+		if err != nil {
+			return nil, xerrors.Errorf("read passes: %w", err)
+		}
+		began := map[uuid.UUID]time.Time{}
+		for _, p := range passes {
+			began[p.TemplateID] = p.BeganAt
+		}
+		for _, t := range ask {
+			if !began[t].After(time.Time(taken[t])) {
+				templates = append(templates, t)
+			}
+		}
+	}
+	// Any order serves all of them in one pass; a stable one makes passes comparable.
+	slices.SortFunc(templates, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	return templates, nil
+}
+
+// publishNudges tells the other replicas, many nudges at a time. A failure costs nothing but time: this process serves
+// them anyway, and the tick covers the rest.
+func (r *Reconciler) publishNudges(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.publish:
+		}
+		r.mu.Lock()
+		arg := database.PublishNudgesParams{Sender: r.replica}
+		for t := range r.unpublished {
+			arg.TemplateIds = append(arg.TemplateIds, t)
+		}
+		clear(r.unpublished)
+		r.mu.Unlock()
+		if len(arg.TemplateIds) == 0 {
+			continue
+		}
+		if err := r.store.PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
+			r.log.Debug(ctx, "publish nudges", slog.Error(err))
+		}
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,156 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// passDeadline bounds a pass from this side; the transaction's own timeouts bound it from the server's.
+const passDeadline = 30 * time.Second
+
+// errBusy: another replica is at a pass.
+var errBusy = errors.New("another replica holds the pass's lock")
+
+// Result is what one pass did.
+type Result struct {
+	Seq     int64
+	Full    bool
+	BeganAt time.Time // the database's clock
+	Presets int
+	Created int
+	Intents int
+	Changed int // presets whose status was written
+	Reruns  int
+	// Errors are by preset: each was reported on its preset and stopped no other.
+	Errors map[uuid.UUID]error
+	// RetryAt says when a template's plan changes by time alone.
+	RetryAt map[uuid.UUID]time.Time
+	// Again are templates that a chunk held back: they need another pass at once.
+	Again []uuid.UUID
+}
+
+// pass runs one pass: over everything if templates is nil, else over these. errBusy if the lock is held.
+func (r *Reconciler) pass(ctx context.Context, templates []uuid.UUID) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, passDeadline)
+	defer cancel()
+	var res Result
+	runs := 0
+	opts := database.TxOptions{Label: "pass", Isolation: pgx.RepeatableRead}
+	err := r.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, tx pgx.Tx) error {
+		runs++
+		var err error
+		res, err = r.passInTx(ctx, q, tx, templates)
+		return err
+	})
+	res.Reruns = max(0, runs-1)
+	return res, err
+}
+
+func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.Tx, templates []uuid.UUID) (Result, error) {
+	if err := q.SetPassTimeouts(ctx); err != nil {
+		return Result{}, xerrors.Errorf("set timeouts: %w", err)
+	}
+	locked, err := q.TryPassLock(ctx)
+	if err != nil {
+		return Result{}, xerrors.Errorf("take lock: %w", err)
+	}
+	if !locked {
+		return Result{}, errBusy
+	}
+	// The statement above took its snapshot before it had the lock. If another pass committed in between, this UPDATE
+	// fails with 40001 and the pass runs again on what that one wrote.
+	fence, err := q.AdvanceFence(ctx, database.AdvanceFenceParams{
+		Holder: r.replica, IsFull: templates == nil, OverdueS: (r.tick + r.tick/2).Seconds(),
+	})
+	if err != nil {
+		return Result{}, xerrors.Errorf("advance fence: %w", err)
+	}
+	if fence.IsFull {
+		templates = nil
+	}
+	snap, err := r.snapshot(ctx, q, fence.BeganAt, templates)
+	if err != nil {
+		return Result{}, err
+	}
+	plans, errs := plan(ctx, snap)
+	wanted := creates(plans)
+	left := prebuilds.Clamp(plans, snap.byID, snap.Providers)
+	granted := creates(plans)
+
+	res := Result{
+		Seq: fence.Seq, Full: fence.IsFull, BeganAt: fence.BeganAt, Presets: len(snap.Presets), Errors: errs,
+		RetryAt: map[uuid.UUID]time.Time{},
+	}
+	if err := r.apply(ctx, q, tx, snap, plans, &res); err != nil {
+		return Result{}, err
+	}
+	if err := r.storeHeadroom(ctx, q, left); err != nil {
+		return Result{}, err
+	}
+	if !fence.IsFull {
+		if err := q.MarkTemplatePasses(ctx, templates); err != nil {
+			return Result{}, xerrors.Errorf("mark template passes: %w", err)
+		}
+	}
+	for i, p := range plans {
+		if p == nil {
+			continue
+		}
+		template := snap.templateOf[p.PresetID]
+		if at, ok := res.RetryAt[template]; !p.RetryAt.IsZero() && (!ok || p.RetryAt.Before(at)) {
+			res.RetryAt[template] = p.RetryAt
+		}
+		if chunkSpent := left[snap.byID[p.PresetID].Provider].Chunk == 0; chunkSpent && granted[i] < wanted[i] {
+			res.Again = append(res.Again, template)
+		}
+	}
+	return res, nil
+}
+
+func creates(plans []*prebuilds.Plan) []int {
+	n := make([]int, len(plans))
+	for i, p := range plans {
+		if p != nil {
+			n[i] = p.Create
+		}
+	}
+	return n
+}
+
+// plan decides every preset in parallel. A preset that can't be planned has a nil plan and an error of its own.
+func plan(ctx context.Context, snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]error) {
+	groups := snap.ByPreset()
+	errs := snap.Strays(groups)
+	plans := make([]*prebuilds.Plan, len(snap.Presets))
+	failed := make([]error, len(snap.Presets))
+	var eg errgroup.Group
+	eg.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range snap.Presets {
+		eg.Go(func() error {
+			made, err := snap.MakePlan(p, groups[p.ID])
+			if err != nil {
+				failed[i] = err
+				return nil
+			}
+			plans[i] = &made
+			return nil
+		})
+	}
+	_ = eg.Wait()
+	for i, err := range failed {
+		if err != nil {
+			errs[snap.Presets[i].ID] = err
+		}
+	}
+	return plans, errs
+}

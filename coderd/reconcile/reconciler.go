@@ -1,0 +1,269 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Options of a Reconciler. All but Committed are needed.
+type Options struct {
+	Store      *database.Store
+	Writer     *workspaces.Writer
+	Clock      quartz.Clock
+	Log        slog.Logger
+	Registerer prometheus.Registerer
+	Replica    string // unique among the running replicas
+	Tick       time.Duration
+	Random     io.Reader // of workspace names
+	NewID      func() uuid.UUID
+	// Committed is called after a pass that wrote work, to wake workers. It must not block.
+	Committed func(Result)
+}
+
+// Reconciler runs passes on one replica.
+type Reconciler struct {
+	store     *database.Store
+	writer    *workspaces.Writer
+	clock     quartz.Clock
+	log       slog.Logger
+	metrics   *metrics
+	replica   string
+	tick      time.Duration
+	random    io.Reader
+	newID     func() uuid.UUID
+	committed func(Result)
+
+	wake, publish chan struct{}
+
+	mu          sync.Mutex // guards what follows
+	tickPending bool
+	nudges      map[uuid.UUID]nudged
+	unpublished map[uuid.UUID]struct{}
+
+	// Only the loop's goroutine uses what follows.
+	tickAt  time.Time               // the database's clock when the pending tick was first refused; zero if it was not
+	retryAt map[uuid.UUID]time.Time // this process's clock: templates whose plan changes by time alone
+	holder  holder
+}
+
+// New returns a Reconciler; nothing happens before Run.
+func New(o Options) *Reconciler {
+	if o.Committed == nil {
+		o.Committed = func(Result) {}
+	}
+	return &Reconciler{
+		store: o.Store, writer: o.Writer, clock: o.Clock, log: o.Log.Named("reconcile"),
+		metrics: newMetrics(o.Registerer), replica: o.Replica, tick: o.Tick, random: o.Random, newID: o.NewID,
+		committed: o.Committed,
+		wake:      make(chan struct{}, 1), publish: make(chan struct{}, 1),
+		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
+	}
+}
+
+const (
+	busyLeast   = 5 * time.Millisecond // a busy lock is tried again after 5 to 50 ms
+	busySpread  = 45 * time.Millisecond
+	errorPause  = 250 * time.Millisecond // after an error, doubled up to
+	errorPauses = 5                      // this often: 8 s
+)
+
+// Run ticks at once and then at each interval, and serves nudges in between, until ctx ends.
+func (r *Reconciler) Run(ctx context.Context) error {
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.Go(func() error { r.publishNudges(ctx); return nil })
+	eg.Go(func() error { r.loop(ctx); return nil })
+	return eg.Wait()
+}
+
+func (r *Reconciler) loop(ctx context.Context) {
+	r.Missed() // C1: a pass at start
+	ticker := r.clock.NewTimer(r.jittered(), "reconcile", "tick")
+	defer ticker.Stop()
+	later := r.clock.NewTimer(time.Hour, "reconcile", "later")
+	defer later.Stop()
+	failures := 0
+	for {
+		var next time.Duration
+		switch err := r.serve(ctx); {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errBusy):
+			next = busyLeast + rand.N(busySpread)
+		case err != nil:
+			next = errorPause << min(failures, errorPauses)
+			failures++
+			r.log.Error(ctx, "pass failed; it will be tried again", slog.F("in", next.String()), slog.Error(err))
+		default:
+			failures = 0
+			next = r.untilRetry()
+		}
+		later.Reset(next, "reconcile", "later")
+		wake := r.wake
+		if failures > 0 {
+			wake = nil // no hint makes a broken database whole
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.mu.Lock()
+			r.tickPending = true
+			r.mu.Unlock()
+			ticker.Reset(r.jittered(), "reconcile", "tick")
+		case <-wake:
+		case <-later.C:
+			r.retryDue()
+		}
+	}
+}
+
+// jittered is one interval, up to a tenth shorter or longer, so that replicas do not march in step.
+func (r *Reconciler) jittered() time.Duration {
+	return r.tick - r.tick/10 + rand.N(r.tick/5+1)
+}
+
+// serve does what is pending: the tick if there is one, which covers all nudges, else the nudges. An error leaves all of
+// it pending.
+func (r *Reconciler) serve(ctx context.Context) error {
+	r.mu.Lock()
+	tick := r.tickPending
+	r.mu.Unlock()
+	taken := r.takeNudges()
+	if tick && r.doneElsewhere(ctx) {
+		tick = false
+	}
+	var err error
+	switch {
+	case tick:
+		err = r.serveTick(ctx)
+	case len(taken) > 0:
+		err = r.serveNudges(ctx, taken)
+	}
+	if err != nil {
+		r.giveBack(taken)
+	}
+	return err
+}
+
+// doneElsewhere says whether another replica committed a full pass begun after this tick was refused the lock.
+func (r *Reconciler) doneElsewhere(ctx context.Context) bool {
+	if r.tickAt.IsZero() {
+		return false
+	}
+	last, err := r.store.LastPass(ctx)
+	if err != nil || last.FullBeganAt == nil || !last.FullBeganAt.After(r.tickAt) {
+		return false
+	}
+	r.metrics.passes.WithLabelValues("tick", "elsewhere").Inc()
+	r.tickDone()
+	return true
+}
+
+func (r *Reconciler) serveTick(ctx context.Context) error {
+	err := r.run(ctx, "tick", nil)
+	if err == nil {
+		r.tickDone()
+		return nil
+	}
+	if errors.Is(err, errBusy) && r.tickAt.IsZero() {
+		if last, lastErr := r.store.LastPass(ctx); lastErr == nil {
+			r.tickAt = last.Now
+		}
+	}
+	return err
+}
+
+func (r *Reconciler) tickDone() {
+	r.tickAt = time.Time{}
+	r.mu.Lock()
+	r.tickPending = false
+	r.mu.Unlock()
+}
+
+func (r *Reconciler) serveNudges(ctx context.Context, taken map[uuid.UUID]nudged) error {
+	templates, err := r.unserved(ctx, taken)
+	if err != nil {
+		return err
+	}
+	if len(templates) == 0 {
+		r.metrics.passes.WithLabelValues("nudge", "elsewhere").Inc()
+		return nil
+	}
+	return r.run(ctx, "nudge", templates)
+}
+
+// run does one pass and everything that follows from it.
+func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.UUID) error {
+	start := r.clock.Now("reconcile", "pass")
+	res, err := r.pass(ctx, templates)
+	took := r.clock.Since(start, "reconcile", "pass")
+	r.metrics.observe(trigger, res, took, err)
+	if errors.Is(err, errBusy) {
+		if watchErr := r.watchHolder(ctx); watchErr != nil && ctx.Err() == nil {
+			r.log.Warn(ctx, "watch the holder of the lock", slog.Error(watchErr))
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	now := r.clock.Now("reconcile", "retry")
+	if res.Full {
+		clear(r.retryAt)
+	}
+	for _, t := range templates {
+		delete(r.retryAt, t)
+	}
+	for t, at := range res.RetryAt {
+		// A moment later than asked, since the two clocks only nearly agree.
+		r.retryAt[t] = now.Add(at.Sub(res.BeganAt) + 10*time.Millisecond)
+	}
+	for id, presetErr := range res.Errors {
+		r.log.Error(ctx, "preset could not be reconciled", slog.F("preset_id", id), slog.Error(presetErr))
+	}
+	if res.Created+res.Intents > 0 {
+		r.log.Info(ctx, "pass", slog.F("trigger", trigger), slog.F("seq", res.Seq), slog.F("presets", res.Presets),
+			slog.F("created", res.Created), slog.F("intents", res.Intents), slog.F("took", took.String()))
+		r.committed(res)
+	}
+	if len(res.Again) > 0 {
+		r.Nudge(res.Again...)
+	}
+	return nil
+}
+
+// untilRetry is the time to the earliest plan that changes by time alone.
+func (r *Reconciler) untilRetry() time.Duration {
+	next := time.Hour
+	now := r.clock.Now("reconcile", "retry")
+	for _, at := range r.retryAt {
+		next = min(next, max(0, at.Sub(now)))
+	}
+	return next
+}
+
+// retryDue nudges, within this process, the templates whose time has come.
+func (r *Reconciler) retryDue() {
+	now := r.clock.Now("reconcile", "retry")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for t, at := range r.retryAt {
+		if !at.After(now) {
+			r.nudges[t] = nudged{}
+			delete(r.retryAt, t)
+		}
+	}
+}

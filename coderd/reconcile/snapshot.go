@@ -1,0 +1,149 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// snapshot is the planner's snapshot with what apply needs beside it.
+type snapshot struct {
+	prebuilds.Snapshot
+	byID       map[uuid.UUID]prebuilds.Preset
+	templateOf map[uuid.UUID]uuid.UUID // preset to template
+	digests    map[uuid.UUID][]byte    // of the status stored last
+}
+
+// snapshot reads everything at the transaction's one instant. Its cost is linear in presets and unclaimed workspaces.
+func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time.Time, templates []uuid.UUID) (snapshot, error) {
+	snap := snapshot{
+		Snapshot:   prebuilds.Snapshot{Now: now, Providers: map[string]prebuilds.Limits{}},
+		byID:       map[uuid.UUID]prebuilds.Preset{},
+		templateOf: map[uuid.UUID]uuid.UUID{},
+		digests:    map[uuid.UUID][]byte{},
+	}
+	presets, workspaces, err := readPools(ctx, q, templates)
+	if err != nil {
+		return snap, err
+	}
+	pauses, err := q.SnapshotPauses(ctx)
+	if err != nil {
+		return snap, xerrors.Errorf("read pauses: %w", err)
+	}
+	providers, err := q.SnapshotProviders(ctx, templates == nil)
+	if err != nil {
+		return snap, xerrors.Errorf("read providers: %w", err)
+	}
+
+	paused := map[string]string{}
+	for _, p := range pauses {
+		if p.Scope == database.PauseScopeGlobal {
+			snap.GlobalPause = p.Reason
+		}
+		paused[string(p.Scope)+" "+p.Target] = p.Reason
+	}
+	for _, p := range providers {
+		snap.Providers[p.Name] = limits(p, templates == nil)
+	}
+	snap.Presets = make([]prebuilds.Preset, 0, len(presets))
+	for _, row := range presets {
+		p := toPreset(row)
+		for _, scope := range []string{
+			"preset " + row.ID.String(), "template " + row.TemplateID.String(), "provider " + row.Provider,
+		} {
+			if reason, ok := paused[scope]; ok && p.Pause == "" {
+				p.Pause = reason
+			}
+		}
+		snap.Presets = append(snap.Presets, p)
+		snap.byID[p.ID] = p
+		snap.templateOf[p.ID] = row.TemplateID
+		snap.digests[p.ID] = row.Digest
+	}
+	snap.Workspaces = make([]prebuilds.Workspace, 0, len(workspaces))
+	for _, w := range workspaces {
+		snap.Workspaces = append(snap.Workspaces, toWorkspace(w))
+	}
+	return snap, nil
+}
+
+func readPools(ctx context.Context, q *database.Queries, templates []uuid.UUID) (
+	presets []database.SnapshotPresetsRow, workspaces []database.SnapshotWorkspacesRow, err error,
+) {
+	if templates == nil {
+		if presets, err = q.SnapshotPresets(ctx); err != nil {
+			return nil, nil, xerrors.Errorf("read presets: %w", err)
+		}
+		if workspaces, err = q.SnapshotWorkspaces(ctx); err != nil {
+			return nil, nil, xerrors.Errorf("read workspaces: %w", err)
+		}
+		return presets, workspaces, nil
+	}
+	some, err := q.SnapshotPresetsOf(ctx, templates)
+	if err != nil {
+		return nil, nil, xerrors.Errorf("read presets: %w", err)
+	}
+	for _, p := range some {
+		presets = append(presets, database.SnapshotPresetsRow(p))
+	}
+	theirs, err := q.SnapshotWorkspacesOf(ctx, templates)
+	if err != nil {
+		return nil, nil, xerrors.Errorf("read workspaces: %w", err)
+	}
+	for _, w := range theirs {
+		workspaces = append(workspaces, database.SnapshotWorkspacesRow(w))
+	}
+	return presets, workspaces, nil
+}
+
+func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
+	p := prebuilds.Preset{
+		ID: row.ID, Template: row.Template, Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
+		Priority: int(row.Priority), KeepOutdated: row.KeepOutdated, Waiting: int(row.Waiting),
+		FailureStreak: int(row.FailureStreak), LastFailure: row.Failure,
+	}
+	if row.FailureAt != nil {
+		p.LastFailureAt = *row.FailureAt
+	}
+	switch { // C4
+	case row.TemplateDeletedAt != nil:
+		p.Retired = "template deleted"
+	case row.DeletedAt != nil:
+		p.Retired = "preset removed"
+	case row.TemplateDeprecatedAt != nil:
+		p.Retired = "template deprecated"
+	case row.Instances != nil:
+		p.Desired = int(*row.Instances)
+	}
+	return p
+}
+
+func toWorkspace(row database.SnapshotWorkspacesRow) prebuilds.Workspace {
+	w := prebuilds.Workspace{
+		ID: row.ID, PresetID: row.PresetID, PoolKey: row.PoolKey, Provider: row.Provider,
+		State: prebuilds.State(row.State), Incarnation: row.Incarnation, CreatedAt: row.CreatedAt,
+		HasIntent: row.HasIntent, Leased: row.Leased,
+	}
+	if row.ExpiresAt != nil {
+		w.ExpiresAt = *row.ExpiresAt
+	}
+	return w
+}
+
+// limits of a provider. A nudge pass does not count what lives there: it spends the headroom that the last full pass
+// left, and where there is none yet it creates nothing against a maximum.
+func limits(p database.SnapshotProvidersRow, full bool) prebuilds.Limits {
+	l := prebuilds.Limits{Maximum: int(p.Maximum), Live: int(p.Live), Chunk: int(p.Chunk)}
+	if !full && l.Maximum > 0 {
+		l.Live = l.Maximum
+		if p.Headroom != nil {
+			l.Live -= int(*p.Headroom)
+		}
+	}
+	return l
+}

@@ -1,0 +1,85 @@
+// Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
+// audit. It goes in small batches, on every replica, each skipping what another is at.
+package retention
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	every = 10 * time.Minute
+	batch = 1000
+	day   = 24 * time.Hour
+
+	keepWorkspaces = 7 * day
+	keepHistory    = 30 * day
+	keepClaims     = 30 * day
+	keepAudit      = 365 * day
+)
+
+// Keeper deletes what is old.
+type Keeper struct {
+	Store *database.Store
+	Clock quartz.Clock
+	Log   slog.Logger
+}
+
+// Run deletes now and then until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		timer := k.Clock.NewTimer(every/2+rand.N(every), "retention")
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if err := k.Purge(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn(ctx, "delete old rows", slog.Error(err))
+		}
+	}
+}
+
+// Purge deletes all that is old now.
+func (k *Keeper) Purge(ctx context.Context) error {
+	q := k.Store.Queries
+	for _, purge := range []func() (int64, error){
+		func() (int64, error) {
+			return q.PurgeWorkspaces(ctx, database.PurgeWorkspacesParams{KeepS: keepWorkspaces.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgeHistory(ctx, database.PurgeHistoryParams{KeepS: keepHistory.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgeClaims(ctx, database.PurgeClaimsParams{KeepS: keepClaims.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgeAudit(ctx, database.PurgeAuditParams{KeepS: keepAudit.Seconds(), Batch: batch})
+		},
+	} {
+		for {
+			n, err := purge()
+			if err != nil {
+				return err
+			}
+			if n < batch {
+				break
+			}
+		}
+	}
+	if _, err := q.PurgeIntents(ctx); err != nil {
+		return err
+	}
+	if _, err := q.EndExpiredWaiting(ctx); err != nil {
+		return err
+	}
+	_, err := q.PurgeReplicas(ctx)
+	return err
+}

@@ -1,0 +1,45 @@
+package sdk
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// AuditFilter narrows a listing of the audit log; empty fields match everything.
+type AuditFilter struct {
+	Action string
+	Actor  string
+	Target string // name or id
+	Limit  int    // of one page; the server's choice where 0
+	Before int64  // Next of the page before
+}
+
+// Audit lists one page of the audit log, newest first.
+func (c *Client) Audit(ctx context.Context, filter AuditFilter) (AuditList, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"action": filter.Action, "actor": filter.Actor, "target": filter.Target,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if filter.Limit > 0 {
+		query.Set("limit", strconv.Itoa(filter.Limit))
+	}
+	if filter.Before > 0 {
+		query.Set("before", strconv.FormatInt(filter.Before, 10))
+	}
+	var list AuditList
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"audit"}, query: query, into: &list, idempotent: true})
+	return list, err
+}
+
+// Replicas lists the server processes.
+func (c *Client) Replicas(ctx context.Context) ([]Replica, error) {
+	var replicas []Replica
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"replicas"}, into: &replicas, idempotent: true})
+	return replicas, err
+}

@@ -1,0 +1,160 @@
+package sdk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/coder/quartz"
+	"golang.org/x/xerrors"
+)
+
+// Client calls the API of a server. The zero value of every field but URL is useful; set them before the first call. It
+// is safe for concurrent use. Errors that the server answers are *Error.
+type Client struct {
+	URL          *url.URL // of the server, without /api/v1
+	Token        string
+	Organization string       // the server's default where empty
+	HTTPClient   *http.Client // http.DefaultClient where nil. A timeout in it also ends claims that wait, logs and exec
+	UserAgent    string
+	Clock        quartz.Clock // paces retries; the real one where nil
+}
+
+// New makes a client for the server at rawURL, such as http://127.0.0.1:7080.
+func New(rawURL, token string) (*Client, error) {
+	u, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{URL: u, Token: token}, nil
+}
+
+// ParseURL takes the address of a server. It must be http or https, with a host, and hold no password: tokens have a
+// place of their own.
+func ParseURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, xerrors.Errorf("parse server address: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, xerrors.Errorf("parse server address %q: it must look like http://127.0.0.1:7080", u.Redacted())
+	case u.User != nil:
+		return nil, xerrors.Errorf("parse server address %q: it must hold no user name or password", u.Redacted())
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return u, nil
+}
+
+// call is one request and what to do with its answer.
+type call struct {
+	method     string
+	path       []string // segments after /api/v1, not yet escaped
+	query      url.Values
+	body       any  // sent as JSON where not nil
+	into       any  // the answer is decoded into it where not nil
+	idempotent bool // may be sent again: doing it twice is doing it once
+}
+
+// do makes a call, decoding the answer. Answers of no content leave into as it is.
+func (c *Client) do(ctx context.Context, call call) error {
+	resp, err := c.send(ctx, call)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if call.into == nil || resp.StatusCode == http.StatusNoContent {
+		// Read to the end, so that the connection can be used again.
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, errorLimit))
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(call.into); err != nil {
+		return xerrors.Errorf("decode answer of %s %s: %w", call.method, resp.Request.URL.Path, err)
+	}
+	return nil
+}
+
+// send makes a call and returns the response, whose body the caller closes, if its status is one of success.
+func (c *Client) send(ctx context.Context, call call) (*http.Response, error) {
+	u, err := c.endpoint(call.path, call.query)
+	if err != nil {
+		return nil, err
+	}
+	var body []byte
+	if call.body != nil {
+		if body, err = json.Marshal(call.body); err != nil {
+			return nil, xerrors.Errorf("encode %s %s: %w", call.method, u.Path, err)
+		}
+	}
+	resp, err := c.retry(ctx, call.idempotent, func() (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, call.method, u.String(), bytes.NewReader(body))
+		if err != nil {
+			return nil, xerrors.Errorf("build request: %w", err)
+		}
+		req.Header = c.header()
+		if body != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		return c.httpClient().Do(req)
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("call server: %w", err)
+	}
+	if resp.StatusCode >= 300 {
+		defer func() { _ = resp.Body.Close() }()
+		return nil, readError(resp)
+	}
+	return resp, nil
+}
+
+// endpoint is the address of a resource. A segment can hold anything, but not be empty or dots: these would address
+// something else.
+func (c *Client) endpoint(path []string, query url.Values) (*url.URL, error) {
+	escaped := make([]string, len(path))
+	for i, segment := range path {
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, xerrors.Errorf("%q is not a name", segment)
+		}
+		escaped[i] = url.PathEscape(segment)
+	}
+	if c.Organization != "" {
+		if query == nil {
+			query = url.Values{}
+		}
+		query.Set("organization", c.Organization)
+	}
+	u, err := url.Parse(strings.TrimSuffix(c.URL.String(), "/") + "/api/v1/" + strings.Join(escaped, "/"))
+	if err != nil {
+		return nil, xerrors.Errorf("build address: %w", err)
+	}
+	u.RawQuery = query.Encode()
+	return u, nil
+}
+
+func (c *Client) header() http.Header {
+	h := http.Header{"Accept": {"application/json, application/problem+json, text/plain"}}
+	if c.Token != "" {
+		h.Set("Authorization", "Bearer "+c.Token)
+	}
+	if c.UserAgent != "" {
+		h.Set("User-Agent", c.UserAgent)
+	}
+	return h
+}
+
+func (c *Client) httpClient() *http.Client {
+	if c.HTTPClient == nil {
+		return http.DefaultClient
+	}
+	return c.HTTPClient
+}
+
+func (c *Client) clock() quartz.Clock {
+	if c.Clock == nil {
+		return quartz.NewReal()
+	}
+	return c.Clock
+}

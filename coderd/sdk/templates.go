@@ -1,0 +1,55 @@
+package sdk
+
+import (
+	"context"
+	"net/http"
+)
+
+// Templates lists all templates of the organization.
+func (c *Client) Templates(ctx context.Context) ([]Template, error) {
+	var templates []Template
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: []string{"templates"}, into: &templates, idempotent: true,
+	})
+	return templates, err
+}
+
+// Template looks one up, with its versions.
+func (c *Client) Template(ctx context.Context, name string) (Template, error) {
+	var t Template
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: []string{"templates", name}, into: &t, idempotent: true,
+	})
+	return t, err
+}
+
+// DeprecateTemplate scales a template's pools to zero (C4).
+func (c *Client) DeprecateTemplate(ctx context.Context, name string) error {
+	return c.do(ctx, call{
+		method: http.MethodPost, path: []string{"templates", name, "deprecate"}, idempotent: true,
+	})
+}
+
+// UndeprecateTemplate lets its pools fill again.
+func (c *Client) UndeprecateTemplate(ctx context.Context, name string) error {
+	return c.do(ctx, call{
+		method: http.MethodDelete, path: []string{"templates", name, "deprecate"}, idempotent: true,
+	})
+}
+
+// DeleteTemplate deletes a template; its unclaimed prebuilds go with it, claimed workspaces stay until released.
+func (c *Client) DeleteTemplate(ctx context.Context, name string) error {
+	return c.do(ctx, call{
+		method: http.MethodDelete, path: []string{"templates", name}, idempotent: true,
+	})
+}
+
+// Apply makes templates, versions and presets what a document says, or with DryRun says what it would change. Nothing
+// is half applied. What is wrong with the document is in the Errors of an *Error of status 422.
+func (c *Client) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, error) {
+	var result ApplyResult
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"apply"}, body: req, into: &result,
+	})
+	return result, err
+}

@@ -1,0 +1,261 @@
+// Package sdk holds the wire types of the API and a client for it. The CLI, the agent and the generated TypeScript
+// types are made of it, so that there is one vocabulary on the wire: that of DESIGN section 1.
+package sdk
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Counts are those of rule C3 for one preset. Every unclaimed workspace of the preset is in exactly one of Actual,
+// Starting, Stopping, Deleting, Outdated, Expired and Quarantined. Eligible and Extraneous are taken out of these:
+// Eligible is what a claim could take now, Extraneous the surplus of Actual + Starting over Desired.
+type Counts struct {
+	Desired     int `json:"desired" doc:"How many prebuilds the preset should have ready"`
+	Actual      int `json:"actual" doc:"Ready prebuilds of the active version, not expired, with no intent to drain"`
+	Eligible    int `json:"eligible" doc:"Prebuilds that can be claimed now"`
+	Starting    int `json:"starting" doc:"Provisioning and starting, of the active version"`
+	Stopping    int `json:"stopping" doc:"Draining, or with an intent to drain"`
+	Deleting    int `json:"deleting" doc:"Being deleted at the provider"`
+	Outdated    int `json:"outdated" doc:"Of a version that is no longer active"`
+	Extraneous  int `json:"extraneous" doc:"Surplus of actual and starting over desired and waiting claims"`
+	Expired     int `json:"expired" doc:"Past its TTL"`
+	Quarantined int `json:"quarantined" doc:"Kept for inspection"`
+	Waiting     int `json:"waiting" doc:"Claims waiting for a workspace"`
+	Claimed     int `json:"claimed" doc:"Claimed workspaces"`
+}
+
+// Preset is a named set of parameters of a template; with a prebuilds block it is a pool.
+type Preset struct {
+	ID           uuid.UUID         `json:"id"`
+	Organization string            `json:"organization"`
+	Template     string            `json:"template"`
+	Preset       string            `json:"preset"`
+	Version      int               `json:"version" doc:"Number of the active template version"`
+	Provider     string            `json:"provider"`
+	Parameters   map[string]string `json:"parameters"`
+	Pool         bool              `json:"pool" doc:"Whether it has a prebuilds block"`
+	TTL          string            `json:"ttl,omitempty" doc:"Lifetime of an unclaimed prebuild, such as 8h0m0s"`
+	Priority     int               `json:"priority"`
+	Counts
+	Reasons  []string   `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
+	Error    string     `json:"error,omitempty" doc:"What the last pass could not do for this preset"`
+	PassedAt *time.Time `json:"passed_at,omitempty" doc:"When the decision last changed"`
+}
+
+// Workspace is one instance at a provider, whoever owns it.
+type Workspace struct {
+	ID           uuid.UUID         `json:"id"`
+	Name         string            `json:"name"`
+	Organization string            `json:"organization"`
+	Template     string            `json:"template"`
+	Preset       string            `json:"preset"`
+	Version      int               `json:"version"`
+	Provider     string            `json:"provider"`
+	State        string            `json:"state" enum:"provisioning,starting,ready,standby,claimed,draining,deleting,deleted,quarantined"`
+	Incarnation  int               `json:"incarnation"`
+	Owner        string            `json:"owner"`
+	ClaimID      *uuid.UUID        `json:"claim_id,omitempty"`
+	ProviderID   string            `json:"provider_id,omitempty"`
+	Site         string            `json:"site,omitempty"`
+	Addresses    []Address         `json:"addresses"`
+	Environment  map[string]string `json:"environment"`
+	Parameters   map[string]string `json:"parameters"`
+	Fault        string            `json:"fault,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	StateAt      time.Time         `json:"state_at"`
+	ReadyAt      *time.Time        `json:"ready_at,omitempty"`
+	ClaimedAt    *time.Time        `json:"claimed_at,omitempty"`
+	ExpiresAt    *time.Time        `json:"expires_at,omitempty"`
+	DeletedAt    *time.Time        `json:"deleted_at,omitempty"`
+	History      []Transition      `json:"history,omitempty" doc:"Only when one workspace is asked for"`
+	Job          *Job              `json:"job,omitempty" doc:"The work under way on it, if any"`
+}
+
+// Address is where a workspace is reached.
+type Address struct {
+	Type    string `json:"type"`
+	Address string `json:"address"`
+}
+
+// Transition is one row of a workspace's history.
+type Transition struct {
+	From   string    `json:"from,omitempty"`
+	To     string    `json:"to"`
+	At     time.Time `json:"at"`
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Job is provider work under way.
+type Job struct {
+	ID        uuid.UUID `json:"id"`
+	Kind      string    `json:"kind" enum:"create,probe,drain,delete"`
+	State     string    `json:"state" enum:"pending,running,done,failed,cancelled"`
+	Attempt   int       `json:"attempt"`
+	Failures  int       `json:"failures"`
+	DueAt     time.Time `json:"due_at"`
+	LeasedBy  string    `json:"leased_by,omitempty"`
+	LastError string    `json:"last_error,omitempty"`
+}
+
+// ClaimRequest asks for a workspace of a preset.
+type ClaimRequest struct {
+	Template string `json:"template" minLength:"1" maxLength:"64"`
+	Preset   string `json:"preset" minLength:"1" maxLength:"64"`
+	Mode     string `json:"mode,omitempty" enum:"prefer,require" default:"prefer" doc:"require: a warm one or a miss; prefer: wait for one up to wait"`
+	Wait     string `json:"wait,omitempty" doc:"How long prefer waits, such as 30s; 30s where empty" example:"30s"`
+	Key      string `json:"key,omitempty" maxLength:"200" doc:"Idempotency key: the same key gives the same workspace"`
+}
+
+// Claim is the answer to a claim. Outcome miss has no workspace but a reason, and HTTP status 200: it is an answer.
+type Claim struct {
+	ClaimID     uuid.UUID         `json:"claim_id"`
+	WorkspaceID *uuid.UUID        `json:"workspace_id,omitempty"`
+	Name        string            `json:"name,omitempty"`
+	Template    string            `json:"template"`
+	Preset      string            `json:"preset"`
+	Outcome     string            `json:"outcome" enum:"hit,waited,miss"`
+	WaitedMS    int64             `json:"waited_ms"`
+	Reason      string            `json:"reason,omitempty" doc:"Of a miss"`
+	ProviderID  string            `json:"provider_id,omitempty"`
+	Addresses   []Address         `json:"addresses"`
+	Environment map[string]string `json:"environment"`
+}
+
+// Template is a named kind of workspace on one provider.
+type Template struct {
+	ID            uuid.UUID  `json:"id"`
+	Organization  string     `json:"organization"`
+	Name          string     `json:"name"`
+	Description   string     `json:"description"`
+	Provider      string     `json:"provider"`
+	ActiveVersion int        `json:"active_version"`
+	KeepOutdated  bool       `json:"keep_outdated"`
+	BootTimeout   string     `json:"boot_timeout"`
+	Presets       []string   `json:"presets"`
+	CreatedAt     time.Time  `json:"created_at"`
+	UpdatedAt     time.Time  `json:"updated_at"`
+	DeprecatedAt  *time.Time `json:"deprecated_at,omitempty"`
+	Versions      []Version  `json:"versions,omitempty" doc:"Only when one template is asked for"`
+}
+
+// Version is an immutable spec, identified by the hash of its content.
+type Version struct {
+	ID        uuid.UUID       `json:"id"`
+	Number    int             `json:"number"`
+	Hash      string          `json:"hash"`
+	Active    bool            `json:"active"`
+	Provider  string          `json:"provider"`
+	Spec      json.RawMessage `json:"spec"`
+	CreatedAt time.Time       `json:"created_at"`
+	CreatedBy string          `json:"created_by"`
+}
+
+// ApplyRequest carries a configuration file as it was written, so that errors name its lines.
+type ApplyRequest struct {
+	Document string `json:"document" doc:"YAML"`
+	File     string `json:"file,omitempty" doc:"Its name, for error messages"`
+	DryRun   bool   `json:"dry_run,omitempty"`
+}
+
+// ApplyResult says what an apply changed, or with DryRun would change.
+type ApplyResult struct {
+	DryRun  bool     `json:"dry_run"`
+	Changes []Change `json:"changes"`
+}
+
+// Change is one object made different by an apply.
+type Change struct {
+	Kind   string   `json:"kind" enum:"provider,template,version,preset"`
+	Name   string   `json:"name" example:"quickstart/default"`
+	Action string   `json:"action" enum:"create,update,activate,delete"`
+	Fields []string `json:"fields,omitempty" example:"instances: 3 -> 5"`
+	Effect string   `json:"effect,omitempty" doc:"What it means for the pool, for a reader"`
+}
+
+// Replica is one running server process.
+type Replica struct {
+	Name        string    `json:"name"`
+	Version     string    `json:"version"`
+	Address     string    `json:"address"`
+	Sites       []string  `json:"sites"`
+	StartedAt   time.Time `json:"started_at"`
+	HeartbeatAt time.Time `json:"heartbeat_at"`
+	State       string    `json:"state" enum:"alive,stopping,stale"`
+	LastPass    bool      `json:"last_pass" doc:"Whether it did the last pass"`
+}
+
+// AuditEntry is who did what, on what, before and after, from where.
+type AuditEntry struct {
+	ID           int64           `json:"id"`
+	At           time.Time       `json:"at"`
+	Actor        string          `json:"actor"`
+	Organization string          `json:"organization,omitempty"`
+	Action       string          `json:"action"`
+	TargetType   string          `json:"target_type"`
+	TargetID     string          `json:"target_id"`
+	TargetName   string          `json:"target_name,omitempty"`
+	Before       json.RawMessage `json:"before,omitempty"`
+	After        json.RawMessage `json:"after,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	Source       string          `json:"source,omitempty"`
+}
+
+// Identity is who a token speaks for.
+type Identity struct {
+	UserID       uuid.UUID  `json:"user_id"`
+	User         string     `json:"user"`
+	Organization string     `json:"organization"`
+	Role         string     `json:"role" enum:"owner,template-admin,member,auditor"`
+	TokenID      uuid.UUID  `json:"token_id"`
+	TokenName    string     `json:"token_name"`
+	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
+}
+
+// Token is a bearer token without its secret.
+type Token struct {
+	ID         uuid.UUID  `json:"id"`
+	Name       string     `json:"name"`
+	User       string     `json:"user"`
+	Role       string     `json:"role"`
+	Hint       string     `json:"hint" doc:"Its first characters"`
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
+}
+
+// CreateTokenRequest makes a token for oneself, or (owners) for another user, who is made if need be.
+type CreateTokenRequest struct {
+	Name      string `json:"name" minLength:"1" maxLength:"64"`
+	User      string `json:"user,omitempty" maxLength:"64" doc:"Oneself where empty"`
+	Role      string `json:"role,omitempty" enum:"owner,template-admin,member,auditor" doc:"Of a user to be made; member where empty"`
+	ExpiresIn string `json:"expires_in,omitempty" doc:"Such as 720h; never where empty" example:"720h"`
+}
+
+// CreatedToken is the only answer that ever holds a token's secret.
+type CreatedToken struct {
+	Token
+	Secret string `json:"secret"`
+}
+
+// Pause stops creation and drains in a scope until resumed or expired; claims go on (C10).
+type Pause struct {
+	Scope     string     `json:"scope" enum:"global,provider,template,preset"`
+	Target    string     `json:"target,omitempty" doc:"Provider, template or template/preset" example:"quickstart/default"`
+	Reason    string     `json:"reason"`
+	CreatedBy string     `json:"created_by"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// PauseRequest pauses a scope.
+type PauseRequest struct {
+	Scope     string `json:"scope" enum:"global,provider,template,preset"`
+	Target    string `json:"target,omitempty"`
+	Reason    string `json:"reason" minLength:"1" maxLength:"500"`
+	ExpiresIn string `json:"expires_in,omitempty" doc:"Such as 2h; until resumed where empty" example:"2h"`
+}

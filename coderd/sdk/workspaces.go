@@ -1,0 +1,93 @@
+package sdk
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// WorkspaceFilter narrows a listing; empty fields match everything.
+type WorkspaceFilter struct {
+	State    string
+	Template string
+	Preset   string
+	Owner    string
+	Limit    int    // of one page; the server's choice where 0
+	After    string // Next of the page before
+}
+
+func (f WorkspaceFilter) query() url.Values {
+	q := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	set("state", f.State)
+	set("template", f.Template)
+	set("preset", f.Preset)
+	set("owner", f.Owner)
+	set("after", f.After)
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	return q
+}
+
+// Workspaces lists one page.
+func (c *Client) Workspaces(ctx context.Context, filter WorkspaceFilter) (WorkspaceList, error) {
+	var list WorkspaceList
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: []string{"workspaces"}, query: filter.query(), into: &list, idempotent: true,
+	})
+	return list, err
+}
+
+// Workspace looks one up by name or id, with its history.
+func (c *Client) Workspace(ctx context.Context, ref string) (Workspace, error) {
+	var w Workspace
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: []string{"workspaces", ref}, into: &w, idempotent: true,
+	})
+	return w, err
+}
+
+// WorkspaceLogs returns the workspace's output from the beginning, which the caller closes; with follow it goes on
+// until the workspace is gone or ctx ends.
+func (c *Client) WorkspaceLogs(ctx context.Context, ref string, follow bool) (io.ReadCloser, error) {
+	query := url.Values{}
+	if follow {
+		query.Set("follow", "true")
+	}
+	resp, err := c.send(ctx, call{
+		method: http.MethodGet, path: []string{"workspaces", ref, "logs"}, query: query, idempotent: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// ReleaseWorkspace ends the claim on a workspace. It is not retried: the second answer would be that nothing is claimed.
+func (c *Client) ReleaseWorkspace(ctx context.Context, ref string) (Workspace, error) {
+	var w Workspace
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "release"}, into: &w,
+	})
+	return w, err
+}
+
+// DeleteWorkspace deletes a workspace, also a claimed one. With force the provider's errors do not stop it.
+func (c *Client) DeleteWorkspace(ctx context.Context, ref string, force bool) (Workspace, error) {
+	query := url.Values{}
+	if force {
+		query.Set("force", "true")
+	}
+	var w Workspace
+	err := c.do(ctx, call{
+		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, into: &w, idempotent: true,
+	})
+	return w, err
+}

@@ -1,0 +1,139 @@
+package templates
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Service applies configuration.
+type Service struct {
+	Store       *database.Store
+	NewProvider NewProvider
+}
+
+// Request is a file to apply. By is who applies it, in which organization.
+type Request struct {
+	By     auth.Identity
+	File   string
+	Source string
+	DryRun bool
+}
+
+// Result is what an apply changed, or a dry run would change.
+type Result struct {
+	Changes []sdk.Change
+	// Templates need a pass. Nudge them after the commit, which has happened when Apply returns; a dry run has none.
+	Templates []uuid.UUID
+}
+
+var errDryRun = errors.New("dry run")
+
+// Apply makes the configuration what the file says. The error is *Problems (found by errors.As) where the file is at
+// fault; then nothing is changed.
+func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
+	problems := &Problems{File: req.File}
+	doc := parse(req.File, req.Source, problems)
+	existing, err := s.Store.Providers(ctx)
+	if err != nil {
+		return Result{}, xerrors.Errorf("read providers: %w", err)
+	}
+	check(doc, existing, s.NewProvider, problems)
+	if err := problems.err(); err != nil {
+		return Result{}, err
+	}
+
+	var a *applying
+	err = s.Store.InTx(ctx, database.TxOptions{Label: "apply configuration"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			a = &applying{q: q, doc: doc, by: req.By, affected: map[uuid.UUID]bool{}, result: Result{Changes: []sdk.Change{}}}
+			if err := a.run(ctx); err != nil {
+				return err
+			}
+			if req.DryRun {
+				return errDryRun
+			}
+			return nil
+		})
+	switch {
+	case errors.Is(err, errDryRun):
+		return Result{Changes: a.result.Changes}, nil
+	case err != nil:
+		return Result{}, err
+	}
+	a.result.Templates = slices.SortedFunc(maps.Keys(a.affected), func(x, y uuid.UUID) int {
+		return cmp.Compare(x.String(), y.String())
+	})
+	return a.result, nil
+}
+
+// applying is one apply inside of its transaction.
+type applying struct {
+	q        *database.Queries
+	doc      *Document
+	by       auth.Identity
+	affected map[uuid.UUID]bool
+	result   Result
+	note     string // the effect of a change to the template at hand that has no other effect
+}
+
+// run locks everything that the document names, in the order that all applies lock in, then compares and writes.
+func (a *applying) run(ctx context.Context) error {
+	if _, err := a.q.LockOrganization(ctx, a.by.OrganizationID); err != nil {
+		return xerrors.Errorf("lock organization: %w", err)
+	}
+	providers, templates := slices.Clone(a.doc.Providers), slices.Clone(a.doc.Templates)
+	slices.SortFunc(providers, func(x, y Provider) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(templates, func(x, y Template) int { return cmp.Compare(x.Name, y.Name) })
+	if err := a.providers(ctx, providers); err != nil {
+		return err
+	}
+	names := make([]string, len(templates))
+	for i, t := range templates {
+		names[i] = t.Name
+	}
+	rows, err := a.q.LockTemplates(ctx, database.LockTemplatesParams{OrganizationID: a.by.OrganizationID, Names: names})
+	if err != nil {
+		return xerrors.Errorf("lock templates: %w", err)
+	}
+	for _, t := range templates {
+		i := slices.IndexFunc(rows, func(r database.Template) bool { return r.Name == t.Name })
+		var row *database.Template
+		if i >= 0 {
+			row = &rows[i]
+		}
+		if err := a.template(ctx, t, row); err != nil {
+			return xerrors.Errorf("apply template %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// changed notes a change and records it.
+func (a *applying) changed(ctx context.Context, change sdk.Change, id string, before, after any) error {
+	if change.Effect == "" && change.Kind != "provider" {
+		change.Effect = a.note
+	}
+	a.result.Changes = append(a.result.Changes, change)
+	entry := auth.Entry{
+		ActorID: a.by.UserID, OrganizationID: a.by.OrganizationID, Action: change.Kind + "." + change.Action,
+		TargetType: change.Kind, TargetID: id, TargetName: change.Name, Before: before, After: after, Source: a.by.Source,
+	}
+	if a.doc.File != "" {
+		entry.Reason = "apply " + a.doc.File
+	}
+	if change.Kind == "provider" {
+		entry.OrganizationID = uuid.Nil
+	}
+	return auth.Record(ctx, a.q, entry)
+}

@@ -1,0 +1,219 @@
+package templates
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// presetState is what a preset's row says, for comparison and for the record.
+type presetState struct {
+	Parameters map[string]string `json:"parameters"`
+	Instances  *int32            `json:"instances"` // null: no pool
+	TTL        string            `json:"ttl,omitempty"`
+	Priority   int32             `json:"priority"`
+}
+
+// population counts the unclaimed workspaces of a template, by preset.
+type population map[uuid.UUID]int
+
+func (p population) total() int {
+	n := 0
+	for _, m := range p {
+		n += m
+	}
+	return n
+}
+
+func (a *applying) unclaimed(ctx context.Context, templateID uuid.UUID) (population, error) {
+	rows, err := a.q.UnclaimedOf(ctx, templateID)
+	if err != nil {
+		return nil, xerrors.Errorf("count prebuilds: %w", err)
+	}
+	p := population{}
+	for _, r := range rows {
+		p[r.PresetID] = int(r.Workspaces)
+	}
+	return p, nil
+}
+
+// presets makes the presets of a template those of the file.
+func (a *applying) presets(
+	ctx context.Context, t Template, row *database.Template, version database.TemplateVersion, unclaimed population,
+) error {
+	existing, err := a.q.PresetsOf(ctx, row.ID)
+	if err != nil {
+		return xerrors.Errorf("read presets: %w", err)
+	}
+	old := map[string]database.Preset{}
+	for _, p := range existing {
+		old[p.Name] = p
+	}
+	for _, p := range t.Presets {
+		before, found := old[p.Name]
+		delete(old, p.Name)
+		if found {
+			err = a.updatePreset(ctx, t, p, before, version, unclaimed[before.ID])
+		} else {
+			err = a.createPreset(ctx, t, p, row, version)
+		}
+		if err != nil {
+			return xerrors.Errorf("apply preset %s: %w", p.Name, err)
+		}
+	}
+	for _, p := range existing {
+		if _, gone := old[p.Name]; gone {
+			if err := a.deletePreset(ctx, t, p, unclaimed[p.ID]); err != nil {
+				return xerrors.Errorf("delete preset %s: %w", p.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *applying) createPreset(
+	ctx context.Context, t Template, p Preset, row *database.Template, version database.TemplateVersion,
+) error {
+	key, err := PoolKey(PoolKeyOf{a.by.OrganizationID, row.ID, version.Hash, p.Name, p.Parameters, 1})
+	if err != nil {
+		return err
+	}
+	parameters, err := json.Marshal(p.Parameters)
+	if err != nil {
+		return xerrors.Errorf("encode parameters: %w", err)
+	}
+	state := p.state()
+	params := database.InsertPresetParams{
+		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
+		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), Priority: state.Priority,
+	}
+	if err := a.q.InsertPreset(ctx, params); err != nil {
+		return xerrors.Errorf("insert preset: %w", err)
+	}
+	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "create"}
+	if state.Instances != nil && row.DeprecatedAt == nil {
+		n := int(*state.Instances)
+		change.Effect = fmt.Sprintf("%s %s built", count(n, "prebuild"), is(n))
+	}
+	a.affected[row.ID] = true
+	return a.changed(ctx, change, params.ID.String(), nil, state)
+}
+
+func (a *applying) updatePreset(
+	ctx context.Context, t Template, p Preset, row database.Preset, version database.TemplateVersion, unclaimed int,
+) error {
+	before, err := stateOf(row)
+	if err != nil {
+		return err
+	}
+	after := p.state()
+	key, err := PoolKey(PoolKeyOf{row.OrganizationID, row.TemplateID, version.Hash, p.Name, p.Parameters, row.Generation})
+	if err != nil {
+		return err
+	}
+	changes := append(
+		fields(
+			field{"instances", shownInstances(before.Instances), shownInstances(after.Instances)},
+			field{"ttl", before.TTL, after.TTL},
+			field{"priority", before.Priority, after.Priority},
+		),
+		mapFields("parameters", before.Parameters, after.Parameters)...)
+	if len(changes) == 0 && key == row.PoolKey {
+		return nil
+	}
+	parameters, err := json.Marshal(p.Parameters)
+	if err != nil {
+		return xerrors.Errorf("encode parameters: %w", err)
+	}
+	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
+		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(), Priority: after.Priority,
+	})
+	if err != nil {
+		return xerrors.Errorf("update preset: %w", err)
+	}
+	a.affected[row.TemplateID] = true
+	if len(changes) == 0 { // only the version is another one, which is told and recorded already
+		return nil
+	}
+	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "update", Fields: changes}
+	if !maps.Equal(before.Parameters, after.Parameters) && unclaimed > 0 {
+		change.Effect = fmt.Sprintf("%s %s replaced", count(unclaimed, "prebuild"), is(unclaimed))
+	}
+	return a.changed(ctx, change, row.ID.String(), before, after)
+}
+
+func (a *applying) deletePreset(ctx context.Context, t Template, row database.Preset, unclaimed int) error {
+	before, err := stateOf(row)
+	if err != nil {
+		return err
+	}
+	if err := a.q.DeletePreset(ctx, row.ID); err != nil {
+		return xerrors.Errorf("mark preset deleted: %w", err)
+	}
+	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + row.Name, Action: "delete"}
+	if unclaimed > 0 {
+		change.Effect = fmt.Sprintf("%s %s deleted; what is claimed stays until released", count(unclaimed, "prebuild"),
+			is(unclaimed))
+	}
+	a.affected[row.TemplateID] = true
+	return a.changed(ctx, change, row.ID.String(), before, nil)
+}
+
+func (p Preset) state() presetState {
+	s := presetState{Parameters: p.Parameters}
+	if p.Prebuilds != nil {
+		s.Instances, s.Priority = &p.Prebuilds.Instances, p.Prebuilds.Priority
+		if p.Prebuilds.TTL > 0 {
+			s.TTL = p.Prebuilds.TTL.String()
+		}
+	}
+	return s
+}
+
+func (p Preset) ttl() *int64 {
+	if p.Prebuilds == nil || p.Prebuilds.TTL == 0 {
+		return nil
+	}
+	s := int64(p.Prebuilds.TTL / time.Second)
+	return &s
+}
+
+func stateOf(row database.Preset) (presetState, error) {
+	s := presetState{Instances: row.Instances, Priority: row.Priority}
+	if row.TtlS != nil {
+		s.TTL = (time.Duration(*row.TtlS) * time.Second).String()
+	}
+	if err := json.Unmarshal(row.Parameters, &s.Parameters); err != nil {
+		return s, xerrors.Errorf("decode parameters: %w", err)
+	}
+	return s, nil
+}
+
+func shownInstances(n *int32) string {
+	if n == nil {
+		return "no pool"
+	}
+	return fmt.Sprint(*n)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func is(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}

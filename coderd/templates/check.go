@@ -1,0 +1,144 @@
+package templates
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// NewProvider makes a provider of a kind, to see whether its configuration works and to ask it about specs;
+// provider.Registry has it. The error is shown to whoever wrote the file.
+type NewProvider func(kind string, config json.RawMessage) (provider.Provider, error)
+
+// check notes what is wrong with a document in this world: providers that are not there or cannot be made, and specs
+// and parameters that they refuse. existing are the providers in the database.
+func check(doc *Document, existing []database.Provider, newProvider NewProvider, problems *Problems) {
+	c := checker{doc: doc, problems: problems, newProvider: newProvider, made: map[string]made{}}
+	for _, p := range existing {
+		c.names = append(c.names, p.Name)
+	}
+	for _, p := range doc.Providers {
+		if p.Name != "" && !slices.Contains(c.names, p.Name) {
+			c.names = append(c.names, p.Name)
+		}
+		if p.Name != "" && p.Kind != "" && p.Config != nil {
+			c.declared(p, existing)
+		}
+	}
+	slices.Sort(c.names)
+	for _, t := range doc.Templates {
+		if t.Provider != "" {
+			c.template(t, existing)
+		}
+	}
+}
+
+type checker struct {
+	doc         *Document
+	problems    *Problems
+	newProvider NewProvider
+	names       []string // of all providers there are or will be, sorted
+	made        map[string]made
+}
+
+type made struct {
+	provider provider.Provider
+	err      error
+}
+
+// declared checks a provider of the file.
+func (c *checker) declared(p Provider, existing []database.Provider) {
+	i := slices.IndexFunc(existing, func(e database.Provider) bool { return e.Name == p.Name })
+	if i >= 0 && existing[i].Kind != p.Kind {
+		c.problems.add(p.kindAt, "provider %q is of kind %s: its workspaces could not be deleted by another kind; "+
+			"give the new provider another name", p.Name, existing[i].Kind)
+		return
+	}
+	v, err := c.newProvider(p.Kind, p.Config)
+	c.made[p.Name] = made{v, err}
+	if err != nil {
+		at := p.kindAt
+		if p.configAt != (Pos{}) && !strings.Contains(err.Error(), "kind") {
+			at = p.configAt
+		}
+		c.problems.add(at, "provider %q: %v", p.Name, err)
+	}
+}
+
+// template checks one template's spec with each of its presets.
+func (c *checker) template(t Template, existing []database.Provider) {
+	if !slices.Contains(c.names, t.Provider) {
+		known := strings.Join(c.names, ", ")
+		if known == "" {
+			known = "none yet"
+		}
+		c.problems.add(t.providerAt, "unknown provider %q%s: there are %s; declare others under providers", t.Provider,
+			DidYouMean(t.Provider, c.names), known)
+		return
+	}
+	p, err := c.provider(t.Provider, existing)
+	if err != nil {
+		if !c.declares(t.Provider) { // else it was told where it is declared
+			c.problems.add(t.providerAt, "provider %q does not work: %v", t.Provider, err)
+		}
+		return
+	}
+	if p == nil || t.Spec == nil {
+		return
+	}
+	if len(t.Presets) == 0 {
+		c.refusals(t, Preset{at: t.specAt}, p.Validate(t.Spec, map[string]string{}))
+	}
+	for _, preset := range t.Presets {
+		c.refusals(t, preset, p.Validate(t.Spec, preset.Parameters))
+	}
+}
+
+func (c *checker) provider(name string, existing []database.Provider) (provider.Provider, error) {
+	if m, ok := c.made[name]; ok {
+		return m.provider, m.err
+	}
+	for _, e := range existing {
+		if e.Name == name && !c.declares(name) {
+			p, err := c.newProvider(e.Kind, e.Config)
+			c.made[name] = made{p, err}
+			return p, err
+		}
+	}
+	return nil, nil // declared, but not readable: told where it is declared
+}
+
+func (c *checker) declares(name string) bool {
+	return slices.ContainsFunc(c.doc.Providers, func(p Provider) bool { return p.Name == name })
+}
+
+// refusals notes a provider's problems where they are in the file.
+func (c *checker) refusals(t Template, preset Preset, problems []provider.Problem) {
+	for _, p := range problems {
+		if parameter, ok := strings.CutPrefix(p.Path, "parameters."); ok || p.Path == "parameters" {
+			at, found := preset.parameters.find(parameter)
+			if !found {
+				at = preset.at
+			}
+			c.problems.add(at, "%s: %s", p.Path, p.Message)
+			continue
+		}
+		at, found := t.spec.find(p.Path)
+		if !found {
+			at = t.specAt
+		}
+		c.problems.add(at, "%s: %s", strings.TrimSuffix("spec."+p.Path, "."), p.Message)
+	}
+}
+
+// kindChanged is what check would have said, had the provider not been made in the meantime.
+func kindChanged(doc *Document, p Provider, kind string) error {
+	problems := &Problems{File: doc.File}
+	problems.add(p.kindAt, "provider %q was made with kind %s just now: give this one another name", p.Name, kind)
+	return xerrors.Errorf("compare provider: %w", problems)
+}

@@ -1,0 +1,79 @@
+package templates
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Limits of what a file may ask for. Each is far above what works well and far below what hurts others.
+const (
+	// MaxInstances of one preset. A pass writes what it creates in one transaction, and ten thousand workspaces of one
+	// preset are more than any provider builds in an hour; a bigger number is a slip of the finger.
+	MaxInstances = 10_000
+	maxPriority  = 1_000
+	maxLimit     = 1_000_000 // of a provider's maximum, chunk and creates in flight
+	maxTTL       = 365 * 24 * time.Hour
+	maxBoot      = 24 * time.Hour
+
+	maxSource     = 1 << 20 // bytes of a file
+	maxDepth      = 32      // of lists and mappings within one another
+	maxText       = 4_096   // bytes of a description
+	maxParameters = 100     // of a preset
+)
+
+// Defaults of settings left out.
+const (
+	defaultInFlight = 16
+	defaultChunk    = 1_000
+	defaultBoot     = 20 * time.Minute
+)
+
+// Document is a configuration file.
+type Document struct {
+	File      string
+	Providers []Provider
+	Templates []Template
+}
+
+// Provider is where workspaces live, with its limits (S4, S5).
+type Provider struct {
+	Name            string
+	Kind            string
+	Config          json.RawMessage // canonical
+	Maximum         int32           // 0: no limit
+	CreatesInFlight int32
+	Chunk           int32
+
+	at, kindAt, configAt Pos
+}
+
+// Template is a named kind of workspace on one provider.
+type Template struct {
+	Name         string
+	Description  string
+	Provider     string
+	KeepOutdated bool
+	BootTimeout  time.Duration   // whole seconds
+	Spec         json.RawMessage // canonical; nil where it could not be read
+	Presets      []Preset
+
+	at, providerAt, specAt Pos
+	spec                   positions
+}
+
+// Preset is a named set of parameters; with Prebuilds it is a pool.
+type Preset struct {
+	Name       string
+	Parameters map[string]string
+	Prebuilds  *Prebuilds
+
+	at         Pos
+	parameters positions
+}
+
+// Prebuilds is the pool of a preset.
+type Prebuilds struct {
+	Instances int32
+	TTL       time.Duration // whole seconds; 0: no end
+	Priority  int32
+}

@@ -1,0 +1,85 @@
+package templates
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// field is a setting before and after.
+type field struct {
+	name       string
+	old, fresh any
+}
+
+// fields tells those that differ, as "name: old -> new".
+func fields(all ...field) []string {
+	var told []string
+	for _, f := range all {
+		if f.old != f.fresh {
+			told = append(told, fmt.Sprintf("%s: %s -> %s", f.name, shown(f.old), shown(f.fresh)))
+		}
+	}
+	return told
+}
+
+// jsonFields tells what differs between two JSON objects, by their keys.
+func jsonFields(prefix string, old, fresh json.RawMessage) []string {
+	var before, after map[string]json.RawMessage
+	_ = json.Unmarshal(old, &before) // what is no object has no keys
+	_ = json.Unmarshal(fresh, &after)
+	keys := map[string]bool{}
+	for key := range before {
+		keys[key] = true
+	}
+	for key := range after {
+		keys[key] = true
+	}
+	var told []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if o, f := string(before[key]), string(after[key]); o != f {
+			told = append(told, fmt.Sprintf("%s.%s: %s -> %s", prefix, key, shown(o), shown(f)))
+		}
+	}
+	return told
+}
+
+// mapFields tells what differs between two sets of parameters.
+func mapFields(prefix string, old, fresh map[string]string) []string {
+	both := maps.Clone(old)
+	if both == nil {
+		both = map[string]string{}
+	}
+	maps.Copy(both, fresh)
+	var told []string
+	for _, key := range slices.Sorted(maps.Keys(both)) {
+		o, had := old[key]
+		f, has := fresh[key]
+		if had && has && o == f {
+			continue
+		}
+		before, after := "(none)", "(none)"
+		if had {
+			before = quote(o)
+		}
+		if has {
+			after = quote(f)
+		}
+		told = append(told, fmt.Sprintf("%s.%s: %s -> %s", prefix, key, before, after))
+	}
+	return told
+}
+
+// shown is a value for a reader: short, and never empty.
+func shown(v any) string {
+	s := fmt.Sprint(v)
+	if s == "" {
+		return "(none)"
+	}
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

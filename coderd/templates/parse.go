@@ -1,0 +1,169 @@
+package templates
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Parse reads a configuration file. The error is *Problems with everything wrong that can be seen without looking at the
+// world. file is its name in messages.
+func Parse(file, source string) (*Document, error) {
+	problems := &Problems{File: file}
+	doc := parse(file, source, problems)
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	return doc, nil
+}
+
+func parse(file, source string, problems *Problems) *Document {
+	doc := &Document{File: file}
+	root := readYAML(source, problems)
+	if root == nil {
+		return doc
+	}
+	d := decoder{problems: problems}
+	d.object(root, "the file",
+		setting{key: "providers", read: func(n ast.Node) {
+			d.list(n, "providers", func(n ast.Node) { doc.Providers = append(doc.Providers, d.provider(n)) })
+		}},
+		setting{key: "templates", read: func(n ast.Node) {
+			d.list(n, "templates", func(n ast.Node) { doc.Templates = append(doc.Templates, d.template(n)) })
+		}})
+	if len(doc.Providers)+len(doc.Templates)+len(problems.List) == 0 {
+		problems.add(position(root), "the file has neither templates nor providers: there is nothing to apply")
+	}
+	providers, templates := uniqueNames{d, "provider"}, uniqueNames{d, "template"}
+	providers.check(len(doc.Providers), func(i int) (string, Pos) { return doc.Providers[i].Name, doc.Providers[i].at })
+	templates.check(len(doc.Templates), func(i int) (string, Pos) { return doc.Templates[i].Name, doc.Templates[i].at })
+	return doc
+}
+
+func (d decoder) provider(n ast.Node) Provider {
+	p := Provider{CreatesInFlight: defaultInFlight, Chunk: defaultChunk, Config: json.RawMessage(`{}`), at: position(n)}
+	what := titled(n, "provider")
+	d.object(n, what,
+		setting{key: "name", required: true, read: func(n ast.Node) { p.Name, p.at = d.name(n, "provider name"), position(n) }},
+		setting{key: "kind", required: true, read: func(n ast.Node) { p.Kind, p.kindAt = d.text(n, "kind"), position(n) }},
+		setting{key: "config", read: func(n ast.Node) {
+			p.configAt = position(n)
+			p.Config, _ = d.freeform(n, "config")
+		}},
+		setting{key: "maximum", read: func(n ast.Node) { p.Maximum = d.integer(n, "maximum", 0, maxLimit, "; 0 is no limit") }},
+		setting{key: "creates_in_flight", read: func(n ast.Node) {
+			p.CreatesInFlight = d.integer(n, "creates_in_flight", 1, maxLimit, ": with 0 nothing would ever be created")
+		}},
+		setting{key: "chunk", read: func(n ast.Node) {
+			p.Chunk = d.integer(n, "chunk", 1, maxLimit, ": with 0 nothing would ever be created")
+		}})
+	return p
+}
+
+func (d decoder) template(n ast.Node) Template {
+	t := Template{BootTimeout: defaultBoot, at: position(n)}
+	what := titled(n, "template")
+	d.object(n, what,
+		setting{key: "name", required: true, read: func(n ast.Node) { t.Name, t.at = d.name(n, "template name"), position(n) }},
+		setting{key: "description", read: func(n ast.Node) { t.Description = d.text(n, "description") }},
+		setting{key: "provider", required: true, read: func(n ast.Node) {
+			t.Provider, t.providerAt = d.name(n, "provider name"), position(n)
+		}},
+		setting{key: "keep_outdated", read: func(n ast.Node) { t.KeepOutdated = d.boolean(n, "keep_outdated") }},
+		setting{key: "boot_timeout", read: func(n ast.Node) { t.BootTimeout = d.duration(n, "boot_timeout", maxBoot) }},
+		setting{key: "spec", required: true, read: func(n ast.Node) {
+			t.specAt = position(n)
+			t.Spec, t.spec = d.freeform(n, "spec")
+		}},
+		setting{key: "presets", read: func(n ast.Node) {
+			d.list(n, "presets", func(n ast.Node) { t.Presets = append(t.Presets, d.preset(n)) })
+		}})
+	presets := uniqueNames{d, "preset of " + what}
+	presets.check(len(t.Presets), func(i int) (string, Pos) { return t.Presets[i].Name, t.Presets[i].at })
+	return t
+}
+
+func (d decoder) preset(n ast.Node) Preset {
+	p := Preset{Parameters: map[string]string{}, parameters: positions{}, at: position(n)}
+	d.object(n, titled(n, "preset"),
+		setting{key: "name", required: true, read: func(n ast.Node) { p.Name, p.at = d.name(n, "preset name"), position(n) }},
+		setting{key: "parameters", read: func(n ast.Node) { d.parameters(n, &p) }},
+		setting{key: "prebuilds", read: func(n ast.Node) { p.Prebuilds = d.prebuilds(n) }})
+	return p
+}
+
+// parameters reads texts, numbers and booleans, all of which are texts to a provider: as they are written.
+func (d decoder) parameters(n ast.Node, p *Preset) {
+	if _, nothing := n.(*ast.NullNode); nothing {
+		return
+	}
+	pairs, _ := d.pairs(n, "parameters")
+	if len(pairs) > maxParameters {
+		d.problems.add(position(n), "parameters has %d entries: at most %d are possible", len(pairs), maxParameters)
+		return
+	}
+	for _, pair := range pairs {
+		p.parameters[pair.key] = pair.at
+		if !parameterRule.MatchString(pair.key) {
+			d.problems.add(pair.at, "parameter name %s: use letters, digits and _ . - after a letter or _, at most 128 "+
+				"characters", quote(pair.key))
+			continue
+		}
+		switch v := pair.value.(type) {
+		case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+			p.Parameters[pair.key] = v.GetToken().Value
+		case *ast.StringNode, *ast.LiteralNode:
+			p.Parameters[pair.key] = d.text(v, "parameter "+pair.key)
+		default:
+			d.problems.add(position(v), "parameter %s must be a text, a number, true or false, not %s", pair.key, describe(v))
+		}
+	}
+}
+
+func (d decoder) prebuilds(n ast.Node) *Prebuilds {
+	var p Prebuilds
+	d.object(n, "prebuilds",
+		setting{key: "instances", required: true, read: func(n ast.Node) {
+			p.Instances = d.integer(n, "instances", 0, MaxInstances, "")
+		}},
+		setting{key: "ttl", read: func(n ast.Node) { p.TTL = d.duration(n, "ttl", maxTTL) }},
+		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }})
+	return &p
+}
+
+// titled is how messages call an object: by its name where it has one that can be told.
+func titled(n ast.Node, what string) string {
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		return what
+	}
+	for it := m.MapRange(); it.Next(); {
+		value, text := it.Value().(*ast.StringNode)
+		if key, ok := keyText(it.Key()); ok && text && key == "name" && nameRule.MatchString(value.Value) {
+			return fmt.Sprintf("%s %q", what, value.Value)
+		}
+	}
+	return what
+}
+
+// uniqueNames notes names that are used twice.
+type uniqueNames struct {
+	decoder
+	what string
+}
+
+func (u uniqueNames) check(n int, name func(int) (string, Pos)) {
+	first := map[string]Pos{}
+	for i := range n {
+		s, at := name(i)
+		if s == "" {
+			continue
+		}
+		if before, twice := first[s]; twice {
+			u.problems.add(at, "%s: the name %q is used twice, first on line %d: rename one", u.what, s, before.Line)
+			continue
+		}
+		first[s] = at
+	}
+}

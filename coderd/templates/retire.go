@@ -1,0 +1,110 @@
+package templates
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// The states of a template, for the record.
+const (
+	active     = "active"
+	deprecated = "deprecated"
+	deleted    = "deleted"
+)
+
+// Deprecate scales a template's pools to zero and refuses claims (C4); what is claimed stays. Undeprecate takes it
+// back. Delete is for ever: the name is free for a new template, and claimed workspaces stay until they are released.
+//
+// Each returns the template, which needs a nudge then, and uuid.Nil where nothing was to be done. A template that does
+// not exist is an *auth.Refusal of kind ErrNotFound, which names those that do.
+func (s *Service) Deprecate(ctx context.Context, by auth.Identity, name string) (uuid.UUID, error) {
+	return s.retire(ctx, by, name, "template.deprecate", deprecated, (*database.Queries).DeprecateTemplate)
+}
+
+// Undeprecate is the opposite of Deprecate.
+func (s *Service) Undeprecate(ctx context.Context, by auth.Identity, name string) (uuid.UUID, error) {
+	return s.retire(ctx, by, name, "template.undeprecate", active, (*database.Queries).UndeprecateTemplate)
+}
+
+// Delete deletes a template and its presets; see Deprecate.
+func (s *Service) Delete(ctx context.Context, by auth.Identity, name string) (uuid.UUID, error) {
+	return s.retire(ctx, by, name, "template.delete", deleted,
+		func(q *database.Queries, ctx context.Context, id uuid.UUID) error {
+			if err := q.DeletePresetsOf(ctx, id); err != nil {
+				return err
+			}
+			return q.DeleteTemplate(ctx, id)
+		})
+}
+
+func (s *Service) retire(
+	ctx context.Context, by auth.Identity, name, action, to string,
+	write func(*database.Queries, context.Context, uuid.UUID) error,
+) (id uuid.UUID, err error) {
+	err = s.Store.InTx(ctx, database.TxOptions{Label: "write " + action},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			id = uuid.Nil
+			if _, err := q.LockOrganization(ctx, by.OrganizationID); err != nil {
+				return xerrors.Errorf("lock organization: %w", err)
+			}
+			rows, err := q.LockTemplates(ctx,
+				database.LockTemplatesParams{OrganizationID: by.OrganizationID, Names: []string{name}})
+			if err != nil {
+				return xerrors.Errorf("lock template: %w", err)
+			}
+			if len(rows) == 0 {
+				return unknownTemplate(ctx, q, by.OrganizationID, name)
+			}
+			from := active
+			if rows[0].DeprecatedAt != nil {
+				from = deprecated
+			}
+			if from == to {
+				return nil
+			}
+			if err := write(q, ctx, rows[0].ID); err != nil {
+				return xerrors.Errorf("mark template %s: %w", to, err)
+			}
+			id = rows[0].ID
+			return auth.Record(ctx, q, auth.Entry{
+				ActorID: by.UserID, OrganizationID: by.OrganizationID, Action: action, TargetType: "template",
+				TargetID: id.String(), TargetName: name, Source: by.Source,
+				Before: map[string]string{"state": from}, After: map[string]string{"state": to},
+			})
+		})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	return id, nil
+}
+
+func unknownTemplate(ctx context.Context, q *database.Queries, organization uuid.UUID, name string) error {
+	names, err := q.TemplateNames(ctx, organization)
+	if err != nil {
+		return xerrors.Errorf("list templates: %w", err)
+	}
+	return auth.Refuse(auth.ErrNotFound, "there is no template %q%s", name, Known(name, names, "template"))
+}
+
+// Known ends a message about a name that does not exist: with the one meant, if one is near, and those there are.
+func Known(name string, names []string, what string) string {
+	const most = 10
+	if len(names) == 0 {
+		return ": there is no " + what + " yet; `prewarm apply -f FILE` makes them"
+	}
+	names = slices.Sorted(slices.Values(names))
+	more := ""
+	if len(names) > most {
+		more = ", …"
+	}
+	hint := DidYouMean(name, names)
+	return hint + ": there are " + strings.Join(names[:min(len(names), most)], ", ") + more
+}

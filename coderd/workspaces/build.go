@@ -1,0 +1,90 @@
+package workspaces
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// New workspaces of a pass, one slice element each.
+type Planned struct {
+	ID       uuid.UUID
+	JobID    uuid.UUID
+	PresetID uuid.UUID
+	Name     string
+	Priority int32 // of its create job: lower first
+	Reason   string
+}
+
+// Facts are what the provider said of the resource; Addresses and Environment are handed out with the claim.
+type Facts struct {
+	ProviderID  string
+	Addresses   json.RawMessage // an array
+	Environment json.RawMessage // an object of strings
+}
+
+// Plan writes new workspaces with their create jobs: nothing -> provisioning. It runs on the pass's own transaction and
+// takes one statement however many there are.
+func (w *Writer) Plan(ctx context.Context, q *database.Queries, planned []Planned) error {
+	if len(planned) == 0 {
+		return nil
+	}
+	arg := database.WorkspacesPlannedParams{ActorID: Prewarm, Source: w.replica}
+	for _, p := range planned {
+		arg.Ids = append(arg.Ids, p.ID)
+		arg.Names = append(arg.Names, p.Name)
+		arg.PresetIds = append(arg.PresetIds, p.PresetID)
+		arg.JobIds = append(arg.JobIds, p.JobID)
+		arg.Priorities = append(arg.Priorities, p.Priority)
+		arg.Reasons = append(arg.Reasons, p.Reason)
+	}
+	if err := q.WorkspacesPlanned(ctx, arg); err != nil {
+		return xerrors.Errorf("write planned workspaces: %w", err)
+	}
+	return nil
+}
+
+// Created: provisioning -> starting. The probe job that asks for readiness follows.
+func (w *Writer) Created(ctx context.Context, l Lease, f Facts) (Moved, error) {
+	row, err := w.store.WorkspaceCreated(ctx, database.WorkspaceCreatedParams{
+		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
+		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment,
+		NextJobID: w.newID(), ActorID: Prewarm,
+	})
+	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record creation", err)
+}
+
+// Ready: starting -> ready, and at once to claimed if someone waits: the oldest waiter is bound in the same
+// transaction, before anybody else can see the workspace. It returns the claims it bound.
+func (w *Writer) Ready(ctx context.Context, l Lease, f Facts, reason string) (Moved, []Bound, error) {
+	var moved Moved
+	var bound []Bound
+	err := w.store.InTx(ctx, database.TxOptions{Label: "ready"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		row, err := q.WorkspaceReady(ctx, database.WorkspaceReadyParams{
+			WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
+			Addresses: f.Addresses, Environment: f.Environment, ActorID: Prewarm, Reason: reason,
+		})
+		if err := lost("record readiness", err); err != nil {
+			return err
+		}
+		moved = Moved{row.ID, row.TemplateID, row.PresetID}
+		bound, err = w.bindOldest(ctx, q, row.PresetID)
+		return err
+	})
+	return moved, bound, err
+}
+
+// Failed: provisioning -> deleting, or starting -> draining, because it will never become ready. The fault stays with
+// the workspace and the preset's streak of failures grows (C8).
+func (w *Writer) Failed(ctx context.Context, l Lease, providerID, fault string) (Moved, error) {
+	row, err := w.store.WorkspaceFailed(ctx, database.WorkspaceFailedParams{
+		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
+		ProviderID: providerID, Fault: fault, NextJobID: w.newID(), ActorID: Prewarm,
+	})
+	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record failure", err)
+}

@@ -1,0 +1,76 @@
+package workspaces
+
+import (
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Prewarm is the built-in identity that owns prebuilds and initiates what passes and workers do (C16).
+var Prewarm = uuid.MustParse("00000000-0000-4000-8000-000000000002")
+
+// ErrLost: the workspace or its job had moved on. The caller's work is void; nothing was changed.
+var ErrLost = errors.New("lost the race for the workspace")
+
+// ErrNotFound: there never was such a workspace.
+var ErrNotFound = errors.New("workspace not found")
+
+// ErrNotClaimed: only a claimed workspace can be released.
+var ErrNotClaimed = errors.New("workspace is not claimed")
+
+// ErrGone: the workspace is already being deleted, or deleted.
+var ErrGone = errors.New("workspace is already going")
+
+// Actor is who did it and from where, for history and audit.
+type Actor struct {
+	UserID uuid.UUID
+	Source string // remote address, or the replica for the built-in identity
+	Reason string
+}
+
+// Lease is the right to end one job: worthless once the job was leased anew or cancelled.
+type Lease struct {
+	JobID       uuid.UUID
+	Attempt     int32
+	WorkspaceID uuid.UUID
+	Incarnation int32
+}
+
+// Moved names what a transition touched, for nudges and notifications.
+type Moved struct {
+	WorkspaceID uuid.UUID
+	TemplateID  uuid.UUID
+	PresetID    uuid.UUID
+}
+
+// Writer makes transitions. It is safe for concurrent use.
+type Writer struct {
+	store   *database.Store
+	newID   func() uuid.UUID
+	replica string // the source of what the built-in identity does
+}
+
+// New returns a Writer that acts for one replica. Ids come from newID, so that a simulation owns them.
+func New(store *database.Store, newID func() uuid.UUID, replica string) *Writer {
+	return &Writer{store: store, newID: newID, replica: replica}
+}
+
+// System is the actor of passes and workers on this replica.
+func (w *Writer) System(reason string) Actor {
+	return Actor{UserID: Prewarm, Source: w.replica, Reason: reason}
+}
+
+// lost turns the absence of a row into ErrLost.
+func lost(what string, err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrLost
+	}
+	if err != nil {
+		return xerrors.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

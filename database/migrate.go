@@ -1,0 +1,67 @@
+package database
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"golang.org/x/xerrors"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// How long a replica waits for another one that is migrating: 300 tries, a second apart.
+const (
+	migrationLockPeriodSeconds = 1
+	migrationLockTries         = 300
+)
+
+// Migrations is the folder of SQL files that Migrate applies.
+func Migrations() fs.FS {
+	sub, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		panic(err) // the folder is part of the binary
+	}
+	return sub
+}
+
+// Migrate brings the schema up to this binary's migrations. Replicas that start at once wait for one another.
+//
+// A schema that is newer stays as it is and is no error: during an upgrade the old binary runs on the new schema (each
+// migration keeps the binary before it working). A migration missing below the newest applied one is an error, since
+// then the schema is one that nobody has tested.
+func Migrate(ctx context.Context, url string) error { return migrate(ctx, url, Migrations()) }
+
+func migrate(ctx context.Context, url string, migrations fs.FS) (err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return xerrors.Errorf("parse database URL: %w", err)
+	}
+	ConfigureSession(config, "migrate")
+
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(migrationLockPeriodSeconds, migrationLockTries))
+	if err != nil {
+		return xerrors.Errorf("create migration lock: %w", err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	// Goose would otherwise say "context deadline exceeded" after minutes, whatever is wrong with the database.
+	if err := db.PingContext(ctx); err != nil {
+		return xerrors.Errorf("connect to database: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations,
+		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return xerrors.Errorf("read migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return xerrors.Errorf("migrate schema: %w", err)
+	}
+	return nil
+}

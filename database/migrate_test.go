@@ -1,0 +1,97 @@
+package database_test
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// migrationSet has a migration for each version, which makes a table of that name.
+func migrationSet(names ...string) fs.FS {
+	set := fstest.MapFS{}
+	for _, name := range names {
+		set[name+"_table.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE t" + name + " ();\n")}
+	}
+	return set
+}
+
+func TestMigrate_olderBinaryRunsOnNewerSchema(t *testing.T) {
+	ctx, url := context.Background(), emptyDatabase(t)
+	require.NoError(t, database.MigrateTo(ctx, url, migrationSet("00001", "00002", "00003")))
+	require.NoError(t, database.MigrateTo(ctx, url, migrationSet("00001", "00002")))
+	require.Equal(t, []string{"t00001", "t00002", "t00003"}, tables(t, url))
+}
+
+func TestMigrate_refusesGap(t *testing.T) {
+	ctx, url := context.Background(), emptyDatabase(t)
+	require.NoError(t, database.MigrateTo(ctx, url, migrationSet("00001", "00003")))
+	err := database.MigrateTo(ctx, url, migrationSet("00001", "00002", "00003"))
+	require.ErrorContains(t, err, "missing (out-of-order) migration")
+	require.ErrorContains(t, err, "version 2")
+	require.Equal(t, []string{"t00001", "t00003"}, tables(t, url), "nothing was applied out of order")
+}
+
+func TestMigrate_failureLeavesNothingOfTheMigration(t *testing.T) {
+	ctx, url := context.Background(), emptyDatabase(t)
+	set := fstest.MapFS{
+		"00001_good.sql": {Data: []byte("-- +goose Up\nCREATE TABLE good ();\n")},
+		"00002_bad.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE half ();\nSELECT 1/0;\n")},
+	}
+	require.ErrorContains(t, database.MigrateTo(ctx, url, set), "division by zero")
+	require.Equal(t, []string{"good"}, tables(t, url))
+	delete(set, "00002_bad.sql")
+	set["00002_better.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE better ();\n")}
+	require.NoError(t, database.MigrateTo(ctx, url, set))
+	require.Equal(t, []string{"better", "good"}, tables(t, url))
+}
+
+func TestMigrate_replicasAtOnce(t *testing.T) {
+	url := emptyDatabase(t)
+	var replicas errgroup.Group
+	for range 5 {
+		replicas.Go(func() error { return database.Migrate(context.Background(), url) })
+	}
+	require.NoError(t, replicas.Wait())
+	require.Contains(t, tables(t, url), "workspaces")
+}
+
+func TestMigrate_databaseAway(t *testing.T) {
+	err := database.Migrate(context.Background(), "postgres://prewarm@/prewarm?host=/nonexistent&sslmode=disable")
+	require.ErrorContains(t, err, "connect to database")
+	require.True(t, database.IsConnection(err), "%v", err)
+}
+
+func tables(t *testing.T, url string) []string {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `SELECT tablename FROM pg_tables
+		WHERE schemaname = 'public' AND tablename NOT LIKE 'goose%' ORDER BY tablename`)
+	require.NoError(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return names
+}
+
+// emptyDatabase empties a test database, since these tests are about what is not migrated yet.
+func emptyDatabase(t *testing.T) string {
+	t.Helper()
+	url := dbtest.URL(t)
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+	require.NoError(t, err)
+	return url
+}

@@ -1,0 +1,128 @@
+package database
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/xerrors"
+)
+
+const (
+	connectTimeout     = 5 * time.Second
+	keepAlive          = 15 * time.Second
+	statementTimeout   = 30 * time.Second
+	lockTimeout        = 10 * time.Second
+	idleInTxTimeout    = 30 * time.Second
+	defaultMaxConns    = 20
+	warmConns          = 2 // kept open, so that a claim after a quiet hour does not wait for a connection
+	maxConnLifetime    = time.Hour
+	healthCheckPeriod  = 15 * time.Second
+	maxApplicationName = 63 // bytes; PostgreSQL cuts off the rest
+)
+
+// Store is the database as one replica sees it: a pool of connections, and the generated queries on it.
+type Store struct {
+	*Queries
+	// Pool is for what is not a query: Acquire for a session of one's own, Stat for metrics, Ping.
+	Pool *pgxpool.Pool
+
+	clock quartz.Clock
+}
+
+// Options of Open. The zero value is ready to use.
+type Options struct {
+	Replica  string       // shown in pg_stat_activity as application_name prewarm/<replica>
+	MaxConns int32        // upper bound of the pool; 0: pool_max_conns of the URL, else 20
+	Clock    quartz.Clock // paces the reruns of InTx; nil: the real one
+}
+
+// Open prepares a pool for the database at url (a postgres:// URL or a keyword=value string). It does not wait for the
+// database, which may well be away: the first query connects. Settings in the URL win over the ones made here.
+func Open(ctx context.Context, url string, opts Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, xerrors.Errorf("parse database URL: %w", err)
+	}
+	if opts.Clock == nil {
+		opts.Clock = quartz.NewReal()
+	}
+
+	switch {
+	case opts.MaxConns > 0:
+		config.MaxConns = opts.MaxConns
+	case !strings.Contains(url, "pool_max_conns="):
+		config.MaxConns = defaultMaxConns
+	}
+	config.MinIdleConns = min(warmConns, config.MaxConns)
+	config.MaxConnLifetime = maxConnLifetime
+	config.MaxConnLifetimeJitter = maxConnLifetime / 10
+	config.HealthCheckPeriod = healthCheckPeriod
+
+	ConfigureSession(config.ConnConfig, opts.Replica)
+	setDefault(config.ConnConfig.RuntimeParams, "statement_timeout", milliseconds(statementTimeout))
+	setDefault(config.ConnConfig.RuntimeParams, "lock_timeout", milliseconds(lockTimeout))
+	setDefault(config.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", milliseconds(idleInTxTimeout))
+	config.AfterConnect = scanInUTC
+
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, xerrors.Errorf("create connection pool: %w", err)
+	}
+	return &Store{Queries: New(pool), Pool: pool, clock: opts.Clock}, nil
+}
+
+// Close waits for the connections in use to come back, and closes them all.
+func (s *Store) Close() { s.Pool.Close() }
+
+// EnsureInstallation returns what tells this installation from any other, and makes it up at the very first call. The
+// id goes on every resource at a provider.
+func (s *Store) EnsureInstallation(ctx context.Context) (uuid.UUID, error) {
+	if err := s.InsertInstallation(ctx, uuid.New()); err != nil {
+		return uuid.Nil, xerrors.Errorf("insert installation: %w", err)
+	}
+	id, err := s.GetInstallationID(ctx)
+	if err != nil {
+		return uuid.Nil, xerrors.Errorf("get installation: %w", err)
+	}
+	return id, nil
+}
+
+// ConfigureSession makes a connection one of ours: named after the replica, in UTC, without JIT, and quick to notice
+// that the server is gone. It is for the few connections outside of the pool.
+func ConfigureSession(config *pgx.ConnConfig, replica string) {
+	name := "prewarm"
+	if replica != "" {
+		name += "/" + replica
+	}
+	setDefault(config.RuntimeParams, "application_name", name[:min(len(name), maxApplicationName)])
+	setDefault(config.RuntimeParams, "timezone", "UTC")
+	setDefault(config.RuntimeParams, "jit", "off")
+	config.ConnectTimeout = connectTimeout
+	config.DialFunc = (&net.Dialer{KeepAlive: keepAlive}).DialContext
+}
+
+// scanInUTC makes timestamps come out in UTC; otherwise they would be in the time zone of the machine.
+func scanInUTC(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name:  "timestamptz",
+		OID:   pgtype.TimestamptzOID,
+		Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
+	return nil
+}
+
+func setDefault(params map[string]string, name, value string) {
+	if _, given := params[name]; !given {
+		params[name] = value
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,79 @@
+package database_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+func TestOpen_sessionSettings(t *testing.T) {
+	ctx := context.Background()
+	store := dbtest.OpenURL(t, dbtest.URL(t), database.Options{Replica: "one"})
+	for setting, want := range map[string]string{
+		"application_name":                    "prewarm/one",
+		"TimeZone":                            "UTC",
+		"jit":                                 "off",
+		"statement_timeout":                   "30s",
+		"lock_timeout":                        "10s",
+		"idle_in_transaction_session_timeout": "30s",
+	} {
+		var got string
+		require.NoError(t, store.Pool.QueryRow(ctx, "SELECT current_setting($1)", setting).Scan(&got))
+		require.Equal(t, want, got, setting)
+	}
+}
+
+func TestOpen_urlWins(t *testing.T) {
+	url := dbtest.URL(t) + "&statement_timeout=1234&pool_max_conns=3"
+	store := dbtest.OpenURL(t, url, database.Options{})
+	var got string
+	require.NoError(t, store.Pool.QueryRow(context.Background(), "SHOW statement_timeout").Scan(&got))
+	require.Equal(t, "1234ms", got)
+	require.EqualValues(t, 3, store.Pool.Config().MaxConns)
+}
+
+func TestOpen_timesComeOutInUTC(t *testing.T) {
+	now, err := dbtest.Open(t).GetNow(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, time.UTC, now.Location())
+}
+
+func TestOpen_databaseAway(t *testing.T) {
+	ctx := context.Background()
+	store, err := database.Open(ctx, "postgres://prewarm@/prewarm?host=/nonexistent&sslmode=disable", database.Options{})
+	require.NoError(t, err, "opening does not wait for the database")
+	defer store.Close()
+	_, err = store.GetNow(ctx)
+	require.True(t, database.IsConnection(err), "%v", err)
+
+	_, err = database.Open(ctx, "postgres://%", database.Options{})
+	require.ErrorContains(t, err, "parse database URL")
+}
+
+func TestEnsureInstallation_oneForAllReplicas(t *testing.T) {
+	url := dbtest.URL(t)
+	const replicas = 8
+	ids := make([]uuid.UUID, replicas)
+	var wg sync.WaitGroup
+	for i := range replicas {
+		store := dbtest.OpenURL(t, url, database.Options{})
+		wg.Go(func() {
+			id, err := store.EnsureInstallation(context.Background())
+			if err == nil {
+				ids[i] = id
+			}
+		})
+	}
+	wg.Wait()
+	require.NotEqual(t, uuid.Nil, ids[0])
+	for _, id := range ids {
+		require.Equal(t, ids[0], id)
+	}
+}

@@ -1,0 +1,77 @@
+-- Who may do what: users, memberships and tokens.
+
+-- name: TokenPrincipal :many
+-- Who a token speaks for, one row per organization; no row if it is unknown, revoked or expired, or its user is
+-- disabled. The built-in identity has no token, and none that got here some other way would work (C16).
+SELECT tk.id AS token_id, tk.name AS token_name, tk.expires_at, u.id AS user_id, u.name AS user_name,
+       o.id AS organization_id, o.name AS organization, m.role,
+       (tk.last_used_at IS NULL OR tk.last_used_at < prewarm_now() - interval '1 minute')::boolean AS touch
+FROM tokens tk
+JOIN users u ON u.id = tk.user_id
+JOIN memberships m ON m.user_id = u.id
+JOIN organizations o ON o.id = m.organization_id
+WHERE tk.hash = @hash AND tk.revoked_at IS NULL AND (tk.expires_at IS NULL OR tk.expires_at > prewarm_now())
+  AND u.disabled_at IS NULL AND m.role <> 'system'
+ORDER BY o.name;
+
+-- name: TouchToken :exec
+-- Minute-fine, and never waits for another replica that does the same.
+UPDATE tokens SET last_used_at = prewarm_now()
+WHERE id = (SELECT tk.id FROM tokens tk WHERE tk.id = @id FOR NO KEY UPDATE SKIP LOCKED);
+
+-- name: LockOrganization :one
+-- Serialises what must not run twice at once in an organization: the first start, and applies.
+SELECT id, name FROM organizations WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: TokenByHash :one
+SELECT id, user_id, revoked_at FROM tokens WHERE hash = @hash;
+
+-- name: UserInOrganization :one
+SELECT u.id, u.name, u.disabled_at, m.role
+FROM users u
+JOIN memberships m ON m.user_id = u.id AND m.organization_id = @organization_id
+WHERE u.name = @name;
+
+-- name: UserByName :one
+SELECT * FROM users WHERE name = @name;
+
+-- name: InsertUser :exec
+INSERT INTO users (id, name, created_at) VALUES (@id, @name, prewarm_now());
+
+-- name: InsertMembership :exec
+INSERT INTO memberships (organization_id, user_id, role) VALUES (@organization_id, @user_id, @role);
+
+-- name: InsertToken :one
+-- A token does not outlive the one it was made with (not_after).
+INSERT INTO tokens (id, user_id, name, hash, hint, created_at, created_by, expires_at)
+VALUES (@id, @user_id, @name, @hash, @hint, prewarm_now(), @created_by,
+        least(prewarm_now() + sqlc.narg(expires_in_s)::double precision * interval '1 second',
+              sqlc.narg(not_after)::timestamptz))
+RETURNING id, created_at, expires_at;
+
+-- name: Tokens :many
+-- Of one user, or of all where user_id is null; newest first.
+SELECT tk.id, tk.name, u.name AS user_name, m.role, tk.hint, tk.created_at, tk.expires_at, tk.last_used_at,
+       tk.revoked_at
+FROM tokens tk
+JOIN users u ON u.id = tk.user_id
+JOIN memberships m ON m.user_id = u.id AND m.organization_id = @organization_id
+WHERE sqlc.narg(user_id)::uuid IS NULL OR tk.user_id = sqlc.narg(user_id)::uuid
+ORDER BY tk.created_at DESC, tk.id;
+
+-- name: LockTokens :many
+-- The tokens that a name or an id may mean, for revocation.
+SELECT tk.id, tk.name, tk.user_id, u.name AS user_name, tk.revoked_at
+FROM tokens tk
+JOIN users u ON u.id = tk.user_id
+JOIN memberships m ON m.user_id = u.id AND m.organization_id = @organization_id
+WHERE (tk.id::text = @ref::text OR tk.name = @ref::text)
+  AND (sqlc.narg(user_id)::uuid IS NULL OR tk.user_id = sqlc.narg(user_id)::uuid)
+ORDER BY tk.id
+FOR NO KEY UPDATE OF tk;
+
+-- name: RevokeToken :exec
+UPDATE tokens SET revoked_at = prewarm_now() WHERE id = @id AND revoked_at IS NULL;
+
+-- name: OrganizationByName :one
+SELECT id, name FROM organizations WHERE name = @name;

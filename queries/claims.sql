@@ -1,0 +1,165 @@
+-- Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
+-- those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
+-- statement, so that nothing outdated is handed out however late an apply came.
+
+-- name: ClaimWarm :one
+-- The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
+-- nothing. A key that was used before fails on claims_key.
+WITH pool AS (
+  SELECT p.pool_key FROM presets p JOIN templates t ON t.id = p.template_id
+  WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+), picked AS (
+  SELECT w.id FROM workspaces w
+  WHERE w.state = 'ready' AND w.preset_id = @preset_id AND w.pool_key = (SELECT pool.pool_key FROM pool)
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+  ORDER BY w.ready_at, w.id
+  LIMIT 1
+  FOR NO KEY UPDATE SKIP LOCKED
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = @user_id,
+      claim_id = @claim_id::uuid
+  FROM picked
+  WHERE w.id = picked.id
+  RETURNING w.*
+), claim AS (
+  INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
+                      incarnation, created_at, bound_at)
+  SELECT @claim_id::uuid, moved.organization_id, moved.preset_id, @user_id, sqlc.narg(idempotency_key), @mode, 'bound',
+         'hit', moved.id, moved.incarnation, prewarm_now(), prewarm_now()
+  FROM moved
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), @user_id, 'claimed' FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
+  SELECT prewarm_now(), @user_id, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
+         jsonb_build_object('claim_id', @claim_id::uuid), @source
+  FROM moved
+)
+SELECT * FROM moved;
+
+-- name: ClaimLast :one
+-- Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
+-- prebuild of an older version where the template keeps them claimable (C7), current ones first.
+WITH pool AS (
+  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+), picked AS (
+  SELECT w.id FROM workspaces w
+  WHERE w.state = 'ready' AND w.preset_id = @preset_id
+    AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+  ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
+  LIMIT 1
+  FOR NO KEY UPDATE
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = @user_id,
+      claim_id = @claim_id::uuid
+  FROM picked
+  WHERE w.id = picked.id
+  RETURNING w.*
+), claim AS (
+  INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
+                      incarnation, created_at, bound_at)
+  SELECT @claim_id::uuid, moved.organization_id, moved.preset_id, @user_id, sqlc.narg(idempotency_key), @mode, 'bound',
+         'hit', moved.id, moved.incarnation, prewarm_now(), prewarm_now()
+  FROM moved
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), @user_id, 'claimed' FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
+  SELECT prewarm_now(), @user_id, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
+         jsonb_build_object('claim_id', @claim_id::uuid), @source
+  FROM moved
+)
+SELECT * FROM moved;
+
+-- name: InsertMiss :exec
+-- A miss is recorded for the hit rate, without its key: the same key may try again.
+INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, reason, created_at)
+VALUES (@id, @organization_id, @preset_id, @user_id, @mode, 'missed', 'miss', @reason, prewarm_now());
+
+-- name: InsertWaiting :exec
+-- A waiter stands in line from its commit on; passes count it (C5), transitions to ready bind the oldest.
+INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, created_at, deadline_at)
+VALUES (@id, @organization_id, @preset_id, @user_id, sqlc.narg(idempotency_key), 'prefer', 'waiting', prewarm_now(),
+        prewarm_now() + sqlc.arg(wait_s)::double precision * interval '1 second');
+
+-- name: BindOldest :many
+-- Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
+WITH pool AS (
+  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+), waiter AS (
+  SELECT c.id, c.user_id FROM claims c
+  WHERE c.preset_id = @preset_id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()
+  ORDER BY c.created_at, c.id
+  LIMIT 1
+  FOR NO KEY UPDATE SKIP LOCKED
+), picked AS (
+  SELECT w.id FROM workspaces w
+  WHERE w.state = 'ready' AND w.preset_id = @preset_id
+    AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (SELECT count(*) FROM waiter) > 0
+  ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
+  LIMIT 1
+  FOR NO KEY UPDATE SKIP LOCKED
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = waiter.user_id,
+      claim_id = waiter.id
+  FROM picked, waiter
+  WHERE w.id = picked.id
+  RETURNING w.id, w.name, w.incarnation, w.organization_id, w.template_id, w.claim_id, w.owner_id
+), claim AS (
+  UPDATE claims c
+  SET state = 'bound', outcome = 'waited', bound_at = prewarm_now(), workspace_id = moved.id,
+      incarnation = moved.incarnation
+  FROM moved
+  WHERE c.id = moved.claim_id
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), moved.owner_id, 'claimed after waiting'
+  FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
+  SELECT prewarm_now(), moved.owner_id, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text,
+         moved.name, jsonb_build_object('claim_id', moved.claim_id), @source
+  FROM moved
+)
+SELECT moved.claim_id::uuid AS claim_id, moved.id AS workspace_id, moved.template_id FROM moved;
+
+-- name: EndWaiting :execrows
+-- The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
+UPDATE claims
+SET state = 'missed', outcome = 'miss', reason = @reason, idempotency_key = NULL
+WHERE id = @id AND state = 'waiting';
+
+-- name: EndExpiredWaiting :execrows
+-- Waiters whose replica died with them: nobody counts them any more; this records the miss.
+UPDATE claims
+SET state = 'missed', outcome = 'miss', reason = 'the wait ended', idempotency_key = NULL
+WHERE state = 'waiting' AND deadline_at < prewarm_now() - interval '30 seconds';
+
+-- name: ClaimByID :one
+SELECT * FROM claims WHERE id = @id;
+
+-- name: ClaimByKey :one
+SELECT * FROM claims WHERE user_id = @user_id AND idempotency_key = @idempotency_key;
+
+-- name: PoolView :one
+-- Why a claim found nothing warm: what the pool looks like to it.
+SELECT p.template_id, p.instances, (p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)::boolean AS gone,
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated,
+       (SELECT count(*) FROM workspaces w WHERE w.preset_id = p.id AND w.template_id = p.template_id
+          AND w.state NOT IN ('claimed', 'deleted') AND w.state IN ('provisioning', 'starting')
+          AND w.pool_key = p.pool_key)::int AS starting,
+       coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error
+FROM presets p
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+WHERE p.id = @preset_id;

@@ -1,0 +1,87 @@
+-- Provider work: who may do it, until when. `due_at` is the earliest start of a pending job and the end of the lease of a
+-- running one, so that 'due' finds new work and dropped work alike. The attempt is the fencing token: whatever a worker
+-- writes names the attempt it was given (I5).
+
+-- name: LeaseJobs :many
+-- Takes up to max_jobs due jobs of the given kinds, people's before prebuilds. A job on a resource that is reached only
+-- from one site goes to replicas of that site; a create whose site has had no replica for a minute may start anew
+-- elsewhere. sited_providers and sited_sites say in parallel which site this replica is, for each sited provider.
+WITH due AS (
+  SELECT j.id
+  FROM jobs j
+  WHERE j.state IN ('pending', 'running')
+    AND j.kind = ANY ((@kinds::text[])::job_kind[])
+    AND j.due_at <= prewarm_now()
+    AND (j.site = '' OR j.site = ANY (@sited_sites::text[])
+      OR (j.kind = 'create' AND NOT EXISTS (
+        SELECT FROM replicas r
+        WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
+  ORDER BY j.priority, j.due_at, j.id
+  LIMIT @max_jobs
+  FOR UPDATE SKIP LOCKED
+), own AS (
+  SELECT unnest(@sited_providers::text[]) AS provider, unnest(@sited_sites::text[]) AS site
+)
+UPDATE jobs j
+SET state = 'running', attempt = j.attempt + 1, leased_by = @replica,
+    due_at = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second',
+    site = CASE WHEN j.kind = 'create'
+           THEN coalesce((SELECT own.site FROM own WHERE own.provider = j.provider), '') ELSE j.site END
+FROM due
+WHERE j.id = due.id
+RETURNING j.*;
+
+-- name: ExtendLeases :many
+-- The heartbeat of everything a replica holds; what does not come back is lost to it.
+UPDATE jobs j
+SET due_at = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second'
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::integer[]) AS attempt) held
+WHERE j.id = held.id AND j.attempt = held.attempt AND j.state = 'running'
+RETURNING j.id;
+
+-- name: RetryJob :execrows
+-- After an error that a retry may mend: back to pending, with its cause.
+UPDATE jobs
+SET state = 'pending', failures = failures + 1, last_error = @last_error, leased_by = '',
+    due_at = prewarm_now() + sqlc.arg(backoff_s)::double precision * interval '1 second'
+WHERE id = @id AND attempt = @attempt AND state = 'running';
+
+-- name: DeferJob :execrows
+-- Not yet done and nobody's fault, such as a workspace that still boots: asked again later.
+UPDATE jobs
+SET state = 'pending', last_error = @last_error, leased_by = '',
+    due_at = prewarm_now() + sqlc.arg(delay_s)::double precision * interval '1 second'
+WHERE id = @id AND attempt = @attempt AND state = 'running';
+
+-- name: ReturnJobs :execrows
+-- A replica that stops gives back what it can't finish (G6), for another to take at once.
+UPDATE jobs j
+SET state = 'pending', leased_by = '', due_at = prewarm_now()
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::integer[]) AS attempt) held
+WHERE j.id = held.id AND j.attempt = held.attempt AND j.state = 'running';
+
+-- name: ReleaseCleanup :execrows
+-- The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
+UPDATE jobs j
+SET due_at = prewarm_now()
+FROM jobs mine
+WHERE mine.id = @job_id AND mine.attempt = @attempt AND mine.state = 'cancelled'
+  AND j.workspace_id = mine.workspace_id AND j.kind IN ('drain', 'delete') AND j.state = 'pending' AND j.attempt = 0
+  AND j.created_at >= mine.finished_at;
+
+-- name: NextDue :one
+-- In how many seconds the next job of these kinds is due, so that a worker need not poll for it; an hour if none is.
+SELECT coalesce(extract(epoch FROM min(due_at) - prewarm_now()), 3600)::double precision AS in_s
+FROM jobs
+WHERE state IN ('pending', 'running') AND kind = ANY ((@kinds::text[])::job_kind[]);
+
+-- name: JobForWork :one
+-- All that a worker needs to know of the workspace it works on.
+SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS preset, v.spec, t.boot_timeout_s,
+       extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s
+FROM workspaces w
+JOIN organizations o ON o.id = w.organization_id
+JOIN templates t ON t.id = w.template_id
+JOIN template_versions v ON v.id = w.template_version_id
+JOIN presets p ON p.id = w.preset_id
+WHERE w.id = @workspace_id;

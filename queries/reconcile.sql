@@ -1,0 +1,139 @@
+-- The pass (DESIGN section 3): one REPEATABLE READ transaction, a constant number of statements, linear in unclaimed
+-- rows. Full and targeted passes have a statement each where one plan would not serve both.
+
+-- name: SetPassTimeouts :exec
+-- Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.
+SELECT set_config('statement_timeout', '20s', true), set_config('lock_timeout', '5s', true),
+       set_config('idle_in_transaction_session_timeout', '10s', true);
+
+-- name: TryPassLock :one
+SELECT pg_try_advisory_xact_lock(1886545271, 1) AS locked;
+
+-- name: AdvanceFence :one
+-- Fails with 40001 if a pass committed since this transaction's snapshot. A nudge pass becomes a full one when the last
+-- full pass is overdue, so that nudges can't starve ticks.
+UPDATE reconcile_fence
+SET seq = seq + 1, holder = @holder, began_at = prewarm_transaction_now(),
+    full_seq = CASE WHEN @is_full::boolean OR full_began_at IS NULL
+                      OR full_began_at < prewarm_now() - sqlc.arg(overdue_s)::double precision * interval '1 second'
+                    THEN seq + 1 ELSE full_seq END,
+    full_began_at = CASE WHEN @is_full::boolean OR full_began_at IS NULL
+                           OR full_began_at < prewarm_now() - sqlc.arg(overdue_s)::double precision * interval '1 second'
+                         THEN prewarm_transaction_now() ELSE full_began_at END
+RETURNING seq, (full_seq = seq)::boolean AS is_full, prewarm_transaction_now()::timestamptz AS began_at;
+
+-- name: LastPass :one
+SELECT seq, holder, began_at, full_began_at, prewarm_now()::timestamptz AS now FROM reconcile_fence;
+
+-- name: PassLockHolder :one
+-- Who holds the pass's lock, and since when its transaction runs.
+SELECT a.pid::integer AS pid, a.xact_start::timestamptz AS xact_start, coalesce(a.application_name, '')::text AS application_name
+FROM pg_catalog.pg_locks l
+JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.classid = 1886545271 AND l.objid = 1 AND l.objsubid = 2 AND l.granted
+  AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database());
+
+-- name: EndPassLockHolder :execrows
+-- Ends that backend if it still is in that transaction.
+SELECT pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
+WHERE a.pid = @pid::integer AND a.xact_start = @xact_start::timestamptz;
+
+-- name: MarkTemplatePasses :exec
+INSERT INTO template_passes (template_id, began_at)
+SELECT unnest(@template_ids::uuid[]), prewarm_transaction_now()
+ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at;
+
+-- name: SnapshotPresets :many
+-- Every live preset, and every retired one that still has workspaces or waiters.
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.deleted_at AS template_deleted_at,
+       (SELECT count(*) FROM claims c
+        WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
+       coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
+       s.digest
+FROM presets p
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN preset_status s ON s.preset_id = p.id
+WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
+   OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
+                AND w.state NOT IN ('claimed', 'deleted'));
+
+-- name: SnapshotPresetsOf :many
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.deleted_at AS template_deleted_at,
+       (SELECT count(*) FROM claims c
+        WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
+       coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
+       s.digest
+FROM presets p
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN preset_status s ON s.preset_id = p.id
+WHERE p.template_id = ANY (@template_ids::uuid[])
+  AND ((p.deleted_at IS NULL AND t.deleted_at IS NULL)
+   OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
+                AND w.state NOT IN ('claimed', 'deleted')));
+
+-- name: SnapshotWorkspaces :many
+SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
+       (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased
+FROM workspaces w
+LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
+LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0
+WHERE w.state NOT IN ('claimed', 'deleted');
+
+-- name: SnapshotWorkspacesOf :many
+SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
+       (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased
+FROM workspaces w
+LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
+LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0
+WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY (@template_ids::uuid[]);
+
+-- name: SnapshotProviders :many
+-- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
+SELECT p.name, p.maximum, p.chunk, h.instances AS headroom,
+       (CASE WHEN p.maximum > 0 AND @is_full::boolean
+             THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state <> 'deleted')
+             ELSE 0 END)::int AS live
+FROM providers p
+LEFT JOIN headroom h ON h.provider = p.name;
+
+-- name: SnapshotPauses :many
+SELECT scope, target, reason FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now();
+
+-- name: StoreHeadroom :exec
+INSERT INTO headroom (provider, instances)
+SELECT unnest(@providers::text[]), unnest(@instances::integer[])
+ON CONFLICT (provider) DO UPDATE SET instances = excluded.instances;
+
+-- name: InsertIntents :exec
+-- Plain inserts: passes exclude one another, and the snapshot showed which there are.
+INSERT INTO intents (workspace_id, incarnation, kind, reason, created_at)
+SELECT unnest(@workspace_ids::uuid[]), unnest(@incarnations::integer[]), unnest((@kinds::text[])::intent_kind[]),
+       unnest(@reasons::text[]), prewarm_now();
+
+-- name: StoreStatus :exec
+INSERT INTO preset_status (preset_id, counts, ledger, error, digest, pass_seq, changed_at)
+SELECT unnest(@preset_ids::uuid[]), unnest(@counts::jsonb[]), unnest(@ledgers::jsonb[]), unnest(@errors::text[]),
+       unnest(@digests::bytea[]), @pass_seq, prewarm_now()
+ON CONFLICT (preset_id) DO UPDATE
+SET counts = excluded.counts, ledger = excluded.ledger, error = excluded.error, digest = excluded.digest,
+    pass_seq = excluded.pass_seq, changed_at = excluded.changed_at;
+
+-- name: PublishNudges :exec
+-- Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
+SELECT pg_notify('prewarm_nudge', json_build_object(
+  'from', @sender::text, 'template', t.id, 'at_us', (extract(epoch FROM prewarm_now()) * 1000000)::bigint)::text)
+FROM (SELECT unnest(@template_ids::uuid[]) AS id) t;
+
+-- name: PassesOf :many
+-- When the last pass that covered each of these templates began; read before a pass, to drop nudges already served.
+SELECT t.id AS template_id, greatest(p.began_at, f.full_began_at)::timestamptz AS began_at
+FROM templates t
+CROSS JOIN reconcile_fence f
+LEFT JOIN template_passes p ON p.template_id = t.id
+WHERE t.id = ANY (@template_ids::uuid[]) AND greatest(p.began_at, f.full_began_at) IS NOT NULL;

@@ -1,0 +1,39 @@
+-- What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
+
+-- name: PurgeWorkspaces :execrows
+-- Deleted workspaces, with their jobs (by foreign key).
+DELETE FROM workspaces w
+USING (SELECT d.id FROM workspaces d
+       WHERE d.state = 'deleted' AND d.deleted_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY d.deleted_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE w.id = old.id;
+
+-- name: PurgeHistory :execrows
+DELETE FROM workspace_history h
+USING (SELECT o.id FROM workspace_history o
+       WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       ORDER BY o.id LIMIT @batch) old
+WHERE h.id = old.id;
+
+-- name: PurgeClaims :execrows
+-- Released and missed claims; with them go their idempotency keys.
+DELETE FROM claims c
+USING (SELECT o.id FROM claims o
+       WHERE o.state IN ('released', 'missed')
+         AND coalesce(o.released_at, o.created_at) < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE c.id = old.id;
+
+-- name: PurgeAudit :execrows
+DELETE FROM audit_log a
+USING (SELECT o.id FROM audit_log o
+       WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.at LIMIT @batch) old
+WHERE a.id = old.id;
+
+-- name: PurgeIntents :execrows
+-- Intents whose workspace is gone; normally a worker has dropped them long before.
+DELETE FROM intents i
+WHERE i.created_at < prewarm_now() - interval '1 hour'
+  AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = i.workspace_id AND w.state NOT IN ('claimed', 'deleted'));

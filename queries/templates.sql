@@ -1,0 +1,85 @@
+-- Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order
+-- everywhere (organization, providers by name, templates by name), and are NO KEY UPDATE: the foreign keys of a pass
+-- that runs meanwhile do not wait for them.
+
+-- name: Providers :many
+SELECT * FROM providers ORDER BY name;
+
+-- name: LockProviders :many
+SELECT * FROM providers WHERE name = ANY (@names::text[]) ORDER BY name FOR NO KEY UPDATE;
+
+-- name: UpsertProvider :exec
+INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, updated_at)
+VALUES (@name, @kind, @config, @maximum, @creates_in_flight, @chunk, prewarm_now())
+ON CONFLICT (name) DO UPDATE
+  SET config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
+      chunk = excluded.chunk, updated_at = excluded.updated_at;
+
+-- name: LockTemplates :many
+SELECT * FROM templates
+WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = ANY (@names::text[])
+ORDER BY name FOR NO KEY UPDATE;
+
+-- name: InsertTemplate :one
+INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, created_at,
+                       updated_at)
+VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, prewarm_now(),
+        prewarm_now())
+RETURNING *;
+
+-- name: UpdateTemplate :exec
+UPDATE templates
+SET description = @description, provider = @provider, keep_outdated = @keep_outdated,
+    boot_timeout_s = @boot_timeout_s, active_version_id = @active_version_id, updated_at = prewarm_now()
+WHERE id = @id;
+
+-- name: DeprecateTemplate :exec
+UPDATE templates SET deprecated_at = prewarm_now(), updated_at = prewarm_now() WHERE id = @id;
+
+-- name: UndeprecateTemplate :exec
+UPDATE templates SET deprecated_at = NULL, updated_at = prewarm_now() WHERE id = @id;
+
+-- name: DeleteTemplate :exec
+UPDATE templates SET deleted_at = prewarm_now(), updated_at = prewarm_now() WHERE id = @id;
+
+-- name: DeletePresetsOf :exec
+UPDATE presets SET deleted_at = prewarm_now(), updated_at = prewarm_now()
+WHERE template_id = @template_id AND deleted_at IS NULL;
+
+-- name: VersionByHash :one
+SELECT * FROM template_versions WHERE template_id = @template_id AND hash = @hash;
+
+-- name: VersionByID :one
+SELECT * FROM template_versions WHERE id = @id;
+
+-- name: InsertVersion :one
+-- The next number; safe, since the caller holds the template's lock.
+INSERT INTO template_versions (id, template_id, number, hash, provider, spec, created_at, created_by)
+SELECT @id, @template_id, coalesce(max(v.number), 0) + 1, @hash, @provider, @spec, prewarm_now(), @created_by
+FROM template_versions v WHERE v.template_id = @template_id
+RETURNING *;
+
+-- name: PresetsOf :many
+SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL ORDER BY name;
+
+-- name: InsertPreset :exec
+INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, priority,
+                     created_at, updated_at)
+VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @priority,
+        prewarm_now(), prewarm_now());
+
+-- name: UpdatePreset :exec
+UPDATE presets
+SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s, priority = @priority,
+    updated_at = prewarm_now()
+WHERE id = @id;
+
+-- name: DeletePreset :exec
+UPDATE presets SET deleted_at = prewarm_now(), updated_at = prewarm_now() WHERE id = @id;
+
+-- name: UnclaimedOf :many
+-- How many prebuilds each preset of a template has, those on their way out left out: to tell what a change means.
+SELECT w.preset_id, count(*)::int AS workspaces
+FROM workspaces w
+WHERE w.template_id = @template_id AND w.state NOT IN ('claimed', 'deleted') AND w.state NOT IN ('draining', 'deleting')
+GROUP BY w.preset_id;

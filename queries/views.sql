@@ -1,0 +1,134 @@
+-- What people see. Nothing here locks or writes.
+
+-- name: PresetViews :many
+-- Presets with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the order written.
+-- Claimed workspaces cost an index-only count, deleted ones nothing.
+SELECT p.id, o.name AS organization, t.id AS template_id, t.name AS template, p.name AS preset,
+       coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
+       p.ttl_s, p.priority,
+       (CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) ELSE 0 END)::int AS desired,
+       c.actual, c.eligible, c.starting, c.stopping, c.deleting, c.outdated, c.expired, c.quarantined,
+       (SELECT count(*) FROM claims cl
+        WHERE cl.preset_id = p.id AND cl.state = 'waiting' AND cl.deadline_at > prewarm_now())::int AS waiting,
+       (SELECT count(*) FROM workspaces cw WHERE cw.preset_id = p.id AND cw.state = 'claimed')::int AS claimed,
+       coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
+FROM presets p
+JOIN organizations o ON o.id = p.organization_id
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
+LEFT JOIN preset_status s ON s.preset_id = p.id
+CROSS JOIN LATERAL (
+  SELECT count(*) FILTER (WHERE x.class = 'actual')::int AS actual,
+         count(*) FILTER (WHERE x.class = 'starting')::int AS starting,
+         count(*) FILTER (WHERE x.class = 'stopping')::int AS stopping,
+         count(*) FILTER (WHERE x.class = 'deleting')::int AS deleting,
+         count(*) FILTER (WHERE x.class = 'outdated')::int AS outdated,
+         count(*) FILTER (WHERE x.class = 'expired')::int AS expired,
+         count(*) FILTER (WHERE x.class = 'quarantined')::int AS quarantined,
+         count(*) FILTER (WHERE x.eligible)::int AS eligible
+  FROM (
+    SELECT CASE WHEN w.state = 'deleting' THEN 'deleting'
+                WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
+                WHEN w.state = 'quarantined' THEN 'quarantined'
+                WHEN w.pool_key <> p.pool_key THEN 'outdated'
+                WHEN w.expires_at <= prewarm_now() THEN 'expired'
+                WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
+                ELSE 'actual' END AS class,
+           w.state = 'ready' AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+             AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
+    FROM workspaces w
+    LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
+    WHERE w.template_id = p.template_id AND w.preset_id = p.id AND w.state NOT IN ('claimed', 'deleted')
+  ) x
+) c
+WHERE p.organization_id = @organization_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL
+  AND (sqlc.narg(template)::text IS NULL OR t.name = sqlc.narg(template)::text)
+  AND (sqlc.narg(preset)::text IS NULL OR p.name = sqlc.narg(preset)::text)
+ORDER BY t.name, p.name;
+
+-- name: PresetNames :many
+-- All there are, cheaply: to resolve a name, and to say what exists.
+SELECT p.id, t.id AS template_id, t.name AS template, p.name AS preset
+FROM presets p JOIN templates t ON t.id = p.template_id
+WHERE p.organization_id = @organization_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL
+ORDER BY t.name, p.name;
+
+-- name: PresetRef :one
+SELECT p.id, t.id AS template_id
+FROM presets p JOIN templates t ON t.id = p.template_id
+WHERE t.organization_id = @organization_id AND t.name = @template AND p.name = @preset AND p.deleted_at IS NULL
+  AND t.deleted_at IS NULL;
+
+-- name: TemplateViews :many
+SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
+       t.keep_outdated, t.boot_timeout_s, t.created_at, t.updated_at, t.deprecated_at,
+       coalesce((SELECT array_agg(p.name ORDER BY p.name) FROM presets p
+                 WHERE p.template_id = t.id AND p.deleted_at IS NULL), '{}')::text[] AS presets
+FROM templates t
+JOIN organizations o ON o.id = t.organization_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
+WHERE t.organization_id = @organization_id AND t.deleted_at IS NULL
+  AND (sqlc.narg(name)::text IS NULL OR t.name = sqlc.narg(name)::text)
+ORDER BY t.name;
+
+-- name: TemplateNames :many
+SELECT name FROM templates WHERE organization_id = @organization_id AND deleted_at IS NULL ORDER BY name;
+
+-- name: VersionViews :many
+SELECT v.id, v.number, v.hash, (v.id = t.active_version_id)::boolean AS active, v.provider, v.spec, v.created_at,
+       u.name AS created_by
+FROM template_versions v
+JOIN templates t ON t.id = v.template_id
+JOIN users u ON u.id = v.created_by
+WHERE v.template_id = @template_id
+ORDER BY v.number DESC;
+
+-- name: WorkspaceViews :many
+-- Newest first, from (after_at, after_id) on; without a state all but the deleted.
+SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
+       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
+       w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
+       w.deleted_at, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
+       j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
+FROM workspaces w
+JOIN organizations o ON o.id = w.organization_id
+JOIN templates t ON t.id = w.template_id
+JOIN presets p ON p.id = w.preset_id
+JOIN template_versions v ON v.id = w.template_version_id
+JOIN users u ON u.id = w.owner_id
+LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
+WHERE w.organization_id = @organization_id
+  AND ((sqlc.narg(state)::workspace_state IS NULL AND w.state <> 'deleted')
+       OR w.state = sqlc.narg(state)::workspace_state)
+  AND (sqlc.narg(template)::text IS NULL OR t.name = sqlc.narg(template)::text)
+  AND (sqlc.narg(preset)::text IS NULL OR p.name = sqlc.narg(preset)::text)
+  AND (sqlc.narg(owner)::text IS NULL OR u.name = sqlc.narg(owner)::text)
+  AND (sqlc.narg(owner_id)::uuid IS NULL OR w.owner_id = sqlc.narg(owner_id)::uuid)
+  AND (sqlc.narg(after_at)::timestamptz IS NULL
+       OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+ORDER BY w.created_at DESC, w.id DESC
+LIMIT @max_workspaces;
+
+-- name: WorkspaceView :one
+-- By id or by name; a name is never a UUID.
+SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
+       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
+       w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
+       w.deleted_at, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
+       j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
+FROM workspaces w
+JOIN organizations o ON o.id = w.organization_id
+JOIN templates t ON t.id = w.template_id
+JOIN presets p ON p.id = w.preset_id
+JOIN template_versions v ON v.id = w.template_version_id
+JOIN users u ON u.id = w.owner_id
+LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
+WHERE w.organization_id = @organization_id
+  AND (w.id = sqlc.narg(id)::uuid OR w.name = sqlc.narg(name)::text);
+
+-- name: HistoryViews :many
+SELECT h.from_state, h.to_state, h.at, coalesce(u.name, '') AS actor, h.reason
+FROM workspace_history h
+LEFT JOIN users u ON u.id = h.actor_id
+WHERE h.workspace_id = @workspace_id
+ORDER BY h.id;

@@ -1,0 +1,303 @@
+-- Transitions of DESIGN section 4: one statement each, called only by coderd/workspaces. Every one has the same shape:
+--
+--   ws     locks the workspace and names the state and incarnation it must leave; no row is a lost race
+--   job    ends the job that led here, by id and attempt, or cancels the one under way
+--   moved  writes the new state
+--   next   the job that the new state calls for
+--   hist   the row of history
+--
+-- The order of locks is workspace, then job, everywhere; claims lock claim, then workspace, and skip what is locked.
+
+-- name: WorkspacesPlanned :exec
+-- New workspaces with their create jobs, history and audit, for any number of presets at once. Called only by a pass, on
+-- its snapshot, so that what is joined here is what was planned on.
+WITH new AS (
+  SELECT unnest(@ids::uuid[]) AS id, unnest(@names::text[]) AS name, unnest(@preset_ids::uuid[]) AS preset_id,
+         unnest(@job_ids::uuid[]) AS job_id, unnest(@priorities::integer[]) AS priority,
+         unnest(@reasons::text[]) AS reason
+), ws AS (
+  INSERT INTO workspaces (id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider,
+                          parameters, state, owner_id, created_at, state_at)
+  SELECT new.id, new.name, p.organization_id, p.template_id, t.active_version_id, p.id, p.pool_key, t.provider,
+         p.parameters, 'provisioning', @actor_id, prewarm_now(), prewarm_now()
+  FROM new
+  JOIN presets p ON p.id = new.preset_id
+  JOIN templates t ON t.id = p.template_id
+  RETURNING id, name, organization_id, provider, incarnation
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, priority, due_at, created_at)
+  SELECT new.job_id, ws.id, ws.incarnation, 'create', ws.provider, new.priority, prewarm_now(), prewarm_now()
+  FROM ws JOIN new ON new.id = ws.id
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, to_state, at, actor_id, reason, job_id)
+  SELECT ws.id, ws.incarnation, 'provisioning', prewarm_now(), @actor_id, new.reason, new.job_id
+  FROM ws JOIN new ON new.id = ws.id
+)
+INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
+SELECT prewarm_now(), @actor_id, ws.organization_id, 'workspace.create', 'workspace', ws.id::text, ws.name, new.reason,
+       @source
+FROM ws JOIN new ON new.id = ws.id;
+
+-- name: WorkspaceCreated :one
+-- provisioning -> starting.
+WITH ws AS (
+  SELECT w.id, w.state, w.incarnation, w.provider FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'provisioning'
+  FOR NO KEY UPDATE
+), job AS (
+  UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
+  FROM ws
+  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  RETURNING j.workspace_id, j.site, j.priority
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'starting', state_at = prewarm_now(), provider_id = @provider_id, addresses = @addresses,
+      environment = @environment, site = job.site
+  FROM job
+  WHERE w.id = job.workspace_id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
+  SELECT @next_job_id, moved.id, moved.incarnation, 'probe', ws.provider, job.site, job.priority, prewarm_now(),
+         prewarm_now()
+  FROM moved, ws, job
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
+  SELECT moved.id, moved.incarnation, 'provisioning', 'starting', prewarm_now(), @actor_id, 'created', @job_id, @attempt
+  FROM moved
+)
+SELECT id, template_id, preset_id FROM moved;
+
+-- name: WorkspaceReady :one
+-- starting -> ready. The TTL runs from here, and the streak of failures ends.
+WITH ws AS (
+  SELECT w.id FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'starting'
+  FOR NO KEY UPDATE
+), job AS (
+  UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
+  FROM ws
+  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  RETURNING j.workspace_id
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'ready', state_at = prewarm_now(), ready_at = prewarm_now(), addresses = @addresses,
+      environment = @environment, expires_at = prewarm_now() + p.ttl_s * interval '1 second'
+  FROM job, presets p
+  WHERE w.id = job.workspace_id AND p.id = w.preset_id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.pool_key
+), streak AS (
+  DELETE FROM preset_failures f USING moved WHERE f.preset_id = moved.preset_id AND f.pool_key = moved.pool_key
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
+  SELECT moved.id, moved.incarnation, 'starting', 'ready', prewarm_now(), @actor_id, @reason, @job_id, @attempt
+  FROM moved
+)
+SELECT id, template_id, preset_id FROM moved;
+
+-- name: WorkspaceFailed :one
+-- provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept, the streak grows.
+WITH ws AS (
+  SELECT w.id, w.state, w.incarnation, w.provider FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state IN ('provisioning', 'starting')
+  FOR NO KEY UPDATE
+), job AS (
+  UPDATE jobs j SET state = 'failed', finished_at = prewarm_now(), last_error = @fault, failures = j.failures + 1
+  FROM ws
+  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  RETURNING j.workspace_id, j.site, j.priority
+), moved AS (
+  UPDATE workspaces w
+  SET state = CASE WHEN ws.state = 'provisioning' THEN 'deleting'::workspace_state ELSE 'draining' END,
+      state_at = prewarm_now(), fault = @fault, site = job.site,
+      provider_id = CASE WHEN w.provider_id = '' THEN @provider_id ELSE w.provider_id END
+  FROM job, ws
+  WHERE w.id = job.workspace_id AND ws.id = w.id
+  RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id, w.pool_key
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
+  SELECT @next_job_id, moved.id, moved.incarnation,
+         CASE WHEN moved.state = 'deleting' THEN 'delete'::job_kind ELSE 'drain' END,
+         ws.provider, job.site, job.priority, prewarm_now(), prewarm_now()
+  FROM moved, ws, job
+), streak AS (
+  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, last_error, last_at)
+  SELECT moved.preset_id, moved.pool_key, 1, @fault, prewarm_now() FROM moved
+  ON CONFLICT (preset_id, pool_key)
+    DO UPDATE SET streak = f.streak + 1, last_error = excluded.last_error, last_at = excluded.last_at
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
+  SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), @actor_id, @fault, @job_id, @attempt
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id FROM moved;
+
+-- name: WorkspaceDraining :one
+-- starting, ready, standby, quarantined (or claimed, for a person or a release) -> draining. A job under way is
+-- cancelled; what follows waits for the end of its lease, since its provider call may still be running. A claim that
+-- held it is released.
+WITH ws AS (
+  SELECT w.id, w.state, w.incarnation, w.provider, w.site, w.name, w.organization_id, w.claim_id FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = ANY ((@from_states::text[])::workspace_state[])
+  FOR NO KEY UPDATE
+), old_job AS (
+  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
+  FROM ws
+  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+  RETURNING j.workspace_id, CASE WHEN j.leased_by = '' THEN NULL ELSE j.due_at END AS lease_end
+), moved AS (
+  UPDATE workspaces w SET state = 'draining', state_at = prewarm_now()
+  FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
+  WHERE w.id = ws.id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id, old_job.lease_end
+), claim AS (
+  UPDATE claims c SET state = 'released', released_at = prewarm_now()
+  FROM ws
+  WHERE ws.state = 'claimed' AND c.id = ws.claim_id AND c.state = 'bound'
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at, force)
+  SELECT @next_job_id, moved.id, moved.incarnation, 'drain', ws.provider, ws.site, @priority,
+         greatest(prewarm_now(), moved.lease_end), prewarm_now(), @force
+  FROM moved, ws
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, ws.state, 'draining', prewarm_now(), @actor_id, @reason FROM moved, ws
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, before, after,
+                         reason, source)
+  SELECT prewarm_now(), @actor_id, ws.organization_id, @action, 'workspace', ws.id::text, ws.name,
+         jsonb_build_object('state', ws.state, 'claim_id', ws.claim_id), jsonb_build_object('state', 'draining'),
+         @reason, @source
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id FROM moved;
+
+-- name: WorkspaceCancelled :one
+-- provisioning -> deleted if its create was never leased, else -> deleting: what the create may have made, or still
+-- makes until its lease ends, is deleted by name.
+WITH ws AS (
+  SELECT w.id, w.state, w.incarnation, w.provider, w.name, w.organization_id FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'provisioning'
+  FOR NO KEY UPDATE
+), old_job AS (
+  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
+  FROM ws
+  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+  RETURNING j.workspace_id, j.attempt, j.site, CASE WHEN j.leased_by = '' THEN NULL ELSE j.due_at END AS lease_end
+), moved AS (
+  UPDATE workspaces w
+  SET state = CASE WHEN old_job.attempt = 0 THEN 'deleted'::workspace_state ELSE 'deleting' END,
+      state_at = prewarm_now(), site = old_job.site,
+      deleted_at = CASE WHEN old_job.attempt = 0 THEN prewarm_now() END
+  FROM ws JOIN old_job ON old_job.workspace_id = ws.id
+  WHERE w.id = ws.id
+  RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id, w.site, old_job.lease_end
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at, force)
+  SELECT @next_job_id, moved.id, moved.incarnation, 'delete', ws.provider, moved.site, @priority,
+         greatest(prewarm_now(), moved.lease_end), prewarm_now(), @force
+  FROM moved, ws
+  WHERE moved.state = 'deleting'
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'provisioning', moved.state, prewarm_now(), @actor_id, @reason FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, before, after,
+                         reason, source)
+  SELECT prewarm_now(), @actor_id, ws.organization_id, @action, 'workspace', ws.id::text, ws.name,
+         jsonb_build_object('state', ws.state), jsonb_build_object('state', moved.state), @reason, @source
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id, state FROM moved;
+
+-- name: WorkspaceDrained :one
+-- draining -> deleting: deregistered, or never registered.
+WITH ws AS (
+  SELECT w.id, w.provider, w.site FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'draining'
+  FOR NO KEY UPDATE
+), job AS (
+  UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
+  FROM ws
+  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  RETURNING j.workspace_id, j.priority, j.force
+), moved AS (
+  UPDATE workspaces w SET state = 'deleting', state_at = prewarm_now()
+  FROM job
+  WHERE w.id = job.workspace_id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at, force)
+  SELECT @next_job_id, moved.id, moved.incarnation, 'delete', ws.provider, ws.site, job.priority, prewarm_now(),
+         prewarm_now(), job.force
+  FROM moved, ws, job
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
+  SELECT moved.id, moved.incarnation, 'draining', 'deleting', prewarm_now(), @actor_id, @reason, @job_id, @attempt
+  FROM moved
+)
+SELECT id, template_id, preset_id FROM moved;
+
+-- name: WorkspaceGone :one
+-- deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know.
+WITH ws AS (
+  SELECT w.id, w.name, w.organization_id FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'deleting'
+  FOR NO KEY UPDATE
+), job AS (
+  UPDATE jobs j SET state = 'done', finished_at = prewarm_now()
+  FROM ws
+  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  RETURNING j.workspace_id
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'deleted', state_at = prewarm_now(), deleted_at = prewarm_now(),
+      fault = CASE WHEN @fault::text = '' THEN w.fault ELSE @fault::text END
+  FROM job
+  WHERE w.id = job.workspace_id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
+  SELECT moved.id, moved.incarnation, 'deleting', 'deleted', prewarm_now(), @actor_id, @reason, @job_id, @attempt
+  FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
+  SELECT prewarm_now(), @actor_id, ws.organization_id, 'workspace.deleted', 'workspace', ws.id::text, ws.name, @reason,
+         @source
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id FROM moved;
+
+-- name: ForceRetire :execrows
+-- G5: a forced delete interrupts the backoff of the one under way; from here on the provider's errors are ignored.
+UPDATE jobs
+SET force = true, due_at = CASE WHEN state = 'pending' THEN prewarm_now() ELSE due_at END
+WHERE workspace_id = @workspace_id AND kind IN ('drain', 'delete') AND state IN ('pending', 'running');
+
+-- name: DueIntents :many
+-- The oldest intents, for a worker to carry out; locked, so that replicas share them.
+SELECT i.workspace_id, i.incarnation, i.kind, i.reason
+FROM intents i
+ORDER BY i.created_at
+LIMIT @max_intents
+FOR UPDATE SKIP LOCKED;
+
+-- name: DeleteIntent :exec
+DELETE FROM intents WHERE workspace_id = @workspace_id AND incarnation = @incarnation;
+
+-- name: WorkspaceByID :one
+SELECT * FROM workspaces WHERE id = @id;
+
+-- name: WorkspaceState :one
+SELECT id, state, incarnation, template_id, preset_id, provider, owner_id, claim_id, organization_id, name
+FROM workspaces WHERE id = @id;
+
+-- name: WorkspacePlaces :many
+-- What the database says of resources found at a provider: whether they should exist, and where (I4).
+SELECT id, name, state, site FROM workspaces WHERE id = ANY (@ids::uuid[]);
+
+-- name: RecordWorkspaceAct :exec
+-- Audit of an act on a workspace that is no transition.
+INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
+SELECT prewarm_now(), @actor_id, w.organization_id, @action, 'workspace', w.id::text, w.name, @reason, @source
+FROM workspaces w WHERE w.id = @workspace_id;
