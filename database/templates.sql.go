@@ -320,15 +320,16 @@ func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
 }
 
 const unclaimedOf = `-- name: UnclaimedOf :many
-SELECT w.preset_id, count(*)::int AS workspaces
+SELECT w.preset_id, w.template_version_id, count(*)::int AS workspaces
 FROM workspaces w
 WHERE w.template_id = $1 AND w.state NOT IN ('claimed', 'deleted') AND w.state NOT IN ('draining', 'deleting')
-GROUP BY w.preset_id
+GROUP BY w.preset_id, w.template_version_id
 `
 
 type UnclaimedOfRow struct {
-	PresetID   uuid.UUID
-	Workspaces int32
+	PresetID          uuid.UUID
+	TemplateVersionID uuid.UUID
+	Workspaces        int32
 }
 
 // How many prebuilds each preset of a template has, those on their way out left out: to tell what a change means.
@@ -341,7 +342,7 @@ func (q *Queries) UnclaimedOf(ctx context.Context, templateID uuid.UUID) ([]Uncl
 	items := []UnclaimedOfRow{}
 	for rows.Next() {
 		var i UnclaimedOfRow
-		if err := rows.Scan(&i.PresetID, &i.Workspaces); err != nil {
+		if err := rows.Scan(&i.PresetID, &i.TemplateVersionID, &i.Workspaces); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -746,7 +746,8 @@ type WorkspacesPlannedParams struct {
 //	next   the job that the new state calls for
 //	hist   the row of history
 //
-// The order of locks is workspace, then job, everywhere; claims lock claim, then workspace, and skip what is locked.
+// The order of locks is workspace, then job, everywhere. Binding a waiting claim locks the claim, then a workspace that
+// nobody holds (SKIP LOCKED), so it never waits for a workspace while it holds a claim.
 // New workspaces with their create jobs, history and audit, for any number of presets at once. Called only by a pass, on
 // its snapshot, so that what is joined here is what was planned on.
 func (q *Queries) WorkspacesPlanned(ctx context.Context, arg WorkspacesPlannedParams) error {

@@ -98,7 +98,7 @@ WITH pool AS (
   WHERE c.preset_id = @preset_id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()
   ORDER BY c.created_at, c.id
   LIMIT 1
-  FOR NO KEY UPDATE SKIP LOCKED
+  FOR NO KEY UPDATE -- waits for whoever is at the head of the line; to skip it would be to overtake it
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = @preset_id

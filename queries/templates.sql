@@ -79,7 +79,7 @@ UPDATE presets SET deleted_at = prewarm_now(), updated_at = prewarm_now() WHERE 
 
 -- name: UnclaimedOf :many
 -- How many prebuilds each preset of a template has, those on their way out left out: to tell what a change means.
-SELECT w.preset_id, count(*)::int AS workspaces
+SELECT w.preset_id, w.template_version_id, count(*)::int AS workspaces
 FROM workspaces w
 WHERE w.template_id = @template_id AND w.state NOT IN ('claimed', 'deleted') AND w.state NOT IN ('draining', 'deleting')
-GROUP BY w.preset_id;
+GROUP BY w.preset_id, w.template_version_id;

@@ -48,7 +48,7 @@ func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
 // run executes the command line and returns the exit status.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.command()
-	root.SetArgs(slices.Concat([]string{}, args)) // not nil, which would mean those of the process
+	root.SetArgs(append([]string{}, args...)) // not nil, which would mean those of the process
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -59,16 +59,16 @@ func (a *app) run(ctx context.Context, args []string) int {
 // command is the tree of all commands.
 func (a *app) command() *cobra.Command {
 	root := group("prewarm", "Keep pools of prebuilt workspaces warm, and claim one in milliseconds",
-		`Prewarm keeps pools of prebuilt workspaces (dev environments, CI runners, agent sandboxes) warm, so that a person, a
-job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
+		`Prewarm keeps pools of prebuilt workspaces (dev environments, CI runners, agent sandboxes) warm, so that a
+person, a job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
 
 The server's address is --url or PREWARM_URL. The token is, in this order: PREWARM_TOKEN; the file of --token-file or
-PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine the owner-token file in
-its data directory, if it can be read. There is no flag for the token itself, because everybody on a machine can see the
-arguments of its processes.
+PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine the owner-token file
+in its data directory, if it can be read. There is no flag for the token itself, because everybody on a machine can
+see the arguments of its processes.
 
-Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. "workspace exec" and
-"claim --exec" end with the status of the command they ran.`,
+Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. "workspace exec" and "claim
+--exec" end with the status of the command they ran.`,
 		`  prewarm server --quickstart
   prewarm preset list
   prewarm claim quickstart/default`,

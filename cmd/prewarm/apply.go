@@ -21,9 +21,9 @@ func (a *app) applyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make templates and presets what a file says",
-		Long: `Reads templates with their presets from a YAML file, or from standard input for "-", and makes the server have them
-so. What the file does not name is left alone. Everything wrong with the file is reported at once, with line and column,
-and then nothing is changed. Applying the same file again changes nothing.
+		Long: `Reads templates with their presets from a YAML file, or from standard input for "-", and makes the
+server have them so. What the file does not name is left alone. Everything wrong with the file is reported at once,
+with line and column, and then nothing is changed. Applying the same file again changes nothing.
 
 With --dry-run it only says what would change.`,
 		Example: `  prewarm apply -f examples/quickstart.yaml --dry-run

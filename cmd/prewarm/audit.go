@@ -18,8 +18,8 @@ func (a *app) auditListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List entries of the audit log, newest first",
-		Long: `Lists entries of the audit log, newest first: who did what, on what, and from where. With -o json each has what was
-before and after. Owners and auditors see all of it.`,
+		Long: `Lists entries of the audit log, newest first: who did what, on what, and from where. With -o json each
+has what was before and after. Owners and auditors see all of it.`,
 		Example: `  prewarm audit list --limit 20
   prewarm audit list --action workspace.claim --actor alice -o json`,
 		Args: exactArgs,

@@ -18,22 +18,22 @@ func (a *app) claimCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claim TEMPLATE/PRESET [--exec -- COMMAND...]",
 		Short: "Claim a warm workspace",
-		Long: `Claims a workspace of a preset: it is yours until it is released. The outcome is hit if a warm one was there, waited
-if one became ready within --wait, and miss if there was none; a miss exits with status 3 and says why.
+		Long: `Claims a workspace of a preset: it is yours until it is released. The outcome is hit if a warm one was
+there, waited if one became ready within --wait, and miss if there was none; a miss exits with status 3 and says why.
 
-With --mode require a claim never waits. With --key the same key gives the same workspace again, so that a script can be
-repeated; without one, each run claims another workspace.
+With --mode require a claim never waits. With --key the same key gives the same workspace again, so that a script can
+be repeated; without one, each run claims another workspace.
 
 With --exec the command after -- runs inside the workspace, on a terminal if this is one. Afterwards the workspace is
 released, unless --keep says otherwise, and the status is that of the command.
 
 With -o env the output is lines of "export NAME='value'" that a shell can eval: what is needed to enter the workspace,
-with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it first, so that a miss is noticed:
-  env=$(prewarm claim quickstart/default -o env) && eval "$env"`,
+with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that a miss is noticed.`,
 		Example: `  prewarm claim quickstart/default
   prewarm claim quickstart/default --mode require -o json
   prewarm claim quickstart/default --wait 2m --key build-1234
-  prewarm claim quickstart/default --exec -- make test`,
+  prewarm claim quickstart/default --exec -- make test
+  env=$(prewarm claim quickstart/default -o env) && eval "$env"`,
 		Annotations:       map[string]string{outputs: "table,json,env"},
 		ValidArgsFunction: a.completePresets,
 		Args: func(cmd *cobra.Command, args []string) error {

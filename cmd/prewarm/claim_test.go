@@ -62,7 +62,8 @@ func TestClaimAsEnvironment(t *testing.T) {
 func TestShellQuote(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		value := rapid.StringOfN(rapid.OneOf(rapid.SampledFrom([]rune("'\"\\$`\n;&|<> ()*~!#é")), rapid.RuneFrom(nil)), 0, 40, -1).
+		runes := rapid.OneOf(rapid.SampledFrom([]rune("'\"\\$`\n;&|<> ()*~!#é")), rapid.Rune())
+		value := rapid.StringOfN(runes, 0, 40, -1).
 			Filter(func(s string) bool { return !strings.ContainsRune(s, 0) }).Draw(t, "value")
 		if got := evalEnv(t, "X="+shellQuote(value), "X")["X"]; got != value {
 			t.Fatalf("%q became %q", value, got)
@@ -72,7 +73,9 @@ func TestShellQuote(t *testing.T) {
 
 func TestMiss(t *testing.T) {
 	t.Parallel()
-	miss := sdk.Claim{ClaimID: id(21), Template: "quickstart", Preset: "default", Outcome: "miss", Reason: "0 of 3 are ready"}
+	miss := sdk.Claim{
+		ClaimID: id(21), Template: "quickstart", Preset: "default", Outcome: "miss", Reason: "0 of 3 are ready",
+	}
 	server := newFakeServer(t, map[string]answer{"POST /claims": {body: mustJSON(t, miss)}})
 	for _, format := range []string{"table", "env", "json"} {
 		got := newShell(t, server.URL).run("claim", "quickstart/default", "-o", format)

@@ -44,7 +44,9 @@ func (a *app) completePresets(cmd *cobra.Command, args []string, prefix string) 
 	})(cmd, args, prefix)
 }
 
-func (a *app) completeWorkspaces(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeWorkspaces(
+	cmd *cobra.Command, args []string, prefix string,
+) ([]string, cobra.ShellCompDirective) {
 	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
 		page, err := client.Workspaces(ctx, sdk.WorkspaceFilter{})
 		var names []string

@@ -13,8 +13,8 @@ func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout",
 		Short: "Forget the token saved for a server",
-		Long: `Removes what "prewarm login" saved for the server's address. The token itself stays valid: to end it, use
-"prewarm token revoke" before.`,
+		Long: `Removes what "prewarm login" saved for the server's address. The token itself stays valid: to end it,
+use "prewarm token revoke" before.`,
 		Example: `  prewarm logout
   prewarm logout --url https://prewarm.example.com`,
 		Args: exactArgs,

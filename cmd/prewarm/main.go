@@ -29,7 +29,7 @@ import (
 func main() {
 	// The supervisor of a local workspace is this binary again. It lives as long as the workspace and has its own way
 	// with signals, so it branches off before anything else is set up.
-	if len(os.Args) > 1 && os.Args[1] == "local-supervisor" {
+	if len(os.Args) > 1 && os.Args[1] == local.SupervisorCommand {
 		os.Exit(local.RunSupervisor(os.Args[2:]))
 	}
 	ctx, stop := untilSignal(context.Background())

@@ -23,7 +23,8 @@ func (a *app) print(value any, asTable func(io.Writer) error) error {
 	return asTable(a.stdout)
 }
 
-// writeJSON writes the stable form: the names of the API, and an empty array or object where Go has a nil one.
+// writeJSON writes the stable form: the names of the API, and an empty array or object where Go has a nil one. It fills
+// these in inside value.
 func writeJSON(w io.Writer, value any, indent string) error {
 	v := reflect.New(reflect.TypeOf(value)).Elem()
 	v.Set(reflect.ValueOf(value))

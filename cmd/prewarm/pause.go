@@ -19,8 +19,9 @@ func (a *app) pauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause SCOPE [TARGET]",
 		Short: "Stop making and removing prebuilds",
-		Long: `Stops the making and removing of prebuilds in a scope, until "prewarm resume" or until the time of --for is over. What
-is warm can still be claimed. The scope is ` + scopesHelp + `.
+		Long: `Stops the making and removing of prebuilds in a scope, until "prewarm resume" or until the time of --for
+is over. What is warm can still be claimed. The scope is
+` + scopesHelp + `.
 
 "prewarm pause list" shows what is paused.`,
 		Example: `  prewarm pause global --reason "moving the database" --for 2h

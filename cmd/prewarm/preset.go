@@ -12,8 +12,8 @@ import (
 
 func (a *app) presetCommand() *cobra.Command {
 	return group("preset", "See presets and how full their pools are",
-		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled with
-prebuilds. Presets are made and changed with "prewarm apply".`,
+		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled
+with prebuilds. Presets are made and changed with "prewarm apply".`,
 		"  prewarm preset list --watch",
 		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand())
 }
@@ -64,8 +64,8 @@ func (a *app) presetShowCommand() *cobra.Command {
 		Short: "Show one preset, its counts and the reasons for them",
 		Long: `Shows one preset: the counts of its pool, why the last pass decided as it did, and what it could not do.
 
-Every unclaimed workspace is in exactly one of actual, starting, stopping, deleting, outdated, expired and quarantined.
-Eligible is what a claim could take now; extraneous is the surplus.`,
+Every unclaimed workspace is in exactly one of actual, starting, stopping, deleting, outdated, expired and
+quarantined. Eligible is what a claim could take now; extraneous is the surplus.`,
 		Example:           "  prewarm preset show quickstart/default",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completePresets,
@@ -136,8 +136,8 @@ func (a *app) presetNudgeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "nudge TEMPLATE/PRESET",
 		Short: "Ask for a pass over a preset now",
-		Long: `Asks the server to look at the preset's template now instead of at the next tick. A nudge changes nothing by itself
-and can be repeated at will.`,
+		Long: `Asks the server to look at the preset's template now instead of at the next tick. A nudge changes
+nothing by itself and can be repeated at will.`,
 		Example:           "  prewarm preset nudge quickstart/default",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completePresets,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,16 +88,19 @@ func (a *app) watchPresets(ctx context.Context, client *sdk.Client, interval tim
 // presetChangesShower returns a func that is given each state in turn and shows what is new in it.
 func (a *app) presetChangesShower() func([]sdk.Preset) error {
 	_, isTerminal := terminal(a.stdout)
-	first := true
 	var before []sdk.Preset
+	var line string
 	return func(presets []sdk.Preset) error {
-		defer func() { first, before = false, presets }()
+		defer func() { before = presets }()
 		switch {
 		case a.output == "json":
-			if first || !reflect.DeepEqual(before, presets) {
-				return writeJSON(a.stdout, presets, "")
+			var out bytes.Buffer
+			if err := writeJSON(&out, presets, ""); err != nil || out.String() == line {
+				return err
 			}
-			return nil
+			line = out.String()
+			_, err := io.WriteString(a.stdout, line)
+			return err
 		case isTerminal:
 			return a.redraw(a.presetTable(presets))
 		default:

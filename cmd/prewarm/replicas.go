@@ -10,8 +10,8 @@ func (a *app) replicasCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "replicas",
 		Short: "List the server processes",
-		Long: `Lists the replicas: equal server processes over one database. A stale one has not been heard of for a while; its work
-is taken over by the others.`,
+		Long: `Lists the replicas: equal server processes over one database. A stale one has not been heard of for a
+while; its work is taken over by the others.`,
 		Example: "  prewarm replicas",
 		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

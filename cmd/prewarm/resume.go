@@ -12,8 +12,9 @@ func (a *app) resumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume SCOPE [TARGET]",
 		Short: "End a pause",
-		Long: `Ends the pause of a scope: ` + scopesHelp + `. The pools are looked at again at once. A pause
-of another scope that covers the same presets goes on; "prewarm pause list" shows them.`,
+		Long: `Ends the pause of a scope: ` + scopesHelp + `. The pools are
+looked at again at once. A pause of another scope that covers the same presets goes on; "prewarm pause list" shows
+them.`,
 		Example: `  prewarm resume global
   prewarm resume preset quickstart/default`,
 		Args:      scopeArgs,

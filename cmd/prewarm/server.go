@@ -21,8 +21,8 @@ func (a *app) serverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
-		Long: `Runs one replica of the server until it is told to stop (SIGTERM, SIGINT): it then takes no more work, finishes or hands
-back what it has, and ends. A second signal ends it at once.
+		Long: `Runs one replica of the server until it is told to stop (SIGTERM, SIGINT): it then takes no more work,
+finishes or hands back what it has, and ends. A second signal ends it at once.
 
 Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of
 replicas can run over one database; each needs a data directory and a name of its own.
@@ -35,6 +35,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 			if err := a.completeOptions(&opts, postgresURLFile); err != nil {
 				return err
 			}
+			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)
 		},
 	}

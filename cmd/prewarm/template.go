@@ -13,8 +13,8 @@ import (
 
 func (a *app) templateCommand() *cobra.Command {
 	return group("template", "See, deprecate and delete templates",
-		`A template is a named kind of workspace on one provider. Its versions are immutable; one of them is active. Templates
-are made and changed with "prewarm apply".`,
+		`A template is a named kind of workspace on one provider. Its versions are immutable; one of them is active.
+Templates are made and changed with "prewarm apply".`,
 		"  prewarm template list",
 		a.templateListCommand(), a.templateShowCommand(), a.templateDeprecateCommand(), a.templateUndeprecateCommand(),
 		a.templateDeleteCommand())
@@ -110,8 +110,8 @@ func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
 
 func (a *app) templateDeprecateCommand() *cobra.Command {
 	return a.templateAction("deprecate", "Let a template's pools run empty",
-		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed stays
-until it is released. It can be undone with "undeprecate".`,
+		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed
+stays until it is released. It can be undone with "undeprecate".`,
 		"Deprecated", (*sdk.Client).DeprecateTemplate)
 }
 
@@ -135,7 +135,7 @@ released. It cannot be undone, but the template can be applied anew.`,
 		}
 		return run(cmd, args)
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
 	return cmd
 }
 

@@ -44,8 +44,6 @@ func TestUsageErrors(t *testing.T) {
 		"workspace exec w ls":               "write the command after --",
 		"workspace exec -- ls":              "WORKSPACE is missing",
 		"workspace release w --timeout 0s":  "--timeout must be more than 0",
-		"workspace delete w":                "Delete workspace w for good? Say so with --yes.",
-		"template delete t":                 "Delete template t and its prebuilds for good? Say so with --yes.",
 		"template show a b":                 `unexpected argument "b"`,
 		"token create":                      "NAME is missing",
 		"apply":                             "-f FILE is missing",
@@ -167,7 +165,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
 			t.Errorf("%q lacks a short or long description or an example", cmd.CommandPath())
 		}
-		if strings.HasSuffix(cmd.Short, ".") || !strings.HasSuffix(strings.TrimSpace(cmd.Long), ".") && cmd.Name() != "claim" {
+		if strings.HasSuffix(cmd.Short, ".") || !strings.HasSuffix(strings.TrimSpace(cmd.Long), ".") {
 			t.Errorf("%q: a short description has no full stop, a long one has", cmd.CommandPath())
 		}
 		for _, line := range strings.Split(cmd.Example, "\n") {
@@ -185,7 +183,9 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 // Help is for people who ask for it: on stdout, with status 0, without a server.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"", "--help", "help", "preset", "preset --help", "help claim", "claim -h", "--version", "version"} {
+	for _, line := range []string{
+		"", "--help", "help", "preset", "preset --help", "help claim", "claim -h", "--version", "version",
+	} {
 		got := newShell(t, "http://127.0.0.1:1").run(strings.Fields(line)...)
 		if got.status != 0 || got.stdout == "" || got.stderr != "" {
 			t.Errorf("%q: %s", line, got)

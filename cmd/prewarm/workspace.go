@@ -29,13 +29,10 @@ func (a *app) printState(w sdk.Workspace, done string) error {
 	})
 }
 
-// confirm asks a person before something that cannot be undone; where there is nobody to ask, yes must have been said.
+// confirm asks a person before something that cannot be undone. A program is not asked: it says what it means.
 func (a *app) confirm(ctx context.Context, question string, yes bool) error {
-	if yes {
+	if _, ok := terminal(a.stdin); !ok || yes {
 		return nil
-	}
-	if _, ok := terminal(a.stdin); !ok {
-		return usageErrorf("%s Say so with --yes.", question)
 	}
 	_, _ = fmt.Fprintf(a.stderr, "%s [y/N] ", question)
 	answers := make(chan string, 1)

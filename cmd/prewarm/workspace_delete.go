@@ -11,8 +11,8 @@ func (a *app) workspaceDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete WORKSPACE",
 		Short: "Delete a workspace, claimed or not",
-		Long: `Deletes a workspace and all that is in it, even one that somebody is using; to give back your own, use "release". If
-its pool is then short of one, another is made.
+		Long: `Deletes a workspace and all that is in it, even one that somebody is using; to give back your own, use
+"release". If its pool is then short of one, another is made.
 
 With --force errors of the provider do not stop it: the workspace counts as deleted, and what may be left of it at the
 provider is looked for later.`,
@@ -35,6 +35,6 @@ provider is looked for later.`,
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "do not let errors of the provider stop it")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
 	return cmd
 }

@@ -14,8 +14,8 @@ func (a *app) workspaceListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List workspaces",
-		Long: `Lists workspaces, newest first: all that you may see, page after page, unless --limit ends it. States are
-provisioning, starting, ready, standby, claimed, draining, deleting, deleted and quarantined.`,
+		Long: `Lists workspaces, newest first: all that you may see, page after page, unless --limit ends it. States
+are provisioning, starting, ready, standby, claimed, draining, deleting, deleted and quarantined.`,
 		Example: `  prewarm workspace list
   prewarm workspace list --state ready --template quickstart
   prewarm workspace list --owner alice -o json`,

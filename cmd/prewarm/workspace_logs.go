@@ -12,7 +12,7 @@ func (a *app) workspaceLogsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "logs WORKSPACE",
 		Short:             "Show the output of a workspace",
-		Long:              "Shows what the workspace's setup and command wrote, from the beginning, where its provider keeps that.",
+		Long:              "Shows what a workspace wrote, from the beginning, where its provider keeps that.",
 		Example:           "  prewarm workspace logs prebuild-aebagbafaydqqcikbmga2 --follow",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completeWorkspaces,

@@ -18,8 +18,8 @@ func (a *app) workspaceReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release WORKSPACE",
 		Short: "Give a claimed workspace back",
-		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the command returns when
-it is gone.`,
+		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the
+command returns when it is gone.`,
 		Example:           "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completeWorkspaces,

@@ -13,7 +13,7 @@ func (a *app) workspaceShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "show WORKSPACE",
 		Short:             "Show one workspace and its history",
-		Long:              "Shows one workspace: where it is, whose it is, the work under way on it, and every state it was in.",
+		Long:              "Shows one workspace: where and whose it is, the work under way on it, and every state it was in.",
 		Example:           "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completeWorkspaces,

@@ -69,6 +69,10 @@ func New(o Options) *Service {
 	return &Service{Options: o, metrics: newMetrics(o.Registerer), waiting: map[uuid.UUID]chan struct{}{}}
 }
 
+// writeTimeout bounds each write of a claim. Writes do not end with the client's context: a statement that is cut off may
+// still commit, and then nobody would know of the claim.
+const writeTimeout = 10 * time.Second
+
 // keyTries bounds how often a claim starts anew because the claim that had its key ended in that moment.
 const keyTries = 3
 
@@ -98,15 +102,20 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 	c := workspaces.ClaimFor{
 		ClaimID: s.NewID(), PresetID: req.PresetID, UserID: req.UserID, Key: req.Key, Mode: req.Mode, Source: req.Source,
 	}
+	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
 	for _, take := range []func(context.Context, workspaces.ClaimFor) (database.Workspace, error){
 		s.Writer.Claim, s.Writer.ClaimLast,
 	} {
-		w, err := take(ctx, c)
-		if err == nil {
+		w, err := take(writes, c)
+		switch {
+		case err == nil && ctx.Err() != nil:
+			return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
+		case err == nil:
 			s.Nudge(w.TemplateID)
 			return Result{ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w}, nil
-		}
-		if !errors.Is(err, workspaces.ErrLost) {
+		case !errors.Is(err, workspaces.ErrLost):
+			s.settle(err, req, c.ClaimID)
 			return Result{}, err
 		}
 	}
@@ -117,11 +126,12 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 	if req.Mode == database.ClaimModeRequire || req.Wait <= 0 || pool.Gone || pool.Deprecated {
 		return s.miss(ctx, req, c.ClaimID, pool)
 	}
-	err = s.Store.InsertWaiting(ctx, database.InsertWaitingParams{
+	err = s.Store.InsertWaiting(writes, database.InsertWaitingParams{
 		ID: c.ClaimID, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID,
 		IdempotencyKey: key(req.Key), WaitS: req.Wait.Seconds(),
 	})
 	if err != nil {
+		s.settle(err, req, c.ClaimID)
 		return Result{}, xerrors.Errorf("stand in line: %w", err)
 	}
 	return s.wait(ctx, req, c.ClaimID, pool.TemplateID)

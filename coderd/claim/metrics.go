@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	claims  *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
+	waiting prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -21,7 +22,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
 		}, []string{"outcome"}),
 	}
-	reg.MustRegister(m.claims, m.seconds)
+	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "prewarm_claims_waiting", Help: "Claims that wait on this replica.",
+	})
+	reg.MustRegister(m.claims, m.seconds, m.waiting)
 	return m
 }
 

@@ -16,17 +16,15 @@ import (
 // BoundChannel carries the ids of waiting claims that were bound.
 const BoundChannel = "prewarm_claim"
 
-const (
-	// lookEvery bounds what a lost notification costs a waiter.
-	lookEvery = time.Second
-	// lastWords bounds what is done for a client that is gone.
-	lastWords = 5 * time.Second
-)
+// lookEvery bounds what a lost notification costs a waiter.
+const lookEvery = time.Second
 
 // wait stands in line until the claim is bound, its time is up, or its client is gone.
 func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUID) (Result, error) {
 	woken := s.enter(id)
 	defer s.leave(id)
+	defer s.metrics.waiting.Dec()
+	s.metrics.waiting.Inc()
 	s.Nudge(templateID) // only passes create workspaces, and they count who waits
 
 	end := s.Clock.NewTimer(req.Wait, "claim", "wait")
@@ -49,9 +47,9 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 		look.Reset(lookEvery, "claim", "look")
 		select {
 		case <-ctx.Done():
-			return Result{}, s.abandon(ctx, req, id)
+			return Result{}, s.abandon(ctx, req, id, templateID)
 		case <-end.C:
-			return s.timeUp(ctx, req, id)
+			return s.timeUp(ctx, req, id, templateID)
 		case <-woken:
 		case <-look.C:
 		}
@@ -59,7 +57,7 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 }
 
 // timeUp leaves the line. If the claim was bound in that moment, it has its workspace.
-func (s *Service) timeUp(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
+func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.UUID) (Result, error) {
 	reason := fmt.Sprintf("no workspace became ready within %s", req.Wait)
 	if pool, err := s.Store.PoolView(ctx, req.PresetID); err == nil {
 		reason += ": " + whyMissed(pool)
@@ -69,6 +67,7 @@ func (s *Service) timeUp(ctx context.Context, req Request, id uuid.UUID) (Result
 		return Result{}, xerrors.Errorf("leave the line: %w", err)
 	}
 	if n > 0 {
+		s.Nudge(templateID) // what was being built for it may go
 		return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason, Waited: req.Wait}, nil
 	}
 	c, err := s.Store.ClaimByID(ctx, id)
@@ -76,35 +75,6 @@ func (s *Service) timeUp(ctx context.Context, req Request, id uuid.UUID) (Result
 		return Result{}, xerrors.Errorf("read claim: %w", err)
 	}
 	return s.answer(ctx, c)
-}
-
-// abandon is for a client that is gone. With a key it will ask again, and finds its claim; without one nobody ever
-// learns of it.
-func (s *Service) abandon(ctx context.Context, req Request, id uuid.UUID) error {
-	cause := ctx.Err()
-	if req.Key != "" {
-		return cause
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-	defer cancel()
-	n, err := s.Store.EndWaiting(ctx, database.EndWaitingParams{ID: id, Reason: "the client went away"})
-	if err != nil {
-		s.Log.Warn(ctx, "leave the line", slog.F("claim_id", id), slog.Error(err))
-		return cause
-	}
-	if n > 0 {
-		return cause
-	}
-	c, err := s.Store.ClaimByID(ctx, id)
-	if err == nil && c.State == database.ClaimStateBound {
-		_, err = s.Writer.Release(ctx, workspaces.Actor{
-			UserID: workspaces.Prewarm, Source: req.Source, Reason: "the client went away before it was told",
-		}, c.WorkspaceID.UUID)
-	}
-	if err != nil {
-		s.Log.Warn(ctx, "give back a claim that nobody was told of", slog.F("claim_id", id), slog.Error(err))
-	}
-	return cause
 }
 
 // Bound wakes the waiters of these claims, here and on the other replicas, and has their pools refilled.

@@ -113,6 +113,16 @@ func (w *World) Count(t testing.TB, template string, states ...string) int {
 	return n
 }
 
+// Warm counts a template's ready workspaces of its active version.
+func (w *World) Warm(t testing.TB, template string) int {
+	t.Helper()
+	var n int
+	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), `SELECT count(*) FROM workspaces w
+		JOIN presets p ON p.id = w.preset_id AND p.pool_key = w.pool_key JOIN templates t ON t.id = p.template_id
+		WHERE t.name = $1 AND w.state = 'ready'`, template).Scan(&n))
+	return n
+}
+
 // Replica is one running replica.
 type Replica struct {
 	Reconciler *reconcile.Reconciler

@@ -16,10 +16,10 @@ import (
 // Client calls the API of a server. The zero value of every field but URL is useful; set them before the first call. It
 // is safe for concurrent use. Errors that the server answers are *Error.
 type Client struct {
-	URL          *url.URL // of the server, without /api/v1
+	URL          *url.URL // of the server, as ParseURL makes it
 	Token        string
 	Organization string       // the server's default where empty
-	HTTPClient   *http.Client // http.DefaultClient where nil. A timeout in it also ends claims that wait, logs and exec
+	HTTPClient   *http.Client // http.DefaultClient where nil; a timeout in it also ends claims that wait, and logs
 	UserAgent    string
 	Clock        quartz.Clock // paces retries; the real one where nil
 }
@@ -33,8 +33,8 @@ func New(rawURL, token string) (*Client, error) {
 	return &Client{URL: u, Token: token}, nil
 }
 
-// ParseURL takes the address of a server. It must be http or https, with a host, and hold no password: tokens have a
-// place of their own.
+// ParseURL takes the address of a server, without /api/v1, and makes equal ones look the same. It must be http or
+// https, with a host, and hold no password: tokens have a place of their own.
 func ParseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -45,8 +45,7 @@ func ParseURL(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, xerrors.Errorf("parse server address %q: it must hold no user name or password", u.Redacted())
 	}
-	u.RawQuery, u.Fragment = "", ""
-	return u, nil
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, nil
 }
 
 // call is one request and what to do with its answer.
@@ -126,7 +125,7 @@ func (c *Client) endpoint(path []string, query url.Values) (*url.URL, error) {
 		}
 		query.Set("organization", c.Organization)
 	}
-	u, err := url.Parse(strings.TrimSuffix(c.URL.String(), "/") + "/api/v1/" + strings.Join(escaped, "/"))
+	u, err := url.Parse(c.URL.String() + "/api/v1/" + strings.Join(escaped, "/"))
 	if err != nil {
 		return nil, xerrors.Errorf("build address: %w", err)
 	}

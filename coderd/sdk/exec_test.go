@@ -113,11 +113,20 @@ func TestExecCarriesEveryByte(t *testing.T) {
 // A command that ends without reading its input ends the session, even though the client has far more to send.
 func TestExecOfCommandThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	client, _ := execServer(t, quartz.NewReal(), process)
-	endless := &endlessReader{}
-	status, err := client.Exec(testContext(t), "w", sdk.ExecRequest{ExecStart: sh("exit 3"), Stdin: endless})
+	var input io.Reader
+	client, served := execServer(t, quartz.NewReal(), func(ctx context.Context, s sdk.ExecSession) (int, error) {
+		input = s.Stdin
+		return process(ctx, s)
+	})
+	status, err := client.Exec(testContext(t), "w", sdk.ExecRequest{ExecStart: sh("exit 3"), Stdin: &endlessReader{}})
 	if err != nil || status != 3 {
 		t.Fatalf("status %d, %v", status, err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("the server says %v", err)
+	}
+	if _, err := input.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("its input goes on: %v", err)
 	}
 }
 

@@ -70,7 +70,7 @@ func (c *Client) WorkspaceLogs(ctx context.Context, ref string, follow bool) (io
 	return resp.Body, nil
 }
 
-// ReleaseWorkspace ends the claim on a workspace. It is not retried: the second answer would be that nothing is claimed.
+// ReleaseWorkspace ends the claim on a workspace. It is not retried: the second answer would be that there is no claim.
 func (c *Client) ReleaseWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	var w Workspace
 	err := c.do(ctx, call{

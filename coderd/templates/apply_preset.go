@@ -22,27 +22,27 @@ type presetState struct {
 	Priority   int32             `json:"priority"`
 }
 
-// population counts the unclaimed workspaces of a template, by preset.
-type population map[uuid.UUID]int
+// population is the unclaimed workspaces of a template, counted by preset and version.
+type population []database.UnclaimedOfRow
 
-func (p population) total() int {
+func (p population) of(preset uuid.UUID) int {
 	n := 0
-	for _, m := range p {
-		n += m
+	for _, row := range p {
+		if row.PresetID == preset {
+			n += int(row.Workspaces)
+		}
 	}
 	return n
 }
 
-func (a *applying) unclaimed(ctx context.Context, templateID uuid.UUID) (population, error) {
-	rows, err := a.q.UnclaimedOf(ctx, templateID)
-	if err != nil {
-		return nil, xerrors.Errorf("count prebuilds: %w", err)
+func (p population) notOf(version uuid.UUID) int {
+	n := 0
+	for _, row := range p {
+		if row.TemplateVersionID != version {
+			n += int(row.Workspaces)
+		}
 	}
-	p := population{}
-	for _, r := range rows {
-		p[r.PresetID] = int(r.Workspaces)
-	}
-	return p, nil
+	return n
 }
 
 // presets makes the presets of a template those of the file.
@@ -61,7 +61,7 @@ func (a *applying) presets(
 		before, found := old[p.Name]
 		delete(old, p.Name)
 		if found {
-			err = a.updatePreset(ctx, t, p, before, version, unclaimed[before.ID])
+			err = a.updatePreset(ctx, t, p, before, version, unclaimed.of(before.ID))
 		} else {
 			err = a.createPreset(ctx, t, p, row, version)
 		}
@@ -71,7 +71,7 @@ func (a *applying) presets(
 	}
 	for _, p := range existing {
 		if _, gone := old[p.Name]; gone {
-			if err := a.deletePreset(ctx, t, p, unclaimed[p.ID]); err != nil {
+			if err := a.deletePreset(ctx, t, p, unclaimed.of(p.ID)); err != nil {
 				return xerrors.Errorf("delete preset %s: %w", p.Name, err)
 			}
 		}

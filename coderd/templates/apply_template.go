@@ -56,9 +56,9 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 		a.affected[row.ID] = true
 	}
 
-	unclaimed, err := a.unclaimed(ctx, row.ID)
+	unclaimed, err := a.q.UnclaimedOf(ctx, row.ID)
 	if err != nil {
-		return err
+		return xerrors.Errorf("count prebuilds: %w", err)
 	}
 	version, activated, err := a.version(ctx, t, row, unclaimed)
 	if err != nil {
@@ -120,8 +120,8 @@ func (a *applying) version(
 		before = versionState{active.Number, active.Hash, true}
 		change.Fields = append(fields(field{"active version", active.Number, version.Number}),
 			jsonFields("spec", stored, spec)...)
-		if n := unclaimed.total(); n > 0 {
-			change.Effect = fmt.Sprintf("%s of version %d %s replaced", count(n, "prebuild"), active.Number, is(n))
+		if n := unclaimed.notOf(version.ID); n > 0 {
+			change.Effect = fmt.Sprintf("%s of other versions %s replaced", count(n, "prebuild"), is(n))
 		}
 	}
 	return version, true, a.changed(ctx, change, version.ID.String(), before,

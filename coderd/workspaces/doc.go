@@ -6,6 +6,6 @@
 // drops without a trace. Transitions that end provider work name the lease they were given (job and attempt, I5), so
 // that a worker whose lease was taken over changes nothing.
 //
-// Locks are taken in one order: workspace, then job. Claims lock a waiting claim, then a workspace, and skip what others
-// hold. Nothing here calls a provider, and nothing here decides: a pass, a worker or a person already has.
+// Locks are taken in one order: workspace, then job. Who binds a waiting claim locks that claim, then a workspace that
+// nobody else holds. Nothing here calls a provider, and nothing here decides: a pass, a worker or a person already has.
 package workspaces

@@ -108,8 +108,11 @@ func majorInPath(dir string) int {
 	return major
 }
 
-// inspect asks the binaries in dir for their version.
+// inspect asks the binaries in dir for their version. Those of an npm package need its links for that.
 func inspect(ctx context.Context, dir string) (Binaries, error) {
+	if err := linkLibraries(filepath.Join(dir, "..", "..")); err != nil {
+		return Binaries{}, xerrors.Errorf("prepare npm package: %w", err)
+	}
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return Binaries{}, xerrors.Errorf("find initdb: %w", err)
 	}

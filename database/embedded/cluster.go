@@ -21,7 +21,7 @@ const (
 	readyPoll      = 20 * time.Millisecond
 	probeTimeout   = 2 * time.Second
 	releaseTimeout = 30 * time.Second // for the children of a killed postmaster to let go of the shared memory
-	stopTimeout    = 5 * time.Second  // of the pipes, after PostgreSQL is gone
+	pipeTimeout    = time.Second      // for the children of a dead postmaster to write their last lines
 )
 
 // Options of Start. DataDir is all that must be given.
@@ -63,7 +63,7 @@ func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, xerrors.Errorf("find data directory: %w", err)
 	}
-	held, err := openDataDir(dir)
+	held, err := openDataDir(ctx, opts.Clock, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (c *Cluster) launch(ctx context.Context) (*process, error) {
 	for {
 		lines := &output{logger: c.opts.Logger}
 		child, err := c.program.start("postgres", c.folder, c.arguments, syscall.SIGQUIT, func(cmd *exec.Cmd) {
-			cmd.Stdout, cmd.Stderr, cmd.WaitDelay = lines, lines, stopTimeout
+			cmd.Stdout, cmd.Stderr, cmd.WaitDelay = lines, lines, pipeTimeout
 		})
 		if err != nil {
 			return nil, err

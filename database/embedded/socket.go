@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/xerrors"
@@ -66,6 +67,7 @@ func makePrivate(dir string) error {
 // address is the URL of a database over the socket. It leaves nothing for the PG* environment variables to decide.
 func address(folder, role, database string) string {
 	u := url.URL{Scheme: "postgres", User: url.User(role), Path: "/" + database}
-	u.RawQuery = url.Values{"host": {folder}, "port": {port}, "sslmode": {"disable"}}.Encode()
+	query := url.Values{"host": {folder}, "port": {port}, "sslmode": {"disable"}}.Encode()
+	u.RawQuery = strings.ReplaceAll(query, "+", "%20") // a plus is a plus to PostgreSQL's clients
 	return u.String()
 }

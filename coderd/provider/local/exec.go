@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -11,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -87,59 +85,10 @@ func (p *Provider) startExec(
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = outputDelay
 	if req.TTY {
-		wait, err := p.startTTY(ctx, cmd, req)
+		wait, err := p.startOnTerminal(ctx, cmd, req)
 		return cmd, wait, err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = req.Stdin, req.Stdout, req.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd, cmd.Wait, cmd.Start()
-}
-
-// startTTY starts the command on a terminal of its own.
-func (p *Provider) startTTY(ctx context.Context, cmd *exec.Cmd, req provider.ExecRequest) (func() error, error) {
-	attr := &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-	terminal, err := pty.StartWithAttrs(cmd, nil, attr)
-	if err != nil {
-		return nil, err
-	}
-	if req.Stdin != nil {
-		go func() { _, _ = io.Copy(terminal, req.Stdin) }()
-	}
-	ended := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-ended:
-				return
-			case size, ok := <-req.Resize:
-				if !ok {
-					return
-				}
-				_ = pty.Setsize(terminal, &pty.Winsize{Rows: size.Rows, Cols: size.Cols})
-			}
-		}
-	}()
-	shown := make(chan struct{})
-	go func() {
-		defer close(shown)
-		out := req.Stdout
-		if out == nil {
-			out = io.Discard
-		}
-		_, _ = io.Copy(out, terminal) // ends with EIO when nobody has the terminal any more
-	}()
-	return func() error {
-		err := cmd.Wait()
-		close(ended)
-		delay := p.clock.NewTimer(outputDelay, "local", "exec")
-		defer delay.Stop()
-		select {
-		case <-shown:
-		case <-delay.C:
-		case <-ctx.Done():
-		}
-		_ = terminal.Close()
-		<-shown
-		return err
-	}, nil
 }

@@ -3,8 +3,10 @@ package local_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -128,4 +130,44 @@ func TestExecOnATerminal(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "33 99\r\n", string(rest))
 	assert.Equal(t, 6, <-codes)
+}
+
+// What a command leaves on its terminal does not keep Exec from returning.
+func TestExecOnATerminalLeavesSomething(t *testing.T) {
+	t.Parallel()
+	p := open(t, newRoot(t))
+	i := create(t, p, "tty", idle)
+	var out bytes.Buffer
+	code, err := p.Exec(t.Context(), refOf(i), provider.ExecRequest{
+		Command: []string{"sh", "-c", "(trap '' HUP; echo $$ > left; exec sleep 1000) & while [ ! -s left ]; do sleep 0.01; done; echo bye"},
+		TTY:     true, Stdout: &out,
+	})
+	require.NoError(t, err)
+	assert.Zero(t, code)
+	assert.Equal(t, "bye\r\n", out.String())
+}
+
+// A command that starts while its workspace is deleted is refused or ended, whichever comes first.
+func TestExecDuringDelete(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	p := open(t, root)
+	for round := range 15 {
+		i := create(t, p, fmt.Sprintf("racing-%d", round), `{"command": ["sleep", "1000"]}`)
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				for { // until it is refused; one that came too late for the delete would go on for ever
+					code, err := p.Exec(t.Context(), refOf(i), provider.ExecRequest{Command: []string{"sleep", "1000"}})
+					if err != nil {
+						return
+					}
+					assert.NotZero(t, code)
+				}
+			})
+		}
+		require.NoError(t, p.Delete(t.Context(), refOf(i)))
+		all.Wait()
+	}
+	requireEmpty(t, root)
 }

@@ -243,8 +243,8 @@ func TestSIGTERMComesFirst(t *testing.T) {
 func TestCommandEndsAndTheRestWithIt(t *testing.T) {
 	t.Parallel()
 	p := open(t, newRoot(t))
-	i := create(t, p, "short", `{"command": ["sh", "-c",
-		"(setsid sh -c 'echo $$ > escaped; exec sleep 1000' &) ; while [ ! -s escaped ]; do sleep 0.01; done; echo last words; exit 3"]}`)
+	i := create(t, p, "short", `{"stop_grace": "50ms", "command": ["sh", "-c",
+		"(setsid sh -c 'trap \"\" TERM; echo $$ > escaped; while :; do sleep 1000; done' &) ; while [ ! -s escaped ]; do sleep 0.01; done; echo last words; exit 3"]}`)
 	escaped := readPID(t, home(i)+"/escaped")
 	eventually(t, func() bool { return !running(escaped) }, "the escaped process goes on")
 	i, err := p.Get(t.Context(), refOf(i))

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,9 +21,8 @@ type process struct {
 // procStat is what is used of /proc/<pid>/stat.
 type procStat struct {
 	process
-	parent  int
-	session int
-	zombie  bool
+	parent int
+	zombie bool
 }
 
 func readStat(pid int) (procStat, error) {
@@ -37,7 +37,6 @@ func readStat(pid int) (procStat, error) {
 	}
 	s := procStat{process: process{PID: pid}, zombie: fields[0] == "Z" || fields[0] == "X"}
 	s.parent, _ = strconv.Atoi(fields[1])
-	s.session, _ = strconv.Atoi(fields[3])
 	s.Start, err = strconv.ParseUint(fields[19], 10, 64)
 	return s, err
 }
@@ -62,9 +61,9 @@ func pids() ([]int, error) {
 	return all, nil
 }
 
-// send signals a process if it is still the one that is meant. FindProcess holds on to a process rather than to a
+// send signals a process, if it is still the one that is meant. FindProcess holds on to a process rather than to a
 // number, so that none can take its place between the look and the signal.
-func (p process) send(sig syscall.Signal) {
+func (p process) send(signals ...syscall.Signal) {
 	if p.PID <= 1 {
 		return
 	}
@@ -73,31 +72,63 @@ func (p process) send(sig syscall.Signal) {
 		return
 	}
 	defer h.Release() //nolint:errcheck // closes a descriptor
-	if s, err := readStat(p.PID); err == nil && s.Start == p.Start {
+	if s, err := readStat(p.PID); err != nil || s.Start != p.Start {
+		return
+	}
+	for _, sig := range signals {
 		_ = h.Signal(sig)
 	}
 }
 
 // descendants finds all that come from a process, directly or not.
 func descendants(ancestor int) ([]process, error) {
-	all, err := pids()
-	if err != nil {
-		return nil, err
-	}
-	children := map[int][]process{}
-	for _, pid := range all {
-		if s, err := readStat(pid); err == nil && !s.zombie {
-			children[s.parent] = append(children[s.parent], s.process)
+	children := listedChildren
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil { // a kernel built without it
+		var err error
+		if children, err = scannedChildren(); err != nil {
+			return nil, err
 		}
 	}
 	var found []process
 	for next := []int{ancestor}; len(next) > 0; next = next[1:] {
-		for _, c := range children[next[0]] {
-			found = append(found, c)
-			next = append(next, c.PID)
+		for _, pid := range children(next[0]) {
+			if s, err := readStat(pid); err == nil && !s.zombie {
+				found = append(found, s.process)
+				next = append(next, pid)
+			}
 		}
 	}
 	return found, nil
+}
+
+// listedChildren asks the kernel, which is quick however many processes the machine has.
+func listedChildren(pid int) []int {
+	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	var children []int
+	for _, t := range tasks {
+		content, _ := os.ReadFile(t) //nolint:gosec // of /proc
+		for _, word := range strings.Fields(string(content)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// scannedChildren asks every process for its parent.
+func scannedChildren() (func(pid int) []int, error) {
+	all, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	children := map[int][]int{}
+	for _, pid := range all {
+		if s, err := readStat(pid); err == nil {
+			children[s.parent] = append(children[s.parent], pid)
+		}
+	}
+	return func(pid int) []int { return children[pid] }, nil
 }
 
 // bootID changes with each start of the machine; times of start mean something only within one.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 )
 
@@ -48,16 +49,16 @@ func stragglers(id uuid.UUID, st state) ([]process, error) {
 		if pid == self {
 			continue
 		}
-		s, err := readStat(pid)
-		if err != nil || s.zombie {
-			continue // it has ended
+		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		ours := bytes.Contains(append([]byte{0}, environ...), mark)
+		if !ours && session != 0 {
+			sid, err := unix.Getsid(pid)
+			ours = err == nil && sid == session
 		}
-		if session != 0 && s.session == session {
-			left = append(left, s.process)
+		if !ours {
 			continue
 		}
-		environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-		if err == nil && bytes.Contains(append([]byte{0}, environ...), mark) {
+		if s, err := readStat(pid); err == nil && !s.zombie {
 			left = append(left, s.process)
 		}
 	}

@@ -222,8 +222,7 @@ func (s *supervisor) stop() {
 	if s.stopping.Swap(true) {
 		return // another call is at it
 	}
-	s.signalAll(syscall.SIGTERM)
-	s.signalAll(syscall.SIGCONT)
+	s.signalAll(syscall.SIGTERM, syscall.SIGCONT) // one that is stopped must go on to take notice
 	grace := s.clock.NewTimer(s.w.spec.stopGrace, "supervisor", "grace")
 	defer grace.Stop()
 	select {
@@ -243,13 +242,13 @@ func (s *supervisor) stop() {
 	}
 }
 
-func (s *supervisor) signalAll(sig syscall.Signal) {
+func (s *supervisor) signalAll(signals ...syscall.Signal) {
 	all, err := descendants(os.Getpid())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, xerrors.Errorf("find processes: %w", err))
 	}
 	for _, p := range all {
-		p.send(sig)
+		p.send(signals...)
 	}
 }
 

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestCompletionOfNames(t *testing.T) {
+	t.Parallel()
+	server := newFakeServer(t, answers(t))
+	workspaces := testWorkspace.Name + "\tquickstart/default, claimed\nprebuild-b\tci/large, quarantined\n"
+	for line, want := range map[string]string{
+		"claim ":                     "quickstart/default\nci/large\nci/by-hand\n",
+		"claim ci/":                  "quickstart/default\nci/large\nci/by-hand\n", // the shell keeps those that fit
+		"preset show ":               "quickstart/default\nci/large\nci/by-hand\n",
+		"workspace release ":         workspaces,
+		"template show ":             "quickstart\n",
+		"template show quickstart ":  "",
+		"workspace list --template ": "quickstart\n",
+		"workspace list --state r":   "ready\n",
+		"claim a/b --mode ":          "prefer\nrequire\n",
+		"preset list -o ":            "table\njson\n",
+		"pause ":                     "list\tList what is paused\nglobal\nprovider\ntemplate\npreset\n",
+		"workspace del":              "delete\tDelete a workspace, claimed or not\n",
+	} {
+		got := newShell(t, server.URL).run(append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		names, _, _ := strings.Cut(got.stdout, ":")
+		if strings.HasPrefix(line, "workspace list --state") {
+			names = names[strings.Index(names, "ready"):][:len("ready\n")]
+		}
+		if got.status != 0 || names != want {
+			t.Errorf("%q: wanted %q, got %s", line, want, got)
+		}
+	}
+}
+
+// Whoever presses Tab without a server or a token gets nothing, and no noise.
+func TestCompletionWithoutServer(t *testing.T) {
+	t.Parallel()
+	server := newFakeServer(t, map[string]answer{"GET /presets": {status: 401, body: "{}"}})
+	got := newShell(t, server.URL).run("__complete", "claim", "")
+	if got.status != 0 || !strings.HasPrefix(got.stdout, ":") || strings.Contains(got.stdout+got.stderr, "prewarm:") {
+		t.Error(got)
+	}
+}
+
+// The script that is generated is one that the shell can read.
+func TestCompletionScript(t *testing.T) {
+	t.Parallel()
+	got := newShell(t, "").run("completion", "bash")
+	if got.status != 0 {
+		t.Fatal(got)
+	}
+	cmd := exec.Command("bash", "-n")
+	cmd.Stdin = strings.NewReader(got.stdout)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("bash: %v: %s", err, out)
+	}
+}

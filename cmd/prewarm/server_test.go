@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd"
+)
+
+// What the flags and variables say is what the server is started with; flags go before variables.
+func TestServerOptions(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	urlFile := writeFile(t, "postgres://u:p@db/x\n")
+	for name, test := range map[string]struct {
+		env  []string
+		args []string
+		want coderd.Options
+	}{
+		"defaults": {nil, nil, coderd.Options{
+			Listen: "127.0.0.1:7080", DataDir: filepath.Join(home, ".local/share/prewarm"), Tick: 15 * time.Second,
+		}},
+		"flags": {
+			[]string{"PREWARM_LISTEN=bad", "PREWARM_TICK=1h", "PREWARM_POSTGRES_URL=x"},
+			[]string{
+				"--listen", "[::1]:0", "--data-dir", "/var/lib/p/", "--postgres-url", "postgres://db/x", "--quickstart",
+				"--tick", "1s", "--replica", "eu-1.a",
+			},
+			coderd.Options{
+				Listen: "[::1]:0", DataDir: "/var/lib/p", PostgresURL: "postgres://db/x", Quickstart: true,
+				Tick: time.Second, Replica: "eu-1.a",
+			},
+		},
+		"variables": {
+			[]string{
+				"PREWARM_LISTEN=:80", "PREWARM_DATA_DIR=/d", "PREWARM_POSTGRES_URL=host=db user=x", "PREWARM_QUICKSTART=true",
+				"PREWARM_TICK=500ms", "PREWARM_REPLICA=r",
+			},
+			nil,
+			coderd.Options{
+				Listen: ":80", DataDir: "/d", PostgresURL: "host=db user=x", Quickstart: true, Tick: 500 * time.Millisecond,
+				Replica: "r",
+			},
+		},
+		"file of the database": {
+			[]string{"XDG_DATA_HOME=/x"}, []string{"--postgres-url-file", urlFile},
+			coderd.Options{
+				Listen: "127.0.0.1:7080", DataDir: "/x/prewarm", PostgresURL: "postgres://u:p@db/x", Tick: 15 * time.Second,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sh := newShell(t, "")
+			sh.env = append([]string{"HOME=" + home}, test.env...)
+			var got coderd.Options
+			sh.serve = func(_ context.Context, opts coderd.Options) error { got = opts; return nil }
+			if end := sh.run(append([]string{"server"}, test.args...)...); end != (outcome{}) {
+				t.Fatal(end)
+			}
+			if got.Stdout == nil || got.Stderr == nil {
+				t.Error("the server has nowhere to write")
+			}
+			got.Stdout, got.Stderr = nil, nil
+			test.want.Version = version()
+			if got != test.want {
+				t.Errorf("started with %+v", got)
+			}
+		})
+	}
+}
+
+// A mistake is found before anything is started, and no message repeats a password.
+func TestServerRefusesBadOptions(t *testing.T) {
+	t.Parallel()
+	empty := writeFile(t, "\n")
+	for line, want := range map[string]struct {
+		status int
+		stderr string
+	}{
+		"--tick 0s":                            {2, "--tick must be more than 0"},
+		"--tick -1s":                           {2, "--tick must be more than 0"},
+		"--tick often":                         {2, `invalid argument "often" for "--tick"`},
+		"--listen 127.0.0.1":                   {2, "write HOST:PORT"},
+		"--listen 127.0.0.1:http":              {2, "the port must be a number"},
+		"--listen 127.0.0.1:65536":             {2, "the port must be a number"},
+		"--replica a/b":                        {2, "a name is letters"},
+		"--replica " + strings.Repeat("x", 64): {2, "a name is letters"},
+		"--postgres-url mysql://u:hunter2@h/d": {2, "must begin with postgres://"},
+		"--postgres-url postgres://h --postgres-url-file " + empty: {2, "cannot both be given"},
+		"--postgres-url-file " + empty:                             {1, "is empty"},
+		"--postgres-url-file /nowhere":                             {1, "no such file"},
+		"extra":                                                    {2, `unexpected argument "extra"`},
+	} {
+		got := newShell(t, "").run(append([]string{"server"}, strings.Fields(line)...)...)
+		if got.status != want.status || !strings.Contains(got.stderr, want.stderr) ||
+			strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("%q: %s", line, got)
+		}
+	}
+}
+
+func TestServerThatFails(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{
+			xerrors.Errorf("listen: %w", os.NewSyscallError("bind", syscall.EADDRINUSE)),
+			"prewarm: listen: bind: address already in use (is another server running? listen elsewhere with --listen)\n",
+		},
+		{
+			xerrors.Errorf("connect to database: %w", syscall.ECONNREFUSED),
+			"prewarm: connect to database: connection refused\n",
+		},
+	} {
+		sh := newShell(t, "")
+		sh.serve = func(context.Context, coderd.Options) error { return test.err }
+		if got := sh.run("server"); got.status != 1 || got.stderr != test.want {
+			t.Error(got)
+		}
+	}
+}

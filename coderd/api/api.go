@@ -1,0 +1,141 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Claimer hands out prebuilds; *claim.Service is one.
+type Claimer interface {
+	Claim(ctx context.Context, req claim.Request) (claim.Result, error)
+}
+
+// WorkspaceActions are what people do to workspaces; *workspaces.Writer has them.
+type WorkspaceActions interface {
+	Release(ctx context.Context, a workspaces.Actor, id uuid.UUID) (workspaces.Moved, error)
+	Delete(ctx context.Context, a workspaces.Actor, id uuid.UUID, force bool) (workspaces.Moved, error)
+}
+
+// Providers are those of this replica; *provider.Registry has them.
+type Providers interface {
+	Get(name string) (provider.Provider, error)
+	Sites() []string
+}
+
+// Options of the API. All are needed but those that say otherwise.
+type Options struct {
+	Store      *database.Store
+	Auth       *auth.Authenticator
+	Claims     Claimer
+	Workspaces WorkspaceActions
+	Templates  *templates.Service
+	Providers  Providers
+	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
+	Nudge func(templates ...uuid.UUID)
+	// Wake tells the workers that there is a job to lease. May be nil: they find it by polling.
+	Wake func()
+	// ProvidersChanged is called after an apply that changed providers. May be nil.
+	ProvidersChanged func()
+	// Ready says why the replica must not be sent requests; nothing where it may.
+	Ready func(ctx context.Context) []string
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	Clock   quartz.Clock
+	Log     slog.Logger
+	Version string
+}
+
+type server struct {
+	Options
+	api huma.API
+}
+
+// New makes the handler of everything that the server serves.
+func New(o Options) http.Handler {
+	if o.Wake == nil {
+		o.Wake = func() {}
+	}
+	if o.ProvidersChanged == nil {
+		o.ProvidersChanged = func() {}
+	}
+	s := &server{Options: o}
+	s.Log = s.Log.Named("api")
+	router := chi.NewRouter()
+	router.Use(s.requestID, s.accessLog, s.recoverPanics, securityHeaders, limitBody)
+	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; the API is described at /openapi.json")
+	})
+	router.MethodNotAllowed(methodNotAllowed(router))
+	s.api = humachi.New(router, config(o.Version))
+	s.register()
+	s.serveHealth(router)
+	s.servePages(router)
+	return router
+}
+
+// Document is the OpenAPI document of an API of that version.
+func Document(version string) ([]byte, error) {
+	s := &server{}
+	s.api = humachi.New(chi.NewRouter(), config(version))
+	s.register()
+	return s.document()
+}
+
+func (s *server) document() ([]byte, error) {
+	b, err := json.Marshal(s.api.OpenAPI())
+	if err != nil {
+		return nil, xerrors.Errorf("encode OpenAPI document: %w", err)
+	}
+	return b, nil
+}
+
+// register declares every operation there is.
+func (s *server) register() {
+	s.registerPresets()
+	s.registerClaims()
+	s.registerWorkspaces()
+	s.registerLogs()
+	s.registerExec()
+	s.registerTemplates()
+	s.registerApply()
+	s.registerReplicas()
+	s.registerAudit()
+	s.registerIdentity()
+	s.registerTokens()
+	s.registerPauses()
+}
+
+func config(version string) huma.Config {
+	c := huma.DefaultConfig("Prewarm", version)
+	c.Info.Description = "Pools of prebuilt workspaces, kept warm. Every request carries a bearer token; " +
+		"errors are problem documents of RFC 9457."
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"token": {Type: "http", Scheme: "bearer", Description: "As made by `prewarm token create`."},
+	}
+	// The document and its page are served by pages.go; no $schema links in answers.
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", "", nil
+	return c
+}
+
+const (
+	// requestTimeout bounds what is not a long poll or a stream.
+	requestTimeout = 30 * time.Second
+	maxBody        = 1 << 20 // bytes
+)

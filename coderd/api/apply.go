@@ -1,0 +1,39 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+)
+
+func (s *server) registerApply() {
+	register(s, operation{
+		id: "apply", method: http.MethodPost, path: "/apply", action: auth.ActApply, tag: "templates",
+		summary: "Make providers, templates, versions and presets what a file says",
+		description: "All or nothing. What is wrong with the file is in the errors of a 422, each with its " +
+			"file:line:column. See docs/configuration.md.",
+	}, s.apply)
+}
+
+func (s *server) apply(
+	ctx context.Context, who auth.Identity, in *body[sdk.ApplyRequest],
+) (*body[sdk.ApplyResult], error) {
+	result, err := s.Templates.Apply(ctx, templates.Request{
+		By: who, File: in.Body.File, Source: in.Body.Document, DryRun: in.Body.DryRun,
+	})
+	if err != nil {
+		return nil, err
+	}
+	provider := func(c sdk.Change) bool { return c.Kind == "provider" }
+	if !in.Body.DryRun && slices.ContainsFunc(result.Changes, provider) {
+		s.ProvidersChanged()
+	}
+	if len(result.Templates) > 0 {
+		s.Nudge(result.Templates...)
+	}
+	return bodyOf(sdk.ApplyResult{DryRun: in.Body.DryRun, Changes: result.Changes}), nil
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+type auditInput struct {
+	Limit  int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Before int64  `query:"before" minimum:"1" doc:"What the page before gave as next"`
+	Action string `query:"action" doc:"Such as workspace.release"`
+	Actor  string `query:"actor" doc:"Name of a user"`
+	Target string `query:"target" doc:"Name or id of what it was done to"`
+}
+
+func (s *server) registerAudit() {
+	register(s, operation{
+		id: "list-audit", method: http.MethodGet, path: "/audit", action: auth.ActReadAudit, tag: "server",
+		summary: "List the audit log, newest first",
+	}, s.listAudit)
+}
+
+func (s *server) listAudit(ctx context.Context, who auth.Identity, in *auditInput) (*body[sdk.AuditList], error) {
+	params := database.AuditLogParams{
+		OrganizationID: who.OrganizationID, Action: given(in.Action), Actor: given(in.Actor), Target: given(in.Target),
+		MaxEntries: in.Limit + 1,
+	}
+	if in.Before > 0 {
+		params.BeforeID = &in.Before
+	}
+	rows, err := s.Store.AuditLog(ctx, params)
+	if err != nil {
+		return nil, xerrors.Errorf("list audit log: %w", err)
+	}
+	list := sdk.AuditList{Entries: []sdk.AuditEntry{}}
+	if len(rows) > int(in.Limit) {
+		rows = rows[:in.Limit]
+		list.Next = rows[len(rows)-1].ID
+	}
+	for _, r := range rows {
+		list.Entries = append(list.Entries, sdk.AuditEntry{
+			ID: r.ID, At: r.At, Actor: r.Actor, Organization: r.Organization, Action: r.Action, TargetType: r.TargetType,
+			TargetID: r.TargetID, TargetName: r.TargetName, Before: r.Before, After: r.After, Reason: r.Reason,
+			Source: r.Source,
+		})
+	}
+	return bodyOf(list), nil
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"cdr.dev/slog"
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+)
+
+// trace is what is known of a request for its line in the log. The user is noted when it is known.
+type trace struct {
+	id   string
+	user string
+}
+
+var traceKey = &contextKey{"trace"}
+
+// givenID is what is accepted of an id that a proxy gave; anything else could forge lines of the log.
+var givenID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func (*server) requestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t := &trace{id: r.Header.Get("X-Request-Id")}
+		if !givenID.MatchString(t.id) {
+			t.id = uuid.NewString()
+		}
+		w.Header().Set("X-Request-Id", t.id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), traceKey, t)))
+	})
+}
+
+func requestIDOf(ctx context.Context) string {
+	if t, ok := ctx.Value(traceKey).(*trace); ok {
+		return t.id
+	}
+	return ""
+}
+
+func noteUser(ctx context.Context, user string) {
+	if t, ok := ctx.Value(traceKey).(*trace); ok {
+		t.user = user
+	}
+}
+
+// accessLog writes a line per request: at level debug for what is asked all day long by machines. Queries and headers
+// are left out, since they may hold secrets.
+func (s *server) accessLog(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := s.Clock.Now("api", "request")
+		rec := &recorder{ResponseWriter: w}
+		next.ServeHTTP(rec, r)
+		t, _ := r.Context().Value(traceKey).(*trace)
+		write := s.Log.Info
+		if !strings.HasPrefix(r.URL.Path, prefix) {
+			write = s.Log.Debug
+		}
+		write(r.Context(), "request", slog.F("request", t.id), slog.F("method", r.Method), slog.F("path", r.URL.Path),
+			slog.F("status", rec.answered()), slog.F("bytes", rec.bytes), slog.F("user", t.user),
+			slog.F("remote", hostOf(r.RemoteAddr)), slog.F("took", s.Clock.Since(start, "api", "request")))
+	})
+}
+
+// recorder notes what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(p)
+	r.bytes += n
+	return n, err
+}
+
+// Hijack is for WebSockets.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r.status = http.StatusSwitchingProtocols
+	conn, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, xerrors.Errorf("take over connection: %w", err)
+	}
+	return conn, rw, nil
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *recorder) answered() int {
+	if r.status == 0 {
+		return http.StatusOK
+	}
+	return r.status
+}
+
+// recoverPanics keeps a panic of one request from being anything else's.
+func (s *server) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler { //nolint:errorlint // It is compared as net/http does.
+				panic(p)
+			}
+			s.Log.Critical(r.Context(), "request panicked", slog.F("request", requestIDOf(r.Context())),
+				slog.F("panic", p), slog.F("stack", string(debug.Stack())))
+			if rec, ok := w.(*recorder); !ok || rec.status == 0 {
+				writeProblem(w, http.StatusInternalServerError,
+					"something went wrong in the server; its log says more at request "+requestIDOf(r.Context()))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// securityHeaders are for browsers: nothing that is served here is to be framed, guessed at, cached or referred to. A
+// page that needs more than nothing loosens the policy for itself.
+func securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limitBody refuses a body that says it is too big before a byte of it is read. One that does not say is cut off where
+// it is read.
+func limitBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > maxBody {
+			w.Header().Set("Connection", "close")
+			writeProblem(w, http.StatusRequestEntityTooLarge, "the body is too large: at most 1 MiB is read")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// methodNotAllowed says which methods there are.
+func methodNotAllowed(router chi.Routes) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			if router.Match(chi.NewRouteContext(), method, r.URL.Path) {
+				allowed = append(allowed, method)
+			}
+		}
+		slices.Sort(allowed)
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeProblem(w, http.StatusMethodNotAllowed, r.URL.Path+" has no "+r.Method+", only "+strings.Join(allowed, ", "))
+	}
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+)
+
+// operation is one thing that the API does.
+type operation struct {
+	id          string
+	method      string
+	path        string // under /api/v1
+	action      auth.Action
+	tag         string
+	summary     string
+	description string
+	status      int  // of success; 200 where 0
+	endless     bool // a long poll or a stream: without the deadline of other requests
+}
+
+const prefix = "/api/v1"
+
+type contextKey struct{ name string }
+
+var identityKey = &contextKey{"identity"}
+
+// none is an input without parameters.
+type none struct{}
+
+// body is an output with a body.
+type body[T any] struct{ Body T }
+
+func bodyOf[T any](v T) *body[T] { return &body[T]{Body: v} }
+
+// register declares an operation. The handler runs only for who may do the action at all; where that is only on what
+// is one's own, the handler sees to it.
+func register[I, O any](
+	s *server, op operation, handle func(ctx context.Context, who auth.Identity, in *I) (*O, error),
+) {
+	huma.Register(s.api, huma.Operation{
+		OperationID:   op.id,
+		Method:        op.method,
+		Path:          prefix + op.path,
+		Tags:          []string{op.tag},
+		Summary:       op.summary,
+		Description:   op.description,
+		DefaultStatus: op.status,
+		MaxBodyBytes:  maxBody,
+		Security:      []map[string][]string{{"token": {}}},
+		Errors:        []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
+		Metadata:      map[string]any{"action": op.action},
+		Extensions:    map[string]any{"x-action": op.action},
+		Middlewares:   huma.Middlewares{s.deadline(op), s.authenticate(op)},
+		Parameters: []*huma.Param{{
+			Name: "organization", In: "query", Description: "The organization to act in",
+			Schema: &huma.Schema{Type: "string", Default: "default"},
+		}},
+	}, func(ctx context.Context, in *I) (*O, error) {
+		who, ok := ctx.Value(identityKey).(auth.Identity)
+		if !ok {
+			return nil, s.problem(ctx, errors.New("request without identity"))
+		}
+		out, err := handle(ctx, who, in)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+func (*server) deadline(op operation) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		if op.endless {
+			next(hc)
+			return
+		}
+		ctx, cancel := context.WithTimeout(hc.Context(), requestTimeout)
+		defer cancel()
+		next(huma.WithContext(hc, ctx))
+	}
+}
+
+// authenticate finds out who is asking, in which organization, and whether that role has any part in the action.
+func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		scheme, secret, _ := strings.Cut(hc.Header("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+			s.unauthorized(hc, "a token is needed: send it as `Authorization: Bearer …`; `prewarm login` keeps one")
+			return
+		}
+		principal, err := s.Auth.Authenticate(hc.Context(), auth.Secret(strings.TrimSpace(secret)))
+		if errors.Is(err, auth.ErrUnauthenticated) {
+			s.unauthorized(hc, err.Error())
+			return
+		}
+		if err != nil {
+			s.refuse(hc, s.problem(hc.Context(), err))
+			return
+		}
+		noteUser(hc.Context(), principal.User)
+		organization := hc.Query("organization")
+		if organization == "" {
+			organization = "default"
+		}
+		who, member := principal.In(organization)
+		if !member {
+			s.refuse(hc, huma.Error403Forbidden("you are not a member of organization "+organization))
+			return
+		}
+		if who.Part(op.action) == auth.None {
+			s.refuse(hc, huma.Error403Forbidden("role "+string(who.Role)+" may not do "+string(op.action)))
+			return
+		}
+		who.Source = hostOf(hc.RemoteAddr())
+		next(huma.WithValue(hc, identityKey, who))
+	}
+}
+
+func (s *server) unauthorized(hc huma.Context, message string) {
+	hc.SetHeader("WWW-Authenticate", `Bearer realm="prewarm"`)
+	s.refuse(hc, huma.Error401Unauthorized(message))
+}
+
+// refuse answers with a problem before the handler runs.
+func (s *server) refuse(hc huma.Context, err error) {
+	var headers huma.HeadersError
+	if errors.As(err, &headers) {
+		for name, values := range headers.GetHeaders() {
+			hc.SetHeader(name, strings.Join(values, ", "))
+		}
+	}
+	status, message := http.StatusInternalServerError, ""
+	var se huma.StatusError
+	if errors.As(err, &se) {
+		status, message = se.GetStatus(), se.Error()
+	}
+	_ = huma.WriteErr(s.api, hc, status, message)
+}
+
+// hostOf is a remote address without its port, for the record.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}

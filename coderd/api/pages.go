@@ -1,0 +1,82 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+)
+
+// The pages need nothing but themselves: no script, no font, and one style, which the content security policy names by
+// its hash.
+var (
+	//go:embed pages/style.css
+	style string
+	//go:embed pages/home.html
+	homePage string
+	//go:embed pages/docs.html
+	docsPage string
+)
+
+// servePages serves the page at the root, and the description of the API for people (/docs) and machines
+// (/openapi.json). None of them says anything about this installation but its version.
+func (s *server) servePages(router chi.Router) {
+	document, err := s.document()
+	if err != nil {
+		panic(err) // a declaration that cannot be described: tests would not let it through
+	}
+	router.Get("/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(document)
+	})
+	router.Get("/", page(homePage, map[string]any{"Version": s.Version}))
+	router.Get("/docs", page(docsPage, map[string]any{"Version": s.Version, "Operations": described(s.api.OpenAPI())}))
+}
+
+// page is filled in once, and served as it is.
+func page(source string, data map[string]any) http.HandlerFunc {
+	data["Style"] = template.CSS(style) //nolint:gosec // It is a file of ours.
+	var filled bytes.Buffer
+	if err := template.Must(template.New("page").Parse(source)).Execute(&filled, data); err != nil {
+		panic(err) // as above
+	}
+	sum := sha256.Sum256([]byte(style))
+	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(filled.Bytes())
+	}
+}
+
+// describedOperation is an operation for a reader.
+type describedOperation struct {
+	Method, Path, Summary, Description string
+	Action                             auth.Action
+}
+
+func described(doc *huma.OpenAPI) []describedOperation {
+	var list []describedOperation
+	for path, item := range doc.Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete} {
+			if op != nil {
+				action, _ := op.Metadata["action"].(auth.Action)
+				list = append(list, describedOperation{method, path, op.Summary, op.Description, action})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b describedOperation) int {
+		return strings.Compare(a.Path+" "+a.Method, b.Path+" "+b.Method)
+	})
+	return list
+}

@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+func (s *server) registerPauses() {
+	register(s, operation{
+		id: "list-pauses", method: http.MethodGet, path: "/pauses", action: auth.ActReadPauses, tag: "pauses",
+		summary: "List what is paused",
+	}, s.listPauses)
+	register(s, operation{
+		id: "create-pause", method: http.MethodPost, path: "/pauses", action: auth.ActWritePauses, tag: "pauses",
+		summary:     "Stop creates and drains in a scope; claims go on",
+		description: "A scope that is paused already gets the new reason and end.",
+	}, s.createPause)
+	register(s, operation{
+		id: "delete-pause", method: http.MethodDelete, path: "/pauses", action: auth.ActWritePauses, tag: "pauses",
+		status: http.StatusNoContent, summary: "Resume a scope",
+	}, s.deletePause)
+}
+
+func (s *server) listPauses(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Pause], error) {
+	rows, err := s.Store.Pauses(ctx, who.OrganizationID)
+	if err != nil {
+		return nil, xerrors.Errorf("list pauses: %w", err)
+	}
+	pauses := make([]sdk.Pause, len(rows))
+	for i, r := range rows {
+		pauses[i] = sdk.Pause{
+			Scope: string(r.Scope), Target: r.Target, Reason: r.Reason, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
+			ExpiresAt: r.ExpiresAt,
+		}
+	}
+	return bodyOf(pauses), nil
+}
+
+func (s *server) createPause(
+	ctx context.Context, who auth.Identity, in *body[sdk.PauseRequest],
+) (*body[sdk.Pause], error) {
+	expiresIn, err := parseEnd("expires_in", in.Body.ExpiresIn)
+	if err != nil {
+		return nil, err
+	}
+	params := database.UpsertPauseParams{
+		ID: uuid.New(), Scope: database.PauseScope(in.Body.Scope), Reason: in.Body.Reason, CreatedBy: who.UserID,
+	}
+	if params.Target, err = s.findTarget(ctx, who, in.Body.Scope, in.Body.Target); err != nil {
+		return nil, err
+	}
+	if expiresIn > 0 {
+		seconds := expiresIn.Seconds()
+		params.ExpiresInS = &seconds
+	}
+	var made database.UpsertPauseRow
+	err = s.Store.InTx(ctx, database.TxOptions{Label: "pause"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			before, err := pausedBefore(ctx, q, params.Scope, params.Target)
+			if err != nil {
+				return err
+			}
+			if made, err = q.UpsertPause(ctx, params); err != nil {
+				return xerrors.Errorf("write pause: %w", err)
+			}
+			return recordPause(ctx, q, who, "pause.create", in.Body.Scope, in.Body.Target, before,
+				map[string]any{"reason": params.Reason, "expires_at": made.ExpiresAt})
+		})
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(sdk.Pause{
+		Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, CreatedBy: who.User,
+		CreatedAt: made.CreatedAt, ExpiresAt: made.ExpiresAt,
+	}), nil
+}
+
+type resumeInput struct {
+	Scope  string `query:"scope" required:"true" enum:"global,provider,template,preset"`
+	Target string `query:"target" doc:"Provider, template or template/preset"`
+}
+
+// deletePause resumes, and asks for a pass over what was paused. What is not paused is resumed already.
+func (s *server) deletePause(ctx context.Context, who auth.Identity, in *resumeInput) (*struct{}, error) {
+	target, err := s.findTarget(ctx, who, in.Scope, in.Target)
+	if err != nil {
+		return nil, err
+	}
+	scope := database.PauseScope(in.Scope)
+	err = s.Store.InTx(ctx, database.TxOptions{Label: "resume"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			before, err := pausedBefore(ctx, q, scope, target)
+			if err != nil || before == nil {
+				return err
+			}
+			if _, err := q.DeletePause(ctx, database.DeletePauseParams{Scope: scope, Target: target}); err != nil {
+				return xerrors.Errorf("delete pause: %w", err)
+			}
+			return recordPause(ctx, q, who, "pause.delete", in.Scope, in.Target, before, nil)
+		})
+	if err != nil {
+		return nil, err
+	}
+	affected, err := s.Store.TemplatesInScope(ctx, database.TemplatesInScopeParams{Scope: scope, Target: target})
+	if err != nil {
+		return nil, xerrors.Errorf("find templates to nudge: %w", err)
+	}
+	s.Nudge(affected...)
+	return nil, nil //nolint:nilnil // There is no body.
+}
+
+// pausedBefore is the pause of a scope for the record, nil where there is none.
+func pausedBefore(ctx context.Context, q *database.Queries, scope database.PauseScope, target string) (any, error) {
+	row, err := q.LockPause(ctx, database.LockPauseParams{Scope: scope, Target: target})
+	if database.NoRows(err) {
+		return nil, nil //nolint:nilnil // Not paused.
+	}
+	if err != nil {
+		return nil, xerrors.Errorf("read pause: %w", err)
+	}
+	return map[string]any{"reason": row.Reason, "expires_at": row.ExpiresAt}, nil
+}
+
+func recordPause(
+	ctx context.Context, q *database.Queries, who auth.Identity, action, scope, target string, before, after any,
+) error {
+	return auth.Record(ctx, q, auth.Entry{
+		ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: action, TargetType: "pause", TargetID: scope,
+		TargetName: target, Before: before, After: after, Source: who.Source,
+	})
+}
+
+// findTarget is what a pause's row calls its target: a provider's name, or a template's or preset's id.
+func (s *server) findTarget(ctx context.Context, who auth.Identity, scope, target string) (string, error) {
+	switch scope {
+	case "global":
+		if target != "" {
+			return "", auth.Refuse(auth.ErrInvalid, "scope global has no target: leave %q out", target)
+		}
+		return "", nil
+	case "provider":
+		return target, s.checkProvider(ctx, target)
+	case "template":
+		rows, err := s.Store.TemplateViews(ctx, database.TemplateViewsParams{
+			OrganizationID: who.OrganizationID, Name: &target,
+		})
+		if err != nil {
+			return "", xerrors.Errorf("find template: %w", err)
+		}
+		if len(rows) == 0 {
+			return "", s.unknownTemplate(ctx, who, target)
+		}
+		return rows[0].ID.String(), nil
+	default:
+		template, preset, ok := strings.Cut(target, "/")
+		if !ok {
+			return "", auth.Refuse(auth.ErrInvalid, "target %q: a preset is written template/preset", target)
+		}
+		id, _, err := s.findPreset(ctx, who, template, preset)
+		return id.String(), err
+	}
+}
+
+func (s *server) checkProvider(ctx context.Context, name string) error {
+	rows, err := s.Store.Providers(ctx)
+	if err != nil {
+		return xerrors.Errorf("list providers: %w", err)
+	}
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		if r.Name == name {
+			return nil
+		}
+		names[i] = r.Name
+	}
+	return auth.Refuse(auth.ErrNotFound, "there is no provider %q%s", name, templates.Known(name, names, "provider"))
+}

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// presetInput names a preset in a path.
+type presetInput struct {
+	Template string `path:"template" doc:"Name of the template"`
+	Preset   string `path:"preset" doc:"Name of the preset"`
+}
+
+func (s *server) registerPresets() {
+	register(s, operation{
+		id: "list-presets", method: http.MethodGet, path: "/presets", action: auth.ActReadPresets, tag: "presets",
+		summary: "List presets with their live counts",
+	}, s.listPresets)
+	register(s, operation{
+		id: "get-preset", method: http.MethodGet, path: "/presets/{template}/{preset}", action: auth.ActReadPresets,
+		tag: "presets", summary: "Show a preset with its live counts",
+	}, s.getPreset)
+	register(s, operation{
+		id: "nudge-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/nudge",
+		action: auth.ActNudgePreset, tag: "presets", status: http.StatusNoContent,
+		summary:     "Ask for a pass over the preset's template now",
+		description: "A nudge carries no state: without it the next tick does the same.",
+	}, s.nudgePreset)
+}
+
+func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Preset], error) {
+	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{OrganizationID: who.OrganizationID})
+	if err != nil {
+		return nil, xerrors.Errorf("list presets: %w", err)
+	}
+	presets := make([]sdk.Preset, len(rows))
+	for i, row := range rows {
+		if presets[i], err = presetOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return bodyOf(presets), nil
+}
+
+func (s *server) getPreset(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Preset], error) {
+	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{
+		OrganizationID: who.OrganizationID, Template: &in.Template, Preset: &in.Preset,
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("read preset: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, s.unknownPreset(ctx, who, in.Template, in.Preset)
+	}
+	preset, err := presetOf(rows[0])
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(preset), nil
+}
+
+func (s *server) nudgePreset(ctx context.Context, who auth.Identity, in *presetInput) (*struct{}, error) {
+	_, templateID, err := s.findPreset(ctx, who, in.Template, in.Preset)
+	if err != nil {
+		return nil, err
+	}
+	s.Nudge(templateID)
+	return nil, nil //nolint:nilnil // There is no body.
+}
+
+// findPreset resolves a name to the preset's and its template's id, or says what there is.
+func (s *server) findPreset(
+	ctx context.Context, who auth.Identity, template, preset string,
+) (presetID, templateID uuid.UUID, err error) {
+	row, err := s.Store.PresetRef(ctx, database.PresetRefParams{
+		OrganizationID: who.OrganizationID, Template: template, Preset: preset,
+	})
+	if database.NoRows(err) {
+		return uuid.Nil, uuid.Nil, s.unknownPreset(ctx, who, template, preset)
+	}
+	if err != nil {
+		return uuid.Nil, uuid.Nil, xerrors.Errorf("find preset: %w", err)
+	}
+	return row.ID, row.TemplateID, nil
+}
+
+// unknownPreset is a refusal that names what there is.
+func (s *server) unknownPreset(ctx context.Context, who auth.Identity, template, preset string) error {
+	rows, err := s.Store.PresetNames(ctx, who.OrganizationID)
+	if err != nil {
+		return xerrors.Errorf("list presets: %w", err)
+	}
+	var all, here []string
+	for _, r := range rows {
+		all = append(all, r.Template+"/"+r.Preset)
+		if r.Template == template {
+			here = append(here, r.Preset)
+		}
+	}
+	if len(here) > 0 {
+		return auth.Refuse(auth.ErrNotFound, "template %q has no preset %q%s", template, preset,
+			templates.Known(preset, here, "preset"))
+	}
+	return auth.Refuse(auth.ErrNotFound, "there is no preset %q%s", template+"/"+preset,
+		templates.Known(template+"/"+preset, all, "preset"))
+}
+
+func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
+	p := sdk.Preset{
+		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
+		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,
+		Counts: sdk.Counts{
+			Desired: int(row.Desired), Actual: int(row.Actual), Eligible: int(row.Eligible), Starting: int(row.Starting),
+			Stopping: int(row.Stopping), Deleting: int(row.Deleting), Outdated: int(row.Outdated),
+			Expired: int(row.Expired), Quarantined: int(row.Quarantined), Waiting: int(row.Waiting),
+			Claimed: int(row.Claimed),
+		},
+	}
+	p.Extraneous = max(0, p.Actual+p.Starting-p.Desired-p.Waiting)
+	if row.TtlS != nil {
+		p.TTL = (time.Duration(*row.TtlS) * time.Second).String()
+	}
+	if err := json.Unmarshal(row.Parameters, &p.Parameters); err != nil {
+		return p, xerrors.Errorf("decode parameters of preset: %w", err)
+	}
+	var ledger prebuilds.Ledger
+	if err := json.Unmarshal(row.Ledger, &ledger); err != nil {
+		return p, xerrors.Errorf("decode ledger of preset: %w", err)
+	}
+	p.Reasons = ledger.Reasons()
+	return p, nil
+}

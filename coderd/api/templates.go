@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+type templateInput struct {
+	Name string `path:"template" doc:"Name of the template"`
+}
+
+func (s *server) registerTemplates() {
+	register(s, operation{
+		id: "list-templates", method: http.MethodGet, path: "/templates", action: auth.ActReadTemplates,
+		tag: "templates", summary: "List templates",
+	}, s.listTemplates)
+	register(s, operation{
+		id: "get-template", method: http.MethodGet, path: "/templates/{template}", action: auth.ActReadTemplates,
+		tag: "templates", summary: "Show a template with its versions",
+	}, s.getTemplate)
+	register(s, operation{
+		id: "deprecate-template", method: http.MethodPost, path: "/templates/{template}/deprecate",
+		action: auth.ActDeprecateTemplate, tag: "templates", status: http.StatusNoContent,
+		summary: "Scale a template's pools to zero and end claims from it",
+	}, s.retire((*templates.Service).Deprecate))
+	register(s, operation{
+		id: "undeprecate-template", method: http.MethodDelete, path: "/templates/{template}/deprecate",
+		action: auth.ActDeprecateTemplate, tag: "templates", status: http.StatusNoContent,
+		summary: "Let a template's pools fill again",
+	}, s.retire((*templates.Service).Undeprecate))
+	register(s, operation{
+		id: "delete-template", method: http.MethodDelete, path: "/templates/{template}", action: auth.ActDeleteTemplate,
+		tag: "templates", status: http.StatusNoContent,
+		summary: "Delete a template; claimed workspaces stay until they are released",
+	}, s.retire((*templates.Service).Delete))
+}
+
+func (s *server) listTemplates(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Template], error) {
+	rows, err := s.Store.TemplateViews(ctx, database.TemplateViewsParams{OrganizationID: who.OrganizationID})
+	if err != nil {
+		return nil, xerrors.Errorf("list templates: %w", err)
+	}
+	list := make([]sdk.Template, len(rows))
+	for i, row := range rows {
+		list[i] = templateOf(row)
+	}
+	return bodyOf(list), nil
+}
+
+func (s *server) getTemplate(ctx context.Context, who auth.Identity, in *templateInput) (*body[sdk.Template], error) {
+	rows, err := s.Store.TemplateViews(ctx, database.TemplateViewsParams{
+		OrganizationID: who.OrganizationID, Name: &in.Name,
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("read template: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, s.unknownTemplate(ctx, who, in.Name)
+	}
+	versions, err := s.Store.VersionViews(ctx, rows[0].ID)
+	if err != nil {
+		return nil, xerrors.Errorf("list versions: %w", err)
+	}
+	t := templateOf(rows[0])
+	for _, v := range versions {
+		t.Versions = append(t.Versions, sdk.Version{
+			ID: v.ID, Number: int(v.Number), Hash: v.Hash, Active: v.Active, Provider: v.Provider, Spec: v.Spec,
+			CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy,
+		})
+	}
+	return bodyOf(t), nil
+}
+
+// retire is the handler of deprecate, undeprecate and delete, which differ only in what they call.
+func (s *server) retire(
+	do func(*templates.Service, context.Context, auth.Identity, string) (uuid.UUID, error),
+) func(context.Context, auth.Identity, *templateInput) (*struct{}, error) {
+	return func(ctx context.Context, who auth.Identity, in *templateInput) (*struct{}, error) {
+		id, err := do(s.Templates, ctx, who, in.Name)
+		if err != nil {
+			return nil, err
+		}
+		if id != uuid.Nil {
+			s.Nudge(id)
+		}
+		return nil, nil //nolint:nilnil // There is no body.
+	}
+}
+
+// unknownTemplate is a refusal that names what there is.
+func (s *server) unknownTemplate(ctx context.Context, who auth.Identity, name string) error {
+	names, err := s.Store.TemplateNames(ctx, who.OrganizationID)
+	if err != nil {
+		return xerrors.Errorf("list templates: %w", err)
+	}
+	return auth.Refuse(auth.ErrNotFound, "there is no template %q%s", name, templates.Known(name, names, "template"))
+}
+
+func templateOf(row database.TemplateViewsRow) sdk.Template {
+	return sdk.Template{
+		ID: row.ID, Organization: row.Organization, Name: row.Name, Description: row.Description, Provider: row.Provider,
+		ActiveVersion: int(row.ActiveVersion), KeepOutdated: row.KeepOutdated,
+		BootTimeout: (time.Duration(row.BootTimeoutS) * time.Second).String(), Presets: row.Presets,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, DeprecatedAt: row.DeprecatedAt,
+	}
+}

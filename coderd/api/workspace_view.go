@@ -1,0 +1,59 @@
+package api
+
+import (
+	"encoding/json"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// workspaceOf is a row as who may see it: its environment may hold what opens it, so that is for who may enter it.
+func workspaceOf(who auth.Identity, row database.WorkspaceViewRow) (sdk.Workspace, error) {
+	w := sdk.Workspace{
+		ID: row.ID, Name: row.Name, Organization: row.Organization, Template: row.Template, Preset: row.Preset,
+		Version: int(row.Version), Provider: row.Provider, State: string(row.State), Incarnation: int(row.Incarnation),
+		Owner: row.Owner, ProviderID: row.ProviderID, Site: row.Site, Addresses: []sdk.Address{},
+		Environment: map[string]string{}, Parameters: map[string]string{}, Fault: row.Fault, CreatedAt: row.CreatedAt,
+		StateAt: row.StateAt, ReadyAt: row.ReadyAt, ClaimedAt: row.ClaimedAt, ExpiresAt: row.ExpiresAt,
+		DeletedAt: row.DeletedAt, Job: jobOf(row),
+	}
+	if row.ClaimID.Valid {
+		w.ClaimID = &row.ClaimID.UUID
+	}
+	if err := json.Unmarshal(row.Addresses, &w.Addresses); err != nil {
+		return w, xerrors.Errorf("decode addresses: %w", err)
+	}
+	if err := json.Unmarshal(row.Parameters, &w.Parameters); err != nil {
+		return w, xerrors.Errorf("decode parameters: %w", err)
+	}
+	if who.May(auth.ActEnterWorkspace, row.OwnerID) {
+		if err := json.Unmarshal(row.Environment, &w.Environment); err != nil {
+			return w, xerrors.Errorf("decode environment: %w", err)
+		}
+	}
+	return w, nil
+}
+
+func jobOf(row database.WorkspaceViewRow) *sdk.Job {
+	if !row.JobID.Valid {
+		return nil
+	}
+	return &sdk.Job{
+		ID: row.JobID.UUID, Kind: string(*row.JobKind), State: string(*row.JobState), Attempt: int(*row.JobAttempt),
+		Failures: int(*row.JobFailures), DueAt: *row.JobDueAt, LeasedBy: *row.JobLeasedBy, LastError: *row.JobLastError,
+	}
+}
+
+func transitionsOf(rows []database.HistoryViewsRow) []sdk.Transition {
+	transitions := make([]sdk.Transition, len(rows))
+	for i, r := range rows {
+		transitions[i] = sdk.Transition{To: string(r.ToState), At: r.At, Actor: r.Actor, Reason: r.Reason}
+		if r.FromState != nil {
+			transitions[i].From = string(*r.FromState)
+		}
+	}
+	return transitions
+}

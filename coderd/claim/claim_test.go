@@ -1,0 +1,241 @@
+package claim_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// rounds is how often the storms run: a few times in CI, PREWARM_ROUNDS times for `make soak`.
+func rounds(few int) int {
+	if n, err := strconv.Atoi(os.Getenv("PREWARM_ROUNDS")); err == nil && n > 0 {
+		return n
+	}
+	return few
+}
+
+// I1: 32 claimers at once on a pool of 20, over three replicas: 20 distinct workspaces and 12 clear misses.
+func TestClaim_exactUnderConcurrency(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	// Nothing refills while the storm lasts: the tick is far, and the pool is stocked by hand.
+	var replicas []*coderdtest.Replica
+	for range 3 {
+		replicas = append(replicas, w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true}))
+	}
+	worker := w.Start(t, coderdtest.Config{Tick: time.Hour})
+	for round := range rounds(10) {
+		version := round%2 + 1
+		worker.Reconciler.Nudge(w.Pool(t, "a", 20, version)...)
+		coderdtest.Eventually(t, "pool of 20", func() bool { return w.Warm(t, "a") == 20 })
+		pauseAll(t, w) // passes may run, but create nothing
+
+		var mu sync.Mutex
+		taken := map[uuid.UUID]int{}
+		misses := 0
+		storm(32, func(i int) {
+			res, err := w.Claim(t, replicas[i%3], "a", claim.Request{})
+			mu.Lock()
+			defer mu.Unlock()
+			if !assert.NoError(t, err) {
+				return
+			}
+			if res.Outcome == database.ClaimOutcomeMiss {
+				misses++
+				assert.NotEmpty(t, res.Reason)
+				return
+			}
+			taken[res.Workspace.ID]++
+		})
+		require.Len(t, taken, 20, "round %d", round)
+		require.Equal(t, 12, misses, "round %d", round)
+		require.Zero(t, w.Warm(t, "a"))
+		for id := range taken {
+			_, err := worker.Writer.Release(context.Background(), worker.Writer.System("test"), id)
+			require.NoError(t, err)
+		}
+		resumeAll(t, w)
+	}
+}
+
+func pauseAll(t *testing.T, w *coderdtest.World) {
+	_, err := w.Store.Pool.Exec(context.Background(), `INSERT INTO pauses (id, scope, target, reason, created_at, created_by)
+		VALUES ($1, 'global', '', 'storm', now(), $2)`, uuid.New(), w.Owner)
+	require.NoError(t, err)
+}
+
+func resumeAll(t *testing.T, w *coderdtest.World) {
+	_, err := w.Store.Pool.Exec(context.Background(), "DELETE FROM pauses")
+	require.NoError(t, err)
+}
+
+func storm(n int, do func(i int)) {
+	var start, done sync.WaitGroup
+	start.Add(1)
+	for i := range n {
+		done.Add(1)
+		go func() { defer done.Done(); start.Wait(); do(i) }()
+	}
+	start.Done()
+	done.Wait()
+}
+
+func TestKey_sameWorkspaceForEveryRetry(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{})
+	other := w.Start(t, coderdtest.Config{})
+	r.Reconciler.Nudge(w.Pool(t, "a", 5, 1)...)
+	r.Reconciler.Nudge(w.Pool(t, "b", 1, 1)...)
+	coderdtest.Eventually(t, "pools", func() bool {
+		return w.Count(t, "a", "ready") == 5 && w.Count(t, "b", "ready") == 1
+	})
+
+	var mu sync.Mutex
+	seen := map[uuid.UUID]int{}
+	storm(16, func(i int) {
+		on := r
+		if i%2 == 0 {
+			on = other
+		}
+		res, err := w.Claim(t, on, "a", claim.Request{Key: "build-1"})
+		mu.Lock()
+		defer mu.Unlock()
+		if assert.NoError(t, err) && assert.NotNil(t, res.Workspace) {
+			seen[res.Workspace.ID]++
+			assert.Equal(t, database.ClaimOutcomeHit, res.Outcome)
+		}
+	})
+	require.Len(t, seen, 1)
+	require.Equal(t, 1, w.Count(t, "a", "claimed"))
+
+	_, err := w.Claim(t, r, "b", claim.Request{Key: "build-1"})
+	require.ErrorIs(t, err, claim.ErrKeyReused)
+	require.Equal(t, 0, w.Count(t, "b", "claimed"))
+}
+
+func TestKey_missMayTryAgain(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{})
+	w.Pool(t, "a", 0, 1)
+	res, err := w.Claim(t, r, "a", claim.Request{Key: "k"})
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimOutcomeMiss, res.Outcome)
+	r.Reconciler.Nudge(w.Pool(t, "a", 1, 1)...)
+	coderdtest.Eventually(t, "pool", func() bool { return w.Count(t, "a", "ready") == 1 })
+	res, err = w.Claim(t, r, "a", claim.Request{Key: "k"})
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimOutcomeHit, res.Outcome)
+}
+
+// Waiters are served in the order in which they came, each exactly once, whichever replicas they wait on.
+func TestWait_firstComeFirstServed(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: 20 * time.Millisecond, Max: 60 * time.Millisecond}})
+	w.Pool(t, "a", 0, 1)
+	replicas := []*coderdtest.Replica{w.Start(t, coderdtest.Config{}), w.Start(t, coderdtest.Config{})}
+	pauseAll(t, w) // nothing is built while the line forms
+	const n = 24
+	taken := make(chan uuid.UUID, n)
+	for i := range n {
+		go func() {
+			res, err := w.Claim(t, replicas[i%2], "a", claim.Request{Mode: database.ClaimModePrefer, Wait: time.Minute})
+			if assert.NoError(t, err) && assert.NotNil(t, res.Workspace, res.Reason) {
+				taken <- res.Workspace.ID
+				return
+			}
+			taken <- uuid.Nil
+		}()
+		coderdtest.Eventually(t, "next in line", func() bool { return count(t, w, "claims WHERE state = 'waiting'") == i+1 })
+	}
+	resumeAll(t, w)
+	replicas[0].Reconciler.Missed()
+	distinct := map[uuid.UUID]bool{}
+	for range n {
+		distinct[<-taken] = true
+	}
+	require.Len(t, distinct, n)
+	// By the order of the rows of history, since the stamps are those of when each binding statement began to wait.
+	require.Zero(t, count(t, w, `(SELECT c.created_at, h.id FROM claims c JOIN workspace_history h
+		ON h.workspace_id = c.workspace_id AND h.to_state = 'claimed') x JOIN
+		(SELECT c.created_at, h.id FROM claims c JOIN workspace_history h
+		ON h.workspace_id = c.workspace_id AND h.to_state = 'claimed') y ON x.created_at < y.created_at AND x.id > y.id`))
+}
+
+func count(t *testing.T, w *coderdtest.World, from string) (n int) {
+	t.Helper()
+	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT count(*) FROM "+from).Scan(&n))
+	return n
+}
+
+func TestWait_timeUp(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: time.Hour, Max: time.Hour}})
+	r := w.Start(t, coderdtest.Config{})
+	w.Pool(t, "a", 0, 1)
+	res, err := w.Claim(t, r, "a", claim.Request{Mode: database.ClaimModePrefer, Wait: 300 * time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimOutcomeMiss, res.Outcome)
+	require.Contains(t, res.Reason, "within 300ms")
+	coderdtest.Eventually(t, "what was built for it goes", func() bool { return w.Count(t, "a", "starting", "provisioning") == 0 })
+}
+
+// A client that goes away leaves the line, and whatever it was given in that moment is given back.
+func TestWait_clientGoesAway(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: 0, Max: 30 * time.Millisecond}})
+	w.Pool(t, "a", 0, 1)
+	r := w.Start(t, coderdtest.Config{})
+	preset := w.Preset(t, "a")
+	storm(rounds(12), func(i int) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*7*time.Millisecond)
+		defer cancel()
+		_, _ = r.Claims.Claim(ctx, claim.Request{
+			UserID: w.Owner, OrganizationID: uuid.Nil, PresetID: preset, Mode: database.ClaimModePrefer, Wait: time.Minute,
+			Source: fmt.Sprint(i),
+		})
+	})
+	told := count(t, w, "claims WHERE state = 'bound'") // answered before their client went: these stay
+	coderdtest.Eventually(t, "nobody waits, and nothing is built for nobody", func() bool {
+		return w.Count(t, "a", "provisioning", "starting", "ready", "draining", "deleting") == 0 &&
+			w.Count(t, "a", "claimed") == told
+	})
+	require.Zero(t, count(t, w, "claims WHERE state = 'waiting'"))
+}
+
+// What an apply made outdated is never handed out, however the claims and the apply interleave.
+func TestClaim_neverOutdated(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{})
+	for round := range rounds(8) {
+		version := round%2 + 1
+		r.Reconciler.Nudge(w.Pool(t, "a", 8, version)...)
+		coderdtest.Eventually(t, "pool", func() bool { return w.Warm(t, "a") >= 8 })
+		var applied time.Time
+		var mu sync.Mutex
+		storm(9, func(i int) {
+			if i == 0 {
+				w.Pool(t, "a", 8, 3-version)
+				mu.Lock()
+				defer mu.Unlock()
+				require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT clock_timestamp()").Scan(&applied))
+				return
+			}
+			_, err := w.Claim(t, r, "a", claim.Request{})
+			assert.NoError(t, err)
+		})
+		var wrong int
+		require.NoError(t, w.Store.Pool.QueryRow(context.Background(), `SELECT count(*) FROM workspaces w
+			JOIN templates t ON t.id = w.template_id JOIN template_versions v ON v.id = t.active_version_id
+			WHERE w.state = 'claimed' AND w.claimed_at > $1 AND w.template_version_id <> v.id`, applied).Scan(&wrong))
+		require.Zero(t, wrong, "round %d", round)
+	}
+}

@@ -1,0 +1,301 @@
+package coderd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"cdr.dev/slog"
+	"cdr.dev/slog/sloggers/sloghuman"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/api"
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/inventory"
+	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/replicas"
+	"github.com/prewarm-dev/prewarm/coderd/retention"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/pubsub"
+)
+
+// Options of one replica; the flags of `prewarm server`.
+type Options struct {
+	Listen      string // HOST:PORT; port 0 takes a free one
+	DataDir     string // absolute
+	PostgresURL string // empty: a PostgreSQL of our own under DataDir
+	Quickstart  bool   // make a first template if there is none
+	Tick        time.Duration
+	Replica     string // empty: made of the host's name and the port
+	Version     string
+	Stdout      io.Writer // for people who started the server; nil: none
+	Stderr      io.Writer // the log; nil: os.Stderr
+}
+
+// shutdownGrace is how long requests may take to end when the replica stops. Jobs have their own (lifecycle).
+const shutdownGrace = 5 * time.Second
+
+// Run runs a replica until ctx ends, and then stops it in order (G6): it becomes unready, takes no new lease, finishes
+// or returns what it holds, and ends. A nil error is an orderly stop.
+func Run(ctx context.Context, opts Options) error {
+	if opts.Stderr == nil {
+		opts.Stderr = os.Stderr
+	}
+	if opts.Stdout == nil {
+		opts.Stdout = io.Discard
+	}
+	log := slog.Make(sloghuman.Sink(opts.Stderr))
+	clock := quartz.NewReal()
+
+	// What is cheap to find wrong comes first.
+	listener, err := net.Listen("tcp", opts.Listen)
+	if err != nil {
+		return xerrors.Errorf("listen: %w (is another server running? --listen takes another address)", err)
+	}
+	defer listener.Close()
+	if err := ensureDataDir(opts.DataDir); err != nil {
+		return err
+	}
+	if opts.Replica == "" {
+		opts.Replica = replicaName(listener.Addr())
+	}
+
+	db, err := openDatabase(ctx, opts, clock, log)
+	if err != nil {
+		return err
+	}
+	defer db.close(log)
+	r, err := newReplica(ctx, opts, db, listener, clock, log)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx)
+}
+
+// replica is everything that runs.
+type replica struct {
+	opts     Options
+	log      slog.Logger
+	clock    quartz.Clock
+	store    *database.Store
+	listener net.Listener
+	stopping atomic.Bool
+
+	providers  *providers
+	pubsub     *pubsub.PubSub
+	reconciler *reconcile.Reconciler
+	worker     *lifecycle.Worker
+	claims     *claim.Service
+	sweeper    *inventory.Sweeper
+	keeper     *retention.Keeper
+	registered *replicas.Replica
+	server     *http.Server
+}
+
+func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener, clock quartz.Clock, log slog.Logger) (*replica, error) {
+	store := db.store
+	installation, err := store.EnsureInstallation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &replica{opts: opts, log: log, clock: clock, store: store, listener: listener}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newPoolCollector(store, log), newDatabaseCollector(store))
+
+	r.providers, err = newProviders(ctx, store, opts.DataDir, clock, log)
+	if err != nil {
+		return nil, err
+	}
+	r.pubsub = pubsub.New(ctx, store, clock, log.Named("pubsub"))
+	writer := workspaces.New(store, uuid.New, opts.Replica)
+	r.reconciler = reconcile.New(reconcile.Options{
+		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
+		Random: rand.Reader, NewID: uuid.New, Committed: func(reconcile.Result) { r.wakeWorkers(ctx) },
+	})
+	r.claims = claim.New(claim.Options{
+		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: uuid.New,
+		Nudge:   r.reconciler.Nudge,
+		Publish: func(id uuid.UUID) { r.publish(ctx, claim.BoundChannel, id.String()) },
+	})
+	r.worker = lifecycle.New(lifecycle.Options{
+		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
+		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
+	})
+	r.sweeper = &inventory.Sweeper{
+		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),
+		Installation: installation,
+	}
+	r.keeper = &retention.Keeper{Store: store, Clock: clock, Log: log.Named("retention")}
+	r.registered = &replicas.Replica{
+		Store: store, Clock: clock, Log: log.Named("replicas"), Name: opts.Replica, InstanceID: uuid.New(),
+		Version: opts.Version, Address: listener.Addr().String(), Sites: r.providers.Sites,
+	}
+	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
+	r.server = &http.Server{
+		Handler: api.New(api.Options{
+			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
+			Templates: configuration, Providers: r.providers, Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
+			ProvidersChanged: func() { r.providersChanged(ctx) }, Ready: r.unready,
+			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
+			Version: opts.Version,
+		}),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.Stdlib(ctx, log.Named("http"), slog.LevelDebug),
+	}
+	if opts.Quickstart {
+		if err := r.quickstart(ctx, configuration); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// run starts everything and stops it in order.
+func (r *replica) run(ctx context.Context) error {
+	token, created, err := auth.EnsureOwner(ctx, r.store, r.opts.DataDir)
+	if err != nil {
+		return xerrors.Errorf("make the owner's token: %w", err)
+	}
+	r.subscribe()
+	r.sayHello(token, created)
+
+	work, stopWork := context.WithCancel(ctx)
+	defer stopWork()
+	var eg errgroup.Group
+	for _, run := range []func(context.Context){
+		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
+		func(ctx context.Context) { _ = r.worker.Run(ctx) },
+		r.providers.run, r.sweeper.Run, r.keeper.Run, r.registered.Run,
+	} {
+		eg.Go(func() error { run(work); return nil })
+	}
+	served := make(chan error, 1)
+	go func() { served <- r.server.Serve(r.listener) }()
+
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+	}
+	r.stopping.Store(true) // unready from here on
+	r.log.Info(context.WithoutCancel(ctx), "stopping")
+	stopWork()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	if shutdownErr := r.server.Shutdown(last); shutdownErr != nil {
+		_ = r.server.Close() // long polls and streams that would not end
+	}
+	_ = eg.Wait()
+	r.pubsub.Close()
+	left, cancelLeave := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancelLeave()
+	if leaveErr := r.registered.Leave(left); leaveErr != nil {
+		r.log.Warn(left, "leave the list of replicas", slog.Error(leaveErr))
+	}
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return xerrors.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// subscribe connects what other replicas say to who wants to hear it. After a reconnect everything is looked at again
+// (I9).
+func (r *replica) subscribe() {
+	for channel, to := range map[string]struct {
+		heard  func(payload string)
+		missed func()
+	}{
+		reconcile.NudgeChannel: {r.reconciler.Heard, r.reconciler.Missed},
+		claim.BoundChannel:     {r.claims.Heard, r.claims.Missed},
+		jobsChannel:            {func(string) { r.worker.Wake() }, r.worker.Wake},
+		providersChannel:       {func(string) { r.providers.refreshSoon() }, r.providers.refreshSoon},
+	} {
+		r.pubsub.Subscribe(channel, func(_ context.Context, e pubsub.Event) {
+			if e.Resync {
+				to.missed()
+				return
+			}
+			to.heard(e.Payload)
+		})
+	}
+}
+
+const (
+	jobsChannel      = "prewarm_jobs"
+	providersChannel = "prewarm_providers"
+)
+
+// wakeWorkers wakes the workers of this replica and of the others: there is work.
+func (r *replica) wakeWorkers(ctx context.Context) {
+	r.worker.Wake()
+	go r.publish(ctx, jobsChannel, "")
+}
+
+func (r *replica) providersChanged(ctx context.Context) {
+	r.providers.refreshSoon()
+	go r.publish(ctx, providersChannel, "")
+}
+
+// publish sends a hint. One that is lost costs no more than the next poll.
+func (r *replica) publish(ctx context.Context, channel, payload string) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := r.pubsub.Publish(ctx, channel, payload); err != nil && ctx.Err() == nil {
+		r.log.Debug(ctx, "publish", slog.F("channel", channel), slog.Error(err))
+	}
+}
+
+// unready says why requests should go elsewhere.
+func (r *replica) unready(ctx context.Context) []string {
+	var why []string
+	if r.stopping.Load() {
+		why = append(why, "the replica is stopping")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := r.store.Pool.Ping(ctx); err != nil {
+		why = append(why, "the database does not answer")
+	}
+	return why
+}
+
+// sayHello tells whoever started the server what to do next.
+func (r *replica) sayHello(token string, created bool) {
+	ctx := context.Background()
+	r.log.Info(ctx, "ready", slog.F("address", r.listener.Addr().String()), slog.F("replica", r.opts.Replica),
+		slog.F("version", r.opts.Version))
+	made := ""
+	if created {
+		made = " (new)"
+	}
+	fmt.Fprintf(r.opts.Stdout, "Prewarm is at http://%s\nThe owner's token is in %s%s\n", r.listener.Addr(), token, made)
+}
+
+func replicaName(addr net.Addr) string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "replica"
+	}
+	_, port, _ := net.SplitHostPort(addr.String())
+	return strings.ToLower(host) + "-" + port
+}

@@ -1,0 +1,108 @@
+package coderd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/embedded"
+)
+
+const (
+	// connectFor is how long the start waits for a database that is away, asking again each connectEvery.
+	connectFor   = 30 * time.Second
+	connectEvery = time.Second
+)
+
+// db is the database, and the cluster it is in if that is ours.
+type db struct {
+	store   *database.Store
+	cluster *embedded.Cluster
+}
+
+func openDatabase(ctx context.Context, opts Options, clock quartz.Clock, log slog.Logger) (_ *db, err error) {
+	d := &db{}
+	url := opts.PostgresURL
+	if url == "" {
+		d.cluster, err = embedded.Start(ctx, embedded.Options{DataDir: opts.DataDir, Logger: log.Named("postgres"), Clock: clock})
+		if err != nil {
+			return nil, xerrors.Errorf("start PostgreSQL: %w", err)
+		}
+		url = d.cluster.URL()
+	}
+	defer func() {
+		if err != nil {
+			d.close(log)
+		}
+	}()
+	d.store, err = database.Open(ctx, url, database.Options{Replica: opts.Replica, Clock: clock})
+	if err != nil {
+		return nil, err
+	}
+	if err := awaitDatabase(ctx, d.store, clock, log); err != nil {
+		return nil, err
+	}
+	if err := database.Migrate(ctx, url); err != nil {
+		return nil, xerrors.Errorf("migrate the database: %w", err)
+	}
+	return d, nil
+}
+
+// awaitDatabase waits for a database that is away, for a while, and tells why. What waiting can't mend, such as a wrong
+// password, ends it at once.
+func awaitDatabase(ctx context.Context, store *database.Store, clock quartz.Clock, log slog.Logger) error {
+	deadline := clock.Now("database", "await").Add(connectFor)
+	for {
+		err := store.Pool.Ping(ctx)
+		if err == nil {
+			return nil
+		}
+		var refused *pgconn.PgError
+		if ctx.Err() != nil || errors.As(err, &refused) && refused.Code[:2] != "57" || !clock.Now("database", "await").Before(deadline) {
+			return xerrors.Errorf("connect to the database: %w (is it running, and is --postgres-url right?)", err)
+		}
+		log.Warn(ctx, "the database does not answer; asking again", slog.F("for", connectFor.String()), slog.Error(err))
+		timer := clock.NewTimer(connectEvery, "database", "await")
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}
+}
+
+func (d *db) close(log slog.Logger) {
+	if d.store != nil {
+		d.store.Close()
+	}
+	if d.cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := d.cluster.Stop(ctx); err != nil {
+			log.Error(ctx, "stop PostgreSQL", slog.Error(err))
+		}
+	}
+}
+
+// ensureDataDir makes the data directory, and refuses one that belongs to somebody else.
+func ensureDataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return xerrors.Errorf("make data directory: %w (--data-dir takes another)", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return xerrors.Errorf("look at data directory: %w", err)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return xerrors.Errorf("data directory %s belongs to user id %d, and this server runs as %d: run it as that user, or "+
+			"choose another directory with --data-dir", dir, stat.Uid, os.Geteuid())
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+// Package coderd is the server. It wires and starts; the logic is in the rooms below, and data goes through them one way:
+//
+//	tick or nudge -> reconcile -> rows -> lifecycle -> provider -> workspaces (compare-and-set) -> nudge, notification
+//	claim         -> one statement     -> nudge
+//
+// The rooms, and what each may touch:
+//
+//	prebuilds   the pure domain: states, counts, plans. No database, no clock, no network
+//	reconcile   ticks, nudges and the pass: snapshot in, rows out
+//	workspaces  the only writer of workspace state
+//	lifecycle   workers: leases, providers, outcomes
+//	claim       hands prebuilds to their users
+//	inventory   what providers have against what the database says
+//	provider    where workspaces live; one folder for each kind, and the conformance suite
+//	templates   configuration files: parse, check, diff, write
+//	auth        users, tokens, roles, audit
+//	api         HTTP, one file for each resource
+//	sdk         wire types and client, shared with the command line
+//	replicas    the list of running replicas
+//	retention   deletes what is old
+//	coderdtest  replicas inside of tests
+//
+// Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a func or
+// an interface passed in here (imports_test.go enforces it).
+package coderd

@@ -1,0 +1,109 @@
+package coderd
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/local"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// refreshEvery bounds what a lost notification of changed providers costs.
+const refreshEvery = 15 * time.Second
+
+// providers are the registry and what keeps it as the database has it.
+type providers struct {
+	*provider.Registry
+	store *database.Store
+	clock quartz.Clock
+	log   slog.Logger
+	soon  chan struct{}
+}
+
+func newProviders(ctx context.Context, store *database.Store, dataDir string, clock quartz.Clock, log slog.Logger) (*providers, error) {
+	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: make(chan struct{}, 1)}
+	p.Registry = provider.NewRegistry(map[string]provider.Factory{
+		"local": func(config json.RawMessage) (provider.Provider, error) {
+			return newLocal(config, filepath.Join(dataDir, "local"), clock, log)
+		},
+		"sim": func(config json.RawMessage) (provider.Provider, error) {
+			return newSim(config, filepath.Join(dataDir, "sim"), clock)
+		},
+	}, database.InTransaction)
+	for _, kind := range p.Kinds() { // both work without any configuration
+		if err := store.EnsureProvider(ctx, database.EnsureProviderParams{Name: kind, Kind: kind}); err != nil {
+			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)
+		}
+	}
+	return p, p.refresh(ctx)
+}
+
+func newLocal(config json.RawMessage, root string, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
+	var settings struct {
+		Root string `json:"root"`
+	}
+	if err := decodeStrict(config, &settings); err != nil {
+		return nil, err
+	}
+	if settings.Root != "" {
+		root = settings.Root
+	}
+	return local.New(local.Options{Root: root, Clock: clock, Logger: log.Named("local")})
+}
+
+func newSim(config json.RawMessage, root string, clock quartz.Clock) (provider.Provider, error) {
+	opts, err := sim.Config(config)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Root == "" {
+		opts.Root = root
+	}
+	opts.Clock = clock
+	return sim.New(opts)
+}
+
+// run keeps the registry current until ctx ends.
+func (p *providers) run(ctx context.Context) {
+	ticker := p.clock.NewTicker(refreshEvery, "providers", "refresh")
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.soon:
+		case <-ticker.C:
+		}
+		if err := p.refresh(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn(ctx, "read providers", slog.Error(err))
+		}
+	}
+}
+
+func (p *providers) refreshSoon() {
+	select {
+	case p.soon <- struct{}{}:
+	default:
+	}
+}
+
+func (p *providers) refresh(ctx context.Context) error {
+	rows, err := p.store.Providers(ctx)
+	if err != nil {
+		return xerrors.Errorf("read providers: %w", err)
+	}
+	have := make([]provider.Row, 0, len(rows))
+	for _, row := range rows {
+		have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
+	}
+	p.Update(have)
+	return nil
+}

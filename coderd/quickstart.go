@@ -1,0 +1,53 @@
+package coderd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"cdr.dev/slog"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/examples"
+)
+
+// quickstart applies examples/quickstart.yaml where there is no template yet.
+func (r *replica) quickstart(ctx context.Context, configuration *templates.Service) error {
+	names, err := r.store.TemplateNames(ctx, auth.DefaultOrganizationID)
+	if err != nil {
+		return xerrors.Errorf("look for templates: %w", err)
+	}
+	if len(names) > 0 {
+		return nil
+	}
+	by := auth.Identity{
+		Principal: auth.Principal{UserID: workspaces.Prewarm, User: "prewarm"},
+		Membership: auth.Membership{
+			OrganizationID: auth.DefaultOrganizationID, Organization: "default", Role: database.RoleSystem,
+		},
+		Source: r.opts.Replica,
+	}
+	_, err = configuration.Apply(ctx, templates.Request{By: by, File: "quickstart.yaml", Source: examples.Quickstart})
+	if err != nil {
+		return xerrors.Errorf("apply the quickstart: %w", err)
+	}
+	r.log.Info(ctx, "made the template quickstart", slog.F("preset", "quickstart/default"))
+	return nil
+}
+
+// decodeStrict reads an object without unknown keys; nothing at all is an empty one.
+func decodeStrict(raw json.RawMessage, to any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return xerrors.Errorf("read configuration: %w", err)
+	}
+	return nil
+}
