@@ -14,7 +14,7 @@ import (
 func (a *app) claimCommand() *cobra.Command {
 	var req sdk.ClaimRequest
 	var wait time.Duration
-	var exec, keep bool
+	var exec, keep, ownKey bool
 	cmd := &cobra.Command{
 		Use:   "claim TEMPLATE/PRESET [--exec -- COMMAND...]",
 		Short: "Claim a warm workspace",
@@ -57,7 +57,7 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			req.Wait = wait.String()
 			if req.Key == "" {
 				// A request whose answer was lost can then be sent again without taking a second workspace.
-				req.Key = uuid.NewString()
+				req.Key, ownKey = uuid.NewString(), true
 			}
 			client, err := a.client()
 			if err != nil {
@@ -65,6 +65,9 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			}
 			claim, err := client.Claim(cmd.Context(), req)
 			if err != nil {
+				if ownKey && cmd.Context().Err() != nil {
+					a.giveUp(cmd.Context(), client, req)
+				}
 				return err
 			}
 			switch {
@@ -125,7 +128,11 @@ func (a *app) miss(claim sdk.Claim) error {
 func (a *app) printClaim(claim sdk.Claim) error {
 	t := a.newTable()
 	t.add("Workspace", cell{claim.Name, bold})
-	t.add("Outcome", fmt.Sprintf("%s, in %d ms", claim.Outcome, claim.WaitedMS))
+	outcome := claim.Outcome
+	if claim.WaitedMS > 0 {
+		outcome = fmt.Sprintf("%s (%d ms)", claim.Outcome, claim.WaitedMS)
+	}
+	t.add("Outcome", outcome)
 	t.add("Claim", claim.ClaimID)
 	t.addIf("Provider id", claim.ProviderID)
 	for _, address := range claim.Addresses {
