@@ -397,7 +397,9 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 const snapshotProviders = `-- name: SnapshotProviders :many
 SELECT p.name, p.maximum, p.chunk, h.instances AS headroom,
        (CASE WHEN p.maximum > 0 AND $1::boolean
-             THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state <> 'deleted')
+             THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
+                + (SELECT count(*) FROM workspaces w
+                   WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
              ELSE 0 END)::int AS live
 FROM providers p
 LEFT JOIN headroom h ON h.provider = p.name

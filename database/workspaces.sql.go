@@ -454,7 +454,7 @@ WITH ws AS (
   FROM moved, ws, job
 ), streak AS (
   INSERT INTO preset_failures AS f (preset_id, pool_key, streak, last_error, last_at)
-  SELECT moved.preset_id, moved.pool_key, 1, $3, prewarm_now() FROM moved
+  SELECT moved.preset_id, moved.pool_key, 1, left(split_part($3, E'\n', 1), 300), prewarm_now() FROM moved
   ON CONFLICT (preset_id, pool_key)
     DO UPDATE SET streak = f.streak + 1, last_error = excluded.last_error, last_at = excluded.last_at
 ), hist AS (

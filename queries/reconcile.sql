@@ -97,7 +97,9 @@ WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY (@template_i
 -- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
 SELECT p.name, p.maximum, p.chunk, h.instances AS headroom,
        (CASE WHEN p.maximum > 0 AND @is_full::boolean
-             THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state <> 'deleted')
+             THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
+                + (SELECT count(*) FROM workspaces w
+                   WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
              ELSE 0 END)::int AS live
 FROM providers p
 LEFT JOIN headroom h ON h.provider = p.name;

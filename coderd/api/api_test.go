@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cdr.dev/slog/sloggers/slogtest"
 	"github.com/coder/quartz"
@@ -127,7 +128,11 @@ func (w *world) serve(o api.Options) string {
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }
 	o.Ready = func(context.Context) []string { w.mu.Lock(); defer w.mu.Unlock(); return w.unready }
 	o.Metrics = promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{})
-	server := httptest.NewServer(api.New(o))
+	return w.listen(api.New(o))
+}
+
+func (w *world) listen(handler http.Handler) string {
+	server := httptest.NewServer(handler)
 	w.t.Cleanup(server.Close)
 	return server.URL
 }
@@ -161,7 +166,10 @@ func (w *world) makeUsers() auth.Identity {
 
 // as is a client of a user.
 func (w *world) as(user string) *sdk.Client {
-	return &sdk.Client{URL: w.url, Token: w.token[user]}
+	w.t.Helper()
+	client, err := sdk.New(w.url, w.token[user])
+	require.NoError(w.t, err)
+	return client
 }
 
 // workspace puts one into the database, in the state and of the preset default of the template.
@@ -251,3 +259,7 @@ func (w *world) dump() string {
 	return all.String()
 }
 
+const (
+	eventually = 30 * time.Second // that only a hang exceeds
+	poll       = 20 * time.Millisecond
+)

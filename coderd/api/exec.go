@@ -17,7 +17,7 @@ import (
 )
 
 type execInput struct {
-	workspaceInput
+	WorkspaceRef
 	Upgrade string `header:"Upgrade" hidden:"true"`
 }
 

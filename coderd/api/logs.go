@@ -14,7 +14,7 @@ import (
 )
 
 type logsInput struct {
-	workspaceInput
+	WorkspaceRef
 	Follow bool `query:"follow" doc:"Go on until the workspace is gone"`
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// workspaceInput names a workspace in a path.
-type workspaceInput struct {
+// WorkspaceRef names a workspace in a path. It is exported to be embedded: fields of others are not filled in.
+type WorkspaceRef struct {
 	Ref string `path:"workspace" doc:"Name or id of the workspace"`
 }
 
@@ -31,7 +31,7 @@ type listWorkspacesInput struct {
 }
 
 type deleteWorkspaceInput struct {
-	workspaceInput
+	WorkspaceRef
 	Force bool `query:"force" doc:"Whatever the provider says (owners only)"`
 }
 
@@ -95,7 +95,7 @@ func (s *server) listWorkspaces(
 	return bodyOf(list), nil
 }
 
-func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *workspaceInput) (*body[sdk.Workspace], error) {
+func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *WorkspaceRef) (*body[sdk.Workspace], error) {
 	row, err := s.findWorkspace(ctx, who, auth.ActReadWorkspace, in.Ref)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *worksp
 }
 
 func (s *server) releaseWorkspace(
-	ctx context.Context, who auth.Identity, in *workspaceInput,
+	ctx context.Context, who auth.Identity, in *WorkspaceRef,
 ) (*body[sdk.Workspace], error) {
 	row, err := s.findWorkspace(ctx, who, auth.ActReleaseWorkspace, in.Ref)
 	if err != nil {

@@ -46,6 +46,12 @@ type World struct {
 // NewWorld makes an empty one. The provider "sim" behaves as told.
 func NewWorld(t testing.TB, behavior sim.Behavior) *World {
 	t.Helper()
+	return NewWorldWith(t, behavior, func(p provider.Provider) provider.Provider { return p })
+}
+
+// NewWorldWith puts something between the workers and the cloud, such as a provider that fails when told to.
+func NewWorldWith(t testing.TB, behavior sim.Behavior, wrap func(provider.Provider) provider.Provider) *World {
+	t.Helper()
 	w := &World{URL: dbtest.URL(t)}
 	w.Store = dbtest.OpenURL(t, w.URL, database.Options{MaxConns: 40})
 	ctx := context.Background()
@@ -59,7 +65,7 @@ func NewWorld(t testing.TB, behavior sim.Behavior) *World {
 	w.Cloud, err = sim.New(sim.Options{Behavior: behavior, Clock: quartz.NewReal()})
 	require.NoError(t, err)
 	w.Providers = provider.NewRegistry(map[string]provider.Factory{
-		"sim": func(json.RawMessage) (provider.Provider, error) { return w.Cloud, nil },
+		"sim": func(json.RawMessage) (provider.Provider, error) { return wrap(w.Cloud), nil },
 	}, database.InTransaction)
 	w.Providers.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
 	return w
@@ -144,6 +150,7 @@ type Config struct {
 	Tick   time.Duration
 	Deaf   bool          // no LISTEN: it hears nothing of the others
 	Lease  time.Duration // of jobs
+	Grace  time.Duration // when stopping
 	NoWork bool          // passes and claims only
 }
 
@@ -179,6 +186,7 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	r.Worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: r.Writer, Providers: w.Providers, Clock: clock, Log: log, Registerer: reg,
 		Replica: c.Name, Installation: w.Installation, Nudge: r.Reconciler.Nudge, Bound: r.Claims.Bound, Lease: c.Lease,
+		Grace: c.Grace,
 	})
 	if !c.Deaf {
 		ps.Subscribe(reconcile.NudgeChannel, func(_ context.Context, e pubsub.Event) {

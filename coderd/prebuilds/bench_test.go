@@ -11,14 +11,16 @@ func benchSnapshot(presets, each, desired int, current func(n int) bool) Snapsho
 	s := Snapshot{Now: noon, Providers: map[string]Limits{"sim": {Chunk: 1000}}}
 	for n := range presets {
 		s.Presets = append(s.Presets, Preset{
-			ID: numbered(n), Template: "go", Name: fmt.Sprint("p", n), Provider: "sim", PoolKey: currentKey, Desired: desired,
+			ID: numbered(n), Template: "go", Name: fmt.Sprint("p", n), Provider: "sim", PoolKey: currentKey,
+			Desired: desired,
 		})
 	}
 	for i := range each {
 		for n := range presets {
 			w := Workspace{
 				ID: numbered(i*presets + n), PresetID: numbered(n), PoolKey: oldKey, Provider: "sim", State: Ready,
-				Incarnation: 1, CreatedAt: noon.Add(-time.Duration(i*7919%each) * time.Second), ExpiresAt: noon.Add(time.Hour),
+				Incarnation: 1, ExpiresAt: noon.Add(time.Hour),
+				CreatedAt: noon.Add(-time.Duration(i*7919%each) * time.Second),
 			}
 			if current(i) {
 				w.PoolKey = currentKey

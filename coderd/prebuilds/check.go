@@ -11,7 +11,10 @@ import (
 // written from the rules and shares nothing with the planner, so that a mistake there is not repeated here. Tests and
 // the simulation call it on every plan, before or after Clamp.
 func Check(p Preset, ws []Workspace, plan Plan, now time.Time) []error {
-	c := checker{preset: p, plan: plan, now: now, byID: make(map[uuid.UUID]Workspace, len(ws)), gone: make(map[uuid.UUID]bool)}
+	c := checker{
+		preset: p, plan: plan, now: now,
+		byID: make(map[uuid.UUID]Workspace, len(ws)), gone: make(map[uuid.UUID]bool, len(plan.Intents)),
+	}
 	for _, w := range ws {
 		if _, twice := c.byID[w.ID]; twice {
 			c.fail("workspace %s is there twice", w.ID)
@@ -47,8 +50,8 @@ func (c *checker) fail(format string, args ...any) {
 	c.errs = append(c.errs, xerrors.Errorf(format, args...))
 }
 
-// active says whether w is one that the preset has: unclaimed, of the active version, not expired and not on its way out
-// before this plan.
+// active says whether w is one that the preset has: unclaimed, of the active version, not expired and not on its way
+// out before this plan.
 func (c *checker) active(w Workspace) bool {
 	building := w.State == Provisioning || w.State == Starting
 	return (building || c.built(w)) && w.PoolKey == c.preset.PoolKey && c.alive(w) && !w.HasIntent
@@ -242,7 +245,8 @@ func (c *checker) availability(ws []Workspace) {
 		c.fail("C7: %d of %d ready ones stay, but %d are desired", after, before, desired)
 	}
 	if outdatedAfter > 0 && after > desired {
-		c.fail("C7: %d outdated ones stay, though %d ready ones are more than the %d desired", outdatedAfter, after, desired)
+		c.fail("C7: %d outdated ones stay, though %d ready ones are more than the %d desired",
+			outdatedAfter, after, desired)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 //
 // Where a limit binds, a higher priority is served first. Within a priority each next create goes to the emptiest pool:
 // the one with the smallest share of what it wants, counting what it was just given. So equals take turns, a large pool
-// cannot starve a small one, and the order of plans does not matter. A maximum that is already exceeded holds back every
-// create, and never makes anything go.
+// cannot starve a small one, and the order of plans does not matter. A maximum that is already exceeded holds back
+// every create, and never makes anything go.
 //
 // Nil plans, those of presets in error, are passed over. The work grows with the creates granted, not with those held
 // back.

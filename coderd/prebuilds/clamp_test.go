@@ -2,6 +2,7 @@ package prebuilds
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -159,4 +160,17 @@ func TestClampProviders(t *testing.T) {
 	assert.Equal(t, map[string]Limits{"sim": {Live: 2}, "local": {Live: 5, Chunk: 4}, "idle": {Chunk: 3}}, left)
 	assert.Equal(t, map[string]Limits{"sim": {Chunk: 2}, "local": {Chunk: 9}, "idle": {Chunk: 3}}, limits,
 		"the limits given are not touched")
+}
+
+// TestClampNamesakes: presets of two organizations may be alike in everything but their id, and the order of the plans
+// still decides nothing.
+func TestClampNamesakes(t *testing.T) {
+	t.Parallel()
+	var c contest
+	first := c.enter(t, 0, 5, func(p *Preset) { p.Name = "same" })
+	second := c.enter(t, 0, 5, func(p *Preset) { p.Name = "same" })
+	slices.Reverse(c.plans)
+	c.clamp(Limits{Chunk: 1})
+	assert.Equal(t, 1, first.Create)
+	assert.Equal(t, 0, second.Create)
 }

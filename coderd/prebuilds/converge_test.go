@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestConvergence: I6. Whatever happened, in whatever order, once the faults are over every pool comes to what it should
-// be. On the way there, every plan of every pass is safe.
+// TestConvergence: I6. Whatever happened, in whatever order, once the faults are over every pool comes to what it
+// should be. On the way there, every plan of every pass is safe.
 func TestConvergence(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

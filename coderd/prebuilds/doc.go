@@ -1,7 +1,7 @@
-// Package prebuilds decides. Given everything that bears on the pools at one instant, it says which workspaces to create
-// and which to let go, and why. It does nothing else: no context, clock, logger, network or SQL comes near it, so the
-// same rows always give the same plan, a simulation can ask it a million times, and what it answers is the whole truth
-// that `explain` shows.
+// Package prebuilds decides. Given everything that bears on the pools at one instant, it says which workspaces to
+// create and which to let go, and why. It does nothing else: no context, clock, logger, network or SQL comes near it,
+// so the same rows always give the same plan, a simulation can ask it a million times, and what it answers is the whole
+// truth that `explain` shows.
 //
 // # One pass
 //
@@ -11,8 +11,9 @@
 //	Snapshot.MakePlan   per preset, in parallel: counts, creates, intents, and the ledger of how they came about
 //	Clamp               over presets: what the providers' limits leave of the creates, and who goes first
 //
-// and writes the plans as rows. Snapshot.MakePlans does all three in sequence, for tests and `prewarm plan`. Every limit
-// is applied here and entered in the ledger: a limit hidden in whoever carries out the plan would make the ledger lie.
+// and writes the plans as rows. Snapshot.MakePlans does all three in sequence, for tests and `prewarm plan`. Every
+// limit is applied here and entered in the ledger: a limit hidden in whoever carries out the plan would make the ledger
+// lie.
 //
 // # The classes
 //

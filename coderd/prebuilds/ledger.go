@@ -78,7 +78,8 @@ func (l Ledger) Reasons() []string {
 		case line.Label == "starting":
 			reasons = append(reasons, fmt.Sprintf("%d starting", -line.Count))
 		case line.Label == "held back":
-			reasons = append(reasons, fmt.Sprintf("%s held back: %s (%s)", plural(-line.Count, "create"), line.Reason, line.Rule))
+			held := plural(-line.Count, "create")
+			reasons = append(reasons, fmt.Sprintf("%s held back: %s (%s)", held, line.Reason, line.Rule))
 		case line.Reason != "":
 			reasons = append(reasons, fmt.Sprintf("%s %d: %s (%s)", line.Label, line.Count, line.Reason, line.Rule))
 		}
@@ -123,7 +124,8 @@ func (plan Plan) String() string {
 	var b strings.Builder
 	b.WriteString(plan.Ledger.String())
 	for _, i := range plan.Intents {
-		fmt.Fprintf(&b, "%s workspace %s, incarnation %d: %s (%s)\n", i.Kind, i.WorkspaceID, i.Incarnation, i.Reason, i.Rule)
+		fmt.Fprintf(&b, "%s workspace %s, incarnation %d: %s (%s)\n",
+			i.Kind, i.WorkspaceID, i.Incarnation, i.Reason, i.Rule)
 	}
 	if !plan.RetryAt.IsZero() {
 		fmt.Fprintf(&b, "may change by itself at %s\n", instant(plan.RetryAt))

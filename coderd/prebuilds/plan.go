@@ -55,7 +55,8 @@ func validate(p *Preset, ws []Workspace) error {
 			return xerrors.Errorf("workspace %s is of preset %s, not of %s", ws[i].ID, ws[i].PresetID, p.ID)
 		}
 		if !Unclaimed(ws[i].State) {
-			return xerrors.Errorf("workspace %s is in state %q, which no unclaimed workspace is in", ws[i].ID, ws[i].State)
+			return xerrors.Errorf("workspace %s is in state %q, which no unclaimed workspace is in",
+				ws[i].ID, ws[i].State)
 		}
 	}
 	return nil
@@ -69,7 +70,8 @@ func (plan *Plan) holdBackCreates(p *Preset, now time.Time) {
 	case p.Pause != "":
 		plan.holdBack(plan.Create, "C10", "paused: "+p.Pause)
 	case p.FailureStreak >= HardLimit:
-		plan.holdBack(plan.Create, "C8", fmt.Sprintf("hard limit, until the version changes or a reset: %d failed creates in a row%s",
+		plan.holdBack(plan.Create, "C8", fmt.Sprintf(
+			"hard limit, until the version changes or a reset: %d failed creates in a row%s",
 			p.FailureStreak, because(p.LastFailure)))
 	case p.FailureStreak > 0:
 		end := p.LastFailureAt.Add(firstBackoff << (p.FailureStreak - 1))

@@ -26,7 +26,9 @@ func drawPool(t *rapid.T) *pool {
 	failed(max(0, rapid.IntRange(-4, 4).Draw(t, "streak")),
 		time.Duration(rapid.IntRange(0, 30).Draw(t, "failed ago"))*time.Second)(&p.preset)
 
-	states := rapid.SampledFrom([]State{Provisioning, Starting, Ready, Ready, Ready, Standby, Draining, Deleting, Quarantined})
+	states := rapid.SampledFrom([]State{
+		Provisioning, Starting, Ready, Ready, Ready, Standby, Draining, Deleting, Quarantined,
+	})
 	for range rapid.IntRange(0, 14).Draw(t, "workspaces") {
 		p.add(1, states.Draw(t, "state"), func(w *Workspace) {
 			w.CreatedAt = noon.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Hour)

@@ -38,8 +38,8 @@ func (s Snapshot) ByPreset() map[uuid.UUID][]Workspace {
 	return groups
 }
 
-// Strays are the groups of ByPreset that belong to no preset of the snapshot, each as an error. Nothing is decided about
-// their workspaces.
+// Strays are the groups of ByPreset that belong to no preset of the snapshot, each as an error. Nothing is decided
+// about their workspaces.
 func (s Snapshot) Strays(groups map[uuid.UUID][]Workspace) map[uuid.UUID]error {
 	known := make(map[uuid.UUID]bool, len(s.Presets))
 	for i := range s.Presets {
@@ -48,7 +48,8 @@ func (s Snapshot) Strays(groups map[uuid.UUID][]Workspace) map[uuid.UUID]error {
 	errs := make(map[uuid.UUID]error)
 	for id, ws := range groups {
 		if !known[id] {
-			errs[id] = xerrors.Errorf("snapshot has %s of preset %s, but not the preset", plural(len(ws), "workspace"), id)
+			errs[id] = xerrors.Errorf("snapshot has %s of preset %s, but not the preset",
+				plural(len(ws), "workspace"), id)
 		}
 	}
 	return errs

@@ -10,15 +10,15 @@ type Transition struct {
 	Effect string
 }
 
-// Transitions is the whole state machine (DESIGN section 4). Work in flight is a leased job, not a state, so a workspace
-// cannot be stuck in the middle of one: rows from a state to itself are what happens to its job. coderd/workspaces has
-// one function per row; docs/STATE_MACHINE.md shows them.
+// Transitions is the whole state machine (DESIGN section 4). Work in flight is a leased job, not a state, so a
+// workspace cannot be stuck in the middle of one: rows from a state to itself are what happens to its job.
+// coderd/workspaces has one function per row; docs/STATE_MACHINE.md shows them.
 var Transitions = []Transition{
 	{"", "planned", "below desired and every limit", Provisioning, "create job"},
 	{"", "tagged resource seen without a row", "past a grace", Deleting, "delete job, by provider id"},
 
 	{Provisioning, "created", "attempt matches", Starting, "provider id and addresses stored"},
-	{Provisioning, "create failed, retryable", "attempts left", Provisioning, "backoff; delete by name before the retry"},
+	{Provisioning, "create failed, retryable", "attempts left", Provisioning, "backoff; delete by name before that"},
 	{Provisioning, "created, but in error", "attempt matches", Deleting, "delete job, by id, else by name; streak + 1"},
 	{Provisioning, "create failed for good", "attempt matches", Deleting, "delete job; error kept; streak + 1"},
 	{Provisioning, "create failed for good", "template keeps failures", Quarantined, "error kept; streak + 1"},
@@ -74,7 +74,8 @@ var edges = func() map[edge]bool {
 // CanMove says whether any event leads from one state to the other. From is empty for a workspace that is new.
 func CanMove(from, to State) bool { return edges[edge{from, to}] }
 
-// Unclaimed says whether a workspace in this state is the pool's: a pass reads exactly these. False for no state at all.
+// Unclaimed says whether a workspace in this state is the pool's: a pass reads exactly these. False for no state at
+// all.
 func Unclaimed(s State) bool {
 	switch s {
 	case Provisioning, Starting, Ready, Standby, Draining, Deleting, Quarantined:
@@ -83,5 +84,6 @@ func Unclaimed(s State) bool {
 	return false
 }
 
-// Live says whether a workspace in this state counts against its provider's maximum: whatever may have a resource there.
+// Live says whether a workspace in this state counts against its provider's maximum: whatever may have a resource
+// there.
 func Live(s State) bool { return Unclaimed(s) || s == Claimed }

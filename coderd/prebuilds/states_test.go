@@ -77,7 +77,8 @@ func TestUnclaimedAndLive(t *testing.T) {
 // TestDocument keeps docs/STATE_MACHINE.md from drifting away from Transitions.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "../../docs/STATE_MACHINE.md", "<!-- begin of transitions -->\n", "<!-- end of transitions -->\n"
+	const path = "../../docs/STATE_MACHINE.md"
+	const begin, end = "<!-- begin of transitions -->\n", "<!-- end of transitions -->\n"
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	head, rest, found := strings.Cut(string(raw), begin)

@@ -43,7 +43,7 @@ type Preset struct {
 	Desired      int       // C4: counts only for the active version
 	Priority     int       // higher first when a limit binds
 	KeepOutdated bool      // C7: prebuilds of older versions stay claimable
-	Retired      string    // empty, or why it scales to zero: "template deprecated", "template deleted", "preset removed"
+	Retired      string    // empty, or why it scales to zero: "template deprecated", "preset removed"
 	Pause        string    // empty, or why it is paused (preset, template or provider; C10)
 	Waiting      int       // claims waiting for a workspace
 	// Failures in a row of creates for this PoolKey (C8).

@@ -11,8 +11,8 @@ import (
 )
 
 // world is a model of everything around the planner: passes write plans, workers carry them out one step at a time,
-// people claim and change things. Time is a number in it. What the model leaves out is providers that lie; what it has is
-// every order of events.
+// people claim and change things. Time is a number in it. What the model leaves out is providers that lie; what it has
+// is every order of events.
 type world struct {
 	t       *rapid.T
 	now     time.Time
@@ -71,8 +71,8 @@ func (w *world) live(provider string) int {
 	return n
 }
 
-// pass is one transaction: snapshot, plans, rows. Every plan is judged, and so is what the pass leaves behind. It returns
-// the earliest RetryAt.
+// pass is one transaction: snapshot, plans, rows. Every plan is judged, and so is what the pass leaves behind. It
+// returns the earliest RetryAt.
 func (w *world) pass() (retryAt time.Time) {
 	s := Snapshot{Now: w.now, GlobalPause: w.paused, Providers: make(map[string]Limits)}
 	for name, l := range w.limits {
@@ -105,8 +105,8 @@ func (w *world) pass() (retryAt time.Time) {
 		for range plan.Create {
 			w.created++
 			w.workspaces = append(w.workspaces, &Workspace{
-				ID: w.number(), PresetID: p.ID, PoolKey: p.PoolKey, Provider: p.Provider, State: Provisioning, Incarnation: 1,
-				CreatedAt: w.now,
+				ID: w.number(), PresetID: p.ID, PoolKey: p.PoolKey, Provider: p.Provider, State: Provisioning,
+				Incarnation: 1, CreatedAt: w.now,
 			})
 		}
 	}
@@ -221,8 +221,8 @@ func (w *world) step(fault bool) {
 	}
 }
 
-// calm lets passes and workers run without faults until nothing changes any more. Time moves only when nothing else does,
-// and straight to the RetryAt of a plan: what a plan does not ask to be looked at for must not be needed.
+// calm lets passes and workers run without faults until nothing changes any more. Time moves only when nothing else
+// does, and straight to the RetryAt of a plan: what a plan does not ask to be looked at for must not be needed.
 func (w *world) calm(rounds int) {
 	for range rounds {
 		retryAt, moved := w.pass(), false

@@ -6,8 +6,8 @@
 //   - Create is idempotent by name and tags: called again with the same request, after a success or after being cut off
 //     anywhere, it yields one resource. A resource of that name with other tags is an error and stays untouched.
 //   - Delete is idempotent and succeeds for what does not exist; when it returns nil, nothing of the resource is left.
-//   - A provider is safe for concurrent use, and every call returns soon after its context ends. What an interrupted call
-//     left behind is found again by name.
+//   - A provider is safe for concurrent use, and every call returns soon after its context ends. What an interrupted
+//     call left behind is found again by name.
 //   - List returns only what carries this installation's tag.
 //
 // No call is made inside a database transaction (I8); Guarded enforces it. What a provider can do beyond Provider (be

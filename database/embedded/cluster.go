@@ -8,18 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 )
 
 const (
-	readyPoll      = 20 * time.Millisecond
-	probeTimeout   = 2 * time.Second
+	readyPoll      = 10 * time.Millisecond
 	releaseTimeout = 30 * time.Second // for the children of a killed postmaster to let go of the shared memory
 	pipeTimeout    = time.Second      // for the children of a dead postmaster to write their last lines
 )
@@ -68,10 +67,10 @@ func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	removeSockets := func() {}
-	release := func() {
+	release := sync.OnceFunc(func() {
 		removeSockets()
 		_ = held.Close() // and with it the lock
-	}
+	})
 	defer func() {
 		if err != nil {
 			release()
@@ -192,22 +191,11 @@ func (c *Cluster) awaitReady(ctx context.Context, child *process, ticker *quartz
 			_ = shutDown(past, child)
 			return xerrors.Errorf("wait for PostgreSQL: %w", ctx.Err())
 		case <-ticker.C:
-			if c.answers(ctx) {
+			if takesConnections(c.folder, child.Pid) {
 				return nil
 			}
 		}
 	}
-}
-
-func (c *Cluster) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, c.SuperuserURL())
-	if err != nil {
-		return false
-	}
-	_ = conn.Close(ctx)
-	return true
 }
 
 // arguments of the postmaster. What the address and the safety of the cluster rest on is not left to postgresql.conf.

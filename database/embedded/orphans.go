@@ -2,11 +2,8 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -63,27 +60,8 @@ func removeStalePID(cluster string) error {
 	if pid == 0 || !alive(pid) {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(cluster, "postmaster.pid")); err != nil {
+	if err := os.Remove(filepath.Join(cluster, pidFile)); err != nil {
 		return xerrors.Errorf("remove stale postmaster.pid: %w", err)
 	}
 	return nil
-}
-
-// postmasterPID reads who runs the cluster, or ran it; 0 if nobody.
-func postmasterPID(cluster string) int {
-	content, err := os.ReadFile(filepath.Join(cluster, "postmaster.pid"))
-	if err != nil {
-		return 0
-	}
-	line, _, _ := strings.Cut(string(content), "\n")
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || pid <= 0 {
-		return 0
-	}
-	return pid
-}
-
-func alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
 }

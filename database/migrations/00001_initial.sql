@@ -173,7 +173,9 @@ CREATE INDEX workspaces_unclaimed ON workspaces (template_id, preset_id)
   WHERE state NOT IN ('claimed', 'deleted');
 CREATE INDEX workspaces_claimed ON workspaces (preset_id) WHERE state = 'claimed';
 CREATE INDEX workspaces_owner ON workspaces (owner_id, created_at) WHERE state = 'claimed';
-CREATE INDEX workspaces_live_by_provider ON workspaces (provider) WHERE state <> 'deleted';
+-- Counted only for providers with a maximum. One index over both halves would tempt the planner to read all claimed rows
+-- for a snapshot of the unclaimed.
+CREATE INDEX workspaces_claimed_by_provider ON workspaces (provider) WHERE state = 'claimed';
 CREATE INDEX workspaces_deleted ON workspaces (deleted_at) WHERE state = 'deleted';
 
 -- Provider work. A running job whose lease ended is as free to take as a pending one that is due: `due_at` is the

@@ -16,8 +16,8 @@ import (
 )
 
 // Delete ends all processes of a workspace and removes its directory. The directory leaves its place in one step, as
-// whole as it came, so that there is no half-deleted workspace; a Delete that was cut off later is completed by the next
-// one of that name.
+// whole as it came, so that there is no half-deleted workspace; a Delete that was cut off later is completed by the
+// next one of that name.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	name, err := refName(ref)
 	if err == nil {

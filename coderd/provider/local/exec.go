@@ -47,8 +47,8 @@ func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.Exec
 	return code, nil
 }
 
-// startExec starts the command while it holds the lock of the name: a Delete comes before it, and there is no workspace,
-// or after it, and finds its processes.
+// startExec starts the command while it holds the lock of the name: a Delete comes before it, and there is no
+// workspace, or after it, and finds its processes.
 func (p *Provider) startExec(
 	ctx context.Context, ref provider.Ref, req provider.ExecRequest,
 ) (*exec.Cmd, func() error, error) {

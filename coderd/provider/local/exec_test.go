@@ -114,8 +114,12 @@ func TestExecOnATerminal(t *testing.T) {
 	codes := make(chan int)
 	go func() {
 		code, err := p.Exec(t.Context(), refOf(i), provider.ExecRequest{
-			Command: []string{"sh", "-c", "test -t 0 || exit 1; trap 'stty size; exit 6' WINCH; echo up; while :; do sleep 0.01; done"},
-			TTY:     true, Stdin: in, Stdout: shown, Resize: resize,
+			Command: []string{"sh", "-c", `
+				test -t 0 || exit 1
+				trap 'stty size; exit 6' WINCH
+				echo up
+				while :; do sleep 0.01; done`},
+			TTY: true, Stdin: in, Stdout: shown, Resize: resize,
 		})
 		assert.NoError(t, err)
 		_ = shown.Close()
@@ -139,8 +143,11 @@ func TestExecOnATerminalLeavesSomething(t *testing.T) {
 	i := create(t, p, "tty", idle)
 	var out bytes.Buffer
 	code, err := p.Exec(t.Context(), refOf(i), provider.ExecRequest{
-		Command: []string{"sh", "-c", "(trap '' HUP; echo $$ > left; exec sleep 1000) & while [ ! -s left ]; do sleep 0.01; done; echo bye"},
-		TTY:     true, Stdout: &out,
+		Command: []string{"sh", "-c", `
+			(trap '' HUP; echo $$ > left; exec sleep 1000) &
+			while [ ! -s left ]; do sleep 0.01; done
+			echo bye`},
+		TTY: true, Stdout: &out,
 	})
 	require.NoError(t, err)
 	assert.Zero(t, code)

@@ -48,6 +48,12 @@ func refOf(i provider.Instance) provider.Ref {
 
 func home(i provider.Instance) string { return i.Environment["PREWARM_DIR"] }
 
+// command is a spec that runs a shell script.
+func command(stopGrace, script string) string {
+	spec, _ := json.Marshal(map[string]any{"stop_grace": stopGrace, "command": []string{"sh", "-c", script}})
+	return string(spec)
+}
+
 // eventually polls until f says yes.
 func eventually(t *testing.T, f func() bool, what ...any) {
 	t.Helper()
@@ -243,8 +249,11 @@ func TestSIGTERMComesFirst(t *testing.T) {
 func TestCommandEndsAndTheRestWithIt(t *testing.T) {
 	t.Parallel()
 	p := open(t, newRoot(t))
-	i := create(t, p, "short", `{"stop_grace": "50ms", "command": ["sh", "-c",
-		"(setsid sh -c 'trap \"\" TERM; echo $$ > escaped; while :; do sleep 1000; done' &) ; while [ ! -s escaped ]; do sleep 0.01; done; echo last words; exit 3"]}`)
+	i := create(t, p, "short", command("50ms", `
+		(setsid sh -c 'trap "" TERM; echo $$ > escaped; while :; do sleep 1000; done' &)
+		while [ ! -s escaped ]; do sleep 0.01; done
+		echo last words
+		exit 3`))
 	escaped := readPID(t, home(i)+"/escaped")
 	eventually(t, func() bool { return !running(escaped) }, "the escaped process goes on")
 	i, err := p.Get(t.Context(), refOf(i))
@@ -260,8 +269,11 @@ func TestSupervisorKilled(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	p := open(t, root)
-	req := request("headless", `{"command": ["sh", "-c",
-		"(setsid sh -c 'echo $$ > escaped; exec sleep 1000' &) ; env -i sh -c 'echo $$ > bare; exec sleep 1000' & echo $$ > main; wait"]}`)
+	req := request("headless", command("2s", `
+		(setsid sh -c 'echo $$ > escaped; exec sleep 1000' &)
+		env -i sh -c 'echo $$ > bare; exec sleep 1000' &
+		echo $$ > main
+		wait`))
 	i, err := p.Create(t.Context(), req)
 	require.NoError(t, err)
 	left := []int{readPID(t, home(i)+"/main"), readPID(t, home(i)+"/escaped"), readPID(t, home(i)+"/bare")}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -26,25 +25,6 @@ type Options struct {
 	Executable []string
 	Clock      quartz.Clock
 	Logger     slog.Logger
-}
-
-// Config puts a provider's configuration, {"root": "/srv/workspaces"} or nothing, over defaults.
-func Config(raw json.RawMessage, defaults Options) (Options, error) {
-	if len(raw) == 0 {
-		return defaults, nil
-	}
-	config := struct {
-		Root *string `json:"root"`
-	}{Root: &defaults.Root}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&config); err != nil {
-		return defaults, xerrors.Errorf("read configuration: %w", err)
-	}
-	if !filepath.IsAbs(defaults.Root) {
-		return defaults, xerrors.Errorf("read configuration: root %q is not an absolute path", defaults.Root)
-	}
-	return defaults, nil
 }
 
 // Provider keeps workspaces under one root. Several of them, in one process or many, may share a root.

@@ -23,6 +23,7 @@ type procStat struct {
 	process
 	parent int
 	zombie bool
+	kernel bool // a thread of the kernel
 }
 
 func readStat(pid int) (procStat, error) {
@@ -37,6 +38,8 @@ func readStat(pid int) (procStat, error) {
 	}
 	s := procStat{process: process{PID: pid}, zombie: fields[0] == "Z" || fields[0] == "X"}
 	s.parent, _ = strconv.Atoi(fields[1])
+	flags, _ := strconv.ParseUint(fields[6], 10, 64)
+	s.kernel = flags&0x00200000 != 0 // PF_KTHREAD
 	s.Start, err = strconv.ParseUint(fields[19], 10, 64)
 	return s, err
 }

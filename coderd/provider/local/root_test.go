@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"sync"
@@ -129,18 +128,4 @@ func TestRefusesPaths(t *testing.T) {
 	}
 	_, err := p.List(t.Context(), uuid.New())
 	require.NoError(t, err)
-}
-
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	defaults := local.Options{Root: "/data/workspaces"}
-	for raw, root := range map[string]string{``: "/data/workspaces", `{}`: "/data/workspaces", `{"root": "/srv"}`: "/srv"} {
-		opts, err := local.Config(json.RawMessage(raw), defaults)
-		require.NoError(t, err, raw)
-		assert.Equal(t, root, opts.Root, raw)
-	}
-	for _, raw := range []string{`[]`, `{"rot": "/srv"}`, `{"root": 1}`, `{"root": "here"}`} {
-		_, err := local.Config(json.RawMessage(raw), defaults)
-		require.Error(t, err, raw)
-	}
 }

@@ -17,12 +17,13 @@ import (
 // supervisor that was killed, and what Exec started.
 func (p *Provider) killStragglers(ctx context.Context, id uuid.UUID, st state) error {
 	pause := newPause(p.clock, 50*time.Millisecond)
-	for {
-		left, err := stragglers(id, st)
+	for round := 0; ; round++ {
+		left, unsure, err := stragglers(id, st)
 		if err != nil {
 			return xerrors.Errorf("find processes: %w", err)
 		}
-		if len(left) == 0 {
+		// What is in between is so for milliseconds. A process that hides its arguments looks like that for ever.
+		if len(left) == 0 && (!unsure || round >= 20) {
 			return nil
 		}
 		for _, proc := range left {
@@ -35,34 +36,50 @@ func (p *Provider) killStragglers(ctx context.Context, id uuid.UUID, st state) e
 }
 
 // stragglers finds processes by PREWARM_WORKSPACE_ID in their environment, which they inherit, and by the session of
-// their supervisor, for those that cleared or overwrote their environment.
-func stragglers(id uuid.UUID, st state) ([]process, error) {
+// their supervisor, for those that cleared or overwrote their environment. With unsure, there were others that could
+// not be told yet.
+func stragglers(id uuid.UUID, st state) (left []process, unsure bool, err error) {
 	all, err := pids()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	session := lostSession(st)
 	mark := []byte("\x00" + envWorkspaceID + "=" + id.String() + "\x00")
 	self := os.Getpid()
-	var left []process
 	for _, pid := range all {
 		if pid == self {
 			continue
 		}
-		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		environ, between := environOf(pid)
 		ours := bytes.Contains(append([]byte{0}, environ...), mark)
 		if !ours && session != 0 {
 			sid, err := unix.Getsid(pid)
 			ours = err == nil && sid == session
 		}
 		if !ours {
+			unsure = unsure || between
 			continue
 		}
 		if s, err := readStat(pid); err == nil && !s.zombie {
 			left = append(left, s.process)
 		}
 	}
-	return left, nil
+	return left, unsure, nil
+}
+
+// environOf reads the environment that a process started with. A process in the middle of execve has neither that nor
+// arguments for a moment, and neither has one on its way out, which may still hold a port: they are in between.
+func environOf(pid int) (environ []byte, between bool) {
+	proc := "/proc/" + strconv.Itoa(pid)
+	if environ, _ = os.ReadFile(proc + "/environ"); len(environ) > 0 {
+		return environ, false
+	}
+	if args, _ := os.ReadFile(proc + "/cmdline"); len(args) > 0 {
+		environ, _ = os.ReadFile(proc + "/environ") // it may have come up between the two
+		return environ, false
+	}
+	s, err := readStat(pid)
+	return nil, err == nil && !s.zombie && !s.kernel
 }
 
 // lostSession is the session of the recorded supervisor, or 0 if that number may mean another one by now. The kernel

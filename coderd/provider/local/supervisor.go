@@ -64,7 +64,7 @@ func inherited(fd uintptr, name string) *os.File {
 	return os.NewFile(fd, name)
 }
 
-// supervisor runs a workspace's processes. Everything but stop happens on the main thread, and only there is state used.
+// supervisor runs a workspace's processes. Everything but stop happens on the main thread; only there is state used.
 type supervisor struct {
 	dir   dir
 	w     workspace

@@ -81,7 +81,8 @@ func TestReadyWhenTheFileIsThere(t *testing.T) {
 	require.NoError(t, os.Symlink(outside, home(i)+"/out"))
 	ready, err := p.Ready(t.Context(), refOf(i))
 	require.NoError(t, err)
-	assert.Equal(t, provider.Readiness{Detail: "waiting for the file out/done"}, ready, "a link that leads out is no answer")
+	waiting := provider.Readiness{Detail: "waiting for the file out/done"}
+	assert.Equal(t, waiting, ready, "a link that leads out is no answer")
 	require.NoError(t, os.Remove(home(i)+"/out"))
 	require.NoError(t, os.Mkdir(home(i)+"/out", 0o700))
 	require.NoError(t, os.WriteFile(home(i)+"/out/done", nil, 0o600))
@@ -149,7 +150,8 @@ func TestPortsAreTheirOwn(t *testing.T) {
 				p = b
 			}
 			var err error
-			instances[n], err = p.Create(t.Context(), request(fmt.Sprintf("port-%d", n), `{"port": true, "command": ["sleep", "1000"]}`))
+			req := request(fmt.Sprintf("port-%d", n), `{"port": true, "command": ["sleep", "1000"]}`)
+			instances[n], err = p.Create(t.Context(), req)
 			assert.NoError(t, err)
 		})
 	}

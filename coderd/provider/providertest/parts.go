@@ -47,7 +47,7 @@ func createConflict(t *testing.T, s *suite) {
 func get(t *testing.T, s *suite) {
 	req, made := s.create(t, "found")
 	assert.NotEmpty(t, made.ProviderID)
-	for _, ref := range []provider.Ref{{Name: "found"}, {Name: "found", ProviderID: made.ProviderID}, {ProviderID: made.ProviderID}} {
+	for _, ref := range []provider.Ref{{Name: "found"}, {ProviderID: made.ProviderID}, ref(made)} {
 		i, err := s.Other.Get(testContext(t), ref)
 		require.NoError(t, err, "%+v", ref)
 		assert.Equal(t, req.Tags, i.Tags)
@@ -172,7 +172,8 @@ func oneName(t *testing.T, s *suite) {
 func cutOffCreate(t *testing.T, s *suite) {
 	for round := range 15 {
 		req := s.request(fmt.Sprintf("cut-%d", round))
-		ctx, cancel := context.WithTimeout(context.Background(), rand.N(15*time.Millisecond)) //nolint:gosec // any moment will do
+		moment := rand.N(15 * time.Millisecond) //nolint:gosec // any will do
+		ctx, cancel := context.WithTimeout(context.Background(), moment)
 		_, _ = s.Provider.Create(ctx, req)
 		cancel()
 		i, err := s.Other.Create(testContext(t), req)

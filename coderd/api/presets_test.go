@@ -1,0 +1,214 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// TestPresetCounts: the counts that SQL makes are those of the planner, for unclaimed workspaces of every kind; and
+// their partition leaves out and counts twice nothing (C3).
+func TestPresetCounts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // A seed, so that a failure comes again.
+	now := time.Now()
+	shown, err := w.as("member").Preset(ctx, "quickstart", "default")
+	require.NoError(t, err)
+	var key uuid.UUID
+	require.NoError(t, w.store.Pool.QueryRow(ctx, "SELECT pool_key FROM presets WHERE id = $1", shown.ID).Scan(&key))
+
+	var all []prebuilds.Workspace
+	claimed := 0
+	for range 300 {
+		state := prebuilds.State([]string{"provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting",
+			"deleted", "quarantined"}[random.IntN(9)])
+		row := w.workspace("quickstart", string(state), "prewarm")
+		x := prebuilds.Workspace{ID: row.ID, PresetID: shown.ID, PoolKey: key, State: state, Incarnation: 1}
+		set := func(column string, value any) {
+			_, err := w.store.Pool.Exec(ctx, "UPDATE workspaces SET "+column+" = $1 WHERE id = $2", value, row.ID)
+			require.NoError(t, err)
+		}
+		if random.IntN(4) == 0 {
+			x.PoolKey = uuid.New()
+			set("pool_key", x.PoolKey)
+		}
+		if random.IntN(3) == 0 {
+			x.ExpiresAt = now.Add(time.Duration(random.IntN(3)-1)*time.Hour + time.Minute)
+			set("expires_at", x.ExpiresAt)
+		}
+		if random.IntN(4) == 0 {
+			x.HasIntent = true
+			_, err := w.store.Pool.Exec(ctx, "INSERT INTO intents VALUES ($1, 1, 'drain', 'test', now())", row.ID)
+			require.NoError(t, err)
+		}
+		switch state {
+		case prebuilds.Claimed:
+			claimed++
+		case prebuilds.Deleted:
+		default:
+			all = append(all, x)
+		}
+	}
+	_, err = w.store.Pool.Exec(ctx, `
+		INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, created_at, deadline_at)
+		SELECT gen_random_uuid(), $1, $2, $3, 'prefer', 'waiting', now(), now() + n * interval '1 minute'
+		FROM unnest(array[-1, 1, 2]) n`, auth.DefaultOrganizationID, shown.ID, w.owner.UserID)
+	require.NoError(t, err)
+
+	for _, keep := range []bool{false, true} {
+		_, err = w.store.Pool.Exec(ctx, "UPDATE templates SET keep_outdated = $1", keep)
+		require.NoError(t, err)
+		for _, retired := range []string{"", "template deprecated"} {
+			_, err = w.store.Pool.Exec(ctx, "UPDATE templates SET deprecated_at = CASE WHEN $1 <> '' THEN now() END", retired)
+			require.NoError(t, err)
+			desired := 3
+			if retired != "" {
+				desired = 0
+			}
+			want := prebuilds.Count(prebuilds.Preset{
+				ID: shown.ID, PoolKey: key, Desired: desired, KeepOutdated: keep, Retired: retired, Waiting: 2,
+			}, all, now)
+			got, err := w.as("member").Preset(ctx, "quickstart", "default")
+			require.NoError(t, err)
+			require.Equal(t, sdk.Counts{
+				Desired: want.Desired, Actual: want.Actual, Eligible: want.Eligible, Starting: want.Starting,
+				Stopping: want.Stopping, Deleting: want.Deleting, Outdated: want.Outdated, Extraneous: want.Extraneous,
+				Expired: want.Expired, Quarantined: want.Quarantined, Waiting: want.Waiting, Claimed: claimed,
+			}, got.Counts, "keep %t, retired %q", keep, retired)
+			require.Equal(t, len(all), got.Deleting+got.Stopping+got.Quarantined+got.Outdated+got.Expired+got.Starting+got.Actual)
+			require.Positive(t, got.Actual)
+		}
+	}
+}
+
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	list, err := w.as("auditor").Presets(ctx)
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, "plain", list[0].Template)
+	require.False(t, list[0].Pool)
+	quick := list[1]
+	require.Equal(t, "default", quick.Organization)
+	require.Equal(t, 1, quick.Version)
+	require.Equal(t, 3, quick.Desired)
+	require.Equal(t, "8h0m0s", quick.TTL)
+	require.NotNil(t, quick.Reasons)
+
+	ledger, err := json.Marshal(prebuilds.Ledger{Creates: []prebuilds.Line{
+		{Label: "desired", Count: 3}, {Label: "held back", Count: -3, Rule: "C10", Reason: "paused: move"},
+	}})
+	require.NoError(t, err)
+	_, err = w.store.Pool.Exec(ctx, `INSERT INTO preset_status (preset_id, counts, ledger, error, digest, pass_seq, changed_at)
+		VALUES ($1, '{}', $2, 'no snapshot', '', 1, now())`, quick.ID, ledger)
+	require.NoError(t, err)
+	quick, err = w.as("auditor").Preset(ctx, "quickstart", "default")
+	require.NoError(t, err)
+	require.Equal(t, "no snapshot", quick.Error)
+	require.NotNil(t, quick.PassedAt)
+	require.Len(t, quick.Reasons, 1)
+	require.Contains(t, quick.Reasons[0], "paused: move")
+
+	require.NoError(t, w.as("admin").NudgePreset(ctx, "quickstart", "default"))
+	require.Len(t, w.nudged, 1)
+	err = w.as("admin").NudgePreset(ctx, "quickstart", "x")
+	require.Equal(t, http.StatusNotFound, sdk.StatusOf(err))
+	require.Len(t, w.nudged, 1)
+}
+
+// TestPresetListScale: claimed rows beside cost the listing no more than an index-only count, however many there are.
+// The number can be raised by the environment; the plan is the same.
+func TestPresetListScale(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	beside := 20_000
+	if given, err := strconv.Atoi(os.Getenv("PREWARM_TEST_CLAIMED")); err == nil {
+		beside = given
+	}
+	for range 20 {
+		w.workspace("quickstart", "ready", "prewarm")
+	}
+	_, err := w.store.Pool.Exec(ctx, `
+		INSERT INTO workspaces (id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider,
+		  parameters, state, owner_id, claim_id, created_at, state_at, ready_at)
+		SELECT gen_random_uuid(), 'prebuild-' || n, organization_id, template_id, template_version_id, preset_id, pool_key,
+		  provider, '{}', 'claimed', $1, gen_random_uuid(), now(), now(), now()
+		FROM generate_series(1, $2) n, (SELECT * FROM workspaces LIMIT 1) one`, w.owner.UserID, beside)
+	require.NoError(t, err)
+	_, err = w.store.Pool.Exec(ctx, "VACUUM ANALYZE workspaces")
+	require.NoError(t, err)
+
+	source, err := os.ReadFile("../../queries/views.sql")
+	require.NoError(t, err)
+	_, query, _ := strings.Cut(string(source), "-- name: PresetViews :many")
+	query, _, _ = strings.Cut(query, ";")
+	query = regexp.MustCompile(`sqlc\.narg\(\w+\)`).ReplaceAllString(query, "NULL")
+	query = strings.ReplaceAll(query, "@organization_id", "'"+auth.DefaultOrganizationID.String()+"'")
+	for _, settings := range []string{"", "SET LOCAL random_page_cost = 1.1;", "SET LOCAL enable_seqscan = on; SET LOCAL jit = on;"} {
+		tx, err := w.store.Pool.Begin(ctx)
+		require.NoError(t, err)
+		_, err = tx.Conn().PgConn().Exec(ctx, settings).ReadAll()
+		require.NoError(t, err)
+		var plan []struct {
+			Plan node
+		}
+		var rp, ra int; _ = tx.QueryRow(ctx, "SELECT relpages, relallvisible FROM pg_class WHERE relname='workspaces'").Scan(&rp,&ra); t.Log(rp,ra); _, _ = tx.Exec(ctx, "SET LOCAL enable_seqscan=off")
+		if rows, err := tx.Query(ctx, "EXPLAIN (ANALYZE, BUFFERS) "+query); err == nil { for rows.Next() { var x string; _ = rows.Scan(&x); t.Log(x) } }
+		require.NoError(t, tx.QueryRow(ctx, "EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) "+query).Scan(&plan))
+		require.NoError(t, tx.Rollback(ctx))
+		plan[0].Plan.walk(func(n node) {
+			if n.Relation != "workspaces" {
+				return
+			}
+			seen := (n.Rows + n.Removed) * n.Loops
+			if n.Index == "workspaces_claimed" {
+				require.Equal(t, "Index Only Scan", n.Type, settings)
+				require.Less(t, n.Fetches, float64(beside)/10, "the table itself is hardly touched")
+				return
+			}
+			require.LessOrEqual(t, seen, float64(40), "%s %s reads claimed rows (%s)", n.Type, n.Index, settings)
+		})
+	}
+	preset, err := w.as("member").Preset(ctx, "quickstart", "default")
+	require.NoError(t, err)
+	require.Equal(t, beside, preset.Claimed)
+	require.Equal(t, 20, preset.Eligible)
+}
+
+// node is one of a plan, as EXPLAIN tells it.
+type node struct {
+	Type     string  `json:"Node Type"`
+	Relation string  `json:"Relation Name"`
+	Index    string  `json:"Index Name"`
+	Rows     float64 `json:"Actual Rows"`
+	Loops    float64 `json:"Actual Loops"`
+	Removed  float64 `json:"Rows Removed by Filter"`
+	Fetches  float64 `json:"Heap Fetches"`
+	Plans    []node  `json:"Plans"`
+}
+
+func (n node) walk(visit func(node)) {
+	visit(n)
+	for _, p := range n.Plans {
+		p.walk(visit)
+	}
+}

@@ -1,0 +1,96 @@
+package e2etest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/xerrors"
+)
+
+// binary is where Main built it.
+var binary string
+
+// Main builds the binary, runs the tests of a package with it, and removes it.
+func Main(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "prewarm-e2e-")
+	if err != nil {
+		return 0, xerrors.Errorf("create folder of binary: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a leftover there harms nobody
+	binary = filepath.Join(dir, "prewarm")
+	build := exec.Command("go", "build", "-o", binary, "github.com/prewarm-dev/prewarm/cmd/prewarm")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, xerrors.Errorf("build binary: %w: %s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// Binary is the path of the binary that Main built.
+func Binary(t testing.TB) string {
+	t.Helper()
+	if binary == "" {
+		t.Fatal("there is no binary: the package's TestMain must call e2etest.Main")
+	}
+	return binary
+}
+
+// Outcome is what a command came to.
+type Outcome struct {
+	Stdout, Stderr string
+	Status         int // as of exit; -1 if a signal ended it
+}
+
+// Run runs the binary to its end, or until ctx ends it, with the environment of the test and env put over it.
+func Run(ctx context.Context, t testing.TB, env []string, args ...string) Outcome {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, Binary(t), args...)
+	cmd.Env = append(os.Environ(), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := start(cmd); err != nil {
+		t.Fatalf("start %v: %v", args, err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("run %v: %v", args, err)
+	}
+	return Outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// start starts a process that the kernel kills when this one is gone. The kernel watches the thread that started the
+// process, so one thread that never ends starts them all.
+func start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	done := make(chan error)
+	starter() <- func() { done <- cmd.Start() }
+	return <-done
+}
+
+var starter = sync.OnceValue(func() chan<- func() {
+	todo := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for do := range todo {
+			do()
+		}
+	}()
+	return todo
+})
