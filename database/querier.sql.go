@@ -116,7 +116,8 @@ type Querier interface {
 	PresetRef(ctx context.Context, arg PresetRefParams) (PresetRefRow, error)
 	// What people see. Nothing here locks or writes.
 	// Presets with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the order written.
-	// Claimed workspaces cost an index-only count, deleted ones nothing.
+	// Workspaces are read once for all presets and not once for each, so that a wrong guess of how many a preset has costs
+	// one scan at most. Claimed ones cost an index-only count, deleted ones nothing.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
 	PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error)
 	// Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order

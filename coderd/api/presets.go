@@ -128,6 +128,9 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 		},
 	}
 	p.Extraneous = max(0, p.Actual+p.Starting-p.Desired-p.Waiting)
+	if row.Deprecated { // nobody waits for anything of it any more
+		p.Extraneous = p.Actual + p.Starting
+	}
 	if row.TtlS != nil {
 		p.TTL = (time.Duration(*row.TtlS) * time.Second).String()
 	}

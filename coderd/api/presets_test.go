@@ -154,8 +154,14 @@ func TestPresetListScale(t *testing.T) {
 		  provider, '{}', 'claimed', $1, gen_random_uuid(), now(), now(), now()
 		FROM generate_series(1, $2) n, (SELECT * FROM workspaces LIMIT 1) one`, w.owner.UserID, beside)
 	require.NoError(t, err)
-	_, err = w.store.Pool.Exec(ctx, "VACUUM ANALYZE workspaces")
-	require.NoError(t, err)
+	require.Eventually(t, func() bool { // a transaction elsewhere can keep pages from being marked visible to all
+		_, err := w.store.Pool.Exec(ctx, "VACUUM ANALYZE workspaces")
+		require.NoError(t, err)
+		var visible bool
+		require.NoError(t, w.store.Pool.QueryRow(ctx,
+			"SELECT relallvisible = relpages FROM pg_class WHERE relname = 'workspaces'").Scan(&visible))
+		return visible
+	}, eventually, poll)
 
 	source, err := os.ReadFile("../../queries/views.sql")
 	require.NoError(t, err)
@@ -171,8 +177,6 @@ func TestPresetListScale(t *testing.T) {
 		var plan []struct {
 			Plan node
 		}
-		var rp, ra int; _ = tx.QueryRow(ctx, "SELECT relpages, relallvisible FROM pg_class WHERE relname='workspaces'").Scan(&rp,&ra); t.Log(rp,ra); _, _ = tx.Exec(ctx, "SET LOCAL enable_seqscan=off")
-		if rows, err := tx.Query(ctx, "EXPLAIN (ANALYZE, BUFFERS) "+query); err == nil { for rows.Next() { var x string; _ = rows.Scan(&x); t.Log(x) } }
 		require.NoError(t, tx.QueryRow(ctx, "EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) "+query).Scan(&plan))
 		require.NoError(t, tx.Rollback(ctx))
 		plan[0].Plan.walk(func(n node) {
@@ -182,7 +186,8 @@ func TestPresetListScale(t *testing.T) {
 			seen := (n.Rows + n.Removed) * n.Loops
 			if n.Index == "workspaces_claimed" {
 				require.Equal(t, "Index Only Scan", n.Type, settings)
-				require.Less(t, n.Fetches, float64(beside)/10, "the table itself is hardly touched")
+				require.Zero(t, n.Fetches, "the table itself is not touched")
+				require.LessOrEqual(t, seen, float64(beside), "once for all presets")
 				return
 			}
 			require.LessOrEqual(t, seen, float64(40), "%s %s reads claimed rows (%s)", n.Type, n.Index, settings)
