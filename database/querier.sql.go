@@ -115,9 +115,9 @@ type Querier interface {
 	PresetNames(ctx context.Context, organizationID uuid.UUID) ([]PresetNamesRow, error)
 	PresetRef(ctx context.Context, arg PresetRefParams) (PresetRefRow, error)
 	// What people see. Nothing here locks or writes.
-	// Presets with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the order written.
-	// Workspaces are read once for all presets and not once for each, so that a wrong guess of how many a preset has costs
-	// one scan at most. Claimed ones cost an index-only count, deleted ones nothing.
+	// All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
+	// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
+	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
 	PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error)
 	// Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order

@@ -122,31 +122,8 @@ func (q *Queries) PresetRef(ctx context.Context, arg PresetRefParams) (PresetRef
 
 const presetViews = `-- name: PresetViews :many
 
-WITH listed AS (
-  SELECT p.id, p.organization_id, p.template_id, p.name, p.parameters, p.pool_key, p.instances, p.ttl_s, p.priority,
-         t.name AS template, t.provider, t.active_version_id, t.keep_outdated,
-         (t.deprecated_at IS NOT NULL)::boolean AS deprecated
-  FROM presets p
-  JOIN templates t ON t.id = p.template_id
-  WHERE p.organization_id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL
-    AND ($2::text IS NULL OR t.name = $2::text)
-    AND ($3::text IS NULL OR p.name = $3::text)
-), classed AS (
-  SELECT l.id,
-         CASE WHEN w.state = 'deleting' THEN 'deleting'
-              WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
-              WHEN w.state = 'quarantined' THEN 'quarantined'
-              WHEN w.pool_key <> l.pool_key THEN 'outdated'
-              WHEN w.expires_at <= prewarm_now() THEN 'expired'
-              WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
-              ELSE 'actual' END AS class,
-         w.state = 'ready' AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
-           AND (w.pool_key = l.pool_key OR l.keep_outdated) AND NOT l.deprecated AS eligible
-  FROM listed l
-  JOIN workspaces w ON w.template_id = l.template_id AND w.preset_id = l.id AND w.state NOT IN ('claimed', 'deleted')
-  LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
-), unclaimed AS (
-  SELECT x.id,
+WITH unclaimed AS MATERIALIZED (
+  SELECT x.preset_id,
          count(*) FILTER (WHERE x.class = 'actual') AS actual,
          count(*) FILTER (WHERE x.class = 'starting') AS starting,
          count(*) FILTER (WHERE x.class = 'stopping') AS stopping,
@@ -155,38 +132,59 @@ WITH listed AS (
          count(*) FILTER (WHERE x.class = 'expired') AS expired,
          count(*) FILTER (WHERE x.class = 'quarantined') AS quarantined,
          count(*) FILTER (WHERE x.eligible) AS eligible
-  FROM classed x GROUP BY x.id
-), claimed AS (
+  FROM (
+    SELECT w.preset_id,
+           CASE WHEN w.state = 'deleting' THEN 'deleting'
+                WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
+                WHEN w.state = 'quarantined' THEN 'quarantined'
+                WHEN w.pool_key <> p.pool_key THEN 'outdated'
+                WHEN w.expires_at <= prewarm_now() THEN 'expired'
+                WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
+                ELSE 'actual' END AS class,
+           w.state = 'ready' AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+             AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
+    FROM workspaces w
+    JOIN presets p ON p.id = w.preset_id
+    JOIN templates t ON t.id = p.template_id
+    LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
+    WHERE w.state NOT IN ('claimed', 'deleted')
+      AND ($2::uuid IS NULL OR w.preset_id = $2::uuid)
+  ) x
+  GROUP BY x.preset_id
+), claimed AS MATERIALIZED (
   SELECT w.preset_id, count(*) AS n FROM workspaces w
-  WHERE w.state = 'claimed' AND w.preset_id IN (SELECT listed.id FROM listed)
+  WHERE w.state = 'claimed' AND ($2::uuid IS NULL OR w.preset_id = $2::uuid)
   GROUP BY w.preset_id
-), waiting AS (
+), waiting AS MATERIALIZED (
   SELECT c.preset_id, count(*) AS n FROM claims c WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now()
   GROUP BY c.preset_id
 )
-SELECT l.id, o.name AS organization, l.template_id, l.template, l.name AS preset, coalesce(v.number, 0)::int AS version,
-       l.provider, l.parameters, (l.instances IS NOT NULL)::boolean AS pool, l.deprecated, l.ttl_s, l.priority,
-       (CASE WHEN l.deprecated THEN 0 ELSE coalesce(l.instances, 0) END)::int AS desired,
+SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name AS preset,
+       coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.priority,
+       (CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) ELSE 0 END)::int AS desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
-FROM listed l
-JOIN organizations o ON o.id = l.organization_id
-LEFT JOIN template_versions v ON v.id = l.active_version_id
-LEFT JOIN preset_status s ON s.preset_id = l.id
-LEFT JOIN unclaimed u ON u.id = l.id
-LEFT JOIN claimed ON claimed.preset_id = l.id
-LEFT JOIN waiting ON waiting.preset_id = l.id
-ORDER BY l.template, l.name
+FROM presets p
+JOIN organizations o ON o.id = p.organization_id
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
+LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN unclaimed u ON u.preset_id = p.id
+LEFT JOIN claimed ON claimed.preset_id = p.id
+LEFT JOIN waiting ON waiting.preset_id = p.id
+WHERE p.organization_id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL
+  AND ($2::uuid IS NULL OR p.id = $2::uuid)
+ORDER BY t.name, p.name
 `
 
 type PresetViewsParams struct {
 	OrganizationID uuid.UUID
-	Template       *string
-	Preset         *string
+	PresetID       uuid.NullUUID
 }
 
 type PresetViewsRow struct {
@@ -219,11 +217,11 @@ type PresetViewsRow struct {
 }
 
 // What people see. Nothing here locks or writes.
-// Presets with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the order written.
-// Workspaces are read once for all presets and not once for each, so that a wrong guess of how many a preset has costs
-// one scan at most. Claimed ones cost an index-only count, deleted ones nothing.
+// All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
+// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
+// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
 func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error) {
-	rows, err := q.db.Query(ctx, presetViews, arg.OrganizationID, arg.Template, arg.Preset)
+	rows, err := q.db.Query(ctx, presetViews, arg.OrganizationID, arg.PresetID)
 	if err != nil {
 		return nil, err
 	}

@@ -54,13 +54,17 @@ func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*
 }
 
 func (s *server) getPreset(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Preset], error) {
+	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{
-		OrganizationID: who.OrganizationID, Template: &in.Template, Preset: &in.Preset,
+		OrganizationID: who.OrganizationID, PresetID: uuid.NullUUID{UUID: id, Valid: true},
 	})
 	if err != nil {
 		return nil, xerrors.Errorf("read preset: %w", err)
 	}
-	if len(rows) == 0 {
+	if len(rows) == 0 { // deleted at this moment
 		return nil, s.unknownPreset(ctx, who, in.Template, in.Preset)
 	}
 	preset, err := presetOf(rows[0])

@@ -60,5 +60,5 @@ func (s *server) elsewhere(ctx context.Context, row database.WorkspaceViewRow) e
 }
 
 func refOf(row database.WorkspaceViewRow) provider.Ref {
-	return provider.Ref{Name: row.Name, ProviderID: row.ProviderID}
+	return provider.Ref{Name: row.Name, ProviderID: row.ProviderID, WorkspaceID: row.ID}
 }

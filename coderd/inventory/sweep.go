@@ -93,7 +93,7 @@ func (s *Sweeper) Sweep(ctx context.Context, name string) (int, error) {
 		default:
 			continue
 		}
-		if err := p.Delete(ctx, provider.Ref{Name: inst.Name, ProviderID: inst.ProviderID}); err != nil {
+		if err := p.Delete(ctx, provider.Ref{Name: inst.Name, ProviderID: inst.ProviderID, WorkspaceID: inst.Tags.WorkspaceID}); err != nil {
 			return removed, xerrors.Errorf("delete orphan %s: %w", inst.Name, err)
 		}
 		removed++

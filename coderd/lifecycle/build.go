@@ -32,7 +32,7 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 		w.retry(ctx, job, err)
 		return
 	}
-	ref := provider.Ref{Name: info.Workspace.Name}
+	ref := refOf(info)
 	if job.Failures > 0 { // what failed may have left something half made
 		if err := p.Delete(ctx, ref); err != nil {
 			w.retry(ctx, job, xerrors.Errorf("delete before retry: %w", err))
@@ -70,7 +70,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 		w.retry(ctx, job, err)
 		return
 	}
-	ref := provider.Ref{Name: info.Workspace.Name, ProviderID: info.Workspace.ProviderID}
+	ref := refOf(info)
 	bootLeft := time.Duration(float64(info.BootTimeoutS)*float64(time.Second) - info.InStateS*float64(time.Second))
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
@@ -152,6 +152,13 @@ func (w *Worker) load(ctx context.Context, job database.Job) (database.JobForWor
 	}
 	p, err := w.Providers.Get(job.Provider)
 	return info, p, err
+}
+
+// refOf names the resource, and the workspace it must be tagged with: another's is never touched.
+func refOf(info database.JobForWorkRow) provider.Ref {
+	return provider.Ref{
+		Name: info.Workspace.Name, ProviderID: info.Workspace.ProviderID, WorkspaceID: info.Workspace.ID,
+	}
 }
 
 func (w *Worker) request(info database.JobForWorkRow) provider.CreateRequest {

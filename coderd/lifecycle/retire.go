@@ -7,7 +7,6 @@ import (
 	"cdr.dev/slog"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -29,7 +28,7 @@ func (w *Worker) delete(ctx context.Context, job database.Job) {
 	fault := ""
 	info, p, err := w.load(ctx, job)
 	if err == nil {
-		err = p.Delete(ctx, provider.Ref{Name: info.Workspace.Name, ProviderID: info.Workspace.ProviderID})
+		err = p.Delete(ctx, refOf(info))
 	}
 	if ctx.Err() != nil {
 		w.letGo(ctx, job)
