@@ -206,6 +206,12 @@ type Querier interface {
 	WorkspaceFailed(ctx context.Context, arg WorkspaceFailedParams) (WorkspaceFailedRow, error)
 	// deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know.
 	WorkspaceGone(ctx context.Context, arg WorkspaceGoneParams) (WorkspaceGoneRow, error)
+	// The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
+	// words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
+	// parameter only, a prepared statement would come to read all rows.
+	WorkspacePage(ctx context.Context, arg WorkspacePageParams) ([]uuid.UUID, error)
+	// The same for one owner.
+	WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams) ([]uuid.UUID, error)
 	// What the database says of resources found at a provider: whether they should exist, and where (I4).
 	WorkspacePlaces(ctx context.Context, ids []uuid.UUID) ([]WorkspacePlacesRow, error)
 	// starting -> ready. The TTL runs from here, and the streak of failures ends.
@@ -213,8 +219,8 @@ type Querier interface {
 	WorkspaceState(ctx context.Context, id uuid.UUID) (WorkspaceStateRow, error)
 	// By id or by name; a name is never a UUID.
 	WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (WorkspaceViewRow, error)
-	// Newest first, from (after_at, after_id) on; without a state all but the deleted.
-	WorkspaceViews(ctx context.Context, arg WorkspaceViewsParams) ([]WorkspaceViewsRow, error)
+	// What a page shows, in its order.
+	WorkspaceViews(ctx context.Context, ids []uuid.UUID) ([]WorkspaceViewsRow, error)
 	// Transitions of DESIGN section 4: one statement each, called only by coderd/workspaces. Every one has the same shape:
 	//
 	//   ws     locks the workspace and names the state and incarnation it must leave; no row is a lost race

@@ -168,6 +168,9 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
+       greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
+                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) + coalesce(waiting.n, 0) ELSE 0 END
+               )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
@@ -211,6 +214,7 @@ type PresetViewsRow struct {
 	Quarantined  int32
 	Waiting      int32
 	Claimed      int32
+	Extraneous   int32
 	Ledger       json.RawMessage
 	Error        string
 	PassedAt     *time.Time
@@ -253,6 +257,7 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Quarantined,
 			&i.Waiting,
 			&i.Claimed,
+			&i.Extraneous,
 			&i.Ledger,
 			&i.Error,
 			&i.PassedAt,
@@ -407,6 +412,193 @@ func (q *Queries) VersionViews(ctx context.Context, templateID uuid.UUID) ([]Ver
 	return items, nil
 }
 
+const workspacePage = `-- name: WorkspacePage :many
+SELECT page.id FROM (
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE $1::boolean AND w.state = 'claimed'
+      AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
+      AND w.organization_id = $3
+      AND ($4::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $4::text))
+      AND ($5::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
+      AND ($6::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($6::timestamptz, $7::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT $8)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE $9::boolean AND w.state NOT IN ('claimed', 'deleted')
+      AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
+      AND w.organization_id = $3
+      AND ($4::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $4::text))
+      AND ($5::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
+      AND ($6::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($6::timestamptz, $7::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT $8)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE $10::boolean AND w.state = 'deleted'
+      AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
+      AND w.organization_id = $3
+      AND ($4::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $4::text))
+      AND ($5::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
+      AND ($6::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($6::timestamptz, $7::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT $8)
+) page
+ORDER BY page.created_at DESC, page.id DESC
+LIMIT $8
+`
+
+type WorkspacePageParams struct {
+	Claimed        bool
+	State          *WorkspaceState
+	OrganizationID uuid.UUID
+	Template       *string
+	Preset         *string
+	AfterAt        *time.Time
+	AfterID        uuid.NullUUID
+	MaxWorkspaces  int32
+	Unclaimed      bool
+	Deleted        bool
+}
+
+// The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
+// words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
+// parameter only, a prepared statement would come to read all rows.
+func (q *Queries) WorkspacePage(ctx context.Context, arg WorkspacePageParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, workspacePage,
+		arg.Claimed,
+		arg.State,
+		arg.OrganizationID,
+		arg.Template,
+		arg.Preset,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.MaxWorkspaces,
+		arg.Unclaimed,
+		arg.Deleted,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const workspacePageOf = `-- name: WorkspacePageOf :many
+SELECT page.id FROM (
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE $1::boolean AND w.state = 'claimed'
+      AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
+      AND w.organization_id = $3
+      AND w.owner_id = $4
+      AND ($5::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $5::text))
+      AND ($6::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
+      AND ($7::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT $9)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE $10::boolean AND w.state NOT IN ('claimed', 'deleted')
+      AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
+      AND w.organization_id = $3
+      AND w.owner_id = $4
+      AND ($5::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $5::text))
+      AND ($6::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
+      AND ($7::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT $9)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE $11::boolean AND w.state = 'deleted'
+      AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
+      AND w.organization_id = $3
+      AND w.owner_id = $4
+      AND ($5::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $5::text))
+      AND ($6::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
+      AND ($7::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT $9)
+) page
+ORDER BY page.created_at DESC, page.id DESC
+LIMIT $9
+`
+
+type WorkspacePageOfParams struct {
+	Claimed        bool
+	State          *WorkspaceState
+	OrganizationID uuid.UUID
+	OwnerID        uuid.UUID
+	Template       *string
+	Preset         *string
+	AfterAt        *time.Time
+	AfterID        uuid.NullUUID
+	MaxWorkspaces  int32
+	Unclaimed      bool
+	Deleted        bool
+}
+
+// The same for one owner.
+func (q *Queries) WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, workspacePageOf,
+		arg.Claimed,
+		arg.State,
+		arg.OrganizationID,
+		arg.OwnerID,
+		arg.Template,
+		arg.Preset,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.MaxWorkspaces,
+		arg.Unclaimed,
+		arg.Deleted,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workspaceView = `-- name: WorkspaceView :one
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
@@ -521,30 +713,9 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
-WHERE w.organization_id = $1
-  AND (($2::workspace_state IS NULL AND w.state <> 'deleted')
-       OR w.state = $2::workspace_state)
-  AND ($3::text IS NULL OR t.name = $3::text)
-  AND ($4::text IS NULL OR p.name = $4::text)
-  AND ($5::text IS NULL OR u.name = $5::text)
-  AND ($6::uuid IS NULL OR w.owner_id = $6::uuid)
-  AND ($7::timestamptz IS NULL
-       OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
+WHERE w.id = ANY ($1::uuid[])
 ORDER BY w.created_at DESC, w.id DESC
-LIMIT $9
 `
-
-type WorkspaceViewsParams struct {
-	OrganizationID uuid.UUID
-	State          *WorkspaceState
-	Template       *string
-	Preset         *string
-	Owner          *string
-	OwnerID        uuid.NullUUID
-	AfterAt        *time.Time
-	AfterID        uuid.NullUUID
-	MaxWorkspaces  int32
-}
 
 type WorkspaceViewsRow struct {
 	ID           uuid.UUID
@@ -582,19 +753,9 @@ type WorkspaceViewsRow struct {
 	JobLastError *string
 }
 
-// Newest first, from (after_at, after_id) on; without a state all but the deleted.
-func (q *Queries) WorkspaceViews(ctx context.Context, arg WorkspaceViewsParams) ([]WorkspaceViewsRow, error) {
-	rows, err := q.db.Query(ctx, workspaceViews,
-		arg.OrganizationID,
-		arg.State,
-		arg.Template,
-		arg.Preset,
-		arg.Owner,
-		arg.OwnerID,
-		arg.AfterAt,
-		arg.AfterID,
-		arg.MaxWorkspaces,
-	)
+// What a page shows, in its order.
+func (q *Queries) WorkspaceViews(ctx context.Context, ids []uuid.UUID) ([]WorkspaceViewsRow, error) {
+	rows, err := q.db.Query(ctx, workspaceViews, ids)
 	if err != nil {
 		return nil, err
 	}

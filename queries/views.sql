@@ -50,6 +50,9 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
+       greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
+                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) + coalesce(waiting.n, 0) ELSE 0 END
+               )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
@@ -100,8 +103,103 @@ JOIN users u ON u.id = v.created_by
 WHERE v.template_id = @template_id
 ORDER BY v.number DESC;
 
+-- name: WorkspacePage :many
+-- The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
+-- words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
+-- parameter only, a prepared statement would come to read all rows.
+SELECT page.id FROM (
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE @claimed::boolean AND w.state = 'claimed'
+      AND (sqlc.narg(state)::workspace_state IS NULL OR w.state = sqlc.narg(state)::workspace_state)
+      AND w.organization_id = @organization_id
+      AND (sqlc.narg(template)::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
+      AND (sqlc.narg(preset)::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(after_at)::timestamptz IS NULL
+           OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT @max_workspaces)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE @unclaimed::boolean AND w.state NOT IN ('claimed', 'deleted')
+      AND (sqlc.narg(state)::workspace_state IS NULL OR w.state = sqlc.narg(state)::workspace_state)
+      AND w.organization_id = @organization_id
+      AND (sqlc.narg(template)::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
+      AND (sqlc.narg(preset)::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(after_at)::timestamptz IS NULL
+           OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT @max_workspaces)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE @deleted::boolean AND w.state = 'deleted'
+      AND (sqlc.narg(state)::workspace_state IS NULL OR w.state = sqlc.narg(state)::workspace_state)
+      AND w.organization_id = @organization_id
+      AND (sqlc.narg(template)::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
+      AND (sqlc.narg(preset)::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(after_at)::timestamptz IS NULL
+           OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT @max_workspaces)
+) page
+ORDER BY page.created_at DESC, page.id DESC
+LIMIT @max_workspaces;
+
+-- name: WorkspacePageOf :many
+-- The same for one owner.
+SELECT page.id FROM (
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE @claimed::boolean AND w.state = 'claimed'
+      AND (sqlc.narg(state)::workspace_state IS NULL OR w.state = sqlc.narg(state)::workspace_state)
+      AND w.organization_id = @organization_id
+      AND w.owner_id = @owner_id
+      AND (sqlc.narg(template)::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
+      AND (sqlc.narg(preset)::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(after_at)::timestamptz IS NULL
+           OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT @max_workspaces)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE @unclaimed::boolean AND w.state NOT IN ('claimed', 'deleted')
+      AND (sqlc.narg(state)::workspace_state IS NULL OR w.state = sqlc.narg(state)::workspace_state)
+      AND w.organization_id = @organization_id
+      AND w.owner_id = @owner_id
+      AND (sqlc.narg(template)::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
+      AND (sqlc.narg(preset)::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(after_at)::timestamptz IS NULL
+           OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT @max_workspaces)
+  UNION ALL
+  (SELECT w.id, w.created_at FROM workspaces w
+    WHERE @deleted::boolean AND w.state = 'deleted'
+      AND (sqlc.narg(state)::workspace_state IS NULL OR w.state = sqlc.narg(state)::workspace_state)
+      AND w.organization_id = @organization_id
+      AND w.owner_id = @owner_id
+      AND (sqlc.narg(template)::text IS NULL
+           OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
+      AND (sqlc.narg(preset)::text IS NULL
+           OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(after_at)::timestamptz IS NULL
+           OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+    ORDER BY w.created_at DESC, w.id DESC
+    LIMIT @max_workspaces)
+) page
+ORDER BY page.created_at DESC, page.id DESC
+LIMIT @max_workspaces;
+
 -- name: WorkspaceViews :many
--- Newest first, from (after_at, after_id) on; without a state all but the deleted.
+-- What a page shows, in its order.
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
        w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
@@ -114,17 +212,8 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
-WHERE w.organization_id = @organization_id
-  AND ((sqlc.narg(state)::workspace_state IS NULL AND w.state <> 'deleted')
-       OR w.state = sqlc.narg(state)::workspace_state)
-  AND (sqlc.narg(template)::text IS NULL OR t.name = sqlc.narg(template)::text)
-  AND (sqlc.narg(preset)::text IS NULL OR p.name = sqlc.narg(preset)::text)
-  AND (sqlc.narg(owner)::text IS NULL OR u.name = sqlc.narg(owner)::text)
-  AND (sqlc.narg(owner_id)::uuid IS NULL OR w.owner_id = sqlc.narg(owner_id)::uuid)
-  AND (sqlc.narg(after_at)::timestamptz IS NULL
-       OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
-ORDER BY w.created_at DESC, w.id DESC
-LIMIT @max_workspaces;
+WHERE w.id = ANY (@ids::uuid[])
+ORDER BY w.created_at DESC, w.id DESC;
 
 -- name: WorkspaceView :one
 -- By id or by name; a name is never a UUID.

@@ -37,9 +37,8 @@ func golden(t *testing.T, name, got string) {
 
 // operation is one of the OpenAPI document.
 type operation struct {
-	id, method, path string
-	action           auth.Action
-	role             map[database.Role]auth.Part
+	id, method, path, summary string
+	action                    auth.Action
 }
 
 var parameter = regexp.MustCompile(`\{[a-z]+\}`)
@@ -69,8 +68,9 @@ func operations(t *testing.T) []operation {
 	var doc struct {
 		OpenAPI string `json:"openapi"`
 		Paths   map[string]map[string]struct {
-			ID     string      `json:"operationId"`
-			Action auth.Action `json:"x-action"`
+			ID      string      `json:"operationId"`
+			Summary string      `json:"summary"`
+			Action  auth.Action `json:"x-action"`
 		} `json:"paths"`
 	}
 	require.NoError(t, json.Unmarshal(raw, &doc))
@@ -78,7 +78,9 @@ func operations(t *testing.T) []operation {
 	var list []operation
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
-			list = append(list, operation{id: op.ID, method: strings.ToUpper(method), path: path, action: op.Action})
+			list = append(list, operation{
+				id: op.ID, method: strings.ToUpper(method), path: path, summary: op.Summary, action: op.Action,
+			})
 		}
 	}
 	slices.SortFunc(list, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
@@ -95,6 +97,26 @@ func TestOperations(t *testing.T) {
 		fmt.Fprintf(&b, "%-6s %-45s %-22s %s\n", op.method, op.path, op.id, op.action)
 	}
 	golden(t, "operations.txt", b.String())
+}
+
+// TestOperationsPage: docs/api.md ends with a table of all operations.
+func TestOperationsPage(t *testing.T) {
+	t.Parallel()
+	const path, marker = "../../docs/api.md", "-run TestOperations -update` -->\n"
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	head, got, found := strings.Cut(string(page), marker)
+	require.True(t, found)
+	var want strings.Builder
+	want.WriteString("\n| operation | what it does | action |\n| --- | --- | --- |\n")
+	for _, op := range operations(t) {
+		fmt.Fprintf(&want, "| `%s %s` | %s | `%s` |\n", op.method, strings.TrimPrefix(op.path, "/api/v1"), op.summary, op.action)
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(head+marker+want.String()), 0o644)) //nolint:gosec // A page to read.
+		return
+	}
+	require.Equal(t, want.String(), got)
 }
 
 // TestDocument: what is served at /openapi.json is that document, and the page for people has every operation.

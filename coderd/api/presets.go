@@ -127,13 +127,9 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 		Counts: sdk.Counts{
 			Desired: int(row.Desired), Actual: int(row.Actual), Eligible: int(row.Eligible), Starting: int(row.Starting),
 			Stopping: int(row.Stopping), Deleting: int(row.Deleting), Outdated: int(row.Outdated),
-			Expired: int(row.Expired), Quarantined: int(row.Quarantined), Waiting: int(row.Waiting),
-			Claimed: int(row.Claimed),
+			Extraneous: int(row.Extraneous), Expired: int(row.Expired), Quarantined: int(row.Quarantined),
+			Waiting: int(row.Waiting), Claimed: int(row.Claimed),
 		},
-	}
-	p.Extraneous = max(0, p.Actual+p.Starting-p.Desired-p.Waiting)
-	if row.Deprecated { // nobody waits for anything of it any more
-		p.Extraneous = p.Actual + p.Starting
 	}
 	if row.TtlS != nil {
 		p.TTL = (time.Duration(*row.TtlS) * time.Second).String()

@@ -2,10 +2,7 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"net/http"
-	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -19,15 +16,6 @@ import (
 // WorkspaceRef names a workspace in a path. It is exported to be embedded: fields of others are not filled in.
 type WorkspaceRef struct {
 	Ref string `path:"workspace" doc:"Name or id of the workspace"`
-}
-
-type listWorkspacesInput struct {
-	State    string `query:"state" enum:"provisioning,starting,ready,standby,claimed,draining,deleting,deleted,quarantined" doc:"All but the deleted where empty"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	Owner    string `query:"owner" doc:"Name of a user"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
 }
 
 type deleteWorkspaceInput struct {
@@ -55,44 +43,6 @@ func (s *server) registerWorkspaces() {
 		action: auth.ActDeleteWorkspace, tag: "workspaces", summary: "Delete a workspace, also a claimed one",
 		description: "The answer does not wait for the deletion.",
 	}, s.deleteWorkspace)
-}
-
-func (s *server) listWorkspaces(
-	ctx context.Context, who auth.Identity, in *listWorkspacesInput,
-) (*body[sdk.WorkspaceList], error) {
-	params := database.WorkspaceViewsParams{
-		OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Owner: given(in.Owner),
-		OwnerID: who.OnlyOwn(auth.ActReadWorkspace), MaxWorkspaces: in.Limit + 1,
-	}
-	if in.State != "" {
-		state := database.WorkspaceState(in.State)
-		params.State = &state
-	}
-	if in.After != "" {
-		at, id, err := decodeCursor(in.After)
-		if err != nil {
-			return nil, err
-		}
-		params.AfterAt, params.AfterID = &at, uuid.NullUUID{UUID: id, Valid: true}
-	}
-	rows, err := s.Store.WorkspaceViews(ctx, params)
-	if err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
-	}
-	list := sdk.WorkspaceList{Workspaces: []sdk.Workspace{}}
-	if len(rows) > int(in.Limit) {
-		rows = rows[:in.Limit]
-		last := rows[len(rows)-1]
-		list.Next = encodeCursor(last.CreatedAt, last.ID)
-	}
-	for _, row := range rows {
-		w, err := workspaceOf(who, database.WorkspaceViewRow(row))
-		if err != nil {
-			return nil, err
-		}
-		list.Workspaces = append(list.Workspaces, w)
-	}
-	return bodyOf(list), nil
 }
 
 func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *WorkspaceRef) (*body[sdk.Workspace], error) {
@@ -185,35 +135,4 @@ func (s *server) findWorkspace(
 
 func actor(who auth.Identity, reason string) workspaces.Actor {
 	return workspaces.Actor{UserID: who.UserID, Source: who.Source, Reason: reason}
-}
-
-// given is a filter, nil where it is empty.
-func given(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// A cursor is the place of the last row of a page, opaque to clients.
-func encodeCursor(at time.Time, id uuid.UUID) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(at.UTC().Format(time.RFC3339Nano) + " " + id.String()))
-}
-
-func decodeCursor(s string) (time.Time, uuid.UUID, error) {
-	refused := auth.Refuse(auth.ErrInvalid, "after: not what a page gave as next")
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return time.Time{}, uuid.Nil, refused
-	}
-	first, second, _ := strings.Cut(string(b), " ")
-	at, err := time.Parse(time.RFC3339Nano, first)
-	if err != nil {
-		return time.Time{}, uuid.Nil, refused
-	}
-	id, err := uuid.Parse(second)
-	if err != nil {
-		return time.Time{}, uuid.Nil, refused
-	}
-	return at, id, nil
 }

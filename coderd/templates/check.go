@@ -63,7 +63,7 @@ func (c *checker) declared(p Provider, existing []database.Provider) {
 	c.made[p.Name] = made{v, err}
 	if err != nil {
 		at := p.kindAt
-		if p.configAt != (Pos{}) && !strings.Contains(err.Error(), "kind") {
+		if p.configAt != (Pos{}) && !strings.HasPrefix(err.Error(), "unknown kind") {
 			at = p.configAt
 		}
 		c.problems.add(at, "provider %q: %v", p.Name, err)

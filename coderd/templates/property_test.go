@@ -56,45 +56,47 @@ func TestApplyTwice(t *testing.T) {
 	})
 }
 
-// TestApplyAtOnce: applies of different files that name the same things in different orders wait for one another, and
-// never deadlock; what is there in the end is what the last one said.
+// TestApplyAtOnce: applies of different files that name the same things in different orders, at first new and then known,
+// wait for one another and never deadlock; what is there in the end is what one of them said, and not a mixture.
 func TestApplyAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.apply(t, "providers: [{name: here, kind: fake}]")
-	file := func(i int) string {
+	file := func(round, i int) string {
 		names := []string{"a", "b", "c", "d"}
 		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		source := fmt.Sprintf("providers: [{name: p%d, kind: fake}, {name: here, kind: fake, maximum: %d}]\ntemplates:\n",
-			i%3, i)
-		for _, name := range names {
-			source += fmt.Sprintf("- {name: %s, provider: here, spec: {command: [x], n: %d}, "+
-				"presets: [{name: p, prebuilds: {instances: %d}}, {name: p%d}]}\n", name, i, i, i)
+		var source strings.Builder
+		if i%2 == 1 {
+			fmt.Fprintf(&source, "providers: [{name: p%d, kind: fake}, {name: here, kind: fake, maximum: %d}]\n", round, i)
 		}
-		return source
+		source.WriteString("templates:\n")
+		for _, name := range names {
+			fmt.Fprintf(&source, "- {name: %s%d, provider: here, spec: {command: [x], n: %d}, "+
+				"presets: [{name: p, prebuilds: {instances: %d}}, {name: p%d}]}\n", name, round/3, i, i, i)
+		}
+		return source.String()
 	}
-	const rounds, files = 30, 3
+	const rounds, files = 30, 4
 	for round := range rounds {
 		var wg sync.WaitGroup
 		errs := make([]error, files)
 		for i := range files {
-			source := file(round*files + i)
+			source := file(round, i)
 			wg.Go(func() { _, errs[i] = b.try(source, false) })
 		}
 		wg.Wait()
 		for _, err := range errs {
 			require.NoError(t, err)
 		}
-		last := *b.preset(t, "a", "p").Instances
-		require.GreaterOrEqual(t, last, int32(round*files))
+		template := func(name string) string { return fmt.Sprintf("%s%d", name, round/3) }
+		last := *b.preset(t, template("a"), "p").Instances
 		for _, name := range []string{"b", "c", "d"} {
-			require.Equal(t, last, *b.preset(t, name, "p").Instances, "all of one file")
-			require.NotEmpty(t, b.preset(t, name, fmt.Sprintf("p%d", last)).ID)
+			require.Equal(t, last, *b.preset(t, template(name), "p").Instances, "all of one file")
+			require.NotEmpty(t, b.preset(t, template(name), fmt.Sprintf("p%d", last)).ID)
 		}
 	}
 	var deadlocks int
 	require.NoError(t, b.Store.Pool.QueryRow(context.Background(),
-		"SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").
-		Scan(&deadlocks))
+		"SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks))
 	require.Zero(t, deadlocks)
 }

@@ -111,8 +111,8 @@ func TestKilledWhileMakingTheCluster(t *testing.T) {
 	require.Empty(t, halfMade())
 }
 
-// After a restart of a container the process id in postmaster.pid may belong to anything of the same user.
-func TestStalePostmasterPID(t *testing.T) {
+// After a restart of a container the process id in the lock files may belong to anything of the same user.
+func TestStaleLocks(t *testing.T) {
 	dir := dataDir(t)
 	info, err := os.Stat(filepath.Join(dir, "postgres"))
 	require.NoError(t, err)
@@ -127,9 +127,11 @@ func TestStalePostmasterPID(t *testing.T) {
 		_ = other.Wait()
 	}()
 	stale := strconv.Itoa(other.Process.Pid) + "\n/somewhere\n"
-	pidFile := filepath.Join(dir, "postgres", "postmaster.pid")
-	require.NoError(t, os.WriteFile(pidFile, []byte(stale), 0o600))
-	require.NoError(t, os.Chown(pidFile, int(owner.Uid), int(owner.Gid)))
+	for _, name := range []string{"postmaster.pid", ".s.PGSQL.5432.lock"} {
+		path := filepath.Join(dir, "postgres", name)
+		require.NoError(t, os.WriteFile(path, []byte(stale), 0o600))
+		require.NoError(t, os.Chown(path, int(owner.Uid), int(owner.Gid)))
+	}
 
 	require.Equal(t, "1", query(t, start(t, dir).URL(), "SELECT '1'"))
 }

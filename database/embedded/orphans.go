@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -29,7 +31,7 @@ func endOrphans(ctx context.Context, clock quartz.Clock, cluster string) error {
 		age := clock.Since(began, "embedded", "orphans")
 		switch {
 		case len(left) == 0:
-			return removeStalePID(cluster)
+			return removeStaleLocks(cluster)
 		case !asked:
 			signalAll(left, syscall.SIGQUIT)
 			asked = true
@@ -53,15 +55,19 @@ func signalAll(pids []int, signal syscall.Signal) {
 	}
 }
 
-// removeStalePID removes a postmaster.pid whose process id now belongs to something else, as it does after a restart
-// of a container. PostgreSQL would take that for a running server. All other remains PostgreSQL clears up itself.
-func removeStalePID(cluster string) error {
-	pid := postmasterPID(cluster)
-	if pid == 0 || !alive(pid) {
-		return nil
+// removeStaleLocks removes what names a process id that belongs to something else by now, as it does after a restart of
+// a container, or to a postmaster whose parent has not noticed yet that it is dead. PostgreSQL would take that for a
+// running server. postmaster.pid stays where it does no harm, since it leads PostgreSQL to shared memory still in use;
+// all other remains PostgreSQL clears up itself.
+func removeStaleLocks(cluster string) error {
+	stale := []string{socketName + ".lock"}
+	if pid := postmasterPID(cluster); pid != 0 && alive(pid) {
+		stale = append(stale, pidFile)
 	}
-	if err := os.Remove(filepath.Join(cluster, pidFile)); err != nil {
-		return xerrors.Errorf("remove stale postmaster.pid: %w", err)
+	for _, name := range stale {
+		if err := os.Remove(filepath.Join(cluster, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return xerrors.Errorf("remove stale %s: %w", name, err)
+		}
 	}
 	return nil
 }

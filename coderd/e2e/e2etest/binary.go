@@ -16,10 +16,10 @@ import (
 	"golang.org/x/xerrors"
 )
 
-// binary is where Main built it.
-var binary string
+// folder is where Main lets the binary be built.
+var folder string
 
-// Main builds the binary, runs the tests of a package with it, and removes it.
+// Main runs the tests of a package, and removes the binary that they built.
 func Main(m *testing.M) {
 	code, err := run(m)
 	if err != nil {
@@ -30,26 +30,34 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "prewarm-e2e-")
-	if err != nil {
+	var err error
+	if folder, err = os.MkdirTemp("", "prewarm-e2e-"); err != nil {
 		return 0, xerrors.Errorf("create folder of binary: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a leftover there harms nobody
-	binary = filepath.Join(dir, "prewarm")
-	build := exec.Command("go", "build", "-o", binary, "github.com/prewarm-dev/prewarm/cmd/prewarm")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, xerrors.Errorf("build binary: %w: %s", err, out)
-	}
+	defer os.RemoveAll(folder) //nolint:errcheck // a leftover there harms nobody
 	return m.Run(), nil
 }
 
-// Binary is the path of the binary that Main built.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(folder, "prewarm")
+	cmd := exec.Command("go", "build", "-o", path, "github.com/prewarm-dev/prewarm/cmd/prewarm")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", xerrors.Errorf("build binary: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// Binary is the path of the binary, which the first test that asks builds.
 func Binary(t testing.TB) string {
 	t.Helper()
-	if binary == "" {
-		t.Fatal("there is no binary: the package's TestMain must call e2etest.Main")
+	if folder == "" {
+		t.Fatal("the package's TestMain must call e2etest.Main")
 	}
-	return binary
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Outcome is what a command came to.

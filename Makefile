@@ -1,0 +1,65 @@
+# `make` alone lists the targets. All of them need Go 1.26; PostgreSQL is installed by scripts/postgres.sh if it is missing.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+TOOL    := go tool -modfile=scripts/tools/go.mod
+SQLC    := CGO_ENABLED=0 $(TOOL) sqlc# its C library takes minutes to build, the same as WebAssembly seconds
+VERSION ?= $(shell git describe --tags --always --dirty=-modified --abbrev=12 2>/dev/null)
+# The race detector needs a C compiler, and so does nothing else: without one, tests run without the other.
+RACE     = $(if $(filter 1,$(shell go env CGO_ENABLED 2>/dev/null)),-race)
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: toolchain ## Build bin/prewarm, one static binary
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.release=$(VERSION)' -o bin/prewarm ./cmd/prewarm
+
+.PHONY: run
+run: build postgres ## Build, and start a server with a first pool of 3; ARGS='--listen :8080' adds arguments
+	bin/prewarm server --quickstart $(ARGS)
+
+.PHONY: test
+test: postgres gen-check vet ## Run every test, as CI does
+	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
+	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -timeout 8m ./...
+
+.PHONY: soak
+soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how often for all of them
+	PREWARM_ROUNDS=$(or $(ROUNDS),100) go test -count=1 -v -timeout 60m ./coderd/claim
+	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/e2e
+	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
+
+.PHONY: lint
+lint: toolchain ## Run golangci-lint; the first time builds it, which takes minutes
+	$(TOOL) golangci-lint run
+
+.PHONY: fmt
+fmt: toolchain ## Format all Go files as lint wants them
+	$(TOOL) golangci-lint fmt
+
+.PHONY: vet
+vet: toolchain
+	go vet ./...
+
+.PHONY: gen
+gen: toolchain ## Make database/*.sql.go, docs/cli.md and the diagram in docs/STATE_MACHINE.md anew
+	$(SQLC) generate
+	go test ./cmd/prewarm ./coderd/prebuilds -count=1 -run '^(TestReferenceIsCurrent|TestDocument)$$' -update
+
+.PHONY: gen-check
+gen-check: toolchain ## Fail if what is generated is not current (the documents have tests of their own)
+	@scripts/gen-check.sh $(SQLC)
+
+.PHONY: clean
+clean: ## Remove what was built; data directories stay
+	rm -rf bin build
+
+.PHONY: toolchain
+toolchain:
+	@command -v go >/dev/null || { echo 'make: Go 1.26 or newer is needed: https://go.dev/dl/' >&2; exit 1; }
+
+.PHONY: postgres
+postgres:
+	@scripts/postgres.sh

@@ -1,0 +1,109 @@
+package e2e_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+const tick = 300 * time.Millisecond
+
+// I3: three server processes over one database, in a storm of claims, releases, version changes, scaling, deprecation,
+// deletions by people and nudges, on a cloud that fails and lies: the pools are exact at every commit, and everything
+// that was ever created is accounted for. See replay for what is checked at a commit.
+//
+// With a maximum, what it leaves of the pools is part of the truth. Without one, passes over everything write less, and
+// so find each other out by the fence alone.
+func TestExact(t *testing.T) {
+	for name, maximum := range map[string]int{"unlimited": 0, "maximum": 12} {
+		t.Run(name, func(t *testing.T) { testExact(t, maximum) })
+	}
+}
+
+func testExact(t *testing.T, maximum int) {
+	ctx := context.Background()
+	s, store := newStorm(t, maximum)
+	n := rounds(25)
+	for range n {
+		s.round(ctx)
+	}
+	s.calm(ctx)
+	s.converged(ctx)
+
+	stats := judge(t, readJournal(t, store))
+	checkHistory(t, store)
+	checkClouds(t, store, filepath.Join(s.config.root, "cloud"), filepath.Join(s.config.root, "capped"))
+	fates := fates(t, store)
+	require.Equal(t, stats.created, sum(fates), "created, by the journal and by the fates of history")
+	require.Zero(t, fates["unexplained"])
+	require.Equal(t, s.config.desired(), fates["there"])
+	require.Equal(t, s.tally.hits+s.tally.waited, fates["claimed"], "claims, by what clients were told and by history")
+	t.Logf("%d rounds: %+v\n%+v\nfates %v", n, s.tally, stats, fates)
+	require.NotZero(t, stats.stale, "no pass was overtaken by a commit: the storm proves nothing")
+}
+
+// Created = initial + claims + replacements, to the workspace: while nobody changes the configuration and nobody waits,
+// nothing is ever created but the first filling and one for each that was claimed, removed by a person, or failed; and
+// no pass lets anything go.
+func TestExact_createdIsInitialPlusClaimsPlusReplacements(t *testing.T) {
+	ctx := context.Background()
+	s, store := newStorm(t, 0)
+	s.steady = true
+	for range rounds(25) {
+		s.round(ctx)
+	}
+	s.calm(ctx)
+	s.converged(ctx)
+
+	stats := judge(t, readJournal(t, store))
+	checkHistory(t, store)
+	fates := fates(t, store)
+	initial := s.config.desired()
+	require.Equal(t, initial+fates["claimed"]+fates["removed"]+fates["failed"], stats.created, "%v", fates)
+	require.Equal(t, map[string]int{
+		"there": initial, "claimed": fates["claimed"], "removed": fates["removed"], "failed": fates["failed"],
+	}, withZeros(fates, "there", "claimed", "removed", "failed"))
+	require.Equal(t, s.tally.hits, fates["claimed"])
+	t.Logf("%+v: created %d = %d + %d claimed + %d removed + %d failed", s.tally, stats.created, initial, fates["claimed"],
+		fates["removed"], fates["failed"])
+}
+
+func withZeros(counts map[string]int, keys ...string) map[string]int {
+	for _, k := range keys {
+		counts[k] += 0
+	}
+	return counts
+}
+
+// newStorm starts three servers over a new database with a journal, and fills the pools.
+func newStorm(t *testing.T, maximum int) (*storm, *database.Store) {
+	t.Helper()
+	ctx := context.Background()
+	seed := uint64(1)
+	if given, err := strconv.ParseUint(os.Getenv("PREWARM_SEED"), 10, 64); err == nil {
+		seed = given
+	}
+	t.Logf("PREWARM_SEED=%d", seed)
+	url := dbtest.URL(t)
+	store := dbtest.OpenURL(t, url, database.Options{})
+	keepJournal(t, store)
+	s := &storm{
+		t: t, servers: e2etest.StartAll(t, 3, e2etest.Options{PostgresURL: url, Tick: tick}),
+		dice: rand.New(rand.NewPCG(seed, 0)), config: newConfig(t.TempDir(), maximum), removed: map[uuid.UUID]bool{},
+	}
+	_, err := s.client().Apply(ctx, sdk.ApplyRequest{Document: s.config.document(), File: "storm.yaml"})
+	require.NoError(t, err)
+	return s, store
+}

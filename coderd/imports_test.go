@@ -1,0 +1,207 @@
+package coderd_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/prewarm-dev/prewarm"
+
+// room is what the product's files in one folder may import. Tests may import what they like.
+type room struct {
+	inside  []string            // of this module; "all" is all but what only tests use
+	outside []string            // of other modules; nil: any
+	never   []string            // of the standard library, with all below it
+	only    map[string][]string // of inside, what only these files may import
+}
+
+// Rooms that are alike. What a room needs of its neighbour is a func or an interface that coderd passes in.
+var (
+	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "database"}}
+	drives  = room{inside: append(slices.Clone(decides.inside), "coderd/provider")}
+	stores  = room{inside: []string{"database"}}
+	place   = room{inside: []string{"coderd/provider"}}
+	leaf    = room{}
+	support = room{inside: []string{"all", "database/dbtest", "coderd/coderdtest", "coderd/e2e/e2etest"}}
+)
+
+// rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
+var rooms = map[string]room{
+	"cmd/prewarm": {
+		inside: []string{"coderd", "coderd/sdk", "coderd/provider/local"},
+		only: map[string][]string{
+			"coderd":                {"app.go", "main.go", "server.go"}, // everything else is a client
+			"coderd/provider/local": {"main.go"},                        // this binary is also the supervisor of a workspace
+		},
+	},
+	"coderd": {inside: []string{"all", "examples"}},
+	"coderd/api": {inside: []string{
+		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/inventory", "coderd/lifecycle", "coderd/prebuilds",
+		"coderd/provider", "coderd/reconcile", "coderd/sdk", "coderd/templates", "coderd/workspaces", "database",
+	}},
+	"coderd/auth":        stores,
+	"coderd/chaos":       support,
+	"coderd/claim":       decides,
+	"coderd/coderdtest":  support,
+	"coderd/demand":      drives,
+	"coderd/e2e":         support,
+	"coderd/e2e/e2etest": support,
+	"coderd/inventory":   drives,
+	"coderd/lifecycle":   drives,
+	"coderd/prebuilds": {
+		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/adhocore/gronx"},
+		never:   []string{"context", "log", "net", "os", "database", "syscall", "testing", "math/rand", "crypto/rand"},
+	},
+	"coderd/provider":              leaf,
+	"coderd/provider/local":        place,
+	"coderd/provider/providertest": place,
+	"coderd/provider/sim":          place,
+	"coderd/reconcile":             decides,
+	"coderd/replicas":              stores,
+	"coderd/retention":             stores,
+	"coderd/sdk": {
+		outside: []string{
+			"github.com/google/uuid", "golang.org/x/xerrors", "github.com/coder/quartz", "github.com/coder/websocket",
+		},
+		never: []string{"log", "os", "database"},
+	},
+	"coderd/templates":  {inside: []string{"coderd/auth", "coderd/provider", "coderd/sdk", "database"}},
+	"coderd/workspaces": {inside: []string{"coderd/prebuilds", "database"}},
+	"database":          leaf,
+	"database/dbtest":   {inside: []string{"database", "database/embedded"}},
+	"database/embedded": leaf,
+	"database/pubsub":   stores,
+	"examples":          leaf,
+	"scripts/rules":     leaf,
+}
+
+// testOnly is what no part of the product may import, and wiring what no room may.
+var (
+	testOnly = []string{
+		"coderd/chaos", "coderd/coderdtest", "coderd/e2e", "coderd/e2e/e2etest", "coderd/provider/providertest",
+		"database/dbtest", "scripts/rules",
+	}
+	wiring = []string{"coderd", "cmd/prewarm"}
+)
+
+// allows says whether a file of the room may import the package.
+func (r room) allows(file, imported string) bool {
+	if inside, ok := strings.CutPrefix(imported, module+"/"); ok {
+		if files, ok := r.only[inside]; ok && !slices.Contains(files, file) {
+			return false
+		}
+		return slices.Contains(r.inside, inside) ||
+			slices.Contains(r.inside, "all") && !slices.Contains(testOnly, inside) && !slices.Contains(wiring, inside)
+	}
+	under := func(parent string) bool { return imported == parent || strings.HasPrefix(imported, parent+"/") }
+	if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") {
+		return r.outside == nil || slices.ContainsFunc(r.outside, under)
+	}
+	return !slices.ContainsFunc(r.never, under)
+}
+
+// violations reads the imports of all files of the product, for all platforms.
+func violations(t *testing.T, tree fs.FS) (found []string, seen map[string]bool) {
+	t.Helper()
+	seen = make(map[string]bool)
+	require.NoError(t, fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "build", "node_modules", "testdata"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		source, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir, file := path.Split(name)
+		dir = path.Clean(dir)
+		r, known := rooms[dir]
+		if !known && !seen[dir] {
+			found = append(found, dir+" has no line in the table")
+		}
+		seen[dir] = true
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if known && !r.allows(file, imported) {
+				found = append(found, name+" imports "+strings.TrimPrefix(imported, module+"/"))
+			}
+		}
+		return nil
+	}))
+	return found, seen
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	found, seen := violations(t, os.DirFS(".."))
+	for _, violation := range found {
+		t.Error(violation)
+	}
+	require.True(t, seen["coderd"] && seen["coderd/prebuilds"] && seen["cmd/prewarm"], "the repository is not there")
+}
+
+// Each line plants one import that goes the wrong way, or is fine.
+func TestImportsAreCaught(t *testing.T) {
+	t.Parallel()
+	for file, cases := range map[string]map[string]bool{
+		"coderd/prebuilds/x.go": {
+			"context": false, "net/http": false, "database/sql": false, "os": false, "log/slog": false,
+			module + "/database": false, "github.com/coder/quartz": false, "math/rand/v2": false,
+			"time": true, "github.com/google/uuid": true, "container/heap": true,
+		},
+		"coderd/reconcile/x.go": {
+			module + "/coderd/lifecycle": false, module + "/coderd/provider": false, module + "/coderd": false,
+			module + "/coderd/prebuilds": true, module + "/database": true, "github.com/jackc/pgx/v5": true,
+		},
+		"coderd/claim/x.go":     {module + "/coderd/reconcile": false, module + "/coderd/provider": false},
+		"coderd/lifecycle/x.go": {module + "/coderd/inventory": false, module + "/coderd/provider": true},
+		"coderd/provider/sim/x.go": {
+			module + "/database": false, module + "/coderd/provider/local": false, module + "/coderd/provider": true,
+		},
+		"coderd/workspaces/x.go": {module + "/coderd/api": false, module + "/coderd/prebuilds": true},
+		"coderd/sdk/x.go":        {module + "/database": false, "github.com/jackc/pgx/v5": false, "net/http": true},
+		"coderd/api/x.go": {
+			module + "/coderd": false, module + "/database/dbtest": false, module + "/coderd/claim": true,
+		},
+		"coderd/x.go":                {module + "/coderd/coderdtest": false, module + "/coderd/api": true},
+		"coderd/reconcile/x_test.go": {module + "/coderd/lifecycle": true},
+		"cmd/prewarm/claim.go":       {module + "/coderd": false, module + "/database": false, module + "/coderd/sdk": true},
+		"cmd/prewarm/server.go":      {module + "/coderd": true},
+		"database/x.go":              {module + "/coderd/prebuilds": false},
+	} {
+		for imported, fine := range cases {
+			source := "package x\n\nimport _ " + strconv.Quote(imported) + "\n"
+			found, _ := violations(t, fstest.MapFS{file: {Data: []byte(source)}})
+			want := []string{file + " imports " + strings.TrimPrefix(imported, module+"/")}
+			if fine {
+				want = nil
+			}
+			assert.Equal(t, want, found)
+		}
+	}
+	found, _ := violations(t, fstest.MapFS{"coderd/new/x.go": {Data: []byte("package x\n")}})
+	assert.Equal(t, []string{"coderd/new has no line in the table"}, found)
+}

@@ -1,0 +1,18 @@
+package rules
+
+// Exception is a file that may break a rule, and why.
+type Exception struct {
+	Rule, File, Why string
+}
+
+// Allowed are the exceptions. One that is no longer needed fails the test, as does one without a reason.
+var Allowed = []Exception{
+	{"background", "cmd/prewarm/main.go", "the root of every context: it ends with the signal"},
+	{"background", "coderd/claim/abandon.go", "gives back a claim after its request is over; bounded by lastWords"},
+	{"background", "coderd/coderd.go", "the greeting in the log is said even while the replica is being stopped"},
+	{"background", "coderd/database.go", "stops PostgreSQL when the replica's context has ended already"},
+	{"background", "coderd/metrics.go", "a prometheus.Collector is given no context; bounded by scrapeTimeout"},
+	{"background", "database/embedded/cluster.go", "supervision lasts until Stop, longer than the call that starts it"},
+	{"background", "database/embedded/output.go", "log lines of PostgreSQL belong to no call"},
+	{"background", "database/pubsub/listen.go", "hangs up on a peer that may be dead, and so waits for nothing"},
+}

@@ -1,0 +1,139 @@
+package rules
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"strings"
+
+	"golang.org/x/xerrors"
+)
+
+const (
+	// Module is the path of the repository's module.
+	Module = "github.com/prewarm-dev/prewarm"
+	// maxText is the size in bytes past which a file is not taken for text that somebody wrote.
+	maxText = 1 << 20
+)
+
+// Tree is what the rules look at.
+type Tree struct {
+	Root  string // absolute; where `go list` runs
+	Fset  *token.FileSet
+	Files []*File
+}
+
+// File is one text file.
+type File struct {
+	Path string // from the root, with slashes
+	Text []byte
+	Go   *ast.File // nil: not Go
+	// Generated: it says so in its first lines. Support: a test, or in a package that only tests can use.
+	Generated, Support bool
+}
+
+// skipped are folders that nobody writes into by hand.
+var skipped = map[string]bool{
+	".git": true, "bin": true, "build": true, "dist": true, "node_modules": true, ".prewarm": true,
+}
+
+// Read reads every text file under fsys, which is the folder root.
+func Read(fsys fs.FS, root string) (*Tree, error) {
+	tree := &Tree{Root: root, Fset: token.NewFileSet()}
+	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && skipped[entry.Name()]:
+			return fs.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil || info.Size() > maxText {
+			return err
+		}
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil || bytes.IndexByte(text, 0) >= 0 {
+			return err
+		}
+		return tree.add(name, text)
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("read tree: %w", err)
+	}
+	tree.markSupport()
+	return tree, nil
+}
+
+func (t *Tree) add(name string, text []byte) error {
+	file := &File{Path: name, Text: text}
+	if strings.HasSuffix(name, ".go") && !strings.Contains(name, "testdata/") {
+		parsed, err := parser.ParseFile(t.Fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return xerrors.Errorf("parse file: %w", err)
+		}
+		file.Go, file.Generated = parsed, ast.IsGenerated(parsed)
+	}
+	t.Files = append(t.Files, file)
+	return nil
+}
+
+// markSupport marks tests, and the packages that import "testing" outside of their own tests.
+func (t *Tree) markSupport() {
+	support := make(map[string]bool)
+	for _, f := range t.Files {
+		if f.Go != nil && !strings.HasSuffix(f.Path, "_test.go") && importName(f.Go, "testing") != "" {
+			support[path.Dir(f.Path)] = true
+		}
+	}
+	for _, f := range t.Files {
+		f.Support = strings.HasSuffix(f.Path, "_test.go") || support[path.Dir(f.Path)]
+	}
+}
+
+// eachGo returns what find finds in every Go file that people write and that is part of the product.
+func (t *Tree) eachGo(find func(f *File, report func(ast.Node, string))) []Finding {
+	var findings []Finding
+	for _, f := range t.Files {
+		if f.Go == nil || f.Generated || f.Support {
+			continue
+		}
+		find(f, func(at ast.Node, what string) {
+			findings = append(findings, Finding{f.Path, t.Fset.Position(at.Pos()).Line, what})
+		})
+	}
+	return findings
+}
+
+// importName is what a file calls the package of that path, "" if it does not import it.
+func importName(file *ast.File, path string) string {
+	for _, spec := range file.Imports {
+		switch {
+		case strings.Trim(spec.Path.Value, `"`) != path:
+		case spec.Name != nil:
+			return spec.Name.Name
+		default:
+			return path[strings.LastIndexByte(path, '/')+1:]
+		}
+	}
+	return ""
+}
+
+// uses reports every mention of one of the functions of a package, called or not.
+func uses(file *ast.File, path string, names map[string]bool, report func(ast.Node, string)) {
+	local := importName(file, path)
+	if local == "" {
+		return
+	}
+	for n := range ast.Preorder(file) {
+		if selector, ok := n.(*ast.SelectorExpr); ok && names[selector.Sel.Name] {
+			if from, ok := selector.X.(*ast.Ident); ok && from.Name == local {
+				report(selector, path+"."+selector.Sel.Name)
+			}
+		}
+	}
+}
