@@ -630,6 +630,7 @@ type Claim struct {
 
 type Headroom struct {
 	Provider  string
+	Maximum   int32
 	Instances int32
 }
 

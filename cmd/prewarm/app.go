@@ -75,7 +75,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 		a.serverCommand(),
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
 		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.applyCommand(),
-		a.pauseCommand(), a.resumeCommand(),
+		a.providerCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.replicasCommand(), a.auditCommand(),
 		a.versionCommand(), a.cliDocsCommand(),
 	)

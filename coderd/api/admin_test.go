@@ -85,7 +85,7 @@ func TestTemplates(t *testing.T) {
 	require.Zero(t, preset.Desired)
 	require.NoError(t, admin.UndeprecateTemplate(ctx, "quickstart"))
 	require.NoError(t, admin.DeleteTemplate(ctx, "quickstart"))
-	require.Equal(t, 3, len(w.nudged))
+	require.Len(t, w.nudged, 3)
 	_, err = admin.Template(ctx, "quickstart")
 	require.EqualError(t, err, `there is no template "quickstart": there are plain`)
 	require.Equal(t, http.StatusNotFound, sdk.StatusOf(err))
@@ -218,6 +218,9 @@ func TestAudit(t *testing.T) {
 	do("delete-template", admin.DeleteTemplate(ctx, "plain"))
 	for _, op := range operations(t) {
 		if op.method == http.MethodGet || op.id == "nudge-preset" { // a nudge carries no state
+			continue
+		}
+		if op.id == "check-provider" { // needs a provider that works: see TestCheckProvider
 			continue
 		}
 		require.True(t, done[op.id], "%s changes something and is not in this test", op.id)

@@ -47,6 +47,8 @@ type Options struct {
 	Workspaces WorkspaceActions
 	Templates  *templates.Service
 	Providers  Providers
+	// Installation is whose workspaces the providers have.
+	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
 	Nudge func(templates ...uuid.UUID)
 	// Wake tells the workers that there is a job to lease. May be nil: they find it by polling.
@@ -116,6 +118,7 @@ func (s *server) register() {
 	s.registerTemplates()
 	s.registerApply()
 	s.registerReplicas()
+	s.registerProviders()
 	s.registerAudit()
 	s.registerIdentity()
 	s.registerTokens()

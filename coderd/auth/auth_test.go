@@ -40,7 +40,7 @@ func identity(t *testing.T, store *database.Store, secret auth.Secret) auth.Iden
 
 func read(t *testing.T, path string) auth.Secret {
 	t.Helper()
-	b, err := os.ReadFile(path) //nolint:gosec // A file of this test.
+	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return auth.Secret(strings.TrimSpace(string(b)))
 }
@@ -268,7 +268,7 @@ func TestEnsureOwner(t *testing.T) {
 		t.Parallel()
 		store, dir := dbtest.Open(t), t.TempDir()
 		left := filepath.Join(dir, "owner-token.new")
-		require.NoError(t, os.WriteFile(left, []byte(auth.NewSecret().Reveal()), 0o644)) //nolint:gosec // Too open on purpose.
+		require.NoError(t, os.WriteFile(left, []byte(auth.NewSecret().Reveal()), 0o644))
 		secret, created := ensure(t, store, dir)
 		require.True(t, created)
 		identity(t, store, secret)

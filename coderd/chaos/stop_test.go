@@ -22,6 +22,7 @@ const stopDeadline = 25 * time.Second
 // G6: on SIGTERM, a replica with creates that take longer than it may ends with status 0, and its leases are free at
 // once, rather than at their end.
 func TestStopDuringCreates(t *testing.T) {
+	t.Parallel() // it mostly waits
 	url := dbtest.URL(t)
 	store := openStore(t, url)
 	options := e2etest.Options{PostgresURL: url, DataDir: folder(t), Replica: "stopped", Tick: time.Second}
@@ -71,6 +72,7 @@ templates:
 // A replica is frozen until its leases are over and another has done its work, and then goes on where it was (I5). It
 // has a request of a visitor in its hands, which the visitor has meanwhile sent to the other replica.
 func TestFrozenReplica(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := random(t)
 	url, root := dbtest.URL(t), filepath.Join(folder(t), "workspaces")
 	store := openStore(t, url)

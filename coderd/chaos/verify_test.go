@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -112,11 +111,10 @@ func number(t testing.TB, store *database.Store, query string, args ...any) int 
 	return n
 }
 
-// verifyMachine: the processes and directories below root are those of live workspaces, each once (I4).
+// verifyMachine: the processes and directories below root are those of live workspaces, and of each there is one (I4).
 func verifyMachine(t *testing.T, client *sdk.Client, root string) {
 	t.Helper()
-	var want []workspaceProcess
-	var names []string
+	supervisors, live := map[string]process{}, []string{}
 	for filter := (sdk.WorkspaceFilter{Limit: 200}); ; {
 		page, err := client.Workspaces(context.Background(), filter)
 		require.NoError(t, err)
@@ -126,34 +124,37 @@ func verifyMachine(t *testing.T, client *sdk.Client, root string) {
 			}
 			state, err := stateOf(w.Environment["PREWARM_DIR"])
 			require.NoError(t, err, "workspace %s is %s", w.Name, w.State)
-			want = append(want, workspaceProcess{state.Supervisor, w.ID.String()},
-				workspaceProcess{state.Main, w.ID.String()})
-			names = append(names, w.Name)
+			assert.True(t, state.Supervisor.alive(), "supervisor of workspace %s", w.Name)
+			assert.True(t, state.Main.alive(), "command of workspace %s", w.Name)
+			supervisors[w.ID.String()] = state.Supervisor
+			live = append(live, w.Name)
 		}
 		if filter.After = page.Next; filter.After == "" {
 			break
 		}
 	}
-	assert.ElementsMatch(t, want, workspaceProcesses(t, root), "processes of workspaces on this machine")
-
-	entries, err := os.ReadDir(root)
-	require.NoError(t, err)
-	var found []string
-	for _, e := range entries {
-		if e.Name() != ".prewarm" {
-			found = append(found, e.Name())
-		}
+	for _, p := range workspaceProcesses(t, root) {
+		supervisor, ok := supervisors[p.workspace]
+		assert.True(t, ok, "process %d is of workspace %s, which is not live", p.PID, p.workspace)
+		assert.True(t, !ok || p.descendsFrom(supervisor), "process %d of workspace %s has another supervisor", p.PID,
+			p.workspace)
 	}
-	assert.ElementsMatch(t, names, found, "directories of workspaces")
-	aside, err := os.ReadDir(filepath.Join(root, ".prewarm", "aside"))
+	assert.ElementsMatch(t, live, namesIn(t, root), "directories of workspaces")
+	assert.Empty(t, namesIn(t, filepath.Join(root, ".prewarm", "aside")), "directories half made or half deleted")
+}
+
+// namesIn lists a directory, but for the provider's own; one that is not there is empty.
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)
 	}
-	assert.Empty(t, slices.Collect(func(yield func(string) bool) {
-		for _, e := range aside {
-			if !yield(e.Name()) {
-				return
-			}
+	names := []string{}
+	for _, e := range entries {
+		if e.Name() != ".prewarm" {
+			names = append(names, e.Name())
 		}
-	}), "directories half made or half deleted")
+	}
+	return names
 }

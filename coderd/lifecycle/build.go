@@ -10,7 +10,6 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -34,12 +33,17 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	}
 	ref := refOf(info)
 	if job.Failures > 0 { // what failed may have left something half made
-		if err := p.Delete(ctx, ref); err != nil {
+		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+		if err != nil {
 			w.retry(ctx, job, xerrors.Errorf("delete before retry: %w", err))
 			return
 		}
 	}
-	inst, err := p.Create(ctx, w.request(info))
+	var inst provider.Instance
+	err = w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
+		inst, err = p.Create(ctx, w.request(info))
+		return err
+	})
 	if ctx.Err() != nil {
 		w.letGo(ctx, job)
 		return
@@ -74,7 +78,11 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 	bootLeft := time.Duration(float64(info.BootTimeoutS)*float64(time.Second) - info.InStateS*float64(time.Second))
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
-		state, err := p.Ready(ctx, ref)
+		var state provider.Readiness
+		err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+			state, err = p.Ready(ctx, ref)
+			return err
+		})
 		asked := w.Clock.Since(start, "lifecycle", "probe")
 		switch {
 		case ctx.Err() != nil:
@@ -108,7 +116,11 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 
 // ready records readiness, bootS seconds after creation, and gives the workspace to whoever waits.
 func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provider, ref provider.Ref, bootS float64) {
-	inst, err := p.Get(ctx, ref) // addresses may have come with readiness
+	var inst provider.Instance // addresses may have come with readiness
+	err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+		inst, err = p.Get(ctx, ref)
+		return err
+	})
 	if err != nil {
 		w.retry(ctx, job, xerrors.Errorf("look up ready workspace: %w", err))
 		return
@@ -132,7 +144,8 @@ func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provide
 
 // failed gives a workspace up.
 func (w *Worker) failed(ctx context.Context, job database.Job, providerID, fault string) {
-	moved, err := w.Writer.Failed(ctx, leaseOf(job), providerID, fault)
+	fault = text(fault)
+	moved, err := w.Writer.Failed(ctx, leaseOf(job), text(providerID), fault)
 	if err != nil {
 		w.lostOr(ctx, job, "record failure", err)
 		return
@@ -172,19 +185,6 @@ func (w *Worker) request(info database.JobForWorkRow) provider.CreateRequest {
 		Organization: info.Organization, Template: info.Template, Preset: info.Preset,
 		Spec: info.Spec, Parameters: parameters,
 	}
-}
-
-func facts(inst provider.Instance) workspaces.Facts {
-	addresses, environment := inst.Addresses, inst.Environment
-	if addresses == nil {
-		addresses = []provider.Address{}
-	}
-	if environment == nil {
-		environment = map[string]string{}
-	}
-	a, _ := json.Marshal(addresses)   // strings only: can't fail
-	e, _ := json.Marshal(environment) // strings only: can't fail
-	return workspaces.Facts{ProviderID: inst.ProviderID, Addresses: a, Environment: e}
 }
 
 func detail(state provider.Readiness, err error) string {

@@ -30,7 +30,7 @@ type Options struct {
 	// Bound is called with claims that got their workspace when it became ready.
 	Bound func([]workspaces.Bound)
 
-	Lease time.Duration // 15 s; a third of it passes between heartbeats
+	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping
 	Slots Slots
 }
@@ -66,7 +66,7 @@ func New(o Options) *Worker {
 		o.Grace = defaultGrace
 	}
 	if o.Slots == (Slots{}) {
-		o.Slots = Slots{Create: 16, Probe: 256, Retire: 32} // S5: 16 creates in flight
+		o.Slots = Slots{Create: 64, Probe: 256, Retire: 32} // creates are bounded per provider too (S5)
 	}
 	w := &Worker{
 		Options: o, log: o.Log.Named("lifecycle"), intents: make(chan struct{}, 1), metrics: newMetrics(o.Registerer),

@@ -11,7 +11,7 @@
 //   - List returns only what carries this installation's tag.
 //
 // No call is made inside a database transaction (I8); Guarded enforces it. What a provider can do beyond Provider (be
-// Sited, an Execer, a Logger) is asked for with As, which sees through such wrappers.
+// Sited, an Execer, a Logger, a Stopper) is asked for with As, which sees through such wrappers.
 package provider
 
 import (
@@ -55,6 +55,12 @@ type Execer interface {
 	Exec(ctx context.Context, ref Ref, req ExecRequest) (exitCode int, err error)
 }
 
+// Stopper is a provider that can stop a workspace without losing it, and start it again. Both are idempotent.
+type Stopper interface {
+	Stop(ctx context.Context, ref Ref) error
+	Start(ctx context.Context, ref Ref) error
+}
+
 // Logger is a provider that keeps the output of a workspace.
 type Logger interface {
 	// Logs returns the output from the beginning; with follow it goes on until the workspace is gone or ctx ends.
@@ -78,6 +84,17 @@ type CreateRequest struct {
 	Preset       string
 	Spec         json.RawMessage
 	Parameters   map[string]string
+	Callback     Callback
+}
+
+// Callback is how a workspace reports home, for providers that can tell it; zero where it does not.
+type Callback struct {
+	CallbackURL string // for status
+	MetadataURL string // for what the workspace should know
+	Token       string // for both; secret (G7)
+	// InstallScript installs the agent, where the provider has a script run at the first boot. It is a Go template, with
+	// the variables that GARM gives a runner_install_template.
+	InstallScript []byte
 }
 
 // Ref names a resource: by the provider's id where one is known, else by name. Where WorkspaceID is given, a resource
@@ -114,7 +131,7 @@ type Instance struct {
 	Fault       string // with StatusError: what the provider says is wrong
 	Addresses   []Address
 	Environment map[string]string // what a user needs to enter it; handed out with the claim
-	CreatedAt   time.Time
+	CreatedAt   time.Time         // zero where the provider does not know
 }
 
 // Readiness is the answer to one question. Detail says what is waited for, or what came to an end.

@@ -99,4 +99,4 @@ func removeAfterwards(dir string) error {
 }
 
 // keepOpen keeps the pipe from being closed by the garbage collector.
-var keepOpen *exec.Cmd
+var keepOpen *exec.Cmd //nolint:unused // to be held is its use

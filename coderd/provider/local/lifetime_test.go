@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -219,6 +220,25 @@ func TestDeleteEndsEscapedProcesses(t *testing.T) {
 	assert.False(t, running(main))
 	assert.False(t, running(escaped))
 	requireEmpty(t, root)
+}
+
+// Who claims a workspace may put what was handed out into the environment of a shell of this machine: what runs in that
+// shell is not the workspace's.
+func TestDeleteSparesWhoHasTheHandedOutEnvironment(t *testing.T) {
+	t.Parallel()
+	p := open(t, newRoot(t))
+	i := create(t, p, "evaluated", command("1s", "sleep 1000"))
+	shell := exec.Command("sleep", "1000")
+	for name, value := range i.Environment {
+		shell.Env = append(shell.Env, name+"="+value)
+	}
+	require.NoError(t, shell.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- shell.Wait() }()
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	require.True(t, running(shell.Process.Pid))
+	require.NoError(t, shell.Process.Kill())
+	require.Error(t, <-ended)
 }
 
 func TestDeleteEndsWhatIgnoresSIGTERM(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // whole from the moment it is there: it is written under another name and linked.
 func openSite(path string) (string, error) {
 	for {
-		content, err := os.ReadFile(path) //nolint:gosec // a path of ours
+		content, err := os.ReadFile(path)
 		if err == nil {
 			site := strings.TrimSpace(string(content))
 			if site == "" {
