@@ -74,7 +74,7 @@ func TestGoldenPlans(t *testing.T) {
 			newPool(3).with(failed(3, time.Hour)).add(3, Ready, old), Limits{},
 		},
 		{
-			"rollout_at_maximum", "No room for a new set beside the old one: the rollout waits, and says for what.",
+			"rollout_at_maximum", "No room for a new set beside the old one: what nobody can claim gives its place.",
 			newPool(3).add(3, Ready, old), Limits{Maximum: 3, Live: 3, Chunk: 100},
 		},
 		{
