@@ -86,9 +86,13 @@ func newExternal(
 	if err != nil {
 		return nil, err
 	}
-	return external.New(ctx, external.Options{
+	p, err := external.New(ctx, external.Options{
 		Config: parsed, Installation: installation, Clock: clock, Logger: log.Named("external"),
 	})
+	if err != nil {
+		return nil, err
+	}
+	return p.Offered(), nil
 }
 
 // run keeps the registry current until ctx ends.

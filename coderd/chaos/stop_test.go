@@ -130,5 +130,8 @@ templates:
 	verifyRecords(t, two.Client, all)
 	verifyClaims(t, store, all)
 	verifyHistory(t, store)
-	verifyMachine(t, two.Client, root)
+	// A create that was frozen on its way to the provider makes its workspace when it wakes, however long that has been
+	// deleted. Such an orphan is removed by the sweep of the next minute (I4).
+	t.Logf("left by late work: %v", machineFaults(t, two.Client, root))
+	eventually(t, "orphans are swept", func() bool { return len(machineFaults(t, two.Client, root)) == 0 })
 }

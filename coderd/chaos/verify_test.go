@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -114,7 +115,14 @@ func number(t testing.TB, store *database.Store, query string, args ...any) int 
 // verifyMachine: the processes and directories below root are those of live workspaces, and of each there is one (I4).
 func verifyMachine(t *testing.T, client *sdk.Client, root string) {
 	t.Helper()
-	supervisors, live := map[string]process{}, []string{}
+	assert.Empty(t, machineFaults(t, client, root), "what this machine has and the database says")
+}
+
+// machineFaults lists what is there and should not be, and the reverse.
+func machineFaults(t *testing.T, client *sdk.Client, root string) (faults []string) {
+	t.Helper()
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	supervisors, live := map[string]process{}, map[string]bool{}
 	for filter := (sdk.WorkspaceFilter{Limit: 200}); ; {
 		page, err := client.Workspaces(context.Background(), filter)
 		require.NoError(t, err)
@@ -123,11 +131,10 @@ func verifyMachine(t *testing.T, client *sdk.Client, root string) {
 				continue
 			}
 			state, err := stateOf(w.Environment["PREWARM_DIR"])
-			require.NoError(t, err, "workspace %s is %s", w.Name, w.State)
-			assert.True(t, state.Supervisor.alive(), "supervisor of workspace %s", w.Name)
-			assert.True(t, state.Main.alive(), "command of workspace %s", w.Name)
-			supervisors[w.ID.String()] = state.Supervisor
-			live = append(live, w.Name)
+			if err != nil || !state.Supervisor.alive() || !state.Main.alive() {
+				fault("workspace %s is %s and not running: %v", w.Name, w.State, err)
+			}
+			supervisors[w.ID.String()], live[w.Name] = state.Supervisor, true
 		}
 		if filter.After = page.Next; filter.After == "" {
 			break
@@ -135,12 +142,19 @@ func verifyMachine(t *testing.T, client *sdk.Client, root string) {
 	}
 	for _, p := range workspaceProcesses(t, root) {
 		supervisor, ok := supervisors[p.workspace]
-		assert.True(t, ok, "process %d is of workspace %s, which is not live", p.PID, p.workspace)
-		assert.True(t, !ok || p.descendsFrom(supervisor), "process %d of workspace %s has another supervisor", p.PID,
-			p.workspace)
+		if !ok || !p.descendsFrom(supervisor) {
+			fault("process %d is of workspace %s, but not of its supervisor", p.PID, p.workspace)
+		}
 	}
-	assert.ElementsMatch(t, live, namesIn(t, root), "directories of workspaces")
-	assert.Empty(t, namesIn(t, filepath.Join(root, ".prewarm", "aside")), "directories half made or half deleted")
+	for _, name := range namesIn(t, root) {
+		if !live[name] {
+			fault("directory %s is of no live workspace", name)
+		}
+	}
+	for _, name := range namesIn(t, filepath.Join(root, ".prewarm", "aside")) {
+		fault("directory %s is half made or half deleted", name)
+	}
+	return faults
 }
 
 // namesIn lists a directory, but for the provider's own; one that is not there is empty.

@@ -111,7 +111,7 @@ func (c *config) toggle(dice *rand.Rand) (name string, deprecate bool) {
 	return t.name, t.deprecated
 }
 
-// calm lets nothing expire any more, stays below the maximum, so that a new version has room beside the old one, and
+// calm lets nothing expire any more, fills the maximum and no more, so that a new version has no room beside the old, and
 // with reliable makes everything a new version in which nothing fails.
 func (c *config) calm(reliable bool) string {
 	for _, t := range c.templates {
@@ -119,7 +119,7 @@ func (c *config) calm(reliable bool) string {
 		for _, p := range t.presets {
 			p.ttl, p.gone = "", false
 			if t.provider == "capped" && c.maximum > 0 {
-				p.instances = min(p.instances, (c.maximum-2)/len(t.presets))
+				p.instances = min(p.instances, c.maximum/len(t.presets))
 			}
 		}
 	}

@@ -30,6 +30,8 @@ type Config struct {
 	Environment          map[string]string `json:"environment"`
 	EnvironmentFromFiles map[string]string `json:"environment_from_files"`
 	Timeouts             Timeouts          `json:"timeouts"`
+	// NoStop: the executable cannot stop and start what it made, which the protocol has no way to say.
+	NoStop bool `json:"no_stop"`
 	// Defaults are a spec, from which templates differ in what they say themselves.
 	Defaults json.RawMessage `json:"defaults"`
 }

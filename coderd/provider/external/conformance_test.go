@@ -38,6 +38,8 @@ func TestConformance(t *testing.T) {
 		"v0.1.1":            {},
 		"duplicate_is_1":    {Fault: externaltest.DuplicateIs1},
 		"duplicate_is_made": {Fault: externaltest.DuplicateIsMade},
+		"names_are_lost":    {Fault: externaltest.NamesAreLost},
+		"no_version":        {Fault: externaltest.NoVersion, Protocol: "v0.1.0"},
 		"missing_is_1":      {Fault: externaltest.MissingIs1, Protocol: "v0.1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {

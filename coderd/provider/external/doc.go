@@ -30,7 +30,9 @@
 //   - A create that was cut off leaves something half made, which is listed as stopped. Create deletes it by name, and
 //     makes it anew.
 //   - A look-up that fails may mean that there is nothing. Then the listing decides; if that fails too, it is an error.
-//   - The same goes for a delete: what the listing does not have is deleted.
+//     The same goes for a delete: what the listing does not have is deleted.
+//   - A name is looked for in the listing only: for some, a look-up by name finds nothing and a delete by name does
+//     nothing, and both say that all is well.
 //   - Exit status 30 of a create means that its flavor or image does not exist: a permanent failure, not a missing
 //     workspace.
 //   - A status outside the protocol is StatusUnknown: it exists, and is not ready.

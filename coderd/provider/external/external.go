@@ -69,10 +69,18 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 	return p, nil
 }
 
-// Version is what the executable calls itself, and Interface the version of the protocol that is spoken with it.
+// Offered is the provider with no more methods than its configuration says that it has a use for.
+func (p *Provider) Offered() provider.Provider {
+	if p.config.NoStop {
+		return struct{ provider.Provider }{p}
+	}
+	return p
+}
+
+// Version is what the executable calls itself, empty if it does not say.
 func (p *Provider) Version() string { return p.facts.version }
 
-// Interface is v0.1.0 or v0.1.1.
+// Interface is the version of the protocol that is spoken with it, v0.1.0 or v0.1.1.
 func (p *Provider) Interface() string { return p.facts.protocol }
 
 // Validate reports what is wrong with a spec, by the executable's own schema where it has one.

@@ -206,6 +206,40 @@ func TestWhatTheProtocolCannotCarry(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// An executable that cannot stop is not asked to.
+func TestNoStop(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{})
+	_, offered := provider.As[provider.Stopper](s.open().Offered())
+	assert.True(t, offered)
+	s.config["no_stop"] = true
+	p := s.open()
+	_, offered = provider.As[provider.Stopper](p.Offered())
+	assert.False(t, offered)
+	list, err := p.Offered().List(t.Context(), s.installation)
+	require.NoError(t, err)
+	assert.Empty(t, list)
+}
+
+// What an executable made twice is deleted with one call by name.
+func TestDuplicatesAreDeletedTogether(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{Fault: externaltest.DuplicateIsMade})
+	p, req := s.open(), s.request("double")
+	_, err := p.Create(t.Context(), req)
+	require.NoError(t, err)
+	dir := filepath.Join(s.dir, "cloud", s.installation.String())
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(filepath.Join(dir, files[0].Name()))
+	require.NoError(t, err)
+	second := strings.Replace(string(raw), files[0].Name(), "ref-second", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "second"), []byte(second), 0o600))
+	require.Equal(t, 2, s.files())
+	must(t, p.Delete, refOf(req))
+	assert.Zero(t, s.files())
+}
+
 // Two installations with one controller id and pools of their own do not see each other.
 func TestPoolsKeepInstallationsApart(t *testing.T) {
 	t.Parallel()

@@ -52,18 +52,15 @@ func (p *Provider) list(ctx context.Context, installation uuid.UUID) ([]provider
 	return list, nil
 }
 
-// find looks one up by the provider's id, else by name. A look-up that fails need not mean a failure, so the listing
-// has the last word.
+// find looks one up by the provider's id, which every executable can. A look-up that fails need not mean a failure, so
+// the listing has the last word; and by name it has the only one, since some executables look for names in the wrong
+// place.
 func (p *Provider) find(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
-	id := ref.ProviderID
-	if id == "" && ref.WorkspaceID != uuid.Nil {
-		id = resourceName(ref.Name, ref.WorkspaceID)
-	}
-	if id == "" {
+	if ref.ProviderID == "" {
 		return p.findListed(ctx, ref)
 	}
 	var answer params.ProviderInstance
-	err := p.ask(ctx, request{command: common.GetInstanceCommand, instance: id}, &answer)
+	err := p.ask(ctx, request{command: common.GetInstanceCommand, instance: ref.ProviderID}, &answer)
 	var failed *exitError
 	switch {
 	case exitedWith(err, exitNotFound):
@@ -76,9 +73,6 @@ func (p *Provider) find(ctx context.Context, ref provider.Ref) (provider.Instanc
 		return i, listErr
 	case err != nil:
 		return provider.Instance{}, err
-	}
-	if answer.Name == "" && ref.WorkspaceID != uuid.Nil {
-		answer.Name = resourceName(ref.Name, ref.WorkspaceID)
 	}
 	i, ok := instanceOf(answer, p.installation)
 	if !ok || !meant(ref, i) {
@@ -145,21 +139,4 @@ func instanceOf(raw params.ProviderInstance, installation uuid.UUID) (provider.I
 		}
 	}
 	return i, true
-}
-
-// own is ref's workspace as the executable knows it, for calls that must not hit another's. Its name will do, as that
-// has the workspace's id in it; the provider's id is better, once it is known to be this workspace's.
-func (p *Provider) own(ctx context.Context, ref provider.Ref) (string, error) {
-	if ref.WorkspaceID != uuid.Nil {
-		name := resourceName(ref.Name, ref.WorkspaceID)
-		if ref.ProviderID == "" || strings.EqualFold(ref.ProviderID, name) {
-			return name, nil
-		}
-		if i, err := p.find(ctx, ref); err == nil {
-			return i.ProviderID, nil
-		}
-		return name, ctx.Err()
-	}
-	i, err := p.find(ctx, ref)
-	return i.ProviderID, err
 }

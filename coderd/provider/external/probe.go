@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -25,11 +26,13 @@ func (p *Provider) probe(ctx context.Context) (facts, error) {
 	if f.protocol == "" {
 		f.protocol = p.negotiate(ctx)
 	}
-	version, err := p.call(ctx, request{command: common.GetVersionCommand, protocol: f.protocol})
-	if err != nil {
+	var err error
+	if f.version, err = p.version(ctx, f.protocol); err != nil {
 		return f, err
 	}
-	f.version = strings.Trim(strings.TrimSpace(string(version)), `"`)
+	if p.config.InterfaceVersion == "" && f.protocol == common.Version010 {
+		f.protocol = p.negotiate(ctx) // it answers now: was it too old to know, or was something in the way?
+	}
 	if f.protocol != common.Version011 {
 		return f, nil
 	}
@@ -48,6 +51,20 @@ func (p *Provider) negotiate(ctx context.Context) string {
 		return common.Version010
 	}
 	return common.Version011
+}
+
+// version is what the executable calls itself. The first ones had no word for that, but could list: one that can do
+// neither is of no use.
+func (p *Provider) version(ctx context.Context, protocol string) (string, error) {
+	answer, err := p.call(ctx, request{command: common.GetVersionCommand, protocol: protocol})
+	var failed *exitError
+	if errors.As(err, &failed) {
+		var list []json.RawMessage
+		if p.ask(ctx, request{command: common.ListInstancesCommand, protocol: protocol}, &list) == nil {
+			return "", nil
+		}
+	}
+	return strings.Trim(strings.TrimSpace(string(answer)), `"`), err
 }
 
 // schema asks for a schema. One that is missing or can't be understood checks nothing, which does not stop anybody from

@@ -26,6 +26,8 @@ type Fault string
 const (
 	DuplicateIs1    Fault = "duplicate_is_1"    // creating what is there ends with 1, not with 31
 	DuplicateIsMade Fault = "duplicate_is_made" // creating what is there makes another
+	NamesAreLost    Fault = "names_are_lost"    // getting by name finds nothing, deleting by name does nothing
+	NoVersion       Fault = "no_version"        // it does not know what GetVersion is
 	MissingIs1      Fault = "missing_is_1"      // getting or deleting what is not there ends with 1, not with 30
 	PendingStatus   Fault = "pending_status"    // its instances are in pending_create for ever
 	ErrorStatus     Fault = "error_status"      // its instances are in error
@@ -51,7 +53,7 @@ type Call struct {
 
 // Build builds the reference executable.
 func Build(path string) error {
-	out, err := exec.Command("go", "build", "-o", path, //nolint:gosec,noctx // for tests
+	out, err := exec.Command("go", "build", "-o", path, //nolint:noctx // for tests
 		"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest/reference").CombinedOutput()
 	if err != nil {
 		return xerrors.Errorf("build reference executable: %w: %s", err, out)

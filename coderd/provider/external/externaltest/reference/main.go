@@ -65,6 +65,8 @@ func run(ctx context.Context) (string, error) {
 		execute = func() (string, error) { return env.Run(ctx, c) }
 	}
 	switch command := os.Getenv("GARM_COMMAND"); {
+	case command == "GetVersion" && c.config.Fault == externaltest.NoVersion:
+		return "", xerrors.New("unknown GARM_COMMAND")
 	case strings.HasPrefix(command, "Get") && command != "GetInstance":
 	case c.config.Fault == externaltest.Broken:
 		return "", xerrors.New("the credentials have expired")
@@ -119,7 +121,7 @@ func record(root string) error {
 // linger never ends, with a child that never does either.
 func linger(root string, escape bool) {
 	signal.Ignore(syscall.SIGTERM)
-	child := exec.Command(os.Args[0], "linger") //nolint:gosec,noctx // itself
+	child := exec.Command(os.Args[0], "linger") //nolint:noctx // itself
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: escape}
 	if err := child.Start(); err != nil {
