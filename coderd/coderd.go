@@ -290,6 +290,9 @@ func (r *replica) sayHello(token string, created bool) {
 		made = " (new)"
 	}
 	fmt.Fprintf(r.opts.Stdout, "Prewarm is at http://%s\nThe owner's token is in %s%s\n", r.listener.Addr(), token, made)
+	if r.opts.Quickstart {
+		fmt.Fprintln(r.opts.Stdout, "Look:  prewarm preset list --watch\nTake:  prewarm claim quickstart/default --exec -- sh")
+	}
 }
 
 func replicaName(addr net.Addr) string {

@@ -134,7 +134,8 @@ func TestPauses(t *testing.T) {
 	w := newWorld(t)
 	admin := w.as("admin")
 	for _, p := range []sdk.PauseRequest{
-		{Scope: "global", Reason: "move"}, {Scope: "provider", Target: "bare", Reason: "full", ExpiresIn: "2h"},
+		{Scope: "global", Reason: "move"},
+		{Scope: "provider", Target: "bare", Reason: "full", ExpiresIn: "2h"},
 		{Scope: "template", Target: "quickstart", Reason: "broken"},
 		{Scope: "preset", Target: "quickstart/default", Reason: "costs"},
 	} {
@@ -156,9 +157,13 @@ func TestPauses(t *testing.T) {
 	}, got)
 
 	for _, p := range []sdk.PauseRequest{
-		{Scope: "global", Target: "x", Reason: "r"}, {Scope: "provider", Target: "baer", Reason: "r"},
-		{Scope: "template", Target: "x", Reason: "r"}, {Scope: "preset", Target: "quickstart", Reason: "r"},
-		{Scope: "preset", Target: "quickstart/x", Reason: "r"}, {Scope: "moon", Reason: "r"}, {Scope: "global"},
+		{Scope: "global", Target: "x", Reason: "r"},
+		{Scope: "provider", Target: "baer", Reason: "r"},
+		{Scope: "template", Target: "x", Reason: "r"},
+		{Scope: "preset", Target: "quickstart", Reason: "r"},
+		{Scope: "preset", Target: "quickstart/x", Reason: "r"},
+		{Scope: "moon", Reason: "r"},
+		{Scope: "global"},
 		{Scope: "global", Reason: "r", ExpiresIn: "soon"},
 	} {
 		before := w.dump()

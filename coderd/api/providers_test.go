@@ -106,7 +106,9 @@ func TestCheckProviderIsRefused(t *testing.T) {
 		"does not work":  {"admin", "bare", sdk.CheckRequest{}, http.StatusServiceUnavailable, "unknown kind"},
 		"unknown preset": {"admin", "cloud", sdk.CheckRequest{Template: "vm", Preset: "big"}, http.StatusNotFound, `no preset "big"`},
 		"other provider": {
-			"admin", "cloud", sdk.CheckRequest{Template: "plain", Preset: "default"}, http.StatusUnprocessableEntity,
+			"admin", "cloud",
+			sdk.CheckRequest{Template: "plain", Preset: "default"},
+			http.StatusUnprocessableEntity,
 			"is made by provider bare",
 		},
 	} {

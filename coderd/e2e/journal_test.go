@@ -72,7 +72,7 @@ func readJournal(t testing.TB, store *database.Store) []commit {
 	ctx := context.Background()
 	tx, err := store.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	require.NoError(t, err)
-	defer tx.Rollback(ctx) //nolint:errcheck // nothing was written
+	defer tx.Rollback(ctx)
 	rows, err := tx.Query(ctx, `SELECT seq, xid::text, snapshot::text, began_at, frozen
 		FROM journal.commits ORDER BY seq`)
 	require.NoError(t, err)

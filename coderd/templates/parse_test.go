@@ -67,8 +67,10 @@ func TestHostileFiles(t *testing.T) {
 			}
 			return b.String()
 		}(), "nested too deeply"},
-		"deep spec": {"templates:\n- name: a\n  provider: p\n  spec:\n    a: " + strings.Repeat("[", 32) + strings.Repeat("]", 32),
-			"nested too deeply: at most 32 levels"},
+		"deep spec": {
+			"templates:\n- name: a\n  provider: p\n  spec:\n    a: " + strings.Repeat("[", 32) + strings.Repeat("]", 32),
+			"nested too deeply: at most 32 levels",
+		},
 		"anchor bomb": {"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n", "anchors are not supported"},
 		"questions":   {strings.Repeat("? ", 1<<19), `"?" keys are not supported`},
 		"NUL escape":  {"templates:\n- name: a\n  provider: p\n  description: \"\\0\"\n  spec: {a: \"\\0\"}", "NUL character"},

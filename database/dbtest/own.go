@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/prewarm-dev/prewarm/database/embedded"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database/embedded"
 )
 
 // settings are for speed: what a test server loses in a crash nobody misses.

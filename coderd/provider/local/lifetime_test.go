@@ -281,8 +281,10 @@ func TestCommandEndsAndTheRestWithIt(t *testing.T) {
 	assert.Equal(t, provider.StatusStopped, i.Status)
 	ready, err := p.Ready(t.Context(), refOf(i))
 	require.NoError(t, err)
-	assert.Equal(t, provider.Readiness{Failed: true,
-		Detail: "command ended with exit status 3; its last output:\nlast words"}, ready)
+	assert.Equal(t, provider.Readiness{
+		Failed: true,
+		Detail: "command ended with exit status 3; its last output:\nlast words",
+	}, ready)
 }
 
 func TestSupervisorKilled(t *testing.T) {

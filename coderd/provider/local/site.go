@@ -44,7 +44,7 @@ func openSite(path string) (string, error) {
 // content is on the disk before the name is.
 func writeFile(path string, content []byte, durable bool) error {
 	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // a path of ours
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ type Call struct {
 
 // Build builds the reference executable.
 func Build(path string) error {
-	out, err := exec.Command("go", "build", "-o", path, //nolint:noctx // for tests
+	out, err := exec.Command("go", "build", "-o", path,
 		"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest/reference").CombinedOutput()
 	if err != nil {
 		return xerrors.Errorf("build reference executable: %w: %s", err, out)

@@ -121,7 +121,7 @@ func record(root string) error {
 // linger never ends, with a child that never does either.
 func linger(root string, escape bool) {
 	signal.Ignore(syscall.SIGTERM)
-	child := exec.Command(os.Args[0], "linger") //nolint:noctx // itself
+	child := exec.Command(os.Args[0], "linger") // itself
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: escape}
 	if err := child.Start(); err != nil {
