@@ -10,6 +10,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -22,13 +23,14 @@ const (
 	// probeHold is how long a workspace that is not ready yet keeps its slot, before it makes room and is asked again
 	// after probeMost.
 	probeHold = 10 * time.Second
+	// removeTimeout bounds the removal of what was created too late.
+	removeTimeout = 10 * time.Second
 )
 
 // create makes the resource: provisioning -> starting, or a retry, or the end of it.
 func (w *Worker) create(ctx context.Context, job database.Job) {
-	info, p, err := w.load(ctx, job)
-	if err != nil {
-		w.retry(ctx, job, err)
+	info, p, ok := w.load(ctx, job)
+	if !ok {
 		return
 	}
 	ref := refOf(info)
@@ -40,11 +42,12 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 		}
 	}
 	var inst provider.Instance
-	err = w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
+	err := w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
 		inst, err = p.Create(ctx, w.request(info))
 		return err
 	})
 	if ctx.Err() != nil {
+		w.removeLate(ctx, p, ref)
 		w.letGo(ctx, job)
 		return
 	}
@@ -61,6 +64,9 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	}
 	_, err = w.Writer.Created(ctx, leaseOf(job), facts(inst))
 	if err != nil {
+		if errors.Is(err, workspaces.ErrLost) {
+			w.removeLate(ctx, p, ref)
+		}
 		w.lostOr(ctx, job, "record creation", err)
 		return
 	}
@@ -69,9 +75,8 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 
 // probe asks for readiness until there is an answer: starting -> ready, or -> draining.
 func (w *Worker) probe(ctx context.Context, job database.Job) {
-	info, p, err := w.load(ctx, job)
-	if err != nil {
-		w.retry(ctx, job, err)
+	info, p, ok := w.load(ctx, job)
+	if !ok {
 		return
 	}
 	ref := refOf(info)
@@ -157,14 +162,34 @@ func (w *Worker) failed(ctx context.Context, job database.Job, providerID, fault
 	w.Nudge(moved.TemplateID)
 }
 
-// load reads what the job is about and finds its provider.
-func (w *Worker) load(ctx context.Context, job database.Job) (database.JobForWorkRow, provider.Provider, error) {
+// load reads what the job is about and finds its provider. If it can't, the job is dealt with: a database that does not
+// answer is nobody's failure, a provider that can't be made is one.
+func (w *Worker) load(ctx context.Context, job database.Job) (database.JobForWorkRow, provider.Provider, bool) {
 	info, err := w.Store.JobForWork(ctx, job.WorkspaceID)
 	if err != nil {
-		return info, nil, xerrors.Errorf("read workspace: %w", err)
+		w.lostOr(ctx, job, "read workspace", err)
+		return info, nil, false
 	}
 	p, err := w.Providers.Get(job.Provider)
-	return info, p, err
+	if err != nil {
+		w.retry(ctx, job, err)
+		return info, nil, false
+	}
+	return info, p, true
+}
+
+// removeLate removes what a create made after its workspace had been deleted, such as that of a replica that froze and
+// woke. A workspace that lives on is somebody else's to see to. What this misses the sweep of orphans finds (I4).
+func (w *Worker) removeLate(ctx context.Context, p provider.Provider, ref provider.Ref) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	now, err := w.Store.WorkspaceState(ctx, ref.WorkspaceID)
+	if err == nil && now.State == database.WorkspaceStateDeleted {
+		err = p.Delete(ctx, ref)
+	}
+	if err != nil {
+		w.log.Warn(ctx, "remove what was created too late", slog.F("workspace", ref.Name), slog.Error(err))
+	}
 }
 
 // refOf names the resource, and the workspace it must be tagged with: another's is never touched.

@@ -380,3 +380,35 @@ func TestForce_interruptsARunningDelete(t *testing.T) {
 	r.Worker.Wake()
 	coderdtest.Eventually(t, "forced", func() bool { return w.Count(t, "a", "deleted") == 1 })
 }
+
+// I4: what a create makes after its workspace was deleted, such as that of a replica that froze and woke, is removed by
+// whoever made it.
+func TestCreate_afterItsWorkspaceWasDeleted(t *testing.T) {
+	w, p := newWorld(t)
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	p.create = func(_ context.Context, req provider.CreateRequest) error {
+		if !first.CompareAndSwap(false, true) {
+			return nil
+		}
+		close(entered)
+		<-proceed
+		_, err := w.Cloud.Create(context.Background(), req)
+		return err
+	}
+	w.Pool(t, "a", 1, 1)
+	r := w.Start(t, coderdtest.Config{})
+	<-entered
+	_, err := w.Store.Pool.Exec(context.Background(), "UPDATE jobs SET due_at = now(), attempt = attempt + 1 WHERE state = 'running'")
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "built by the second", func() bool { return w.Count(t, "a", "ready") == 1 })
+	r.Reconciler.Nudge(w.Pool(t, "a", 0, 1)...)
+	coderdtest.Eventually(t, "deleted", settled(t, w, 0))
+	close(proceed)
+	made := func() int { // that there were two of it, one after the other, says that the late one came
+		history, err := w.Cloud.History()
+		require.NoError(t, err)
+		return len(history)
+	}
+	coderdtest.Eventually(t, "made late, and removed", func() bool { return made() == 4 && settled(t, w, 0)() })
+}

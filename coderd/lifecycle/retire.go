@@ -27,7 +27,12 @@ func (w *Worker) drain(ctx context.Context, job database.Job) {
 // delete repeats until the provider has nothing left: deleting -> deleted. A forced one ends whatever the provider says.
 func (w *Worker) delete(ctx context.Context, job database.Job) {
 	fault := ""
-	info, p, err := w.load(ctx, job)
+	info, err := w.Store.JobForWork(ctx, job.WorkspaceID)
+	if err != nil {
+		w.lostOr(ctx, job, "read workspace", err)
+		return
+	}
+	p, err := w.Providers.Get(job.Provider)
 	if err == nil {
 		err = w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, refOf(info)) })
 	}

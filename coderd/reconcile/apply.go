@@ -55,7 +55,7 @@ func underSavepoint(ctx context.Context, q *database.Queries, tx pgx.Tx, fn func
 	}
 	if err := fn(q.WithTx(sp)); err != nil {
 		if rollbackErr := sp.Rollback(ctx); rollbackErr != nil {
-			return xerrors.Errorf("roll back to savepoint: %w (after: %v)", rollbackErr, err)
+			return xerrors.Errorf("roll back to savepoint after %q: %w", err.Error(), rollbackErr)
 		}
 		return err
 	}
