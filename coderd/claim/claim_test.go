@@ -40,7 +40,12 @@ func TestClaim_exactUnderConcurrency(t *testing.T) {
 	for round := range rounds(10) {
 		version := round%2 + 1
 		worker.Reconciler.Nudge(w.Pool(t, "a", 20, version)...)
-		coderdtest.Eventually(t, "pool of 20", func() bool { return w.Warm(t, "a") == 20 })
+		// Of this version, and nothing else that is, or could still become, ready: an intent that is not carried out yet
+		// leaves its workspace claimable.
+		coderdtest.Eventually(t, "pool of 20", func() bool {
+			return w.Warm(t, "a") == 20 && count(t, w, "workspaces WHERE state NOT IN ('claimed', 'deleted')") == 20 &&
+				count(t, w, "intents") == 0
+		})
 		pauseAll(t, w) // passes may run, but create nothing
 
 		var mu sync.Mutex
