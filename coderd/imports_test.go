@@ -39,16 +39,18 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/sdk", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/sdk", "coderd/provider/local"},
 		only: map[string][]string{
+			"coderd/agent":          {"agent.go"},
 			"coderd":                {"app.go", "main.go", "server.go"}, // everything else is a client
 			"coderd/provider/local": {"main.go"},                        // this binary is also the supervisor of a workspace
 		},
 	},
-	"coderd": {inside: []string{"all", "examples"}},
+	"coderd":       {inside: []string{"all", "examples"}},
+	"coderd/agent": {inside: []string{"coderd/sdk"}},
 	"coderd/api": {inside: []string{
-		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/inventory", "coderd/lifecycle", "coderd/prebuilds",
-		"coderd/provider", "coderd/reconcile", "coderd/sdk", "coderd/templates", "coderd/workspaces", "database",
+		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
+		"coderd/prebuilds","coderd/provider", "coderd/reconcile", "coderd/sdk", "coderd/templates", "coderd/workspaces", "database",
 	}},
 	"coderd/auth":        stores,
 	"coderd/chaos":       support,
@@ -57,6 +59,7 @@ var rooms = map[string]room{
 	"coderd/demand":      drives,
 	"coderd/e2e":         support,
 	"coderd/e2e/e2etest": support,
+	"coderd/instance":    drives,
 	"coderd/inventory":   drives,
 	"coderd/lifecycle":   drives,
 	"coderd/prebuilds": {

@@ -76,13 +76,15 @@ func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]u
 }
 
 const jobForWork = `-- name: JobForWork :one
-SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, t.boot_timeout_s,
+SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent,
+       t.boot_timeout_s, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id
+LEFT JOIN agents a ON a.workspace_id = w.id AND a.incarnation = w.incarnation
 WHERE w.id = $1
 `
 
@@ -92,7 +94,10 @@ type JobForWorkRow struct {
 	Template     string
 	Preset       string
 	Spec         json.RawMessage
+	Agent        json.RawMessage
 	BootTimeoutS int32
+	AgentStatus  *AgentStatus
+	AgentMessage string
 	InStateS     float64
 }
 
@@ -129,7 +134,10 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.Template,
 		&i.Preset,
 		&i.Spec,
+		&i.Agent,
 		&i.BootTimeoutS,
+		&i.AgentStatus,
+		&i.AgentMessage,
 		&i.InStateS,
 	)
 	return i, err

@@ -3,6 +3,7 @@ package templates
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -85,7 +86,11 @@ func (a *applying) version(
 	if err != nil {
 		return database.TemplateVersion{}, false, err
 	}
-	hash, err := versionHash(t.Provider, spec)
+	agent, err := encodeAgent(t.Agent)
+	if err != nil {
+		return database.TemplateVersion{}, false, err
+	}
+	hash, err := versionHash(t.Provider, spec, agent)
 	if err != nil {
 		return database.TemplateVersion{}, false, err
 	}
@@ -93,7 +98,8 @@ func (a *applying) version(
 	made := database.NoRows(err)
 	if made {
 		version, err = a.q.InsertVersion(ctx, database.InsertVersionParams{
-			ID: uuid.New(), TemplateID: row.ID, Hash: hash, Provider: t.Provider, Spec: spec, CreatedBy: a.by.UserID,
+			ID: uuid.New(), TemplateID: row.ID, Hash: hash, Provider: t.Provider, Spec: spec, Agent: agent,
+			CreatedBy: a.by.UserID,
 		})
 	}
 	if err != nil {
@@ -117,9 +123,15 @@ func (a *applying) version(
 		if err != nil {
 			return version, false, err
 		}
+		had := active.Agent
+		if had != nil {
+			if had, err = canonical(had); err != nil {
+				return version, false, err
+			}
+		}
 		before = versionState{active.Number, active.Hash, true}
-		change.Fields = append(fields(field{"active version", active.Number, version.Number}),
-			jsonFields("spec", stored, spec)...)
+		change.Fields = slices.Concat(fields(field{"active version", active.Number, version.Number}),
+			jsonFields("spec", stored, spec), agentFields(had, agent))
 		if n := unclaimed.notOf(version.ID); n > 0 {
 			change.Effect = fmt.Sprintf("%s of other versions %s replaced", count(n, "prebuild"), is(n))
 		}
