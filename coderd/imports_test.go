@@ -50,7 +50,7 @@ var rooms = map[string]room{
 	"coderd/agent": {inside: []string{"coderd/sdk"}},
 	"coderd/api": {inside: []string{
 		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
-		"coderd/prebuilds","coderd/provider", "coderd/reconcile", "coderd/sdk", "coderd/templates", "coderd/workspaces", "database",
+		"coderd/prebuilds", "coderd/provider", "coderd/reconcile", "coderd/sdk", "coderd/templates", "coderd/workspaces", "database",
 	}},
 	"coderd/auth":        stores,
 	"coderd/chaos":       support,

@@ -134,4 +134,6 @@ func (s *Service) recover(ctx context.Context, watched time.Duration) error {
 	return nil
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Second) }
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
