@@ -60,7 +60,7 @@ func (s *server) accessLog(next http.Handler) http.Handler {
 		next.ServeHTTP(rec, r)
 		t, _ := r.Context().Value(traceKey).(*trace)
 		write := s.Log.Info
-		if !strings.HasPrefix(r.URL.Path, prefix) {
+		if !strings.HasPrefix(r.URL.Path, prefix) || strings.HasPrefix(r.URL.Path, prefix+"/instance/") {
 			write = s.Log.Debug
 		}
 		write(r.Context(), "request", slog.F("request", t.id), slog.F("method", r.Method), slog.F("path", r.URL.Path),

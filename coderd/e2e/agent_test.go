@@ -39,16 +39,31 @@ templates:
         prebuilds: {instances: 1}
 `
 
-func apply(t *testing.T, c *sdk.Client, document string) {
+// agents starts a server with the template, all of whose workspaces are gone before the server is killed: they outlive it.
+func agents(t *testing.T, document string) *e2etest.Server {
 	t.Helper()
-	_, err := c.Apply(t.Context(), sdk.ApplyRequest{Document: document, File: "test.yaml"})
+	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	_, err := server.Client.Apply(t.Context(), sdk.ApplyRequest{Document: document, File: "test.yaml"})
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		_ = server.Client.DeleteTemplate(ctx, "agents")
+		eventually(t, "all workspaces to be gone", func() bool {
+			list, err := server.Client.Workspaces(ctx, sdk.WorkspaceFilter{State: "claimed"})
+			for _, w := range list.Workspaces {
+				_, _ = server.Client.DeleteWorkspace(ctx, w.Name, false)
+			}
+			left, _ := filepath.Glob(filepath.Join(server.DataDir, "local", "prebuild-*"))
+			return err == nil && len(left) == 0
+		})
+	})
+	return server
 }
 
 // eventually is long enough that only a hang exceeds it.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 2*time.Minute, 20*time.Millisecond, what)
+	require.Eventually(t, ok, time.Minute, 100*time.Millisecond, what)
 }
 
 func ready(t *testing.T, c *sdk.Client) sdk.Workspace {
@@ -111,9 +126,8 @@ func agentPID(t *testing.T, w sdk.Workspace) int {
 // `workspace show` says so. The token is in its file and nowhere else.
 func TestAgentFromStartToClaim(t *testing.T) {
 	t.Parallel()
-	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	server := agents(t, fmt.Sprintf(agentTemplate, "30s"))
 	c := server.Client
-	apply(t, c, fmt.Sprintf(agentTemplate, "30s"))
 
 	w := ready(t, c)
 	require.Equal(t, "started in "+w.Name+" for small", read(t, filepath.Join(home(w), "started")))
@@ -181,9 +195,8 @@ func TestAgentFromStartToClaim(t *testing.T) {
 // A claim whose on_claim fails is still a claim: people are told, and nothing is taken away.
 func TestAgentClaimFails(t *testing.T) {
 	t.Parallel()
-	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	server := agents(t, fmt.Sprintf(agentTemplate, "30s"))
 	c := server.Client
-	apply(t, c, fmt.Sprintf(agentTemplate, "30s"))
 	w := ready(t, c)
 	_, err := c.Claim(t.Context(), sdk.ClaimRequest{
 		Template: "agents", Preset: "default", Mode: "require", Parameters: map[string]string{"secret": "bad"},
@@ -199,16 +212,14 @@ func TestAgentClaimFails(t *testing.T) {
 // An on_start that fails is a workspace that fails, with the end of its output as the fault.
 func TestAgentStartFails(t *testing.T) {
 	t.Parallel()
-	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
-	c := server.Client
-	apply(t, c, `
+	c := agents(t, `
 templates:
   - name: agents
     provider: local
     agent: {on_start: [sh, -c, "echo no such branch >&2; exit 7"]}
     spec: {command: [sleep, infinity]}
     presets: [{name: default, prebuilds: {instances: 1}}]
-`)
+`).Client
 	eventually(t, "a failure", func() bool {
 		preset, err := c.Preset(t.Context(), "agents", "default")
 		return err == nil && strings.Contains(strings.Join(preset.Reasons, " "), "on_start ended with exit status 7")
@@ -222,9 +233,8 @@ templates:
 // it is replaced. The agent of a claimed one: an alarm, and the claim stays.
 func TestAgentKilled(t *testing.T) {
 	t.Parallel()
-	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	server := agents(t, fmt.Sprintf(agentTemplate, "2s"))
 	c := server.Client
-	apply(t, c, fmt.Sprintf(agentTemplate, "2s"))
 	first := ready(t, c)
 	require.NoError(t, syscall.Kill(agentPID(t, first), syscall.SIGKILL))
 	var second sdk.Workspace
@@ -255,9 +265,8 @@ func TestAgentKilled(t *testing.T) {
 // Keys are rotated while agents live: they get new tokens, and the old key is retired when all have.
 func TestAgentKeyRotation(t *testing.T) {
 	t.Parallel()
-	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	server := agents(t, fmt.Sprintf(agentTemplate, "4s")) // a heartbeat each second
 	c := server.Client
-	apply(t, c, fmt.Sprintf(agentTemplate, "4s")) // a heartbeat each second
 	w := ready(t, c)
 	tokenFile := filepath.Join(home(w), "..", "agent-token")
 	before := read(t, tokenFile)

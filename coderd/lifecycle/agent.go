@@ -34,6 +34,18 @@ func (*Worker) readiness(
 	return provider.Readiness{Detail: "waiting for its agent to report that it is ready"}, nil
 }
 
+// recovery is how many of its heartbeat time-outs a silent agent has to be heard of again.
+const recovery = 5
+
+// bootTimeout is how long a workspace may be starting, in seconds. One that was ready before has less to do.
+func bootTimeout(info database.JobForWorkRow) float64 {
+	limit := info.BootTimeoutS
+	if info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusSilent {
+		limit = min(limit, recovery*info.HeartbeatTimeoutS)
+	}
+	return float64(limit)
+}
+
 const agentPauseMost = 5 * time.Second
 
 // agentPause is how long the provider is not asked again about a workspace whose agent is awaited: a tenth of the time

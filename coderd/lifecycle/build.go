@@ -77,7 +77,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 		return
 	}
 	ref := refOf(info)
-	bootLeft := time.Duration(float64(info.BootTimeoutS)*float64(time.Second) - info.InStateS*float64(time.Second))
+	bootLeft := time.Duration((bootTimeout(info) - info.InStateS) * float64(time.Second))
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
 		state, err := w.readiness(ctx, p, ref, info)
