@@ -57,6 +57,8 @@ func (o operation) request() (path, body string) {
 		"create-token": `{"name":"x"}`,
 		"create-pause": `{"scope":"provider","target":"nothing","reason":"x"}`,
 		"apply":        `{"document":"nothing"}`,
+
+		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 	}[o.id]
 }
 
