@@ -51,7 +51,7 @@ func (c *poolCollector) Collect(ch chan<- prometheus.Metric) {
 			"desired": p.Desired, "actual": p.Actual, "eligible": p.Eligible, "starting": p.Starting,
 			"stopping": p.Stopping, "deleting": p.Deleting, "outdated": p.Outdated,
 			"expired": p.Expired, "quarantined": p.Quarantined, "waiting": p.Waiting, "claimed": p.Claimed,
-			"extraneous": max(0, p.Actual+p.Starting-p.Desired-p.Waiting),
+			"extraneous": p.Extraneous,
 		} {
 			ch <- prometheus.MustNewConstMetric(c.count, prometheus.GaugeValue, float64(n), p.Organization, p.Template,
 				p.Preset, name)

@@ -32,7 +32,8 @@ func reach[T any](
 	}
 	p, err := s.Providers.Get(row.Provider)
 	if err != nil {
-		return row, capable, huma.Error503ServiceUnavailable("provider " + row.Provider + " does not work here: " + err.Error())
+		return row, capable, huma.Error503ServiceUnavailable(
+			"provider " + row.Provider + " does not work here: " + err.Error())
 	}
 	capable, ok := provider.As[T](p)
 	if !ok {

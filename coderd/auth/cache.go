@@ -35,7 +35,8 @@ func (c *cache) put(hash [sha256.Size]byte, p Principal, now time.Time) {
 
 func (c *cache) remove(hash [sha256.Size]byte) { delete(c.answers, hash) }
 
-// makeRoom drops what is too old, or everything where all is fresh: a cache that lives half a second is soon full again.
+// makeRoom drops what is too old, or everything where all is fresh: a cache that lives half a second is soon full
+// again.
 func (c *cache) makeRoom(now time.Time) {
 	for hash, a := range c.answers {
 		if now.Sub(a.at) >= cacheAge {

@@ -25,14 +25,14 @@ func TestKilledFirstStart(t *testing.T) {
 	w := &world{t: t, dir: dir, options: options}
 	reached := map[string]int{}
 	for range rounds(t) {
-		w.startAndKill(time.Duration(r.Int64N(int64(1500 * time.Millisecond))))
+		w.startAndKill(30*time.Millisecond + time.Duration(r.Int64N(int64(1500*time.Millisecond))))
 		reached[progress(t, dir)]++
 		eventually(t, "PostgreSQL and initdb end with their server", func() bool { return len(postgresOf(t, dir)) == 0 })
 	}
 	t.Logf("killed after: %v", reached)
 
 	w.start()
-	identity, err := w.server.Client.Identity(context.Background())
+	identity, err := w.server.Client.Whoami(context.Background())
 	require.NoError(t, err, "the owner's token is good")
 	assert.Equal(t, "owner", identity.Role)
 	info, err := os.Stat(filepath.Join(dir, "owner-token"))

@@ -143,6 +143,16 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 }
 
 func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool database.PoolViewRow) (Result, error) {
+	if req.Key != "" { // nothing is free now, but a request before this one may have had an answer that was lost
+		c, err := s.byKey(ctx, req)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+		case err != nil:
+			return Result{}, err
+		case c.State != database.ClaimStateWaiting:
+			return s.answer(ctx, c)
+		}
+	}
 	reason := whyMissed(pool)
 	err := s.Store.InsertMiss(ctx, database.InsertMissParams{
 		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID, Mode: req.Mode,
@@ -155,14 +165,24 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason}, nil
 }
 
-// resume answers with the claim that has the key already. pgx.ErrNoRows if it has ended without a workspace.
-func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
+// byKey is the claim that has the key. pgx.ErrNoRows if there is none, or it has ended without a workspace.
+func (s *Service) byKey(ctx context.Context, req Request) (database.Claim, error) {
 	c, err := s.Store.ClaimByKey(ctx, database.ClaimByKeyParams{UserID: req.UserID, IdempotencyKey: key(req.Key)})
 	if err != nil {
-		return Result{}, xerrors.Errorf("read claim by key: %w", err)
+		return c, xerrors.Errorf("read claim by key: %w", err)
 	}
 	if c.PresetID != req.PresetID {
-		return Result{}, ErrKeyReused
+		return c, ErrKeyReused
+	}
+	return c, nil
+}
+
+// resume answers with the claim that has the key already. If that waits, this request waits on: the last one decides for
+// how long.
+func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
+	c, err := s.byKey(ctx, req)
+	if err != nil {
+		return Result{}, err
 	}
 	if c.State != database.ClaimStateWaiting {
 		return s.answer(ctx, c)

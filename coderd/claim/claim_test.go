@@ -120,7 +120,13 @@ func TestKey_sameWorkspaceForEveryRetry(t *testing.T) {
 	require.Len(t, seen, 1)
 	require.Equal(t, 1, w.Count(t, "a", "claimed"))
 
-	_, err := w.Claim(t, r, "b", claim.Request{Key: "build-1"})
+	r.Reconciler.Nudge(w.Pool(t, "a", 0, 1)...)
+	coderdtest.Eventually(t, "no other is left", func() bool { return w.Count(t, "a", "ready") == 0 })
+	res, err := w.Claim(t, r, "a", claim.Request{Key: "build-1"})
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimOutcomeHit, res.Outcome, "the answer of a retry does not depend on what is warm now")
+
+	_, err = w.Claim(t, r, "b", claim.Request{Key: "build-1"})
 	require.ErrorIs(t, err, claim.ErrKeyReused)
 	require.Equal(t, 0, w.Count(t, "b", "claimed"))
 }

@@ -57,7 +57,7 @@ func (r *Reconciler) Heard(payload string) {
 // Missed is told that notifications may have been lost: everything is looked at again (I9).
 func (r *Reconciler) Missed() {
 	r.mu.Lock()
-	r.tickPending = true
+	r.ticked = true
 	r.mu.Unlock()
 	signal(r.wake)
 }

@@ -49,14 +49,15 @@ type Reconciler struct {
 	wake, publish chan struct{}
 
 	mu          sync.Mutex // guards what follows
-	tickPending bool
+	ticked      bool       // since the loop looked last
 	nudges      map[uuid.UUID]nudged
 	unpublished map[uuid.UUID]struct{}
 
 	// Only the loop's goroutine uses what follows.
-	tickAt  time.Time               // the database's clock when the pending tick was first refused; zero if it was not
-	retryAt map[uuid.UUID]time.Time // this process's clock: templates whose plan changes by time alone
-	holder  holder
+	tickPending bool
+	tickAt      time.Time               // the database's clock when the pending tick was first refused; zero if it was not
+	retryAt     map[uuid.UUID]time.Time // this process's clock: templates whose plan changes by time alone
+	holder      holder
 }
 
 // New returns a Reconciler; nothing happens before Run.
@@ -119,9 +120,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			r.mu.Lock()
-			r.tickPending = true
-			r.mu.Unlock()
+			r.Missed()
 			ticker.Reset(r.jittered(), "reconcile", "tick")
 		case <-wake:
 		case <-later.C:
@@ -138,16 +137,14 @@ func (r *Reconciler) jittered() time.Duration {
 // serve does what is pending: the tick if there is one, which covers all nudges, else the nudges. An error leaves all of
 // it pending.
 func (r *Reconciler) serve(ctx context.Context) error {
-	r.mu.Lock()
-	tick := r.tickPending
-	r.mu.Unlock()
+	r.takeTick()
 	taken := r.takeNudges()
-	if tick && r.doneElsewhere(ctx) {
-		tick = false
+	if r.tickPending && r.doneElsewhere(ctx) {
+		r.tickDone()
 	}
 	var err error
 	switch {
-	case tick:
+	case r.tickPending:
 		err = r.serveTick(ctx)
 	case len(taken) > 0:
 		err = r.serveNudges(ctx, taken)
@@ -168,7 +165,6 @@ func (r *Reconciler) doneElsewhere(ctx context.Context) bool {
 		return false
 	}
 	r.metrics.passes.WithLabelValues("tick", "elsewhere").Inc()
-	r.tickDone()
 	return true
 }
 
@@ -186,12 +182,17 @@ func (r *Reconciler) serveTick(ctx context.Context) error {
 	return err
 }
 
-func (r *Reconciler) tickDone() {
-	r.tickAt = time.Time{}
+// takeTick makes a new tick the pending one: one that came during a pass is not served by that pass, whose snapshot is
+// older.
+func (r *Reconciler) takeTick() {
 	r.mu.Lock()
-	r.tickPending = false
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	if r.ticked {
+		r.ticked, r.tickPending, r.tickAt = false, true, time.Time{}
+	}
 }
+
+func (r *Reconciler) tickDone() { r.tickPending, r.tickAt = false, time.Time{} }
 
 func (r *Reconciler) serveNudges(ctx context.Context, taken map[uuid.UUID]nudged) error {
 	templates, err := r.unserved(ctx, taken)

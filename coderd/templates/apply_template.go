@@ -48,7 +48,8 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	}
 	a.note = ""
 	if row.DeprecatedAt != nil {
-		a.note = fmt.Sprintf("%s stays deprecated, without prebuilds, until `prewarm template undeprecate %s`", t.Name, t.Name)
+		a.note = fmt.Sprintf("%s stays deprecated, without prebuilds, until `prewarm template undeprecate %s`",
+			t.Name, t.Name)
 	}
 	if change.Action == "create" || len(change.Fields) > 0 {
 		if err := a.changed(ctx, change, row.ID.String(), before, after); err != nil {

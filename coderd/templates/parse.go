@@ -7,8 +7,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Parse reads a configuration file. The error is *Problems with everything wrong that can be seen without looking at the
-// world. file is its name in messages.
+// Parse reads a configuration file. The error is *Problems with everything wrong that can be seen without looking at
+// the world. file is its name in messages.
 func Parse(file, source string) (*Document, error) {
 	problems := &Problems{File: file}
 	doc := parse(file, source, problems)

@@ -63,7 +63,8 @@ CREATE TABLE memberships (
 -- A bearer token: 256 random bits, of which only the SHA-256 is stored.
 CREATE TABLE tokens (
   id           uuid PRIMARY KEY,
-  user_id      uuid NOT NULL REFERENCES users (id),
+  user_id      uuid NOT NULL REFERENCES users (id)
+    CHECK (user_id <> '00000000-0000-4000-8000-000000000002'), -- the built-in identity has no token, ever (C16)
   name         text NOT NULL,
   hash         bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32),
   hint         text NOT NULL, -- the first characters, to tell tokens apart in a list

@@ -1,0 +1,43 @@
+package reconcile_test
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+)
+
+// I9: what was missed while a full pass ran is not served by that pass, whose snapshot is older; another one follows.
+func TestMissed_duringAPass(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	w.Pool(t, "a", 2, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	var r *reconcile.Reconciler
+	r = reconcile.New(reconcile.Options{
+		Store: w.Store, Writer: workspaces.New(w.Store, uuid.New, "a"), Clock: quartz.NewReal(), Log: slog.Make(),
+		Registerer: prometheus.NewRegistry(), Replica: "a", Tick: time.Hour, Random: rand.Reader, NewID: uuid.New,
+		// Called when the pass has committed and is not yet over: two more prebuilds are wanted.
+		Committed: func(res reconcile.Result) {
+			if res.Seq == 1 {
+				_, err := w.Store.Pool.Exec(ctx, "UPDATE presets SET instances = 4")
+				require.NoError(t, err)
+				r.Missed()
+			}
+		},
+	})
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	coderdtest.Eventually(t, "another full pass", func() bool { return w.Count(t, "a", "provisioning") == 4 })
+}
