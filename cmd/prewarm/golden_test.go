@@ -46,6 +46,8 @@ func TestGolden(t *testing.T) {
 		"audit_list":           "audit list --actor alice --limit 2",
 		"pause":                "pause preset quickstart/default --reason looking --for 2h",
 		"pause_list":           "pause list",
+		"signing_keys":         "admin signing-keys",
+		"rotate_signing_key":   "admin rotate-signing-key --retire-now",
 		"resume":               "resume preset quickstart/default",
 		"resume_global":        "resume global --organization other",
 	} {
