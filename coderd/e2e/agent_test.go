@@ -40,9 +40,9 @@ templates:
 `
 
 // agents starts a server with the template, all of whose workspaces are gone before the server is killed: they outlive it.
-func agents(t *testing.T, document string) *e2etest.Server {
+func agents(t *testing.T, document string, args ...string) *e2etest.Server {
 	t.Helper()
-	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond, Args: args})
 	_, err := server.Client.Apply(t.Context(), sdk.ApplyRequest{Document: document, File: "test.yaml"})
 	require.NoError(t, err)
 	t.Cleanup(func() {
