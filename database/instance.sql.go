@@ -114,15 +114,6 @@ func (q *Queries) AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]A
 	return items, nil
 }
 
-const deleteClaimParameters = `-- name: DeleteClaimParameters :exec
-DELETE FROM claim_parameters WHERE claim_id = $1
-`
-
-func (q *Queries) DeleteClaimParameters(ctx context.Context, claimID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteClaimParameters, claimID)
-	return err
-}
-
 const ensureSigningKey = `-- name: EnsureSigningKey :exec
 INSERT INTO signing_keys (id, secret, created_at)
 SELECT $1, $2, prewarm_now() WHERE NOT EXISTS (SELECT FROM signing_keys k WHERE k.retired_at IS NULL)
@@ -321,11 +312,11 @@ func (q *Queries) ProbeNow(ctx context.Context, workspaceID uuid.UUID) (int64, e
 
 const purgeClaimParameters = `-- name: PurgeClaimParameters :execrows
 DELETE FROM claim_parameters p
-WHERE p.created_at < prewarm_now() - interval '1 hour'
-  AND NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'))
+WHERE NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'))
+  AND (p.created_at < prewarm_now() - interval '1 hour' OR EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id))
 `
 
-// Those of claims that are over, or never came to be.
+// Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
 func (q *Queries) PurgeClaimParameters(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, purgeClaimParameters)
 	if err != nil {

@@ -40,7 +40,6 @@ type Querier interface {
 	ClaimWarm(ctx context.Context, arg ClaimWarmParams) (ClaimWarmRow, error)
 	// Not yet done and nobody's fault, such as a workspace that still boots: asked again later.
 	DeferJob(ctx context.Context, arg DeferJobParams) (int64, error)
-	DeleteClaimParameters(ctx context.Context, claimID uuid.UUID) error
 	DeleteIntent(ctx context.Context, arg DeleteIntentParams) error
 	DeletePause(ctx context.Context, arg DeletePauseParams) (int64, error)
 	DeletePreset(ctx context.Context, id uuid.UUID) error
@@ -147,7 +146,7 @@ type Querier interface {
 	// Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
 	PublishNudges(ctx context.Context, arg PublishNudgesParams) error
 	PurgeAudit(ctx context.Context, arg PurgeAuditParams) (int64, error)
-	// Those of claims that are over, or never came to be.
+	// Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
 	PurgeClaimParameters(ctx context.Context) (int64, error)
 	// Released and missed claims; with them go their idempotency keys.
 	PurgeClaims(ctx context.Context, arg PurgeClaimsParams) (int64, error)

@@ -140,11 +140,8 @@ WHERE a.workspace_id = @workspace_id;
 -- Before the claim itself, so that whoever sees the claim finds them.
 INSERT INTO claim_parameters (claim_id, parameters, created_at) VALUES (@claim_id, @parameters, prewarm_now());
 
--- name: DeleteClaimParameters :exec
-DELETE FROM claim_parameters WHERE claim_id = @claim_id;
-
 -- name: PurgeClaimParameters :execrows
--- Those of claims that are over, or never came to be.
+-- Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
 DELETE FROM claim_parameters p
-WHERE p.created_at < prewarm_now() - interval '1 hour'
-  AND NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'));
+WHERE NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'))
+  AND (p.created_at < prewarm_now() - interval '1 hour' OR EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id));

@@ -192,6 +192,23 @@ func TestAgentFromStartToClaim(t *testing.T) {
 	})
 }
 
+// The example in the documentation works as it stands there.
+func TestAgentAsDocumented(t *testing.T) {
+	t.Parallel()
+	_, example, found := strings.Cut(read(t, "../../docs/agent.md"), "```yaml\n")
+	require.True(t, found)
+	example, _, _ = strings.Cut(example, "```")
+	c := agents(t, strings.Replace(example, "name: go", "name: agents", 1)).Client
+	ready(t, c)
+	claim, err := c.Claim(t.Context(), sdk.ClaimRequest{
+		Template: "agents", Preset: "small", Mode: "require", Parameters: map[string]string{"branch": "feature"},
+	})
+	require.NoError(t, err)
+	eventually(t, "the agent to be ready for the claim", func() bool { return show(t, c, claim.Name).Agent.ClaimReadyAt != nil })
+	require.Equal(t, "Hello owner, this is feature", read(t, filepath.Join(home(show(t, c, claim.Name)), "welcome")))
+	require.Equal(t, "go.mod", read(t, filepath.Join(home(show(t, c, claim.Name)), "files")))
+}
+
 // A claim whose on_claim fails is still a claim: people are told, and nothing is taken away.
 func TestAgentClaimFails(t *testing.T) {
 	t.Parallel()
