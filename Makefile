@@ -31,9 +31,13 @@ soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how o
 	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/e2e
 	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
 
+.PHONY: mutants
+mutants: postgres ## Take out one safeguard at a time, and show that a test notices
+	scripts/mutants.sh $(ARGS)
+
 .PHONY: lint
-lint: toolchain ## Run golangci-lint; the first time builds it, which takes minutes
-	$(TOOL) golangci-lint run
+lint: toolchain ## Run golangci-lint (built the first time, in minutes); ARGS=--fix mends what it can
+	$(TOOL) golangci-lint run $(ARGS)
 
 .PHONY: fmt
 fmt: toolchain ## Format all Go files as lint wants them
@@ -50,7 +54,7 @@ gen: toolchain ## Make database/*.sql.go, docs/cli.md and the diagram in docs/ST
 
 .PHONY: gen-check
 gen-check: toolchain ## Fail if what is generated is not current (the documents have tests of their own)
-	@scripts/gen-check.sh $(SQLC)
+	scripts/gen-check.sh $(SQLC)
 
 .PHONY: clean
 clean: ## Remove what was built; data directories stay
@@ -62,4 +66,4 @@ toolchain:
 
 .PHONY: postgres
 postgres:
-	@scripts/postgres.sh
+	scripts/postgres.sh

@@ -69,9 +69,9 @@ func Run(ctx context.Context, opts Options) error {
 	clock := quartz.NewReal()
 
 	// What is cheap to find wrong comes first.
-	listener, err := net.Listen("tcp", opts.Listen)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
-		return xerrors.Errorf("listen: %w (is another server running? --listen takes another address)", err)
+		return xerrors.Errorf("listen: %w", err) // the command line says what to do
 	}
 	defer listener.Close()
 	if err := ensureDataDir(opts.DataDir); err != nil {
@@ -125,11 +125,11 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPoolCollector(store, log), newDatabaseCollector(store))
 
-	r.providers, err = newProviders(ctx, store, opts.DataDir, clock, log)
+	r.providers, err = newProviders(ctx, store, installation, opts.DataDir, clock, log)
 	if err != nil {
 		return nil, err
 	}
-	r.pubsub = pubsub.New(ctx, store, clock, log.Named("pubsub"))
+	r.pubsub = pubsub.New(context.WithoutCancel(ctx), store, clock, log.Named("pubsub")) // until the last has spoken
 	writer := workspaces.New(store, uuid.New, opts.Replica)
 	r.reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
@@ -164,7 +164,8 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.server = &http.Server{
 		Handler: api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
-			Templates: configuration, Providers: r.providers, Instances: r.instances, Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
+			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
+			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(ctx) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
 			Version: opts.Version,
@@ -216,6 +217,7 @@ func (r *replica) run(ctx context.Context) error {
 	if shutdownErr := r.server.Shutdown(last); shutdownErr != nil {
 		_ = r.server.Close() // long polls and streams that would not end
 	}
+	r.claims.Close()
 	_ = eg.Wait()
 	r.pubsub.Close()
 	left, cancelLeave := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -301,6 +303,9 @@ func (r *replica) sayHello(token string, created bool) {
 		made = " (new)"
 	}
 	fmt.Fprintf(r.opts.Stdout, "Prewarm is at http://%s\nThe owner's token is in %s%s\n", r.listener.Addr(), token, made)
+	if r.opts.Quickstart {
+		fmt.Fprintln(r.opts.Stdout, "Look:  prewarm preset list --watch\nTake:  prewarm claim quickstart/default --exec -- sh")
+	}
 }
 
 // accessURL is where workspaces reach this replica. One that listens everywhere is reached on this machine at least.

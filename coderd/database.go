@@ -2,14 +2,12 @@ package coderd
 
 import (
 	"context"
-	"errors"
 	"os"
 	"syscall"
 	"time"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
-	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
@@ -65,9 +63,8 @@ func awaitDatabase(ctx context.Context, store *database.Store, clock quartz.Cloc
 		if err == nil {
 			return nil
 		}
-		var refused *pgconn.PgError
-		if ctx.Err() != nil || errors.As(err, &refused) && refused.Code[:2] != "57" || !clock.Now("database", "await").Before(deadline) {
-			return xerrors.Errorf("connect to the database: %w (is it running, and is --postgres-url right?)", err)
+		if ctx.Err() != nil || !database.IsConnection(err) || !clock.Now("database", "await").Before(deadline) {
+			return xerrors.Errorf("connect to the database (is it running, and is --postgres-url right?): %w", err)
 		}
 		log.Warn(ctx, "the database does not answer; asking again", slog.F("for", connectFor.String()), slog.Error(err))
 		timer := clock.NewTimer(connectEvery, "database", "await")
@@ -94,7 +91,7 @@ func (d *db) close(log slog.Logger) {
 // ensureDataDir makes the data directory, and refuses one that belongs to somebody else.
 func ensureDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return xerrors.Errorf("make data directory: %w (--data-dir takes another)", err)
+		return xerrors.Errorf("make data directory (--data-dir takes another): %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -8,9 +8,11 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/external"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
@@ -28,7 +30,9 @@ type providers struct {
 	soon  chan struct{}
 }
 
-func newProviders(ctx context.Context, store *database.Store, dataDir string, clock quartz.Clock, log slog.Logger) (*providers, error) {
+func newProviders(
+	ctx context.Context, store *database.Store, installation uuid.UUID, dataDir string, clock quartz.Clock, log slog.Logger,
+) (*providers, error) {
 	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: make(chan struct{}, 1)}
 	p.Registry = provider.NewRegistry(map[string]provider.Factory{
 		"local": func(config json.RawMessage) (provider.Provider, error) {
@@ -37,8 +41,11 @@ func newProviders(ctx context.Context, store *database.Store, dataDir string, cl
 		"sim": func(config json.RawMessage) (provider.Provider, error) {
 			return newSim(config, filepath.Join(dataDir, "sim"), clock)
 		},
+		"external": func(config json.RawMessage) (provider.Provider, error) {
+			return newExternal(ctx, config, installation, clock, log)
+		},
 	}, database.InTransaction)
-	for _, kind := range p.Kinds() { // both work without any configuration
+	for _, kind := range []string{"local", "sim"} { // which work without any configuration
 		if err := store.EnsureProvider(ctx, database.EnsureProviderParams{Name: kind, Kind: kind}); err != nil {
 			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)
 		}
@@ -69,6 +76,23 @@ func newSim(config json.RawMessage, root string, clock quartz.Clock) (provider.P
 	}
 	opts.Clock = clock
 	return sim.New(opts)
+}
+
+// newExternal asks the executable what it is, and so takes as long as that does.
+func newExternal(
+	ctx context.Context, config json.RawMessage, installation uuid.UUID, clock quartz.Clock, log slog.Logger,
+) (provider.Provider, error) {
+	parsed, err := external.ParseConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	p, err := external.New(ctx, external.Options{
+		Config: parsed, Installation: installation, Clock: clock, Logger: log.Named("external"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.Offered(), nil
 }
 
 // run keeps the registry current until ctx ends.

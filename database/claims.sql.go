@@ -508,3 +508,23 @@ func (q *Queries) PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow
 	)
 	return i, err
 }
+
+const waitOn = `-- name: WaitOn :execrows
+UPDATE claims
+SET deadline_at = greatest(deadline_at, prewarm_now() + $1::double precision * interval '1 second')
+WHERE id = $2 AND state = 'waiting'
+`
+
+type WaitOnParams struct {
+	WaitS float64
+	ID    uuid.UUID
+}
+
+// A retry takes up the place in line that its key has, for as long as it waits itself.
+func (q *Queries) WaitOn(ctx context.Context, arg WaitOnParams) (int64, error) {
+	result, err := q.db.Exec(ctx, waitOn, arg.WaitS, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

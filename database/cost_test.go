@@ -64,7 +64,7 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 			return err
 		}},
 		{"leasing where nothing is due", 0, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.LeaseJobs(ctx, database.LeaseJobsParams{Kinds: []string{"create"}, MaxJobs: 16, LeaseS: 1})
+			_, err := q.LeaseJobs(ctx, database.LeaseJobsParams{Kind: "create", Provider: "sim", MaxJobs: 16, LeaseS: 1})
 			return err
 		}},
 	} {
@@ -73,6 +73,25 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 			require.LessOrEqual(t, rows, c.most)
 		})
 	}
+}
+
+// Taking the next jobs costs the same whether ten wait or twenty thousand.
+func TestCost_leasingDoesNotGrowWithTheLine(t *testing.T) {
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 10, Each: 2000})
+	_, err := store.Pool.Exec(context.Background(), `INSERT INTO jobs (id, workspace_id, incarnation, kind, provider,
+		priority, due_at, created_at)
+		SELECT gen_random_uuid(), id, 1, 'create', 'sim', 10, now() - interval '1 minute', now() FROM workspaces`)
+	require.NoError(t, err)
+	_, err = store.Pool.Exec(context.Background(), "ANALYZE jobs")
+	require.NoError(t, err)
+	const n = 16
+	rows := rowsRead(t, store, "jobs", func(ctx context.Context, q *database.Queries) error {
+		leased, err := q.LeaseJobs(ctx, database.LeaseJobsParams{Kind: "create", Provider: "sim", MaxJobs: 64, LeaseS: 1})
+		require.Len(t, leased, n, "what the provider takes in flight")
+		return err
+	})
+	require.LessOrEqual(t, rows, int64(4*n))
 }
 
 // rowsRead counts the rows of a table that fn reads, by index or by scan, and rolls back what it did. Plans are made for

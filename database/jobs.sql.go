@@ -152,51 +152,57 @@ WITH due AS (
   SELECT j.id
   FROM jobs j
   WHERE j.state IN ('pending', 'running')
-    AND j.kind = ANY (($3::text[])::job_kind[])
+    AND j.kind = $4::job_kind
+    AND j.provider = $5
     AND j.due_at <= prewarm_now()
-    AND (j.site = '' OR j.site = ANY ($4::text[])
-      OR (j.kind = 'create' AND NOT EXISTS (
+    AND (j.site = '' OR j.site = $3::text OR j.kind = 'drain'
+      OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
         SELECT FROM replicas r
         WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
   ORDER BY j.priority, j.due_at, j.id
-  LIMIT $5
+  LIMIT CASE WHEN $4::job_kind = 'create'
+    THEN least($6::integer, (
+      SELECT greatest(0, p.creates_in_flight - (
+        SELECT count(*) FROM jobs r
+        WHERE r.kind = 'create' AND r.provider = $5 AND r.state = 'running' AND r.due_at > prewarm_now()))
+      FROM providers p WHERE p.name = $5))
+    ELSE $6::integer END
   FOR UPDATE SKIP LOCKED
-), own AS (
-  SELECT unnest($6::text[]) AS provider, unnest($4::text[]) AS site
 )
 UPDATE jobs j
 SET state = 'running', attempt = j.attempt + 1, leased_by = $1,
     due_at = prewarm_now() + $2::double precision * interval '1 second',
-    site = CASE WHEN j.kind = 'create'
-           THEN coalesce((SELECT own.site FROM own WHERE own.provider = j.provider), '') ELSE j.site END
-FROM due
-WHERE j.id = due.id
+    site = CASE WHEN j.kind = 'create' THEN $3::text ELSE j.site END
+WHERE j.id = ANY (ARRAY(SELECT due.id FROM due)) -- a join would be planned for as many as might be
 RETURNING j.id, j.workspace_id, j.incarnation, j.kind, j.provider, j.site, j.priority, j.state, j.attempt, j.failures, j.due_at, j.leased_by, j.last_error, j.force, j.created_at, j.finished_at
 `
 
 type LeaseJobsParams struct {
-	Replica        string
-	LeaseS         float64
-	Kinds          []string
-	SitedSites     []string
-	MaxJobs        int32
-	SitedProviders []string
+	Replica  string
+	LeaseS   float64
+	OwnSite  string
+	Kind     JobKind
+	Provider string
+	MaxJobs  int32
 }
 
 // Provider work: who may do it, until when. `due_at` is the earliest start of a pending job and the end of the lease of a
 // running one, so that 'due' finds new work and dropped work alike. The attempt is the fencing token: whatever a worker
 // writes names the attempt it was given (I5).
-// Takes up to max_jobs due jobs of the given kinds, people's before prebuilds. A job on a resource that is reached only
-// from one site goes to replicas of that site; a create whose site has had no replica for a minute may start anew
-// elsewhere. sited_providers and sited_sites say in parallel which site this replica is, for each sited provider.
+// Takes up to max_jobs due jobs of one kind at one provider, people's before prebuilds. Creates are held to what the
+// provider takes in flight (S5); two replicas that lease in the same moment may exceed it by as much.
+//
+// A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
+// for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
+// anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 func (q *Queries) LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error) {
 	rows, err := q.db.Query(ctx, leaseJobs,
 		arg.Replica,
 		arg.LeaseS,
-		arg.Kinds,
-		arg.SitedSites,
+		arg.OwnSite,
+		arg.Kind,
+		arg.Provider,
 		arg.MaxJobs,
-		arg.SitedProviders,
 	)
 	if err != nil {
 		return nil, err

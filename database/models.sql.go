@@ -727,6 +727,7 @@ type ClaimParameter struct {
 
 type Headroom struct {
 	Provider  string
+	Maximum   int32
 	Instances int32
 }
 

@@ -46,7 +46,7 @@ type Querier interface {
 	DeletePresetsOf(ctx context.Context, templateID uuid.UUID) error
 	DeleteTemplate(ctx context.Context, id uuid.UUID) error
 	DeprecateTemplate(ctx context.Context, id uuid.UUID) error
-	// The oldest intents, for a worker to carry out; locked, so that replicas share them.
+	// The oldest intents, for a worker to carry out one by one.
 	DueIntents(ctx context.Context, maxIntents int32) ([]DueIntentsRow, error)
 	// Waiters whose replica died with them: nobody counts them any more; this records the miss.
 	EndExpiredWaiting(ctx context.Context) (int64, error)
@@ -63,7 +63,8 @@ type Querier interface {
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// The heartbeat of everything a replica holds; what does not come back is lost to it.
 	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]uuid.UUID, error)
-	// G5: a forced delete interrupts the backoff of the one under way; from here on the provider's errors are ignored.
+	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
+	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
@@ -101,12 +102,18 @@ type Querier interface {
 	// Provider work: who may do it, until when. `due_at` is the earliest start of a pending job and the end of the lease of a
 	// running one, so that 'due' finds new work and dropped work alike. The attempt is the fencing token: whatever a worker
 	// writes names the attempt it was given (I5).
-	// Takes up to max_jobs due jobs of the given kinds, people's before prebuilds. A job on a resource that is reached only
-	// from one site goes to replicas of that site; a create whose site has had no replica for a minute may start anew
-	// elsewhere. sited_providers and sited_sites say in parallel which site this replica is, for each sited provider.
+	// Takes up to max_jobs due jobs of one kind at one provider, people's before prebuilds. Creates are held to what the
+	// provider takes in flight (S5); two replicas that lease in the same moment may exceed it by as much.
+	//
+	// A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
+	// for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
+	// anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 	LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error)
 	// A replica that stopped in order is no longer listed.
 	LeaveReplica(ctx context.Context, arg LeaveReplicaParams) error
+	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
+	// workspace ever waits for another.
+	LockIntent(ctx context.Context, arg LockIntentParams) ([]uuid.UUID, error)
 	// Serialises what must not run twice at once in an organization: the first start, and applies.
 	LockOrganization(ctx context.Context, id uuid.UUID) (LockOrganizationRow, error)
 	LockPause(ctx context.Context, arg LockPauseParams) (LockPauseRow, error)
@@ -188,7 +195,7 @@ type Querier interface {
 	// Agents of ready workspaces that fell silent. An observer that watches for less than their time-out leaves them.
 	SilentReady(ctx context.Context, arg SilentReadyParams) ([]SilentReadyRow, error)
 	SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, error)
-	// Every live preset, and every retired one that still has workspaces or waiters.
+	// Every live preset, and every retired one that still has unclaimed workspaces.
 	SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, error)
 	SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error)
 	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
@@ -225,6 +232,8 @@ type Querier interface {
 	VersionByHash(ctx context.Context, arg VersionByHashParams) (TemplateVersion, error)
 	VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersion, error)
 	VersionViews(ctx context.Context, templateID uuid.UUID) ([]VersionViewsRow, error)
+	// A retry takes up the place in line that its key has, for as long as it waits itself.
+	WaitOn(ctx context.Context, arg WaitOnParams) (int64, error)
 	WorkspaceByID(ctx context.Context, id uuid.UUID) (Workspace, error)
 	// provisioning -> deleted if its create was never leased, else -> deleting: what the create may have made, or still
 	// makes until its lease ends, is deleted by name.

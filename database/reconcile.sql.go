@@ -279,7 +279,7 @@ type SnapshotPresetsRow struct {
 	Digest               []byte
 }
 
-// Every live preset, and every retired one that still has workspaces or waiters.
+// Every live preset, and every retired one that still has unclaimed workspaces.
 func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, error) {
 	rows, err := q.db.Query(ctx, snapshotPresets)
 	if err != nil {
@@ -402,7 +402,7 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom,
                    WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
              ELSE 0 END)::int AS live
 FROM providers p
-LEFT JOIN headroom h ON h.provider = p.name
+LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum
 `
 
 type SnapshotProvidersRow struct {
@@ -547,18 +547,19 @@ func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.U
 }
 
 const storeHeadroom = `-- name: StoreHeadroom :exec
-INSERT INTO headroom (provider, instances)
-SELECT unnest($1::text[]), unnest($2::integer[])
-ON CONFLICT (provider) DO UPDATE SET instances = excluded.instances
+INSERT INTO headroom (provider, maximum, instances)
+SELECT unnest($1::text[]), unnest($2::integer[]), unnest($3::integer[])
+ON CONFLICT (provider) DO UPDATE SET maximum = excluded.maximum, instances = excluded.instances
 `
 
 type StoreHeadroomParams struct {
 	Providers []string
+	Maxima    []int32
 	Instances []int32
 }
 
 func (q *Queries) StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error {
-	_, err := q.db.Exec(ctx, storeHeadroom, arg.Providers, arg.Instances)
+	_, err := q.db.Exec(ctx, storeHeadroom, arg.Providers, arg.Maxima, arg.Instances)
 	return err
 }
 

@@ -27,11 +27,7 @@ func (q *Queries) DeleteIntent(ctx context.Context, arg DeleteIntentParams) erro
 }
 
 const dueIntents = `-- name: DueIntents :many
-SELECT i.workspace_id, i.incarnation, i.kind, i.reason
-FROM intents i
-ORDER BY i.created_at
-LIMIT $1
-FOR UPDATE SKIP LOCKED
+SELECT workspace_id, incarnation, kind, reason FROM intents ORDER BY created_at LIMIT $1
 `
 
 type DueIntentsRow struct {
@@ -41,7 +37,7 @@ type DueIntentsRow struct {
 	Reason      string
 }
 
-// The oldest intents, for a worker to carry out; locked, so that replicas share them.
+// The oldest intents, for a worker to carry out one by one.
 func (q *Queries) DueIntents(ctx context.Context, maxIntents int32) ([]DueIntentsRow, error) {
 	rows, err := q.db.Query(ctx, dueIntents, maxIntents)
 	if err != nil {
@@ -69,17 +65,51 @@ func (q *Queries) DueIntents(ctx context.Context, maxIntents int32) ([]DueIntent
 
 const forceRetire = `-- name: ForceRetire :execrows
 UPDATE jobs
-SET force = true, due_at = CASE WHEN state = 'pending' THEN prewarm_now() ELSE due_at END
+SET force = true, state = 'pending', leased_by = '', due_at = prewarm_now()
 WHERE workspace_id = $1 AND kind IN ('drain', 'delete') AND state IN ('pending', 'running')
 `
 
-// G5: a forced delete interrupts the backoff of the one under way; from here on the provider's errors are ignored.
+// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
+// lease. From here on the provider's errors are ignored.
 func (q *Queries) ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error) {
 	result, err := q.db.Exec(ctx, forceRetire, workspaceID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const lockIntent = `-- name: LockIntent :many
+SELECT workspace_id FROM intents
+WHERE workspace_id = $1 AND incarnation = $2
+FOR UPDATE SKIP LOCKED
+`
+
+type LockIntentParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+}
+
+// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
+// workspace ever waits for another.
+func (q *Queries) LockIntent(ctx context.Context, arg LockIntentParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, lockIntent, arg.WorkspaceID, arg.Incarnation)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var workspace_id uuid.UUID
+		if err := rows.Scan(&workspace_id); err != nil {
+			return nil, err
+		}
+		items = append(items, workspace_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const recordWorkspaceAct = `-- name: RecordWorkspaceAct :exec

@@ -133,6 +133,12 @@ WITH pool AS (
 )
 SELECT moved.claim_id::uuid AS claim_id, moved.id AS workspace_id, moved.template_id FROM moved;
 
+-- name: WaitOn :execrows
+-- A retry takes up the place in line that its key has, for as long as it waits itself.
+UPDATE claims
+SET deadline_at = greatest(deadline_at, prewarm_now() + sqlc.arg(wait_s)::double precision * interval '1 second')
+WHERE id = @id AND state = 'waiting';
+
 -- name: EndWaiting :execrows
 -- The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
 UPDATE claims

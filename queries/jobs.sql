@@ -3,32 +3,38 @@
 -- writes names the attempt it was given (I5).
 
 -- name: LeaseJobs :many
--- Takes up to max_jobs due jobs of the given kinds, people's before prebuilds. A job on a resource that is reached only
--- from one site goes to replicas of that site; a create whose site has had no replica for a minute may start anew
--- elsewhere. sited_providers and sited_sites say in parallel which site this replica is, for each sited provider.
+-- Takes up to max_jobs due jobs of one kind at one provider, people's before prebuilds. Creates are held to what the
+-- provider takes in flight (S5); two replicas that lease in the same moment may exceed it by as much.
+--
+-- A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
+-- for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
+-- anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 WITH due AS (
   SELECT j.id
   FROM jobs j
   WHERE j.state IN ('pending', 'running')
-    AND j.kind = ANY ((@kinds::text[])::job_kind[])
+    AND j.kind = @kind::job_kind
+    AND j.provider = @provider
     AND j.due_at <= prewarm_now()
-    AND (j.site = '' OR j.site = ANY (@sited_sites::text[])
-      OR (j.kind = 'create' AND NOT EXISTS (
+    AND (j.site = '' OR j.site = @own_site::text OR j.kind = 'drain'
+      OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
         SELECT FROM replicas r
         WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
   ORDER BY j.priority, j.due_at, j.id
-  LIMIT @max_jobs
+  LIMIT CASE WHEN @kind::job_kind = 'create'
+    THEN least(@max_jobs::integer, (
+      SELECT greatest(0, p.creates_in_flight - (
+        SELECT count(*) FROM jobs r
+        WHERE r.kind = 'create' AND r.provider = @provider AND r.state = 'running' AND r.due_at > prewarm_now()))
+      FROM providers p WHERE p.name = @provider))
+    ELSE @max_jobs::integer END
   FOR UPDATE SKIP LOCKED
-), own AS (
-  SELECT unnest(@sited_providers::text[]) AS provider, unnest(@sited_sites::text[]) AS site
 )
 UPDATE jobs j
 SET state = 'running', attempt = j.attempt + 1, leased_by = @replica,
     due_at = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second',
-    site = CASE WHEN j.kind = 'create'
-           THEN coalesce((SELECT own.site FROM own WHERE own.provider = j.provider), '') ELSE j.site END
-FROM due
-WHERE j.id = due.id
+    site = CASE WHEN j.kind = 'create' THEN @own_site::text ELSE j.site END
+WHERE j.id = ANY (ARRAY(SELECT due.id FROM due)) -- a join would be planned for as many as might be
 RETURNING j.*;
 
 -- name: ExtendLeases :many

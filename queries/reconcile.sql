@@ -44,7 +44,7 @@ SELECT unnest(@template_ids::uuid[]), prewarm_transaction_now()
 ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at;
 
 -- name: SnapshotPresets :many
--- Every live preset, and every retired one that still has workspaces or waiters.
+-- Every live preset, and every retired one that still has unclaimed workspaces.
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
@@ -102,15 +102,15 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom,
                    WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
              ELSE 0 END)::int AS live
 FROM providers p
-LEFT JOIN headroom h ON h.provider = p.name;
+LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum;
 
 -- name: SnapshotPauses :many
 SELECT scope, target, reason FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now();
 
 -- name: StoreHeadroom :exec
-INSERT INTO headroom (provider, instances)
-SELECT unnest(@providers::text[]), unnest(@instances::integer[])
-ON CONFLICT (provider) DO UPDATE SET instances = excluded.instances;
+INSERT INTO headroom (provider, maximum, instances)
+SELECT unnest(@providers::text[]), unnest(@maxima::integer[]), unnest(@instances::integer[])
+ON CONFLICT (provider) DO UPDATE SET maximum = excluded.maximum, instances = excluded.instances;
 
 -- name: InsertIntents :exec
 -- Plain inserts: passes exclude one another, and the snapshot showed which there are.

@@ -299,17 +299,21 @@ WITH ws AS (
 SELECT id, template_id, preset_id FROM moved;
 
 -- name: ForceRetire :execrows
--- G5: a forced delete interrupts the backoff of the one under way; from here on the provider's errors are ignored.
+-- G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
+-- lease. From here on the provider's errors are ignored.
 UPDATE jobs
-SET force = true, due_at = CASE WHEN state = 'pending' THEN prewarm_now() ELSE due_at END
+SET force = true, state = 'pending', leased_by = '', due_at = prewarm_now()
 WHERE workspace_id = @workspace_id AND kind IN ('drain', 'delete') AND state IN ('pending', 'running');
 
 -- name: DueIntents :many
--- The oldest intents, for a worker to carry out; locked, so that replicas share them.
-SELECT i.workspace_id, i.incarnation, i.kind, i.reason
-FROM intents i
-ORDER BY i.created_at
-LIMIT @max_intents
+-- The oldest intents, for a worker to carry out one by one.
+SELECT workspace_id, incarnation, kind, reason FROM intents ORDER BY created_at LIMIT @max_intents;
+
+-- name: LockIntent :many
+-- No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
+-- workspace ever waits for another.
+SELECT workspace_id FROM intents
+WHERE workspace_id = @workspace_id AND incarnation = @incarnation
 FOR UPDATE SKIP LOCKED;
 
 -- name: DeleteIntent :exec

@@ -114,8 +114,10 @@ func answers(t *testing.T) map[string]answer {
 		"POST /claims":                           canned(testClaim),
 		"GET /workspaces": canned(sdk.WorkspaceList{Workspaces: []sdk.Workspace{
 			testWorkspace,
-			{ID: id(11), Name: "prebuild-b", Template: "ci", Preset: "large", Version: 1, State: "quarantined",
-				Owner: "prewarm", Provider: "docker", Fault: "exit status 137", StateAt: before(time.Second / 2)},
+			{
+				ID: id(11), Name: "prebuild-b", Template: "ci", Preset: "large", Version: 1, State: "quarantined",
+				Owner: "prewarm", Provider: "docker", Fault: "exit status 137", StateAt: before(time.Second / 2),
+			},
 		}}),
 		"GET " + workspace:                       canned(shownWorkspace()),
 		"GET " + workspace + "/logs":             {body: "setting up\nready\n"},
@@ -128,21 +130,46 @@ func answers(t *testing.T) map[string]answer {
 		"DELETE /templates/quickstart":           {status: 204},
 		"POST /apply": canned(sdk.ApplyResult{Changes: []sdk.Change{
 			{Kind: "template", Name: "quickstart", Action: "create"},
-			{Kind: "preset", Name: "quickstart/default", Action: "update", Fields: []string{"instances: 3 -> 5", "ttl: 1h"},
-				Effect: "2 more prebuilds"},
+			{
+				Kind: "preset", Name: "quickstart/default", Action: "update", Fields: []string{"instances: 3 -> 5", "ttl: 1h"},
+				Effect: "2 more prebuilds",
+			},
 		}}),
 		"GET /replicas": canned([]sdk.Replica{
-			{Name: "r1", Version: "v1.2.3", Address: "127.0.0.1:7080", Sites: []string{"site-1"}, State: "alive",
-				StartedAt: before(26 * time.Hour), HeartbeatAt: before(2 * time.Second), LastPass: true},
-			{Name: "r2", Version: "v1.2.3", Address: "127.0.0.1:7081", State: "stale", StartedAt: before(time.Hour),
-				HeartbeatAt: before(3 * time.Minute)},
+			{
+				Name: "r1", Version: "v1.2.3", Address: "127.0.0.1:7080", Sites: []string{"site-1"}, State: "alive",
+				StartedAt: before(26 * time.Hour), HeartbeatAt: before(2 * time.Second), LastPass: true,
+			},
+			{
+				Name: "r2", Version: "v1.2.3", Address: "127.0.0.1:7081", State: "stale", StartedAt: before(time.Hour),
+				HeartbeatAt: before(3 * time.Minute),
+			},
 		}),
+		"GET /providers": canned([]sdk.Provider{
+			{Name: "local", Kind: "local", Can: []string{"exec", "logs"}},
+			{Name: "openstack", Kind: "external", Can: []string{"stop"}},
+			{Name: "old", Kind: "external", Can: []string{}, Error: "config_file: no such file\n\x1b[31mevil"},
+		}),
+		"POST /providers/openstack/check": {body: mustJSON(t, sdk.CheckVerdict{
+			Case: "GetUnknown", About: "what does not exist is not found", Outcome: "passed", TookMS: 1234,
+		}) + "\n" + mustJSON(t, sdk.CheckVerdict{
+			Case: "StopAndStart", About: "a workspace can be stopped and started", Outcome: "not_offered",
+		}) + "\n"},
+		"POST /providers/old/check": {body: mustJSON(t, sdk.CheckVerdict{
+			Case: "DeleteTwice", About: "a delete that is repeated succeeds, and leaves nothing", Outcome: "failed",
+			Detail: "delete again: no such server\nclean up: \x1b[31mevil", TookMS: 61_000,
+		}) + "\n"},
+		"POST /providers/mute/check": {body: ""},
 		"GET /audit": canned(sdk.AuditList{Next: 7, Entries: []sdk.AuditEntry{
-			{ID: 8, At: before(time.Minute), Actor: "alice", Action: "workspace.claim", TargetType: "workspace",
+			{
+				ID: 8, At: before(time.Minute), Actor: "alice", Action: "workspace.claim", TargetType: "workspace",
 				TargetID: id(10).String(), TargetName: testWorkspace.Name, After: json.RawMessage(`{"state":"claimed"}`),
-				Source: "127.0.0.1"},
-			{ID: 7, At: before(time.Hour), Actor: "prewarm", Action: "workspace.create", TargetType: "workspace",
-				TargetID: id(10).String(), Reason: "below desired", Source: "r1"},
+				Source: "127.0.0.1",
+			},
+			{
+				ID: 7, At: before(time.Hour), Actor: "prewarm", Action: "workspace.create", TargetType: "workspace",
+				TargetID: id(10).String(), Reason: "below desired", Source: "r1",
+			},
 		}}),
 		"GET /whoami":           canned(testIdentity),
 		"POST /login":           canned(testIdentity),
@@ -150,13 +177,19 @@ func answers(t *testing.T) map[string]answer {
 		"POST /tokens":          canned(sdk.CreatedToken{Token: testToken, Secret: "pw_secret"}),
 		"DELETE /tokens/laptop": {status: 204},
 		"GET /pauses": canned([]sdk.Pause{
-			{Scope: "global", Reason: "moving", CreatedBy: "alice", CreatedAt: before(time.Hour),
-				ExpiresAt: ptr(now.Add(time.Hour))},
-			{Scope: "preset", Target: "quickstart/default", Reason: "looking", CreatedBy: "bob",
-				CreatedAt: before(time.Minute)},
+			{
+				Scope: "global", Reason: "moving", CreatedBy: "alice", CreatedAt: before(time.Hour),
+				ExpiresAt: ptr(now.Add(time.Hour)),
+			},
+			{
+				Scope: "preset", Target: "quickstart/default", Reason: "looking", CreatedBy: "bob",
+				CreatedAt: before(time.Minute),
+			},
 		}),
-		"POST /pauses": canned(sdk.Pause{Scope: "preset", Target: "quickstart/default", Reason: "looking",
-			CreatedBy: "alice", CreatedAt: now, ExpiresAt: ptr(now.Add(2 * time.Hour))}),
+		"POST /pauses": canned(sdk.Pause{
+			Scope: "preset", Target: "quickstart/default", Reason: "looking",
+			CreatedBy: "alice", CreatedAt: now, ExpiresAt: ptr(now.Add(2 * time.Hour)),
+		}),
 		"DELETE /pauses":    {status: 204},
 		"GET /signing-keys": canned([]sdk.SigningKey{{ID: id(60), CreatedAt: before(time.Hour), Signs: true, Agents: 3}}),
 		"POST /signing-keys": canned([]sdk.SigningKey{

@@ -57,6 +57,17 @@ func (a *app) completeWorkspaces(
 	})(cmd, args, prefix)
 }
 
+func (a *app) completeProviders(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
+		providers, err := client.Providers(ctx)
+		var names []string
+		for _, p := range providers {
+			names = append(names, p.Name)
+		}
+		return names, err
+	})(cmd, args, prefix)
+}
+
 func (a *app) completeTemplates(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
 		templates, err := client.Templates(ctx)

@@ -109,7 +109,7 @@ func (a *app) readCredentials() (credentials, error) {
 		return saved, xerrors.Errorf("read saved logins: %w", err)
 	}
 	if err := json.Unmarshal(content, &saved); err != nil {
-		return saved, xerrors.Errorf("read saved logins: %s: %w (mend or remove it)", a.credentialsPath(), err)
+		return saved, xerrors.Errorf("read saved logins: %s (mend or remove it): %w", a.credentialsPath(), err)
 	}
 	if saved.Servers == nil {
 		saved.Servers = map[string]login{}

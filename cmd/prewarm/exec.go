@@ -79,7 +79,7 @@ func windowSize(fd int) sdk.WindowSize {
 	if err != nil {
 		return sdk.WindowSize{Rows: 24, Cols: 80}
 	}
-	return sdk.WindowSize{Rows: uint16(rows), Cols: uint16(cols)} //nolint:gosec // The kernel keeps them as uint16.
+	return sdk.WindowSize{Rows: uint16(rows), Cols: uint16(cols)}
 }
 
 // execClaimed runs a command in a workspace just claimed and, unless it is to be kept, releases it whatever happened.
@@ -94,8 +94,8 @@ func (a *app) execClaimed(
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if _, releaseErr := client.ReleaseWorkspace(ctx, claim.Name); releaseErr != nil {
-		a.complain(xerrors.Errorf("release workspace %s: %w (try %q)",
-			claim.Name, releaseErr, "prewarm workspace release "+claim.Name).Error())
+		a.complain(xerrors.Errorf("release workspace %s (try %q): %w",
+			claim.Name, "prewarm workspace release "+claim.Name, releaseErr).Error())
 		if err == nil && status == 0 {
 			status = statusError
 		}

@@ -146,7 +146,8 @@ func TestClaimExecThatCannotRelease(t *testing.T) {
 	server := execServer(t)
 	server.answer("POST /workspaces/"+testWorkspace.Name+"/release", answer{status: 500, body: `{"detail":"no database"}`})
 	got := newShell(t, server.URL).run("claim", "quickstart/default", "--exec", "--", "true")
-	if got.status != 1 || !strings.Contains(got.stderr, "release workspace "+testWorkspace.Name+": no database (try") {
+	want := "release workspace " + testWorkspace.Name + " (try \"prewarm workspace release " + testWorkspace.Name + "\"): no database"
+	if got.status != 1 || !strings.Contains(got.stderr, want) {
 		t.Error(got)
 	}
 }

@@ -50,7 +50,8 @@ func TestServerOptions(t *testing.T) {
 			},
 		},
 		"file of the database": {
-			[]string{"XDG_DATA_HOME=/x"}, []string{"--postgres-url-file", urlFile},
+			[]string{"XDG_DATA_HOME=/x"},
+			[]string{"--postgres-url-file", urlFile},
 			coderd.Options{
 				Listen: "127.0.0.1:7080", DataDir: "/x/prewarm", PostgresURL: "postgres://u:p@db/x", Tick: 15 * time.Second,
 			},

@@ -117,7 +117,8 @@ func TestErrors(t *testing.T) {
 			problem(400, `{"detail":"\u001b]0;owned\u0007"}`), "preset list", "prewarm:  ]0;owned \n",
 		},
 		"not a server of ours": {
-			map[string]answer{"GET /presets": {body: "<html>"}}, "preset list",
+			map[string]answer{"GET /presets": {body: "<html>"}},
+			"preset list",
 			"prewarm: decode answer of GET /api/v1/presets: invalid character '<' looking for beginning of value\n",
 		},
 		"no such file": {

@@ -56,7 +56,7 @@ func (a *app) waitGone(
 	ctx context.Context, client *sdk.Client, w sdk.Workspace, timeout time.Duration,
 ) (sdk.Workspace, error) {
 	const interval = 200 * time.Millisecond
-	last, looks := w, time.Duration(0)
+	last, waited := w, time.Duration(0)
 	look := func() error {
 		now, err := client.Workspace(ctx, w.ID.String())
 		switch {
@@ -70,7 +70,7 @@ func (a *app) waitGone(
 		if now.State == "deleted" || now.Incarnation != w.Incarnation {
 			return errGone
 		}
-		if looks++; looks*interval >= timeout {
+		if waited += interval; waited >= timeout {
 			return xerrors.Errorf("workspace %s is still %s after %s (see %q)",
 				now.Name, now.State, timeout, "prewarm workspace show "+now.Name)
 		}

@@ -85,7 +85,7 @@ func TestTemplates(t *testing.T) {
 	require.Zero(t, preset.Desired)
 	require.NoError(t, admin.UndeprecateTemplate(ctx, "quickstart"))
 	require.NoError(t, admin.DeleteTemplate(ctx, "quickstart"))
-	require.Equal(t, 3, len(w.nudged))
+	require.Len(t, w.nudged, 3)
 	_, err = admin.Template(ctx, "quickstart")
 	require.EqualError(t, err, `there is no template "quickstart": there are plain`)
 	require.Equal(t, http.StatusNotFound, sdk.StatusOf(err))
@@ -134,7 +134,8 @@ func TestPauses(t *testing.T) {
 	w := newWorld(t)
 	admin := w.as("admin")
 	for _, p := range []sdk.PauseRequest{
-		{Scope: "global", Reason: "move"}, {Scope: "provider", Target: "bare", Reason: "full", ExpiresIn: "2h"},
+		{Scope: "global", Reason: "move"},
+		{Scope: "provider", Target: "bare", Reason: "full", ExpiresIn: "2h"},
 		{Scope: "template", Target: "quickstart", Reason: "broken"},
 		{Scope: "preset", Target: "quickstart/default", Reason: "costs"},
 	} {
@@ -156,9 +157,13 @@ func TestPauses(t *testing.T) {
 	}, got)
 
 	for _, p := range []sdk.PauseRequest{
-		{Scope: "global", Target: "x", Reason: "r"}, {Scope: "provider", Target: "baer", Reason: "r"},
-		{Scope: "template", Target: "x", Reason: "r"}, {Scope: "preset", Target: "quickstart", Reason: "r"},
-		{Scope: "preset", Target: "quickstart/x", Reason: "r"}, {Scope: "moon", Reason: "r"}, {Scope: "global"},
+		{Scope: "global", Target: "x", Reason: "r"},
+		{Scope: "provider", Target: "baer", Reason: "r"},
+		{Scope: "template", Target: "x", Reason: "r"},
+		{Scope: "preset", Target: "quickstart", Reason: "r"},
+		{Scope: "preset", Target: "quickstart/x", Reason: "r"},
+		{Scope: "moon", Reason: "r"},
+		{Scope: "global"},
 		{Scope: "global", Reason: "r", ExpiresIn: "soon"},
 	} {
 		before := w.dump()
@@ -221,6 +226,9 @@ func TestAudit(t *testing.T) {
 	for _, op := range operations(t) {
 		// A nudge carries no state, and reports are what workspaces do, each in its row.
 		if op.method == http.MethodGet || op.id == "nudge-preset" || op.id == "report-instance" {
+			continue
+		}
+		if op.id == "check-provider" { // needs a provider that works: see TestCheckProvider
 			continue
 		}
 		require.True(t, done[op.id], "%s changes something and is not in this test", op.id)

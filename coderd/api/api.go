@@ -49,6 +49,8 @@ type Options struct {
 	Templates  *templates.Service
 	Providers  Providers
 	Instances  *instance.Service
+	// Installation is whose workspaces the providers have.
+	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
 	Nudge func(templates ...uuid.UUID)
 	// Wake tells the workers that there is a job to lease. May be nil: they find it by polling.
@@ -118,6 +120,7 @@ func (s *server) register() {
 	s.registerTemplates()
 	s.registerApply()
 	s.registerReplicas()
+	s.registerProviders()
 	s.registerAudit()
 	s.registerIdentity()
 	s.registerTokens()

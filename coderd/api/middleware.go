@@ -51,17 +51,20 @@ func noteUser(ctx context.Context, user string) {
 	}
 }
 
-// accessLog writes a line per request: at level debug for what is asked all day long by machines. Queries and headers
-// are left out, since they may hold secrets.
+// accessLog writes a line per request: at level debug where all went well, since what was changed stands in the audit
+// log. Queries and headers are left out, since they may hold secrets.
 func (s *server) accessLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := s.Clock.Now("api", "request")
 		rec := &recorder{ResponseWriter: w}
 		next.ServeHTTP(rec, r)
 		t, _ := r.Context().Value(traceKey).(*trace)
-		write := s.Log.Info
-		if !strings.HasPrefix(r.URL.Path, prefix) || strings.HasPrefix(r.URL.Path, prefix+"/instance/") {
-			write = s.Log.Debug
+		write := s.Log.Debug
+		switch status := rec.answered(); {
+		case status >= http.StatusInternalServerError:
+			write = s.Log.Warn
+		case status >= http.StatusBadRequest:
+			write = s.Log.Info
 		}
 		write(r.Context(), "request", slog.F("request", t.id), slog.F("method", r.Method), slog.F("path", r.URL.Path),
 			slog.F("status", rec.answered()), slog.F("bytes", rec.bytes), slog.F("user", t.user),

@@ -22,7 +22,7 @@ func TestPresetCounts(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	w := newWorld(t)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // A seed, so that a failure comes again.
+	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Now()
 	shown, err := w.as("member").Preset(ctx, "quickstart", "default")
 	require.NoError(t, err)
@@ -32,8 +32,10 @@ func TestPresetCounts(t *testing.T) {
 	var all []prebuilds.Workspace
 	claimed := 0
 	for range 300 {
-		state := prebuilds.State([]string{"provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting",
-			"deleted", "quarantined"}[random.IntN(9)])
+		state := prebuilds.State([]string{
+			"provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting",
+			"deleted", "quarantined",
+		}[random.IntN(9)])
 		row := w.workspace("quickstart", string(state), "prewarm")
 		x := prebuilds.Workspace{ID: row.ID, PresetID: shown.ID, PoolKey: key, State: state, Incarnation: 1}
 		set := func(column string, value any) {

@@ -103,11 +103,11 @@ func (s *server) ownerFilter(ctx context.Context, who auth.Identity, name string
 		return own, nil
 	}
 	user, err := s.Store.UserByName(ctx, name)
-	if err != nil && !database.NoRows(err) {
-		return own, xerrors.Errorf("find owner: %w", err)
-	}
-	if err != nil || own.Valid && own.UUID != user.ID {
+	switch {
+	case database.NoRows(err), err == nil && own.Valid && own.UUID != user.ID:
 		return uuid.NullUUID{Valid: true}, nil
+	case err != nil:
+		return own, xerrors.Errorf("find owner: %w", err)
 	}
 	return uuid.NullUUID{UUID: user.ID, Valid: true}, nil
 }

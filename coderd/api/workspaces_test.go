@@ -52,10 +52,16 @@ func TestClaim(t *testing.T) {
 		status int
 		want   string
 	}{
-		"another template": {sdk.ClaimRequest{Template: "quikstart", Preset: "default"}, 404,
-			`there is no preset "quikstart/default" (did you mean "quickstart/default"?): there are plain/default, quickstart/default`},
-		"another preset": {sdk.ClaimRequest{Template: "quickstart", Preset: "defualt"}, 404,
-			`template "quickstart" has no preset "defualt" (did you mean "default"?): there are default`},
+		"another template": {
+			sdk.ClaimRequest{Template: "quikstart", Preset: "default"},
+			404,
+			`there is no preset "quikstart/default" (did you mean "quickstart/default"?): there are plain/default, quickstart/default`,
+		},
+		"another preset": {
+			sdk.ClaimRequest{Template: "quickstart", Preset: "defualt"},
+			404,
+			`template "quickstart" has no preset "defualt" (did you mean "default"?): there are default`,
+		},
 		"a path":       {sdk.ClaimRequest{Template: "../quickstart", Preset: "default"}, 404, "there is no preset"},
 		"no such mode": {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Mode: "bypass"}, 422, "body.mode: expected value to be one of"},
 		"a bad wait":   {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Wait: "soon"}, 422, `wait "soon": write a duration like 30s`},

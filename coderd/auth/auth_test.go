@@ -40,7 +40,7 @@ func identity(t *testing.T, store *database.Store, secret auth.Secret) auth.Iden
 
 func read(t *testing.T, path string) auth.Secret {
 	t.Helper()
-	b, err := os.ReadFile(path) //nolint:gosec // A file of this test.
+	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return auth.Secret(strings.TrimSpace(string(b)))
 }
@@ -168,10 +168,15 @@ func TestCreateToken(t *testing.T) {
 		kind error
 	}{
 		"a member for another": {ann, auth.TokenRequest{Name: "x", User: "bob"}, auth.ErrForbidden},
-		"a member for itself with another role": {ann, auth.TokenRequest{Name: "x", Role: database.RoleOwner},
-			auth.ErrConflict},
-		"another role for who exists": {boss, auth.TokenRequest{Name: "x", User: "ann@example.com",
-			Role: database.RoleAuditor}, auth.ErrConflict},
+		"a member for itself with another role": {
+			ann,
+			auth.TokenRequest{Name: "x", Role: database.RoleOwner},
+			auth.ErrConflict,
+		},
+		"another role for who exists": {boss, auth.TokenRequest{
+			Name: "x", User: "ann@example.com",
+			Role: database.RoleAuditor,
+		}, auth.ErrConflict},
 		"the built-in identity": {boss, auth.TokenRequest{Name: "x", User: "prewarm"}, auth.ErrForbidden},
 		"a system role":         {boss, auth.TokenRequest{Name: "x", User: "eve", Role: database.RoleSystem}, auth.ErrInvalid},
 		"no role":               {boss, auth.TokenRequest{Name: "x", User: "eve", Role: "king"}, auth.ErrInvalid},
@@ -268,7 +273,7 @@ func TestEnsureOwner(t *testing.T) {
 		t.Parallel()
 		store, dir := dbtest.Open(t), t.TempDir()
 		left := filepath.Join(dir, "owner-token.new")
-		require.NoError(t, os.WriteFile(left, []byte(auth.NewSecret().Reveal()), 0o644)) //nolint:gosec // Too open on purpose.
+		require.NoError(t, os.WriteFile(left, []byte(auth.NewSecret().Reveal()), 0o644))
 		secret, created := ensure(t, store, dir)
 		require.True(t, created)
 		identity(t, store, secret)
@@ -352,8 +357,10 @@ func TestRecordIsOfTheDeed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store := dbtest.Open(t)
-	entry := auth.Entry{ActorID: auth.BuiltinUserID, Action: "test.act", TargetType: "test", TargetID: "1",
-		Before: map[string]int{"n": 1}, After: map[string]int{"n": 2}, Reason: "because", Source: "192.0.2.1"}
+	entry := auth.Entry{
+		ActorID: auth.BuiltinUserID, Action: "test.act", TargetType: "test", TargetID: "1",
+		Before: map[string]int{"n": 1}, After: map[string]int{"n": 2}, Reason: "because", Source: "192.0.2.1",
+	}
 	err := store.InTx(ctx, database.TxOptions{Label: "test"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
 		require.NoError(t, auth.Record(ctx, q, entry))
 		return context.Canceled

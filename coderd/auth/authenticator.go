@@ -47,7 +47,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, secret Secret) (Princi
 	}
 	hash := secret.Hash()
 	now := a.clock.Now("auth", "lookup")
-	if p, err, ok := a.cached(hash, now); ok {
+	if p, ok, err := a.cached(hash, now); ok {
 		return p, err
 	}
 	p, err := a.lookup(ctx, hash)
@@ -65,16 +65,16 @@ func (a *Authenticator) Authenticate(ctx context.Context, secret Secret) (Princi
 	return p, nil
 }
 
-func (a *Authenticator) cached(hash [sha256.Size]byte, now time.Time) (Principal, error, bool) {
+func (a *Authenticator) cached(hash [sha256.Size]byte, now time.Time) (p Principal, ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p, ok := a.known.get(hash, now); ok {
-		return p, nil, true
+		return p, true, nil
 	}
 	if _, ok := a.unknown.get(hash, now); ok {
-		return Principal{}, ErrUnauthenticated, true
+		return Principal{}, true, ErrUnauthenticated
 	}
-	return Principal{}, nil, false
+	return Principal{}, false, nil
 }
 
 func (a *Authenticator) lookup(ctx context.Context, hash [sha256.Size]byte) (Principal, error) {

@@ -84,7 +84,7 @@ func builtin(dataDir string) Identity {
 
 // knownToken says whether the file's token is in this database, revoked or not.
 func knownToken(ctx context.Context, q *database.Queries, path string) (bool, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // The path is the server's own data directory.
+	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -121,7 +121,7 @@ func writeSecret(path string, secret Secret) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return xerrors.Errorf("remove old owner token: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // See knownToken.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return xerrors.Errorf("create owner token: %w", err)
 	}
@@ -139,7 +139,7 @@ func writeSecret(path string, secret Secret) error {
 }
 
 func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // See knownToken.
+	d, err := os.Open(dir)
 	if err != nil {
 		return xerrors.Errorf("open data directory: %w", err)
 	}

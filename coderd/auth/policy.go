@@ -16,6 +16,9 @@ const (
 	ActReadReplicas Action = "replica.read"
 	ActReadAudit    Action = "audit.read"
 
+	ActReadProviders Action = "provider.read"
+	ActCheckProvider Action = "provider.check" // makes workspaces at it, and deletes them
+
 	ActReadTemplates     Action = "template.read"
 	ActApply             Action = "template.apply"
 	ActDeprecateTemplate Action = "template.deprecate"
@@ -59,17 +62,20 @@ type parts map[database.Role]Part
 
 // policy is the only place that says who may do what. What is not in it is forbidden.
 var policy = map[Action]parts{
-	ActReadSelf: everybody(Any),
-	ActLogin:    everybody(Any),
+	ActReadSelf: everybody,
+	ActLogin:    everybody,
 
-	ActReadPresets:  everybody(Any),
+	ActReadPresets:  everybody,
 	ActNudgePreset:  admins(None),
 	ActReadPauses:   auditors(None),
 	ActWritePauses:  admins(None),
 	ActReadReplicas: auditors(None),
 	ActReadAudit:    {database.RoleOwner: Any, database.RoleAuditor: Any},
 
-	ActReadTemplates:     everybody(Any),
+	ActReadProviders: auditors(None),
+	ActCheckProvider: admins(None),
+
+	ActReadTemplates:     everybody,
 	ActApply:             admins(None),
 	ActDeprecateTemplate: admins(None),
 	ActDeleteTemplate:    admins(None),
@@ -99,11 +105,9 @@ var policy = map[Action]parts{
 	ActFinishRelease: {database.RoleSystem: Any},
 }
 
-// everybody gives all people the same part.
-func everybody(part Part) parts {
-	return parts{
-		database.RoleOwner: part, database.RoleTemplateAdmin: part, database.RoleMember: part, database.RoleAuditor: part,
-	}
+// everybody is all people.
+var everybody = parts{
+	database.RoleOwner: Any, database.RoleTemplateAdmin: Any, database.RoleMember: Any, database.RoleAuditor: Any,
 }
 
 // admins gives owners and template admins everything, members what is said, auditors nothing: they change nothing.

@@ -37,7 +37,9 @@ func (s Secret) Hint() string {
 // Reveal is the secret itself, for the one place that hands it out.
 func (s Secret) Reveal() string { return string(s) }
 
-func (s Secret) String() string   { return s.Hint() + "…" }
+func (s Secret) String() string { return s.Hint() + "…" }
+
+// GoString is what %#v prints, which must not give it away either.
 func (s Secret) GoString() string { return s.String() }
 
 // wellFormed says whether it can be a token at all; what cannot is not looked up.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "github.com/prewarm-dev/prewarm/coderd" // so that a change of the server is not answered with a cached result
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 )
 

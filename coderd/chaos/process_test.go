@@ -45,6 +45,21 @@ func (p process) kill() {
 	}
 }
 
+// descendsFrom says whether the process is ancestor, or a child of its, or a child's child.
+func (p process) descendsFrom(ancestor process) bool {
+	for pid := p.PID; pid > 1; {
+		if processOf(pid) == ancestor {
+			return true
+		}
+		parent, _, _, ok := stat(pid)
+		if !ok {
+			return true // it is gone meanwhile
+		}
+		pid = parent
+	}
+	return false
+}
+
 func processOf(pid int) process {
 	_, _, start, _ := stat(pid)
 	return process{pid, start}

@@ -24,8 +24,13 @@ func TestKilledFirstStart(t *testing.T) {
 
 	w := &world{t: t, dir: dir, options: options}
 	reached := map[string]int{}
-	for range rounds(t) {
-		w.startAndKill(30*time.Millisecond + time.Duration(r.Int64N(int64(1500*time.Millisecond))))
+	whole := firstStart(t)
+	for i := range rounds(t) {
+		most := 2 * whole * time.Duration(i+1) / time.Duration(rounds(t)) // later and later, until there is a cluster
+		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
+			most = whole / 4 // what comes after it takes little time
+		}
+		w.startAndKill(20*time.Millisecond + time.Duration(r.Int64N(int64(most))))
 		reached[progress(t, dir)]++
 		eventually(t, "PostgreSQL and initdb end with their server", func() bool { return len(postgresOf(t, dir)) == 0 })
 	}
@@ -49,11 +54,22 @@ func TestKilledFirstStart(t *testing.T) {
 	verifyMachine(t, w.server.Client, dir+"/local")
 }
 
+// firstStart is how long a first start takes that nobody kills, on this machine at this time.
+func firstStart(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	server := e2etest.Start(t, e2etest.Options{DataDir: folder(t)})
+	took := time.Since(began)
+	require.Zero(t, server.Stop())
+	return took
+}
+
 // progress says how far the first start came.
 func progress(t *testing.T, dir string) string {
 	t.Helper()
 	for _, step := range []struct{ file, means string }{
 		{"owner-token", "the owner's token"},
+		{"owner-token.new", "a part of the owner's token"},
 		{"postgres", "the cluster"},
 		{"postgres.init-*", "a part of initdb"},
 		{"postgres.lock", "the lock"},

@@ -22,6 +22,7 @@ const stopDeadline = 25 * time.Second
 // G6: on SIGTERM, a replica with creates that take longer than it may ends with status 0, and its leases are free at
 // once, rather than at their end.
 func TestStopDuringCreates(t *testing.T) {
+	t.Parallel() // it mostly waits
 	url := dbtest.URL(t)
 	store := openStore(t, url)
 	options := e2etest.Options{PostgresURL: url, DataDir: folder(t), Replica: "stopped", Tick: time.Second}
@@ -71,6 +72,7 @@ templates:
 // A replica is frozen until its leases are over and another has done its work, and then goes on where it was (I5). It
 // has a request of a visitor in its hands, which the visitor has meanwhile sent to the other replica.
 func TestFrozenReplica(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := random(t)
 	url, root := dbtest.URL(t), filepath.Join(folder(t), "workspaces")
 	store := openStore(t, url)
@@ -128,5 +130,8 @@ templates:
 	verifyRecords(t, two.Client, all)
 	verifyClaims(t, store, all)
 	verifyHistory(t, store)
-	verifyMachine(t, two.Client, root)
+	// A create that was frozen on its way to the provider makes its workspace when it wakes, however long that has been
+	// deleted. Such an orphan is removed by the sweep of the next minute (I4).
+	t.Logf("left by late work: %v", machineFaults(t, two.Client, root))
+	eventually(t, "orphans are swept", func() bool { return len(machineFaults(t, two.Client, root)) == 0 })
 }

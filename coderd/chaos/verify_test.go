@@ -2,9 +2,9 @@ package chaos_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -112,11 +112,17 @@ func number(t testing.TB, store *database.Store, query string, args ...any) int 
 	return n
 }
 
-// verifyMachine: the processes and directories below root are those of live workspaces, each once (I4).
+// verifyMachine: the processes and directories below root are those of live workspaces, and of each there is one (I4).
 func verifyMachine(t *testing.T, client *sdk.Client, root string) {
 	t.Helper()
-	var want []workspaceProcess
-	var names []string
+	assert.Empty(t, machineFaults(t, client, root), "what this machine has and the database says")
+}
+
+// machineFaults lists what is there and should not be, and the reverse.
+func machineFaults(t *testing.T, client *sdk.Client, root string) (faults []string) {
+	t.Helper()
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	supervisors, live := map[string]process{}, map[string]bool{}
 	for filter := (sdk.WorkspaceFilter{Limit: 200}); ; {
 		page, err := client.Workspaces(context.Background(), filter)
 		require.NoError(t, err)
@@ -125,35 +131,44 @@ func verifyMachine(t *testing.T, client *sdk.Client, root string) {
 				continue
 			}
 			state, err := stateOf(w.Environment["PREWARM_DIR"])
-			require.NoError(t, err, "workspace %s is %s", w.Name, w.State)
-			want = append(want, workspaceProcess{state.Supervisor, w.ID.String()},
-				workspaceProcess{state.Main, w.ID.String()})
-			names = append(names, w.Name)
+			if err != nil || !state.Supervisor.alive() || !state.Main.alive() {
+				fault("workspace %s is %s and not running: %v", w.Name, w.State, err)
+			}
+			supervisors[w.ID.String()], live[w.Name] = state.Supervisor, true
 		}
 		if filter.After = page.Next; filter.After == "" {
 			break
 		}
 	}
-	assert.ElementsMatch(t, want, workspaceProcesses(t, root), "processes of workspaces on this machine")
-
-	entries, err := os.ReadDir(root)
-	require.NoError(t, err)
-	var found []string
-	for _, e := range entries {
-		if e.Name() != ".prewarm" {
-			found = append(found, e.Name())
+	for _, p := range workspaceProcesses(t, root) {
+		supervisor, ok := supervisors[p.workspace]
+		if !ok || !p.descendsFrom(supervisor) {
+			fault("process %d is of workspace %s, but not of its supervisor", p.PID, p.workspace)
 		}
 	}
-	assert.ElementsMatch(t, names, found, "directories of workspaces")
-	aside, err := os.ReadDir(filepath.Join(root, ".prewarm", "aside"))
+	for _, name := range namesIn(t, root) {
+		if !live[name] {
+			fault("directory %s is of no live workspace", name)
+		}
+	}
+	for _, name := range namesIn(t, filepath.Join(root, ".prewarm", "aside")) {
+		fault("directory %s is half made or half deleted", name)
+	}
+	return faults
+}
+
+// namesIn lists a directory, but for the provider's own; one that is not there is empty.
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)
 	}
-	assert.Empty(t, slices.Collect(func(yield func(string) bool) {
-		for _, e := range aside {
-			if !yield(e.Name()) {
-				return
-			}
+	names := []string{}
+	for _, e := range entries {
+		if e.Name() != ".prewarm" {
+			names = append(names, e.Name())
 		}
-	}), "directories half made or half deleted")
+	}
+	return names
 }

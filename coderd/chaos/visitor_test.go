@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	mostHeld    = 2 // workspaces a visitor holds at once
+	mostHeld    = 3 // workspaces a visitor holds at once
+	kept        = 1 // of these, for good
 	visitEvery  = 40 * time.Millisecond
 	callTimeout = 20 * time.Second
 )
@@ -78,10 +79,10 @@ func (v *visitor) run(ctx context.Context) {
 		switch n := len(v.holds); {
 		case v.t.Failed():
 			return
-		case n == 0 || n < mostHeld && v.random.IntN(2) == 0:
+		case n < kept || n < mostHeld && v.random.IntN(2) == 0:
 			v.claimOne(fmt.Sprintf("%s-%d", v.name, visit))
-		default:
-			v.releaseOne(v.random.IntN(n))
+		case n > kept:
+			v.releaseOne(kept + v.random.IntN(n-kept))
 		}
 	}
 }

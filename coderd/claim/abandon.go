@@ -17,10 +17,9 @@ import (
 const (
 	// lastWords bounds what is done for a client that is gone.
 	lastWords = 5 * time.Second
-	// settleEvery and settleTries pace the clean-up of a claim whose outcome is unknown: a minute, while the database
-	// may be away.
+	// A claim whose outcome is unknown is looked for this often, and for longer than any statement of it can run.
 	settleEvery = 2 * time.Second
-	settleTries = 30
+	settleFor   = time.Minute
 )
 
 // abandon is for a client that is gone before it was told. With a key it will ask again, and finds its claim; without
@@ -31,32 +30,57 @@ func (s *Service) abandon(ctx context.Context, req Request, id, templateID uuid.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 		if err := s.giveBack(ctx, req, id); err != nil {
-			s.settle(err, req, id)
+			s.settle(req, id)
 		}
 	}
 	s.Nudge(templateID)
 	return cause
 }
 
-// settle is called when a write of the claim failed. If the connection broke it may have been committed all the same;
-// then it is undone in the background. The caller was told of an error, and is not owed the workspace.
-func (s *Service) settle(cause error, req Request, id uuid.UUID) {
-	if req.Key != "" || !(database.IsConnection(cause) || errors.Is(cause, context.DeadlineExceeded)) {
+// settle undoes, in the background, a claim whose outcome is unknown because a write of it failed: it may have been
+// committed all the same. Its caller was told of an error, and is not owed a workspace; with a key it will ask again.
+// That the claim is not there is believed only once no statement of before can still commit.
+func (s *Service) settle(req Request, id uuid.UUID) {
+	if req.Key != "" {
 		return
 	}
+	s.active.Add(1)
 	go func() {
-		for range settleTries {
-			timer := s.Clock.NewTimer(settleEvery, "claim", "settle")
-			<-timer.C
-			ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+		defer s.active.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+		defer cancel()
+		ticker := s.Clock.NewTicker(settleEvery, "claim", "settle")
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.closing:
+				return
+			case <-ticker.C:
+			}
 			err := s.giveBack(ctx, req, id)
-			cancel()
 			if err == nil {
 				return
 			}
-			s.Log.Warn(ctx, "give back a claim that nobody was told of", slog.F("claim_id", id), slog.Error(err))
+			if !errors.Is(err, pgx.ErrNoRows) {
+				s.Log.Warn(ctx, "give back a claim that nobody was told of", slog.F("claim_id", id), slog.Error(err))
+			}
 		}
 	}()
+}
+
+// settleUnknown settles a claim after an error that leaves open whether its write was committed.
+func (s *Service) settleUnknown(cause error, req Request, id uuid.UUID) {
+	if database.IsConnection(cause) || errors.Is(cause, context.DeadlineExceeded) {
+		s.settle(req, id)
+	}
+}
+
+// Close waits for the claims under way, whose clients are gone by now, and gives up what could not be settled.
+func (s *Service) Close() {
+	close(s.closing)
+	s.active.Wait()
 }
 
 // giveBack ends a claim that nobody was told of, in whatever state it is.
@@ -69,10 +93,7 @@ func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error
 		return nil
 	}
 	c, err := s.Store.ClaimByID(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil // it was never committed
-	}
-	if err != nil {
+	if err != nil { // not there: not yet, or never
 		return xerrors.Errorf("read claim: %w", err)
 	}
 	if c.State != database.ClaimStateBound {

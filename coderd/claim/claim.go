@@ -61,6 +61,9 @@ type Service struct {
 	Options
 	metrics *metrics
 
+	active  sync.WaitGroup // claims and clean-ups under way
+	closing chan struct{}
+
 	mu      sync.Mutex
 	waiting map[uuid.UUID]chan struct{} // claims that wait on this replica
 }
@@ -68,7 +71,10 @@ type Service struct {
 // New returns a Service.
 func New(o Options) *Service {
 	o.Log = o.Log.Named("claim")
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), waiting: map[uuid.UUID]chan struct{}{}}
+	return &Service{
+		Options: o, metrics: newMetrics(o.Registerer), closing: make(chan struct{}),
+		waiting: map[uuid.UUID]chan struct{}{},
+	}
 }
 
 // writeTimeout bounds each write of a claim. Writes do not end with the client's context: a statement that is cut off may
@@ -80,6 +86,8 @@ const keyTries = 3
 
 // Claim answers a claim. Errors are those of the database, ErrKeyReused, and the context's.
 func (s *Service) Claim(ctx context.Context, req Request) (Result, error) {
+	s.active.Add(1)
+	defer s.active.Done()
 	start := s.Clock.Now("claim", "start")
 	res, err := s.claim(ctx, req)
 	s.metrics.observe(res, s.Clock.Since(start, "claim", "end"), err)
@@ -120,7 +128,7 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 			s.Nudge(w.TemplateID)
 			return Result{ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w}, nil
 		case !errors.Is(err, workspaces.ErrLost):
-			s.settle(err, req, c.ClaimID)
+			s.settleUnknown(err, req, c.ClaimID)
 			return Result{}, err
 		}
 	}
@@ -136,7 +144,7 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 		IdempotencyKey: key(req.Key), WaitS: req.Wait.Seconds(),
 	})
 	if err != nil {
-		s.settle(err, req, c.ClaimID)
+		s.settleUnknown(err, req, c.ClaimID)
 		return Result{}, xerrors.Errorf("stand in line: %w", err)
 	}
 	return s.wait(ctx, req, c.ClaimID, pool.TemplateID)
@@ -187,6 +195,10 @@ func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
 	if c.State != database.ClaimStateWaiting {
 		return s.answer(ctx, c)
 	}
+	_, err = s.Store.WaitOn(ctx, database.WaitOnParams{ID: c.ID, WaitS: req.Wait.Seconds()})
+	if err != nil {
+		return Result{}, xerrors.Errorf("wait on: %w", err)
+	}
 	pool, err := s.Store.PoolView(ctx, req.PresetID)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read pool: %w", err)
@@ -207,12 +219,17 @@ func (s *Service) answer(ctx context.Context, c database.Claim) (Result, error) 
 		return res, nil
 	}
 	w, err := s.Store.WorkspaceByID(ctx, c.WorkspaceID.UUID)
+	if errors.Is(err, pgx.ErrNoRows) { // claims are kept for longer than deleted workspaces
+		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: longGone}, nil
+	}
 	if err != nil {
 		return Result{}, xerrors.Errorf("read claimed workspace: %w", err)
 	}
 	res.Workspace = &w
 	return res, nil
 }
+
+const longGone = "the workspace that this key was given was deleted long ago; use another key"
 
 func key(k string) *string {
 	if k == "" {

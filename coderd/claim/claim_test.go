@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,18 +202,21 @@ func TestWait_clientGoesAway(t *testing.T) {
 	w.Pool(t, "a", 0, 1)
 	r := w.Start(t, coderdtest.Config{})
 	preset := w.Preset(t, "a")
-	storm(rounds(12), func(i int) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*7*time.Millisecond)
+	var told atomic.Int64 // of a workspace: these stay
+	storm(max(24, rounds(0)), func(i int) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*5*time.Millisecond)
 		defer cancel()
-		_, _ = r.Claims.Claim(ctx, claim.Request{
+		res, err := r.Claims.Claim(ctx, claim.Request{
 			UserID: w.Owner, OrganizationID: uuid.Nil, PresetID: preset, Mode: database.ClaimModePrefer, Wait: time.Minute,
 			Source: fmt.Sprint(i),
 		})
+		if err == nil && res.Workspace != nil {
+			told.Add(1)
+		}
 	})
-	told := count(t, w, "claims WHERE state = 'bound'") // answered before their client went: these stay
 	coderdtest.Eventually(t, "nobody waits, and nothing is built for nobody", func() bool {
 		return w.Count(t, "a", "provisioning", "starting", "ready", "draining", "deleting") == 0 &&
-			w.Count(t, "a", "claimed") == told
+			w.Count(t, "a", "claimed") == int(told.Load())
 	})
 	require.Zero(t, count(t, w, "claims WHERE state = 'waiting'"))
 }
@@ -244,4 +248,32 @@ func TestClaim_neverOutdated(t *testing.T) {
 			WHERE w.state = 'claimed' AND w.claimed_at > $1 AND w.template_version_id <> v.id`, applied).Scan(&wrong))
 		require.Zero(t, wrong, "round %d", round)
 	}
+}
+
+// A key stays good for a retry after its client went away and its place in line ran out.
+func TestKey_afterItsWaitRanOut(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{})
+	w.Pool(t, "a", 0, 1)
+	pauseAll(t, w)
+	ctx, leave := context.WithCancel(context.Background())
+	preset := w.Preset(t, "a")
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = r.Claims.Claim(ctx, claim.Request{
+			UserID: w.Owner, PresetID: preset, Mode: database.ClaimModePrefer, Wait: time.Minute, Key: "k",
+		})
+	}()
+	coderdtest.Eventually(t, "in line", func() bool { return count(t, w, "claims WHERE state = 'waiting'") == 1 })
+	leave()
+	<-gone
+	_, err := w.Store.Pool.Exec(context.Background(), "UPDATE claims SET deadline_at = now() - interval '1 second'")
+	require.NoError(t, err)
+	resumeAll(t, w)
+	r.Reconciler.Nudge(w.Pool(t, "a", 2, 1)...)
+	coderdtest.Eventually(t, "pool", func() bool { return w.Warm(t, "a") == 2 })
+	res, err := w.Claim(t, r, "a", claim.Request{Mode: database.ClaimModePrefer, Wait: time.Minute, Key: "k"})
+	require.NoError(t, err)
+	require.NotNil(t, res.Workspace, res.Reason)
 }

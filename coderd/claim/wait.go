@@ -32,17 +32,12 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 	look := s.Clock.NewTimer(lookEvery, "claim", "look")
 	defer look.Stop()
 	for {
-		// Whoever became ready before this claim's row was committed bound somebody else, or nobody.
-		bound, err := s.Writer.BindOldest(ctx, req.PresetID)
-		if err == nil {
-			s.Bound(bound)
-			var c database.Claim
-			if c, err = s.Store.ClaimByID(ctx, id); err == nil && c.State != database.ClaimStateWaiting {
-				return s.answer(ctx, c)
-			}
-		}
-		if err != nil && ctx.Err() == nil {
+		c, err := s.look(ctx, req, id)
+		switch {
+		case err != nil:
 			s.Log.Warn(ctx, "look after a waiting claim", slog.F("claim_id", id), slog.Error(err))
+		case c.State != database.ClaimStateWaiting:
+			return s.deliver(ctx, req, c, templateID)
 		}
 		look.Reset(lookEvery, "claim", "look")
 		select {
@@ -56,25 +51,57 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 	}
 }
 
+// look serves the line and reads what became of the claim. Like everything that may bind a claim it does not end with
+// the client's context: what is bound must be known.
+func (s *Service) look(ctx context.Context, req Request, id uuid.UUID) (database.Claim, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	// Whoever became ready before this claim's row was committed bound somebody else, or nobody.
+	bound, err := s.Writer.BindOldest(ctx, req.PresetID)
+	s.Bound(bound)
+	if err != nil {
+		return database.Claim{}, err
+	}
+	return s.Store.ClaimByID(ctx, id)
+}
+
+// deliver answers with a claim that ended its wait, unless nobody is there to be answered.
+func (s *Service) deliver(ctx context.Context, req Request, c database.Claim, templateID uuid.UUID) (Result, error) {
+	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	res, err := s.answer(reads, c)
+	if err == nil && ctx.Err() == nil {
+		return res, nil
+	}
+	if cause := s.abandon(ctx, req, c.ID, templateID); cause != nil {
+		err = cause
+	}
+	return Result{}, err
+}
+
 // timeUp leaves the line. If the claim was bound in that moment, it has its workspace.
 func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.UUID) (Result, error) {
+	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
 	reason := fmt.Sprintf("no workspace became ready within %s", req.Wait)
-	if pool, err := s.Store.PoolView(ctx, req.PresetID); err == nil {
+	if pool, err := s.Store.PoolView(writes, req.PresetID); err == nil {
 		reason += ": " + whyMissed(pool)
 	}
-	n, err := s.Store.EndWaiting(ctx, database.EndWaitingParams{ID: id, Reason: reason})
+	n, err := s.Store.EndWaiting(writes, database.EndWaitingParams{ID: id, Reason: reason})
 	if err != nil {
+		s.settle(req, id)
 		return Result{}, xerrors.Errorf("leave the line: %w", err)
 	}
 	if n > 0 {
 		s.Nudge(templateID) // what was being built for it may go
 		return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason, Waited: req.Wait}, nil
 	}
-	c, err := s.Store.ClaimByID(ctx, id)
+	c, err := s.Store.ClaimByID(writes, id)
 	if err != nil {
+		s.settle(req, id)
 		return Result{}, xerrors.Errorf("read claim: %w", err)
 	}
-	return s.answer(ctx, c)
+	return s.deliver(ctx, req, c, templateID)
 }
 
 // Bound wakes the waiters of these claims, here and on the other replicas, and has their pools refilled.

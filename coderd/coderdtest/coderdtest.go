@@ -220,6 +220,7 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
+		r.Claims.Close()
 		ps.Close()
 	})
 	t.Cleanup(r.stop)

@@ -60,12 +60,6 @@ func agents(t *testing.T, document string, args ...string) *e2etest.Server {
 	return server
 }
 
-// eventually is long enough that only a hang exceeds it.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	require.Eventually(t, ok, time.Minute, 100*time.Millisecond, what)
-}
-
 func ready(t *testing.T, c *sdk.Client) sdk.Workspace {
 	t.Helper()
 	var found sdk.Workspace

@@ -111,12 +111,16 @@ func (c *config) toggle(dice *rand.Rand) (name string, deprecate bool) {
 	return t.name, t.deprecated
 }
 
-// calm makes everything a version in which nothing fails and nothing expires.
-func (c *config) calm() string {
+// calm lets nothing expire any more, fills the maximum and no more, so that a new version has no room beside the old, and
+// with reliable makes everything a new version in which nothing fails.
+func (c *config) calm(reliable bool) string {
 	for _, t := range c.templates {
-		t.calm, t.deprecated = true, false
+		t.calm, t.deprecated = reliable, false
 		for _, p := range t.presets {
 			p.ttl, p.gone = "", false
+			if t.provider == "capped" && c.maximum > 0 {
+				p.instances = min(p.instances, c.maximum/len(t.presets))
+			}
 		}
 	}
 	return c.document()

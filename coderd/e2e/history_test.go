@@ -21,7 +21,7 @@ func fates(t testing.TB, store *database.Store) map[string]int {
 		  SELECT CASE WHEN h.to_state = 'claimed' THEN 'claimed'
 		              WHEN h.actor_id <> '00000000-0000-4000-8000-000000000002' THEN 'removed'
 		              WHEN h.job_id IS NOT NULL THEN 'failed'
-		              WHEN h.reason ~ '^C[0-9]+: ' THEN split_part(h.reason, ':', 1)
+		              WHEN h.reason ~ '^[A-Z][0-9]+: ' THEN split_part(h.reason, ':', 1)
 		              ELSE 'unexplained' END AS fate
 		  FROM workspace_history h
 		  WHERE h.workspace_id = born.workspace_id AND h.to_state IN ('claimed', 'draining', 'deleting', 'deleted')

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/database"
@@ -65,11 +66,14 @@ type row struct {
 	DeletedAt    *time.Time `json:"deleted_at"`
 }
 
-// readJournal returns all commits in their order.
+// readJournal returns all commits in their order, as of one instant.
 func readJournal(t testing.TB, store *database.Store) []commit {
 	t.Helper()
 	ctx := context.Background()
-	rows, err := store.Pool.Query(ctx, `SELECT seq, xid::text, snapshot::text, began_at, frozen
+	tx, err := store.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	require.NoError(t, err)
+	defer tx.Rollback(ctx)
+	rows, err := tx.Query(ctx, `SELECT seq, xid::text, snapshot::text, began_at, frozen
 		FROM journal.commits ORDER BY seq`)
 	require.NoError(t, err)
 	defer rows.Close()
@@ -91,7 +95,7 @@ func readJournal(t testing.TB, store *database.Store) []commit {
 		}
 	}
 
-	rows, err = store.Pool.Query(ctx, "SELECT xid::text, at, thing, was, is_ FROM journal.changes ORDER BY id")
+	rows, err = tx.Query(ctx, "SELECT xid::text, at, thing, was, is_ FROM journal.changes ORDER BY id")
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {

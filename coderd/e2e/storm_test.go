@@ -198,21 +198,19 @@ func (s *storm) change(ctx context.Context) func() {
 	}
 }
 
-// calm ends the storm: everything claimed is released, and the configuration is one that nothing fails in.
+// calm ends the storm: everything claimed is released, and the configuration is one in which nothing expires and, unless
+// it is to stay, nothing fails.
 func (s *storm) calm(ctx context.Context) {
 	for _, id := range s.held {
 		s.release(ctx, s.client(), id)
 	}
 	s.held = nil
-	if s.steady {
-		return
-	}
 	for _, t := range s.config.templates {
 		if t.deprecated {
 			require.NoError(s.t, s.client().UndeprecateTemplate(ctx, t.name))
 		}
 	}
-	document := s.config.calm()
+	document := s.config.calm(!s.steady)
 	_, err := s.client().Apply(ctx, sdk.ApplyRequest{Document: document, File: "calm.yaml"})
 	require.NoError(s.t, err, document)
 }

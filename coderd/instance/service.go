@@ -74,29 +74,29 @@ type Instance struct {
 
 // Callback makes what a create hands to the workspace: from here on only the token of this attempt is good. It is an
 // error (workspaces.ErrLost) if a later attempt has begun.
-func (s *Service) Callback(ctx context.Context, job database.Job, agent json.RawMessage) (*provider.Callback, error) {
+func (s *Service) Callback(ctx context.Context, job database.Job, agent json.RawMessage) (provider.Callback, error) {
 	var config struct {
 		HeartbeatTimeoutS int32 `json:"heartbeat_timeout_s"`
 	}
 	if err := json.Unmarshal(agent, &config); err != nil {
-		return nil, xerrors.Errorf("decode agent: %w", err)
+		return provider.Callback{}, xerrors.Errorf("decode agent: %w", err)
 	}
 	b := Bearer{WorkspaceID: job.WorkspaceID, Incarnation: job.Incarnation, Attempt: job.Attempt}
 	token, keyID, err := s.sign(ctx, b)
 	if err != nil {
-		return nil, err
+		return provider.Callback{}, err
 	}
 	n, err := s.Store.ExpectAgent(ctx, database.ExpectAgentParams{
 		WorkspaceID: b.WorkspaceID, Incarnation: b.Incarnation, Attempt: b.Attempt, KeyID: keyID,
 		HeartbeatTimeoutS: config.HeartbeatTimeoutS,
 	})
 	if err != nil {
-		return nil, xerrors.Errorf("expect agent: %w", err)
+		return provider.Callback{}, xerrors.Errorf("expect agent: %w", err)
 	}
 	if n == 0 {
-		return nil, xerrors.Errorf("expect agent: %w", workspaces.ErrLost)
+		return provider.Callback{}, xerrors.Errorf("expect agent: %w", workspaces.ErrLost)
 	}
-	return &provider.Callback{
+	return provider.Callback{
 		CallbackURL: s.URL + "/api/v1/instance/status", MetadataURL: s.URL + "/api/v1/instance/metadata", Token: token,
 		CABundle: s.CABundle,
 	}, nil

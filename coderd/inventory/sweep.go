@@ -94,7 +94,8 @@ func (s *Sweeper) Sweep(ctx context.Context, name string) (int, error) {
 			continue
 		}
 		if err := p.Delete(ctx, provider.Ref{Name: inst.Name, ProviderID: inst.ProviderID, WorkspaceID: inst.Tags.WorkspaceID}); err != nil {
-			return removed, xerrors.Errorf("delete orphan %s: %w", inst.Name, err)
+			s.Log.Warn(ctx, "delete an orphan", slog.F("provider", name), slog.F("resource", inst.Name), slog.Error(err))
+			continue
 		}
 		removed++
 		s.Log.Info(ctx, "removed an orphan", slog.F("provider", name), slog.F("resource", inst.Name),

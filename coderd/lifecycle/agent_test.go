@@ -30,7 +30,7 @@ func (*host) HostsAgent() {}
 func (h *host) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	h.mu.Lock()
 	h.calls = append(h.calls, "create")
-	h.given = append(h.given, *req.Callback)
+	h.given = append(h.given, req.Callback)
 	first := len(h.given) == 1
 	h.mu.Unlock()
 	i, err := h.Provider.Create(ctx, req)

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -35,7 +34,8 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	ref := refOf(info)
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
 	if job.Failures > 0 || info.Agent != nil && job.Attempt > 1 {
-		if err := p.Delete(ctx, ref); err != nil {
+		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+		if err != nil {
 			w.retry(ctx, job, xerrors.Errorf("delete before retry: %w", err))
 			return
 		}
@@ -45,7 +45,11 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 		w.retry(ctx, job, err)
 		return
 	}
-	inst, err := p.Create(ctx, req)
+	var inst provider.Instance
+	err = w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
+		inst, err = p.Create(ctx, req)
+		return err
+	})
 	if ctx.Err() != nil {
 		w.letGo(ctx, job)
 		return
@@ -80,7 +84,11 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 	bootLeft := time.Duration((bootTimeout(info) - info.InStateS) * float64(time.Second))
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
-		state, err := w.readiness(ctx, p, ref, info)
+		var state provider.Readiness
+		err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+			state, err = w.readiness(ctx, p, ref, info)
+			return err
+		})
 		asked := w.Clock.Since(start, "lifecycle", "probe")
 		switch {
 		case ctx.Err() != nil:
@@ -117,7 +125,11 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 
 // ready records readiness, bootS seconds after creation, and gives the workspace to whoever waits.
 func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provider, ref provider.Ref, bootS float64) {
-	inst, err := p.Get(ctx, ref) // addresses may have come with readiness
+	var inst provider.Instance // addresses may have come with readiness
+	err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+		inst, err = p.Get(ctx, ref)
+		return err
+	})
 	if err != nil {
 		w.retry(ctx, job, xerrors.Errorf("look up ready workspace: %w", err))
 		return
@@ -141,7 +153,8 @@ func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provide
 
 // failed gives a workspace up.
 func (w *Worker) failed(ctx context.Context, job database.Job, providerID, fault string) {
-	moved, err := w.Writer.Failed(ctx, leaseOf(job), providerID, fault)
+	fault = text(fault)
+	moved, err := w.Writer.Failed(ctx, leaseOf(job), text(providerID), fault)
 	if err != nil {
 		w.lostOr(ctx, job, "record failure", err)
 		return
@@ -194,19 +207,6 @@ func (w *Worker) request(
 		return req, xerrors.Errorf("make token of agent: %w", err)
 	}
 	return req, nil
-}
-
-func facts(inst provider.Instance) workspaces.Facts {
-	addresses, environment := inst.Addresses, inst.Environment
-	if addresses == nil {
-		addresses = []provider.Address{}
-	}
-	if environment == nil {
-		environment = map[string]string{}
-	}
-	a, _ := json.Marshal(addresses)   // strings only: can't fail
-	e, _ := json.Marshal(environment) // strings only: can't fail
-	return workspaces.Facts{ProviderID: inst.ProviderID, Addresses: a, Environment: e}
 }
 
 func detail(state provider.Readiness, err error) string {

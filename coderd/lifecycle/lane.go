@@ -2,7 +2,9 @@ package lifecycle
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,16 +24,14 @@ type lane struct {
 	name  string
 	slots int
 	tasks map[database.JobKind]task
-	kinds []string
+	kinds []database.JobKind // in the order in which they are leased
 	wake  chan struct{}
 }
 
 func newLane(w *Worker, name string, slots int, tasks map[database.JobKind]task) *lane {
-	l := &lane{w: w, name: name, slots: slots, tasks: tasks, wake: make(chan struct{}, 1)}
-	for kind := range tasks {
-		l.kinds = append(l.kinds, string(kind))
+	return &lane{
+		w: w, name: name, slots: slots, tasks: tasks, wake: make(chan struct{}, 1), kinds: slices.Sorted(maps.Keys(tasks)),
 	}
-	return l
 }
 
 // run leases until ctx ends, and returns when the last of its jobs has. The jobs run on their own context, which ends
@@ -47,7 +47,8 @@ func (l *lane) run(ctx, jobs context.Context) {
 	defer timer.Stop()
 	for {
 		wait := poll/2 + rand.N(poll/2)
-		if n := len(free); n > 0 { // only this goroutine takes slots, so n is a lower bound
+		if n := len(free); n > 0 && ctx.Err() == nil { // only this goroutine takes slots, so n is a lower bound
+			asked := l.w.Clock.Now("lifecycle", "lease")
 			leased, err := l.lease(ctx, n)
 			if err != nil && ctx.Err() == nil {
 				l.w.log.Warn(ctx, "lease jobs", slog.F("lane", l.name), slog.Error(err))
@@ -61,7 +62,7 @@ func (l *lane) run(ctx, jobs context.Context) {
 						running.Done()
 						signal(l.wake) // there may be more
 					}()
-					l.do(jobs, job)
+					l.do(jobs, job, asked)
 				}()
 			}
 			if len(leased) == n {
@@ -81,26 +82,50 @@ func (l *lane) run(ctx, jobs context.Context) {
 	}
 }
 
+// lease takes up to n jobs, of any kind and provider of the lane. It does not end with ctx, so that no lease is lost
+// track of; what it brings while the replica stops is returned with the rest.
 func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
-	arg := database.LeaseJobsParams{
-		Kinds: l.kinds, MaxJobs: int32(n), Replica: l.w.Replica, LeaseS: l.w.Lease.Seconds(),
-	}
-	for _, name := range l.w.Providers.Names() {
-		p, err := l.w.Providers.Get(name)
-		if err != nil {
-			continue // its jobs are leased anyway, and say why they can't be done
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.w.held.margin())
+	defer cancel()
+	var leased []database.Job
+	for _, kind := range l.kinds {
+		for _, name := range l.w.Providers.Names() {
+			if len(leased) == n {
+				return leased, nil
+			}
+			jobs, err := l.w.Store.LeaseJobs(ctx, database.LeaseJobsParams{
+				Kind: kind, Provider: name, MaxJobs: int32(n - len(leased)), OwnSite: l.w.siteOf(name),
+				Replica: l.w.Replica, LeaseS: l.w.Lease.Seconds(),
+			})
+			if err != nil {
+				return leased, err
+			}
+			leased = append(leased, jobs...)
 		}
-		if s, ok := provider.As[provider.Sited](p); ok {
-			arg.SitedProviders = append(arg.SitedProviders, name)
-			arg.SitedSites = append(arg.SitedSites, s.Site())
-		}
 	}
-	return l.w.Store.LeaseJobs(ctx, arg)
+	return leased, nil
+}
+
+// siteOf is this replica's site for a provider; empty if it is reached from everywhere, or can't be made, in which case
+// its jobs are leased all the same and say why they can't be done.
+func (w *Worker) siteOf(name string) string {
+	p, err := w.Providers.Get(name)
+	if err != nil {
+		return ""
+	}
+	if s, ok := provider.As[provider.Sited](p); ok {
+		return s.Site()
+	}
+	return ""
 }
 
 // nextDue is how long until the next job of this lane is due; poll if none is known.
 func (l *lane) nextDue(ctx context.Context) time.Duration {
-	in, err := l.w.Store.NextDue(ctx, l.kinds)
+	kinds := make([]string, len(l.kinds))
+	for i, kind := range l.kinds {
+		kinds[i] = string(kind)
+	}
+	in, err := l.w.Store.NextDue(ctx, kinds)
 	if err != nil || in <= 0 { // due, but locked or not for this site: no reason to spin
 		return poll
 	}
@@ -108,9 +133,9 @@ func (l *lane) nextDue(ctx context.Context) time.Duration {
 }
 
 // do runs one job under its lease.
-func (l *lane) do(ctx context.Context, job database.Job) {
+func (l *lane) do(ctx context.Context, job database.Job, asked time.Time) {
 	start := l.w.Clock.Now("lifecycle", "job")
-	ctx = l.w.held.hold(ctx, job)
+	ctx = l.w.held.hold(ctx, job, asked)
 	defer l.w.held.drop(job)
 	l.tasks[job.Kind](ctx, job)
 	l.w.metrics.jobs.WithLabelValues(string(job.Kind)).Observe(l.w.Clock.Since(start, "lifecycle", "job").Seconds())

@@ -16,8 +16,8 @@ import (
 // errLeaseLost is the cause of a job's context that ended because its lease did.
 var errLeaseLost = errors.New("lease lost")
 
-// leases are the jobs this replica holds, each with the instant, on this process's clock, by which it must have let go.
-// The clock starts before the lease is asked for, so it never ends later than the database's.
+// leases are the jobs this replica holds. Each has a timer, on this process's clock, that ends its context a margin
+// before its lease ends in the database. It counts from before the lease was asked for, so it is never late.
 type leases struct {
 	clock quartz.Clock
 	store *database.Store
@@ -30,7 +30,7 @@ type leases struct {
 type held struct {
 	attempt int32
 	cancel  context.CancelCauseFunc
-	until   time.Time
+	end     *quartz.Timer
 }
 
 func newLeases(clock quartz.Clock, store *database.Store, lease time.Duration) *leases {
@@ -40,14 +40,29 @@ func newLeases(clock quartz.Clock, store *database.Store, lease time.Duration) *
 // margin is how long before the end of its lease a job must have let go of the provider.
 func (s *leases) margin() time.Duration { return s.lease / 5 }
 
-// hold returns a context for the job that ends with its lease less the margin.
-func (s *leases) hold(ctx context.Context, job database.Job) context.Context {
+// left is what remains of a lease that was asked for at that time, less the margin.
+func (s *leases) left(asked time.Time) time.Duration {
+	return asked.Add(s.lease - s.margin()).Sub(s.clock.Now("lifecycle", "lease"))
+}
+
+// hold returns a context for the job that ends with its lease less the margin. One that was asked for too long ago has
+// ended already.
+func (s *leases) hold(ctx context.Context, job database.Job, asked time.Time) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
+	left := s.left(asked)
+	if left <= 0 {
+		cancel(errLeaseLost)
+		return ctx
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The lease was asked for a moment ago; a heartbeat interval's slack makes up for that moment.
-	until := s.clock.Now("lifecycle", "lease").Add(s.lease - 2*s.margin())
-	s.jobs[job.ID] = &held{attempt: job.Attempt, cancel: cancel, until: until}
+	if old, ok := s.jobs[job.ID]; ok { // this replica lost the job, and leased it anew
+		old.end.Stop()
+		old.cancel(errLeaseLost)
+	}
+	s.jobs[job.ID] = &held{attempt: job.Attempt, cancel: cancel, end: s.clock.AfterFunc(left, func() {
+		cancel(errLeaseLost)
+	}, "lifecycle", "lease")}
 	return ctx
 }
 
@@ -56,12 +71,13 @@ func (s *leases) drop(job database.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h, ok := s.jobs[job.ID]; ok && h.attempt == job.Attempt {
+		h.end.Stop()
 		h.cancel(nil)
 		delete(s.jobs, job.ID)
 	}
 }
 
-// beat extends all leases together until ctx ends, and ends the contexts of those that are lost or about to be.
+// beat extends all leases together until ctx ends.
 func (s *leases) beat(ctx context.Context, log slog.Logger) {
 	ticker := s.clock.NewTicker(s.lease/5, "lifecycle", "heartbeat")
 	defer ticker.Stop()
@@ -71,7 +87,6 @@ func (s *leases) beat(ctx context.Context, log slog.Logger) {
 			return
 		case <-ticker.C:
 		}
-		s.expire()
 		if err := s.extend(ctx); err != nil && ctx.Err() == nil {
 			log.Warn(ctx, "extend leases", slog.Error(err))
 		}
@@ -108,22 +123,11 @@ func (s *leases) extend(ctx context.Context) error {
 		switch {
 		case !ok || h.attempt != arg.Attempts[i]: // ended meanwhile
 		case kept[id]:
-			h.until = asked.Add(s.lease - s.margin())
+			// A timer that fired meanwhile has ended the context; setting it again changes nothing.
+			h.end.Reset(max(0, s.left(asked)), "lifecycle", "lease")
 		default:
 			h.cancel(errLeaseLost)
 		}
 	}
 	return nil
-}
-
-// expire ends the contexts of jobs whose lease could not be extended in time.
-func (s *leases) expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now("lifecycle", "lease")
-	for _, h := range s.jobs {
-		if !now.Before(h.until) {
-			h.cancel(errLeaseLost)
-		}
-	}
 }

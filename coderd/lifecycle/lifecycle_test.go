@@ -25,7 +25,7 @@ type told struct {
 	mu     sync.Mutex
 	create func(ctx context.Context, req provider.CreateRequest) error
 	ready  func() (provider.Readiness, bool)
-	delete func() error
+	delete func(ctx context.Context) error
 }
 
 func (p *told) tell(f func()) { p.mu.Lock(); defer p.mu.Unlock(); f() }
@@ -59,7 +59,7 @@ func (p *told) Delete(ctx context.Context, ref provider.Ref) error {
 	f := p.delete
 	p.mu.Unlock()
 	if f != nil {
-		if err := f(); err != nil {
+		if err := f(ctx); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func TestDelete_repeatsUntilItIsGone_orForced(t *testing.T) {
 	require.NoError(t, err)
 	coderdtest.Eventually(t, "refilled", func() bool { return w.Count(t, "a", "ready") == 1 && active(t, w) == 0 })
 
-	p.tell(func() { p.delete = func() error { return xerrors.New("credentials expired") } })
+	p.tell(func() { p.delete = func(context.Context) error { return xerrors.New("credentials expired") } })
 	ctx := context.Background()
 	by := workspaces.Actor{UserID: w.Owner, Source: "test"}
 	_, err = r.Writer.Release(ctx, by, res.Workspace.ID)
@@ -306,4 +306,77 @@ func intents(t *testing.T, w *coderdtest.World) (n int) {
 	t.Helper()
 	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT count(*) FROM intents").Scan(&n))
 	return n
+}
+
+// A provider that never answers is ended by the call's own bound, since a lease is extended for as long as anybody lives.
+func TestCreate_hungCallIsEnded(t *testing.T) {
+	w, p := newWorld(t)
+	var calls atomic.Int32
+	p.create = func(ctx context.Context, _ provider.CreateRequest) error {
+		if calls.Add(1) == 1 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	w.Apply(t, `
+templates:
+  - name: a
+    provider: sim
+    boot_timeout: 1s
+    spec: {create_latency: 0s}
+    presets: [{name: default, prebuilds: {instances: 1}}]
+`)
+	w.Start(t, coderdtest.Config{})
+	coderdtest.Eventually(t, "tried again", settled(t, w, 1))
+}
+
+// What a script prints is not always text; the failure counts all the same.
+func TestFailure_unprintable(t *testing.T) {
+	w, p := newWorld(t)
+	var failed atomic.Bool
+	p.ready = func() (provider.Readiness, bool) {
+		if failed.CompareAndSwap(false, true) {
+			return provider.Readiness{Failed: true, Detail: "setup said \x00 and \xe9"}, true
+		}
+		return provider.Readiness{}, false
+	}
+	w.Pool(t, "a", 1, 1)
+	w.Start(t, coderdtest.Config{Tick: time.Second, Lease: time.Hour})
+	coderdtest.Eventually(t, "given up and replaced", settled(t, w, 1))
+	var fault string
+	require.NoError(t, w.Store.Pool.QueryRow(context.Background(),
+		"SELECT fault FROM workspaces WHERE state = 'deleted'").Scan(&fault))
+	require.Equal(t, "setup said \uFFFD and \uFFFD", fault)
+}
+
+// G5: force interrupts a delete that hangs, and ends it whatever the provider says.
+func TestForce_interruptsARunningDelete(t *testing.T) {
+	w, p := newWorld(t)
+	w.Pool(t, "a", 1, 1)
+	r := w.Start(t, coderdtest.Config{})
+	coderdtest.Eventually(t, "pool", settled(t, w, 1))
+	res, err := w.Claim(t, r, "a", claim.Request{})
+	require.NoError(t, err)
+
+	hung := make(chan struct{})
+	var first atomic.Bool
+	p.tell(func() {
+		p.delete = func(ctx context.Context) error {
+			if first.CompareAndSwap(false, true) {
+				close(hung)
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return xerrors.New("credentials expired")
+		}
+	})
+	by := workspaces.Actor{UserID: w.Owner, Source: "test"}
+	_, err = r.Writer.Release(context.Background(), by, res.Workspace.ID)
+	require.NoError(t, err)
+	<-hung
+	_, err = r.Writer.Delete(context.Background(), by, res.Workspace.ID, true)
+	require.NoError(t, err)
+	r.Worker.Wake()
+	coderdtest.Eventually(t, "forced", func() bool { return w.Count(t, "a", "deleted") == 1 })
 }

@@ -6,12 +6,13 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// intentBatch is how many intents are carried out in one transaction.
+// intentBatch is how many intents are read at a time.
 const intentBatch = 50
 
 // drain: nothing here was ever registered at a forge, so it is drained already: draining -> deleting.
@@ -28,7 +29,7 @@ func (w *Worker) delete(ctx context.Context, job database.Job) {
 	fault := ""
 	info, p, err := w.load(ctx, job)
 	if err == nil {
-		err = p.Delete(ctx, refOf(info))
+		err = w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, refOf(info)) })
 	}
 	if ctx.Err() != nil {
 		w.letGo(ctx, job)
@@ -40,7 +41,7 @@ func (w *Worker) delete(ctx context.Context, job database.Job) {
 			w.retry(ctx, job, err)
 			return
 		}
-		reason, fault = "forced", "deleted by force although: "+err.Error()
+		reason, fault = "forced", text("deleted by force although: "+err.Error())
 	}
 	moved, err := w.Writer.Gone(ctx, leaseOf(job), reason, fault)
 	if err != nil {
@@ -73,44 +74,42 @@ func (w *Worker) carryOutIntents(ctx context.Context) {
 	}
 }
 
+// someIntents carries out the oldest ones and returns how many there were. One that fails stops no other.
 func (w *Worker) someIntents(ctx context.Context) (int, error) {
-	n, draining := 0, 0
-	err := w.Store.InTx(ctx, database.TxOptions{Label: "carry out intents"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		draining = 0
-		due, err := q.DueIntents(ctx, intentBatch)
-		if err != nil {
-			return err
-		}
-		n = len(due)
-		for _, in := range due {
-			act := w.Writer.Drain
-			if in.Kind == database.IntentKindCancel {
-				act = w.Writer.Cancel
-			}
-			_, err := act(ctx, q, in.WorkspaceID, in.Incarnation, in.Reason)
-			if errors.Is(err, workspaces.ErrLost) && in.Kind == database.IntentKindCancel {
-				// It was created before it could be cancelled: then it is drained.
-				_, err = w.Writer.Drain(ctx, q, in.WorkspaceID, in.Incarnation, in.Reason)
-			}
-			if err != nil && !errors.Is(err, workspaces.ErrLost) {
-				return err
-			}
-			if err == nil {
-				draining++
-			}
-			if err := q.DeleteIntent(ctx, database.DeleteIntentParams{
-				WorkspaceID: in.WorkspaceID, Incarnation: in.Incarnation,
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	due, err := w.Store.DueIntents(ctx, intentBatch)
 	if err != nil {
-		return 0, err
+		return 0, xerrors.Errorf("read intents: %w", err)
 	}
-	if draining > 0 {
+	failed := 0
+	for _, in := range due {
+		if err := w.carryOut(ctx, in); err != nil {
+			failed++
+			w.log.Warn(ctx, "carry out an intent", slog.F("workspace_id", in.WorkspaceID), slog.Error(err))
+		}
+	}
+	if len(due) > failed {
 		signal(w.retires.wake)
 	}
-	return n, nil
+	return len(due) - failed, nil
+}
+
+func (w *Worker) carryOut(ctx context.Context, in database.DueIntentsRow) error {
+	opts := database.TxOptions{Label: "carry out intent"}
+	return w.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		mine, err := q.LockIntent(ctx, database.LockIntentParams{WorkspaceID: in.WorkspaceID, Incarnation: in.Incarnation})
+		if err != nil || len(mine) == 0 {
+			return err
+		}
+		err = workspaces.ErrLost
+		if in.Kind == database.IntentKindCancel {
+			_, err = w.Writer.Cancel(ctx, q, in.WorkspaceID, in.Incarnation, in.Reason)
+		}
+		if errors.Is(err, workspaces.ErrLost) { // to be drained, or created before it could be cancelled
+			_, err = w.Writer.Drain(ctx, q, in.WorkspaceID, in.Incarnation, in.Reason)
+		}
+		if err != nil && !errors.Is(err, workspaces.ErrLost) {
+			return err
+		}
+		return q.DeleteIntent(ctx, database.DeleteIntentParams{WorkspaceID: in.WorkspaceID, Incarnation: in.Incarnation})
+	})
 }

@@ -33,9 +33,9 @@ type Options struct {
 
 	// Callback makes what the agent of a workspace calls back with, for an attempt to create it. Nil: templates with an
 	// agent can't be created.
-	Callback func(ctx context.Context, job database.Job, agent json.RawMessage) (*provider.Callback, error)
+	Callback func(ctx context.Context, job database.Job, agent json.RawMessage) (provider.Callback, error)
 
-	Lease time.Duration // 15 s; a third of it passes between heartbeats
+	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping
 	Slots Slots
 }
@@ -71,7 +71,7 @@ func New(o Options) *Worker {
 		o.Grace = defaultGrace
 	}
 	if o.Slots == (Slots{}) {
-		o.Slots = Slots{Create: 16, Probe: 256, Retire: 32} // S5: 16 creates in flight
+		o.Slots = Slots{Create: 64, Probe: 256, Retire: 32} // creates are bounded per provider too (S5)
 	}
 	w := &Worker{
 		Options: o, log: o.Log.Named("lifecycle"), intents: make(chan struct{}, 1), metrics: newMetrics(o.Registerer),

@@ -218,7 +218,8 @@ func (c *checker) oldestFirst(ws []Workspace) {
 }
 
 // availability: C7. Through our own doing, the current ones that are ready and the outdated ones kept in their place
-// never fall below desired; and no more outdated ones stay than that takes.
+// never fall below desired; and no more outdated ones stay than that takes. Those that make room under a full maximum
+// (S4) are as good as kept: nobody could claim them.
 func (c *checker) availability(ws []Workspace) {
 	if c.preset.Pause != "" {
 		return
@@ -227,13 +228,20 @@ func (c *checker) availability(ws []Workspace) {
 	if c.preset.Retired != "" {
 		desired = 0
 	}
+	makesRoom := map[uuid.UUID]bool{} // S4: for a current one, under a full maximum
+	for _, i := range c.plan.Intents {
+		makesRoom[i.WorkspaceID] = i.Rule == "S4"
+	}
 	before, after, outdatedAfter := 0, 0, 0
 	for _, w := range ws {
+		if makesRoom[w.ID] && (w.PoolKey == c.preset.PoolKey || c.preset.KeepOutdated) {
+			c.fail("S4: workspace %s makes room, though it could be claimed", w.ID)
+		}
 		if !c.built(w) || !c.alive(w) || w.HasIntent {
 			continue
 		}
 		before++
-		if c.gone[w.ID] {
+		if c.gone[w.ID] && !makesRoom[w.ID] {
 			continue
 		}
 		after++

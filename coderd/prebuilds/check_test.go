@@ -67,8 +67,10 @@ func TestCheckFinds(t *testing.T) {
 		{"an expired one stays", "C9: expired workspace " + numbered(2).String(), leaving(), func(_ *pool, plan *Plan) {
 			plan.Intents = plan.Intents[1:]
 		}},
-		{"an unfinished outdated one stays", "C11: outdated workspace " + numbered(3).String(), leaving(),
-			func(_ *pool, plan *Plan) { plan.Intents = plan.Intents[:1] }},
+		{
+			"an unfinished outdated one stays", "C11: outdated workspace " + numbered(3).String(), leaving(),
+			func(_ *pool, plan *Plan) { plan.Intents = plan.Intents[:1] },
+		},
 		{"too many outdated ones go", "C7: 2 of 4 ready ones stay", halfway(), func(_ *pool, plan *Plan) {
 			plan.Intents = append(plan.Intents, intent(4))
 		}},

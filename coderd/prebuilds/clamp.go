@@ -45,7 +45,11 @@ func Clamp(plans []*Plan, presets map[uuid.UUID]Preset, limits map[string]Limits
 		room, reason, rule := l.room(name)
 		granted := share(cs, room)
 		for _, c := range cs {
-			c.plan.holdBack(c.plan.Create-c.granted, rule, reason)
+			held := c.plan.Create - c.granted
+			c.plan.holdBack(held, rule, reason)
+			if rule == "S4" {
+				c.plan.makeRoom(&c.preset, held, reason)
+			}
 		}
 		l.Live += granted
 		l.Chunk -= granted

@@ -29,6 +29,7 @@ func Count(p Preset, ws []Workspace, now time.Time) Counts {
 	c := Counts{Desired: p.desired(), Waiting: p.Waiting}
 	for i := range ws {
 		switch classify(&p, &ws[i], now) {
+		case classNone:
 		case classDeleting:
 			c.Deleting++
 		case classStopping:

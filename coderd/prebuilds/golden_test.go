@@ -38,77 +38,95 @@ func TestGoldenPlans(t *testing.T) {
 	}{
 		{
 			"steady", "The pool is as it should be.",
-			newPool(3).add(3, Ready), Limits{},
+			newPool(3).add(3, Ready),
+			Limits{},
 		},
 		{
 			"empty", "A new preset: everything is to be made.",
-			newPool(3), Limits{},
+			newPool(3),
+			Limits{},
 		},
 		{
 			"refill", "A claim took one of five and another is being made already: only the rest is created.",
-			newPool(5).add(3, Ready).add(1, Starting), Limits{},
+			newPool(5).add(3, Ready).add(1, Starting),
+			Limits{},
 		},
 		{
 			"waiting", "Two claims wait: they are built for on top of desired.",
-			newPool(2).with(waiting(2)).add(2, Starting), Limits{},
+			newPool(2).with(waiting(2)).add(2, Starting),
+			Limits{},
 		},
 		{
 			"extraneous", "Scaled down from six to two: what costs least goes first, not ready before ready, then the oldest.",
-			newPool(2).add(3, Ready).add(1, Starting).add(1, Provisioning, leased).add(1, Provisioning), Limits{},
+			newPool(2).add(3, Ready).add(1, Starting).add(1, Provisioning, leased).add(1, Provisioning),
+			Limits{},
 		},
 		{
 			"rollout_begins", "A new version of a preset of three: the new set is made beside the old one, which stays. " +
 				"What was still being made of the old version goes at once.",
-			newPool(3).add(3, Ready, old).add(1, Starting, old).add(1, Provisioning, old), Limits{},
+			newPool(3).add(3, Ready, old).add(1, Starting, old).add(1, Provisioning, old),
+			Limits{},
 		},
 		{
 			"rollout_halfway", "One of the new version is ready, so one of the old version goes, the oldest.",
-			newPool(3).with(keeps).add(3, Ready, old).add(1, Ready).add(2, Starting), Limits{},
+			newPool(3).with(keeps).add(3, Ready, old).add(1, Ready).add(2, Starting),
+			Limits{},
 		},
 		{
 			"rollout_ends", "All of the new version are ready: the last old ones go.",
-			newPool(3).add(1, Ready, old).add(3, Ready), Limits{},
+			newPool(3).add(1, Ready, old).add(3, Ready),
+			Limits{},
 		},
 		{
 			"rollout_fails", "The new version cannot be made: the old one stays.",
-			newPool(3).with(failed(3, time.Hour)).add(3, Ready, old), Limits{},
+			newPool(3).with(failed(3, time.Hour)).add(3, Ready, old),
+			Limits{},
 		},
 		{
-			"rollout_at_maximum", "No room for a new set beside the old one: the rollout waits, and says for what.",
-			newPool(3).add(3, Ready, old), Limits{Maximum: 3, Live: 3, Chunk: 100},
+			"rollout_at_maximum", "No room for a new set beside the old one: what nobody can claim gives its place.",
+			newPool(3).add(3, Ready, old),
+			Limits{Maximum: 3, Live: 3, Chunk: 100},
 		},
 		{
 			"expired", "One is past its TTL and is replaced at once; the next expiry is in half an hour.",
-			newPool(3).add(1, Ready, expired).add(1, Ready, expires(30*time.Minute)).add(1, Ready), Limits{},
+			newPool(3).add(1, Ready, expired).add(1, Ready, expires(30*time.Minute)).add(1, Ready),
+			Limits{},
 		},
 		{
 			"backoff", "The second create in a row failed 4 s ago. What is surplus of the old version goes all the same.",
-			newPool(2).with(failed(2, 4*time.Second)).add(1, Ready).add(2, Ready, old), Limits{},
+			newPool(2).with(failed(2, 4*time.Second)).add(1, Ready).add(2, Ready, old),
+			Limits{},
 		},
 		{
 			"hard_limit", "Three creates in a row failed: no more until somebody does something, not even for a waiting claim.",
-			newPool(2).with(failed(3, time.Hour)).with(waiting(1)), Limits{},
+			newPool(2).with(failed(3, time.Hour)).with(waiting(1)),
+			Limits{},
 		},
 		{
 			"paused", "Nothing is created and nothing goes while the preset is paused; what would happen is still said.",
-			newPool(4).with(paused).add(1, Ready).add(1, Ready, expired).add(1, Starting, old), Limits{},
+			newPool(4).with(paused).add(1, Ready).add(1, Ready, expired).add(1, Starting, old),
+			Limits{},
 		},
 		{
 			"retired", "The template was deleted: all go, whatever they are, and a waiting claim gets nothing.",
 			newPool(3).with(deleted).with(waiting(1)).
-				add(2, Ready).add(1, Ready, old).add(1, Provisioning).add(1, Quarantined).add(1, Deleting), Limits{},
+				add(2, Ready).add(1, Ready, old).add(1, Provisioning).add(1, Quarantined).add(1, Deleting),
+			Limits{},
 		},
 		{
 			"on_their_way_out", "Those draining, deleting, quarantined or with an intent are replaced and left alone.",
-			newPool(4).add(1, Ready, withIntent).add(1, Draining).add(1, Deleting).add(1, Quarantined), Limits{},
+			newPool(4).add(1, Ready, withIntent).add(1, Draining).add(1, Deleting).add(1, Quarantined),
+			Limits{},
 		},
 		{
 			"maximum", "The provider has room for two of three.",
-			newPool(3), Limits{Maximum: 10, Live: 8, Chunk: 100},
+			newPool(3),
+			Limits{Maximum: 10, Live: 8, Chunk: 100},
 		},
 		{
 			"chunk", "The pass may create five at this provider.",
-			newPool(8), Limits{Chunk: 5},
+			newPool(8),
+			Limits{Chunk: 5},
 		},
 	} {
 		t.Run(tc.file, func(t *testing.T) {

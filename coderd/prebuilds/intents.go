@@ -50,9 +50,23 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, now time.Time) {
 
 	plan.release(p, expired, len(expired), "C9", "expired")
 	plan.release(p, unfinished, len(unfinished), "C11", "outdated")
+	slices.SortFunc(outdated, firstToGo)
 	plan.release(p, outdated, len(outdated)-kept, "C7", "outdated")
 	plan.release(p, current, plan.Counts.Extraneous, "C6", "extraneous")
-	plan.Ledger.drain("keep", kept, "C7", "outdated, until as many current ones are ready")
+	plan.Ledger.drain("keep", kept, keepRule, keepReason)
+	if p.Pause == "" && p.Retired == "" && !p.KeepOutdated {
+		plan.unclaimable = outdated[len(outdated)-kept:] // those behind them go
+	}
+}
+
+const keepRule, keepReason = "C7", "outdated, until as many current ones are ready"
+
+// makeRoom lets go of kept outdated prebuilds in whose place a maximum holds n creates back. They serve nobody, and
+// without their places the pool would never be of the active version again.
+func (plan *Plan) makeRoom(p *Preset, n int, reason string) {
+	n = min(n, len(plan.unclaimable))
+	plan.Ledger.drain("keep", -n, keepRule, keepReason)
+	plan.release(p, plan.unclaimable, n, "S4", "outdated, in the place of a current one: "+reason)
 }
 
 // release makes intents for the n of ws that are the first to go. It sorts ws.

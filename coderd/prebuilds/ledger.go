@@ -2,6 +2,7 @@ package prebuilds
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -62,7 +63,9 @@ func (l *Ledger) drain(label string, n int, rule, reason string) {
 	}
 	for i := range l.Drains {
 		if d := &l.Drains[i]; d.Label == label && d.Rule == rule && d.Reason == reason {
-			d.Count += n
+			if d.Count += n; d.Count == 0 {
+				l.Drains = slices.Delete(l.Drains, i, i+1)
+			}
 			return
 		}
 	}

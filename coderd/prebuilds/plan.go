@@ -25,6 +25,9 @@ type Plan struct {
 	// RetryAt is the earliest instant at which the same rows could give another plan, because a backoff ends or a
 	// workspace expires; zero if time alone changes nothing. Before it the plan is the same to the byte.
 	RetryAt time.Time `json:"retry_at,omitzero"`
+
+	// unclaimable are the outdated ones that are kept and that nobody can claim, the first to go first.
+	unclaimable []*Workspace
 }
 
 // MakePlan decides for one preset, given all of its unclaimed workspaces in any order. What it cannot make sense of (a

@@ -22,8 +22,10 @@ func TestMakePlanRefuses(t *testing.T) {
 		{"no state", `in state ""`, newPool(1).add(1, "")},
 		{"a claimed one", `in state "claimed"`, newPool(1).add(1, Claimed)},
 		{"a deleted one", `in state "deleted"`, newPool(1).add(1, Deleted)},
-		{"one of another preset", "is of preset " + numbered(7).String(),
-			newPool(1).add(1, Ready, func(w *Workspace) { w.PresetID = numbered(7) })},
+		{
+			"one of another preset", "is of preset " + numbered(7).String(),
+			newPool(1).add(1, Ready, func(w *Workspace) { w.PresetID = numbered(7) }),
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -85,14 +87,20 @@ func TestRetryAt(t *testing.T) {
 		want time.Duration // from noon; 0 is never
 	}{
 		{"nothing expires", newPool(1).add(1, Ready), 0},
-		{"the first of several expiries",
-			newPool(2).add(1, Ready, expires(time.Hour)).add(1, Starting, expires(time.Minute)), time.Minute},
+		{
+			"the first of several expiries",
+			newPool(2).add(1, Ready, expires(time.Hour)).add(1, Starting, expires(time.Minute)), time.Minute,
+		},
 		{"already expired", newPool(1).add(1, Ready, expired), 0},
-		{"being deleted anyway",
-			newPool(0).add(1, Deleting, expires(time.Minute)).add(1, Draining, expires(time.Minute)), 0},
+		{
+			"being deleted anyway",
+			newPool(0).add(1, Deleting, expires(time.Minute)).add(1, Draining, expires(time.Minute)), 0,
+		},
 		{"backoff before expiry", newPool(2).with(failed(1, 0)).add(1, Ready, expires(time.Minute)), 5 * time.Second},
-		{"expiry before the end of a backoff",
-			newPool(2).with(failed(1, 0)).add(1, Ready, expires(time.Second)), time.Second},
+		{
+			"expiry before the end of a backoff",
+			newPool(2).with(failed(1, 0)).add(1, Ready, expires(time.Second)), time.Second,
+		},
 		{"a backoff that holds nothing back", newPool(1).with(failed(1, 0)).add(1, Ready), 0},
 		{"a backoff beneath a pause", newPool(1).with(failed(1, 0)).with(paused), 0},
 	} {

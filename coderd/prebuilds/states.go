@@ -81,8 +81,9 @@ func Unclaimed(s State) bool {
 	switch s {
 	case Provisioning, Starting, Ready, Standby, Draining, Deleting, Quarantined:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Live says whether a workspace in this state counts against its provider's maximum: whatever may have a resource

@@ -51,6 +51,7 @@ var _ interface {
 	AgentHost
 	Execer
 	Logger
+	Stopper
 } = (*guarded)(nil)
 
 // HostsAgent says nothing by itself: As looks whether the inner provider has it.
@@ -134,4 +135,26 @@ func (g *guarded) Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser
 		return nil, xerrors.New("read workspace logs: the provider keeps no logs")
 	}
 	return l.Logs(ctx, ref, follow)
+}
+
+func (g *guarded) Stop(ctx context.Context, ref Ref) error {
+	if err := g.check(ctx, "stop workspace"); err != nil {
+		return err
+	}
+	s, ok := As[Stopper](g.inner)
+	if !ok {
+		return xerrors.New("stop workspace: the provider cannot stop one")
+	}
+	return s.Stop(ctx, ref)
+}
+
+func (g *guarded) Start(ctx context.Context, ref Ref) error {
+	if err := g.check(ctx, "start workspace"); err != nil {
+		return err
+	}
+	s, ok := As[Stopper](g.inner)
+	if !ok {
+		return xerrors.New("start workspace: the provider cannot start one")
+	}
+	return s.Start(ctx, ref)
 }

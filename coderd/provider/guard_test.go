@@ -61,6 +61,16 @@ func (a *able) Logs(context.Context, provider.Ref, bool) (io.ReadCloser, error) 
 	return nil, nil
 }
 
+func (a *able) Stop(context.Context, provider.Ref) error {
+	a.calls++
+	return nil
+}
+
+func (a *able) Start(context.Context, provider.Ref) error {
+	a.calls++
+	return nil
+}
+
 type txKey struct{}
 
 func inTx(ctx context.Context) bool { return ctx.Value(txKey{}) != nil }
@@ -74,6 +84,8 @@ func TestGuardedRefusesInsideTransaction(t *testing.T) {
 	require.True(t, ok)
 	logger, ok := provider.As[provider.Logger](p)
 	require.True(t, ok)
+	stopper, ok := provider.As[provider.Stopper](p)
+	require.True(t, ok)
 	calls := map[string]func(context.Context) error{
 		"create": func(ctx context.Context) error { _, err := p.Create(ctx, provider.CreateRequest{}); return err },
 		"get":    func(ctx context.Context) error { _, err := p.Get(ctx, provider.Ref{}); return err },
@@ -84,7 +96,9 @@ func TestGuardedRefusesInsideTransaction(t *testing.T) {
 			_, err := execer.Exec(ctx, provider.Ref{}, provider.ExecRequest{})
 			return err
 		},
-		"logs": func(ctx context.Context) error { _, err := logger.Logs(ctx, provider.Ref{}, false); return err },
+		"stop":  func(ctx context.Context) error { return stopper.Stop(ctx, provider.Ref{}) },
+		"start": func(ctx context.Context) error { return stopper.Start(ctx, provider.Ref{}) },
+		"logs":  func(ctx context.Context) error { _, err := logger.Logs(ctx, provider.Ref{}, false); return err },
 	}
 	transaction := context.WithValue(context.Background(), txKey{}, true)
 	for name, call := range calls {
@@ -102,6 +116,8 @@ func TestAsSeesThroughTheGuard(t *testing.T) {
 	_, ok := provider.As[provider.Execer](poor)
 	assert.False(t, ok)
 	_, ok = provider.As[provider.Logger](poor)
+	assert.False(t, ok)
+	_, ok = provider.As[provider.Stopper](poor)
 	assert.False(t, ok)
 	_, ok = provider.As[provider.Sited](poor)
 	assert.False(t, ok)

@@ -11,7 +11,7 @@
 //   - List returns only what carries this installation's tag.
 //
 // No call is made inside a database transaction (I8); Guarded enforces it. What a provider can do beyond Provider (be
-// Sited, an Execer, a Logger) is asked for with As, which sees through such wrappers.
+// Sited, an Execer, a Logger, a Stopper) is asked for with As, which sees through such wrappers.
 package provider
 
 import (
@@ -61,6 +61,12 @@ type Execer interface {
 	Exec(ctx context.Context, ref Ref, req ExecRequest) (exitCode int, err error)
 }
 
+// Stopper is a provider that can stop a workspace without losing it, and start it again. Both are idempotent.
+type Stopper interface {
+	Stop(ctx context.Context, ref Ref) error
+	Start(ctx context.Context, ref Ref) error
+}
+
 // Logger is a provider that keeps the output of a workspace.
 type Logger interface {
 	// Logs returns the output from the beginning; with follow it goes on until the workspace is gone or ctx ends.
@@ -84,8 +90,8 @@ type CreateRequest struct {
 	Preset       string
 	Spec         json.RawMessage
 	Parameters   map[string]string
-	// Callback is how what runs inside reports for itself; nil where nothing does.
-	Callback *Callback
+	// Callback is how what runs inside reports for itself; zero where nothing does.
+	Callback Callback
 }
 
 // Callback is where the inside of a workspace reports its status and reads what it is, and the token it does so with
@@ -95,8 +101,11 @@ type CreateRequest struct {
 type Callback struct {
 	CallbackURL string // of reports: POST
 	MetadataURL string // of what the workspace is: GET
-	Token       string
+	Token       string // for both; empty where there is no way back
 	CABundle    []byte // PEM: what to trust the server by, beside the usual; empty where that is enough
+	// InstallScript installs the agent, where the provider has a script run at the first boot. It is a Go template, with
+	// the variables that GARM gives a runner_install_template.
+	InstallScript []byte
 }
 
 // Ref names a resource: by the provider's id where one is known, else by name. Where WorkspaceID is given, a resource
@@ -133,7 +142,7 @@ type Instance struct {
 	Fault       string // with StatusError: what the provider says is wrong
 	Addresses   []Address
 	Environment map[string]string // what a user needs to enter it; handed out with the claim
-	CreatedAt   time.Time
+	CreatedAt   time.Time         // zero where the provider does not know
 }
 
 // Readiness is the answer to one question. Detail says what is waited for, or what came to an end.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
@@ -157,6 +156,7 @@ func (r *Reconciler) storeHeadroom(ctx context.Context, q *database.Queries, lef
 	for name, l := range left {
 		if l.Maximum > 0 {
 			arg.Providers = append(arg.Providers, name)
+			arg.Maxima = append(arg.Maxima, int32(l.Maximum))
 			arg.Instances = append(arg.Instances, int32(max(0, l.Maximum-l.Live)))
 		}
 	}
@@ -167,12 +167,4 @@ func (r *Reconciler) storeHeadroom(ctx context.Context, q *database.Queries, lef
 		return xerrors.Errorf("store headroom: %w", err)
 	}
 	return nil
-}
-
-// presetNames are for logs.
-func (s snapshot) name(id uuid.UUID) string {
-	if p, ok := s.byID[id]; ok {
-		return p.Template + "/" + p.Name
-	}
-	return id.String()
 }

@@ -75,7 +75,8 @@ func (r *Reconciler) giveBack(taken map[uuid.UUID]nudged) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t, at := range taken {
-		if _, newer := r.nudges[t]; !newer {
+		// A nudge from here is not replaced by one from elsewhere, which a pass begun before it may have served.
+		if _, newer := r.nudges[t]; !newer || time.Time(at).IsZero() {
 			r.nudges[t] = at
 		}
 	}

@@ -82,7 +82,7 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 	if err != nil {
 		return Result{}, err
 	}
-	plans, errs := plan(ctx, snap)
+	plans, errs := plan(snap)
 	wanted := creates(plans)
 	left := prebuilds.Clamp(plans, snap.byID, snap.Providers)
 	granted := creates(plans)
@@ -128,7 +128,7 @@ func creates(plans []*prebuilds.Plan) []int {
 }
 
 // plan decides every preset in parallel. A preset that can't be planned has a nil plan and an error of its own.
-func plan(ctx context.Context, snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]error) {
+func plan(snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]error) {
 	groups := snap.ByPreset()
 	errs := snap.Strays(groups)
 	plans := make([]*prebuilds.Plan, len(snap.Presets))
@@ -138,11 +138,9 @@ func plan(ctx context.Context, snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]
 	for i, p := range snap.Presets {
 		eg.Go(func() error {
 			made, err := snap.MakePlan(p, groups[p.ID])
-			if err != nil {
-				failed[i] = err
-				return nil
+			if failed[i] = err; err == nil {
+				plans[i] = &made
 			}
-			plans[i] = &made
 			return nil
 		})
 	}

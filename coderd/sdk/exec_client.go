@@ -49,7 +49,7 @@ func (c *Client) dialExec(ctx context.Context, ref string) (*websocket.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
+	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{ //nolint:bodyclose // nothing is left to close
 		HTTPClient: c.httpClient(),
 		HTTPHeader: c.header(),
 	})

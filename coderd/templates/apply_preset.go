@@ -101,7 +101,7 @@ func (a *applying) createPreset(
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "create"}
 	if state.Instances != nil && row.DeprecatedAt == nil {
 		n := int(*state.Instances)
-		change.Effect = fmt.Sprintf("%s %s built", count(n, "prebuild"), is(n))
+		change.Effect = fmt.Sprintf("%s %s built", count(n), is(n))
 	}
 	a.affected[row.ID] = true
 	return a.changed(ctx, change, params.ID.String(), nil, state)
@@ -145,7 +145,7 @@ func (a *applying) updatePreset(
 	}
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "update", Fields: changes}
 	if !maps.Equal(before.Parameters, after.Parameters) && unclaimed > 0 {
-		change.Effect = fmt.Sprintf("%s %s replaced", count(unclaimed, "prebuild"), is(unclaimed))
+		change.Effect = fmt.Sprintf("%s %s replaced", count(unclaimed), is(unclaimed))
 	}
 	return a.changed(ctx, change, row.ID.String(), before, after)
 }
@@ -160,7 +160,7 @@ func (a *applying) deletePreset(ctx context.Context, t Template, row database.Pr
 	}
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + row.Name, Action: "delete"}
 	if unclaimed > 0 {
-		change.Effect = fmt.Sprintf("%s %s deleted; what is claimed stays until released", count(unclaimed, "prebuild"),
+		change.Effect = fmt.Sprintf("%s %s deleted; what is claimed stays until released", count(unclaimed),
 			is(unclaimed))
 	}
 	a.affected[row.TemplateID] = true
@@ -204,11 +204,11 @@ func shownInstances(n *int32) string {
 	return fmt.Sprint(*n)
 }
 
-func count(n int, what string) string {
+func count(n int) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 prebuild"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d prebuilds", n)
 }
 
 func is(n int) string {

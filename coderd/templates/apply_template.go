@@ -36,8 +36,10 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 		}
 		row = &made
 	} else {
-		old := templateState{row.Description, row.Provider, row.KeepOutdated,
-			(time.Duration(row.BootTimeoutS) * time.Second).String()}
+		old := templateState{
+			row.Description, row.Provider, row.KeepOutdated,
+			(time.Duration(row.BootTimeoutS) * time.Second).String(),
+		}
 		change.Action, before = "update", old
 		change.Fields = fields(
 			field{"description", old.Description, after.Description},
@@ -134,7 +136,7 @@ func (a *applying) version(
 		change.Fields = slices.Concat(fields(field{"active version", active.Number, version.Number}),
 			jsonFields("spec", stored, spec), agentFields(had, agent))
 		if n := unclaimed.notOf(version.ID); n > 0 {
-			change.Effect = fmt.Sprintf("%s of other versions %s replaced", count(n, "prebuild"), is(n))
+			change.Effect = fmt.Sprintf("%s of other versions %s replaced", count(n), is(n))
 		}
 	}
 	return version, true, a.changed(ctx, change, version.ID.String(), before,
@@ -147,4 +149,4 @@ type versionState struct {
 	Active bool   `json:"active"`
 }
 
-func seconds(d time.Duration) int32 { return int32(d / time.Second) } //nolint:gosec // At most maxBoot.
+func seconds(d time.Duration) int32 { return int32(d / time.Second) }

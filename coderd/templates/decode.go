@@ -178,7 +178,7 @@ func (d decoder) integer(n ast.Node, what string, least, most int32, why string)
 		d.problems.add(position(n), "%s is %s: it must be between %d and %d%s", what, n.GetToken().Value, least, most, why)
 		return least
 	}
-	return int32(value) //nolint:gosec // It is between two int32.
+	return int32(value)
 }
 
 // duration reads whole seconds between one and most.

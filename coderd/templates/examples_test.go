@@ -39,7 +39,7 @@ func TestExamples(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		b, err := os.ReadFile(file) //nolint:gosec // A file of the repository.
+		b, err := os.ReadFile(file)
 		require.NoError(t, err)
 		sources[filepath.Base(file)] = string(b)
 	}

@@ -25,7 +25,7 @@ func golden(t *testing.T, name, got string) {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
 		return
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // A file of this package.
+	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got)
 }
@@ -40,7 +40,7 @@ func TestBadFiles(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(input), ".yaml")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, err := os.ReadFile(input) //nolint:gosec // A file of this package.
+			source, err := os.ReadFile(input)
 			require.NoError(t, err)
 			_, err = templates.Parse(name+".yaml", string(source))
 			var problems *templates.Problems
@@ -67,8 +67,10 @@ func TestHostileFiles(t *testing.T) {
 			}
 			return b.String()
 		}(), "nested too deeply"},
-		"deep spec": {"templates:\n- name: a\n  provider: p\n  spec:\n    a: " + strings.Repeat("[", 32) + strings.Repeat("]", 32),
-			"nested too deeply: at most 32 levels"},
+		"deep spec": {
+			"templates:\n- name: a\n  provider: p\n  spec:\n    a: " + strings.Repeat("[", 32) + strings.Repeat("]", 32),
+			"nested too deeply: at most 32 levels",
+		},
 		"anchor bomb": {"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n", "anchors are not supported"},
 		"questions":   {strings.Repeat("? ", 1<<19), `"?" keys are not supported`},
 		"NUL escape":  {"templates:\n- name: a\n  provider: p\n  description: \"\\0\"\n  spec: {a: \"\\0\"}", "NUL character"},
@@ -172,7 +174,7 @@ func FuzzParse(f *testing.F) {
 	inputs, err := filepath.Glob("testdata/bad/*.yaml")
 	require.NoError(f, err)
 	for _, input := range inputs {
-		source, err := os.ReadFile(input) //nolint:gosec // A file of this package.
+		source, err := os.ReadFile(input)
 		require.NoError(f, err)
 		f.Add(string(source))
 	}

@@ -90,7 +90,7 @@ func (w *Writer) Delete(ctx context.Context, a Actor, id uuid.UUID, force bool) 
 			if !force {
 				return Moved{}, ErrGone
 			}
-			return w.force(ctx, a, action, cur)
+			moved, err = w.force(ctx, a, action, cur)
 		case database.WorkspaceStateProvisioning:
 			moved, err = w.cancel(ctx, w.store.Queries, id, cur.Incarnation, PriorityPerson, force, action, a)
 		default:
@@ -110,7 +110,7 @@ func (w *Writer) force(ctx context.Context, a Actor, action string, cur database
 			return xerrors.Errorf("force delete: %w", err)
 		}
 		if n == 0 {
-			return ErrGone
+			return ErrLost
 		}
 		return q.RecordWorkspaceAct(ctx, database.RecordWorkspaceActParams{
 			ActorID: a.UserID, Action: action, WorkspaceID: cur.ID, Reason: a.Reason, Source: a.Source,

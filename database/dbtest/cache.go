@@ -10,8 +10,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prewarm-dev/prewarm/database/embedded"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database/embedded"
 )
 
 // keptClusters is how many clusters the cache holds, so that switching between branches is quick.

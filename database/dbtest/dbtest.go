@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prewarm-dev/prewarm/database"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // URLEnv names the environment variable with the URL of a server to use instead of one of our own.

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prewarm-dev/prewarm/database/dbtest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
 func TestOpen_eachTestHasItsOwnDatabase(t *testing.T) {

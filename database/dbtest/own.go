@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/prewarm-dev/prewarm/database/embedded"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database/embedded"
 )
 
 // settings are for speed: what a test server loses in a crash nobody misses.
@@ -99,4 +100,4 @@ func removeAfterwards(dir string) error {
 }
 
 // keepOpen keeps the pipe from being closed by the garbage collector.
-var keepOpen *exec.Cmd
+var keepOpen *exec.Cmd //nolint:unused // to be held is its use

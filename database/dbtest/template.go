@@ -7,8 +7,9 @@ import (
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prewarm-dev/prewarm/database"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // templateLock keeps processes on a shared server from making the same template at once.

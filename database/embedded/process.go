@@ -59,8 +59,8 @@ func (p program) start(
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(binary, args(path)...)
-	cmd.Dir = "/" // the folder we are in may be out of reach for the account
+	cmd := exec.Command(binary, args(path)...) //nolint:noctx // it outlives the call; Stop ends it
+	cmd.Dir = "/"                              // the folder we are in may be out of reach for the account
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: p.account.credential(),

@@ -201,7 +201,9 @@ CREATE TABLE jobs (
   CHECK ((state IN ('done', 'failed', 'cancelled')) = (finished_at IS NOT NULL))
 );
 CREATE UNIQUE INDEX jobs_one_active ON jobs (workspace_id) WHERE state IN ('pending', 'running');
-CREATE INDEX jobs_due ON jobs (kind, priority, due_at) WHERE state IN ('pending', 'running');
+-- Leasing reads this in order, so that a long line of jobs costs no more than a short one.
+CREATE INDEX jobs_due ON jobs (kind, provider, priority, due_at, id) WHERE state IN ('pending', 'running');
+CREATE INDEX jobs_running ON jobs (kind, provider) WHERE state = 'running'; -- counts creates in flight (S5)
 CREATE INDEX jobs_workspace ON jobs (workspace_id);
 
 -- What a pass wants of an unclaimed workspace; a worker carries it out unless a claim came first. No foreign keys and
@@ -241,6 +243,7 @@ CREATE UNIQUE INDEX claims_workspace ON claims (workspace_id, incarnation) WHERE
 CREATE UNIQUE INDEX claims_key ON claims (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX claims_waiting ON claims (preset_id, created_at, id) WHERE state = 'waiting';
 CREATE INDEX claims_history ON claims (preset_id, created_at);
+CREATE INDEX claims_ended ON claims ((coalesce(released_at, created_at))) WHERE state IN ('released', 'missed');
 
 -- Every transition ever made, kept until purged by age.
 CREATE TABLE workspace_history (
@@ -256,6 +259,7 @@ CREATE TABLE workspace_history (
   attempt      integer
 );
 CREATE INDEX workspace_history_workspace ON workspace_history (workspace_id, id);
+CREATE INDEX workspace_history_at ON workspace_history (at);
 
 -- Failed creates in a row, per pool; written by workers, read by passes (C8).
 CREATE TABLE preset_failures (
@@ -299,6 +303,7 @@ CREATE TABLE template_passes (
 -- What the last full pass left of each provider's maximum, for nudge passes to spend under the fence.
 CREATE TABLE headroom (
   provider  text PRIMARY KEY REFERENCES providers (name),
+  maximum   integer NOT NULL, -- the one it was computed under: it says nothing about another
   instances integer NOT NULL
 );
 

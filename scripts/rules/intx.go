@@ -110,6 +110,7 @@ func isProviderCall(object types.Object) bool {
 
 // compiled reads the types of imports from what the compiler left in the build cache.
 func (t *Tree) compiled() (types.Importer, error) {
+	//nolint:noctx // it ends by itself, and so does `go test`
 	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", "./coderd/...")
 	cmd.Dir = t.Root
 	out, err := cmd.Output()

@@ -79,8 +79,8 @@ var cases = []struct {
 		text: "package api\n\nimport \"context\"\n\nvar ctx = context.TODO()\n",
 	},
 	{
-		name: "a support package for tests", rule: "background", file: "coderd/xtest/x.go",
-		text: "package xtest\n\nimport (\n\t\"context\"\n\t_ \"testing\"\n)\n\nvar ctx = context.Background()\n",
+		name: "a folder for tests", rule: "background", file: "coderd/xtest/x.go",
+		text: "package xtest\n\nimport \"context\"\n\nvar ctx = context.Background()\n",
 	},
 	{
 		name: "SQL", rule: "sql", file: "coderd/x/x.go", lines: []int{3, 5},

@@ -6,7 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"path"
+	"regexp"
 	"strings"
 
 	"golang.org/x/xerrors"
@@ -31,14 +31,16 @@ type File struct {
 	Path string // from the root, with slashes
 	Text []byte
 	Go   *ast.File // nil: not Go
-	// Generated: it says so in its first lines. Support: a test, or in a package that only tests can use.
-	Generated, Support bool
+	// Generated: it says so in its first lines. Test: a test, or in a folder for tests, whose name ends so.
+	Generated, Test bool
 }
 
 // skipped are folders that nobody writes into by hand.
 var skipped = map[string]bool{
 	".git": true, "bin": true, "build": true, "dist": true, "node_modules": true, ".prewarm": true,
 }
+
+var tests = regexp.MustCompile(`(_test\.go|test/.*)$`)
 
 // Read reads every text file under fsys, which is the folder root.
 func Read(fsys fs.FS, root string) (*Tree, error) {
@@ -65,12 +67,11 @@ func Read(fsys fs.FS, root string) (*Tree, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("read tree: %w", err)
 	}
-	tree.markSupport()
 	return tree, nil
 }
 
 func (t *Tree) add(name string, text []byte) error {
-	file := &File{Path: name, Text: text}
+	file := &File{Path: name, Text: text, Test: tests.MatchString(name)}
 	if strings.HasSuffix(name, ".go") && !strings.Contains(name, "testdata/") {
 		parsed, err := parser.ParseFile(t.Fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
@@ -82,24 +83,11 @@ func (t *Tree) add(name string, text []byte) error {
 	return nil
 }
 
-// markSupport marks tests, and the packages that import "testing" outside of their own tests.
-func (t *Tree) markSupport() {
-	support := make(map[string]bool)
-	for _, f := range t.Files {
-		if f.Go != nil && !strings.HasSuffix(f.Path, "_test.go") && importName(f.Go, "testing") != "" {
-			support[path.Dir(f.Path)] = true
-		}
-	}
-	for _, f := range t.Files {
-		f.Support = strings.HasSuffix(f.Path, "_test.go") || support[path.Dir(f.Path)]
-	}
-}
-
 // eachGo returns what find finds in every Go file that people write and that is part of the product.
 func (t *Tree) eachGo(find func(f *File, report func(ast.Node, string))) []Finding {
 	var findings []Finding
 	for _, f := range t.Files {
-		if f.Go == nil || f.Generated || f.Support {
+		if f.Go == nil || f.Generated || f.Test {
 			continue
 		}
 		find(f, func(at ast.Node, what string) {

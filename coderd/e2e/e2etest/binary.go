@@ -34,7 +34,7 @@ func run(m *testing.M) (int, error) {
 	if folder, err = os.MkdirTemp("", "prewarm-e2e-"); err != nil {
 		return 0, xerrors.Errorf("create folder of binary: %w", err)
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // a leftover there harms nobody
+	defer os.RemoveAll(folder)
 	return m.Run(), nil
 }
 

@@ -13,8 +13,8 @@ const AgentCommand = "agent"
 
 // handOver puts what the agent needs to call the server into the directory, before that is in its place. The token is in
 // a file that only this user can read, and nowhere else: not in workspace.json, no environment, no argument and no log.
-func (w *workspace) handOver(d dir, callback *provider.Callback) error {
-	if callback == nil {
+func (w *workspace) handOver(d dir, callback provider.Callback) error {
+	if callback.Token == "" {
 		return nil
 	}
 	w.AgentURL, _, _ = strings.Cut(callback.CallbackURL, "/api/v1/")

@@ -29,7 +29,7 @@ func BenchmarkGet(b *testing.B) {
 	require.NoError(b, err)
 	_, err = p.Create(b.Context(), request("one", `{"command": ["sleep", "1000"]}`))
 	require.NoError(b, err)
-	defer p.Delete(b.Context(), provider.Ref{Name: "one"}) //nolint:errcheck // the next line would not be reached
+	defer p.Delete(b.Context(), provider.Ref{Name: "one"})
 	for b.Loop() {
 		if _, err := p.Get(b.Context(), provider.Ref{Name: "one"}); err != nil {
 			b.Fatal(err)

@@ -111,9 +111,11 @@ func (p *Provider) startSupervisor(ctx context.Context, d dir, w workspace, lock
 	defer stderr.Close()
 
 	args := append(append([]string{}, p.executable[1:]...), string(d))
-	cmd := exec.Command(p.executable[0], args...) //nolint:gosec,noctx // ours, and it outlives every context
+	cmd := exec.Command(p.executable[0], args...) //nolint:noctx // ours, and it outlives every context
 	cmd.Dir = string(d)
-	cmd.Env = []string{"PATH=" + defaultPath, "GOMAXPROCS=1", envWorkspaceID + "=" + w.Tags.WorkspaceID.String()}
+	cmd.Env = []string{
+		"PATH=" + defaultPath, "GOMAXPROCS=1", envWorkspaceID + "=" + w.Tags.WorkspaceID.String(), envMark + "=" + w.mark(),
+	}
 	cmd.Stderr = stderr
 	cmd.ExtraFiles = []*os.File{taken, lock} // 3 and 4: see RunSupervisor
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -37,7 +37,7 @@
 //     absent; what is left aside goes with the next Create or Delete of that name. The lock of the name is handed to
 //     the supervisor, which holds it until it has recorded itself: nobody can come between the two.
 //   - The supervisor is killed. The kernel kills its child with it (Pdeathsig). The rest is found by
-//     PREWARM_WORKSPACE_ID in its environment, or by the supervisor's session, and killed by the next Get, Ready or
+//     PREWARM_MARK in its environment, or by the supervisor's session, and killed by the next Get, Ready or
 //     Delete; the workspace is StatusError from the moment the lock is free. So it is after the machine restarted.
 //   - Two processes on one root do the same thing. One has the lock of the name, the other finds what the first made.
 //

@@ -73,12 +73,12 @@ func (p *Provider) startExec(
 	}
 	env := w.environment(d)
 	maps.Copy(env, req.Env)
-	env[envWorkspaceID] = w.Tags.WorkspaceID.String() // by this it is found when the workspace ends
+	env[envMark] = w.mark()
 	path, err := program(req.Command[0], env, d.home())
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.CommandContext(ctx, path, req.Command[1:]...) //nolint:gosec // to run what is asked for is the point
+	cmd := exec.CommandContext(ctx, path, req.Command[1:]...)
 	cmd.Args[0] = req.Command[0]
 	cmd.Dir = d.home()
 	cmd.Env = environ(env)

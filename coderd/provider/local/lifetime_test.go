@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -221,6 +222,25 @@ func TestDeleteEndsEscapedProcesses(t *testing.T) {
 	requireEmpty(t, root)
 }
 
+// Who claims a workspace may put what was handed out into the environment of a shell of this machine: what runs in that
+// shell is not the workspace's.
+func TestDeleteSparesWhoHasTheHandedOutEnvironment(t *testing.T) {
+	t.Parallel()
+	p := open(t, newRoot(t))
+	i := create(t, p, "evaluated", command("1s", "sleep 1000"))
+	shell := exec.Command("sleep", "1000")
+	for name, value := range i.Environment {
+		shell.Env = append(shell.Env, name+"="+value)
+	}
+	require.NoError(t, shell.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- shell.Wait() }()
+	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+	require.True(t, running(shell.Process.Pid))
+	require.NoError(t, shell.Process.Kill())
+	require.Error(t, <-ended)
+}
+
 func TestDeleteEndsWhatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
@@ -261,8 +281,10 @@ func TestCommandEndsAndTheRestWithIt(t *testing.T) {
 	assert.Equal(t, provider.StatusStopped, i.Status)
 	ready, err := p.Ready(t.Context(), refOf(i))
 	require.NoError(t, err)
-	assert.Equal(t, provider.Readiness{Failed: true,
-		Detail: "command ended with exit status 3; its last output:\nlast words"}, ready)
+	assert.Equal(t, provider.Readiness{
+		Failed: true,
+		Detail: "command ended with exit status 3; its last output:\nlast words",
+	}, ready)
 }
 
 func TestSupervisorKilled(t *testing.T) {

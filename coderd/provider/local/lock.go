@@ -24,7 +24,7 @@ func tryLock(f *os.File) (bool, error) {
 
 // isLocked says whether somebody has the lock of a file. It takes nothing, so it disturbs nobody.
 func isLocked(path string) (bool, error) {
-	f, err := os.Open(path) //nolint:gosec // a path of ours
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -65,7 +65,7 @@ func (p *Provider) lockName(ctx context.Context, name string) (*os.File, error) 
 func (p *Provider) tryLockName(name string) (*os.File, error) {
 	path := p.own("locks", name)
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // name is checked
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ const firstPort, lastPort = 20000, 32767
 // choosePort finds a port that no workspace of this root has and that nothing on the machine listens on.
 func (p *Provider) choosePort() (int, error) {
 	const n = lastPort - firstPort + 1
-	start := rand.IntN(n) //nolint:gosec // not a secret
+	start := rand.IntN(n)
 	for i := range n {
 		port := firstPort + (start+i)%n
 		if _, err := os.Lstat(p.portFile(port)); !errors.Is(err, fs.ErrNotExist) {

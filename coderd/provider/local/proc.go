@@ -109,7 +109,7 @@ func listedChildren(pid int) []int {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 	var children []int
 	for _, t := range tasks {
-		content, _ := os.ReadFile(t) //nolint:gosec // of /proc
+		content, _ := os.ReadFile(t)
 		for _, word := range strings.Fields(string(content)) {
 			if child, err := strconv.Atoi(word); err == nil {
 				children = append(children, child)

@@ -37,7 +37,7 @@ func TestChildren(t *testing.T) {
 		wrong.send(9) // a process that only has the number of the one that is meant is not hit
 	}
 	require.Len(t, listedChildren(cmd.Process.Pid), 2)
-	for _, pid := range append(listed, cmd.Process.Pid) {
+	for _, pid := range append([]int{cmd.Process.Pid}, listed...) { // the shell first: it ends when its children have
 		found[pid].send(9)
 	}
 	require.Error(t, cmd.Wait())

@@ -17,7 +17,7 @@ import (
 func TestRootIsPrivate(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
-	require.NoError(t, os.Mkdir(root, 0o755)) //nolint:gosec // what it is about
+	require.NoError(t, os.Mkdir(root, 0o755))
 	open(t, root)
 	info, err := os.Stat(root)
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestRootIsPrivate(t *testing.T) {
 func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	require.NoError(t, os.Chmod(root, 0o755)) //nolint:gosec // what it is about
+	require.NoError(t, os.Chmod(root, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "thesis.txt"), nil, 0o600))
 	_, err := local.New(local.Options{Root: root})
 	require.ErrorContains(t, err, "holds something else")
@@ -106,7 +106,7 @@ func TestDeleteFollowsNoLink(t *testing.T) {
 	require.NoError(t, os.Symlink(outside, home(i)+"/link"))
 	require.NoError(t, os.Mkdir(home(i)+"/locked", 0o700))
 	require.NoError(t, os.WriteFile(home(i)+"/locked/file", nil, 0o400))
-	require.NoError(t, os.Chmod(home(i)+"/locked", 0o500)) //nolint:gosec // as in a module cache
+	require.NoError(t, os.Chmod(home(i)+"/locked", 0o500))
 	require.NoError(t, p.Delete(t.Context(), refOf(i)))
 	assert.FileExists(t, filepath.Join(outside, "keep"))
 	assert.NoDirExists(t, home(i))

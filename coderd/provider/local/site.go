@@ -15,7 +15,7 @@ import (
 // whole from the moment it is there: it is written under another name and linked.
 func openSite(path string) (string, error) {
 	for {
-		content, err := os.ReadFile(path) //nolint:gosec // a path of ours
+		content, err := os.ReadFile(path)
 		if err == nil {
 			site := strings.TrimSpace(string(content))
 			if site == "" {
@@ -44,7 +44,7 @@ func openSite(path string) (string, error) {
 // content is on the disk before the name is.
 func writeFile(path string, content []byte, durable bool) error {
 	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // a path of ours
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

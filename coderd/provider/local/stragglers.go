@@ -35,7 +35,7 @@ func (p *Provider) killStragglers(ctx context.Context, id uuid.UUID, st state) e
 	}
 }
 
-// stragglers finds processes by PREWARM_WORKSPACE_ID in their environment, which they inherit, and by the session of
+// stragglers finds processes by the mark in their environment, which they inherit, and by the session of
 // their supervisor, for those that cleared or overwrote their environment. With unsure, there were others that could
 // not be told yet.
 func stragglers(id uuid.UUID, st state) (left []process, unsure bool, err error) {
@@ -44,7 +44,7 @@ func stragglers(id uuid.UUID, st state) (left []process, unsure bool, err error)
 		return nil, false, err
 	}
 	session := lostSession(st)
-	mark := []byte("\x00" + envWorkspaceID + "=" + id.String() + "\x00")
+	mark := []byte("\x00" + envMark + "=" + id.String() + "\x00")
 	self := os.Getpid()
 	for _, pid := range all {
 		if pid == self {

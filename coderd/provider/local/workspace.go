@@ -20,7 +20,13 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-const envWorkspaceID = "PREWARM_WORKSPACE_ID"
+const (
+	envWorkspaceID = "PREWARM_WORKSPACE_ID"
+	// envMark is in the environment of every process of a workspace, with its id, and by it they are found when the
+	// workspace ends. It is never handed out: who claims a workspace may well put what was handed out into the environment
+	// of a shell of this very machine, and that shell is not to end with the workspace.
+	envMark = "PREWARM_MARK"
+)
 
 // workspace is the content of workspace.json.
 type workspace struct {
@@ -114,11 +120,13 @@ func (w workspace) identity(d dir) map[string]string {
 	return env
 }
 
+func (w workspace) mark() string { return w.Tags.WorkspaceID.String() }
+
 // defaultPath is the usual search path; the server's own may lead to private places, as all of its environment may.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // environment is everything that the workspace's processes get. It is built from nothing: what is in the server's
-// environment, such as tokens, stays there. What the template sets goes over parameters, identity over all.
+// environment, such as tokens, stays there. What the template sets goes over parameters, identity and mark over all.
 func (w workspace) environment(d dir) map[string]string {
 	env := map[string]string{"PATH": defaultPath, "HOME": d.home(), "TMPDIR": d.tmp(), "LANG": "C.UTF-8"}
 	for name, value := range w.Parameters {
@@ -126,6 +134,7 @@ func (w workspace) environment(d dir) map[string]string {
 	}
 	maps.Copy(env, w.spec.environment)
 	maps.Copy(env, w.identity(d))
+	env[envMark] = w.mark()
 	return env
 }
 

@@ -42,6 +42,7 @@ func TestEnvironment(t *testing.T) {
 		"PORT=" + i.Environment["PORT"],
 		"PREWARM_DIR=" + dir + "/home",
 		"PREWARM_INCARNATION=1",
+		"PREWARM_MARK=" + req.Tags.WorkspaceID.String(),
 		"PREWARM_PRESET=preset",
 		"PREWARM_TEMPLATE=template",
 		"PREWARM_WORKSPACE=env",

@@ -347,7 +347,7 @@ func (p *Provider) dice(name, kind string) *rand.Rand {
 	p.calls[c]++
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + " " + name))
-	return rand.New(rand.NewPCG(p.seed^h.Sum64(), p.calls[c])) //nolint:gosec // repeatable is what it shall be
+	return rand.New(rand.NewPCG(p.seed^h.Sum64(), p.calls[c]))
 }
 
 // forget keeps the counts of calls from growing for ever: names are not used again.

@@ -259,10 +259,11 @@ func TestChanceIsSeeded(t *testing.T) {
 		}
 		return s
 	}
-	assert.Equal(t, outcome(1), outcome(1))
-	assert.NotEqual(t, outcome(1), outcome(2))
-	assert.Contains(t, outcome(1), "+")
-	assert.Contains(t, outcome(1), "-")
+	first, again := outcome(1), outcome(1)
+	assert.Equal(t, first, again)
+	assert.NotEqual(t, first, outcome(2))
+	assert.Contains(t, first, "+")
+	assert.Contains(t, first, "-")
 }
 
 func TestConfig(t *testing.T) {

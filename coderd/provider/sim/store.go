@@ -243,7 +243,7 @@ func (s *fileStore) history() ([]Event, error) {
 func randomHex() string {
 	var b [8]byte
 	for i := range b {
-		b[i] = byte(rand.Uint32()) //nolint:gosec // not a secret
+		b[i] = byte(rand.Uint32())
 	}
 	return hex.EncodeToString(b[:])
 }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) providerCommand() *cobra.Command {
+	return group("provider", "See providers, and check one before trusting it",
+		`A provider is where workspaces live, such as this machine or a cloud. Providers are made and changed with "prewarm
+apply".`,
+		"  prewarm provider list",
+		a.providerListCommand(), a.providerCheckCommand())
+}
+
+func (a *app) providerListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List providers, and whether they work",
+		Long:    "Lists the providers, with what they can do and, as the server that answers sees it, whether they work.",
+		Example: "  prewarm provider list",
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			providers, err := client.Providers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			t := a.newTable("NAME", "KIND", "CAN", "WORKS")
+			for _, p := range providers {
+				works := cell{"yes", green}
+				if p.Error != "" {
+					works = cell{"no: " + p.Error, red}
+				}
+				t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), works)
+			}
+			return a.print(providers, t.write)
+		},
+	}
+}
+
+func (a *app) providerCheckCommand() *cobra.Command {
+	var preset string
+	cmd := &cobra.Command{
+		Use:   "check PROVIDER",
+		Short: "Check a provider against the contract that all must keep",
+		Long: `Checks whether a provider does what Prewarm counts on: makes one workspace where it is asked twice for the same,
+finds it by name and id, leaves others alone, deletes all of it. There is one line a case, as soon as it is over; on a
+cloud that takes minutes.
+
+The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider, touches
+nothing else, and deletes them. Their names begin with "check-". An interrupt ends it, after what was made is deleted.`,
+		Example:           "  prewarm provider check openstack --preset runners/small",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeProviders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var req sdk.CheckRequest
+			if preset != "" {
+				var ok bool
+				if req.Template, req.Preset, ok = strings.Cut(preset, "/"); !ok {
+					return usageErrorf("--preset %q: a preset is written TEMPLATE/PRESET", preset)
+				}
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			var verdicts []sdk.CheckVerdict
+			err = client.CheckProvider(cmd.Context(), args[0], req, func(v sdk.CheckVerdict) error {
+				verdicts = append(verdicts, v)
+				if a.output == "json" {
+					return nil
+				}
+				return a.writeVerdict(v)
+			})
+			if err == nil && len(verdicts) == 0 {
+				err = errors.New("the server said nothing")
+			}
+			if err != nil {
+				return xerrors.Errorf("check provider %s: %w", args[0], err)
+			}
+			return a.concludeCheck(args[0], verdicts)
+		},
+	}
+	cmd.Flags().StringVar(&preset, "preset", "", "what to make, as TEMPLATE/PRESET; the provider's first where empty")
+	must(cmd.RegisterFlagCompletionFunc("preset", a.completePresets))
+	return cmd
+}
+
+// writeVerdict writes one line, with a reason under it where it failed. The columns are fixed, since the lines come one
+// by one.
+func (a *app) writeVerdict(v sdk.CheckVerdict) error {
+	word := map[string]cell{
+		"passed": {"ok", green}, "failed": {"FAILED", red}, "not_offered": {"not offered", yellow},
+	}[v.Outcome]
+	padding := strings.Repeat(" ", max(1, 12-len(word.text)))
+	if a.newTable().colour {
+		word.text = string(word.style) + word.text + reset
+	}
+	line := fmt.Sprintf("%s%s%-30s%s", word.text, padding, oneLine(v.Case), oneLine(v.About))
+	if v.Outcome != "not_offered" {
+		line += fmt.Sprintf(" (%.1f s)", float64(v.TookMS)/1000)
+	}
+	if v.Detail != "" {
+		line += "\n            " + strings.ReplaceAll(strings.TrimSpace(harmless(v.Detail)), "\n", "\n            ")
+	}
+	if _, err := fmt.Fprintln(a.stdout, line); err != nil {
+		return xerrors.Errorf("write verdict: %w", err)
+	}
+	return nil
+}
+
+// concludeCheck says what it comes to, which is an error if anything failed.
+func (a *app) concludeCheck(name string, verdicts []sdk.CheckVerdict) error {
+	failed := 0
+	for _, v := range verdicts {
+		if v.Outcome == "failed" {
+			failed++
+		}
+	}
+	err := a.print(verdicts, func(w io.Writer) error {
+		if failed > 0 {
+			return nil
+		}
+		_, err := fmt.Fprintf(w, "Provider %s keeps the contract.\n", name)
+		return err
+	})
+	if err == nil && failed > 0 {
+		err = xerrors.Errorf("provider %s does not keep the contract: %d of %d cases failed", name, failed, len(verdicts))
+	}
+	return err
+}

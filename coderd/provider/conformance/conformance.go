@@ -1,0 +1,220 @@
+// Package conformance is the contract of package provider as something that can be run: by tests against every provider
+// (providertest), and by an operator against a configured one before trusting it (`prewarm provider check`).
+//
+// The cases ask only what the interface shows. What a provider must do beyond that, such as leaving no process behind,
+// it tests itself. Those marked safe make a few workspaces one after the other, touch nothing but those, and delete
+// them.
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Subject is a provider to be examined.
+type Subject struct {
+	Provider provider.Provider
+	// Other reaches the same resources, as another replica does. Nil: Provider itself.
+	Other provider.Provider
+	// Installation is whose workspaces are made; Nil: a new one's.
+	Installation uuid.UUID
+	// Foreign reaches the same resources for another installation, of which something is made to see that it stays out
+	// of sight. Nil: that is only asked for, and nothing is made.
+	Foreign             provider.Provider
+	ForeignInstallation uuid.UUID // Nil: a new one's
+	// Prefix is put before all names. Where there is one, other names of the installation are ignored; else there must
+	// be none.
+	Prefix string
+	// Spec and Parameters make a workspace that becomes ready within Deadline.
+	Spec       json.RawMessage
+	Parameters map[string]string
+	// Garbage are specs that Validate must refuse, by the path that is wrong. Create must refuse them for good.
+	Garbage map[string]json.RawMessage
+	// Deadline is how long one call, or becoming ready, may take before it counts as stuck; zero: 30 s.
+	Deadline time.Duration
+	// Settle is how long an effect may take to show after the call that has it; zero: it must show at once.
+	Settle time.Duration
+	// CutOff is the span in which a create is cut off by the cases that do so; zero: 15 ms.
+	CutOff time.Duration
+	// Ageless: the provider need not know when a resource was made.
+	Ageless bool
+	Clock   quartz.Clock // nil: the real one
+}
+
+// Case is one clause of the contract.
+type Case struct {
+	Name  string
+	About string // what holds if it passes
+	Safe  bool   // may be run against a provider that is in use
+	needs func(provider.Provider) bool
+	run   func(context.Context, *trial) error
+}
+
+// Cases are all there are, in an order in which what builds on something comes after it.
+func Cases() []Case {
+	return []Case{
+		{"GetUnknown", "what does not exist is not found", true, nil, getUnknown},
+		{"DeleteUnknown", "deleting what does not exist succeeds", true, nil, deleteUnknown},
+		{"BadNamesAreRefused", "names that are not safe are refused", true, nil, badNames},
+		{"GarbageIsRefused", "specs that are wrong are refused before anything is made", true, nil, garbage},
+		{"CreateTwiceIsOne", "a create that is repeated makes one workspace", true, nil, createTwice},
+		{"CreateWithOtherTagsConflicts", "a name that is taken is refused, and what has it stays", true, nil, createConflict},
+		{"GetByNameAndByID", "a workspace is found by its name and by the provider's id", true, nil, get},
+		{"AnotherWorkspaceIsNotMeant", "nothing is done to a workspace of the same name with another id", true, nil, anotherWorkspace},
+		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, nil, list},
+		{"BecomesReady", "a workspace becomes ready", true, nil, becomesReady},
+		{"StopAndStart", "a workspace can be stopped and started", true, canStop, stopAndStart},
+		{"EndedContext", "a call that was given up does nothing", true, nil, endedContext},
+		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, nil, deleteTwice},
+		{"ManyNamesAtOnce", "20 workspaces can be made and deleted at once", false, nil, manyNames},
+		{"OneNameAtOnce", "20 creates of one workspace at once make one", false, nil, oneName},
+		{"CutOffCreateIsCompleted", "a create that was cut off anywhere is completed by the next", false, nil, cutOffCreate},
+		{"DeleteDuringCreate", "a create that was given up is undone by name", false, nil, deleteDuringCreate},
+	}
+}
+
+// Offered says whether the provider can do what the case is about.
+func (c Case) Offered(p provider.Provider) bool { return c.needs == nil || c.needs(p) }
+
+// Run runs the case and deletes what it made. The error says what is not as the contract has it.
+func (c Case) Run(ctx context.Context, s Subject) error {
+	if s.Other == nil {
+		s.Other = s.Provider
+	}
+	if s.Installation == uuid.Nil {
+		s.Installation = uuid.New()
+	}
+	if s.ForeignInstallation == uuid.Nil {
+		s.ForeignInstallation = uuid.New()
+	}
+	if s.Deadline == 0 {
+		s.Deadline = 30 * time.Second
+	}
+	if s.CutOff == 0 {
+		s.CutOff = 15 * time.Millisecond
+	}
+	if s.Clock == nil {
+		s.Clock = quartz.NewReal()
+	}
+	t := &trial{
+		Subject: s, stopper: s.Provider,
+		mine:   side{s.Installation, &bounded{s.Provider, s.Deadline}, &bounded{s.Other, s.Deadline}},
+		theirs: side{s.ForeignInstallation, &bounded{s.Provider, s.Deadline}, &bounded{s.Provider, s.Deadline}},
+	}
+	t.Provider, t.Other = t.mine.p, t.mine.other
+	if s.Foreign != nil {
+		t.theirs.p = &bounded{s.Foreign, s.Deadline}
+		t.theirs.other = t.theirs.p
+	}
+	err := c.run(ctx, t)
+	// Also when ctx has ended: nothing is to stay behind.
+	if left := t.deleteAll(context.WithoutCancel(ctx)); left != nil {
+		err = errors.Join(err, xerrors.Errorf("clean up: %w", left))
+	}
+	return err
+}
+
+// trial is one run of one case.
+type trial struct {
+	Subject
+	stopper provider.Provider // not bounded: what else it can do is asked of this one
+	mine    side
+	theirs  side
+	made    []provider.Ref // by mine
+}
+
+// side is one installation's view of the resources.
+type side struct {
+	installation uuid.UUID
+	p, other     provider.Provider
+}
+
+func (t *trial) request(name string) provider.CreateRequest { return t.requestOf(t.mine, name) }
+
+func (t *trial) requestOf(s side, name string) provider.CreateRequest {
+	req := provider.CreateRequest{
+		Name:         t.Prefix + name,
+		Tags:         provider.Tags{Installation: s.installation, WorkspaceID: uuid.New(), Incarnation: 1},
+		Organization: "default", Template: "conformance", Preset: "conformance",
+		Spec: t.Spec, Parameters: t.Parameters,
+	}
+	if s == t.mine {
+		t.made = append(t.made, provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID})
+	}
+	return req
+}
+
+func (t *trial) create(ctx context.Context, name string) (provider.CreateRequest, provider.Instance, error) {
+	return t.createOf(ctx, t.mine, name)
+}
+
+func (t *trial) createOf(ctx context.Context, s side, name string) (provider.CreateRequest, provider.Instance, error) {
+	req := t.requestOf(s, name)
+	i, err := s.p.Create(ctx, req)
+	if err != nil {
+		return req, i, xerrors.Errorf("create %s: %w", req.Name, err)
+	}
+	if i.Status == provider.StatusError {
+		return req, i, xerrors.Errorf("create %s: the provider reports an error: %s", req.Name, i.Fault)
+	}
+	return req, i, nil
+}
+
+// list is what a side sees of the names that are ours.
+func (t *trial) list(ctx context.Context, s side) ([]provider.Instance, error) {
+	all, err := s.other.List(ctx, s.installation)
+	if err != nil {
+		return nil, xerrors.Errorf("list: %w", err)
+	}
+	var ours []provider.Instance
+	for _, i := range all {
+		if strings.HasPrefix(i.Name, t.Prefix) {
+			ours = append(ours, i)
+		}
+	}
+	return ours, nil
+}
+
+// deleteAll leaves nothing, and says so if something cannot be deleted. What does not show in a listing is deleted by
+// name.
+func (t *trial) deleteAll(ctx context.Context) error {
+	var failed []error
+	for _, s := range []side{t.mine, t.theirs} {
+		if s == t.theirs && t.Foreign == nil {
+			continue
+		}
+		all, err := t.list(ctx, s)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		for _, i := range all {
+			if err := s.p.Delete(ctx, refOf(i)); err != nil {
+				failed = append(failed, xerrors.Errorf("%s stays behind: %w", i.Name, err))
+			}
+		}
+	}
+	if t.Prefix != "" {
+		for _, ref := range t.made {
+			if err := t.Provider.Delete(ctx, ref); err != nil {
+				failed = append(failed, xerrors.Errorf("%s may stay behind: %w", ref.Name, err))
+			}
+		}
+	}
+	if len(failed) == 0 {
+		failed = append(failed, t.wantNames(ctx, t.mine))
+	}
+	return errors.Join(failed...)
+}
+
+func refOf(i provider.Instance) provider.Ref {
+	return provider.Ref{Name: i.Name, ProviderID: i.ProviderID, WorkspaceID: i.Tags.WorkspaceID}
+}

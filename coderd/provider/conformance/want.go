@@ -1,0 +1,148 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// want is an error unless it holds.
+func want(holds bool, format string, args ...any) error {
+	if holds {
+		return nil
+	}
+	return xerrors.Errorf(format, args...)
+}
+
+// wantError is an error unless err is the one that is wanted.
+func wantError(err, wanted error, doing string) error {
+	return want(errors.Is(err, wanted), "%s: got the error %v, want %v", doing, err, wanted)
+}
+
+// settle repeats a look until it finds what is wanted, or the time for that is over.
+func (t *trial) settle(ctx context.Context, look func() error) error {
+	return t.poll(ctx, t.Settle, look)
+}
+
+const pollEvery = 20 * time.Millisecond
+
+func (t *trial) poll(ctx context.Context, most time.Duration, look func() error) error {
+	start := t.Clock.Now("conformance", "poll")
+	for pause := pollEvery; ; pause = min(pause*3/2, 2*time.Second) {
+		err := look()
+		if err == nil || t.Clock.Since(start, "conformance", "poll") >= most {
+			return err
+		}
+		timer := t.Clock.NewTimer(pause, "conformance", "poll")
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(err, ctx.Err())
+		case <-timer.C:
+		}
+	}
+}
+
+// wantNames is an error unless the listing of a side has exactly these of our names.
+func (t *trial) wantNames(ctx context.Context, s side, names ...string) error {
+	wanted := make([]string, len(names))
+	for i, n := range names {
+		wanted[i] = t.Prefix + n
+	}
+	slices.Sort(wanted)
+	return t.settle(ctx, func() error {
+		all, err := t.list(ctx, s)
+		if err != nil {
+			return err
+		}
+		got := make([]string, len(all))
+		for i, instance := range all {
+			got[i] = instance.Name
+		}
+		slices.Sort(got)
+		return want(slices.Equal(got, wanted), "the listing has %q, want %q", got, wanted)
+	})
+}
+
+// wantGone is an error unless there is nothing that ref means.
+func (t *trial) wantGone(ctx context.Context, ref provider.Ref) error {
+	return t.settle(ctx, func() error {
+		_, err := t.Provider.Get(ctx, ref)
+		return wantError(err, provider.ErrNotFound, fmt.Sprintf("get %s after its deletion", ref.Name))
+	})
+}
+
+// wantRunning is an error unless the provider says that it runs. It returns what the provider says.
+func (t *trial) wantRunning(ctx context.Context, p provider.Provider, ref provider.Ref) (i provider.Instance, err error) {
+	err = t.settle(ctx, func() error {
+		var err error
+		if i, err = p.Get(ctx, ref); err != nil {
+			return xerrors.Errorf("get %+v: %w", ref, err)
+		}
+		return want(i.Status == provider.StatusRunning, "get %+v: the status is %q %s, want %q", ref, i.Status, i.Fault,
+			provider.StatusRunning)
+	})
+	return i, err
+}
+
+// each runs f n times at once and joins the errors.
+func each(n int, f func(n int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = f(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// bounded ends each call of a provider after a while.
+type bounded struct {
+	inner provider.Provider
+	most  time.Duration
+}
+
+var _ provider.Provider = (*bounded)(nil)
+
+func (b *bounded) Validate(spec json.RawMessage, parameters map[string]string) []provider.Problem {
+	return b.inner.Validate(spec, parameters)
+}
+
+func (b *bounded) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.most)
+	defer cancel()
+	return b.inner.Create(ctx, req)
+}
+
+func (b *bounded) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.most)
+	defer cancel()
+	return b.inner.Get(ctx, ref)
+}
+
+func (b *bounded) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.most)
+	defer cancel()
+	return b.inner.List(ctx, installation)
+}
+
+func (b *bounded) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.most)
+	defer cancel()
+	return b.inner.Ready(ctx, ref)
+}
+
+func (b *bounded) Delete(ctx context.Context, ref provider.Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, b.most)
+	defer cancel()
+	return b.inner.Delete(ctx, ref)
+}

@@ -1,0 +1,204 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"cdr.dev/slog"
+	"github.com/cloudbase/garm-provider-common/execution/common"
+	"github.com/cloudbase/garm-provider-common/params"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// creating is common to all providers of this process, since one that is replaced by another of the same name goes on
+// for whoever has it.
+var creating keyLock
+
+// Create makes the workspace, or finds the one it made before. It looks first: not every executable minds a second
+// resource of the same name.
+func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
+	i, err := p.create(ctx, req)
+	if err != nil {
+		return provider.Instance{}, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+	}
+	return i, nil
+}
+
+func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
+	none := provider.Instance{}
+	if err := checkName(req.Name); err != nil {
+		return none, err
+	}
+	if req.Tags.Incarnation != 1 {
+		return none, provider.Permanent(xerrors.Errorf("the GARM protocol cannot make incarnation %d of a workspace",
+			req.Tags.Incarnation))
+	}
+	s, problems := p.parseSpec(req.Spec, req.Parameters)
+	if len(problems) > 0 {
+		return none, problemsError(problems)
+	}
+	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
+	if err != nil {
+		return none, err
+	}
+	defer unlock()
+	i, found, err := p.existing(ctx, req)
+	switch {
+	case err != nil:
+		return none, err
+	case found && i.Status != provider.StatusStopped:
+		return i, nil
+	case found:
+		p.log.Info(ctx, "deleting what an interrupted create left", slog.F("workspace", req.Name))
+		if err := p.deleteInstance(ctx, req.Tags.Installation, i.ProviderID); err != nil {
+			return none, xerrors.Errorf("delete what an interrupted create left: %w", err)
+		}
+	}
+	return p.createInstance(ctx, req, s)
+}
+
+// existing looks whether there is something of that name, and whose.
+func (p *Provider) existing(ctx context.Context, req provider.CreateRequest) (provider.Instance, bool, error) {
+	list, err := p.list(ctx, req.Tags.Installation)
+	if err != nil {
+		return provider.Instance{}, false, err
+	}
+	for _, i := range list {
+		if i.Name != req.Name {
+			continue
+		}
+		if i.Tags != req.Tags {
+			return i, true, provider.ErrConflict
+		}
+		return i, true, nil
+	}
+	return provider.Instance{}, false, nil
+}
+
+func (p *Provider) createInstance(ctx context.Context, req provider.CreateRequest, s spec) (provider.Instance, error) {
+	none := provider.Instance{}
+	name := resourceName(req.Name, req.Tags.WorkspaceID)
+	bootstrap := p.bootstrap(name, req, s)
+	stdin, err := json.Marshal(bootstrap)
+	if err != nil {
+		return none, xerrors.Errorf("encode request: %w", err)
+	}
+	var hidden secrets
+	hidden.add(req.Callback.Token)
+	var answer params.ProviderInstance
+	err = p.ask(ctx, request{
+		command: common.CreateInstanceCommand, installation: req.Tags.Installation,
+		extraSpecs: bootstrap.ExtraSpecs, stdin: stdin, secrets: hidden,
+	}, &answer)
+	switch {
+	case exitedWith(err, exitNotFound):
+		return none, provider.Permanent(xerrors.Errorf(
+			"the provider says that something which the spec names does not exist, such as the flavor %q or the image %q: %w",
+			s.Flavor, s.Image, err))
+	case exitedWith(err, exitDuplicate):
+		// Somebody was quicker. What is whole by now is what was asked for; what is not may still be in the making.
+		i, found, lookErr := p.existing(ctx, req)
+		if lookErr == nil && found && i.Status == provider.StatusRunning {
+			return i, nil
+		}
+		return none, err
+	case err != nil:
+		return none, err
+	}
+	if answer.Name == "" {
+		answer.Name = name
+	}
+	i, ok := instanceOf(answer, req.Tags.Installation)
+	if !ok || i.Tags != req.Tags || i.Name != req.Name {
+		return none, provider.Permanent(xerrors.Errorf("the provider made %q when asked for %q: it must keep names", answer.Name,
+			name))
+	}
+	return i, nil
+}
+
+// bootstrap is a create as the protocol has it.
+func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) params.BootstrapInstance {
+	// Of the reserved domain .invalid: nobody can ever answer there. Executables take the last two elements of the
+	// repository's path for its owner and name.
+	const nowhere = "https://prewarm.invalid"
+	b := params.BootstrapInstance{
+		Name:              name,
+		Tools:             placeholderTools(s),
+		RepoURL:           fmt.Sprintf("%s/%s/%s", nowhere, req.Organization, req.Template),
+		CallbackURL:       nowhere,
+		MetadataURL:       nowhere,
+		InstanceToken:     req.Callback.Token,
+		SSHKeys:           s.SSHKeys,
+		ExtraSpecs:        p.withInstallScript(s, req.Callback.InstallScript),
+		GitHubRunnerGroup: s.RunnerGroup,
+		CACertBundle:      []byte(s.CABundle),
+		OSArch:            s.OSArch,
+		OSType:            s.OSType,
+		Flavor:            s.Flavor,
+		Image:             s.Image,
+		Labels:            s.Labels,
+		PoolID:            p.pool(req.Tags.Installation),
+		UserDataOptions:   s.UserData,
+	}
+	if s.RepoURL != "" {
+		b.RepoURL = s.RepoURL
+	}
+	if req.Callback.CallbackURL != "" {
+		b.CallbackURL, b.MetadataURL = req.Callback.CallbackURL, req.Callback.MetadataURL
+	}
+	if b.Labels == nil {
+		b.Labels = []string{}
+	}
+	return b
+}
+
+// placeholderTools stand for a download of a forge's runner: executables refuse an empty list, and one without their OS
+// and architecture, in the forge's words for these.
+func placeholderTools(s spec) []params.RunnerApplicationDownload {
+	osName := map[params.OSType]string{params.Windows: "win"}[s.OSType]
+	if osName == "" {
+		osName = string(s.OSType)
+	}
+	arch := map[params.OSArch]string{params.Amd64: "x64", params.I386: "x86"}[s.OSArch]
+	if arch == "" {
+		arch = string(s.OSArch)
+	}
+	file, url := "no-runner.tar.gz", "https://prewarm.invalid/no-runner.tar.gz"
+	return []params.RunnerApplicationDownload{{OS: &osName, Architecture: &arch, Filename: &file, DownloadURL: &url}}
+}
+
+// noRunner is what an instance runs at its first boot where nothing else is said: without it, executables would have it
+// install a runner that does not exist.
+const noRunner = "#!/bin/sh\nexit 0\n"
+
+// withInstallScript are the extra specs with the script that an instance runs at its first boot, where the executable's
+// schema has a place for it and the spec doesn't say otherwise.
+func (p *Provider) withInstallScript(s spec, script []byte) json.RawMessage {
+	const key = "runner_install_template"
+	if _, set := s.ExtraSpecs[key]; set || !p.facts.extraSpecs.has(key) || s.OSType == params.Windows && script == nil {
+		return s.extraSpecs()
+	}
+	if script == nil {
+		script = []byte(noRunner)
+	}
+	with := spec{ExtraSpecs: map[string]json.RawMessage{}}
+	for k, v := range s.ExtraSpecs {
+		with.ExtraSpecs[k] = v
+	}
+	with.ExtraSpecs[key], _ = json.Marshal(script) // base64, as the schema has it
+	return with.extraSpecs()
+}
+
+// deleteInstance runs one delete. What does not exist is deleted already.
+func (p *Provider) deleteInstance(ctx context.Context, installation uuid.UUID, id string) error {
+	defer p.recent.forget()
+	_, err := p.call(ctx, request{command: common.DeleteInstanceCommand, installation: installation, instance: id})
+	if exitedWith(err, exitNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"cdr.dev/slog"
+	"github.com/cloudbase/garm-provider-common/execution/common"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Options are what a Provider needs.
+type Options struct {
+	Config Config
+	// Installation is whose resources Get, Ready and Delete are about: a Ref does not say.
+	Installation uuid.UUID
+	Clock        quartz.Clock
+	Logger       slog.Logger
+}
+
+// Provider runs one executable with one configuration.
+type Provider struct {
+	config       Config
+	defaults     json.RawMessage
+	installation uuid.UUID
+	clock        quartz.Clock
+	log          slog.Logger
+	facts        facts
+	recent       *recent
+}
+
+var _ interface {
+	provider.Provider
+	provider.Stopper
+} = (*Provider)(nil)
+
+// New asks the executable what it is (within Timeouts.Probe), which must work for there to be a provider.
+func New(ctx context.Context, opts Options) (*Provider, error) {
+	if opts.Installation == uuid.Nil {
+		return nil, xerrors.New("make provider: no installation is given")
+	}
+	if opts.Clock == nil {
+		opts.Clock = quartz.NewReal()
+	}
+	p := &Provider{
+		config: opts.Config, defaults: opts.Config.Defaults, installation: opts.Installation, clock: opts.Clock,
+		log: opts.Logger,
+	}
+	p.recent = newRecent(p)
+	most := opts.Config.Timeouts.of(common.GetVersionCommand)
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	var err error
+	if p.facts, err = p.probe(ctx); errors.Is(err, context.DeadlineExceeded) {
+		err = xerrors.Errorf("it did not answer within %s", most)
+	}
+	if err != nil {
+		return nil, xerrors.Errorf("ask %s what it is: %w", opts.Config.Executable, err)
+	}
+	if problems := new(spec).overlay(p.defaults); len(problems) > 0 {
+		return nil, xerrors.Errorf("defaults: %w", problemsError(problems))
+	}
+	return p, nil
+}
+
+// Offered is the provider with no more methods than its configuration says that it has a use for.
+func (p *Provider) Offered() provider.Provider {
+	if p.config.NoStop {
+		return struct{ provider.Provider }{p}
+	}
+	return p
+}
+
+// Version is what the executable calls itself, empty if it does not say.
+func (p *Provider) Version() string { return p.facts.version }
+
+// Interface is the version of the protocol that is spoken with it, v0.1.0 or v0.1.1.
+func (p *Provider) Interface() string { return p.facts.protocol }
+
+// Validate reports what is wrong with a spec, by the executable's own schema where it has one.
+func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) []provider.Problem {
+	_, problems := p.parseSpec(raw, parameters)
+	return problems
+}
+
+// controller is the installation's id at the executable.
+func (p *Provider) controller(installation uuid.UUID) string {
+	if p.config.ControllerID != "" {
+		return p.config.ControllerID
+	}
+	return installation.String()
+}
+
+// pool is the installation's one pool at the executable. It must never change, or the listing loses what is there: so it
+// depends on nothing that a person could rename.
+func (p *Provider) pool(installation uuid.UUID) string {
+	if p.config.PoolID != "" {
+		return p.config.PoolID
+	}
+	return uuid.NewSHA1(installation, []byte("prewarm pool")).String()
+}
+
+func problemsError(problems []provider.Problem) error {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.Path + ": " + p.Message
+	}
+	return provider.Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
+}

@@ -1,0 +1,289 @@
+package external_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cloudbase/garm-provider-common/params"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/external"
+	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
+)
+
+// The executable sees the protocol's variables and the configured ones, and nothing of the server's.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("PREWARM_TEST_SECRET", "of the server")
+	for _, protocol := range []string{"v0.1.0", "v0.1.1"} {
+		s := newSite(t, externaltest.Config{})
+		file := filepath.Join(s.dir, "token")
+		require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
+		s.config["interface_version"] = protocol
+		s.config["environment"] = map[string]string{"HTTPS_PROXY": "http://proxy:3128"}
+		s.config["environment_from_files"] = map[string]string{"CLOUD_TOKEN": file}
+		p, req := s.open(), s.request("seen")
+		i, err := p.Create(t.Context(), req)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, []byte("renewed\n"), 0o600))
+		ref := provider.Ref{Name: req.Name, ProviderID: i.ProviderID, WorkspaceID: req.Tags.WorkspaceID}
+		_, err = p.Get(t.Context(), ref)
+		require.NoError(t, err)
+		must(t, p.Stop, ref)
+		must(t, p.Start, ref)
+		must(t, p.Delete, ref)
+
+		base := map[string]string{
+			"GARM_PROVIDER_CONFIG_FILE": filepath.Join(s.dir, "config.json"),
+			"GARM_CONTROLLER_ID":        s.installation.String(),
+			"GARM_INTERFACE_VERSION":    protocol,
+			"HTTPS_PROXY":               "http://proxy:3128",
+			"CLOUD_TOKEN":               "renewed",
+			"PWD":                       "", // the shell's and libc's business
+		}
+		for command, more := range map[string][]string{
+			"GetVersion": nil, "CreateInstance": {"GARM_POOL_ID"}, "ListInstances": {"GARM_POOL_ID"},
+			"GetInstance": {"GARM_INSTANCE_ID"}, "StopInstance": {"GARM_INSTANCE_ID"},
+			"StartInstance": {"GARM_INSTANCE_ID"}, "DeleteInstance": {"GARM_INSTANCE_ID"},
+		} {
+			if protocol == "v0.1.1" {
+				more = append(slices.Clone(more), "GARM_POOL_ID", "GARM_POOL_EXTRASPECS")
+			}
+			calls := s.calls(command)
+			require.NotEmpty(t, calls, command)
+			call := calls[len(calls)-1]
+			got := map[string]string{}
+			for _, kv := range call.Env {
+				key, value, _ := strings.Cut(kv, "=")
+				got[key] = value
+			}
+			want := maps.Clone(base)
+			want["GARM_COMMAND"] = command
+			if command == "GetVersion" || command == "CreateInstance" || command == "ListInstances" {
+				want["CLOUD_TOKEN"] = "first"
+			}
+			for _, key := range more {
+				want[key] = got[key]
+				assert.NotEmpty(t, got[key], "%s %s", command, key)
+			}
+			delete(want, "PWD")
+			delete(got, "PWD")
+			assert.Equal(t, want, got, command)
+			assert.Equal(t, s.dir, call.Dir)
+			if more != nil && command != "GetVersion" && got["GARM_INSTANCE_ID"] != "" {
+				assert.Equal(t, i.ProviderID, got["GARM_INSTANCE_ID"])
+			}
+		}
+	}
+}
+
+// What a create sends, with everything that can be said, and with nothing said that need not be.
+func TestBootstrap(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{})
+	s.config["defaults"] = map[string]any{
+		"image": "debian", "flavor": "tiny", "extra_specs": map[string]any{"disk_gb": 5},
+	}
+	p := s.open()
+	sent := func(req provider.CreateRequest) (b params.BootstrapInstance, extraSpecs string) {
+		_, err := p.Create(t.Context(), req)
+		require.NoError(t, err)
+		calls := s.calls("CreateInstance")
+		call := calls[len(calls)-1]
+		require.NoError(t, json.Unmarshal(call.Stdin, &b))
+		for _, kv := range call.Env {
+			if value, ok := strings.CutPrefix(kv, "GARM_POOL_EXTRASPECS="); ok {
+				raw, err := base64.StdEncoding.DecodeString(value)
+				require.NoError(t, err)
+				extraSpecs = string(raw)
+			}
+			if value, ok := strings.CutPrefix(kv, "GARM_POOL_ID="); ok {
+				assert.Equal(t, b.PoolID, value)
+			}
+		}
+		return b, extraSpecs
+	}
+	req := s.request("little")
+	req.Spec, req.Parameters = json.RawMessage(`{}`), map[string]string{"flavor": "large", "region": "north"}
+	b, extraSpecs := sent(req)
+	assert.True(t, strings.HasPrefix(b.Name, "little-"), b.Name)
+	assert.Equal(t, "debian", b.Image)
+	assert.Equal(t, "large", b.Flavor, "a parameter of that name stands for the spec's")
+	assert.Equal(t, params.Linux, b.OSType)
+	assert.Equal(t, params.Amd64, b.OSArch)
+	assert.Equal(t, "https://prewarm.invalid/default/vm", b.RepoURL)
+	assert.Len(t, b.Tools, 1)
+	assert.JSONEq(t, extraSpecs, string(b.ExtraSpecs))
+	assert.JSONEq(t, `{"disk_gb": 5, "runner_install_template": "IyEvYmluL3NoCmV4aXQgMAo="}`, extraSpecs)
+
+	req = s.request("all")
+	req.Spec = json.RawMessage(`{"image": "ubuntu", "flavor": "small", "os_arch": "amd64", "labels": ["gpu"],
+		"ssh_keys": ["ssh-ed25519 AAAA"], "repo_url": "https://git.example/o/r", "runner_group": "default",
+		"user_data": {"disable_updates_on_boot": true, "extra_packages": ["jq"]},
+		"extra_specs": {"disk_gb": 40}}`)
+	req.Callback = provider.Callback{
+		CallbackURL: "https://p/status", MetadataURL: "https://p/metadata", Token: "secret", InstallScript: []byte("agent"),
+	}
+	b, extraSpecs = sent(req)
+	assert.Equal(t, "ubuntu", b.Image)
+	assert.Equal(t, []string{"gpu"}, b.Labels)
+	assert.Equal(t, []string{"ssh-ed25519 AAAA"}, b.SSHKeys)
+	assert.Equal(t, "https://git.example/o/r", b.RepoURL)
+	assert.Equal(t, "default", b.GitHubRunnerGroup)
+	assert.Equal(t, params.UserDataOptions{DisableUpdatesOnBoot: true, ExtraPackages: []string{"jq"}}, b.UserDataOptions)
+	assert.Equal(t, "https://p/status", b.CallbackURL)
+	assert.Equal(t, "https://p/metadata", b.MetadataURL)
+	assert.Equal(t, "secret", b.InstanceToken)
+	assert.JSONEq(t, `{"disk_gb": 40, "runner_install_template": "YWdlbnQ="}`, extraSpecs)
+}
+
+// An executable without a schema can be used, and checks nothing beforehand.
+func TestNoSchema(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{Fault: externaltest.NoSchema})
+	p := s.open()
+	assert.Equal(t, "v1.2.3", p.Version())
+	assert.Equal(t, "v0.1.1", p.Interface())
+	assert.Empty(t, p.Validate(json.RawMessage(`{"image": "u", "flavor": "s", "extra_specs": {"any": 1}}`), nil))
+	req := s.request("plain")
+	req.Spec = json.RawMessage(`{"image": "u", "flavor": "s"}`)
+	_, err := p.Create(t.Context(), req)
+	require.NoError(t, err)
+	var b params.BootstrapInstance
+	require.NoError(t, json.Unmarshal(s.calls("CreateInstance")[0].Stdin, &b))
+	assert.JSONEq(t, `{}`, string(b.ExtraSpecs), "no script for who may not know what to do with it")
+}
+
+// Versions and schemas are asked for once, and readiness of many with few calls.
+func TestFewCalls(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{})
+	p := s.open()
+	var refs []provider.Ref
+	for _, name := range []string{"a", "b", "c"} {
+		req := s.request(name)
+		_, err := p.Create(t.Context(), req)
+		require.NoError(t, err)
+		refs = append(refs, refOf(req))
+	}
+	before := len(s.calls("ListInstances"))
+	for range 20 {
+		for _, ref := range refs {
+			ready, err := p.Ready(t.Context(), ref)
+			require.NoError(t, err)
+			require.True(t, ready.Ready)
+		}
+	}
+	assert.Empty(t, s.calls("GetInstance"))
+	assert.LessOrEqual(t, len(s.calls("ListInstances"))-before, 6, "sixty questions within a few seconds")
+	assert.Len(t, s.calls("GetExtraSpecsJSONSchema"), 1)
+
+	must(t, p.Delete, refs[0])
+	_, err := p.Ready(t.Context(), refs[0])
+	require.ErrorIs(t, err, provider.ErrNotFound, "what is known to be deleted is not ready any more")
+}
+
+// Another incarnation cannot be made, and a name that is too long for the cloud is refused.
+func TestWhatTheProtocolCannotCarry(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{})
+	p := s.open()
+	req := s.request("again")
+	req.Tags.Incarnation = 2
+	_, err := p.Create(t.Context(), req)
+	assert.True(t, provider.IsPermanent(err), "%v", err)
+	_, err = p.Create(t.Context(), s.request(strings.Repeat("x", 37)))
+	assert.True(t, provider.IsPermanent(err), "%v", err)
+	_, err = p.Create(t.Context(), s.request(strings.Repeat("x", 36)))
+	require.NoError(t, err)
+}
+
+// An executable that cannot stop is not asked to.
+func TestNoStop(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{})
+	_, offered := provider.As[provider.Stopper](s.open().Offered())
+	assert.True(t, offered)
+	s.config["no_stop"] = true
+	p := s.open()
+	_, offered = provider.As[provider.Stopper](p.Offered())
+	assert.False(t, offered)
+	list, err := p.Offered().List(t.Context(), s.installation)
+	require.NoError(t, err)
+	assert.Empty(t, list)
+}
+
+// What an executable made twice is deleted with one call by name.
+func TestDuplicatesAreDeletedTogether(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{Fault: externaltest.DuplicateIsMade})
+	p, req := s.open(), s.request("double")
+	_, err := p.Create(t.Context(), req)
+	require.NoError(t, err)
+	dir := filepath.Join(s.dir, "cloud", s.installation.String())
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(filepath.Join(dir, files[0].Name()))
+	require.NoError(t, err)
+	second := strings.Replace(string(raw), files[0].Name(), "ref-second", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "second"), []byte(second), 0o600))
+	require.Equal(t, 2, s.files())
+	must(t, p.Delete, refOf(req))
+	assert.Zero(t, s.files())
+}
+
+// Two installations with one controller id and pools of their own do not see each other.
+func TestPoolsKeepInstallationsApart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{})
+	s.config["controller_id"] = uuid.NewString()
+	ours, theirs := s.open(), s.foreign()
+	_, err := ours.Create(t.Context(), s.request("ours"))
+	require.NoError(t, err)
+	list, err := theirs.List(t.Context(), uuid.NewSHA1(s.installation, []byte("foreign")))
+	require.NoError(t, err)
+	assert.Empty(t, list)
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, externaltest.Config{})
+	executable, file := s.config["executable"], s.config["config_file"]
+	for want, change := range map[string]map[string]any{
+		`unknown field "surprise"`:               {"surprise": 1},
+		"absolute path of a file, not \"ref\"":   {"executable": "ref"},
+		"no such file":                           {"config_file": "/no/such"},
+		"is not a file":                          {"config_file": s.dir},
+		"may not be executed":                    {"executable": file},
+		`"v9" is neither v0.1.0 nor v0.1.1`:      {"interface_version": "v9"},
+		`"p" is not a UUID`:                      {"pool_id": "p"},
+		"are the protocol's":                     {"environment": map[string]string{"GARM_COMMAND": "x"}},
+		"is not a name":                          {"environment": map[string]string{"A=B": "x"}},
+		"is in environment too":                  {"environment": map[string]string{"A": ""}, "environment_from_files": map[string]any{"A": file}},
+		"environment_from_files: B: file: stat":  {"environment_from_files": map[string]string{"B": "/no/such"}},
+		`"soon" is not a duration`:               {"timeouts": map[string]string{"create": "soon"}},
+		"cannot unmarshal array into Go struct ": {"environment": []string{}},
+	} {
+		config := map[string]any{"executable": executable, "config_file": file}
+		maps.Copy(config, change)
+		raw, err := json.Marshal(config)
+		require.NoError(t, err)
+		_, err = external.ParseConfig(raw)
+		require.ErrorContains(t, err, want)
+	}
+	s.config["defaults"] = map[string]any{"flavour": "small"}
+	_, err := external.New(t.Context(), s.options())
+	require.ErrorContains(t, err, "defaults: check spec: flavour: is not known here")
+
+	s = newSite(t, externaltest.Config{CreateMS: -1})
+	_, err = external.New(t.Context(), s.options())
+	require.ErrorContains(t, err, "config_file", "the executable's own schema of its configuration")
+}

@@ -1,0 +1,150 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/coder/quartz"
+	"golang.org/x/sys/unix"
+	"golang.org/x/xerrors"
+)
+
+const (
+	// termGrace is between SIGTERM and SIGKILL, and pipeGrace how long output is still waited for after that. Together
+	// they are how long a call outlasts its context.
+	termGrace = time.Second
+	pipeGrace = 500 * time.Millisecond
+
+	maxStdout  = 16 << 20 // bytes; a listing of some 40,000 instances
+	keptStderr = 16 << 10 // bytes
+)
+
+// process is one run of a program.
+type process struct {
+	path  string
+	dir   string
+	env   []string // all of it: nothing of the server's own environment is added
+	stdin []byte
+}
+
+// output is what came of a process that ended by itself.
+type output struct {
+	stdout []byte
+	stderr string
+	status syscall.WaitStatus
+}
+
+var errTooMuch = xerrors.Errorf("it wrote more than %d MiB to its standard output", maxStdout>>20)
+
+// run runs the process to its end, or until ctx ends. When it returns, no process of its group is left; one that went
+// into a group of its own may be, and can't hold the call up.
+func (p process) run(ctx context.Context, clock quartz.Clock) (output, error) {
+	if err := ctx.Err(); err != nil {
+		return output{}, err
+	}
+	stdout, stderr := &capped{limit: maxStdout}, &tail{limit: keptStderr}
+	cmd := exec.Command(p.path) //nolint:noctx // the operator's program; its group is ended below
+	cmd.Dir, cmd.Env = p.dir, p.env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(p.stdin), stdout, stderr
+	cmd.WaitDelay = pipeGrace
+	// A server that is killed takes it along: nothing is made under a lease that somebody else has by then. Pdeathsig is
+	// about the thread that starts it, which must therefore live as long.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return output{}, xerrors.Errorf("start: %w", err)
+	}
+
+	group := -cmd.Process.Pid
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		awaitExit(cmd.Process.Pid)
+	}()
+	var ended error
+	select {
+	case <-exited:
+	case <-ctx.Done():
+		ended = ctx.Err()
+		_ = syscall.Kill(group, syscall.SIGTERM)
+		timer := clock.NewTimer(termGrace, "external", "terminate")
+		select {
+		case <-exited:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	// Its first process is not reaped yet, so the group is still its own.
+	_ = syscall.Kill(group, syscall.SIGKILL)
+	err := cmd.Wait()
+
+	var exit *exec.ExitError
+	switch {
+	case ended != nil:
+		return output{}, ended
+	case stdout.overflow:
+		return output{}, errTooMuch
+	case err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay):
+		return output{}, xerrors.Errorf("run: %w", err)
+	}
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return output{stdout: stdout.buf.Bytes(), stderr: stderr.String(), status: status}, nil
+}
+
+// awaitExit waits for the end of a child and leaves it to be reaped.
+func awaitExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// capped keeps what is written up to a limit, beyond which it fails.
+type capped struct {
+	limit    int
+	buf      bytes.Buffer
+	overflow bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.buf.Len()+len(p) > c.limit {
+		c.overflow = true
+		return 0, errTooMuch
+	}
+	return c.buf.Write(p)
+}
+
+// tail keeps the end of what is written.
+type tail struct {
+	limit int
+	buf   []byte
+	cut   bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
+	if len(t.buf) > 2*t.limit {
+		t.buf, t.cut = bytes.Clone(t.buf[len(t.buf)-t.limit:]), true
+	}
+	return len(p), nil
+}
+
+// String is the end, from the beginning of a line.
+func (t *tail) String() string {
+	kept := t.buf
+	if len(kept) > t.limit {
+		kept, t.cut = kept[len(kept)-t.limit:], true
+	}
+	if i := bytes.IndexByte(kept, '\n'); t.cut && i >= 0 {
+		kept = kept[i+1:] // half a line may be half a secret
+	}
+	return string(bytes.ToValidUTF8(kept, []byte("?")))
+}

@@ -1,0 +1,48 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+)
+
+func maximum(t *testing.T, w *coderdtest.World, limit, instances int) []uuid.UUID {
+	t.Helper()
+	return w.Apply(t, fmt.Sprintf(`
+providers: [{name: sim, kind: sim, maximum: %d}]
+templates:
+  - name: a
+    provider: sim
+    spec: {create_latency: 0s}
+    presets: [{name: default, prebuilds: {instances: %d}}]
+`, limit, instances))
+}
+
+// I3, S4: no pass goes beyond a provider's maximum, also not a nudge pass right after the maximum was lowered, which
+// has only the headroom of the one before to go by.
+func TestMaximum_holdsForNudges(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	maximum(t, w, 20, 2)
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour})
+	coderdtest.Eventually(t, "2 of 20", func() bool { return w.Count(t, "a", "ready") == 2 })
+
+	r.Reconciler.Nudge(maximum(t, w, 5, 15)...)
+	// The next full pass, which may fill up to the maximum, is what Missed asks for.
+	coderdtest.Eventually(t, "the pass that the nudge asked for", func() bool {
+		var held bool
+		require.NoError(t, w.Store.Pool.QueryRow(context.Background(),
+			"SELECT ledger::text LIKE '%maximum%' FROM preset_status").Scan(&held))
+		return held
+	})
+	require.Equal(t, 2, w.Count(t, "a", "provisioning", "starting", "ready"))
+	r.Reconciler.Missed()
+	coderdtest.Eventually(t, "5 of 5", func() bool { return w.Count(t, "a", "ready") == 5 })
+	require.Equal(t, 5, w.Count(t, "a", "provisioning", "starting", "ready"))
+}
