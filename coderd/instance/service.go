@@ -55,6 +55,7 @@ type Service struct {
 	keys    *keyring
 	limits  *limits
 	metrics *metrics
+	deaf    bool // whether most agents were silent at the last look; the watcher's own
 }
 
 // New returns a Service. Run must run for claims to be delivered at once and for silence to be noticed.

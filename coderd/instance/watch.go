@@ -77,12 +77,12 @@ func (s *Service) watchOnce(ctx context.Context, watched time.Duration) error {
 	silent := pulse.SilentReady + pulse.SilentClaimed
 	deaf := silent > crowd && 2*silent > pulse.Agents
 	s.metrics.observe(pulse, deaf)
-	if silent == 0 {
-		return nil
-	}
-	if deaf {
+	if deaf && !s.deaf { // said once
 		s.Log.Error(ctx, "most agents are silent: nothing is done to their workspaces, since it may be this side that does "+
 			"not hear them", slog.F("silent", silent), slog.F("agents", pulse.Agents))
+	}
+	s.deaf = deaf
+	if deaf || silent == 0 {
 		return nil
 	}
 	if err := s.alarm(ctx, watched); err != nil {
