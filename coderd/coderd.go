@@ -26,6 +26,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
@@ -41,6 +42,8 @@ import (
 type Options struct {
 	Listen      string // HOST:PORT; port 0 takes a free one
 	DataDir     string // absolute
+	AccessURL   string // where workspaces reach the API; empty: the address it listens at
+	AccessCA    string // PEM: what they trust it by, beside the usual; may be empty
 	PostgresURL string // empty: a PostgreSQL of our own under DataDir
 	Quickstart  bool   // make a first template if there is none
 	Tick        time.Duration
@@ -104,6 +107,7 @@ type replica struct {
 	reconciler *reconcile.Reconciler
 	worker     *lifecycle.Worker
 	claims     *claim.Service
+	instances  *instance.Service
 	sweeper    *inventory.Sweeper
 	keeper     *retention.Keeper
 	registered *replicas.Replica
@@ -136,9 +140,16 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Nudge:   r.reconciler.Nudge,
 		Publish: func(id uuid.UUID) { r.publish(ctx, claim.BoundChannel, id.String()) },
 	})
+	r.instances = instance.New(instance.Options{
+		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
+		CABundle: []byte(opts.AccessCA), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
+		Hint: func(ctx context.Context) { r.publish(ctx, instance.HintChannel, "") },
+	})
+	writer.OnClaimed(r.instances.Claimed)
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
+		Callback: r.instances.Callback,
 	})
 	r.sweeper = &inventory.Sweeper{
 		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),
@@ -153,7 +164,8 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.server = &http.Server{
 		Handler: api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
-			Templates: configuration, Providers: r.providers, Installation: installation, Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
+			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
+			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(ctx) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
 			Version: opts.Version,
@@ -186,7 +198,7 @@ func (r *replica) run(ctx context.Context) error {
 	for _, run := range []func(context.Context){
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
-		r.providers.run, r.sweeper.Run, r.keeper.Run, r.registered.Run,
+		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.registered.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })
 	}
@@ -228,6 +240,7 @@ func (r *replica) subscribe() {
 	}{
 		reconcile.NudgeChannel: {r.reconciler.Heard, r.reconciler.Missed},
 		claim.BoundChannel:     {r.claims.Heard, r.claims.Missed},
+		instance.HintChannel:   {func(string) { r.instances.Heard() }, r.instances.Heard},
 		jobsChannel:            {func(string) { r.worker.Wake() }, r.worker.Wake},
 		providersChannel:       {func(string) { r.providers.refreshSoon() }, r.providers.refreshSoon},
 	} {
@@ -293,6 +306,18 @@ func (r *replica) sayHello(token string, created bool) {
 	if r.opts.Quickstart {
 		fmt.Fprintln(r.opts.Stdout, "Look:  prewarm preset list --watch\nTake:  prewarm claim quickstart/default --exec -- sh")
 	}
+}
+
+// accessURL is where workspaces reach this replica. One that listens everywhere is reached on this machine at least.
+func accessURL(opts Options, addr net.Addr) string {
+	if opts.AccessURL != "" {
+		return strings.TrimSuffix(opts.AccessURL, "/")
+	}
+	host, port, _ := net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
 
 func replicaName(addr net.Addr) string {

@@ -9,6 +9,8 @@
 //	reconcile   ticks, nudges and the pass: snapshot in, rows out
 //	workspaces  the only writer of workspace state
 //	lifecycle   workers: leases, providers, outcomes
+//	instance    agents, the server's side: tokens, reports, delivery of claims, silence
+//	agent       agents, the workspace's side: runs inside of it
 //	claim       hands prebuilds to their users
 //	inventory   what providers have against what the database says
 //	provider    where workspaces live; one folder for each kind, and the conformance suite

@@ -40,22 +40,26 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/sdk", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/sdk", "coderd/provider/local"},
 		only: map[string][]string{
+			"coderd/agent":          {"agent.go"},
 			"coderd":                {"app.go", "main.go", "server.go"}, // everything else is a client
 			"coderd/provider/local": {"main.go"},                        // this binary is also the supervisor of a workspace
 		},
 	},
-	"coderd": {inside: []string{"all", "examples"}},
+	"coderd":       {inside: []string{"all", "examples"}},
+	"coderd/agent": {inside: []string{"coderd/sdk"}},
 	"coderd/api": {inside: []string{
-		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/inventory", "coderd/lifecycle", "coderd/prebuilds",
-		"coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk", "coderd/templates", "coderd/workspaces", "database",
+		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
+		"coderd/prebuilds", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
+		"coderd/templates", "coderd/workspaces", "database",
 	}},
 	"coderd/auth":      stores,
 	"coderd/chaos":     leaf,
 	"coderd/claim":     decides,
 	"coderd/demand":    drives,
 	"coderd/e2e":       leaf,
+	"coderd/instance":  drives,
 	"coderd/inventory": drives,
 	"coderd/lifecycle": drives,
 	"coderd/prebuilds": {

@@ -76,24 +76,31 @@ func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]u
 }
 
 const jobForWork = `-- name: JobForWork :one
-SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, t.boot_timeout_s,
+SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent,
+       t.boot_timeout_s, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
+       coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id
+LEFT JOIN agents a ON a.workspace_id = w.id AND a.incarnation = w.incarnation
 WHERE w.id = $1
 `
 
 type JobForWorkRow struct {
-	Workspace    Workspace
-	Organization string
-	Template     string
-	Preset       string
-	Spec         json.RawMessage
-	BootTimeoutS int32
-	InStateS     float64
+	Workspace         Workspace
+	Organization      string
+	Template          string
+	Preset            string
+	Spec              json.RawMessage
+	Agent             json.RawMessage
+	BootTimeoutS      int32
+	AgentStatus       *AgentStatus
+	AgentMessage      string
+	HeartbeatTimeoutS int32
+	InStateS          float64
 }
 
 // All that a worker needs to know of the workspace it works on.
@@ -129,7 +136,11 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.Template,
 		&i.Preset,
 		&i.Spec,
+		&i.Agent,
 		&i.BootTimeoutS,
+		&i.AgentStatus,
+		&i.AgentMessage,
+		&i.HeartbeatTimeoutS,
 		&i.InStateS,
 	)
 	return i, err

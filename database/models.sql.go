@@ -13,6 +13,79 @@ import (
 	"github.com/google/uuid"
 )
 
+type AgentStatus string
+
+const (
+	AgentStatusExpected    AgentStatus = "expected"
+	AgentStatusStarting    AgentStatus = "starting"
+	AgentStatusReady       AgentStatus = "ready"
+	AgentStatusUnhealthy   AgentStatus = "unhealthy"
+	AgentStatusSilent      AgentStatus = "silent"
+	AgentStatusClaimReady  AgentStatus = "claim-ready"
+	AgentStatusClaimFailed AgentStatus = "claim-failed"
+)
+
+func (e *AgentStatus) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = AgentStatus(s)
+	case string:
+		*e = AgentStatus(s)
+	default:
+		return fmt.Errorf("unsupported scan type for AgentStatus: %T", src)
+	}
+	return nil
+}
+
+type NullAgentStatus struct {
+	AgentStatus AgentStatus
+	Valid       bool // Valid is true if AgentStatus is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullAgentStatus) Scan(value interface{}) error {
+	if value == nil {
+		ns.AgentStatus, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.AgentStatus.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullAgentStatus) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.AgentStatus), nil
+}
+
+func (e AgentStatus) Valid() bool {
+	switch e {
+	case AgentStatusExpected,
+		AgentStatusStarting,
+		AgentStatusReady,
+		AgentStatusUnhealthy,
+		AgentStatusSilent,
+		AgentStatusClaimReady,
+		AgentStatusClaimFailed:
+		return true
+	}
+	return false
+}
+
+func AllAgentStatusValues() []AgentStatus {
+	return []AgentStatus{
+		AgentStatusExpected,
+		AgentStatusStarting,
+		AgentStatusReady,
+		AgentStatusUnhealthy,
+		AgentStatusSilent,
+		AgentStatusClaimReady,
+		AgentStatusClaimFailed,
+	}
+}
+
 type ClaimMode string
 
 const (
@@ -595,6 +668,24 @@ func AllWorkspaceStateValues() []WorkspaceState {
 	}
 }
 
+type Agent struct {
+	WorkspaceID       uuid.UUID
+	Incarnation       int32
+	Attempt           int32
+	KeyID             uuid.UUID
+	HeartbeatTimeoutS int32
+	Status            AgentStatus
+	Message           string
+	SystemInfo        json.RawMessage
+	Recoveries        int32
+	CreatedAt         time.Time
+	HeartbeatAt       *time.Time
+	AlarmedAt         *time.Time
+	ClaimID           uuid.NullUUID
+	ClaimSeenAt       *time.Time
+	ClaimReadyAt      *time.Time
+}
+
 type AuditLog struct {
 	ID             int64
 	At             time.Time
@@ -626,6 +717,12 @@ type Claim struct {
 	DeadlineAt     *time.Time
 	BoundAt        *time.Time
 	ReleasedAt     *time.Time
+}
+
+type ClaimParameter struct {
+	ClaimID    uuid.UUID
+	Parameters json.RawMessage
+	CreatedAt  time.Time
 }
 
 type Headroom struct {
@@ -753,6 +850,13 @@ type Replica struct {
 	Stopping    bool
 }
 
+type SigningKey struct {
+	ID        uuid.UUID
+	Secret    []byte
+	CreatedAt time.Time
+	RetiredAt *time.Time
+}
+
 type Template struct {
 	ID              uuid.UUID
 	OrganizationID  uuid.UUID
@@ -782,6 +886,7 @@ type TemplateVersion struct {
 	Spec       json.RawMessage
 	CreatedAt  time.Time
 	CreatedBy  uuid.UUID
+	Agent      json.RawMessage
 }
 
 type Token struct {

@@ -15,6 +15,12 @@ type Querier interface {
 	// Fails with 40001 if a pass committed since this transaction's snapshot. A nudge pass becomes a full one when the last
 	// full pass is overdue, so that nudges can't starve ticks.
 	AdvanceFence(ctx context.Context, arg AdvanceFenceParams) (AdvanceFenceRow, error)
+	// How many agents of ready and claimed workspaces there are, and how many of these are silent.
+	AgentPulse(ctx context.Context) (AgentPulseRow, error)
+	// For people. Silent: nothing was heard for longer than the template allows.
+	AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentViewRow, error)
+	// Agents of claimed workspaces that fell silent: nothing is done to those (I2), but people are told, once.
+	AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]AlarmSilentClaimedRow, error)
 	// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log.
 	AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogRow, error)
 	// Registers a replica, or says that it lives. Another run of the same name takes the row over.
@@ -51,6 +57,10 @@ type Querier interface {
 	// Configured providers. What an apply changes of them is in templates.sql.
 	// The providers that every installation has; one that exists stays as it was configured.
 	EnsureProvider(ctx context.Context, arg EnsureProviderParams) error
+	// The first key. Of two replicas that start at once both may make one, which is as good as a rotation.
+	EnsureSigningKey(ctx context.Context, arg EnsureSigningKeyParams) error
+	// Before a create: from now on only the token of this attempt is good. A worker that comes late changes nothing.
+	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// The heartbeat of everything a replica holds; what does not come back is lost to it.
 	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]uuid.UUID, error)
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
@@ -62,6 +72,8 @@ type Querier interface {
 	HistoryViews(ctx context.Context, workspaceID uuid.UUID) ([]HistoryViewsRow, error)
 	// The record of who did what, written in the transaction of the deed.
 	InsertAudit(ctx context.Context, arg InsertAuditParams) error
+	// Before the claim itself, so that whoever sees the claim finds them.
+	InsertClaimParameters(ctx context.Context, arg InsertClaimParametersParams) error
 	// What the database layer itself asks.
 	// The first replica to come names the installation; what the others bring is dropped.
 	InsertInstallation(ctx context.Context, id uuid.UUID) error
@@ -71,6 +83,7 @@ type Querier interface {
 	// A miss is recorded for the hit rate, without its key: the same key may try again.
 	InsertMiss(ctx context.Context, arg InsertMissParams) error
 	InsertPreset(ctx context.Context, arg InsertPresetParams) error
+	InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) (SigningKey, error)
 	InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error)
 	// A token does not outlive the one it was made with (not_after).
 	InsertToken(ctx context.Context, arg InsertTokenParams) (InsertTokenRow, error)
@@ -79,6 +92,10 @@ type Querier interface {
 	InsertVersion(ctx context.Context, arg InsertVersionParams) (TemplateVersion, error)
 	// A waiter stands in line from its commit on; passes count it (C5), transitions to ready bind the oldest.
 	InsertWaiting(ctx context.Context, arg InsertWaitingParams) error
+	// All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
+	InstanceMetadata(ctx context.Context, workspaceID uuid.UUID) (InstanceMetadataRow, error)
+	// What a token is checked against, and what its bearer asks for most: whether the workspace is claimed.
+	InstanceOf(ctx context.Context, arg InstanceOfParams) (InstanceOfRow, error)
 	// All that a worker needs to know of the workspace it works on.
 	JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobForWorkRow, error)
 	LastPass(ctx context.Context) (LastPassRow, error)
@@ -127,6 +144,8 @@ type Querier interface {
 	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
 	PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error)
+	// The agent has said something that a probe waits for: a pending one need not wait any longer.
+	ProbeNow(ctx context.Context, workspaceID uuid.UUID) (int64, error)
 	// Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order
 	// everywhere (organization, providers by name, templates by name), and are NO KEY UPDATE: the foreign keys of a pass
 	// that runs meanwhile do not wait for them.
@@ -134,6 +153,8 @@ type Querier interface {
 	// Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
 	PublishNudges(ctx context.Context, arg PublishNudgesParams) error
 	PurgeAudit(ctx context.Context, arg PurgeAuditParams) (int64, error)
+	// Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
+	PurgeClaimParameters(ctx context.Context) (int64, error)
 	// Released and missed claims; with them go their idempotency keys.
 	PurgeClaims(ctx context.Context, arg PurgeClaimsParams) (int64, error)
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
@@ -152,6 +173,11 @@ type Querier interface {
 	Replicas(ctx context.Context) ([]ReplicasRow, error)
 	// Whom to ask for a resource that only one site reaches; the freshest first.
 	ReplicasOfSite(ctx context.Context, site string) ([]ReplicasOfSiteRow, error)
+	// A report, which is also a heartbeat. No row: a later attempt has the agent's place.
+	ReportAgent(ctx context.Context, arg ReportAgentParams) (AgentStatus, error)
+	// Retires older keys: all of them, or those that no agent with a valid token still uses. One that was replaced less than
+	// a minute ago stays, since a replica may just have signed with it.
+	RetireSigningKeys(ctx context.Context, everything bool) ([]uuid.UUID, error)
 	// After an error that a retry may mend: back to pending, with its cause.
 	RetryJob(ctx context.Context, arg RetryJobParams) (int64, error)
 	// A replica that stops gives back what it can't finish (G6), for another to take at once.
@@ -161,6 +187,13 @@ type Querier interface {
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.
 	SetPassTimeouts(ctx context.Context) error
+	SigningKeyViews(ctx context.Context) ([]SigningKeyViewsRow, error)
+	// Agents: who may speak for a workspace, what they report, and what they are told. A report touches the agent's row and
+	// no workspace; only coderd/workspaces moves those.
+	// All that verify, the one that signs first.
+	SigningKeys(ctx context.Context) ([]SigningKey, error)
+	// Agents of ready workspaces that fell silent. An observer that watches for less than their time-out leaves them.
+	SilentReady(ctx context.Context, arg SilentReadyParams) ([]SilentReadyRow, error)
 	SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, error)
 	// Every live preset, and every retired one that still has unclaimed workspaces.
 	SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, error)
@@ -187,6 +220,8 @@ type Querier interface {
 	TryPassLock(ctx context.Context) (bool, error)
 	// How many prebuilds each preset of a template has, those on their way out left out: to tell what a change means.
 	UnclaimedOf(ctx context.Context, templateID uuid.UUID) ([]UnclaimedOfRow, error)
+	// Which of these workspaces are claimed without their agent having said that it knows.
+	UndeliveredClaims(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error)
 	UndeprecateTemplate(ctx context.Context, id uuid.UUID) error
 	UpdatePreset(ctx context.Context, arg UpdatePresetParams) error
 	UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) error
@@ -225,6 +260,9 @@ type Querier interface {
 	WorkspacePlaces(ctx context.Context, ids []uuid.UUID) ([]WorkspacePlacesRow, error)
 	// starting -> ready. The TTL runs from here, and the streak of failures ends.
 	WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) (WorkspaceReadyRow, error)
+	// ready -> starting: its agent has not been heard of, so it may recover until the boot timeout. The heartbeat is looked
+	// at again under the lock.
+	WorkspaceSilent(ctx context.Context, arg WorkspaceSilentParams) (WorkspaceSilentRow, error)
 	WorkspaceState(ctx context.Context, id uuid.UUID) (WorkspaceStateRow, error)
 	// By id or by name; a name is never a UUID.
 	WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (WorkspaceViewRow, error)

@@ -130,10 +130,11 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 }
 
 const insertVersion = `-- name: InsertVersion :one
-INSERT INTO template_versions (id, template_id, number, hash, provider, spec, created_at, created_by)
-SELECT $1, $2, coalesce(max(v.number), 0) + 1, $3, $4, $5, prewarm_now(), $6
+INSERT INTO template_versions (id, template_id, number, hash, provider, spec, agent, created_at, created_by)
+SELECT $1, $2, coalesce(max(v.number), 0) + 1, $3, $4, $5, $6, prewarm_now(),
+       $7
 FROM template_versions v WHERE v.template_id = $2
-RETURNING id, template_id, number, hash, provider, spec, created_at, created_by
+RETURNING id, template_id, number, hash, provider, spec, created_at, created_by, agent
 `
 
 type InsertVersionParams struct {
@@ -142,6 +143,7 @@ type InsertVersionParams struct {
 	Hash       string
 	Provider   string
 	Spec       json.RawMessage
+	Agent      json.RawMessage
 	CreatedBy  uuid.UUID
 }
 
@@ -153,6 +155,7 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (T
 		arg.Hash,
 		arg.Provider,
 		arg.Spec,
+		arg.Agent,
 		arg.CreatedBy,
 	)
 	var i TemplateVersion
@@ -165,6 +168,7 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (T
 		&i.Spec,
 		&i.CreatedAt,
 		&i.CreatedBy,
+		&i.Agent,
 	)
 	return i, err
 }
@@ -448,7 +452,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) 
 }
 
 const versionByHash = `-- name: VersionByHash :one
-SELECT id, template_id, number, hash, provider, spec, created_at, created_by FROM template_versions WHERE template_id = $1 AND hash = $2
+SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent FROM template_versions WHERE template_id = $1 AND hash = $2
 `
 
 type VersionByHashParams struct {
@@ -468,12 +472,13 @@ func (q *Queries) VersionByHash(ctx context.Context, arg VersionByHashParams) (T
 		&i.Spec,
 		&i.CreatedAt,
 		&i.CreatedBy,
+		&i.Agent,
 	)
 	return i, err
 }
 
 const versionByID = `-- name: VersionByID :one
-SELECT id, template_id, number, hash, provider, spec, created_at, created_by FROM template_versions WHERE id = $1
+SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent FROM template_versions WHERE id = $1
 `
 
 func (q *Queries) VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersion, error) {
@@ -488,6 +493,7 @@ func (q *Queries) VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersio
 		&i.Spec,
 		&i.CreatedAt,
 		&i.CreatedBy,
+		&i.Agent,
 	)
 	return i, err
 }

@@ -363,7 +363,7 @@ func (q *Queries) TemplateViews(ctx context.Context, arg TemplateViewsParams) ([
 }
 
 const versionViews = `-- name: VersionViews :many
-SELECT v.id, v.number, v.hash, (v.id = t.active_version_id)::boolean AS active, v.provider, v.spec, v.created_at,
+SELECT v.id, v.number, v.hash, (v.id = t.active_version_id)::boolean AS active, v.provider, v.spec, v.agent, v.created_at,
        u.name AS created_by
 FROM template_versions v
 JOIN templates t ON t.id = v.template_id
@@ -379,6 +379,7 @@ type VersionViewsRow struct {
 	Active    bool
 	Provider  string
 	Spec      json.RawMessage
+	Agent     json.RawMessage
 	CreatedAt time.Time
 	CreatedBy string
 }
@@ -399,6 +400,7 @@ func (q *Queries) VersionViews(ctx context.Context, templateID uuid.UUID) ([]Ver
 			&i.Active,
 			&i.Provider,
 			&i.Spec,
+			&i.Agent,
 			&i.CreatedAt,
 			&i.CreatedBy,
 		); err != nil {

@@ -691,6 +691,65 @@ func (q *Queries) WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) 
 	return i, err
 }
 
+const workspaceSilent = `-- name: WorkspaceSilent :one
+WITH ws AS (
+  SELECT w.id, w.incarnation, w.provider, w.site FROM workspaces w
+  WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'ready'
+  FOR NO KEY UPDATE
+), agent AS (
+  UPDATE agents a SET status = 'silent', recoveries = a.recoveries + 1
+  FROM ws
+  WHERE a.workspace_id = ws.id AND a.incarnation = ws.incarnation
+    AND a.heartbeat_at < prewarm_now() - a.heartbeat_timeout_s * interval '1 second'
+  RETURNING a.workspace_id
+), moved AS (
+  UPDATE workspaces w SET state = 'starting', state_at = prewarm_now()
+  FROM agent
+  WHERE w.id = agent.workspace_id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
+  SELECT $3, moved.id, moved.incarnation, 'probe', ws.provider, ws.site, $4, prewarm_now(),
+         prewarm_now()
+  FROM moved, ws
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'starting', prewarm_now(), $5, $6 FROM moved
+)
+SELECT id, template_id, preset_id FROM moved
+`
+
+type WorkspaceSilentParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	NextJobID   uuid.UUID
+	Priority    int32
+	ActorID     uuid.UUID
+	Reason      string
+}
+
+type WorkspaceSilentRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// ready -> starting: its agent has not been heard of, so it may recover until the boot timeout. The heartbeat is looked
+// at again under the lock.
+func (q *Queries) WorkspaceSilent(ctx context.Context, arg WorkspaceSilentParams) (WorkspaceSilentRow, error) {
+	row := q.db.QueryRow(ctx, workspaceSilent,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.NextJobID,
+		arg.Priority,
+		arg.ActorID,
+		arg.Reason,
+	)
+	var i WorkspaceSilentRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
 const workspaceState = `-- name: WorkspaceState :one
 SELECT id, state, incarnation, template_id, preset_id, provider, owner_id, claim_id, organization_id, name
 FROM workspaces WHERE id = $1

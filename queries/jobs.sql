@@ -83,11 +83,14 @@ WHERE state IN ('pending', 'running') AND kind = ANY ((@kinds::text[])::job_kind
 
 -- name: JobForWork :one
 -- All that a worker needs to know of the workspace it works on.
-SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS preset, v.spec, t.boot_timeout_s,
+SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent,
+       t.boot_timeout_s, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
+       coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id
+LEFT JOIN agents a ON a.workspace_id = w.id AND a.incarnation = w.incarnation
 WHERE w.id = @workspace_id;

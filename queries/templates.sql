@@ -54,8 +54,9 @@ SELECT * FROM template_versions WHERE id = @id;
 
 -- name: InsertVersion :one
 -- The next number; safe, since the caller holds the template's lock.
-INSERT INTO template_versions (id, template_id, number, hash, provider, spec, created_at, created_by)
-SELECT @id, @template_id, coalesce(max(v.number), 0) + 1, @hash, @provider, @spec, prewarm_now(), @created_by
+INSERT INTO template_versions (id, template_id, number, hash, provider, spec, agent, created_at, created_by)
+SELECT @id, @template_id, coalesce(max(v.number), 0) + 1, @hash, @provider, @spec, sqlc.narg(agent), prewarm_now(),
+       @created_by
 FROM template_versions v WHERE v.template_id = @template_id
 RETURNING *;
 

@@ -95,7 +95,7 @@ ORDER BY t.name;
 SELECT name FROM templates WHERE organization_id = @organization_id AND deleted_at IS NULL ORDER BY name;
 
 -- name: VersionViews :many
-SELECT v.id, v.number, v.hash, (v.id = t.active_version_id)::boolean AS active, v.provider, v.spec, v.created_at,
+SELECT v.id, v.number, v.hash, (v.id = t.active_version_id)::boolean AS active, v.provider, v.spec, v.agent, v.created_at,
        u.name AS created_by
 FROM template_versions v
 JOIN templates t ON t.id = v.template_id

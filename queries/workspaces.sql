@@ -133,6 +133,35 @@ WITH ws AS (
 )
 SELECT id, template_id, preset_id FROM moved;
 
+-- name: WorkspaceSilent :one
+-- ready -> starting: its agent has not been heard of, so it may recover until the boot timeout. The heartbeat is looked
+-- at again under the lock.
+WITH ws AS (
+  SELECT w.id, w.incarnation, w.provider, w.site FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'ready'
+  FOR NO KEY UPDATE
+), agent AS (
+  UPDATE agents a SET status = 'silent', recoveries = a.recoveries + 1
+  FROM ws
+  WHERE a.workspace_id = ws.id AND a.incarnation = ws.incarnation
+    AND a.heartbeat_at < prewarm_now() - a.heartbeat_timeout_s * interval '1 second'
+  RETURNING a.workspace_id
+), moved AS (
+  UPDATE workspaces w SET state = 'starting', state_at = prewarm_now()
+  FROM agent
+  WHERE w.id = agent.workspace_id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id
+), next AS (
+  INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
+  SELECT @next_job_id, moved.id, moved.incarnation, 'probe', ws.provider, ws.site, @priority, prewarm_now(),
+         prewarm_now()
+  FROM moved, ws
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'starting', prewarm_now(), @actor_id, @reason FROM moved
+)
+SELECT id, template_id, preset_id FROM moved;
+
 -- name: WorkspaceDraining :one
 -- starting, ready, standby, quarantined (or claimed, for a person or a release) -> draining. A job under way is
 -- cancelled; what follows waits for the end of its lease, since its provider call may still be running. A claim that

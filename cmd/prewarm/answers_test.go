@@ -51,6 +51,10 @@ func shownWorkspace() sdk.Workspace {
 		{From: "starting", To: "ready", At: before(119 * time.Minute), Actor: "prewarm"},
 		{From: "ready", To: "claimed", At: before(5 * time.Minute), Actor: "alice"},
 	}
+	w.Agent = &sdk.Agent{
+		Status: "claim-ready", HeartbeatAt: ptr(before(4 * time.Second)), ClaimSeenAt: ptr(before(5 * time.Minute)),
+		ClaimReadyAt: ptr(before(4 * time.Minute)), Recoveries: 1,
+	}
 	w.Job = &sdk.Job{
 		ID: id(30), Kind: "drain", State: "running", Attempt: 2, Failures: 1, DueAt: now, LeasedBy: "r1", LastError: "busy",
 	}
@@ -186,6 +190,11 @@ func answers(t *testing.T) map[string]answer {
 			Scope: "preset", Target: "quickstart/default", Reason: "looking",
 			CreatedBy: "alice", CreatedAt: now, ExpiresAt: ptr(now.Add(2 * time.Hour)),
 		}),
-		"DELETE /pauses": {status: 204},
+		"DELETE /pauses":    {status: 204},
+		"GET /signing-keys": canned([]sdk.SigningKey{{ID: id(60), CreatedAt: before(time.Hour), Signs: true, Agents: 3}}),
+		"POST /signing-keys": canned([]sdk.SigningKey{
+			{ID: id(61), CreatedAt: now, Signs: true},
+			{ID: id(60), CreatedAt: before(time.Hour), RetiredAt: ptr(now), Agents: 3},
+		}),
 	}
 }

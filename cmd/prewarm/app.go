@@ -16,12 +16,13 @@ import (
 
 // app is one run of the command line: what the process was given, and the values of the global flags.
 type app struct {
-	env    func(string) string
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-	clock  quartz.Clock
-	serve  func(context.Context, coderd.Options) error
+	env     func(string) string
+	environ []string // all of it
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	clock   quartz.Clock
+	serve   func(context.Context, coderd.Options) error
 
 	url          string
 	tokenFile    string
@@ -38,10 +39,11 @@ func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
 		values[k] = v
 	}
 	return &app{
-		env:    func(name string) string { return values[name] },
-		stdin:  stdin,
-		stdout: stdout,
-		stderr: stderr,
+		env:     func(name string) string { return values[name] },
+		environ: env,
+		stdin:   stdin,
+		stdout:  stdout,
+		stderr:  stderr,
 	}
 }
 
@@ -72,11 +74,11 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 		`  prewarm server --quickstart
   prewarm preset list
   prewarm claim quickstart/default`,
-		a.serverCommand(),
+		a.serverCommand(), a.agentCommand(),
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
 		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.applyCommand(),
 		a.providerCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.replicasCommand(), a.auditCommand(),
+		a.replicasCommand(), a.auditCommand(), a.adminCommand(),
 		a.versionCommand(), a.cliDocsCommand(),
 	)
 	root.Version = version()

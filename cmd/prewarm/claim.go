@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -15,6 +18,7 @@ func (a *app) claimCommand() *cobra.Command {
 	var req sdk.ClaimRequest
 	var wait time.Duration
 	var exec, keep, ownKey bool
+	var parameters []string
 	cmd := &cobra.Command{
 		Use:   "claim TEMPLATE/PRESET [--exec -- COMMAND...]",
 		Short: "Claim a warm workspace",
@@ -26,6 +30,9 @@ be repeated; without one, each run claims another workspace.
 
 With --exec the command after -- runs inside the workspace, on a terminal if this is one. Afterwards the workspace is
 released, unless --keep says otherwise, and the status is that of the command.
+
+With --parameter the agent of the workspace is given more, without a rebuild: NAME=VALUE, or NAME=@FILE for the content
+of a file, as befits a secret. The workspace's on_claim gets it as PARAM_NAME.
 
 With -o env the output is lines of "export NAME='value'" that a shell can eval: what is needed to enter the workspace,
 with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that a miss is noticed.`,
@@ -53,6 +60,9 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 				return usageErrorf("--keep goes with --exec; without it a claimed workspace is always kept")
 			case exec && a.output != "table":
 				return usageErrorf("with --exec the output is the command's, so -o %s cannot be", a.output)
+			}
+			if req.Parameters, err = claimParameters(parameters); err != nil {
+				return err
 			}
 			req.Wait = wait.String()
 			if req.Key == "" {
@@ -85,11 +95,36 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 	cmd.Flags().StringVar(&req.Mode, "mode", "prefer", "prefer: warm, else wait for one; require: warm or a miss")
 	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long mode prefer waits")
 	cmd.Flags().StringVar(&req.Key, "key", "", "idempotency key: the same key gives the same workspace")
+	cmd.Flags().StringArrayVar(&parameters, "parameter", nil,
+		"NAME=VALUE or NAME=@FILE for the workspace's agent; can be given more than once")
 	cmd.Flags().BoolVar(&exec, "exec", false, "run the command after -- in the workspace, then release it")
 	cmd.Flags().BoolVar(&keep, "keep", false, "with --exec, do not release the workspace afterwards")
 	must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(
 		[]string{"prefer", "require"}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// claimParameters reads NAME=VALUE and NAME=@FILE. Messages name no value: it may be a secret.
+func claimParameters(given []string) (map[string]string, error) {
+	if len(given) == 0 {
+		return nil, nil //nolint:nilnil // None.
+	}
+	parameters := map[string]string{}
+	for i, p := range given {
+		name, value, ok := strings.Cut(p, "=")
+		if _, twice := parameters[name]; !ok || name == "" || twice {
+			return nil, usageErrorf("--parameter number %d: write NAME=VALUE or NAME=@FILE, each NAME once", i+1)
+		}
+		if path, isFile := strings.CutPrefix(value, "@"); isFile {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return nil, xerrors.Errorf("read parameter %s: %w", name, err)
+			}
+			value = strings.TrimSuffix(string(content), "\n")
+		}
+		parameters[name] = value
+	}
+	return parameters, nil
 }
 
 // claimArgs wants one preset, and with --exec a command after the dash.

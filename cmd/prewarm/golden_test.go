@@ -18,6 +18,10 @@ func TestGolden(t *testing.T) {
 	if err := os.WriteFile(document, []byte("templates: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	secret := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ws := testWorkspace.Name
 	for name, line := range map[string]string{
 		"whoami":               "whoami",
@@ -31,6 +35,7 @@ func TestGolden(t *testing.T) {
 		"preset_nudge":         "preset nudge quickstart/default",
 		"claim":                "claim quickstart/default",
 		"claim_require":        "claim quickstart/default --mode require --wait 0s --key k1",
+		"claim_parameters":     "claim quickstart/default --key k1 --parameter branch=main --parameter key=@" + secret,
 		"workspace_list":       "workspace list --state claimed --owner alice",
 		"workspace_show":       "workspace show " + ws,
 		"workspace_release":    "workspace release " + ws,
@@ -50,6 +55,8 @@ func TestGolden(t *testing.T) {
 		"audit_list":           "audit list --actor alice --limit 2",
 		"pause":                "pause preset quickstart/default --reason looking --for 2h",
 		"pause_list":           "pause list",
+		"signing_keys":         "admin signing-keys",
+		"rotate_signing_key":   "admin rotate-signing-key --retire-now",
 		"resume":               "resume preset quickstart/default",
 		"resume_global":        "resume global --organization other",
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,11 +14,12 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) serverCommand() *cobra.Command {
 	var opts coderd.Options
-	var postgresURLFile string
+	var postgresURLFile, accessCAFile string
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
@@ -35,12 +37,19 @@ The first start writes a token of the owner to the file owner-token in the data 
 			if err := a.completeOptions(&opts, postgresURLFile); err != nil {
 				return err
 			}
+			if err := completeAccess(&opts, accessCAFile); err != nil {
+				return err
+			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:7080", "address to listen at; port 0 takes a free one")
+	flags.StringVar(&opts.AccessURL, "access-url", "",
+		"address at which workspaces reach this or any other replica (default that of --listen)")
+	flags.StringVar(&accessCAFile, "access-ca-file", "",
+		"PEM file of authorities by which agents trust the access URL, beside those of their system")
 	flags.StringVar(&opts.DataDir, "data-dir", "",
 		"where the token, an own database and local workspaces are (default ~/.local/share/prewarm)")
 	flags.StringVar(&opts.PostgresURL, "postgres-url", "",
@@ -51,6 +60,8 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
 	for name, variable := range map[string]string{
 		"listen":            "PREWARM_LISTEN",
+		"access-url":        "PREWARM_ACCESS_URL",
+		"access-ca-file":    "PREWARM_ACCESS_CA_FILE",
 		"data-dir":          "PREWARM_DATA_DIR",
 		"postgres-url":      "PREWARM_POSTGRES_URL",
 		"postgres-url-file": "PREWARM_POSTGRES_URL_FILE",
@@ -101,6 +112,27 @@ func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) erro
 		return xerrors.Errorf("find data directory: %w", err)
 	}
 	opts.DataDir = dir
+	return nil
+}
+
+// completeAccess checks what agents are told of the way back.
+func completeAccess(opts *coderd.Options, caFile string) error {
+	if opts.AccessURL != "" {
+		if _, err := sdk.ParseURL(opts.AccessURL); err != nil {
+			return usageErrorf("--access-url: %v", err)
+		}
+	}
+	if caFile == "" {
+		return nil
+	}
+	content, err := os.ReadFile(caFile)
+	if err != nil {
+		return xerrors.Errorf("read authorities of access URL: %w", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(content) {
+		return xerrors.Errorf("read authorities of access URL: %s holds no certificate in PEM", caFile)
+	}
+	opts.AccessCA = string(content)
 	return nil
 }
 

@@ -76,7 +76,29 @@ func (a *app) workspaceDetails(w sdk.Workspace) *table {
 		t.addIf("Leased by", j.LeasedBy)
 		t.addIf("Last error", j.LastError)
 	}
+	if g := w.Agent; g != nil {
+		a.agentDetails(t, *g)
+	}
 	return t
+}
+
+// agentDetails tells how the agent is, and how far it is with the claim.
+func (a *app) agentDetails(t *table, g sdk.Agent) {
+	status := cell{g.Status, ""}
+	switch {
+	case g.Silent:
+		status = cell{g.Status + ", silent", red}
+	case g.Status == string(sdk.AgentUnhealthy), g.Status == string(sdk.AgentClaimFailed):
+		status = cell{g.Status, red}
+	}
+	t.add("Agent", status)
+	t.addIf("Agent says", g.Message)
+	t.addIf("Agent heard of", a.agoOr(g.HeartbeatAt, ""))
+	if g.Recoveries > 0 {
+		t.add("Agent recoveries", g.Recoveries)
+	}
+	t.addIf("Claim seen", a.agoOr(g.ClaimSeenAt, ""))
+	t.addIf("Claim ready", a.agoOr(g.ClaimReadyAt, ""))
 }
 
 func (a *app) workspaceHistory(w sdk.Workspace) *table {

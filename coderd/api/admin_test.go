@@ -221,8 +221,11 @@ func TestAudit(t *testing.T) {
 	do("deprecate-template", admin.DeprecateTemplate(ctx, "plain"))
 	do("undeprecate-template", admin.UndeprecateTemplate(ctx, "plain"))
 	do("delete-template", admin.DeleteTemplate(ctx, "plain"))
+	_, err = owner.RotateSigningKey(ctx, sdk.RotateRequest{})
+	do("rotate-signing-key", err)
 	for _, op := range operations(t) {
-		if op.method == http.MethodGet || op.id == "nudge-preset" { // a nudge carries no state
+		// A nudge carries no state, and reports are what workspaces do, each in its row.
+		if op.method == http.MethodGet || op.id == "nudge-preset" || op.id == "report-instance" {
 			continue
 		}
 		if op.id == "check-provider" { // needs a provider that works: see TestCheckProvider
@@ -250,6 +253,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{ // newest first
+		"owner signing-key.rotate signing-key",
 		"admin template.delete template", "admin template.undeprecate template", "admin template.deprecate template",
 		"admin version.create version", "admin pause.delete pause", "admin pause.create pause",
 		"owner workspace.force-delete workspace", "admin workspace.delete workspace", "admin workspace.release workspace",

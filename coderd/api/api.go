@@ -16,6 +16,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -47,6 +48,7 @@ type Options struct {
 	Workspaces WorkspaceActions
 	Templates  *templates.Service
 	Providers  Providers
+	Instances  *instance.Service
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -123,6 +125,8 @@ func (s *server) register() {
 	s.registerIdentity()
 	s.registerTokens()
 	s.registerPauses()
+	s.registerSigningKeys()
+	s.registerInstance()
 }
 
 func config(version string) huma.Config {
@@ -130,7 +134,8 @@ func config(version string) huma.Config {
 	c.Info.Description = "Pools of prebuilt workspaces, kept warm. Every request carries a bearer token; " +
 		"errors are problem documents of RFC 9457."
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"token": {Type: "http", Scheme: "bearer", Description: "As made by `prewarm token create`."},
+		"token":    {Type: "http", Scheme: "bearer", Description: "As made by `prewarm token create`."},
+		"instance": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "As a workspace is given to call back with."},
 	}
 	// The document and its page are served by pages.go; no $schema links in answers.
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", "", nil

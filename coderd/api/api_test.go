@@ -23,6 +23,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
@@ -65,6 +66,8 @@ type world struct {
 	url   string
 	owner auth.Identity
 	token map[string]string // a secret by user: owner, admin, member, other, auditor
+
+	instances *instance.Service // of the server started last
 
 	mu        sync.Mutex
 	nudged    []uuid.UUID
@@ -123,6 +126,12 @@ func (w *world) serve(o api.Options) string {
 	w.t.Helper()
 	o.Store, o.Version, o.Clock = w.store, "test", quartz.NewReal()
 	o.Auth = auth.NewAuthenticator(w.store, o.Clock)
+	w.instances = instance.New(instance.Options{
+		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: o.Clock, Log: o.Log,
+		Registerer: prometheus.NewRegistry(), URL: "http://test", CABundle: []byte("authorities"), Nudge: w.nudge,
+		Wake: func() {}, Hint: func(context.Context) {},
+	})
+	o.Instances = w.instances
 	o.Nudge = w.nudge
 	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/xerrors"
 
@@ -40,13 +43,16 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 	if err != nil {
 		return nil, err
 	}
+	if err := checkParameters(req.Parameters); err != nil {
+		return nil, err
+	}
 	mode := database.ClaimMode(req.Mode)
 	if req.Mode == "" {
 		mode = database.ClaimModePrefer
 	}
 	result, err := s.Claims.Claim(ctx, claim.Request{
 		UserID: who.UserID, Source: who.Source, OrganizationID: who.OrganizationID, PresetID: presetID, Mode: mode,
-		Wait: wait, Key: req.Key,
+		Wait: wait, Key: req.Key, Parameters: req.Parameters,
 	})
 	if err != nil {
 		return nil, xerrors.Errorf("claim: %w", err)
@@ -56,6 +62,32 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 		return nil, err
 	}
 	return bodyOf(answer), nil
+}
+
+const maxClaimParameters = 100
+
+var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,127}$`)
+
+// checkParameters never repeats a value: it may be a secret.
+func checkParameters(parameters map[string]string) error {
+	if len(parameters) > maxClaimParameters {
+		return auth.Refuse(auth.ErrInvalid, "%d parameters: at most %d are possible", len(parameters), maxClaimParameters)
+	}
+	size := 0
+	for name, value := range parameters {
+		size += len(name) + len(value)
+		switch {
+		case !parameterName.MatchString(name):
+			return auth.Refuse(auth.ErrInvalid, "parameter name %q: use letters, digits and _ . - after a letter or _, at "+
+				"most 128 characters", name)
+		case strings.ContainsRune(value, 0) || !utf8.ValidString(value):
+			return auth.Refuse(auth.ErrInvalid, "parameter %s must be text without a NUL character", name)
+		}
+	}
+	if size > maxInstanceBody/2 {
+		return auth.Refuse(auth.ErrInvalid, "the parameters have %d bytes: at most %d fit", size, maxInstanceBody/2)
+	}
+	return nil
 }
 
 func parseWait(s string) (time.Duration, error) {

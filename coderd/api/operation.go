@@ -90,12 +90,12 @@ func (*server) deadline(op operation) func(huma.Context, func(huma.Context)) {
 // authenticate finds out who is asking, in which organization, and whether that role has any part in the action.
 func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
-		scheme, secret, _ := strings.Cut(hc.Header("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+		secret := bearer(hc)
+		if secret == "" {
 			s.unauthorized(hc, "a token is needed: send it as `Authorization: Bearer …`; `prewarm login` keeps one")
 			return
 		}
-		principal, err := s.Auth.Authenticate(hc.Context(), auth.Secret(strings.TrimSpace(secret)))
+		principal, err := s.Auth.Authenticate(hc.Context(), auth.Secret(secret))
 		if errors.Is(err, auth.ErrUnauthenticated) {
 			s.unauthorized(hc, err.Error())
 			return

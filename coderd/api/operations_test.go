@@ -58,6 +58,7 @@ func (o operation) request() (path, body string) {
 		"create-pause": `{"scope":"provider","target":"nothing","reason":"x"}`,
 		"apply":        `{"document":"nothing"}`,
 
+		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 		"check-provider": `{}`,
 	}[o.id]
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -25,6 +26,7 @@ func (s *server) problem(ctx context.Context, err error) error {
 	var (
 		status   huma.StatusError
 		refusal  *auth.Refusal
+		token    *instance.Refusal
 		problems *templates.Problems
 	)
 	switch {
@@ -32,6 +34,13 @@ func (s *server) problem(ctx context.Context, err error) error {
 		return err
 	case errors.As(err, &refusal):
 		return huma.NewError(refusalStatus(refusal.Kind), refusal.Text)
+	case errors.As(err, &token):
+		return huma.ErrorWithHeaders(huma.Error401Unauthorized(token.Text),
+			http.Header{"WWW-Authenticate": {`Bearer realm="prewarm"`}})
+	case errors.Is(err, instance.ErrTooMany):
+		return retryLater(http.StatusTooManyRequests, "too many requests with this instance token: slow down")
+	case errors.Is(err, instance.ErrClaimMismatch):
+		return huma.Error409Conflict(instance.ErrClaimMismatch.Error() + ": ask for events again")
 	case errors.As(err, &problems):
 		return configurationProblem(problems)
 	case errors.Is(err, workspaces.ErrNotFound):

@@ -72,9 +72,13 @@ func (s *server) getTemplate(ctx context.Context, who auth.Identity, in *templat
 	}
 	t := templateOf(rows[0])
 	for _, v := range versions {
+		agent, err := agentConfigOf(v.Agent)
+		if err != nil {
+			return nil, err
+		}
 		t.Versions = append(t.Versions, sdk.Version{
 			ID: v.ID, Number: int(v.Number), Hash: v.Hash, Active: v.Active, Provider: v.Provider, Spec: v.Spec,
-			CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy,
+			Agent: agent, CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy,
 		})
 	}
 	return bodyOf(t), nil

@@ -59,7 +59,26 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 		return nil, xerrors.Errorf("read history: %w", err)
 	}
 	w.History = transitionsOf(history)
+	if w.Agent, err = s.agentOf(ctx, row.ID); err != nil {
+		return nil, err
+	}
 	return bodyOf(w), nil
+}
+
+// agentOf is nil where no agent was ever expected.
+func (s *server) agentOf(ctx context.Context, id uuid.UUID) (*sdk.Agent, error) {
+	row, err := s.Store.AgentView(ctx, id)
+	if database.NoRows(err) {
+		return nil, nil //nolint:nilnil // There is none.
+	}
+	if err != nil {
+		return nil, xerrors.Errorf("read agent: %w", err)
+	}
+	return &sdk.Agent{
+		Status: string(row.Status), Silent: row.Silent, Message: row.Message, SystemInfo: row.SystemInfo,
+		Recoveries: int(row.Recoveries), HeartbeatAt: row.HeartbeatAt, ClaimSeenAt: row.ClaimSeenAt,
+		ClaimReadyAt: row.ClaimReadyAt,
+	}, nil
 }
 
 func (s *server) releaseWorkspace(

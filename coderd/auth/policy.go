@@ -36,6 +36,13 @@ const (
 	ActRevokeToken  Action = "token.revoke"
 	ActManageOthers Action = "user.manage" // users, and tokens for them
 
+	ActReadSigningKeys  Action = "signing-key.read"
+	ActRotateSigningKey Action = "signing-key.rotate"
+
+	// What workspaces do, by instance tokens; no role does these.
+	ActReportInstance Action = "instance.report"
+	ActReadInstance   Action = "instance.read"
+
 	// What the built-in identity does (C16); no person does these.
 	ActBuildPrebuild Action = "prebuild.build"
 	ActDrainPrebuild Action = "prebuild.drain"
@@ -86,6 +93,12 @@ var policy = map[Action]parts{
 	ActCreateToken:  owners(Own),
 	ActRevokeToken:  owners(Own),
 	ActManageOthers: owners(None),
+
+	ActReadSigningKeys:  {database.RoleOwner: Any, database.RoleAuditor: Any},
+	ActRotateSigningKey: owners(None),
+
+	ActReportInstance: {},
+	ActReadInstance:   {},
 
 	ActBuildPrebuild: {database.RoleSystem: Any},
 	ActDrainPrebuild: {database.RoleSystem: Any},

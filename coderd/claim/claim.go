@@ -29,6 +29,8 @@ type Request struct {
 	Mode           database.ClaimMode
 	Wait           time.Duration // how long prefer may wait; not above zero: not at all
 	Key            string        // idempotency key; empty for none
+	// Parameters are for the agent of the claimed workspace; perhaps secrets.
+	Parameters map[string]string
 }
 
 // Result says hit, waited or miss; a miss has no workspace but a reason.
@@ -112,6 +114,9 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 	}
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
+	if err := s.keepParameters(writes, c.ClaimID, req.Parameters); err != nil {
+		return Result{}, err
+	}
 	for _, take := range []func(context.Context, workspaces.ClaimFor) (database.Workspace, error){
 		s.Writer.Claim, s.Writer.ClaimLast,
 	} {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
@@ -135,6 +136,7 @@ type Replica struct {
 	Worker     *lifecycle.Worker
 	Claims     *claim.Service
 	Writer     *workspaces.Writer
+	Instances  *instance.Service
 	Store      *database.Store
 	PubSub     *pubsub.PubSub
 	Metrics    *prometheus.Registry
@@ -183,10 +185,14 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 		Nudge:   r.Reconciler.Nudge,
 		Publish: func(id uuid.UUID) { _ = ps.Publish(ctx, claim.BoundChannel, id.String()) },
 	})
+	r.Instances = instance.New(instance.Options{
+		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, URL: "http://test",
+		Nudge: r.Reconciler.Nudge, Wake: func() { r.Worker.Wake() }, Hint: func(context.Context) {},
+	})
 	r.Worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: r.Writer, Providers: w.Providers, Clock: clock, Log: log, Registerer: reg,
 		Replica: c.Name, Installation: w.Installation, Nudge: r.Reconciler.Nudge, Bound: r.Claims.Bound, Lease: c.Lease,
-		Grace: c.Grace,
+		Grace: c.Grace, Callback: r.Instances.Callback,
 	})
 	if !c.Deaf {
 		ps.Subscribe(reconcile.NudgeChannel, func(_ context.Context, e pubsub.Event) {

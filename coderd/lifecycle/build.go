@@ -34,16 +34,22 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 		return
 	}
 	ref := refOf(info)
-	if job.Failures > 0 { // what failed may have left something half made
+	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
+	if job.Failures > 0 || info.Agent != nil && job.Attempt > 1 {
 		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
 		if err != nil {
 			w.retry(ctx, job, xerrors.Errorf("delete before retry: %w", err))
 			return
 		}
 	}
+	req, err := w.request(ctx, job, info)
+	if err != nil {
+		w.retry(ctx, job, err)
+		return
+	}
 	var inst provider.Instance
-	err := w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
-		inst, err = p.Create(ctx, w.request(info))
+	err = w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
+		inst, err = p.Create(ctx, req)
 		return err
 	})
 	if ctx.Err() != nil {
@@ -80,12 +86,12 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 		return
 	}
 	ref := refOf(info)
-	bootLeft := time.Duration(float64(info.BootTimeoutS)*float64(time.Second) - info.InStateS*float64(time.Second))
+	bootLeft := time.Duration((bootTimeout(info) - info.InStateS) * float64(time.Second))
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
 		var state provider.Readiness
 		err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
-			state, err = p.Ready(ctx, ref)
+			state, err = w.readiness(ctx, p, ref, info)
 			return err
 		})
 		asked := w.Clock.Since(start, "lifecycle", "probe")
@@ -108,8 +114,11 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 		case err != nil:
 			w.retry(ctx, job, err)
 			return
+		case info.Agent != nil: // its report wakes the job
+			w.deferJob(ctx, job, detail(state, nil), agentPause(info.InStateS))
+			return
 		case asked >= probeHold:
-			w.deferJob(ctx, job, detail(state, nil))
+			w.deferJob(ctx, job, detail(state, nil), probeMost)
 			return
 		}
 		if !w.sleep(ctx, pause) {
@@ -199,10 +208,12 @@ func refOf(info database.JobForWorkRow) provider.Ref {
 	}
 }
 
-func (w *Worker) request(info database.JobForWorkRow) provider.CreateRequest {
+func (w *Worker) request(
+	ctx context.Context, job database.Job, info database.JobForWorkRow,
+) (provider.CreateRequest, error) {
 	parameters := map[string]string{}
 	_ = json.Unmarshal(info.Workspace.Parameters, &parameters) // apply stored an object of strings
-	return provider.CreateRequest{
+	req := provider.CreateRequest{
 		Name: info.Workspace.Name,
 		Tags: provider.Tags{
 			Installation: w.Installation, WorkspaceID: info.Workspace.ID, Incarnation: info.Workspace.Incarnation,
@@ -210,6 +221,17 @@ func (w *Worker) request(info database.JobForWorkRow) provider.CreateRequest {
 		Organization: info.Organization, Template: info.Template, Preset: info.Preset,
 		Spec: info.Spec, Parameters: parameters,
 	}
+	if info.Agent == nil {
+		return req, nil
+	}
+	if w.Callback == nil {
+		return req, xerrors.New("make token of agent: this replica serves no agents")
+	}
+	var err error
+	if req.Callback, err = w.Callback(ctx, job, info.Agent); err != nil {
+		return req, xerrors.Errorf("make token of agent: %w", err)
+	}
+	return req, nil
 }
 
 func detail(state provider.Readiness, err error) string {

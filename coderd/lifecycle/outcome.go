@@ -47,9 +47,9 @@ func (w *Worker) retry(ctx context.Context, job database.Job, cause error) {
 }
 
 // deferJob makes room for others while a workspace takes its time.
-func (w *Worker) deferJob(ctx context.Context, job database.Job, why string) {
+func (w *Worker) deferJob(ctx context.Context, job database.Job, why string, pause time.Duration) {
 	_, err := w.Store.DeferJob(ctx, database.DeferJobParams{
-		ID: job.ID, Attempt: job.Attempt, LastError: text(why), DelayS: probeMost.Seconds(),
+		ID: job.ID, Attempt: job.Attempt, LastError: text(why), DelayS: pause.Seconds(),
 	})
 	if err != nil {
 		w.lostOr(ctx, job, "defer job", err)

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"cdr.dev/slog"
@@ -29,6 +30,10 @@ type Options struct {
 	Nudge func(templates ...uuid.UUID)
 	// Bound is called with claims that got their workspace when it became ready.
 	Bound func([]workspaces.Bound)
+
+	// Callback makes what the agent of a workspace calls back with, for an attempt to create it. Nil: templates with an
+	// agent can't be created.
+	Callback func(ctx context.Context, job database.Job, agent json.RawMessage) (provider.Callback, error)
 
 	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping

@@ -25,7 +25,7 @@ var Transitions = []Transition{
 	{Provisioning, "no longer wanted", "never leased", Deleted, "create job cancelled"},
 	{Provisioning, "no longer wanted", "was leased", Deleting, "delete job, by name"},
 
-	{Starting, "ready", "incarnation matches", Ready, "streak reset; oldest waiting claim bound"},
+	{Starting, "ready, by its agent where it has one", "incarnation matches", Ready, "streak reset; oldest waiting claim bound"},
 	{Starting, "failed or timed out", "the observer is healthy", Draining, "deregister; streak + 1"},
 	{Starting, "no longer wanted", "unclaimed", Draining, "deregister"},
 	{Starting, "missing", "two complete inventories and a grace", Quarantined, "replan"},
@@ -33,8 +33,9 @@ var Transitions = []Transition{
 	{Ready, "claimed", "one statement", Claimed, "claim bound; agent told; nudge"},
 	{Ready, "no longer wanted", "unclaimed", Draining, "deregister"},
 	{Ready, "stopped for standby", "unclaimed", Standby, "stop job"},
-	{Ready, "silent", "below the recovery limit", Starting, "recover"},
-	{Ready, "silent", "at the recovery limit", Draining, "deregister"},
+	{Ready, "silent", "below the recovery limit; the observer is healthy", Starting, "probe job: wait for the agent"},
+	{Ready, "silent", "at the recovery limit; the observer is healthy", Draining, "deregister"},
+	{Ready, "unhealthy", "the agent says so", Draining, "deregister"},
 	{Ready, "missing", "two complete inventories and a grace", Quarantined, "replan"},
 
 	{Standby, "claimed", "one statement", Claimed, "claim bound; start job, first in line"},
@@ -44,7 +45,7 @@ var Transitions = []Transition{
 
 	{Claimed, "released, job completed or lease over", "", Draining, "deregister"},
 	{Claimed, "released, job completed or lease over", "reusable", Starting, "reset; incarnation + 1"},
-	{Claimed, "silent or missing", "", Claimed, "alarm only"},
+	{Claimed, "silent, unhealthy or missing", "", Claimed, "alarm only"},
 
 	{Draining, "busy veto", "the forge says a job runs", Draining, "wait"},
 	{Draining, "deregistered or never registered", "", Deleting, "delete job"},

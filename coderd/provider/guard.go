@@ -48,10 +48,14 @@ type guarded struct {
 var _ interface {
 	Provider
 	Sited
+	AgentHost
 	Execer
 	Logger
 	Stopper
 } = (*guarded)(nil)
+
+// HostsAgent says nothing by itself: As looks whether the inner provider has it.
+func (g *guarded) HostsAgent() {}
 
 // Unwrap is how As finds what is wrapped.
 func (g *guarded) Unwrap() Provider { return g.inner }

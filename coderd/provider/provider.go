@@ -49,6 +49,12 @@ type Sited interface {
 	Site() string
 }
 
+// AgentHost is a provider that runs the agent in a workspace whose CreateRequest has a Callback. A template with an agent
+// is refused at any other.
+type AgentHost interface {
+	HostsAgent()
+}
+
 // Execer is a provider that can run a command inside a workspace.
 type Execer interface {
 	// Exec runs the command to its end and returns its exit status. Ending ctx kills it.
@@ -84,14 +90,19 @@ type CreateRequest struct {
 	Preset       string
 	Spec         json.RawMessage
 	Parameters   map[string]string
-	Callback     Callback
+	// Callback is how what runs inside reports for itself; zero where nothing does.
+	Callback Callback
 }
 
-// Callback is how a workspace reports home, for providers that can tell it; zero where it does not.
+// Callback is where the inside of a workspace reports its status and reads what it is, and the token it does so with
+// (G2). The token is a secret: a provider hands it to the workspace by a way that others cannot read, and puts it into no
+// log, no argument and no environment. It dies with the attempt that it was made for (G7), so that it is never replaced
+// in a resource that exists: that is deleted and made anew.
 type Callback struct {
-	CallbackURL string // for status
-	MetadataURL string // for what the workspace should know
-	Token       string // for both; secret (G7)
+	CallbackURL string // of reports: POST
+	MetadataURL string // of what the workspace is: GET
+	Token       string // for both; empty where there is no way back
+	CABundle    []byte // PEM: what to trust the server by, beside the usual; empty where that is enough
 	// InstallScript installs the agent, where the provider has a script run at the first boot. It is a Go template, with
 	// the variables that GARM gives a runner_install_template.
 	InstallScript []byte

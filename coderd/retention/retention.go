@@ -80,6 +80,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 	if _, err := q.EndExpiredWaiting(ctx); err != nil {
 		return err
 	}
+	if _, err := q.PurgeClaimParameters(ctx); err != nil {
+		return err
+	}
 	_, err := q.PurgeReplicas(ctx)
 	return err
 }

@@ -72,6 +72,7 @@ type Workspace struct {
 	DeletedAt    *time.Time        `json:"deleted_at,omitempty"`
 	History      []Transition      `json:"history,omitempty" doc:"Only when one workspace is asked for"`
 	Job          *Job              `json:"job,omitempty" doc:"The work under way on it, if any"`
+	Agent        *Agent            `json:"agent,omitempty" doc:"What runs inside it, if anything; only when one workspace is asked for"`
 }
 
 // Address is where a workspace is reached.
@@ -108,6 +109,8 @@ type ClaimRequest struct {
 	Mode     string `json:"mode,omitempty" enum:"prefer,require" default:"prefer" doc:"require: a warm one or a miss; prefer: wait for one up to wait"`
 	Wait     string `json:"wait,omitempty" doc:"How long prefer waits, such as 30s; 30s where empty" example:"30s"`
 	Key      string `json:"key,omitempty" maxLength:"200" doc:"Idempotency key: the same key gives the same workspace"`
+
+	Parameters map[string]string `json:"parameters,omitempty" doc:"For the agent of the claimed workspace, secrets too: kept until the claim is over, told to nobody else"`
 }
 
 // Claim is the answer to a claim. Outcome miss has no workspace but a reason, and HTTP status 200: it is an answer.
@@ -150,6 +153,7 @@ type Version struct {
 	Active    bool            `json:"active"`
 	Provider  string          `json:"provider"`
 	Spec      json.RawMessage `json:"spec"`
+	Agent     *AgentConfig    `json:"agent,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`
 	CreatedBy string          `json:"created_by"`
 }

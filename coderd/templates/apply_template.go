@@ -3,6 +3,7 @@ package templates
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -88,7 +89,11 @@ func (a *applying) version(
 	if err != nil {
 		return database.TemplateVersion{}, false, err
 	}
-	hash, err := versionHash(t.Provider, spec)
+	agent, err := encodeAgent(t.Agent)
+	if err != nil {
+		return database.TemplateVersion{}, false, err
+	}
+	hash, err := versionHash(t.Provider, spec, agent)
 	if err != nil {
 		return database.TemplateVersion{}, false, err
 	}
@@ -96,7 +101,8 @@ func (a *applying) version(
 	made := database.NoRows(err)
 	if made {
 		version, err = a.q.InsertVersion(ctx, database.InsertVersionParams{
-			ID: uuid.New(), TemplateID: row.ID, Hash: hash, Provider: t.Provider, Spec: spec, CreatedBy: a.by.UserID,
+			ID: uuid.New(), TemplateID: row.ID, Hash: hash, Provider: t.Provider, Spec: spec, Agent: agent,
+			CreatedBy: a.by.UserID,
 		})
 	}
 	if err != nil {
@@ -120,9 +126,15 @@ func (a *applying) version(
 		if err != nil {
 			return version, false, err
 		}
+		had := active.Agent
+		if had != nil {
+			if had, err = canonical(had); err != nil {
+				return version, false, err
+			}
+		}
 		before = versionState{active.Number, active.Hash, true}
-		change.Fields = append(fields(field{"active version", active.Number, version.Number}),
-			jsonFields("spec", stored, spec)...)
+		change.Fields = slices.Concat(fields(field{"active version", active.Number, version.Number}),
+			jsonFields("spec", stored, spec), agentFields(had, agent))
 		if n := unclaimed.notOf(version.ID); n > 0 {
 			change.Effect = fmt.Sprintf("%s of other versions %s replaced", count(n), is(n))
 		}

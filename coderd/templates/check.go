@@ -91,6 +91,10 @@ func (c *checker) template(t Template, existing []database.Provider) {
 	if p == nil || t.Spec == nil {
 		return
 	}
+	if _, ok := provider.As[provider.AgentHost](p); t.Agent != nil && !ok {
+		c.problems.add(t.agentAt, "provider %q cannot run an agent in its workspaces: leave agent out, or take another "+
+			"provider", t.Provider)
+	}
 	if len(t.Presets) == 0 {
 		c.refusals(t, Preset{at: t.specAt}, p.Validate(t.Spec, map[string]string{}))
 	}

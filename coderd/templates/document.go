@@ -14,6 +14,7 @@ const (
 	maxLimit     = 1_000_000 // of a provider's maximum, chunk and creates in flight
 	maxTTL       = 365 * 24 * time.Hour
 	maxBoot      = 24 * time.Hour
+	maxHeartbeat = 24 * time.Hour
 
 	maxSource     = 1 << 20 // bytes of a file
 	maxDepth      = 32      // of lists and mappings within one another
@@ -26,6 +27,8 @@ const (
 	defaultInFlight = 16
 	defaultChunk    = 1_000
 	defaultBoot     = 20 * time.Minute
+	// defaultHeartbeat is six heartbeats at their usual pace.
+	defaultHeartbeat = time.Minute
 )
 
 // Document is a configuration file.
@@ -55,10 +58,19 @@ type Template struct {
 	KeepOutdated bool
 	BootTimeout  time.Duration   // whole seconds
 	Spec         json.RawMessage // canonical; nil where it could not be read
+	Agent        *Agent          // nil: none, and the provider is asked for readiness
 	Presets      []Preset
 
-	at, providerAt, specAt Pos
-	spec                   positions
+	at, agentAt, providerAt, specAt Pos
+	spec                            positions
+}
+
+// Agent is what runs inside each workspace of a template and reports for it. Beside the spec and not in it, since it means
+// the same at every provider.
+type Agent struct {
+	OnStart          []string      // program and arguments; ready when it has succeeded
+	OnClaim          []string      // program and arguments, run once for each claim
+	HeartbeatTimeout time.Duration // whole seconds; not heard of for longer, the agent is silent
 }
 
 // Preset is a named set of parameters; with Prebuilds it is a pool.

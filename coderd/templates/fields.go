@@ -45,6 +45,15 @@ func jsonFields(prefix string, old, fresh json.RawMessage) []string {
 	return told
 }
 
+// agentFields tells what differs between two agents; one that comes or goes is told as such, with its settings.
+func agentFields(old, fresh json.RawMessage) []string {
+	var told []string
+	if (old == nil) != (fresh == nil) {
+		told = fields(field{"agent", old != nil, fresh != nil})
+	}
+	return append(told, jsonFields("agent", old, fresh)...)
+}
+
 // mapFields tells what differs between two sets of parameters.
 func mapFields(prefix string, old, fresh map[string]string) []string {
 	both := maps.Clone(old)

@@ -76,6 +76,7 @@ func (d decoder) template(n ast.Node) Template {
 			t.specAt = position(n)
 			t.Spec, t.spec = d.freeform(n, "spec")
 		}},
+		setting{key: "agent", read: func(n ast.Node) { t.Agent, t.agentAt = d.agent(n), position(n) }},
 		setting{key: "presets", read: func(n ast.Node) {
 			d.list(n, "presets", func(n ast.Node) { t.Presets = append(t.Presets, d.preset(n)) })
 		}})

@@ -9,12 +9,14 @@ import (
 	"golang.org/x/xerrors"
 )
 
-// versionHash identifies a version by its content: SHA-256 of provider and spec as canonical JSON.
-func versionHash(provider string, spec json.RawMessage) (string, error) {
+// versionHash identifies a version by its content: SHA-256 of provider, spec and agent as canonical JSON. A version
+// without an agent has the hash that it had before there were agents.
+func versionHash(provider string, spec, agent json.RawMessage) (string, error) {
 	content, err := json.Marshal(struct {
 		Provider string          `json:"provider"`
 		Spec     json.RawMessage `json:"spec"`
-	}{provider, spec})
+		Agent    json.RawMessage `json:"agent,omitempty"`
+	}{provider, spec, agent})
 	if err != nil {
 		return "", xerrors.Errorf("encode version: %w", err)
 	}

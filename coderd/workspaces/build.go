@@ -76,7 +76,20 @@ func (w *Writer) Ready(ctx context.Context, l Lease, f Facts, reason string) (Mo
 		bound, err = w.bindOldest(ctx, q, row.PresetID)
 		return err
 	})
+	if err == nil {
+		w.tell(bound)
+	}
 	return moved, bound, err
+}
+
+// Silent: ready -> starting, because its agent has not been heard of in time; the probe job that waits for the agent, or
+// for the boot timeout, follows. ErrLost also if the agent was heard of meanwhile.
+func (w *Writer) Silent(ctx context.Context, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
+	row, err := w.store.WorkspaceSilent(ctx, database.WorkspaceSilentParams{
+		WorkspaceID: id, Incarnation: incarnation, NextJobID: w.newID(), Priority: PriorityPrebuild, ActorID: Prewarm,
+		Reason: reason,
+	})
+	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record silence", err)
 }
 
 // Failed: provisioning -> deleting, or starting -> draining, because it will never become ready. The fault stays with

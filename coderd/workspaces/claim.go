@@ -35,6 +35,9 @@ func (w *Writer) Claim(ctx context.Context, c ClaimFor) (database.Workspace, err
 		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
 		Source: c.Source,
 	})
+	if err == nil {
+		w.claimed(row.ID)
+	}
 	return database.Workspace(row), lost("claim workspace", err)
 }
 
@@ -45,6 +48,9 @@ func (w *Writer) ClaimLast(ctx context.Context, c ClaimFor) (database.Workspace,
 		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
 		Source: c.Source,
 	})
+	if err == nil {
+		w.claimed(row.ID)
+	}
 	return database.Workspace(row), lost("claim workspace", err)
 }
 
@@ -54,6 +60,7 @@ func (w *Writer) BindOldest(ctx context.Context, presetID uuid.UUID) ([]Bound, e
 	for {
 		bound, err := w.bindOldest(ctx, w.store.Queries, presetID)
 		if err != nil || len(bound) == 0 {
+			w.tell(all)
 			return all, err
 		}
 		all = append(all, bound...)
@@ -70,6 +77,12 @@ func (w *Writer) bindOldest(ctx context.Context, q *database.Queries, presetID u
 		bound = append(bound, Bound{r.ClaimID, r.WorkspaceID, r.TemplateID})
 	}
 	return bound, nil
+}
+
+func (w *Writer) tell(bound []Bound) {
+	for _, b := range bound {
+		w.claimed(b.WorkspaceID)
+	}
 }
 
 func key(k string) *string {

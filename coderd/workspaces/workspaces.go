@@ -52,12 +52,17 @@ type Writer struct {
 	store   *database.Store
 	newID   func() uuid.UUID
 	replica string // the source of what the built-in identity does
+	claimed func(ids ...uuid.UUID)
 }
 
 // New returns a Writer that acts for one replica. Ids come from newID, so that a simulation owns them.
 func New(store *database.Store, newID func() uuid.UUID, replica string) *Writer {
-	return &Writer{store: store, newID: newID, replica: replica}
+	return &Writer{store: store, newID: newID, replica: replica, claimed: func(...uuid.UUID) {}}
 }
+
+// OnClaimed sets what is called with workspaces that were claimed, after the commit: their agents are to be told (C14).
+// It must return at once. To be set before the first claim.
+func (w *Writer) OnClaimed(claimed func(ids ...uuid.UUID)) { w.claimed = claimed }
 
 // System is the actor of passes and workers on this replica.
 func (w *Writer) System(reason string) Actor {

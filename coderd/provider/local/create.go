@@ -83,6 +83,9 @@ func (p *Provider) prepare(d dir, req provider.CreateRequest) (workspace, error)
 	if err := os.WriteFile(aside.lockFile(), nil, 0o600); err != nil {
 		return w, xerrors.Errorf("prepare directory: %w", err)
 	}
+	if err := w.handOver(aside, req.Callback); err != nil {
+		return w, xerrors.Errorf("hand token to agent: %w", err)
+	}
 	if err := w.write(aside); err != nil {
 		return w, xerrors.Errorf("prepare directory: %w", err)
 	}

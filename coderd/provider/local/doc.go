@@ -9,6 +9,7 @@
 //	        workspace.json         the tag: whose it is, what was asked for; written once, before the directory appears
 //	        state.json             what the supervisor last recorded
 //	        lock                   held by the supervisor for its life: that is how one knows that it lives
+//	        agent-token            what the agent shows to the server, where there is an agent; mode 0600
 //	        log, log.1             what setup and command wrote, 10 MB each at most
 //	        home/, tmp/            the workspace's own: working directory and HOME, and TMPDIR
 //	    .prewarm/
@@ -26,6 +27,9 @@
 // descends from them (PR_SET_CHILD_SUBREAPER): a process that daemonises or starts a new session is still its child,
 // and when wait says that there is no child, nothing of the workspace is left. The workspace lives as long as its
 // command, as a container does: when that ends, the supervisor ends the rest.
+//
+// Where the template has an agent, command runs under it: the agent is the main process, started from this same binary,
+// and ends with the command and by its exit status. Setup runs before there is one.
 //
 // # What may happen at any point, and what comes of it
 //

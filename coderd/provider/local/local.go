@@ -39,6 +39,7 @@ type Provider struct {
 var _ interface {
 	provider.Provider
 	provider.Sited
+	provider.AgentHost
 	provider.Execer
 	provider.Logger
 } = (*Provider)(nil)
@@ -107,6 +108,9 @@ func (p *Provider) dir(name string) dir { return dir(filepath.Join(p.root, name)
 
 // Site identifies the root: two machines never have the same, and all processes on one root do.
 func (p *Provider) Site() string { return p.site }
+
+// HostsAgent marks this as a provider that runs agents: see agent.go.
+func (*Provider) HostsAgent() {}
 
 // Validate reports what is wrong with a spec.
 func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) []provider.Problem {

@@ -20,6 +20,8 @@ func (d dir) workspaceFile() string { return filepath.Join(string(d), "workspace
 func (d dir) stateFile() string     { return filepath.Join(string(d), "state.json") }
 func (d dir) lockFile() string      { return filepath.Join(string(d), "lock") }
 func (d dir) logFile() string       { return filepath.Join(string(d), "log") }
+func (d dir) tokenFile() string     { return filepath.Join(string(d), "agent-token") }
+func (d dir) authorities() string   { return filepath.Join(string(d), "agent-ca.pem") }
 func (d dir) supervisorLog() string { return filepath.Join(string(d), "supervisor.log") }
 
 // phase is how far a supervisor is. A phase that is not final without a living supervisor means that it was killed.

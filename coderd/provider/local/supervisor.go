@@ -175,7 +175,11 @@ func (s *supervisor) begin(phase phase, command []string) error {
 	if s.stopping.Load() {
 		return s.record(phaseFailed, 0, "stopped before its command began")
 	}
-	main, err := s.spawn(command)
+	env := s.env
+	if phase == phaseRunning && s.w.AgentURL != "" {
+		command, env = s.w.underAgent(s.dir, command, env)
+	}
+	main, err := s.spawn(command, env)
 	if err != nil {
 		go s.stop()
 		return s.record(phaseFailed, 127, err.Error())
@@ -185,8 +189,8 @@ func (s *supervisor) begin(phase phase, command []string) error {
 }
 
 // spawn starts a command as the leader of a process group that is killed with this process.
-func (s *supervisor) spawn(command []string) (process, error) {
-	path, err := program(command[0], s.env, s.dir.home())
+func (s *supervisor) spawn(command []string, env map[string]string) (process, error) {
+	path, err := program(command[0], env, s.dir.home())
 	if err != nil {
 		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
 	}
@@ -202,7 +206,7 @@ func (s *supervisor) spawn(command []string) (process, error) {
 	defer out.w.Close()
 	pid, err := syscall.ForkExec(path, command, &syscall.ProcAttr{
 		Dir:   s.dir.home(),
-		Env:   environ(s.env),
+		Env:   environ(env),
 		Files: []uintptr{null.Fd(), out.w.Fd(), out.w.Fd()},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})

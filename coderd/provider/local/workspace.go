@@ -37,7 +37,8 @@ type workspace struct {
 	Preset       string            `json:"preset"`
 	Spec         json.RawMessage   `json:"spec"`
 	Parameters   map[string]string `json:"parameters,omitempty"`
-	Port         int               `json:"port,omitempty"` // 0: wants none
+	Port         int               `json:"port,omitempty"`      // 0: wants none
+	AgentURL     string            `json:"agent_url,omitempty"` // of the server; empty: no agent
 	CreatedAt    time.Time         `json:"created_at"`
 
 	spec spec

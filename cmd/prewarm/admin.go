@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) adminCommand() *cobra.Command {
+	return group("admin", "Look after the installation itself",
+		"What owners do to the installation rather than to its pools.",
+		"  prewarm admin rotate-signing-key",
+		a.signingKeysCommand(), a.rotateSigningKeyCommand())
+}
+
+func (a *app) signingKeysCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "signing-keys",
+		Short: "List the keys that sign instance tokens",
+		Long: `Lists the keys that sign the tokens of agents, the newest first. The newest signs; those that are not retired
+are still good. A key is retired when no agent uses it any more.`,
+		Example: "  prewarm admin signing-keys",
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			keys, err := client.SigningKeys(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(keys) == 0 {
+				a.hint("There is no key yet. The first workspace with an agent makes one.")
+			}
+			return a.printSigningKeys(keys)
+		},
+	}
+}
+
+func (a *app) rotateSigningKeyCommand() *cobra.Command {
+	var req sdk.RotateRequest
+	cmd := &cobra.Command{
+		Use:   "rotate-signing-key",
+		Short: "Sign instance tokens with a new key",
+		Long: `Makes a new key, with which the tokens of agents are signed from now on. Agents get a new token with their next
+report; an older key is retired when no agent uses it any more.
+
+With --retire-now the older keys end at once, as they must when somebody else may know them. Agents that hold a token
+of theirs are cut off: their prebuilds are replaced, and of their claimed workspaces an alarm is raised.`,
+		Example: `  prewarm admin rotate-signing-key
+  prewarm admin rotate-signing-key --retire-now`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			keys, err := client.RotateSigningKey(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.printSigningKeys(keys)
+		},
+	}
+	cmd.Flags().BoolVar(&req.RetireNow, "retire-now", false, "end the older keys at once, cutting off agents that use them")
+	return cmd
+}
+
+func (a *app) printSigningKeys(keys []sdk.SigningKey) error {
+	t := a.newTable("KEY", "CREATED", "STATE", "AGENTS")
+	for _, k := range keys {
+		state := "verifies"
+		switch {
+		case k.Signs:
+			state = "signs"
+		case k.RetiredAt != nil:
+			state = fmt.Sprintf("retired %s", a.ago(*k.RetiredAt))
+		}
+		t.add(k.ID, a.ago(k.CreatedAt), state, k.Agents)
+	}
+	return a.print(keys, func(w io.Writer) error { return t.write(w) })
+}

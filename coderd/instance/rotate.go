@@ -1,0 +1,34 @@
+package instance
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Rotate makes a new signing key in the transaction of q, and with retireNow ends all others at once; otherwise those
+// that no agent uses any more end by themselves. Forget must follow the commit.
+func (*Service) Rotate(ctx context.Context, q *database.Queries, retireNow bool) (made uuid.UUID, retired []uuid.UUID, err error) {
+	made = uuid.New()
+	if _, err := q.InsertSigningKey(ctx, database.InsertSigningKeyParams{ID: made, Secret: newSecret()}); err != nil {
+		return made, nil, xerrors.Errorf("insert signing key: %w", err)
+	}
+	if retireNow {
+		if retired, err = q.RetireSigningKeys(ctx, true); err != nil {
+			return made, nil, xerrors.Errorf("retire signing keys: %w", err)
+		}
+	}
+	return made, retired, nil
+}
+
+// Forget makes this replica read the keys anew; the others do within a second.
+func (s *Service) Forget() { s.keys.forget() }
+
+// retire ends the keys that nobody uses.
+func (s *Service) retire(ctx context.Context) error {
+	_, err := s.Store.RetireSigningKeys(ctx, false)
+	return err
+}

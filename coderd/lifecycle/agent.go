@@ -1,0 +1,55 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// readiness asks once. Where there is an agent it is the one to say ready; the provider is still asked, as it knows what
+// an agent that never started cannot tell.
+func (*Worker) readiness(
+	ctx context.Context, p provider.Provider, ref provider.Ref, info database.JobForWorkRow,
+) (provider.Readiness, error) {
+	state, err := p.Ready(ctx, ref)
+	if err != nil || info.Agent == nil || state.Failed {
+		return state, err
+	}
+	status := database.AgentStatusExpected
+	if info.AgentStatus != nil {
+		status = *info.AgentStatus
+	}
+	switch status {
+	case database.AgentStatusReady:
+		return provider.Readiness{Ready: true}, nil
+	case database.AgentStatusUnhealthy:
+		return provider.Readiness{Failed: true, Detail: "the agent reports: " + info.AgentMessage}, nil
+	case database.AgentStatusExpected:
+		return provider.Readiness{Detail: "waiting for its agent to report"}, nil
+	case database.AgentStatusSilent:
+		return provider.Readiness{Detail: "waiting for its agent to be heard of again"}, nil
+	}
+	return provider.Readiness{Detail: "waiting for its agent to report that it is ready"}, nil
+}
+
+// recovery is how many of its heartbeat time-outs a silent agent has to be heard of again.
+const recovery = 5
+
+// bootTimeout is how long a workspace may be starting, in seconds. One that was ready before has less to do.
+func bootTimeout(info database.JobForWorkRow) float64 {
+	limit := info.BootTimeoutS
+	if info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusSilent {
+		limit = min(limit, recovery*info.HeartbeatTimeoutS)
+	}
+	return float64(limit)
+}
+
+const agentPauseMost = 5 * time.Second
+
+// agentPause is how long the provider is not asked again about a workspace whose agent is awaited: a tenth of the time
+// that it has been starting for, between 1 s and 5 s.
+func agentPause(inStateS float64) time.Duration {
+	return min(max(probeMost, time.Duration(inStateS*float64(time.Second))/10), agentPauseMost)
+}

@@ -1,0 +1,54 @@
+package sdk
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+)
+
+// The instance API: what the inside of a workspace says and asks, with an instance token in place of a user's. None of
+// these calls is repeated by itself; an agent has its own way with a server that is away.
+
+// Report says how a workspace is.
+func (c *Client) Report(ctx context.Context, report AgentReport) (AgentReceipt, error) {
+	var receipt AgentReceipt
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"instance", "status"}, body: report, into: &receipt,
+	})
+	return receipt, err
+}
+
+// InstanceMetadata reads what the workspace is.
+func (c *Client) InstanceMetadata(ctx context.Context) (InstanceMetadata, error) {
+	var m InstanceMetadata
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"instance", "metadata"}, into: &m})
+	return m, err
+}
+
+// InstanceEvents waits, up to a time of the server's choice, until the workspace is claimed by another claim than the one
+// that is known (zero for none), and returns what is so then.
+func (c *Client) InstanceEvents(ctx context.Context, known uuid.UUID) (InstanceEvents, error) {
+	query := url.Values{}
+	if known != uuid.Nil {
+		query.Set("known", known.String())
+	}
+	var events InstanceEvents
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"instance", "events"}, query: query, into: &events})
+	return events, err
+}
+
+// SigningKeys lists the keys that sign instance tokens, the newest first.
+func (c *Client) SigningKeys(ctx context.Context) ([]SigningKey, error) {
+	var keys []SigningKey
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"signing-keys"}, into: &keys, idempotent: true})
+	return keys, err
+}
+
+// RotateSigningKey makes a new key, and returns all.
+func (c *Client) RotateSigningKey(ctx context.Context, req RotateRequest) ([]SigningKey, error) {
+	var keys []SigningKey
+	err := c.do(ctx, call{method: http.MethodPost, path: []string{"signing-keys"}, body: req, into: &keys})
+	return keys, err
+}

@@ -1,0 +1,100 @@
+package sdk
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// AgentConfig is what a template wants of the agent in its workspaces.
+type AgentConfig struct {
+	OnStart           []string `json:"on_start,omitempty" doc:"Program and arguments; the workspace is ready when it has succeeded"`
+	OnClaim           []string `json:"on_claim,omitempty" doc:"Program and arguments, run once for each claim"`
+	HeartbeatTimeoutS int      `json:"heartbeat_timeout_s" doc:"Seconds without a report after which the agent is silent"`
+}
+
+// Agent is what people see of the agent in a workspace.
+type Agent struct {
+	Status       string          `json:"status" enum:"expected,starting,ready,unhealthy,silent,claim-ready,claim-failed"`
+	Silent       bool            `json:"silent" doc:"Not heard of for longer than the template allows"`
+	Message      string          `json:"message,omitempty"`
+	SystemInfo   json.RawMessage `json:"system_info,omitempty"`
+	Recoveries   int             `json:"recoveries" doc:"How often it fell silent in a ready workspace"`
+	HeartbeatAt  *time.Time      `json:"heartbeat_at,omitempty"`
+	ClaimSeenAt  *time.Time      `json:"claim_seen_at,omitempty" doc:"When it said that it knows of the claim"`
+	ClaimReadyAt *time.Time      `json:"claim_ready_at,omitempty" doc:"When on_claim had succeeded"`
+}
+
+// AgentStatus is what an agent says of its workspace.
+type AgentStatus string
+
+const (
+	AgentStarting    AgentStatus = "starting"
+	AgentReady       AgentStatus = "ready"
+	AgentUnhealthy   AgentStatus = "unhealthy"
+	AgentClaimReady  AgentStatus = "claim-ready"
+	AgentClaimFailed AgentStatus = "claim-failed"
+)
+
+// AgentReport is one report, and a heartbeat. ClaimID says which claim the agent knows of; it must be that of the
+// workspace.
+type AgentReport struct {
+	Status     AgentStatus     `json:"status" enum:"starting,ready,unhealthy,claim-ready,claim-failed"`
+	Message    string          `json:"message,omitempty" maxLength:"4096" doc:"For people: why it is unhealthy, or the claim failed"`
+	SystemInfo json.RawMessage `json:"system_info,omitempty" doc:"An object of the agent's own choice"`
+	ClaimID    *uuid.UUID      `json:"claim_id,omitempty"`
+}
+
+// AgentReceipt is the answer to a report. Token is set when the one used is signed by a key that is no longer the newest:
+// the agent goes on with the new one.
+type AgentReceipt struct {
+	Token string `json:"token,omitempty"`
+}
+
+// InstanceMetadata is all that a workspace may know of itself. Owner is set when it is claimed.
+type InstanceMetadata struct {
+	WorkspaceID  uuid.UUID         `json:"workspace_id"`
+	Name         string            `json:"name"`
+	Incarnation  int               `json:"incarnation"`
+	State        string            `json:"state"`
+	Organization string            `json:"organization"`
+	Template     string            `json:"template"`
+	Preset       string            `json:"preset"`
+	Version      int               `json:"version"`
+	Parameters   map[string]string `json:"parameters" doc:"Of the preset"`
+	Labels       map[string]string `json:"labels"`
+	CABundle     string            `json:"ca_bundle,omitempty" doc:"PEM: what to trust the server by, beside the usual"`
+	Agent        AgentConfig       `json:"agent"`
+	Claim        *InstanceClaim    `json:"claim,omitempty" doc:"While it is claimed"`
+}
+
+// InstanceClaim is what a claimed workspace is told: whose it is now, and with what.
+type InstanceClaim struct {
+	ClaimID    uuid.UUID         `json:"claim_id"`
+	OwnerID    uuid.UUID         `json:"owner_id"`
+	Owner      string            `json:"owner"`
+	ClaimedAt  time.Time         `json:"claimed_at"`
+	Parameters map[string]string `json:"parameters" doc:"Of the preset, with those of the claim over them"`
+}
+
+// InstanceEvents is the state that an agent acts on, as the database had it when it was asked.
+type InstanceEvents struct {
+	State string         `json:"state"`
+	Claim *InstanceClaim `json:"claim,omitempty"`
+}
+
+// SigningKey signs instance tokens; its secret is told to nobody.
+type SigningKey struct {
+	ID        uuid.UUID  `json:"id"`
+	CreatedAt time.Time  `json:"created_at"`
+	RetiredAt *time.Time `json:"retired_at,omitempty"`
+	Signs     bool       `json:"signs" doc:"Whether new tokens are signed with it"`
+	Agents    int        `json:"agents" doc:"Agents of live workspaces last seen with a token of it"`
+}
+
+// RotateRequest makes a new signing key. Older ones go on verifying until no agent uses them, or with RetireNow end at
+// once: agents that hold their tokens are cut off, and their prebuilds replaced.
+type RotateRequest struct {
+	RetireNow bool `json:"retire_now,omitempty"`
+}

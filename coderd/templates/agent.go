@@ -1,0 +1,55 @@
+package templates
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	"golang.org/x/xerrors"
+)
+
+// agent reads the agent of a template; with nothing under its key it is one without scripts.
+func (d decoder) agent(n ast.Node) *Agent {
+	a := &Agent{HeartbeatTimeout: defaultHeartbeat}
+	if _, nothing := n.(*ast.NullNode); nothing {
+		return a
+	}
+	d.object(n, "agent",
+		setting{key: "on_start", read: func(n ast.Node) { a.OnStart = d.command(n, "on_start") }},
+		setting{key: "on_claim", read: func(n ast.Node) { a.OnClaim = d.command(n, "on_claim") }},
+		setting{key: "heartbeat_timeout", read: func(n ast.Node) {
+			a.HeartbeatTimeout = d.duration(n, "heartbeat_timeout", maxHeartbeat)
+		}})
+	return a
+}
+
+// command reads a program and its arguments.
+func (d decoder) command(n ast.Node, what string) []string {
+	before := len(d.problems.List)
+	var words []string
+	d.list(n, what, func(n ast.Node) { words = append(words, d.text(n, "an argument of "+what)) })
+	if len(d.problems.List) == before && (len(words) == 0 || strings.TrimSpace(words[0]) == "") {
+		d.problems.add(position(n), "%s must name a program and its arguments, such as [sh, -c, make]", what)
+	}
+	return words
+}
+
+// agentState is an agent as a version stores it. The agent itself reads the same from its metadata.
+type agentState struct {
+	OnStart           []string `json:"on_start,omitempty"`
+	OnClaim           []string `json:"on_claim,omitempty"`
+	HeartbeatTimeoutS int64    `json:"heartbeat_timeout_s"`
+}
+
+// encodeAgent is nil for none, and canonical.
+func encodeAgent(a *Agent) (json.RawMessage, error) {
+	if a == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(agentState{a.OnStart, a.OnClaim, int64(a.HeartbeatTimeout / time.Second)})
+	if err != nil {
+		return nil, xerrors.Errorf("encode agent: %w", err)
+	}
+	return canonical(raw)
+}
