@@ -2,27 +2,13 @@ package reconcile
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"testing"
-	"time"
 
-	"cdr.dev/slog"
-	"github.com/coder/quartz"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
-	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
-
-func benchReconciler(b *testing.B, store *database.Store) *Reconciler {
-	return New(Options{
-		Store: store, Writer: workspaces.New(store, uuid.New, "bench"), Clock: quartz.NewReal(), Log: slog.Make(),
-		Registerer: prometheus.NewRegistry(), Replica: "bench", Tick: time.Hour, Random: rand.Reader, NewID: uuid.New,
-	})
-}
 
 // A pass that finds nothing to do, beside nothing and beside 200,000 claimed workspaces.
 func BenchmarkPass_idle(b *testing.B) {
@@ -32,7 +18,7 @@ func BenchmarkPass_idle(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d_beside_%d", size.Pools, size.Each, size.Claimed), func(b *testing.B) {
 			store := dbtest.Open(b)
 			dbtest.Fleet(b, store, size)
-			r := benchReconciler(b, store)
+			r := testReconciler(store, "bench")
 			if _, err := r.pass(context.Background(), nil); err != nil { // writes the status once
 				b.Fatal(err)
 			}
@@ -50,7 +36,7 @@ func BenchmarkPass_idle(b *testing.B) {
 func BenchmarkPass_nudge(b *testing.B) {
 	store := dbtest.Open(b)
 	dbtest.Fleet(b, store, dbtest.FleetSize{Pools: 1000, Each: 10, Claimed: 100_000})
-	r := benchReconciler(b, store)
+	r := testReconciler(store, "bench")
 	if _, err := r.pass(context.Background(), nil); err != nil {
 		b.Fatal(err)
 	}
@@ -76,7 +62,7 @@ func BenchmarkPass_create(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		r := benchReconciler(b, store)
+		r := testReconciler(store, "bench")
 		b.StartTimer()
 		res, err := r.pass(context.Background(), nil)
 		if err != nil || res.Created != 10_000 {
