@@ -44,7 +44,8 @@ func TestInstanceTokenIsBound(t *testing.T) {
 
 	second := w.instanceToken(ws.ID, 1, 2)
 	for _, op := range []struct{ method, path, body string }{
-		{http.MethodGet, metadata, ""}, {http.MethodGet, "/api/v1/instance/events", ""},
+		{http.MethodGet, metadata, ""},
+		{http.MethodGet, "/api/v1/instance/events", ""},
 		{http.MethodPost, "/api/v1/instance/status", `{"status":"ready"}`},
 	} {
 		a := w.call(first, op.method, op.path, op.body)

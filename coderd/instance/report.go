@@ -69,6 +69,7 @@ func (s *Service) changed(ctx context.Context, i Instance, r Report) error {
 		}
 	case database.AgentStatusClaimFailed:
 		s.metrics.claimFailures.Inc()
+	default: // nothing waits for the others
 	}
 	if i.State == database.WorkspaceStateClaimed &&
 		(r.Status == database.AgentStatusUnhealthy || r.Status == database.AgentStatusClaimFailed) {

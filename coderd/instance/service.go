@@ -137,8 +137,9 @@ func (s *Service) look(ctx context.Context, b Bearer) (Instance, error) {
 	case database.WorkspaceStateProvisioning, database.WorkspaceStateStarting, database.WorkspaceStateReady,
 		database.WorkspaceStateStandby, database.WorkspaceStateClaimed:
 		return Instance{b, row}, nil
+	default:
+		return Instance{}, refuse("workspace %s is %s: its token ended with its work", row.Name, row.State)
 	}
-	return Instance{}, refuse("workspace %s is %s: its token ended with its work", row.Name, row.State)
 }
 
 // Metadata is what the workspace may know of itself, as it is now.

@@ -30,8 +30,9 @@ func (*Worker) readiness(
 		return provider.Readiness{Detail: "waiting for its agent to report"}, nil
 	case database.AgentStatusSilent:
 		return provider.Readiness{Detail: "waiting for its agent to be heard of again"}, nil
+	default:
+		return provider.Readiness{Detail: "waiting for its agent to report that it is ready"}, nil
 	}
-	return provider.Readiness{Detail: "waiting for its agent to report that it is ready"}, nil
 }
 
 // recovery is how many of its heartbeat time-outs a silent agent has to be heard of again.
