@@ -251,7 +251,6 @@ func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
 	if _, err := p.store.remove(r); err != nil {
 		return err
 	}
-	p.forget(r.Name)
 	if err := p.delay(ctx, 0, after); err != nil {
 		return err
 	}
@@ -339,7 +338,8 @@ func (r Resource) instance() provider.Instance {
 	return i
 }
 
-// dice are the chances of one call.
+// dice are the chances of one call: of the nth of its kind on that name. The counts outlive the resource, for else a create
+// that is repeated after a delete would fall as it fell before, for ever.
 func (p *Provider) dice(name, kind string) *rand.Rand {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -348,15 +348,6 @@ func (p *Provider) dice(name, kind string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + " " + name))
 	return rand.New(rand.NewPCG(p.seed^h.Sum64(), p.calls[c]))
-}
-
-// forget keeps the counts of calls from growing for ever: names are not used again.
-func (p *Provider) forget(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, kind := range []string{"create", "get", "ready", "delete"} {
-		delete(p.calls, call{name, kind})
-	}
 }
 
 func chance(dice *rand.Rand, probability float64) bool { return dice.Float64() < probability }

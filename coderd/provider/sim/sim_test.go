@@ -293,3 +293,21 @@ func BenchmarkFiles(b *testing.B) {
 		}
 	}
 }
+
+// A create that failed with something made is tried again after a delete; it must not fall the same way for ever.
+func TestChanceGoesOnAfterADelete(t *testing.T) {
+	t.Parallel()
+	p := open(t, sim.Options{Behavior: sim.Behavior{Lie: 0.5}})
+	for n := range 32 {
+		req := request(fmt.Sprintf("n-%d", n), `{}`)
+		made := false
+		for range 64 {
+			if _, err := p.Create(t.Context(), req); err == nil {
+				made = true
+				break
+			}
+			_ = p.Delete(t.Context(), provider.Ref{Name: req.Name}) // lies as well
+		}
+		assert.True(t, made, "n-%d", n)
+	}
+}
