@@ -484,7 +484,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'failed', finished_at = prewarm_now(), last_error = $3, failures = j.failures + 1
   FROM ws
-  WHERE j.id = $4 AND j.attempt = $5 AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = $4 AND j.kind <> 'reset' AND j.attempt = $5 AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id, j.site, j.priority
 ), moved AS (
   UPDATE workspaces w
@@ -677,7 +677,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
   FROM ws
-  WHERE j.id = $3 AND j.attempt = $4 AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = $3 AND j.kind = 'probe' AND j.attempt = $4 AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (
   UPDATE workspaces w

@@ -79,7 +79,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
   FROM ws
-  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = @job_id AND j.kind = 'probe' AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (
   UPDATE workspaces w
@@ -120,7 +120,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'failed', finished_at = prewarm_now(), last_error = @fault, failures = j.failures + 1
   FROM ws
-  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = @job_id AND j.kind <> 'reset' AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id, j.site, j.priority
 ), moved AS (
   UPDATE workspaces w
