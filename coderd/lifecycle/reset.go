@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -41,6 +42,7 @@ func (w *Worker) reset(ctx context.Context, job database.Job) {
 	})
 	switch {
 	case ctx.Err() != nil:
+		w.removeLate(ctx, p, refOf(info))
 		w.letGo(ctx, job)
 		return
 	case err == nil && inst.Status == provider.StatusError:
@@ -54,6 +56,9 @@ func (w *Worker) reset(ctx context.Context, job database.Job) {
 		return
 	}
 	if _, err := w.Writer.Reset(ctx, leaseOf(job), facts(inst)); err != nil {
+		if errors.Is(err, workspaces.ErrLost) {
+			w.removeLate(ctx, p, refOf(info))
+		}
 		w.lostOr(ctx, job, "record reset", err)
 		return
 	}
