@@ -177,6 +177,8 @@ type Querier interface {
 	RecordWorkspaceAct(ctx context.Context, arg RecordWorkspaceActParams) error
 	// The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
 	ReleaseCleanup(ctx context.Context, arg ReleaseCleanupParams) (int64, error)
+	// Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
+	RemovedProviders(ctx context.Context) ([]string, error)
 	// The server processes, as they report themselves.
 	// Stale: no heartbeat for 15 s. The fence names the replica of the last pass.
 	Replicas(ctx context.Context) ([]ReplicasRow, error)
