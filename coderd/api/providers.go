@@ -58,7 +58,9 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*
 			name string
 			has  bool
 		}{
-			{"exec", can[provider.Execer](p)}, {"logs", can[provider.Logger](p)}, {"stop", can[provider.Stopper](p)},
+			{"exec", can[provider.Execer](p)},
+			{"logs", can[provider.Logger](p)},
+			{"stop", can[provider.Stopper](p)},
 			{"reset", can[provider.Resetter](p)},
 		} {
 			if ability.has {
