@@ -84,11 +84,11 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 }
 
 const insertTemplate = `-- name: InsertTemplate :one
-INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, created_at,
-                       updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, prewarm_now(),
-        prewarm_now())
-RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at
+INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
+                       keep_failures_s, max_uses, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
+        $9, $10, prewarm_now(), prewarm_now())
+RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses
 `
 
 type InsertTemplateParams struct {
@@ -99,6 +99,9 @@ type InsertTemplateParams struct {
 	Provider       string
 	KeepOutdated   bool
 	BootTimeoutS   int32
+	KeepFailures   int32
+	KeepFailuresS  int32
+	MaxUses        int32
 }
 
 func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error) {
@@ -110,6 +113,9 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.Provider,
 		arg.KeepOutdated,
 		arg.BootTimeoutS,
+		arg.KeepFailures,
+		arg.KeepFailuresS,
+		arg.MaxUses,
 	)
 	var i Template
 	err := row.Scan(
@@ -125,6 +131,9 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		&i.UpdatedAt,
 		&i.DeprecatedAt,
 		&i.DeletedAt,
+		&i.KeepFailures,
+		&i.KeepFailuresS,
+		&i.MaxUses,
 	)
 	return i, err
 }
@@ -206,7 +215,7 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 }
 
 const lockTemplates = `-- name: LockTemplates :many
-SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at FROM templates
+SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses FROM templates
 WHERE organization_id = $1 AND deleted_at IS NULL AND name = ANY ($2::text[])
 ORDER BY name FOR NO KEY UPDATE
 `
@@ -238,6 +247,9 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 			&i.UpdatedAt,
 			&i.DeprecatedAt,
 			&i.DeletedAt,
+			&i.KeepFailures,
+			&i.KeepFailuresS,
+			&i.MaxUses,
 		); err != nil {
 			return nil, err
 		}
@@ -397,8 +409,9 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 const updateTemplate = `-- name: UpdateTemplate :exec
 UPDATE templates
 SET description = $1, provider = $2, keep_outdated = $3,
-    boot_timeout_s = $4, active_version_id = $5, updated_at = prewarm_now()
-WHERE id = $6
+    boot_timeout_s = $4, keep_failures = $5, keep_failures_s = $6,
+    max_uses = $7, active_version_id = $8, updated_at = prewarm_now()
+WHERE id = $9
 `
 
 type UpdateTemplateParams struct {
@@ -406,6 +419,9 @@ type UpdateTemplateParams struct {
 	Provider        string
 	KeepOutdated    bool
 	BootTimeoutS    int32
+	KeepFailures    int32
+	KeepFailuresS   int32
+	MaxUses         int32
 	ActiveVersionID uuid.NullUUID
 	ID              uuid.UUID
 }
@@ -416,6 +432,9 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 		arg.Provider,
 		arg.KeepOutdated,
 		arg.BootTimeoutS,
+		arg.KeepFailures,
+		arg.KeepFailuresS,
+		arg.MaxUses,
 		arg.ActiveVersionID,
 		arg.ID,
 	)

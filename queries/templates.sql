@@ -21,16 +21,17 @@ WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = ANY (
 ORDER BY name FOR NO KEY UPDATE;
 
 -- name: InsertTemplate :one
-INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, created_at,
-                       updated_at)
-VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, prewarm_now(),
-        prewarm_now())
+INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
+                       keep_failures_s, max_uses, created_at, updated_at)
+VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, @keep_failures,
+        @keep_failures_s, @max_uses, prewarm_now(), prewarm_now())
 RETURNING *;
 
 -- name: UpdateTemplate :exec
 UPDATE templates
 SET description = @description, provider = @provider, keep_outdated = @keep_outdated,
-    boot_timeout_s = @boot_timeout_s, active_version_id = @active_version_id, updated_at = prewarm_now()
+    boot_timeout_s = @boot_timeout_s, keep_failures = @keep_failures, keep_failures_s = @keep_failures_s,
+    max_uses = @max_uses, active_version_id = @active_version_id, updated_at = prewarm_now()
 WHERE id = @id;
 
 -- name: DeprecateTemplate :exec

@@ -19,17 +19,19 @@ type templateState struct {
 	Provider     string `json:"provider"`
 	KeepOutdated bool   `json:"keep_outdated"`
 	BootTimeout  string `json:"boot_timeout"`
+	upkeepState
 }
 
 // template makes one template what the file says; row is nil where there is none yet.
 func (a *applying) template(ctx context.Context, t Template, row *database.Template) error {
-	after := templateState{t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String()}
+	after := templateState{t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.upkeep()}
 	change := sdk.Change{Kind: "template", Name: t.Name, Action: "create"}
 	var before any
 	if row == nil {
 		made, err := a.q.InsertTemplate(ctx, database.InsertTemplateParams{
 			ID: uuid.New(), OrganizationID: a.by.OrganizationID, Name: t.Name, Description: t.Description,
 			Provider: t.Provider, KeepOutdated: t.KeepOutdated, BootTimeoutS: seconds(t.BootTimeout),
+			KeepFailures: t.KeepFailures.Maximum, KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
 		})
 		if err != nil {
 			return xerrors.Errorf("insert template: %w", err)
@@ -38,7 +40,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	} else {
 		old := templateState{
 			row.Description, row.Provider, row.KeepOutdated,
-			(time.Duration(row.BootTimeoutS) * time.Second).String(),
+			(time.Duration(row.BootTimeoutS) * time.Second).String(), upkeepOf(row),
 		}
 		change.Action, before = "update", old
 		change.Fields = fields(
@@ -47,6 +49,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			field{"keep_outdated", old.KeepOutdated, after.KeepOutdated},
 			field{"boot_timeout", old.BootTimeout, after.BootTimeout},
 		)
+		change.Fields = append(change.Fields, upkeepFields(old.upkeepState, after.upkeepState)...)
 	}
 	a.note = ""
 	if row.DeprecatedAt != nil {
@@ -72,7 +75,8 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 		a.affected[row.ID] = true
 		err := a.q.UpdateTemplate(ctx, database.UpdateTemplateParams{
 			ID: row.ID, Description: t.Description, Provider: t.Provider, KeepOutdated: t.KeepOutdated,
-			BootTimeoutS: seconds(t.BootTimeout), ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
+			BootTimeoutS: seconds(t.BootTimeout), KeepFailures: t.KeepFailures.Maximum,
+			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses, ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
 		})
 		if err != nil {
 			return xerrors.Errorf("update template: %w", err)
