@@ -17,6 +17,7 @@ import (
 	"cdr.dev/slog/sloggers/sloghuman"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -29,6 +30,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/replicas"
 	"github.com/prewarm-dev/prewarm/coderd/retention"
@@ -51,6 +53,11 @@ type Options struct {
 	Version     string
 	Stdout      io.Writer // for people who started the server; nil: none
 	Stderr      io.Writer // the log; nil: os.Stderr
+
+	// What follows has no flag. Tests stop a replica with it at chosen moments, and end its leases sooner.
+	Lease  time.Duration                             // of jobs; 0: the default
+	Tracer pgx.QueryTracer                           // sees every statement; nil: none
+	Wrap   func(provider.Provider) provider.Provider // put around every provider; nil: nothing
 }
 
 // shutdownGrace is how long requests may take to end when the replica stops. Jobs have their own (lifecycle).
@@ -125,7 +132,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPoolCollector(store, log), newDatabaseCollector(store))
 
-	r.providers, err = newProviders(ctx, store, installation, opts.DataDir, clock, log)
+	r.providers, err = newProviders(ctx, store, installation, opts, clock, log)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +156,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback,
+		Callback: r.instances.Callback, Lease: opts.Lease,
 	})
 	r.sweeper = &inventory.Sweeper{
 		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),

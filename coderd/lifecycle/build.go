@@ -37,6 +37,11 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
 	if job.Failures > 0 || info.Agent != nil && job.Attempt > 1 {
 		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+		if ctx.Err() != nil {
+			w.letGo(ctx, job)
+			w.replaceTaken(ctx, p, ref)
+			return
+		}
 		if err != nil {
 			w.retry(ctx, job, xerrors.Errorf("delete before retry: %w", err))
 			return

@@ -23,8 +23,11 @@ const (
 var errCallTimeout = errors.New("call timed out")
 
 // call runs one call of a provider for at most d. If ctx ended, that is for the caller to see; if only the call did, the
-// error says so.
+// error says so. Whether ctx ended is known exactly, before the call and after it: a process that was frozen in between
+// must not go on with what by now is another's.
 func (w *Worker) call(ctx context.Context, d time.Duration, do func(ctx context.Context) error) error {
+	w.held.expire()
+	defer w.held.expire()
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := w.Clock.AfterFunc(d, func() { cancel(errCallTimeout) }, "lifecycle", "call")
