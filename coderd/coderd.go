@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -149,7 +150,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	})
 	r.instances = instance.New(instance.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
-		CABundle: []byte(opts.AccessCA), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
+		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
 		Hint: func(ctx context.Context) { r.publish(ctx, instance.HintChannel, "") },
 	})
 	writer.OnClaimed(r.instances.Claimed)

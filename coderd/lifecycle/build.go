@@ -35,7 +35,8 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	}
 	ref := refOf(info)
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
-	if job.Failures > 0 || info.Agent != nil && job.Attempt > 1 {
+	token := w.wantsToken(p, info)
+	if job.Failures > 0 || token && job.Attempt > 1 {
 		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
 		if ctx.Err() != nil {
 			w.letGo(ctx, job)
@@ -47,7 +48,7 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 			return
 		}
 	}
-	req, err := w.request(ctx, job, info)
+	req, err := w.request(ctx, job, info, token)
 	if err != nil {
 		w.retry(ctx, job, err)
 		return
@@ -213,8 +214,14 @@ func refOf(info database.JobForWorkRow) provider.Ref {
 	}
 }
 
+// wantsToken says whether what is created is handed an instance token.
+func (w *Worker) wantsToken(p provider.Provider, info database.JobForWorkRow) bool {
+	_, takes := provider.As[provider.TokenTaker](p)
+	return info.Agent != nil || takes && w.Callback != nil
+}
+
 func (w *Worker) request(
-	ctx context.Context, job database.Job, info database.JobForWorkRow,
+	ctx context.Context, job database.Job, info database.JobForWorkRow, token bool,
 ) (provider.CreateRequest, error) {
 	parameters := map[string]string{}
 	_ = json.Unmarshal(info.Workspace.Parameters, &parameters) // apply stored an object of strings
@@ -226,7 +233,7 @@ func (w *Worker) request(
 		Organization: info.Organization, Template: info.Template, Preset: info.Preset,
 		Spec: info.Spec, Parameters: parameters,
 	}
-	if info.Agent == nil {
+	if !token {
 		return req, nil
 	}
 	if w.Callback == nil {
