@@ -37,7 +37,7 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
 	token := w.wantsToken(p, info)
 	if job.Failures > 0 || token && job.Attempt > 1 {
-		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+		err := w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, ref) })
 		if ctx.Err() != nil {
 			w.letGo(ctx, job)
 			w.replaceTaken(ctx, p, ref)
@@ -96,7 +96,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
 		var state provider.Readiness
-		err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+		err := w.call(ctx, w.Timeouts.Look, func(ctx context.Context) (err error) {
 			state, err = w.readiness(ctx, p, ref, info)
 			return err
 		})
@@ -137,7 +137,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 // ready records readiness, bootS seconds after creation, and gives the workspace to whoever waits.
 func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provider, ref provider.Ref, bootS float64) {
 	var inst provider.Instance // addresses may have come with readiness
-	err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+	err := w.call(ctx, w.Timeouts.Look, func(ctx context.Context) (err error) {
 		inst, err = p.Get(ctx, ref)
 		return err
 	})

@@ -13,12 +13,23 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
-// How long a provider may take for one call before the call is ended and counts as failed. A lease is no bound: it is
-// extended for as long as the replica lives. A create may take as long as its template lets the workspace boot.
-const (
-	lookTimeout   = time.Minute
-	deleteTimeout = 10 * time.Minute
-)
+// Timeouts are how long a provider may take for one call before the call is ended and counts as failed. A lease is no
+// bound: it is extended for as long as the replica lives. A create may take as long as its template lets the workspace
+// boot.
+type Timeouts struct {
+	Look   time.Duration // 1 min
+	Delete time.Duration // 10 min
+}
+
+func (t Timeouts) orDefault() Timeouts {
+	if t.Look == 0 {
+		t.Look = time.Minute
+	}
+	if t.Delete == 0 {
+		t.Delete = 10 * time.Minute
+	}
+	return t
+}
 
 var errCallTimeout = errors.New("call timed out")
 
