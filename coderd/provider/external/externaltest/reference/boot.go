@@ -33,7 +33,7 @@ func (c *cloud) boot(b params.BootstrapInstance) error {
 		return xerrors.Errorf("make home: %w", err)
 	}
 	path := filepath.Join(home, "install_runner.sh")
-	if err := os.WriteFile(path, script, 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(path, script, 0o700); err != nil {
 		return xerrors.Errorf("write script: %w", err)
 	}
 	console, err := os.Create(filepath.Join(home, "console"))
