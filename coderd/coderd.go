@@ -55,7 +55,12 @@ type Options struct {
 	Stdout      io.Writer // for people who started the server; nil: none
 	Stderr      io.Writer // the log; nil: os.Stderr
 
-	// What follows has no flag. Tests stop a replica with it at chosen moments, and end its leases sooner.
+	// Hooks have no flag: tests stop a replica with them at chosen moments. Nil: none.
+	Hooks *Hooks
+}
+
+// Hooks are what a test may put into a replica.
+type Hooks struct {
 	Lease  time.Duration                             // of jobs; 0: the default
 	Tracer pgx.QueryTracer                           // sees every statement; nil: none
 	Wrap   func(provider.Provider) provider.Provider // put around every provider; nil: nothing
@@ -72,6 +77,9 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	if opts.Stdout == nil {
 		opts.Stdout = io.Discard
+	}
+	if opts.Hooks == nil {
+		opts.Hooks = &Hooks{}
 	}
 	log := slog.Make(sloghuman.Sink(opts.Stderr))
 	clock := quartz.NewReal()
@@ -157,7 +165,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback, Lease: opts.Lease,
+		Callback: r.instances.Callback, Lease: opts.Hooks.Lease,
 	})
 	r.sweeper = &inventory.Sweeper{
 		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),

@@ -45,14 +45,14 @@ func newProviders(
 			return newExternal(ctx, config, installation, clock, log)
 		},
 	}
-	if opts.Wrap != nil {
+	if opts.Hooks.Wrap != nil {
 		for kind, make := range factories {
 			factories[kind] = func(config json.RawMessage) (provider.Provider, error) {
 				made, err := make(config)
 				if err != nil {
 					return nil, err
 				}
-				return opts.Wrap(made), nil
+				return opts.Hooks.Wrap(made), nil
 			}
 		}
 	}

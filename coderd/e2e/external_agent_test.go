@@ -153,7 +153,7 @@ func watchProcesses(t *testing.T) (seen func() string) {
 	stop, all := make(chan struct{}), map[string]bool{}
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		ticker := time.NewTicker(10 * time.Millisecond)
+		ticker := time.NewTicker(25 * time.Millisecond)
 		defer ticker.Stop()
 		for {
 			files, _ := filepath.Glob("/proc/[0-9]*/cmdline")

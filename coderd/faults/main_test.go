@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // serve is `prewarm server` in this binary, which stops where it was told to.
 func serve() error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
-	opts := coderd.Options{Lease: lease, Stdout: os.Stdout, Version: "test"}
+	opts := coderd.Options{Stdout: os.Stdout, Version: "test"}
 	flags.StringVar(&opts.Listen, "listen", "", "")
 	flags.StringVar(&opts.DataDir, "data-dir", "", "")
 	flags.StringVar(&opts.Replica, "replica", "", "")
@@ -56,7 +56,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	opts.Tracer, opts.Wrap = &tracer{witness: w}, w.wrap
+	opts.Hooks = &coderd.Hooks{Lease: lease, Tracer: &tracer{witness: w}, Wrap: w.wrap}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	return coderd.Run(ctx, opts)
