@@ -107,6 +107,7 @@ var replaced = map[point]bool{
 
 // I4, I5, I6: a worker is killed or frozen at each point of create, probe, cancel, drain and delete.
 func TestPoints(t *testing.T) {
+	t.Parallel()
 	r, _ := random(t)
 	_, thorough := rounds(t, 0)
 	type run struct {
