@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"cdr.dev/slog/sloggers/sloghuman"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -29,6 +31,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/replicas"
 	"github.com/prewarm-dev/prewarm/coderd/retention"
@@ -51,6 +54,16 @@ type Options struct {
 	Version     string
 	Stdout      io.Writer // for people who started the server; nil: none
 	Stderr      io.Writer // the log; nil: os.Stderr
+
+	// Hooks have no flag: tests stop a replica with them at chosen moments. Nil: none.
+	Hooks *Hooks
+}
+
+// Hooks are what a test may put into a replica.
+type Hooks struct {
+	Lease  time.Duration                             // of jobs; 0: the default
+	Tracer pgx.QueryTracer                           // sees every statement; nil: none
+	Wrap   func(provider.Provider) provider.Provider // put around every provider; nil: nothing
 }
 
 // shutdownGrace is how long requests may take to end when the replica stops. Jobs have their own (lifecycle).
@@ -64,6 +77,9 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	if opts.Stdout == nil {
 		opts.Stdout = io.Discard
+	}
+	if opts.Hooks == nil {
+		opts.Hooks = &Hooks{}
 	}
 	log := slog.Make(sloghuman.Sink(opts.Stderr))
 	clock := quartz.NewReal()
@@ -125,7 +141,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPoolCollector(store, log), newDatabaseCollector(store))
 
-	r.providers, err = newProviders(ctx, store, installation, opts.DataDir, clock, log)
+	r.providers, err = newProviders(ctx, store, installation, opts, clock, log)
 	if err != nil {
 		return nil, err
 	}
@@ -142,14 +158,14 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	})
 	r.instances = instance.New(instance.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
-		CABundle: []byte(opts.AccessCA), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
+		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
 		Hint: func(ctx context.Context) { r.publish(ctx, instance.HintChannel, "") },
 	})
 	writer.OnClaimed(r.instances.Claimed)
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback,
+		Callback: r.instances.Callback, Lease: opts.Hooks.Lease,
 	})
 	r.sweeper = &inventory.Sweeper{
 		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),

@@ -59,6 +59,7 @@ var rooms = map[string]room{
 	"coderd/claim":     decides,
 	"coderd/demand":    drives,
 	"coderd/e2e":       leaf,
+	"coderd/faults":    leaf,
 	"coderd/instance":  drives,
 	"coderd/inventory": drives,
 	"coderd/lifecycle": drives,

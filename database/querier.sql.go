@@ -17,7 +17,8 @@ type Querier interface {
 	AdvanceFence(ctx context.Context, arg AdvanceFenceParams) (AdvanceFenceRow, error)
 	// How many agents of ready and claimed workspaces there are, and how many of these are silent.
 	AgentPulse(ctx context.Context) (AgentPulseRow, error)
-	// For people. Silent: nothing was heard for longer than the template allows.
+	// For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see
+	// once the workspace has reported.
 	AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentViewRow, error)
 	// Agents of claimed workspaces that fell silent: nothing is done to those (I2), but people are told, once.
 	AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]AlarmSilentClaimedRow, error)

@@ -83,7 +83,7 @@ func New(o Options) http.Handler {
 	s := &server{Options: o}
 	s.Log = s.Log.Named("api")
 	router := chi.NewRouter()
-	router.Use(s.requestID, s.accessLog, s.recoverPanics, securityHeaders, limitBody)
+	router.Use(s.requestID, s.accessLog, s.recoverPanics, securityHeaders, limitBody, jsonByDefault)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; the API is described at /openapi.json")
 	})
@@ -128,6 +128,8 @@ func (s *server) register() {
 	s.registerPauses()
 	s.registerSigningKeys()
 	s.registerInstance()
+	s.registerInstanceAgent()
+	s.registerInstanceSystem()
 }
 
 func config(version string) huma.Config {

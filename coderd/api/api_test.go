@@ -129,7 +129,7 @@ func (w *world) serve(o api.Options) string {
 	w.instances = instance.New(instance.Options{
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: o.Clock, Log: o.Log,
 		Registerer: prometheus.NewRegistry(), URL: "http://test", CABundle: []byte("authorities"), Nudge: w.nudge,
-		Wake: func() {}, Hint: func(context.Context) {},
+		Wake: func() {}, Hint: func(context.Context) {}, Binaries: w.t.TempDir(),
 	})
 	o.Instances = w.instances
 	o.Nudge = w.nudge

@@ -34,7 +34,7 @@ func (w *Worker) delete(ctx context.Context, job database.Job) {
 	}
 	p, err := w.Providers.Get(job.Provider)
 	if err == nil {
-		err = w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, refOf(info)) })
+		err = w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, refOf(info)) })
 	}
 	if ctx.Err() != nil {
 		w.letGo(ctx, job)

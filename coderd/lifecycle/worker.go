@@ -38,6 +38,8 @@ type Options struct {
 	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping
 	Slots Slots
+
+	Timeouts Timeouts
 }
 
 // Slots are how many jobs of each lane this replica runs at once.
@@ -73,6 +75,7 @@ func New(o Options) *Worker {
 	if o.Slots == (Slots{}) {
 		o.Slots = Slots{Create: 64, Probe: 256, Retire: 32} // creates are bounded per provider too (S5)
 	}
+	o.Timeouts = o.Timeouts.orDefault()
 	w := &Worker{
 		Options: o, log: o.Log.Named("lifecycle"), intents: make(chan struct{}, 1), metrics: newMetrics(o.Registerer),
 		held: newLeases(o.Clock, o.Store, o.Lease),

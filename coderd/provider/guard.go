@@ -49,6 +49,7 @@ var _ interface {
 	Provider
 	Sited
 	AgentHost
+	TokenTaker
 	Execer
 	Logger
 	Stopper
@@ -57,6 +58,9 @@ var _ interface {
 
 // HostsAgent says nothing by itself: As looks whether the inner provider has it.
 func (g *guarded) HostsAgent() {}
+
+// TakesTokens is like HostsAgent.
+func (g *guarded) TakesTokens() {}
 
 // Unwrap is how As finds what is wrapped.
 func (g *guarded) Unwrap() Provider { return g.inner }

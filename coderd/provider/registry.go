@@ -124,5 +124,7 @@ func (r *Registry) Sites() []string {
 			sites[s.Site()] = struct{}{}
 		}
 	}
-	return slices.Sorted(maps.Keys(sites))
+	sorted := slices.AppendSeq(make([]string, 0, len(sites)), maps.Keys(sites)) // never nil: a column takes it
+	slices.Sort(sorted)
+	return sorted
 }
