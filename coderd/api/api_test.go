@@ -133,9 +133,11 @@ func (w *world) serve(o api.Options) string {
 		Wake: func() {}, Hint: func(context.Context) {},
 	})
 	o.Instances = w.instances
-	o.Notifier = notify.New(notify.Options{
-		Store: w.store, Clock: o.Clock, Log: o.Log, Registerer: prometheus.NewRegistry(), NewID: uuid.New,
-	})
+	if o.Notifier == nil {
+		o.Notifier = notify.New(notify.Options{
+			Store: w.store, Clock: o.Clock, Log: o.Log, Registerer: prometheus.NewRegistry(), NewID: uuid.New,
+		})
+	}
 	o.Nudge = w.nudge
 	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }

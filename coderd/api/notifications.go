@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"golang.org/x/xerrors"
@@ -42,6 +41,9 @@ func (s *server) listNotifications(ctx context.Context, who auth.Identity, _ *no
 }
 
 func (s *server) testNotification(ctx context.Context, who auth.Identity, _ *none) (*body[sdk.NotificationStatus], error) {
+	if s.Notifier.Webhook.IsZero() {
+		return nil, auth.Refuse(auth.ErrConflict, "%s", notify.ErrNoWebhook.Error())
+	}
 	err := auth.Record(ctx, s.Store.Queries, auth.Entry{
 		ActorID: who.UserID, Action: "notification.test", TargetType: "notification", TargetID: "test", Source: who.Source,
 	})
@@ -49,9 +51,6 @@ func (s *server) testNotification(ctx context.Context, who auth.Identity, _ *non
 		return nil, err
 	}
 	row, err := s.Notifier.Test(ctx, who.User)
-	if errors.Is(err, notify.ErrNoWebhook) {
-		return nil, auth.Refuse(auth.ErrConflict, "%s", err.Error())
-	}
 	if err != nil {
 		return nil, xerrors.Errorf("test notifications: %w", err)
 	}
