@@ -44,7 +44,7 @@ var rooms = map[string]room{
 		only: map[string][]string{
 			"coderd/agent":          {"agent.go"},
 			"coderd":                {"app.go", "main.go", "server.go", "server_notify.go"}, // everything else is a client
-			"coderd/provider/local": {"main.go"},                        // this binary is also the supervisor of a workspace
+			"coderd/provider/local": {"main.go"},                                            // this binary is also the supervisor of a workspace
 		},
 	},
 	"coderd":       {inside: []string{"all", "examples"}},

@@ -189,6 +189,7 @@ type Querier interface {
 	// that runs meanwhile do not wait for them.
 	Providers(ctx context.Context) ([]Provider, error)
 	// Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
+	// Each carries the trace of what it is about, empty for none.
 	PublishNudges(ctx context.Context, arg PublishNudgesParams) error
 	PurgeAudit(ctx context.Context, arg PurgeAuditParams) (int64, error)
 	// Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.

@@ -57,6 +57,7 @@ type Reconciler struct {
 	nudges      map[uuid.UUID]nudged
 	unpublished map[uuid.UUID]struct{}
 	causes      []cause
+	traces      map[uuid.UUID]string // by template, of nudges that are not published yet
 
 	// Only the loop's goroutine uses what follows.
 	tickPending bool
@@ -75,7 +76,8 @@ func New(o Options) *Reconciler {
 		store: o.Store, writer: o.Writer, clock: o.Clock, log: o.Log.Named("reconcile"),
 		metrics: newMetrics(o.Registerer), replica: o.Replica, tick: o.Tick, random: o.Random, newID: o.NewID,
 		committed: o.Committed, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
-		wake: make(chan struct{}, 1), publish: make(chan struct{}, 1),
+		traces: map[uuid.UUID]string{},
+		wake:   make(chan struct{}, 1), publish: make(chan struct{}, 1),
 		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 	}
 }

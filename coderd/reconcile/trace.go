@@ -23,7 +23,17 @@ type cause struct {
 
 // Cause says in whose trace the next pass over the template is: that of whoever nudges it. Call it before the nudge.
 func (r *Reconciler) Cause(ctx context.Context, template uuid.UUID) {
-	span := trace.SpanContextFromContext(ctx)
+	header := tracing.Traceparent(ctx)
+	if header == "" {
+		return
+	}
+	r.addCause(template, trace.SpanContextFromContext(ctx))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.traces[template] = header // the nudge that follows is published with it
+}
+
+func (r *Reconciler) addCause(template uuid.UUID, span trace.SpanContext) {
 	if !span.IsSampled() {
 		return
 	}

@@ -46,6 +46,15 @@ func Continue(ctx context.Context, header *string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: *header})
 }
 
+// Parse reads such a header. What is none is a context that is not sampled.
+func Parse(header string) trace.SpanContext {
+	if header == "" {
+		return trace.SpanContext{}
+	}
+	nowhere := trace.ContextWithSpanContext(context.Background(), trace.SpanContext{})
+	return trace.SpanContextFromContext(Continue(nowhere, &header))
+}
+
 // Carry makes the jobs that this transaction inserts belong to the trace of ctx. Without one it does nothing.
 func Carry(ctx context.Context, q *database.Queries) error {
 	header := Traceparent(ctx)

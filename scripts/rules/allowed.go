@@ -11,6 +11,7 @@ var Allowed = []Exception{
 	{"background", "coderd/claim/abandon.go", "gives back a claim after its request is over; bounded by lastWords"},
 	{"background", "coderd/coderd.go", "the greeting in the log is said even while the replica is being stopped"},
 	{"background", "coderd/database.go", "stops PostgreSQL when the replica's context has ended already"},
+	{"background", "coderd/tracing/tracing.go", "a header is read out of a context, which is nobody's"},
 	{"background", "coderd/tracing/export.go", "the SDK complains without a context"},
 	{"background", "coderd/gauges/collector.go", "a prometheus.Collector is given no context; bounded by readTimeout"},
 	{"background", "database/embedded/cluster.go", "supervision lasts until Stop, longer than the call that starts it"},
