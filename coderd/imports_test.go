@@ -91,6 +91,7 @@ var rooms = map[string]room{
 	"database/embedded": leaf,
 	"database/pubsub":   stores,
 	"examples":          leaf,
+	"scripts/promql":    leaf,
 	"scripts/rules":     leaf,
 }
 
