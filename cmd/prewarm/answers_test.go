@@ -207,7 +207,7 @@ func answers(t *testing.T) map[string]answer {
 			Scope: "preset", Target: "quickstart/default", Reason: "looking",
 			CreatedBy: "alice", CreatedAt: now, ExpiresAt: ptr(now.Add(2 * time.Hour)),
 		}),
-		"DELETE /pauses":    {status: 204},
+		"DELETE /pauses": {status: 204},
 		"GET /notifications": canned([]sdk.NotificationStatus{
 			{
 				Notification: sdk.Notification{

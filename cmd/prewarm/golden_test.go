@@ -93,7 +93,7 @@ func TestGoldenEmpty(t *testing.T) {
 				"GET /presets": {body: "null"}, "GET /templates": {body: "[]"}, "GET /tokens": {body: "null"},
 				"GET /replicas": {body: "null"}, "GET /pauses": {body: "null"}, "GET /workspaces": {body: "{}"},
 				"GET /notifications": {body: "null"},
-				"GET /audit": {body: `{"entries":null}`},
+				"GET /audit":         {body: `{"entries":null}`},
 			})
 			sh := newShell(t, server.URL)
 			args := strings.Fields(line)

@@ -98,4 +98,3 @@ func firstRaised(t *testing.T, store storage.Queryable, rule rulefmt.Rule) (time
 	}
 	return 0, false
 }
-
