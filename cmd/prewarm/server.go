@@ -68,19 +68,16 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
 	hook.register(flags)
 	for name, variable := range map[string]string{
-		"listen":             "PREWARM_LISTEN",
-		"access-url":         "PREWARM_ACCESS_URL",
-		"access-ca-file":     "PREWARM_ACCESS_CA_FILE",
-		"data-dir":           "PREWARM_DATA_DIR",
-		"postgres-url":       "PREWARM_POSTGRES_URL",
-		"postgres-url-file":  "PREWARM_POSTGRES_URL_FILE",
-		"quickstart":         "PREWARM_QUICKSTART",
-		"tick":               "PREWARM_TICK",
-		"replica":            "PREWARM_REPLICA",
-		"log-format":         "PREWARM_LOG_FORMAT",
-		"notify-url":         "PREWARM_NOTIFY_URL",
-		"notify-url-file":    "PREWARM_NOTIFY_URL_FILE",
-		"notify-secret-file": "PREWARM_NOTIFY_SECRET_FILE",
+		"listen":            "PREWARM_LISTEN",
+		"access-url":        "PREWARM_ACCESS_URL",
+		"access-ca-file":    "PREWARM_ACCESS_CA_FILE",
+		"data-dir":          "PREWARM_DATA_DIR",
+		"postgres-url":      "PREWARM_POSTGRES_URL",
+		"postgres-url-file": "PREWARM_POSTGRES_URL_FILE",
+		"quickstart":        "PREWARM_QUICKSTART",
+		"tick":              "PREWARM_TICK",
+		"replica":           "PREWARM_REPLICA",
+		"log-format":        "PREWARM_LOG_FORMAT",
 	} {
 		fromEnv(flags, name, variable)
 	}

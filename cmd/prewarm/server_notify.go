@@ -19,6 +19,9 @@ func (w *webhookFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&w.urlFile, "notify-url-file", "", "file that holds the address of the webhook")
 	flags.StringVar(&w.secretFile, "notify-secret-file", "",
 		"file that holds the secret that notifications are signed with, at least 16 bytes")
+	for _, name := range []string{"notify-url", "notify-url-file", "notify-secret-file"} {
+		fromEnv(flags, name, "PREWARM_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	}
 }
 
 // complete checks the flags. No message repeats the address: there may be a secret in it.

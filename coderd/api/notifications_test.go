@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"cdr.dev/slog/sloggers/slogtest"
@@ -30,8 +31,9 @@ func TestNotifications(t *testing.T) {
 	require.ErrorContains(t, err, "--notify-url")
 	require.Equal(t, before, w.dump())
 
-	status := http.StatusNoContent
-	receiver := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) }))
+	var status atomic.Int32
+	status.Store(http.StatusNoContent)
+	receiver := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(int(status.Load())) }))
 	t.Cleanup(receiver.Close)
 	hook, err := notify.ParseWebhook(receiver.URL+"/hooks/t0k3n", "0123456789abcdef")
 	require.NoError(t, err)
@@ -49,7 +51,7 @@ func TestNotifications(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "delivered", got.State)
 	require.Equal(t, "test", got.Kind)
-	status = http.StatusInternalServerError
+	status.Store(http.StatusInternalServerError)
 	got, err = w.as("admin").TestNotification(ctx)
 	require.NoError(t, err)
 	require.Equal(t, "pending", got.State)

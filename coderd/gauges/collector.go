@@ -102,9 +102,18 @@ func sendPreset(send func(d *prometheus.Desc, value float64, labels ...string), 
 		name  string
 		value int
 	}{
-		{"desired", c.Desired}, {"actual", c.Actual}, {"eligible", c.Eligible}, {"starting", c.Starting},
-		{"stopping", c.Stopping}, {"deleting", c.Deleting}, {"outdated", c.Outdated}, {"extraneous", c.Extraneous},
-		{"expired", c.Expired}, {"quarantined", c.Quarantined}, {"waiting", c.Waiting}, {"claimed", p.Claimed},
+		{"desired", c.Desired},
+		{"actual", c.Actual},
+		{"eligible", c.Eligible},
+		{"starting", c.Starting},
+		{"stopping", c.Stopping},
+		{"deleting", c.Deleting},
+		{"outdated", c.Outdated},
+		{"extraneous", c.Extraneous},
+		{"expired", c.Expired},
+		{"quarantined", c.Quarantined},
+		{"waiting", c.Waiting},
+		{"claimed", p.Claimed},
 	} {
 		send(descWorkspaces, float64(n.value), p.Organization, p.Template, p.Preset, n.name)
 	}

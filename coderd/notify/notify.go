@@ -176,7 +176,7 @@ func (n *Notifier) deliver(ctx context.Context, row database.Notification) error
 		return nil
 	}
 	if ctx.Err() != nil { // this replica stops: the lease ends by itself
-		return nil
+		return nil //nolint:nilerr // what the attempt failed of is the stop
 	}
 	pause := backoff(row.Attempts)
 	n.delivered.WithLabelValues(row.Kind, "failed").Inc()
