@@ -36,6 +36,10 @@ soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how o
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)
 
+.PHONY: alerts
+alerts: toolchain ## Evaluate the alert rules of deploy/ over time, with Prometheus' own engine (fetches it the first time)
+	cd scripts/promql && go test -count=1 ./...
+
 .PHONY: lint
 lint: toolchain ## Run golangci-lint (built the first time, in minutes); ARGS=--fix mends what it can
 	$(TOOL) golangci-lint run $(ARGS)

@@ -32,6 +32,7 @@ type providers struct {
 
 func newProviders(
 	ctx context.Context, store *database.Store, installation uuid.UUID, opts Options, clock quartz.Clock, log slog.Logger,
+	watch provider.Watch,
 ) (*providers, error) {
 	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: make(chan struct{}, 1)}
 	factories := map[string]provider.Factory{
@@ -57,6 +58,7 @@ func newProviders(
 		}
 	}
 	p.Registry = provider.NewRegistry(factories, database.InTransaction)
+	p.OnCall(watch)
 	for _, kind := range []string{"local", "sim"} { // which work without any configuration
 		if err := store.EnsureProvider(ctx, database.EnsureProviderParams{Name: kind, Kind: kind}); err != nil {
 			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)

@@ -234,6 +234,9 @@ func TestAudit(t *testing.T) {
 		if op.id == "check-provider" { // needs a provider that works: see TestCheckProvider
 			continue
 		}
+		if op.id == "test-notification" { // needs a webhook: see TestNotifications
+			continue
+		}
 		require.True(t, done[op.id], "%s changes something and is not in this test", op.id)
 	}
 

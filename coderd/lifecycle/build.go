@@ -124,6 +124,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 			w.failed(ctx, job, info, p, "", state.Detail)
 			return
 		case asked >= bootLeft:
+			w.metrics.timeouts.WithLabelValues(job.Provider).Inc()
 			w.failed(ctx, job, info, p, "", "boot timeout: "+detail(state, err))
 			return
 		case err != nil:
