@@ -63,8 +63,10 @@ type Querier interface {
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// Those that were kept for long enough, the longest first.
 	ExpiredQuarantine(ctx context.Context, maxWorkspaces int32) ([]ExpiredQuarantineRow, error)
-	// The heartbeat of everything a replica holds; what does not come back is lost to it.
-	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]uuid.UUID, error)
+	// The heartbeat of everything a replica holds: what it still holds, and of that what was extended. What does not come
+	// back is lost to it. A job whose row somebody has locked, perhaps for long and perhaps frozen, is passed over: it must
+	// not hold up the others, and is extended by a later heartbeat or runs out.
+	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]ExtendLeasesRow, error)
 	FailureLog(ctx context.Context, workspaceID uuid.UUID) (string, error)
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
