@@ -47,6 +47,7 @@ type Options struct {
 	PostgresURL string // empty: a PostgreSQL of our own under DataDir
 	Quickstart  bool   // make a first template if there is none
 	Tick        time.Duration
+	Drain       time.Duration // how long it serves on, unready, before it stops
 	Replica     string // empty: made of the host's name and the port
 	Version     string
 	Stdout      io.Writer // for people who started the server; nil: none
@@ -116,6 +117,7 @@ type replica struct {
 
 func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener, clock quartz.Clock, log slog.Logger) (*replica, error) {
 	store := db.store
+	hints := context.WithoutCancel(ctx) // for what is said to others until the last moment; bounded by publish
 	installation, err := store.EnsureInstallation(ctx)
 	if err != nil {
 		return nil, err
@@ -133,16 +135,16 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	writer := workspaces.New(store, uuid.New, opts.Replica)
 	r.reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
-		Random: rand.Reader, NewID: uuid.New, Committed: func(reconcile.Result) { r.wakeWorkers(ctx) },
+		Random: rand.Reader, NewID: uuid.New, Committed: func(reconcile.Result) { r.wakeWorkers(hints) },
 	})
 	r.claims = claim.New(claim.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: uuid.New,
 		Nudge:   r.reconciler.Nudge,
-		Publish: func(id uuid.UUID) { r.publish(ctx, claim.BoundChannel, id.String()) },
+		Publish: func(id uuid.UUID) { r.publish(hints, claim.BoundChannel, id.String()) },
 	})
 	r.instances = instance.New(instance.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
-		CABundle: []byte(opts.AccessCA), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
+		CABundle: []byte(opts.AccessCA), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(hints) },
 		Hint: func(ctx context.Context) { r.publish(ctx, instance.HintChannel, "") },
 	})
 	writer.OnClaimed(r.instances.Claimed)
@@ -166,7 +168,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
-			ProvidersChanged: func() { r.providersChanged(ctx) }, Ready: r.unready,
+			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
 			Version: opts.Version,
 		}),
@@ -192,7 +194,7 @@ func (r *replica) run(ctx context.Context) error {
 	r.subscribe()
 	r.sayHello(token, created)
 
-	work, stopWork := context.WithCancel(ctx)
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // it drains first
 	defer stopWork()
 	var eg errgroup.Group
 	for _, run := range []func(context.Context){
@@ -211,6 +213,9 @@ func (r *replica) run(ctx context.Context) error {
 	}
 	r.stopping.Store(true) // unready from here on
 	r.log.Info(context.WithoutCancel(ctx), "stopping")
+	if err == nil {
+		r.drain()
+	}
 	stopWork()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
@@ -229,6 +234,17 @@ func (r *replica) run(ctx context.Context) error {
 		return xerrors.Errorf("serve: %w", err)
 	}
 	return nil
+}
+
+// drain lets a load balancer see that this replica is unready, before it refuses connections: one that the kernel has
+// accepted for a server that is closing is reset, and its request lost.
+func (r *replica) drain() {
+	if r.opts.Drain <= 0 {
+		return
+	}
+	timer := r.clock.NewTimer(r.opts.Drain, "coderd", "drain")
+	defer timer.Stop()
+	<-timer.C
 }
 
 // subscribe connects what other replicas say to who wants to hear it. After a reconnect everything is looked at again

@@ -33,14 +33,14 @@ type clients struct {
 
 	mu      sync.Mutex
 	records []*judge.Claim
-	odd     map[string]int // answers that nobody should get
-	asked   atomic.Int64   // requests
+	odd     map[string]string // answers that nobody should get, and when
+	asked   atomic.Int64      // requests
 	running sync.WaitGroup
 }
 
 func newClients(t testing.TB, replicas []*replica, presets ...string) *clients {
 	t.Helper()
-	c := &clients{t: t, presets: presets, odd: map[string]int{}}
+	c := &clients{t: t, presets: presets, odd: map[string]string{}}
 	for _, r := range replicas {
 		door, err := sdk.New("http://"+r.toIt.address, replicas[0].server.Client.Token)
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func (c *clients) ask(door int, call func(context.Context, *sdk.Client) error) b
 		}
 		if status := sdk.StatusOf(err); status != 0 && status != http.StatusServiceUnavailable {
 			c.mu.Lock()
-			c.odd[err.Error()]++
+			c.odd[err.Error()] = time.Now().Format(time.RFC3339Nano)
 			c.mu.Unlock()
 		}
 		rest(context.Background(), poll)

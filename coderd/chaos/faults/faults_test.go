@@ -92,9 +92,20 @@ func TestFaults(t *testing.T) {
 	verdict := judge.Judge(evidence)
 	w.report(length, visitors, verdict, evidence, converged)
 	for _, wrong := range verdict.Violations {
-		t.Error(wrong)
+		t.Errorf("%s\n%s", wrong, w.story(store, wrong, evidence.Events))
 	}
-	assert.Empty(t, visitors.odd, "answers that nobody should get")
+	excused := 0
+	for odd, when := range visitors.odd {
+		lines, older := w.logged(anyID.FindString(odd))
+		if older {
+			excused++
+			continue
+		}
+		t.Errorf("an answer that nobody should get, at %s: %s\n%s", when, odd, lines)
+	}
+	if excused > 0 {
+		t.Logf("the binary before gave %d answers that nobody should get", excused)
+	}
 	require.Positive(t, verdict.Released, "nobody got anything: the test shows nothing")
 }
 

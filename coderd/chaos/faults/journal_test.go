@@ -22,8 +22,8 @@ func follow(ctx context.Context, t testing.TB, root string) (events []judge.Even
 	path := filepath.Join(root, "journal")
 	var f *os.File
 	var lines *bufio.Reader
-	var rest string // of a line that is not whole yet
-	before := time.Now()
+	var rest string      // of a line that is not whole yet
+	var before time.Time // what was there already may be from any time
 	for ended := false; ; {
 		now := time.Now()
 		if f == nil {

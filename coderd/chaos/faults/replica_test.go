@@ -27,14 +27,15 @@ type replica struct {
 
 	mu      sync.Mutex // held by one fault at a time
 	server  *e2etest.Server
-	older   bool // it runs the binary before
+	servers map[*e2etest.Server]bool // all there were, and whether of the binary before
+	older   bool                     // it runs the binary before
 	freezes []judge.Freeze
 	starts  int // that failed, since the database was away for too long
 }
 
 func newReplica(t testing.TB, n int, dir, postgres string) *replica {
 	t.Helper()
-	r := &replica{t: t}
+	r := &replica{t: t, servers: map[*e2etest.Server]bool{}}
 	listen := freeAddress(t)
 	r.toDB = newLink(t, fmt.Sprintf("database-%d", n), postgres)
 	r.toIt = newLink(t, fmt.Sprintf("replica-%d", n), listen)
@@ -53,7 +54,7 @@ func (r *replica) start(binary string) {
 	for deadline := time.Now().Add(patience); ; {
 		server, err := e2etest.TryStart(r.t, opts)
 		if err == nil {
-			r.server = server
+			r.server, r.servers[server] = server, binary != ""
 			return
 		}
 		if time.Now().After(deadline) {
