@@ -85,6 +85,7 @@ var rooms = map[string]room{
 	"coderd/templates":  {inside: []string{"coderd/auth", "coderd/provider", "coderd/sdk", "database"}},
 	"coderd/workspaces": {inside: []string{"coderd/prebuilds", "database"}},
 	"database":          leaf,
+	"deploy":            leaf,
 	"database/embedded": leaf,
 	"database/pubsub":   stores,
 	"examples":          leaf,
