@@ -48,7 +48,7 @@ type Options struct {
 	Quickstart  bool   // make a first template if there is none
 	Tick        time.Duration
 	Drain       time.Duration // how long it serves on, unready, before it stops
-	Replica     string // empty: made of the host's name and the port
+	Replica     string        // empty: made of the host's name and the port
 	Version     string
 	Stdout      io.Writer // for people who started the server; nil: none
 	Stderr      io.Writer // the log; nil: os.Stderr
@@ -87,6 +87,9 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer db.close(log)
+	if err := db.enterHome(ctx, log); err != nil {
+		return err
+	}
 	r, err := newReplica(ctx, opts, db, listener, clock, log)
 	if err != nil {
 		return err

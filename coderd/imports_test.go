@@ -43,8 +43,8 @@ var rooms = map[string]room{
 		inside: []string{"coderd", "coderd/agent", "coderd/sdk", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":          {"agent.go"},
-			"coderd":                {"app.go", "main.go", "server.go"}, // everything else is a client
-			"coderd/provider/local": {"main.go"},                        // this binary is also the supervisor of a workspace
+			"coderd":                {"after_restore.go", "app.go", "main.go", "server.go"}, // everything else is a client
+			"coderd/provider/local": {"main.go"},                                            // this binary is also the supervisor of a workspace
 		},
 	},
 	"coderd":       {inside: []string{"all", "examples"}},

@@ -14,20 +14,22 @@ import (
 
 // The SQLSTATE codes that somebody branches on; see appendix A of the PostgreSQL manual.
 const (
-	codeForeignKeyViolation  = "23503"
-	codeUniqueViolation      = "23505"
-	codeCheckViolation       = "23514"
-	codeSerialization        = "40001"
-	codeDeadlock             = "40P01"
-	codeDiskFull             = "53100"
-	codeOutOfMemory          = "53200"
-	codeTooManyConnections   = "53300"
-	codeLockTimeout          = "55P03"
-	codeAdminShutdown        = "57P01"
-	codeCrashShutdown        = "57P02"
-	codeCannotConnectNow     = "57P03"
-	codeIOError              = "58030"
-	classConnectionException = "08"
+	codeForeignKeyViolation   = "23503"
+	codeUniqueViolation       = "23505"
+	codeCheckViolation        = "23514"
+	codeSerialization         = "40001"
+	codeDeadlock              = "40P01"
+	codeDiskFull              = "53100"
+	codeOutOfMemory           = "53200"
+	codeTooManyConnections    = "53300"
+	codeLockTimeout           = "55P03"
+	codeAdminShutdown         = "57P01"
+	codeCrashShutdown         = "57P02"
+	codeCannotConnectNow      = "57P03"
+	codeIOError               = "58030"
+	classConnectionException  = "08"
+	codeInsufficientPrivilege = "42501"
+	codeLockNotAvailable      = "55P03"
 )
 
 // ErrSerialization: the transaction lost against others each time it was run. Trying again later is right.

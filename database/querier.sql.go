@@ -71,12 +71,18 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	ForgetReplicas(ctx context.Context) (int64, error)
+	// One that was revoked since the backup would be good again. Deleted rather than revoked, so that every replica makes
+	// itself a new token of the owner.
+	ForgetTokens(ctx context.Context) (int64, error)
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
 	GetNow(ctx context.Context) (time.Time, error)
 	// Every transition with the job that led to it and what that job met, and how long the state lasted that it led to; -1 of
 	// the last one, which lasts still.
 	HistoryViews(ctx context.Context, workspaceID uuid.UUID) ([]HistoryViewsRow, error)
+	// What the tables carry, what the database says, and the identifier of the cluster. Empty: there is none.
+	Home(ctx context.Context) (HomeRow, error)
 	// The record of who did what, written in the transaction of the deed.
 	InsertAudit(ctx context.Context, arg InsertAuditParams) error
 	// Before the claim itself, so that whoever sees the claim finds them.
@@ -121,6 +127,13 @@ type Querier interface {
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
+	// Where a database is at home, and what a database that was put back from a backup must forget.
+	//
+	// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a
+	// dump carries, and as a setting of the database, which a dump of one database does not. So a dump that was put back has
+	// another home than the database it is in, or, where the settings were dumped too, than the cluster.
+	// Replicas that start at once look and write one after another.
+	LockHome(ctx context.Context) error
 	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
 	// workspace ever waits for another.
 	LockIntent(ctx context.Context, arg LockIntentParams) ([]uuid.UUID, error)
@@ -133,8 +146,13 @@ type Querier interface {
 	LockTokens(ctx context.Context, arg LockTokensParams) ([]LockTokensRow, error)
 	MarkReturn(ctx context.Context) error
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
+	// Who waited at the time of the backup waits no more.
+	MissRestored(ctx context.Context, reason string) (int64, error)
+	// Writes what NextHome said, in the same transaction. Only the owner of the database may.
+	MoveHome(ctx context.Context) error
 	// In how many seconds the next job of these kinds is due, so that a worker need not poll for it; an hour if none is.
 	NextDue(ctx context.Context, kinds []string) (float64, error)
+	NextHome(ctx context.Context, home string) error
 	// A hint to whoever listens. NOTIFY takes a global lock at commit, so it is sent alone, after the deed.
 	Notify(ctx context.Context, arg NotifyParams) error
 	OrganizationByName(ctx context.Context, name string) (OrganizationByNameRow, error)
@@ -175,6 +193,10 @@ type Querier interface {
 	// What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
 	// Deleted workspaces, with their jobs (by foreign key).
 	PurgeWorkspaces(ctx context.Context, arg PurgeWorkspacesParams) (int64, error)
+	// What was unclaimed at the time of the backup may have been claimed since: it is neither handed out nor deleted. Its jobs
+	// and intents end.
+	QuarantineRestored(ctx context.Context, arg QuarantineRestoredParams) ([]string, error)
+	RecordRestore(ctx context.Context, arg RecordRestoreParams) error
 	// Audit of an act on a workspace that is no transition.
 	RecordWorkspaceAct(ctx context.Context, arg RecordWorkspaceActParams) error
 	// The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
