@@ -13,7 +13,10 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-var anyID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+var (
+	anyID    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	anyState = regexp.MustCompile(`SQLSTATE \w+`)
+)
 
 // story tells all there is to know of the workspace that a violation names: for whoever has to find out.
 func (w *world) story(store *database.Store, violation string, events []judge.Event) string {
