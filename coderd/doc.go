@@ -20,6 +20,7 @@
 //	sdk         wire types and client, shared with the command line
 //	replicas    the list of running replicas
 //	retention   deletes what is old
+//	chaos       tests that hurt real processes; chaos/judge says what those did wrong
 //	coderdtest  replicas inside of tests
 //
 // Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a func or
