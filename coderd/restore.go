@@ -2,6 +2,7 @@ package coderd
 
 import (
 	"context"
+	"time"
 
 	"cdr.dev/slog"
 	"cdr.dev/slog/sloggers/sloghuman"
@@ -21,7 +22,11 @@ type Restored struct {
 	Tokens      int64    `json:"tokens"`      // that are good no more
 }
 
-const restoredReason = "restored from a backup: it may have been claimed since"
+const (
+	restoredReason = "restored from a backup: it may have been claimed since"
+	aloneTries     = 20
+	aloneEvery     = 250 * time.Millisecond
+)
 
 // AfterRestore makes a database that was put back from a backup fit to run on, all or nothing, while no replica runs.
 //
@@ -35,11 +40,15 @@ func AfterRestore(ctx context.Context, opts Options, nothingLost bool) (Restored
 		return Restored{}, err
 	}
 	opts.Replica = "after-restore"
-	db, err := openDatabase(ctx, opts, quartz.NewReal(), log)
+	clock := quartz.NewReal()
+	db, err := openDatabase(ctx, opts, clock, log)
 	if err != nil {
 		return Restored{}, err
 	}
 	defer db.close(log)
+	if err := awaitAlone(ctx, db.store, clock); err != nil {
+		return Restored{}, err
+	}
 	var done Restored
 	err = db.store.InTx(ctx, database.TxOptions{Label: "see to a restored database"},
 		func(ctx context.Context, q *database.Queries, _ pgx.Tx) (err error) {
@@ -58,6 +67,28 @@ func AfterRestore(ctx context.Context, opts Options, nothingLost bool) (Restored
 			return q.SettleHome(ctx)
 		})
 	return done, err
+}
+
+// awaitAlone refuses a database on which replicas run; those that just ended may take a moment to hang up.
+func awaitAlone(ctx context.Context, store *database.Store, clock quartz.Clock) error {
+	for try := 1; ; try++ {
+		others, err := store.RunningReplicas(ctx)
+		switch {
+		case err != nil:
+			return xerrors.Errorf("look for replicas: %w", err)
+		case others == 0:
+			return nil
+		case try == aloneTries:
+			return xerrors.New("replicas are connected to this database: stop them all first")
+		}
+		timer := clock.NewTimer(aloneEvery, "coderd", "alone")
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
 }
 
 func forget(ctx context.Context, q *database.Queries, writer *workspaces.Writer) (done Restored, err error) {

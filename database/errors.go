@@ -29,7 +29,6 @@ const (
 	codeIOError               = "58030"
 	classConnectionException  = "08"
 	codeInsufficientPrivilege = "42501"
-	codeLockNotAvailable      = "55P03"
 )
 
 // ErrSerialization: the transaction lost against others each time it was run. Trying again later is right.

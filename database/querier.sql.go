@@ -127,11 +127,6 @@ type Querier interface {
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
-	// Where a database is at home, and what a database that was put back from a backup must forget.
-	//
-	// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a
-	// dump carries, and as a setting of the database, which a dump of one database does not. So a dump that was put back has
-	// another home than the database it is in, or, where the settings were dumped too, than the cluster.
 	// Replicas that start at once look and write one after another.
 	LockHome(ctx context.Context) error
 	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
@@ -222,6 +217,13 @@ type Querier interface {
 	// (by the preset and by what the last pass made of it, whichever is less) and what is waited for. Has is what a pass would
 	// count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
+	// Where a database is at home, and what a database that was put back from a backup must forget.
+	//
+	// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a
+	// dump carries, and as a setting of the database, which a dump of one database does not. So a dump that was put back has
+	// another home than the database it is in, or, where the settings were dumped too, than the cluster.
+	// How many sessions of replicas there are, but for those of `prewarm admin after-restore` itself.
+	RunningReplicas(ctx context.Context) (int32, error)
 	// The pass (DESIGN section 3): one REPEATABLE READ transaction, a constant number of statements, linear in unclaimed
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.

@@ -62,15 +62,9 @@ func (q *Queries) Home(ctx context.Context) (HomeRow, error) {
 }
 
 const lockHome = `-- name: LockHome :exec
-
 SELECT pg_advisory_xact_lock(7265573746)
 `
 
-// Where a database is at home, and what a database that was put back from a backup must forget.
-//
-// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a
-// dump carries, and as a setting of the database, which a dump of one database does not. So a dump that was put back has
-// another home than the database it is in, or, where the settings were dumped too, than the cluster.
 // Replicas that start at once look and write one after another.
 func (q *Queries) LockHome(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, lockHome)
@@ -186,4 +180,25 @@ type RecordRestoreParams struct {
 func (q *Queries) RecordRestore(ctx context.Context, arg RecordRestoreParams) error {
 	_, err := q.db.Exec(ctx, recordRestore, arg.ActorID, arg.Reason, arg.Source)
 	return err
+}
+
+const runningReplicas = `-- name: RunningReplicas :one
+
+SELECT count(*)::integer AS sessions
+FROM pg_catalog.pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'prewarm/%'
+  AND application_name NOT IN ('prewarm/after-restore', 'prewarm/migrate')
+`
+
+// Where a database is at home, and what a database that was put back from a backup must forget.
+//
+// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a
+// dump carries, and as a setting of the database, which a dump of one database does not. So a dump that was put back has
+// another home than the database it is in, or, where the settings were dumped too, than the cluster.
+// How many sessions of replicas there are, but for those of `prewarm admin after-restore` itself.
+func (q *Queries) RunningReplicas(ctx context.Context) (int32, error) {
+	row := q.db.QueryRow(ctx, runningReplicas)
+	var sessions int32
+	err := row.Scan(&sessions)
+	return sessions, err
 }

@@ -61,6 +61,9 @@ func TestBackupAndRestore(t *testing.T) {
 
 	s.Server = e2etest.Start(t, opts)
 	s.awaitPool()
+	out = e2etest.Run(ctx, t, nil, "admin", "after-restore", "--postgres-url", opts.PostgresURL)
+	require.Equal(t, 1, out.Status, "not while anybody runs on it")
+	require.Contains(t, out.Stderr, "stop them all first")
 	w, err := s.Client.Workspace(ctx, known.String())
 	require.NoError(t, err)
 	assert.Equal(t, "quarantined", w.State)

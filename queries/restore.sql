@@ -4,6 +4,13 @@
 -- dump carries, and as a setting of the database, which a dump of one database does not. So a dump that was put back has
 -- another home than the database it is in, or, where the settings were dumped too, than the cluster.
 
+-- name: RunningReplicas :one
+-- How many sessions of replicas there are, but for those of `prewarm admin after-restore` itself.
+SELECT count(*)::integer AS sessions
+FROM pg_catalog.pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'prewarm/%'
+  AND application_name NOT IN ('prewarm/after-restore', 'prewarm/migrate');
+
 -- name: LockHome :exec
 -- Replicas that start at once look and write one after another.
 SELECT pg_advisory_xact_lock(7265573746);
