@@ -113,7 +113,7 @@ func newWorld(t *testing.T, dice *rand.Rand, length time.Duration) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "faults-") // short: the path of a socket must fit in
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // PostgreSQL runs as somebody else
+	require.NoError(t, os.Chmod(dir, 0o755)) // PostgreSQL runs as somebody else
 	t.Cleanup(func() { eventually(t, "the folder is removed", func() bool { return os.RemoveAll(dir) == nil }) })
 	w := &world{t: t, cloud: filepath.Join(dir, "cloud"), done: map[string]int{}, older: olderBinary(t)}
 	w.postgres = startPostgres(t, dice, filepath.Join(dir, "pg"), length)

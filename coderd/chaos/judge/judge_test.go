@@ -80,8 +80,9 @@ func TestGuilty(t *testing.T) {
 		}, "twice: workspace"},
 		"one key, two workspaces": {func(e *judge.Evidence) { e.Claims[0].Workspaces[1] = spare }, "twice: claim a"},
 		"never answered":          {func(e *judge.Evidence) { e.Claims[2].Answered = time.Time{} }, "unanswered: claim c"},
-		"release never answered": {func(e *judge.Evidence) { e.Claims[1].ReleaseAnswered = time.Time{} },
-			"unanswered: the release"},
+		"release never answered": {func(e *judge.Evidence) {
+			e.Claims[1].ReleaseAnswered = time.Time{}
+		}, "unanswered: the release"},
 		"of another claim": {func(e *judge.Evidence) {
 			e.Workspaces[kept] = judge.Workspace{State: "claimed", ClaimID: claimB, CreatedAt: at(0)}
 		}, "lost: workspace"},
