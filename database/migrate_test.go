@@ -71,7 +71,9 @@ func TestMigrate_replicasAtOnce(t *testing.T) {
 
 // A migration that finds a table in use steps back, so that it stands in nobody's way, and tries again.
 func TestMigrate_tableInUse(t *testing.T) {
-	ctx, url := context.Background(), emptyDatabase(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	url := emptyDatabase(t)
 	require.NoError(t, migrateTo(ctx, url, migrationSet("00001")))
 	set := migrationSet("00001").(fstest.MapFS)
 	set["00002_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nALTER TABLE t00001 ADD COLUMN more text;\n")}
