@@ -49,7 +49,8 @@ WITH ws AS (
   FROM ws
   WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
 ), moved AS (
-  UPDATE workspaces w SET state = 'quarantined', state_at = prewarm_now(), fault = @reason
+  UPDATE workspaces w SET state = 'quarantined', state_at = prewarm_now(), fault = @reason,
+    expires_at = NULL -- no end of keeping: only a person may delete what may be somebody's
   FROM ws
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.name
