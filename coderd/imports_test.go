@@ -52,9 +52,10 @@ var rooms = map[string]room{
 	"coderd/api": {inside: []string{
 		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
 		"coderd/prebuilds", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
-		"coderd/templates", "coderd/workspaces", "database",
+		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database",
 	}},
 	"coderd/auth":      stores,
+	"coderd/autosize":  {inside: []string{"coderd/sizing", "database"}},
 	"coderd/chaos":     leaf,
 	"coderd/claim":     decides,
 	"coderd/demand":    drives,
@@ -80,7 +81,13 @@ var rooms = map[string]room{
 		},
 		never: []string{"log", "os", "database"},
 	},
-	"coderd/templates":  {inside: []string{"coderd/auth", "coderd/provider", "coderd/sdk", "database"}},
+	"coderd/sizing": {
+		outside: []string{"golang.org/x/xerrors"},
+		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
+	},
+	"coderd/templates": {inside: []string{
+		"coderd/auth", "coderd/provider", "coderd/sdk", "coderd/sizing", "database",
+	}},
 	"coderd/workspaces": {inside: []string{"coderd/prebuilds", "database"}},
 	"database":          leaf,
 	"database/embedded": leaf,

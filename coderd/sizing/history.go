@@ -28,18 +28,33 @@ func (h *History) Since() time.Time { return h.since }
 
 // Add adds to the bucket of an instant; what is before the beginning is not known, and left out.
 func (h *History) Add(at time.Time, b Bucket) {
-	i := h.index(at)
-	if i < 0 {
+	to := h.at(at)
+	if to == nil {
 		return
 	}
-	for len(h.buckets) <= i {
-		h.buckets = append(h.buckets, Bucket{})
-	}
-	to := &h.buckets[i]
 	to.Claims += b.Claims
 	to.Hits += b.Hits
 	to.Provisions += b.Provisions
 	to.ProvisionSeconds += b.ProvisionSeconds
+}
+
+// Put makes the bucket of an instant what was counted.
+func (h *History) Put(at time.Time, b Bucket) {
+	if to := h.at(at); to != nil {
+		*to = b
+	}
+}
+
+// at is the bucket of an instant; nil before the beginning.
+func (h *History) at(at time.Time) *Bucket {
+	i := h.index(at)
+	if i < 0 {
+		return nil
+	}
+	for len(h.buckets) <= i {
+		h.buckets = append(h.buckets, Bucket{})
+	}
+	return &h.buckets[i]
 }
 
 // index of the bucket of an instant; below 0 before the beginning.

@@ -100,3 +100,8 @@ func gammaPoissonSize(count, exposure, p float64, most int) int {
 	}
 	return most
 }
+
+// ThinSize is a size for a target hit rate where only few claims are known: `claims` in so many provision times.
+func ThinSize(claims int, provisionTimes, target float64, most int) int {
+	return gammaPoissonSize(float64(claims)+0.5, provisionTimes, target, most)
+}
