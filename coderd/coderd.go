@@ -25,6 +25,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
@@ -110,6 +111,7 @@ type replica struct {
 	instances  *instance.Service
 	sweeper    *inventory.Sweeper
 	keeper     *retention.Keeper
+	sizes      *autosize.Service
 	registered *replicas.Replica
 	server     *http.Server
 }
@@ -155,6 +157,9 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),
 		Installation: installation,
 	}
+	r.sizes = autosize.New(autosize.Options{
+		Store: store, Clock: clock, Log: log.Named("autosize"), Nudge: func(id uuid.UUID) { r.reconciler.Nudge(id) },
+	})
 	r.keeper = &retention.Keeper{Store: store, Clock: clock, Log: log.Named("retention")}
 	r.registered = &replicas.Replica{
 		Store: store, Clock: clock, Log: log.Named("replicas"), Name: opts.Replica, InstanceID: uuid.New(),
@@ -164,7 +169,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.server = &http.Server{
 		Handler: api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
-			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
+			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances, Sizes: r.sizes,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(ctx) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
@@ -198,7 +203,7 @@ func (r *replica) run(ctx context.Context) error {
 	for _, run := range []func(context.Context){
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
-		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.registered.Run,
+		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.sizes.Run, r.registered.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })
 	}

@@ -50,6 +50,7 @@ type Options struct {
 	Templates  *templates.Service
 	Providers  Providers
 	Instances  *instance.Service
+	Sizes      Sizes
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -114,6 +115,7 @@ func (s *server) document() ([]byte, error) {
 // register declares every operation there is.
 func (s *server) register() {
 	s.registerPresets()
+	s.registerSizing()
 	s.registerClaims()
 	s.registerWorkspaces()
 	s.registerLogs()
