@@ -31,6 +31,10 @@ soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how o
 	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/e2e
 	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
 
+.PHONY: sizing
+sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/SIZING.md, in a minute
+	PREWARM_ROUNDS=20 go test -count=1 -v -run '^TestJudged$$' ./coderd/sizing
+
 .PHONY: mutants
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)
