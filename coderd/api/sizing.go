@@ -21,16 +21,18 @@ type Sizes interface {
 }
 
 type sizeInput struct {
-	presetInput
-	Days   int     `query:"days" minimum:"1" maximum:"30" default:"14" doc:"How far to look back"`
-	Target float64 `query:"target" minimum:"0" exclusiveMaximum:"1" doc:"Hit rate aimed at; the preset's own, or 0.99, where it is left out"`
+	Template string  `path:"template" doc:"Name of the template"`
+	Preset   string  `path:"preset" doc:"Name of the preset"`
+	Days     int     `query:"days" minimum:"1" maximum:"30" default:"14" doc:"How far to look back"`
+	Target   float64 `query:"target" minimum:"0" exclusiveMaximum:"1" doc:"Hit rate aimed at; the preset's own, or 0.99, where it is left out"`
 }
 
 type replayInput struct {
-	presetInput
-	Days      int  `query:"days" minimum:"1" maximum:"30" default:"14" doc:"How far to look back"`
-	Instances int  `query:"instances" minimum:"-1" maximum:"10000" default:"-1" doc:"How many to try; the preset's own where it is -1"`
-	Cold      bool `query:"cold" doc:"A claim that misses goes elsewhere, instead of waiting"`
+	Template  string `path:"template" doc:"Name of the template"`
+	Preset    string `path:"preset" doc:"Name of the preset"`
+	Days      int    `query:"days" minimum:"1" maximum:"30" default:"14" doc:"How far to look back"`
+	Instances int    `query:"instances" minimum:"-1" maximum:"10000" default:"-1" doc:"How many to try; the preset's own where it is -1"`
+	Cold      bool   `query:"cold" doc:"A claim that misses goes elsewhere, instead of waiting"`
 }
 
 func (s *server) registerSizing() {
@@ -54,7 +56,7 @@ func (s *server) sizePreset(ctx context.Context, who auth.Identity, in *sizeInpu
 		return nil, err //nolint:wrapcheck // it says what it was
 	}
 	out := sdk.PresetSize{
-		PresetPast: pastOf(in.presetInput, a.View, a.Past), Target: a.Target, Busiest: a.Busiest, ModelWaits: a.Waits,
+		PresetPast: pastOf(in.Template, in.Preset, a.View, a.Past), Target: a.Target, Busiest: a.Busiest, ModelWaits: a.Waits,
 		ModelCold: a.Cold, Recommended: a.Size, Why: a.By,
 		Outcomes: []sdk.SizeOutcome{
 			outcomeOf(strconv.Itoa(a.Size), a.Replayed, a.Past.IdleCost), outcomeOf("autosize", a.Autosized, a.Past.IdleCost),
@@ -88,16 +90,16 @@ func (s *server) replayPreset(ctx context.Context, who auth.Identity, in *replay
 		return nil, err //nolint:wrapcheck // it says what it was
 	}
 	return bodyOf(sdk.PresetReplay{
-		PresetPast: pastOf(in.presetInput, r.View, r.Past),
+		PresetPast: pastOf(in.Template, in.Preset, r.View, r.Past),
 		Outcomes: []sdk.SizeOutcome{
 			outcomeOf(strconv.Itoa(r.Instances), r.Static, r.Past.IdleCost), outcomeOf("autosize", r.Autosized, r.Past.IdleCost),
 		},
 	}), nil
 }
 
-func pastOf(in presetInput, view database.SizingViewRow, p autosize.Past) sdk.PresetPast {
+func pastOf(template, preset string, view database.SizingViewRow, p autosize.Past) sdk.PresetPast {
 	return sdk.PresetPast{
-		Template: in.Template, Preset: in.Preset, Instances: int(view.Instances), From: p.From, To: p.To,
+		Template: template, Preset: preset, Instances: int(view.Instances), From: p.From, To: p.To,
 		Claims: len(p.Claims), Hits: p.Hits, ProvisionSeconds: p.Provision.Seconds(), IdleCostPerHour: p.IdleCost, Cut: p.Cut,
 	}
 }
