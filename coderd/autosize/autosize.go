@@ -251,4 +251,4 @@ func fill(h *sizing.History, rows []database.ClaimHistoryRow) {
 }
 
 // narrow fits a number of prebuilds into its column; the settings keep them far below.
-func narrow(n int) int32 { return int32(min(max(n, 0), 1<<30)) } //nolint:gosec // it is in range now
+func narrow(n int) int32 { return int32(min(max(n, 0), 1<<30)) }
