@@ -112,6 +112,17 @@ func TestCounts(t *testing.T) {
 	w.step(second)
 	claims, hits = w.counted("busy")
 	assert.Equal(t, []int{16, 13}, []int{claims, hits})
+
+	// Counting goes on from the middle of a bucket, and still counts all of it.
+	bucket := time.Now().Add(-10 * time.Hour).Truncate(sizing.BucketLength)
+	w.claims("busy", time.Since(bucket.Add(time.Minute)), 4, 4)
+	w.claims("busy", time.Since(bucket.Add(4*time.Minute)), 3, 3)
+	for range 2 {
+		w.exec("UPDATE autosize_progress SET counted_through = $1", bucket.Add(18*time.Minute))
+		w.step(second)
+		claims, hits = w.counted("busy")
+		assert.Equal(t, []int{23, 20}, []int{claims, hits})
+	}
 }
 
 // One step at a time, and not more often than needed, however many replicas wake.
