@@ -41,6 +41,10 @@ chaos: postgres ## Make faults of all kinds on three replicas and their database
 image: build ## Build the image prewarm:local of that binary; ENGINE=podman takes another builder than docker
 	deploy/image.sh
 
+.PHONY: sizing
+sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/SIZING.md, in a minute
+	PREWARM_ROUNDS=20 go test -count=1 -v -run '^TestJudged$$' ./coderd/sizing
+
 .PHONY: mutants
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
@@ -140,6 +141,7 @@ type replica struct {
 	instances  *instance.Service
 	sweeper    *inventory.Sweeper
 	keeper     *retention.Keeper
+	sizes      *autosize.Service
 	registered *replicas.Replica
 	traces     *tracing.Exporter
 	notifier   *notify.Notifier
@@ -149,6 +151,9 @@ type replica struct {
 }
 
 func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener, clock quartz.Clock, log slog.Logger) (*replica, error) {
+	if opts.Hooks == nil {
+		opts.Hooks = &Hooks{}
+	}
 	store := db.store
 	hints := context.WithoutCancel(ctx) // for what is said to others until the last moment; bounded by publish
 	installation, err := store.EnsureInstallation(ctx)
@@ -208,6 +213,9 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),
 		Installation: installation,
 	}
+	r.sizes = autosize.New(autosize.Options{
+		Store: store, Clock: clock, Log: log.Named("autosize"), Nudge: func(id uuid.UUID) { r.reconciler.Nudge(id) },
+	})
 	r.keeper = &retention.Keeper{Store: store, Clock: clock, Log: log.Named("retention")}
 	r.registered = &replicas.Replica{
 		Store: store, Clock: clock, Log: log.Named("replicas"), Name: opts.Replica, InstanceID: uuid.New(),
@@ -218,7 +226,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Handler: api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
-			Notifier: r.notifier, Tracer: tracer,
+			Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
@@ -252,7 +260,7 @@ func (r *replica) run(ctx context.Context) error {
 	for _, run := range []func(context.Context){
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
-		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.registered.Run, r.notifier.Run,
+		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.sizes.Run, r.registered.Run, r.notifier.Run,
 		r.watchdog.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })

@@ -13,6 +13,8 @@
 //	agent       agents, the workspace's side: runs inside of it
 //	claim       hands prebuilds to their users
 //	inventory   what providers have against what the database says
+//	sizing      how large a pool should be, by its claim history; pure
+//	autosize    counts claims, computes sizes, and stores them for the pass
 //	provider    where workspaces live; one folder for each kind, and the conformance suite
 //	templates   configuration files: parse, check, diff, write
 //	auth        users, tokens, roles, audit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,12 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 		{"presets of one template", 0, func(ctx context.Context, q *database.Queries) error {
 			_, err := q.SnapshotPresetsOf(ctx, []uuid.UUID{template})
 			return err
+		}},
+		{"counting claims", 0, func(ctx context.Context, q *database.Queries) error {
+			return q.CountClaims(ctx, time.Now().Add(-15*time.Minute))
+		}},
+		{"counting provisions", 0, func(ctx context.Context, q *database.Queries) error {
+			return q.CountProvisions(ctx, time.Now().Add(-15*time.Minute))
 		}},
 		{"snapshot of everything", pools * each, func(ctx context.Context, q *database.Queries) error {
 			_, err := q.SnapshotWorkspaces(ctx)

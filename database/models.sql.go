@@ -765,6 +765,12 @@ type AuditLog struct {
 	Source         string
 }
 
+type AutosizeProgress struct {
+	OnlyRow        bool
+	CountedThrough *time.Time
+	ComputedAt     *time.Time
+}
+
 type Claim struct {
 	ID             uuid.UUID
 	OrganizationID uuid.UUID
@@ -781,6 +787,15 @@ type Claim struct {
 	DeadlineAt     *time.Time
 	BoundAt        *time.Time
 	ReleasedAt     *time.Time
+}
+
+type ClaimHistory struct {
+	PresetID   uuid.UUID
+	Bucket     time.Time
+	Claims     int32
+	Hits       int32
+	Provisions int32
+	ProvisionS float64
 }
 
 type ClaimParameter struct {
@@ -888,6 +903,7 @@ type Preset struct {
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	DeletedAt      *time.Time
+	Autosize       json.RawMessage
 }
 
 type PresetFailure struct {
@@ -897,6 +913,17 @@ type PresetFailure struct {
 	LastError string
 	LastAt    time.Time
 	CountedAt *time.Time
+}
+
+type PresetSize struct {
+	PresetID   uuid.UUID
+	Size       int32
+	Forecast   int32
+	Recent     int32
+	Boost      float64
+	Reason     string
+	State      json.RawMessage
+	ComputedAt time.Time
 }
 
 type PresetStatus struct {
@@ -963,6 +990,7 @@ type Template struct {
 	KeepFailures    int32
 	KeepFailuresS   int32
 	MaxUses         int32
+	IdleCostPerHour float64
 }
 
 type TemplatePass struct {

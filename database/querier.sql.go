@@ -25,12 +25,17 @@ type Querier interface {
 	AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]AlarmSilentClaimedRow, error)
 	// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log.
 	AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogRow, error)
+	AutosizeProgress(ctx context.Context) (AutosizeProgressRow, error)
+	// The pools that autosize computes a size for, with what it remembers of them.
+	AutosizedPresets(ctx context.Context) ([]AutosizedPresetsRow, error)
 	// Registers a replica, or says that it lives. Another run of the same name takes the row over.
 	BeatReplica(ctx context.Context, arg BeatReplicaParams) error
 	// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
 	BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error)
 	ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error)
 	ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, error)
+	// The buckets of a preset from an instant on, in order.
+	ClaimHistory(ctx context.Context, arg ClaimHistoryParams) ([]ClaimHistoryRow, error)
 	// Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
 	// prebuild of an older version where the template keeps them claimable (C7), current ones first.
 	ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLastRow, error)
@@ -40,6 +45,13 @@ type Querier interface {
 	// The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
 	// nothing. A key that was used before fails on claims_key.
 	ClaimWarm(ctx context.Context, arg ClaimWarmParams) (ClaimWarmRow, error)
+	// When claims came and whether they hit, the latest first, no more than a replay can take.
+	ClaimsSince(ctx context.Context, arg ClaimsSinceParams) ([]ClaimsSinceRow, error)
+	// Counts the claims of each pool in the buckets that begin at an instant or later, from the index (preset_id, created_at).
+	// Claims that asked for no prebuild do not count: they say nothing about a pool.
+	CountClaims(ctx context.Context, since time.Time) error
+	// Counts the workspaces that became ready for the first time, and how long they took.
+	CountProvisions(ctx context.Context, since time.Time) error
 	// Not yet done and nobody's fault, such as a workspace that still boots: asked again later.
 	DeferJob(ctx context.Context, arg DeferJobParams) (int64, error)
 	DeleteIntent(ctx context.Context, arg DeleteIntentParams) error
@@ -208,6 +220,7 @@ type Querier interface {
 	// Each carries the trace of what it is about, empty for none.
 	PublishNudges(ctx context.Context, arg PublishNudgesParams) error
 	PurgeAudit(ctx context.Context, arg PurgeAuditParams) (int64, error)
+	PurgeClaimHistory(ctx context.Context, arg PurgeClaimHistoryParams) (int64, error)
 	// Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
 	PurgeClaimParameters(ctx context.Context) (int64, error)
 	// Released and missed claims; with them go their idempotency keys.
@@ -216,6 +229,8 @@ type Querier interface {
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
 	PurgeNotifications(ctx context.Context, arg PurgeNotificationsParams) (int64, error)
+	// Of presets that are gone, or not sized any more.
+	PurgePresetSizes(ctx context.Context) (int64, error)
 	PurgeReplicas(ctx context.Context) (int64, error)
 	// What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
 	// Deleted workspaces, with their jobs (by foreign key).
@@ -275,15 +290,20 @@ type Querier interface {
 	SigningKeys(ctx context.Context) ([]SigningKey, error)
 	// Agents of ready workspaces that fell silent. An observer that watches for less than their time-out leaves them.
 	SilentReady(ctx context.Context, arg SilentReadyParams) ([]SilentReadyRow, error)
+	// What a preset is sized by: its settings, the size in effect, and what autosize recommended last.
+	SizingView(ctx context.Context, presetID uuid.UUID) (SizingViewRow, error)
 	SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, error)
-	// Every live preset, and every retired one that still has unclaimed workspaces.
+	// Every live preset, and every retired one that still has unclaimed workspaces. A size that autosize has not renewed for a
+	// quarter of an hour is none; one from before a change of its bounds is within them at once.
 	SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, error)
 	SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error)
 	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
 	SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error)
 	SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error)
 	SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error)
+	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error
 	StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error
+	StorePresetSize(ctx context.Context, arg StorePresetSizeParams) error
 	StoreStatus(ctx context.Context, arg StoreStatusParams) error
 	TemplateNames(ctx context.Context, organizationID uuid.UUID) ([]string, error)
 	TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error)
@@ -298,6 +318,8 @@ type Querier interface {
 	Tokens(ctx context.Context, arg TokensParams) ([]TokensRow, error)
 	// Minute-fine, and never waits for another replica that does the same.
 	TouchToken(ctx context.Context, id uuid.UUID) error
+	// Sizes: counting what was claimed, and what is read and stored to compute sizes from it. One replica at a time.
+	TryAutosizeLock(ctx context.Context) (bool, error)
 	TryPassLock(ctx context.Context) (bool, error)
 	// How many prebuilds each preset of a template has, those on their way out left out: to tell what a change means.
 	UnclaimedOf(ctx context.Context, templateID uuid.UUID) ([]UnclaimedOfRow, error)

@@ -252,11 +252,14 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest
+       s.digest, (CASE WHEN z.size IS NULL THEN -1
+             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
+  AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
    OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
                 AND w.state NOT IN ('claimed', 'deleted'))
@@ -280,9 +283,11 @@ type SnapshotPresetsRow struct {
 	FailureAt            *time.Time
 	Failure              string
 	Digest               []byte
+	Autosized            int32
 }
 
-// Every live preset, and every retired one that still has unclaimed workspaces.
+// Every live preset, and every retired one that still has unclaimed workspaces. A size that autosize has not renewed for a
+// quarter of an hour is none; one from before a change of its bounds is within them at once.
 func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, error) {
 	rows, err := q.db.Query(ctx, snapshotPresets)
 	if err != nil {
@@ -310,6 +315,7 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.FailureAt,
 			&i.Failure,
 			&i.Digest,
+			&i.Autosized,
 		); err != nil {
 			return nil, err
 		}
@@ -328,11 +334,14 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest
+       s.digest, (CASE WHEN z.size IS NULL THEN -1
+             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
+  AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE p.template_id = ANY ($1::uuid[])
   AND ((p.deleted_at IS NULL AND t.deleted_at IS NULL)
    OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
@@ -357,6 +366,7 @@ type SnapshotPresetsOfRow struct {
 	FailureAt            *time.Time
 	Failure              string
 	Digest               []byte
+	Autosized            int32
 }
 
 func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error) {
@@ -386,6 +396,7 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.FailureAt,
 			&i.Failure,
 			&i.Digest,
+			&i.Autosized,
 		); err != nil {
 			return nil, err
 		}

@@ -51,9 +51,9 @@ func (q *Queries) DeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 
 const insertPreset = `-- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, priority,
-                     created_at, updated_at)
+                     autosize, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-        prewarm_now(), prewarm_now())
+        $10, prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
@@ -66,6 +66,7 @@ type InsertPresetParams struct {
 	Instances      *int32
 	TtlS           *int64
 	Priority       int32
+	Autosize       json.RawMessage
 }
 
 func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) error {
@@ -79,29 +80,31 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 		arg.Instances,
 		arg.TtlS,
 		arg.Priority,
+		arg.Autosize,
 	)
 	return err
 }
 
 const insertTemplate = `-- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
-                       keep_failures_s, max_uses, created_at, updated_at)
+                       keep_failures_s, max_uses, idle_cost_per_hour, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-        $9, $10, prewarm_now(), prewarm_now())
-RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses
+        $9, $10, $11, prewarm_now(), prewarm_now())
+RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, idle_cost_per_hour
 `
 
 type InsertTemplateParams struct {
-	ID             uuid.UUID
-	OrganizationID uuid.UUID
-	Name           string
-	Description    string
-	Provider       string
-	KeepOutdated   bool
-	BootTimeoutS   int32
-	KeepFailures   int32
-	KeepFailuresS  int32
-	MaxUses        int32
+	ID              uuid.UUID
+	OrganizationID  uuid.UUID
+	Name            string
+	Description     string
+	Provider        string
+	KeepOutdated    bool
+	BootTimeoutS    int32
+	KeepFailures    int32
+	KeepFailuresS   int32
+	MaxUses         int32
+	IdleCostPerHour float64
 }
 
 func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error) {
@@ -116,6 +119,7 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.KeepFailures,
 		arg.KeepFailuresS,
 		arg.MaxUses,
+		arg.IdleCostPerHour,
 	)
 	var i Template
 	err := row.Scan(
@@ -134,6 +138,7 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		&i.KeepFailures,
 		&i.KeepFailuresS,
 		&i.MaxUses,
+		&i.IdleCostPerHour,
 	)
 	return i, err
 }
@@ -215,7 +220,7 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 }
 
 const lockTemplates = `-- name: LockTemplates :many
-SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses FROM templates
+SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, idle_cost_per_hour FROM templates
 WHERE organization_id = $1 AND deleted_at IS NULL AND name = ANY ($2::text[])
 ORDER BY name FOR NO KEY UPDATE
 `
@@ -250,6 +255,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 			&i.KeepFailures,
 			&i.KeepFailuresS,
 			&i.MaxUses,
+			&i.IdleCostPerHour,
 		); err != nil {
 			return nil, err
 		}
@@ -262,7 +268,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, autosize FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -288,6 +294,7 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.Autosize,
 		); err != nil {
 			return nil, err
 		}
@@ -381,8 +388,8 @@ func (q *Queries) UndeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 const updatePreset = `-- name: UpdatePreset :exec
 UPDATE presets
 SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4, priority = $5,
-    updated_at = prewarm_now()
-WHERE id = $6
+    autosize = $6, updated_at = prewarm_now()
+WHERE id = $7
 `
 
 type UpdatePresetParams struct {
@@ -391,6 +398,7 @@ type UpdatePresetParams struct {
 	Instances  *int32
 	TtlS       *int64
 	Priority   int32
+	Autosize   json.RawMessage
 	ID         uuid.UUID
 }
 
@@ -401,6 +409,7 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 		arg.Instances,
 		arg.TtlS,
 		arg.Priority,
+		arg.Autosize,
 		arg.ID,
 	)
 	return err
@@ -410,8 +419,9 @@ const updateTemplate = `-- name: UpdateTemplate :exec
 UPDATE templates
 SET description = $1, provider = $2, keep_outdated = $3,
     boot_timeout_s = $4, keep_failures = $5, keep_failures_s = $6,
-    max_uses = $7, active_version_id = $8, updated_at = prewarm_now()
-WHERE id = $9
+    max_uses = $7, idle_cost_per_hour = $8, active_version_id = $9,
+    updated_at = prewarm_now()
+WHERE id = $10
 `
 
 type UpdateTemplateParams struct {
@@ -422,6 +432,7 @@ type UpdateTemplateParams struct {
 	KeepFailures    int32
 	KeepFailuresS   int32
 	MaxUses         int32
+	IdleCostPerHour float64
 	ActiveVersionID uuid.NullUUID
 	ID              uuid.UUID
 }
@@ -435,6 +446,7 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 		arg.KeepFailures,
 		arg.KeepFailuresS,
 		arg.MaxUses,
+		arg.IdleCostPerHour,
 		arg.ActiveVersionID,
 		arg.ID,
 	)

@@ -191,14 +191,16 @@ WITH unclaimed AS MATERIALIZED (
 SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name AS preset,
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.priority,
-       (CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) ELSE 0 END)::int AS desired,
+       (CASE WHEN t.deprecated_at IS NULL THEN coalesce(CASE WHEN z.size IS NULL THEN p.instances
+          ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END, 0) ELSE 0 END)::int AS desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) + coalesce(waiting.n, 0) ELSE 0 END
+                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(CASE WHEN z.size IS NULL THEN p.instances
+          ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END, 0) + coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
 FROM presets p
@@ -206,6 +208,8 @@ JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
+  AND z.computed_at > prewarm_now() - interval '15 minutes'
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id

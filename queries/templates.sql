@@ -22,16 +22,17 @@ ORDER BY name FOR NO KEY UPDATE;
 
 -- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
-                       keep_failures_s, max_uses, created_at, updated_at)
+                       keep_failures_s, max_uses, idle_cost_per_hour, created_at, updated_at)
 VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, @keep_failures,
-        @keep_failures_s, @max_uses, prewarm_now(), prewarm_now())
+        @keep_failures_s, @max_uses, @idle_cost_per_hour, prewarm_now(), prewarm_now())
 RETURNING *;
 
 -- name: UpdateTemplate :exec
 UPDATE templates
 SET description = @description, provider = @provider, keep_outdated = @keep_outdated,
     boot_timeout_s = @boot_timeout_s, keep_failures = @keep_failures, keep_failures_s = @keep_failures_s,
-    max_uses = @max_uses, active_version_id = @active_version_id, updated_at = prewarm_now()
+    max_uses = @max_uses, idle_cost_per_hour = @idle_cost_per_hour, active_version_id = @active_version_id,
+    updated_at = prewarm_now()
 WHERE id = @id;
 
 -- name: DeprecateTemplate :exec
@@ -66,14 +67,14 @@ SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL OR
 
 -- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, priority,
-                     created_at, updated_at)
+                     autosize, created_at, updated_at)
 VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @priority,
-        prewarm_now(), prewarm_now());
+        sqlc.narg(autosize), prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets
 SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s, priority = @priority,
-    updated_at = prewarm_now()
+    autosize = sqlc.narg(autosize), updated_at = prewarm_now()
 WHERE id = @id;
 
 -- name: DeletePreset :exec

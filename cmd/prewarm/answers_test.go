@@ -122,7 +122,13 @@ func answers(t *testing.T) map[string]answer {
 		"GET /presets":                           canned(testPresets),
 		"GET /presets/quickstart/default":        canned(testPreset),
 		"POST /presets/quickstart/default/nudge": {status: 204},
-		"POST /claims":                           canned(testClaim),
+		"GET /presets/quickstart/default/size":   canned(sizedPreset()),
+		"GET /presets/ci/large/size":             canned(unclaimedPreset()),
+		"GET /presets/quickstart/default/replay": canned(sdk.PresetReplay{PresetPast: busyPast(), Outcomes: testOutcomes}),
+		"GET /presets/ci/large/replay": canned(sdk.PresetReplay{
+			PresetPast: unclaimedPreset().PresetPast, Outcomes: unclaimedPreset().Outcomes,
+		}),
+		"POST /claims": canned(testClaim),
 		"GET /workspaces": canned(sdk.WorkspaceList{Workspaces: []sdk.Workspace{
 			testWorkspace,
 			{

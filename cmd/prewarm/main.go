@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // schedules and sizes have timezones, and small images have none
 
 	"github.com/coder/quartz"
 

@@ -15,7 +15,8 @@ func (a *app) presetCommand() *cobra.Command {
 		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled
 with prebuilds. Presets are made and changed with "prewarm apply".`,
 		"  prewarm preset list --watch",
-		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand())
+		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand(), a.presetSizeCommand(),
+		a.presetReplayCommand())
 }
 
 func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }

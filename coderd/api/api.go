@@ -53,6 +53,7 @@ type Options struct {
 	Providers  Providers
 	Instances  *instance.Service
 	Notifier   *notify.Notifier
+	Sizes      Sizes
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -118,6 +119,7 @@ func (s *server) document() ([]byte, error) {
 // register declares every operation there is.
 func (s *server) register() {
 	s.registerPresets()
+	s.registerSizing()
 	s.registerClaims()
 	s.registerWorkspaces()
 	s.registerLogs()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
@@ -138,6 +139,7 @@ func (w *world) serve(o api.Options) string {
 			Store: w.store, Clock: o.Clock, Log: o.Log, Registerer: prometheus.NewRegistry(), NewID: uuid.New,
 		})
 	}
+	o.Sizes = autosize.New(autosize.Options{Store: w.store, Clock: o.Clock, Log: o.Log})
 	o.Nudge = w.nudge
 	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }

@@ -118,7 +118,7 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 	case row.TemplateDeprecatedAt != nil:
 		p.Retired = "template deprecated"
 	case row.Instances != nil:
-		p.Desired = int(*row.Instances)
+		p.Desired = prebuilds.Size(int(*row.Instances), int(row.Autosized))
 	}
 	return p
 }

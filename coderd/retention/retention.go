@@ -1,5 +1,5 @@
 // Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// audit. It goes in small batches, on every replica, each skipping what another is at.
+// claim history, audit. It goes in small batches, on every replica, each skipping what another is at.
 package retention
 
 import (
@@ -23,6 +23,7 @@ const (
 	keepClaims     = 30 * day
 	keepAudit      = 365 * day
 	keepNotices    = 30 * day
+	keepSizing     = 35 * day // a little more than sizes are computed from
 )
 
 // Keeper deletes what is old.
@@ -67,6 +68,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		func() (int64, error) {
 			return q.PurgeNotifications(ctx, database.PurgeNotificationsParams{KeepS: keepNotices.Seconds(), Batch: batch})
 		},
+		func() (int64, error) {
+			return q.PurgeClaimHistory(ctx, database.PurgeClaimHistoryParams{KeepS: keepSizing.Seconds(), Batch: batch})
+		},
 	} {
 		for {
 			n, err := purge()
@@ -79,6 +83,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		}
 	}
 	if _, err := q.PurgeIntents(ctx); err != nil {
+		return err
+	}
+	if _, err := q.PurgePresetSizes(ctx); err != nil {
 		return err
 	}
 	if _, err := q.EndExpiredWaiting(ctx); err != nil {

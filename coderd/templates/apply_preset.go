@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -20,6 +21,7 @@ type presetState struct {
 	Instances  *int32            `json:"instances"` // null: no pool
 	TTL        string            `json:"ttl,omitempty"`
 	Priority   int32             `json:"priority"`
+	Autosize   *sizing.Config    `json:"autosize,omitempty"`
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
@@ -91,9 +93,14 @@ func (a *applying) createPreset(
 		return xerrors.Errorf("encode parameters: %w", err)
 	}
 	state := p.state()
+	autosize, err := encodeAutosize(state.Autosize)
+	if err != nil {
+		return xerrors.Errorf("encode autosize: %w", err)
+	}
 	params := database.InsertPresetParams{
 		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
 		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), Priority: state.Priority,
+		Autosize: autosize,
 	}
 	if err := a.q.InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
@@ -124,6 +131,7 @@ func (a *applying) updatePreset(
 			field{"instances", shownInstances(before.Instances), shownInstances(after.Instances)},
 			field{"ttl", before.TTL, after.TTL},
 			field{"priority", before.Priority, after.Priority},
+			field{"autosize", shownAutosize(before.Autosize), shownAutosize(after.Autosize)},
 		),
 		mapFields("parameters", before.Parameters, after.Parameters)...)
 	if len(changes) == 0 && key == row.PoolKey {
@@ -133,8 +141,13 @@ func (a *applying) updatePreset(
 	if err != nil {
 		return xerrors.Errorf("encode parameters: %w", err)
 	}
+	autosize, err := encodeAutosize(after.Autosize)
+	if err != nil {
+		return xerrors.Errorf("encode autosize: %w", err)
+	}
 	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
 		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(), Priority: after.Priority,
+		Autosize: autosize,
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)
@@ -170,7 +183,7 @@ func (a *applying) deletePreset(ctx context.Context, t Template, row database.Pr
 func (p Preset) state() presetState {
 	s := presetState{Parameters: p.Parameters}
 	if p.Prebuilds != nil {
-		s.Instances, s.Priority = &p.Prebuilds.Instances, p.Prebuilds.Priority
+		s.Instances, s.Priority, s.Autosize = &p.Prebuilds.Instances, p.Prebuilds.Priority, p.Prebuilds.Autosize
 		if p.Prebuilds.TTL > 0 {
 			s.TTL = p.Prebuilds.TTL.String()
 		}
@@ -193,6 +206,11 @@ func stateOf(row database.Preset) (presetState, error) {
 	}
 	if err := json.Unmarshal(row.Parameters, &s.Parameters); err != nil {
 		return s, xerrors.Errorf("decode parameters: %w", err)
+	}
+	if row.Autosize != nil {
+		if err := json.Unmarshal(row.Autosize, &s.Autosize); err != nil {
+			return s, xerrors.Errorf("decode autosize: %w", err)
+		}
 	}
 	return s, nil
 }

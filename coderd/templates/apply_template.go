@@ -20,11 +20,15 @@ type templateState struct {
 	KeepOutdated bool   `json:"keep_outdated"`
 	BootTimeout  string `json:"boot_timeout"`
 	upkeepState
+	// IdleCost is left out where it is not said, so that records from before it compare equal.
+	IdleCost float64 `json:"idle_cost_per_hour,omitempty"`
 }
 
 // template makes one template what the file says; row is nil where there is none yet.
 func (a *applying) template(ctx context.Context, t Template, row *database.Template) error {
-	after := templateState{t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.upkeep()}
+	after := templateState{
+		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.upkeep(), t.IdleCost,
+	}
 	change := sdk.Change{Kind: "template", Name: t.Name, Action: "create"}
 	var before any
 	if row == nil {
@@ -32,6 +36,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			ID: uuid.New(), OrganizationID: a.by.OrganizationID, Name: t.Name, Description: t.Description,
 			Provider: t.Provider, KeepOutdated: t.KeepOutdated, BootTimeoutS: seconds(t.BootTimeout),
 			KeepFailures: t.KeepFailures.Maximum, KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
+			IdleCostPerHour: t.IdleCost,
 		})
 		if err != nil {
 			return xerrors.Errorf("insert template: %w", err)
@@ -40,7 +45,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	} else {
 		old := templateState{
 			row.Description, row.Provider, row.KeepOutdated,
-			(time.Duration(row.BootTimeoutS) * time.Second).String(), upkeepOf(row),
+			(time.Duration(row.BootTimeoutS) * time.Second).String(), upkeepOf(row), row.IdleCostPerHour,
 		}
 		change.Action, before = "update", old
 		change.Fields = fields(
@@ -48,6 +53,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			field{"provider", old.Provider, after.Provider},
 			field{"keep_outdated", old.KeepOutdated, after.KeepOutdated},
 			field{"boot_timeout", old.BootTimeout, after.BootTimeout},
+			field{"idle_cost_per_hour", old.IdleCost, after.IdleCost},
 		)
 		change.Fields = append(change.Fields, upkeepFields(old.upkeepState, after.upkeepState)...)
 	}
@@ -76,7 +82,8 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 		err := a.q.UpdateTemplate(ctx, database.UpdateTemplateParams{
 			ID: row.ID, Description: t.Description, Provider: t.Provider, KeepOutdated: t.KeepOutdated,
 			BootTimeoutS: seconds(t.BootTimeout), KeepFailures: t.KeepFailures.Maximum,
-			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses, ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
+			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses, IdleCostPerHour: t.IdleCost,
+			ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
 		})
 		if err != nil {
 			return xerrors.Errorf("update template: %w", err)

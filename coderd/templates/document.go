@@ -3,6 +3,8 @@ package templates
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/sizing"
 )
 
 // Limits of what a file may ask for. Each is far above what works well and far below what hurts others.
@@ -18,6 +20,7 @@ const (
 	maxKept      = 100 // failed prebuilds of a preset
 	maxKeptTTL   = 30 * 24 * time.Hour
 	maxUses      = 1_000_000 // of a workspace
+	maxIdleCost  = 1_000_000
 
 	maxSource     = 1 << 20 // bytes of a file
 	maxDepth      = 32      // of lists and mappings within one another
@@ -65,6 +68,7 @@ type Template struct {
 	Provider     string
 	KeepOutdated bool
 	BootTimeout  time.Duration   // whole seconds
+	IdleCost     float64         // of a prebuild in an hour; 0: not said
 	Spec         json.RawMessage // canonical; nil where it could not be read
 	Agent        *Agent          // nil: none, and the provider is asked for readiness
 	KeepFailures KeepFailures
@@ -110,4 +114,5 @@ type Prebuilds struct {
 	Instances int32
 	TTL       time.Duration // whole seconds; 0: no end
 	Priority  int32
+	Autosize  *sizing.Config // nil: off
 }

@@ -73,6 +73,7 @@ func (d decoder) template(n ast.Node) Template {
 		}},
 		setting{key: "keep_outdated", read: func(n ast.Node) { t.KeepOutdated = d.boolean(n, "keep_outdated") }},
 		setting{key: "boot_timeout", read: func(n ast.Node) { t.BootTimeout = d.duration(n, "boot_timeout", maxBoot) }},
+		setting{key: "idle_cost_per_hour", read: func(n ast.Node) { t.IdleCost = d.cost(n, "idle_cost_per_hour") }},
 		setting{key: "spec", required: true, read: func(n ast.Node) {
 			t.specAt = position(n)
 			t.Spec, t.spec = d.freeform(n, "spec")
@@ -133,7 +134,8 @@ func (d decoder) prebuilds(n ast.Node) *Prebuilds {
 			p.Instances = d.integer(n, "instances", 0, MaxInstances, "")
 		}},
 		setting{key: "ttl", read: func(n ast.Node) { p.TTL = d.duration(n, "ttl", maxTTL) }},
-		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }})
+		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }},
+		setting{key: "autosize", read: func(n ast.Node) { p.Autosize = d.autosize(n) }})
 	return &p
 }
 

@@ -19,8 +19,8 @@ func document(t *rapid.T) string {
 	fmt.Fprintf(&b, "%d}\n", rapid.IntRange(0, 3).Draw(t, "maximum"))
 	b.WriteString("templates:\n")
 	for _, name := range rapid.Permutation([]string{"a", "b", "c"}).Draw(t, "templates")[:rapid.IntRange(1, 3).Draw(t, "n")] {
-		fmt.Fprintf(&b, "  - name: %s\n    provider: %s\n    keep_outdated: %t\n    spec: {command: [x], n: %d, f: %g}\n",
-			name, rapid.SampledFrom([]string{"here", "there"}).Draw(t, "provider"), rapid.Bool().Draw(t, "keep"),
+		fmt.Fprintf(&b, "  - name: %s\n    provider: %s\n    keep_outdated: %t\n    idle_cost_per_hour: %g\n    spec: {command: [x], n: %d, f: %g}\n",
+			name, rapid.SampledFrom([]string{"here", "there"}).Draw(t, "provider"), rapid.Bool().Draw(t, "keep"), rapid.SampledFrom([]float64{0, 0.1, 3}).Draw(t, "cost"),
 			rapid.IntRange(0, 2).Draw(t, "spec"), rapid.SampledFrom([]float64{0.1, 1, 1e3, 1e20, 2.5e-7}).Draw(t, "float"))
 		b.WriteString("    presets:\n")
 		for _, preset := range rapid.Permutation([]string{"p", "q"}).Draw(t, "presets") {
@@ -30,8 +30,11 @@ func document(t *rapid.T) string {
 					rapid.StringMatching(`[ -~]{0,8}`).Draw(t, "text"))
 			}
 			if rapid.Bool().Draw(t, "pool") {
-				fmt.Fprintf(&b, "        prebuilds: {instances: %d, ttl: %ds}\n", rapid.IntRange(0, 5).Draw(t, "instances"),
-					rapid.IntRange(1, 3).Draw(t, "ttl"))
+				fmt.Fprintf(&b, "        prebuilds: {instances: %d, ttl: %ds%s}\n", rapid.IntRange(0, 5).Draw(t, "instances"),
+					rapid.IntRange(1, 3).Draw(t, "ttl"), rapid.SampledFrom([]string{
+						"", ", autosize: {mode: off, max: 3}", ", autosize: {mode: apply, max: 3, target: 99.9%}",
+						", autosize: {mode: forecast, min: 0, max: 3, timezone: Europe/Berlin}",
+					}).Draw(t, "autosize"))
 			}
 		}
 	}

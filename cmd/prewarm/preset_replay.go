@@ -1,0 +1,55 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) presetReplayCommand() *cobra.Command {
+	var days, instances int
+	var cold bool
+	cmd := &cobra.Command{
+		Use:   "replay TEMPLATE/PRESET",
+		Short: "Show what another size would have done to a preset",
+		Long: `Plays the claims of the last days again, as they came, against a pool of another size, and against one that autosize
+sizes: how many would have hit, and how long prebuilds would have been idle. Nothing is changed.
+
+The pool is taken to refill at once and to build a prebuild in the time that it took on average of late; autosize starts
+with no history at the beginning of these days, under the preset's settings or the usual ones.`,
+		Example: "  prewarm preset replay quickstart/default --days 14\n" +
+			"  prewarm preset replay quickstart/default --instances 8",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completePresets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			template, preset, err := presetArg(args[0])
+			if err != nil {
+				return err
+			}
+			if err := daysFlag(days); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("instances") && (instances < 0 || instances > 10000) {
+				return usageErrorf("--instances is %d: it must be between 0 and 10000", instances)
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			replay, err := client.PresetReplay(cmd.Context(), template, preset, days, instances, cold)
+			if err != nil {
+				return err
+			}
+			return a.print(replay, func(w io.Writer) error {
+				if err := a.pastTable(replay.PresetPast).write(w); err != nil {
+					return err
+				}
+				return a.writeOutcomes(w, replay.PresetPast, replay.Outcomes)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&days, "days", 14, "how far to look back, at most 30")
+	cmd.Flags().IntVar(&instances, "instances", -1, "how many instances to try; the preset's own where it is left out")
+	cmd.Flags().BoolVar(&cold, "cold", false, "let a claim that misses go elsewhere, instead of waiting")
+	return cmd
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) presetSizeCommand() *cobra.Command {
+	var target string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "size TEMPLATE/PRESET",
+		Short: "Recommend a size for a preset by its claims",
+		Long: `Recommends how many prebuilds a preset should have, so that a claim finds one ready as often as --target says, by
+what was claimed in the last days and how long a prebuild takes.
+
+The recommendation is the smallest size that would have reached the target, had it been there. Beside it stand the sizes
+of two models for the busiest hour, which know of no bursts, and what autosize would have done. With idle_cost_per_hour in
+the template, idle hours are money, too.`,
+		Example:           "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completePresets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			template, preset, err := presetArg(args[0])
+			if err != nil {
+				return err
+			}
+			fraction, err := targetFlag(target)
+			if err != nil {
+				return err
+			}
+			if err := daysFlag(days); err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			size, err := client.PresetSize(cmd.Context(), template, preset, days, fraction)
+			if err != nil {
+				return err
+			}
+			return a.print(size, func(w io.Writer) error { return a.writeSize(w, size) })
+		},
+	}
+	cmd.Flags().StringVar(&target, "target", "", "hit rate aimed at; the preset's own or 99% where empty")
+	cmd.Flags().IntVar(&days, "days", 14, "how far to look back, at most 30")
+	return cmd
+}
+
+// targetFlag reads a percentage as a fraction; 0 where there is none.
+func targetFlag(s string) (float64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	value, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || !strings.HasSuffix(s, "%") {
+		return 0, usageErrorf("--target %q is not a percentage: write it like 99%% or 99.5%%", s)
+	}
+	if !(value > 0 && value < 100) {
+		return 0, usageErrorf("--target is %s: it must be above 0%% and below 100%%", s)
+	}
+	return value / 100, nil
+}
+
+func daysFlag(days int) error {
+	if days < 1 || days > 30 {
+		return usageErrorf("--days is %d: it must be between 1 and 30", days)
+	}
+	return nil
+}
+
+func (a *app) writeSize(w io.Writer, s sdk.PresetSize) error {
+	t := a.pastTable(s.PresetPast)
+	t.add("Busiest hour", plural(s.Busiest, "claim"))
+	t.add("Target", percent(s.Target))
+	t.add("Recommended", fmt.Sprintf("%d (%s)", s.Recommended, s.Why))
+	t.add("Models", fmt.Sprintf("%d where a miss waits, %d where it goes cold, in the busiest hour", s.ModelWaits, s.ModelCold))
+	t.add("Autosize", autosizeText(s.Autosize))
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return a.writeOutcomes(w, s.PresetPast, s.Outcomes)
+}
+
+func autosizeText(s *sdk.Autosize) string {
+	if s == nil {
+		return "off"
+	}
+	text := fmt.Sprintf("%s, %d to %d, target %s: ", s.Mode, s.Min, s.Max, percent(s.Target))
+	if s.Size == nil {
+		return text + "not computed yet"
+	}
+	return text + fmt.Sprintf("now %d (%s; forecast %d, recent %d, boost %.2f)", *s.Size, s.Reason, s.Forecast, s.Recent, s.Boost)
+}
+
+// pastTable is what the figures rest on.
+func (a *app) pastTable(p sdk.PresetPast) *table {
+	t := a.newTable()
+	t.add("Preset", p.Template+"/"+p.Preset)
+	t.add("Instances", p.Instances)
+	since := p.From.UTC().Format(time.DateOnly) + " to " + p.To.UTC().Format(time.DateOnly)
+	if p.Cut {
+		since += " (there were more claims before: too many to look at)"
+	}
+	t.add("Looked at", since)
+	claims := plural(p.Claims, "claim")
+	if p.Claims > 0 {
+		claims += fmt.Sprintf(", %s of them hits", percent(float64(p.Hits)/float64(p.Claims)))
+	}
+	t.add("Claims", claims)
+	t.add("Provision time", (time.Duration(p.ProvisionSeconds*10) * (time.Second / 10)).String())
+	return t
+}
+
+// writeOutcomes compares sizes; what they cost only where the template says what an hour does.
+func (a *app) writeOutcomes(w io.Writer, p sdk.PresetPast, outcomes []sdk.SizeOutcome) error {
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err //nolint:wrapcheck // the caller says what was written
+	}
+	heading := []string{"SIZE", "HIT RATE", "IDLE HOURS", "MEAN IDLE", "PEAK"}
+	if p.IdleCostPerHour > 0 {
+		heading = append(heading, "IDLE COST", "COST PER CLAIM")
+	}
+	t := a.newTable(heading...)
+	for _, o := range outcomes {
+		row := []any{o.Size, percent(o.HitRate), fmt.Sprintf("%.1f", o.IdleHours), fmt.Sprintf("%.1f", o.MeanIdle), o.Peak}
+		if p.IdleCostPerHour > 0 {
+			row = append(row, fmt.Sprintf("%.2f", o.IdleCost), fmt.Sprintf("%.4f", o.CostPerClaim))
+		}
+		t.add(row...)
+	}
+	return t.write(w)
+}
+
+// percent writes a fraction with as many digits as matter: 99.05%, 99%.
+func percent(fraction float64) string {
+	s := strconv.FormatFloat(100*fraction, 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".") + "%"
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,120 @@
+package sizing_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/prewarm-dev/prewarm/coderd/sizing"
+)
+
+var (
+	monday   = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	settings = sizing.Settings{Min: 1, Max: 50, Target: 0.99}
+)
+
+// hits fills a stretch of history with so many claims per bucket, all of which hit.
+func hits(h *sizing.History, from time.Time, buckets, each int) {
+	for i := range buckets {
+		h.Add(from.Add(time.Duration(i)*sizing.BucketLength), sizing.Bucket{Claims: each, Hits: each})
+	}
+}
+
+func TestGrowsAtOnceAndShrinksSlowly(t *testing.T) {
+	t.Parallel()
+	h := sizing.NewHistory(monday)
+	now := monday.Add(2 * time.Hour)
+	quiet, state := sizing.Step(settings, sizing.State{}, h, now, true)
+	require.LessOrEqual(t, quiet.Size, 3)
+
+	hits(h, now, 1, 20)
+	now = now.Add(5 * time.Minute)
+	busy, state := sizing.Step(settings, state, h, now, true)
+	require.Greater(t, busy.Size, quiet.Size+4, "one step later")
+
+	size := busy.Size
+	for range 12 {
+		now = now.Add(5 * time.Minute)
+		var r sizing.Recommendation
+		r, state = sizing.Step(settings, state, h, now, true)
+		assert.LessOrEqual(t, r.Size, size, "it only shrinks when nothing comes")
+		assert.GreaterOrEqual(t, r.Size, size*3/4, "and by little at a time")
+		size = r.Size
+	}
+	assert.Less(t, size, busy.Size, "but it does")
+}
+
+func TestExpectsWhatCameLastWeek(t *testing.T) {
+	t.Parallel()
+	h := sizing.NewHistory(monday)
+	hits(h, monday.Add(9*time.Hour), 2, 10)
+	next := monday.AddDate(0, 0, 7)
+	size := func(at time.Time) int {
+		r, _ := sizing.Step(settings, sizing.State{}, h, at, false)
+		return r.Size
+	}
+	assert.GreaterOrEqual(t, size(next.Add(8*time.Hour+55*time.Minute)), 10, "ahead of the burst")
+	assert.Less(t, size(next.Add(6*time.Hour)), 5)
+	assert.Less(t, size(next.Add(33*time.Hour)), 5, "Tuesday is not Monday")
+	assert.GreaterOrEqual(t, size(monday.Add(33*time.Hour)), 10, "but it stands in for it in the first week")
+}
+
+// Nine o'clock stays nine o'clock where the clocks change between two weeks.
+func TestSameTimeIsLocal(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	before := time.Date(2026, 10, 19, 9, 0, 0, 0, berlin) // the clocks go back on the 25th
+	h := sizing.NewHistory(before.Add(-9 * time.Hour))
+	hits(h, before, 2, 10)
+	after := time.Date(2026, 10, 26, 8, 55, 0, 0, berlin)
+	for location, ahead := range map[*time.Location]bool{berlin: true, time.UTC: false} {
+		s := settings
+		s.Location = location
+		r, _ := sizing.Step(s, sizing.State{}, h, after, false)
+		assert.Equal(t, ahead, r.Size >= 10, location)
+	}
+}
+
+func TestFeedback(t *testing.T) {
+	t.Parallel()
+	boost := func(misses int, feedback bool) float64 {
+		h := sizing.NewHistory(monday)
+		_, state := sizing.Step(settings, sizing.State{}, h, monday, feedback)
+		h.Add(monday, sizing.Bucket{Claims: 100, Hits: 100 - misses})
+		r, _ := sizing.Step(settings, state, h, monday.Add(15*time.Minute), feedback)
+		return r.Boost
+	}
+	assert.InDelta(t, 1, boost(0, true), 0, "it never goes below what the models ask for")
+	assert.InDelta(t, 1, boost(1, true), 1e-9, "one in a hundred is what the target allows")
+	assert.Greater(t, boost(5, true), 1.1)
+	assert.Greater(t, boost(20, true), boost(5, true))
+	assert.InDelta(t, 1, boost(20, false), 0, "misses of other sizes say nothing")
+}
+
+// Whatever happened, a size is within its bounds, and the same history gives the same size.
+func TestStepStaysWithinBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := sizing.Settings{Min: rapid.IntRange(0, 5).Draw(t, "min"), Target: rapid.Float64Range(0.01, 0.999).Draw(t, "target")}
+		s.Max = s.Min + rapid.IntRange(1, 30).Draw(t, "room")
+		h, state, now := sizing.NewHistory(monday), sizing.State{}, monday
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(1, 3*24*60).Draw(t, "minutes")) * time.Minute)
+			claims := rapid.IntRange(0, 60).Draw(t, "claims")
+			h.Add(now.Add(-time.Minute), sizing.Bucket{
+				Claims: claims, Hits: rapid.IntRange(0, claims).Draw(t, "hits"), Provisions: claims,
+				ProvisionSeconds: float64(claims) * rapid.Float64Range(0, 4000).Draw(t, "seconds"),
+			})
+			again, _ := sizing.Step(s, state, h, now, true)
+			r, next := sizing.Step(s, state, h, now, true)
+			if r.Size < s.Min || r.Size > s.Max || r != again {
+				t.Fatalf("%+v under %+v, then %+v", r, s, again)
+			}
+			state = next
+		}
+	})
+}

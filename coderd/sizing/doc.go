@@ -1,0 +1,33 @@
+// Package sizing says how large a pool should be. Claim history goes in, a recommendation comes out: no context, clock,
+// logger or SQL comes near it, so that the same history always gives the same size, and four weeks are replayed in a
+// fraction of a second.
+//
+// # Models
+//
+// HitRate and SizeFor are for claims that come singly at a known rate: Poisson where a miss waits for the next prebuild,
+// Erlang B where it goes cold. They need the rate and the provision time, and no more; what they do not know is bursts.
+//
+// # Autosize
+//
+// Step is for claims as they come. In a pool that refills at once, a claim hits if fewer claims than the pool's size came
+// within one provision time before it. So the size now must cover what will be claimed in the next provision time (and until
+// the next step), which it takes to be the larger of
+//
+//   - the forecast: the same time of the same day in up to four past weeks. Their claims, counted from a quarter of an hour
+//     before to a quarter of an hour after, give a gamma belief about the rate, and the target's quantile of the negative
+//     binomial that follows from it: wide while data is thin, Poisson when there is much. No less than the most claims that
+//     any of these weeks had in the window itself, or five minutes earlier or later: so stand-ups and nightly runs are
+//     expected where they were. While less than a week is known, past days stand in for past weeks;
+//   - what the last half hour asks for, in the same way: days that are not like last week's.
+//
+// Both are multiplied by the boost, the feedback: each miss raises its logarithm by gain x target, each hit lowers it by
+// gain x (1 - target), so it rests where the share of misses is what the target allows, whatever the models got wrong
+// (bursts that nobody announced, above all). It never goes below 1: the models ask for what is surely needed.
+//
+// A size grows at once and shrinks slowly, by half in half an hour. It stays within minimum and maximum.
+//
+// # Replay
+//
+// World.Replay plays claims against sizes. It judges the sizer (judge_test.go, docs/SIZING.md) and answers what another size
+// would have done to a pool (`prewarm preset replay`).
+package sizing

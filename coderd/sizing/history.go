@@ -1,0 +1,142 @@
+package sizing
+
+import "time"
+
+// BucketLength is how fine claims are counted.
+const BucketLength = 5 * time.Minute
+
+// Bucket is what happened to a preset in one BucketLength. A miss is a claim that was no hit.
+type Bucket struct {
+	Claims, Hits     int
+	Provisions       int     // workspaces that became ready
+	ProvisionSeconds float64 // they took together, from the decision to build them
+}
+
+// History is the claims of a preset up to now, in buckets without a gap, the last of which is perhaps not over.
+type History struct {
+	since   time.Time // of the first bucket, a multiple of BucketLength
+	buckets []Bucket
+}
+
+// NewHistory is one that begins at an instant, before which nothing is known.
+func NewHistory(since time.Time) *History {
+	return &History{since: since.UTC().Truncate(BucketLength)}
+}
+
+// Since is when it begins.
+func (h *History) Since() time.Time { return h.since }
+
+// Add adds to the bucket of an instant; what is before the beginning is not known, and left out.
+func (h *History) Add(at time.Time, b Bucket) {
+	to := h.at(at)
+	if to == nil {
+		return
+	}
+	to.Claims += b.Claims
+	to.Hits += b.Hits
+	to.Provisions += b.Provisions
+	to.ProvisionSeconds += b.ProvisionSeconds
+}
+
+// Put makes the bucket of an instant what was counted.
+func (h *History) Put(at time.Time, b Bucket) {
+	if to := h.at(at); to != nil {
+		*to = b
+	}
+}
+
+// at is the bucket of an instant; nil before the beginning.
+func (h *History) at(at time.Time) *Bucket {
+	i := h.index(at)
+	if i < 0 {
+		return nil
+	}
+	for len(h.buckets) <= i {
+		h.buckets = append(h.buckets, Bucket{})
+	}
+	return &h.buckets[i]
+}
+
+// index of the bucket of an instant; below 0 before the beginning.
+func (h *History) index(at time.Time) int {
+	if at.Before(h.since) {
+		return -1
+	}
+	return int(at.Sub(h.since) / BucketLength)
+}
+
+func (h *History) bucket(i int) Bucket {
+	if i < 0 || i >= len(h.buckets) {
+		return Bucket{}
+	}
+	return h.buckets[i]
+}
+
+// claims expected between two instants: a bucket that is cut counts with the part within.
+func (h *History) claims(from, to time.Time) float64 {
+	if from.Before(h.since) {
+		from = h.since
+	}
+	if !from.Before(to) {
+		return 0
+	}
+	first, last := h.index(from), h.index(to)
+	if first == last {
+		return float64(h.bucket(first).Claims) * float64(to.Sub(from)) / float64(BucketLength)
+	}
+	start := h.since.Add(time.Duration(first+1) * BucketLength)
+	sum := float64(h.bucket(first).Claims) * float64(start.Sub(from)) / float64(BucketLength)
+	for i := first + 1; i < last; i++ {
+		sum += float64(h.bucket(i).Claims)
+	}
+	end := h.since.Add(time.Duration(last) * BucketLength)
+	return sum + float64(h.bucket(last).Claims)*float64(to.Sub(end))/float64(BucketLength)
+}
+
+// Total is everything between two instants, by the buckets that begin there.
+func (h *History) Total(from, to time.Time) Bucket {
+	var sum Bucket
+	for i := max(0, h.index(from)); i < len(h.buckets); i++ {
+		start := h.since.Add(time.Duration(i) * BucketLength)
+		if !start.Before(to) {
+			break
+		}
+		if start.Before(from) {
+			continue
+		}
+		b := h.buckets[i]
+		sum.Claims += b.Claims
+		sum.Hits += b.Hits
+		sum.Provisions += b.Provisions
+		sum.ProvisionSeconds += b.ProvisionSeconds
+	}
+	return sum
+}
+
+// Busiest is the most claims in any stretch of the given length between two instants.
+func (h *History) Busiest(from, to time.Time, stretch time.Duration) int {
+	n := max(1, int(stretch/BucketLength))
+	most, sum := 0, 0
+	for i := max(0, h.index(from)); i < len(h.buckets) && h.since.Add(time.Duration(i)*BucketLength).Before(to); i++ {
+		sum += h.bucket(i).Claims
+		if i-n >= max(0, h.index(from)) {
+			sum -= h.bucket(i - n).Claims
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// ProvisionTime is how long a prebuild took on average in the day before an instant, or in the week before it if there was
+// none on that day; DefaultProvisionTime where there was none at all.
+func (h *History) ProvisionTime(now time.Time) time.Duration {
+	for _, span := range []time.Duration{day, week} {
+		if b := h.Total(now.Add(-span), now); b.Provisions > 0 {
+			return time.Duration(b.ProvisionSeconds / float64(b.Provisions) * float64(time.Second))
+		}
+	}
+	return DefaultProvisionTime
+}
+
+// DefaultProvisionTime is what is assumed while nothing is known.
+const DefaultProvisionTime = 5 * time.Minute

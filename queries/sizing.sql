@@ -1,0 +1,94 @@
+-- Sizes: counting what was claimed, and what is read and stored to compute sizes from it. One replica at a time.
+
+-- name: TryAutosizeLock :one
+SELECT pg_try_advisory_xact_lock(1886545271, 2) AS locked;
+
+-- name: AutosizeProgress :one
+SELECT counted_through, computed_at, prewarm_now()::timestamptz AS now FROM autosize_progress;
+
+-- name: StoreAutosizeProgress :exec
+UPDATE autosize_progress SET counted_through = @counted_through, computed_at = @computed_at;
+
+-- name: CountClaims :exec
+-- Counts the claims of each pool in the buckets that begin at an instant or later, from the index (preset_id, created_at).
+-- Claims that asked for no prebuild do not count: they say nothing about a pool.
+INSERT INTO claim_history AS h (preset_id, bucket, claims, hits)
+SELECT p.id, c.bucket, c.claims, c.hits
+FROM presets p
+CROSS JOIN LATERAL (
+  SELECT date_bin('5 minutes', x.created_at, 'epoch'::timestamptz) AS bucket, count(*)::int AS claims,
+         (count(*) FILTER (WHERE x.outcome = 'hit'))::int AS hits
+  FROM claims x
+  WHERE x.preset_id = p.id AND x.created_at >= sqlc.arg(since)::timestamptz AND x.created_at <= prewarm_now()
+    AND x.mode::text <> 'bypass'
+  GROUP BY 1
+) c
+WHERE p.instances IS NOT NULL AND p.deleted_at IS NULL
+ORDER BY p.id, c.bucket
+ON CONFLICT (preset_id, bucket) DO UPDATE SET claims = excluded.claims, hits = excluded.hits
+  WHERE (h.claims, h.hits) IS DISTINCT FROM (excluded.claims, excluded.hits);
+
+-- name: CountProvisions :exec
+-- Counts the workspaces that became ready for the first time, and how long they took.
+INSERT INTO claim_history AS h (preset_id, bucket, provisions, provision_s)
+SELECT w.preset_id, date_bin('5 minutes', e.at, 'epoch'::timestamptz), count(*)::int,
+       sum(extract(epoch FROM e.at - w.created_at))::double precision
+FROM workspace_history e
+JOIN workspaces w ON w.id = e.workspace_id
+WHERE e.at >= sqlc.arg(since)::timestamptz AND e.at <= prewarm_now()
+  AND e.from_state = 'starting' AND e.to_state = 'ready' AND e.incarnation = 1 AND w.ready_at = e.at
+GROUP BY 1, 2
+ORDER BY 1, 2
+ON CONFLICT (preset_id, bucket) DO UPDATE SET provisions = excluded.provisions, provision_s = excluded.provision_s
+  WHERE h.provisions IS DISTINCT FROM excluded.provisions;
+
+-- name: AutosizedPresets :many
+-- The pools that autosize computes a size for, with what it remembers of them.
+SELECT p.id, p.template_id, p.autosize, s.state, coalesce(s.size, -1)::int AS size, s.computed_at
+FROM presets p
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN preset_sizes s ON s.preset_id = p.id
+WHERE p.instances IS NOT NULL AND p.autosize ->> 'mode' IN ('apply', 'forecast')
+  AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+ORDER BY p.id;
+
+-- name: ClaimHistory :many
+-- The buckets of a preset from an instant on, in order.
+SELECT bucket, claims, hits, provisions, provision_s FROM claim_history
+WHERE preset_id = @preset_id AND bucket >= sqlc.arg(since)::timestamptz ORDER BY bucket;
+
+-- name: StorePresetSize :exec
+INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, state, computed_at)
+VALUES (@preset_id, @size, @forecast, @recent, @boost, @reason, @state, @computed_at)
+ON CONFLICT (preset_id) DO UPDATE
+  SET size = excluded.size, forecast = excluded.forecast, recent = excluded.recent, boost = excluded.boost,
+      reason = excluded.reason, state = excluded.state, computed_at = excluded.computed_at;
+
+-- name: SizingView :one
+-- What a preset is sized by: its settings, the size in effect, and what autosize recommended last.
+SELECT p.id, coalesce(p.instances, 0)::int AS instances, (p.instances IS NOT NULL)::boolean AS pool, p.autosize,
+       p.created_at, t.idle_cost_per_hour, prewarm_now()::timestamptz AS now, coalesce(s.size, -1)::int AS size,
+       coalesce(s.forecast, 0)::int AS forecast, coalesce(s.recent, 0)::int AS recent,
+       coalesce(s.boost, 1)::double precision AS boost, coalesce(s.reason, '') AS reason, s.computed_at
+FROM presets p
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN preset_sizes s ON s.preset_id = p.id
+WHERE p.id = @preset_id;
+
+-- name: ClaimsSince :many
+-- When claims came and whether they hit, the latest first, no more than a replay can take.
+SELECT created_at, (outcome IS NOT DISTINCT FROM 'hit')::boolean AS hit FROM claims
+WHERE preset_id = @preset_id AND created_at >= sqlc.arg(since)::timestamptz AND created_at <= prewarm_now()
+  AND mode::text <> 'bypass'
+ORDER BY created_at DESC LIMIT @most;
+
+-- name: PurgeClaimHistory :execrows
+DELETE FROM claim_history h
+USING (SELECT o.preset_id, o.bucket FROM claim_history o
+       WHERE o.bucket < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.bucket LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE h.preset_id = old.preset_id AND h.bucket = old.bucket;
+
+-- name: PurgePresetSizes :execrows
+-- Of presets that are gone, or not sized any more.
+DELETE FROM preset_sizes s WHERE s.computed_at < prewarm_now() - interval '7 days';
