@@ -3,7 +3,9 @@ package database_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -28,9 +30,8 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 		run  func(ctx context.Context, q *database.Queries) error
 	}{
 		{"claim", 3, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.ClaimWarm(ctx, database.ClaimWarmParams{
-				PresetID: preset, UserID: user, ClaimID: uuid.New(), Mode: database.ClaimModeRequire,
-			})
+			got, err := q.ClaimBatch(ctx, batchOf(user, preset))
+			require.Len(t, got, 1)
 			return err
 		}},
 		{"last look of a claim", 2 * each, func(ctx context.Context, q *database.Queries) error {
@@ -119,4 +120,18 @@ func poolIDs(t *testing.T, store *database.Store, n int) (preset, template uuid.
 	require.NoError(t, store.Pool.QueryRow(context.Background(), "SELECT id, template_id FROM presets WHERE template_id = "+
 		"(SELECT id FROM templates WHERE name = $1)", fmt.Sprintf("t%d", n)).Scan(&preset, &template))
 	return preset, template
+}
+
+// batchOf is a batch of one claim on each of the presets.
+func batchOf(user uuid.UUID, presets ...uuid.UUID) database.ClaimBatchParams {
+	var arg database.ClaimBatchParams
+	for _, preset := range presets {
+		arg.ClaimIds, arg.PresetIds = append(arg.ClaimIds, uuid.New()), append(arg.PresetIds, preset)
+		arg.UserIds, arg.IdempotencyKeys = append(arg.UserIds, user), append(arg.IdempotencyKeys, "")
+		arg.Modes, arg.Sources = append(arg.Modes, "require"), append(arg.Sources, "test")
+		if !slices.Contains(arg.Pools, preset) {
+			arg.Pools, arg.Floors = append(arg.Pools, preset), append(arg.Floors, time.Time{})
+		}
+	}
+	return arg
 }

@@ -28,17 +28,23 @@ type Querier interface {
 	BeatReplica(ctx context.Context, arg BeatReplicaParams) error
 	// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
 	BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error)
+	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
+	// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
+	// statement, so that nothing outdated is handed out however late an apply came.
+	// Any number of claims on any number of pools: one statement, one commit. Each gets the oldest ready workspace of its
+	// pool that nobody else is at, current version, with claim, history and audit; in a pool that has too few, the first in
+	// the batch are served. No row for a claim means that nothing was free, or that its key was used before. A key that
+	// another transaction is using just now fails the whole batch on claims_key; keys are inserted in order, so that two
+	// batches with the same keys wait for one another and never both.
+	//
+	// A floor says where in ready_at a pool's ready workspaces begin, so that the scan does not walk over those that were
+	// claimed before: while another session holds a snapshot, their index entries can't be removed.
+	ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]ClaimBatchRow, error)
 	ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error)
 	ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, error)
 	// Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
 	// prebuild of an older version where the template keeps them claimable (C7), current ones first.
 	ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLastRow, error)
-	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
-	// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
-	// statement, so that nothing outdated is handed out however late an apply came.
-	// The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
-	// nothing. A key that was used before fails on claims_key.
-	ClaimWarm(ctx context.Context, arg ClaimWarmParams) (ClaimWarmRow, error)
 	// Not yet done and nobody's fault, such as a workspace that still boots: asked again later.
 	DeferJob(ctx context.Context, arg DeferJobParams) (int64, error)
 	DeleteIntent(ctx context.Context, arg DeleteIntentParams) error
