@@ -40,6 +40,7 @@ type Result struct {
 	Reason    string
 	Waited    time.Duration
 	Workspace *database.Workspace
+	Gone      bool // a miss because the preset or its template was deleted
 }
 
 // Options of a Service. All are needed.
@@ -195,7 +196,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 		return Result{}, xerrors.Errorf("record miss: %w", err)
 	}
 	s.Nudge(pool.TemplateID)
-	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason}, nil
+	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason, Gone: pool.Gone}, nil
 }
 
 // byKey is the claim that has the key. pgx.ErrNoRows if there is none, or it has ended without a workspace.
