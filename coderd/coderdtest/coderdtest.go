@@ -55,6 +55,7 @@ func NewWorldWith(t testing.TB, behavior sim.Behavior, wrap func(provider.Provid
 	t.Helper()
 	w := &World{URL: dbtest.URL(t)}
 	w.Store = dbtest.OpenURL(t, w.URL, database.Options{MaxConns: 40})
+	t.Cleanup(func() { dbtest.CheckReferences(t, w.Store) }) // before the store closes, after the replicas have stopped
 	ctx := context.Background()
 	var err error
 	w.Installation, err = w.Store.EnsureInstallation(ctx)

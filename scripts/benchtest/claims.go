@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +41,7 @@ type desk struct {
 	nudges  atomic.Int64
 }
 
-func (f *fleet) open(b *bench) (*desk, error) {
+func (f *fleet) open() (*desk, error) {
 	d := &desk{fleet: f}
 	clock, log, reg := quartz.NewReal(), slog.Make(), prometheus.NewRegistry()
 	writer := workspaces.New(f.store, newID, "bench")
@@ -64,7 +63,6 @@ func (f *fleet) open(b *bench) (*desk, error) {
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
-	_ = b
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -206,7 +204,7 @@ func claims(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		d, err := f.open(b)
+		d, err := f.open()
 		if err != nil {
 			return err
 		}
@@ -281,5 +279,36 @@ func (d *desk) compare(ctx context.Context, b *bench, y *yardstick, name string,
 	return nil
 }
 
-var _ = os.Getpid
-var _ = filepath.Join
+// tune is one figure without a yardstick.
+func tune(ctx context.Context, b *bench) error {
+	f, err := b.fleet(ctx, 1, 0)
+	if err != nil {
+		return err
+	}
+	d, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := f.addClaimed(ctx, 50_000); err != nil {
+		return err
+	}
+	var samples []sample
+	for range b.rounds {
+		if err := d.stock(ctx, int(12_000*b.window().Seconds())); err != nil {
+			return err
+		}
+		if err := d.settle(ctx); err != nil {
+			return err
+		}
+		s, err := d.measure(ctx, b, d.store, 32)
+		if err != nil {
+			return err
+		}
+		samples = append(samples, s)
+		fmt.Fprintf(os.Stderr, "# %.0f/s, %s of processor per claim, %s of it here\n", s.perSecond, s.processor, s.ours)
+	}
+	line("tune.store.32", middle(samples, perSecond), "/s", 0, "")
+	line("tune.store.32.processor", middle(samples, micros), "us", 0, "")
+	return nil
+}

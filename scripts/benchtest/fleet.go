@@ -41,6 +41,9 @@ func (b *bench) fleet(ctx context.Context, pools, instances int) (*fleet, error)
 		return nil, err
 	}
 	f := &fleet{store: store, url: address, drop: drop, seen: map[uuid.UUID]bool{}}
+	if _, err := store.Pool.Exec(ctx, b.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return nil, err
+	}
 	if _, _, err := auth.EnsureOwner(ctx, store, b.scratch); err != nil {
 		return nil, err
 	}

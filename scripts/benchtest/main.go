@@ -27,6 +27,7 @@ type bench struct {
 	*cluster
 	rounds  int
 	quick   bool
+	sql     string // run on each database of Prewarm
 	binary  string // of prewarm; built when first needed
 	scratch string
 	su      map[int][]sample // by clients: simple updates measured so far
@@ -37,6 +38,7 @@ var groups = []struct {
 	run        func(context.Context, *bench) error
 }{
 	{"claims", "claims through the store and through HTTP, by clients, pools and what stands beside", claims},
+	{"tune", "claims through the store by 32 clients, alone: to see what -sql changes; only where asked for", tune},
 	{"latency", "claims at half the peak rate, open loop", openLoop},
 	{"snapshot", "claims while another session holds a snapshot", openSnapshot},
 	{"passes", "idle passes, beside a bare read of the same rows", idlePasses},
@@ -53,6 +55,7 @@ func main() {
 	quick := flag.Bool("quick", false, "short rounds and small fleets, to see that everything works")
 	rounds := flag.Int("rounds", 0, "how often each measurement is taken (3, or 1 where quick)")
 	profile := flag.String("profile", "", "write a CPU profile of this process to that file")
+	sql := flag.String("sql", "", "statements to run on each database, to see what they change")
 	list := flag.Bool("list", false, "list the groups")
 	flag.Parse()
 	if *list {
@@ -63,13 +66,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *quick, *rounds, *profile); err != nil {
+	if err := run(ctx, *only, *quick, *rounds, *profile, *sql); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1) //nolint:gocritic // The context's resources end with the process.
 	}
 }
 
-func run(ctx context.Context, only string, quick bool, rounds int, profile string) error {
+func run(ctx context.Context, only string, quick bool, rounds int, profile, sql string) error {
 	wanted := regexp.MustCompile("^(" + strings.ReplaceAll(only, ",", "|") + ")$")
 	scratch, err := os.MkdirTemp("", "prewarm-bench-")
 	if err != nil {
@@ -79,7 +82,7 @@ func run(ctx context.Context, only string, quick bool, rounds int, profile strin
 	if err := os.Chmod(scratch, 0o755); err != nil { // PostgreSQL may run as another user
 		return err
 	}
-	b := &bench{quick: quick, rounds: rounds, scratch: scratch, su: map[int][]sample{}}
+	b := &bench{quick: quick, rounds: rounds, scratch: scratch, sql: sql, su: map[int][]sample{}}
 	if b.rounds == 0 {
 		b.rounds = 3
 		if quick {
@@ -96,7 +99,7 @@ func run(ctx context.Context, only string, quick bool, rounds int, profile strin
 	}
 	defer stopProfile()
 	for _, g := range groups {
-		if only != "" && !wanted.MatchString(g.name) {
+		if only == "" && g.name == "tune" || only != "" && !wanted.MatchString(g.name) {
 			continue
 		}
 		began := time.Now()
