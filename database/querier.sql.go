@@ -228,6 +228,8 @@ type Querier interface {
 	SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error)
 	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
 	SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error)
+	// The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
+	// thinks that there are none, and would join by reading all of them for every workspace.
 	SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error)
 	SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error)
 	StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error

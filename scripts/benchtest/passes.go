@@ -15,44 +15,27 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
-// passer runs full passes on demand: the real reconciler, whose tick is far away.
-type passer struct {
-	reconciler *reconcile.Reconciler
-	done       chan reconcile.Result
-	stop       func()
-}
+// passer runs full passes on demand: the real reconciler, without its loop.
+type passer struct{ *reconcile.Reconciler }
 
-func (f *fleet) passer(ctx context.Context) (*passer, error) {
-	ctx, stop := context.WithCancel(ctx)
-	p := &passer{done: make(chan reconcile.Result, 1), stop: stop}
-	p.reconciler = reconcile.New(reconcile.Options{
+func (f *fleet) passer(ctx context.Context) (passer, error) {
+	p := passer{reconcile.New(reconcile.Options{
 		Store: f.store, Writer: workspaces.New(f.store, newID, "bench"), Clock: quartz.NewReal(), Log: slog.Make(),
 		Registerer: prometheus.NewRegistry(), Replica: "bench", Tick: time.Hour, Random: rand.Reader, NewID: newID,
-		Committed: func(r reconcile.Result) { p.done <- r },
-	})
-	go func() { _ = p.reconciler.Run(ctx) }()
-	_, err := p.wait(ctx) // C1: a pass at start, which writes the status once
+	})}
+	_, _, err := p.pass(ctx) // writes the status once
 	return p, err
 }
 
-func (p *passer) wait(ctx context.Context) (reconcile.Result, error) {
-	select {
-	case r := <-p.done:
-		for id, err := range r.Errors {
-			return r, fmt.Errorf("preset %s: %w", id, err)
-		}
-		return r, nil
-	case <-ctx.Done():
-		return reconcile.Result{}, ctx.Err()
-	}
-}
-
 // pass runs one and returns how long it took.
-func (p *passer) pass(ctx context.Context) (reconcile.Result, time.Duration, error) {
+func (p passer) pass(ctx context.Context) (reconcile.Result, time.Duration, error) {
 	began := time.Now()
-	p.reconciler.Missed()
-	r, err := p.wait(ctx)
-	return r, time.Since(began), err
+	r, err := p.Pass(ctx)
+	lasted := time.Since(began)
+	for id, presetErr := range r.Errors {
+		return r, lasted, fmt.Errorf("preset %s: %w", id, presetErr)
+	}
+	return r, lasted, err
 }
 
 // bareRead is the yardstick of idle passes: a plain pgx loop over the same rows.
@@ -131,7 +114,6 @@ func idlePasses(ctx context.Context, b *bench) error {
 			}
 			yard = append(yard, read.Seconds()*1000)
 		}
-		p.stop()
 		f.drop()
 		times[c.name] = median(ours)
 		line("passes.idle."+c.name, median(ours), "ms", median(yard), "bare-read-of-the-rows")
@@ -193,7 +175,6 @@ func creatingPasses(ctx context.Context, b *bench) error {
 			rates = append(rates, float64(c.create)/lasted.Seconds())
 			processor = append(processor, float64((spent.here+spent.server).Microseconds())/float64(c.create))
 		}
-		p.stop()
 		f.drop()
 		line("creating."+c.name, median(took), "ms", median(idle), "idle-pass-before")
 		line("creating."+c.name+".rate", median(rates), "/s", 0, "")
