@@ -32,6 +32,11 @@ soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how o
 	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
 	PREWARM_ROUNDS=$(or $(ROUNDS),2000) go test -count=1 -v -timeout 60m ./coderd/faults
 
+.PHONY: bench
+bench: postgres ## Measure beside yardsticks, 20 minutes; ARGS='-only claims -quick' for less, ARGS=-list for what there is
+	go build -o bin/bench ./scripts/benchtest
+	bin/bench $(ARGS)
+
 .PHONY: mutants
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)

@@ -195,6 +195,7 @@ func TestBatch_sameKeyTwice(t *testing.T) {
 	for _, a := range mates {
 		require.NotNil(t, (<-a).res.Workspace)
 	}
+	require.Equal(t, 5, g.sizes()[2], "one statement for those that can share it: the first with the key, and the mates")
 	coderdtest.Eventually(t, "nothing else is claimed", func() bool { return w.Count(t, "a", "claimed") == 3 })
 	require.Equal(t, 1, count(t, w, "claims WHERE idempotency_key = 'k'"))
 }

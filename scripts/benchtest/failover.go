@@ -75,6 +75,10 @@ func (b *bench) failoverOnce(
 	if err != nil {
 		return 0, err
 	}
+	var seq int // the frozen pass has not committed
+	if err := f.store.Pool.QueryRow(ctx, "SELECT seq FROM reconcile_fence").Scan(&seq); err != nil {
+		return 0, err
+	}
 	if err := survivor.client.NudgePreset(ctx, f.pools[0].name, "default"); err != nil {
 		return 0, err
 	}
@@ -86,8 +90,7 @@ func (b *bench) failoverOnce(
 	}
 	err = until(ctx, 2*time.Minute, "the survivor's pass", func() (bool, error) {
 		var served bool
-		err := f.store.Pool.QueryRow(ctx, "SELECT holder = 'survivor' AND began_at > now() - interval '1 minute' FROM reconcile_fence").
-			Scan(&served)
+		err := f.store.Pool.QueryRow(ctx, "SELECT holder = 'survivor' AND seq > $1 FROM reconcile_fence", seq).Scan(&served)
 		return served, err
 	})
 	return time.Since(began), err
