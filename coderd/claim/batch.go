@@ -55,8 +55,8 @@ type batcher struct {
 
 	mu       sync.Mutex
 	pending  []*place
-	runners  int // batches in flight, and those about to be
-	inFlight int // claims in the batches in flight
+	runners  int               // batches in flight, and those about to be
+	inFlight int               // claims in the batches in flight
 	keys     map[placeKey]bool // of the batches in flight
 }
 
