@@ -45,6 +45,11 @@ image: build ## Build the image prewarm:local of that binary; ENGINE=podman take
 sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/SIZING.md, in a minute
 	PREWARM_ROUNDS=20 go test -count=1 -v -run '^TestJudged$$' ./coderd/sizing
 
+.PHONY: bench
+bench: postgres ## Measure beside yardsticks, 20 minutes; ARGS='-only claims -quick' for less, ARGS=-list for what there is
+	go build -o bin/bench ./scripts/benchtest
+	bin/bench $(ARGS)
+
 .PHONY: mutants
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)

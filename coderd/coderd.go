@@ -180,14 +180,14 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		return nil, err
 	}
 	r.pubsub = pubsub.New(context.WithoutCancel(ctx), store, clock, log.Named("pubsub")) // until the last has spoken
-	writer := workspaces.New(store, uuid.New, opts.Replica)
+	writer := workspaces.New(store, workspaces.NewID, opts.Replica)
 	r.reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
-		Random: rand.Reader, NewID: uuid.New, Committed: func(reconcile.Result) { r.wakeWorkers(hints) },
+		Random: rand.Reader, NewID: workspaces.NewID, Committed: func(reconcile.Result) { r.wakeWorkers(hints) },
 		Tracer: tracer,
 	})
 	r.claims = claim.New(claim.Options{
-		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: uuid.New,
+		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: workspaces.NewID,
 		Nudge: r.reconciler.Nudge, Cause: r.reconciler.Cause, Tracer: tracer,
 		Publish: func(id uuid.UUID) { r.publish(hints, claim.BoundChannel, id.String()) },
 	})

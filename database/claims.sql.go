@@ -90,6 +90,168 @@ func (q *Queries) BindOldest(ctx context.Context, arg BindOldestParams) ([]BindO
 	return items, nil
 }
 
+const claimBatch = `-- name: ClaimBatch :many
+
+WITH instant AS MATERIALIZED (
+  SELECT prewarm_now() AS now
+), sent AS MATERIALIZED (
+  SELECT unnest($1::uuid[]) AS claim_id, unnest($2::uuid[]) AS preset_id,
+         unnest($3::uuid[]) AS user_id, nullif(unnest($4::text[]), '') AS key,
+         unnest(($5::text[])::claim_mode[]) AS mode, unnest($6::text[]) AS source
+), asked AS MATERIALIZED (
+  SELECT s.claim_id, s.preset_id, s.user_id, s.key, s.mode, s.source,
+         row_number() OVER (PARTITION BY s.preset_id) AS place
+  FROM sent s
+  WHERE s.key IS NULL
+     OR NOT (SELECT count(*) > 0 FROM claims c WHERE c.user_id = s.user_id AND c.idempotency_key = s.key)
+), pools AS MATERIALIZED (
+  SELECT p.id, p.pool_key, f.floor, (SELECT count(*) FROM asked WHERE asked.preset_id = p.id) AS wanted
+  FROM (SELECT unnest($7::uuid[]) AS preset_id, unnest($8::timestamptz[]) AS floor) f
+  JOIN presets p ON p.id = f.preset_id
+  JOIN templates t ON t.id = p.template_id
+  WHERE p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+), picked AS MATERIALIZED (
+  SELECT ready.id, pools.id AS preset_id, row_number() OVER (PARTITION BY pools.id ORDER BY ready.ready_at, ready.id) AS place
+  FROM pools
+  CROSS JOIN LATERAL (
+    SELECT w.id, w.ready_at FROM workspaces w
+    WHERE w.state = 'ready' AND w.preset_id = pools.id AND w.pool_key = pools.pool_key AND w.ready_at >= pools.floor
+      AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    ORDER BY w.ready_at, w.id
+    LIMIT pools.wanted
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) ready
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = instant.now, claimed_at = instant.now, owner_id = asked.user_id,
+      claim_id = asked.claim_id
+  FROM picked
+  JOIN asked ON asked.preset_id = picked.preset_id AND asked.place = picked.place
+  CROSS JOIN instant
+  WHERE w.id = picked.id
+  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at
+), claim AS (
+  INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
+                      incarnation, created_at, bound_at)
+  SELECT asked.claim_id, moved.organization_id, moved.preset_id, asked.user_id, asked.key, asked.mode, 'bound', 'hit',
+         moved.id, moved.incarnation, moved.claimed_at, moved.claimed_at
+  FROM moved JOIN asked ON asked.claim_id = moved.claim_id
+  ORDER BY asked.user_id, asked.key
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', moved.claimed_at, moved.owner_id, 'claimed' FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
+  SELECT moved.claimed_at, moved.owner_id, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text,
+         moved.name, jsonb_build_object('claim_id', asked.claim_id), asked.source
+  FROM moved JOIN asked ON asked.claim_id = moved.claim_id
+)
+SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at FROM moved
+`
+
+type ClaimBatchParams struct {
+	ClaimIds        []uuid.UUID
+	PresetIds       []uuid.UUID
+	UserIds         []uuid.UUID
+	IdempotencyKeys []string
+	Modes           []string
+	Sources         []string
+	Pools           []uuid.UUID
+	Floors          []time.Time
+}
+
+type ClaimBatchRow struct {
+	ID                uuid.UUID
+	Name              string
+	OrganizationID    uuid.UUID
+	TemplateID        uuid.UUID
+	TemplateVersionID uuid.UUID
+	PresetID          uuid.UUID
+	PoolKey           uuid.UUID
+	Provider          string
+	Site              string
+	Parameters        json.RawMessage
+	State             WorkspaceState
+	Incarnation       int32
+	OwnerID           uuid.UUID
+	ClaimID           uuid.NullUUID
+	ProviderID        string
+	Addresses         json.RawMessage
+	Environment       json.RawMessage
+	Fault             string
+	CreatedAt         time.Time
+	StateAt           time.Time
+	ReadyAt           *time.Time
+	ClaimedAt         *time.Time
+	DeletedAt         *time.Time
+	ExpiresAt         *time.Time
+}
+
+// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
+// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
+// statement, so that nothing outdated is handed out however late an apply came.
+// Any number of claims on any number of pools: one statement, one commit. Each gets the oldest ready workspace of its
+// pool that nobody else is at, current version, with claim, history and audit; in a pool that has too few, the first in
+// the batch are served. No row for a claim means that nothing was free, or that its key was used before. A key that
+// another transaction is using just now fails the whole batch on claims_key; keys are inserted in order, so that two
+// batches with the same keys wait for one another and never both.
+//
+// A floor says where in ready_at a pool's ready workspaces begin, so that the scan does not walk over those that were
+// claimed before: while another session holds a snapshot, their index entries can't be removed.
+func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]ClaimBatchRow, error) {
+	rows, err := q.db.Query(ctx, claimBatch,
+		arg.ClaimIds,
+		arg.PresetIds,
+		arg.UserIds,
+		arg.IdempotencyKeys,
+		arg.Modes,
+		arg.Sources,
+		arg.Pools,
+		arg.Floors,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ClaimBatchRow{}
+	for rows.Next() {
+		var i ClaimBatchRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.OrganizationID,
+			&i.TemplateID,
+			&i.TemplateVersionID,
+			&i.PresetID,
+			&i.PoolKey,
+			&i.Provider,
+			&i.Site,
+			&i.Parameters,
+			&i.State,
+			&i.Incarnation,
+			&i.OwnerID,
+			&i.ClaimID,
+			&i.ProviderID,
+			&i.Addresses,
+			&i.Environment,
+			&i.Fault,
+			&i.CreatedAt,
+			&i.StateAt,
+			&i.ReadyAt,
+			&i.ClaimedAt,
+			&i.DeletedAt,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const claimByID = `-- name: ClaimByID :one
 SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at FROM claims WHERE id = $1
 `
@@ -234,123 +396,6 @@ func (q *Queries) ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLast
 		arg.Source,
 	)
 	var i ClaimLastRow
-	err := row.Scan(
-		&i.ID,
-		&i.Name,
-		&i.OrganizationID,
-		&i.TemplateID,
-		&i.TemplateVersionID,
-		&i.PresetID,
-		&i.PoolKey,
-		&i.Provider,
-		&i.Site,
-		&i.Parameters,
-		&i.State,
-		&i.Incarnation,
-		&i.OwnerID,
-		&i.ClaimID,
-		&i.ProviderID,
-		&i.Addresses,
-		&i.Environment,
-		&i.Fault,
-		&i.CreatedAt,
-		&i.StateAt,
-		&i.ReadyAt,
-		&i.ClaimedAt,
-		&i.DeletedAt,
-		&i.ExpiresAt,
-	)
-	return i, err
-}
-
-const claimWarm = `-- name: ClaimWarm :one
-
-WITH pool AS (
-  SELECT p.pool_key FROM presets p JOIN templates t ON t.id = p.template_id
-  WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
-), picked AS (
-  SELECT w.id FROM workspaces w
-  WHERE w.state = 'ready' AND w.preset_id = $1 AND w.pool_key = (SELECT pool.pool_key FROM pool)
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
-  ORDER BY w.ready_at, w.id
-  LIMIT 1
-  FOR NO KEY UPDATE SKIP LOCKED
-), moved AS (
-  UPDATE workspaces w
-  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = $2,
-      claim_id = $3::uuid
-  FROM picked
-  WHERE w.id = picked.id
-  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at
-), claim AS (
-  INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
-                      incarnation, created_at, bound_at)
-  SELECT $3::uuid, moved.organization_id, moved.preset_id, $2, $4, $5, 'bound',
-         'hit', moved.id, moved.incarnation, prewarm_now(), prewarm_now()
-  FROM moved
-), hist AS (
-  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
-  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), $2, 'claimed' FROM moved
-), audit AS (
-  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
-  SELECT prewarm_now(), $2, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
-         jsonb_build_object('claim_id', $3::uuid), $6
-  FROM moved
-)
-SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at FROM moved
-`
-
-type ClaimWarmParams struct {
-	PresetID       uuid.UUID
-	UserID         uuid.UUID
-	ClaimID        uuid.UUID
-	IdempotencyKey *string
-	Mode           ClaimMode
-	Source         string
-}
-
-type ClaimWarmRow struct {
-	ID                uuid.UUID
-	Name              string
-	OrganizationID    uuid.UUID
-	TemplateID        uuid.UUID
-	TemplateVersionID uuid.UUID
-	PresetID          uuid.UUID
-	PoolKey           uuid.UUID
-	Provider          string
-	Site              string
-	Parameters        json.RawMessage
-	State             WorkspaceState
-	Incarnation       int32
-	OwnerID           uuid.UUID
-	ClaimID           uuid.NullUUID
-	ProviderID        string
-	Addresses         json.RawMessage
-	Environment       json.RawMessage
-	Fault             string
-	CreatedAt         time.Time
-	StateAt           time.Time
-	ReadyAt           *time.Time
-	ClaimedAt         *time.Time
-	DeletedAt         *time.Time
-	ExpiresAt         *time.Time
-}
-
-// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
-// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
-// statement, so that nothing outdated is handed out however late an apply came.
-// The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
-// nothing. A key that was used before fails on claims_key.
-func (q *Queries) ClaimWarm(ctx context.Context, arg ClaimWarmParams) (ClaimWarmRow, error) {
-	row := q.db.QueryRow(ctx, claimWarm,
-		arg.PresetID,
-		arg.UserID,
-		arg.ClaimID,
-		arg.IdempotencyKey,
-		arg.Mode,
-		arg.Source,
-	)
-	var i ClaimWarmRow
 	err := row.Scan(
 		&i.ID,
 		&i.Name,

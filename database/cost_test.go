@@ -3,10 +3,12 @@ package database_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/database"
@@ -29,9 +31,8 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 		run  func(ctx context.Context, q *database.Queries) error
 	}{
 		{"claim", 3, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.ClaimWarm(ctx, database.ClaimWarmParams{
-				PresetID: preset, UserID: user, ClaimID: uuid.New(), Mode: database.ClaimModeRequire,
-			})
+			got, err := q.ClaimBatch(ctx, batchOf(user, preset))
+			require.Len(t, got, 1)
 			return err
 		}},
 		{"last look of a claim", 2 * each, func(ctx context.Context, q *database.Queries) error {
@@ -112,6 +113,83 @@ func TestCost_leasingDoesNotGrowWithTheLine(t *testing.T) {
 	require.LessOrEqual(t, rows, int64(4*n))
 }
 
+// While another session holds a snapshot, the index entries of what was claimed since can't be removed. A claim with a
+// floor does not walk over them.
+func TestCost_claimsDoNotWalkOverTheDead(t *testing.T) {
+	const claimed = 4000
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: claimed + 100})
+	preset, _ := poolIDs(t, store, 1)
+	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
+
+	held, err := store.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = held.Rollback(ctx) }()
+	_, err = held.Exec(ctx, "SELECT count(*) FROM workspaces")
+	require.NoError(t, err)
+	var floor time.Time
+	require.NoError(t, store.Pool.QueryRow(ctx, `WITH old AS (
+			SELECT id FROM workspaces WHERE state = 'ready' ORDER BY ready_at, id LIMIT $1
+		), gone AS (
+			UPDATE workspaces SET state = 'claimed' WHERE id IN (SELECT id FROM old) RETURNING id
+		) SELECT min(ready_at) FROM workspaces WHERE state = 'ready' AND id NOT IN (SELECT id FROM gone)`, claimed).Scan(&floor))
+
+	walk := func(floor time.Time) int64 {
+		arg := batchOf(user, preset)
+		arg.Floors[0] = floor
+		return entriesRead(t, store, "workspaces_claimable", func(ctx context.Context, q *database.Queries) error {
+			got, err := q.ClaimBatch(ctx, arg)
+			require.Len(t, got, 1)
+			return err
+		})
+	}
+	require.Greater(t, walk(time.Time{}), int64(claimed), "without a floor: the dead entries are there")
+	require.LessOrEqual(t, walk(floor), int64(3), "with a floor")
+}
+
+// A batch reads what it claims, however many pools that is from.
+func TestCost_batchReadsWhatItClaims(t *testing.T) {
+	const pools, n = 1000, 64
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 10, Claimed: 20_000})
+	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
+	var one, many []uuid.UUID
+	for i := range n {
+		preset, _ := poolIDs(t, store, i+1)
+		many = append(many, preset)
+	}
+	for range 10 {
+		one = append(one, many[0])
+	}
+	for _, presets := range [][]uuid.UUID{one, many} {
+		rows := rowsRead(t, store, "workspaces", func(ctx context.Context, q *database.Queries) error {
+			got, err := q.ClaimBatch(ctx, batchOf(user, presets...))
+			require.Len(t, got, len(presets))
+			return err
+		})
+		require.LessOrEqual(t, rows, int64(3*len(presets)))
+	}
+}
+
+// entriesRead counts the entries of an index that fn reads, those of dead rows too.
+func entriesRead(t *testing.T, store *database.Store, index string, fn func(context.Context, *database.Queries) error) int64 {
+	t.Helper()
+	ctx := context.Background()
+	tx, err := store.Pool.Begin(ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(ctx) }()
+	_, err = tx.Exec(ctx, "SET LOCAL plan_cache_mode = force_generic_plan")
+	require.NoError(t, err)
+	read := func() (entries int64) {
+		require.NoError(t, tx.QueryRow(ctx, "SELECT pg_stat_get_xact_tuples_returned($1::regclass)", index).Scan(&entries))
+		return entries
+	}
+	before := read()
+	require.NoError(t, fn(ctx, store.WithTx(tx)))
+	return read() - before
+}
+
 // rowsRead counts the rows of a table that fn reads, by index or by scan, and rolls back what it did. Plans are made for
 // any parameter, as they are for a statement that runs for the thousandth time.
 func rowsRead(t *testing.T, store *database.Store, table string, fn func(context.Context, *database.Queries) error) int64 {
@@ -137,4 +215,18 @@ func poolIDs(t *testing.T, store *database.Store, n int) (preset, template uuid.
 	require.NoError(t, store.Pool.QueryRow(context.Background(), "SELECT id, template_id FROM presets WHERE template_id = "+
 		"(SELECT id FROM templates WHERE name = $1)", fmt.Sprintf("t%d", n)).Scan(&preset, &template))
 	return preset, template
+}
+
+// batchOf is a batch of one claim on each of the presets.
+func batchOf(user uuid.UUID, presets ...uuid.UUID) database.ClaimBatchParams {
+	var arg database.ClaimBatchParams
+	for _, preset := range presets {
+		arg.ClaimIds, arg.PresetIds = append(arg.ClaimIds, uuid.New()), append(arg.PresetIds, preset)
+		arg.UserIds, arg.IdempotencyKeys = append(arg.UserIds, user), append(arg.IdempotencyKeys, "")
+		arg.Modes, arg.Sources = append(arg.Modes, "require"), append(arg.Sources, "test")
+		if !slices.Contains(arg.Pools, preset) {
+			arg.Pools, arg.Floors = append(arg.Pools, preset), append(arg.Floors, time.Time{})
+		}
+	}
+	return arg
 }

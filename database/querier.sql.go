@@ -32,6 +32,18 @@ type Querier interface {
 	BeatReplica(ctx context.Context, arg BeatReplicaParams) error
 	// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
 	BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error)
+	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
+	// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
+	// statement, so that nothing outdated is handed out however late an apply came.
+	// Any number of claims on any number of pools: one statement, one commit. Each gets the oldest ready workspace of its
+	// pool that nobody else is at, current version, with claim, history and audit; in a pool that has too few, the first in
+	// the batch are served. No row for a claim means that nothing was free, or that its key was used before. A key that
+	// another transaction is using just now fails the whole batch on claims_key; keys are inserted in order, so that two
+	// batches with the same keys wait for one another and never both.
+	//
+	// A floor says where in ready_at a pool's ready workspaces begin, so that the scan does not walk over those that were
+	// claimed before: while another session holds a snapshot, their index entries can't be removed.
+	ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]ClaimBatchRow, error)
 	ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error)
 	ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, error)
 	// The buckets of a preset from an instant on, in order.
@@ -39,12 +51,6 @@ type Querier interface {
 	// Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
 	// prebuild of an older version where the template keeps them claimable (C7), current ones first.
 	ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLastRow, error)
-	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
-	// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
-	// statement, so that nothing outdated is handed out however late an apply came.
-	// The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
-	// nothing. A key that was used before fails on claims_key.
-	ClaimWarm(ctx context.Context, arg ClaimWarmParams) (ClaimWarmRow, error)
 	// When claims came and whether they hit, the latest first, no more than a replay can take.
 	ClaimsSince(ctx context.Context, arg ClaimsSinceParams) ([]ClaimsSinceRow, error)
 	// Counts the claims of each pool in the buckets that begin at an instant or later, from the index (preset_id, created_at).
@@ -299,6 +305,8 @@ type Querier interface {
 	SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error)
 	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
 	SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error)
+	// The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
+	// thinks that there are none, and would join by reading all of them for every workspace.
 	SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error)
 	SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error)
 	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error

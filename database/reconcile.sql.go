@@ -456,10 +456,10 @@ func (q *Queries) SnapshotProviders(ctx context.Context, isFull bool) ([]Snapsho
 
 const snapshotWorkspaces = `-- name: SnapshotWorkspaces :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
-       (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased
+       ((w.id, w.incarnation) IN (SELECT i.workspace_id, i.incarnation FROM intents i))::boolean AS has_intent,
+       (w.id IN (SELECT j.workspace_id FROM jobs j
+                 WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased
 FROM workspaces w
-LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
-LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0
 WHERE w.state NOT IN ('claimed', 'deleted')
 `
 
@@ -476,6 +476,8 @@ type SnapshotWorkspacesRow struct {
 	Leased      bool
 }
 
+// The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
+// thinks that there are none, and would join by reading all of them for every workspace.
 func (q *Queries) SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error) {
 	rows, err := q.db.Query(ctx, snapshotWorkspaces)
 	if err != nil {

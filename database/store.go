@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"golang.org/x/xerrors"
 )
 
@@ -73,7 +74,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	setDefault(config.ConnConfig.RuntimeParams, "lock_timeout", milliseconds(lockTimeout))
 	setDefault(config.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", milliseconds(idleInTxTimeout))
 	config.ConnConfig.Tracer = opts.Tracer
-	config.AfterConnect = scanInUTC
+	config.AfterConnect = mapTypes
 
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -112,8 +113,10 @@ func ConfigureSession(config *pgx.ConnConfig, replica string) {
 	config.DialFunc = (&net.Dialer{KeepAlive: keepAlive}).DialContext
 }
 
-// scanInUTC makes timestamps come out in UTC; otherwise they would be in the time zone of the machine.
-func scanInUTC(_ context.Context, conn *pgx.Conn) error {
+// mapTypes makes timestamps come out in UTC; otherwise they would be in the time zone of the machine. UUIDs travel as their
+// 16 bytes: pgx itself does not know the type that we use and would format and parse each of them, at many times the cost.
+func mapTypes(_ context.Context, conn *pgx.Conn) error {
+	pgxuuid.Register(conn.TypeMap())
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name:  "timestamptz",
 		OID:   pgtype.TimestamptzOID,

@@ -74,7 +74,8 @@ type Options struct {
 
 type server struct {
 	Options
-	api huma.API
+	api         huma.API
+	presetNames presetNames
 }
 
 // New makes the handler of everything that the server serves.

@@ -3,12 +3,14 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
@@ -39,10 +41,6 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 	if err != nil {
 		return nil, err
 	}
-	presetID, _, err := s.findPreset(ctx, who, req.Template, req.Preset)
-	if err != nil {
-		return nil, err
-	}
 	if err := checkParameters(req.Parameters); err != nil {
 		return nil, err
 	}
@@ -50,13 +48,19 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 	if req.Mode == "" {
 		mode = database.ClaimModePrefer
 	}
-	result, err := s.Claims.Claim(ctx, claim.Request{
-		UserID: who.UserID, Source: who.Source, OrganizationID: who.OrganizationID, PresetID: presetID, Mode: mode,
-		Wait: wait, Key: req.Key, Parameters: req.Parameters,
-		Names: claim.Names{Organization: who.Organization, Template: req.Template, Preset: req.Preset},
+	result, err := withPreset(ctx, s, who, req.Template, req.Preset, func(id uuid.UUID) (claim.Result, bool, error) {
+		result, err := s.Claims.Claim(ctx, claim.Request{
+			UserID: who.UserID, Source: who.Source, OrganizationID: who.OrganizationID, PresetID: id, Mode: mode,
+			Wait: wait, Key: req.Key, Parameters: req.Parameters,
+			Names: claim.Names{Organization: who.Organization, Template: req.Template, Preset: req.Preset},
+		})
+		if err != nil {
+			return result, errors.Is(err, claim.ErrKeyReused), xerrors.Errorf("claim: %w", err)
+		}
+		return result, result.Gone, nil
 	})
 	if err != nil {
-		return nil, xerrors.Errorf("claim: %w", err)
+		return nil, err
 	}
 	answer, err := claimOf(req, result)
 	if err != nil {

@@ -47,6 +47,7 @@ type Result struct {
 	Reason    string
 	Waited    time.Duration
 	Workspace *database.Workspace
+	Gone      bool // a miss because the preset or its template was deleted
 }
 
 // Options of a Service. All are needed but those that say otherwise.
@@ -70,6 +71,7 @@ type Options struct {
 type Service struct {
 	Options
 	metrics *metrics
+	batches *batcher
 
 	active  sync.WaitGroup // claims and clean-ups under way
 	closing chan struct{}
@@ -85,10 +87,15 @@ func New(o Options) *Service {
 	if o.Cause == nil {
 		o.Cause = func(context.Context, uuid.UUID) {}
 	}
-	return &Service{
+	s := &Service{
 		Options: o, metrics: newMetrics(o.Registerer), closing: make(chan struct{}),
 		waiting: map[uuid.UUID]chan struct{}{},
 	}
+	s.batches = &batcher{
+		claim: o.Writer.ClaimBatch, floors: &floors{clock: o.Clock, pools: map[uuid.UUID]*floor{}}, active: &s.active,
+		keys: map[placeKey]bool{},
+	}
+	return s
 }
 
 // writeTimeout bounds each write of a claim. Writes do not end with the client's context: a statement that is cut off may
@@ -128,43 +135,62 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 	c := workspaces.ClaimFor{
 		ClaimID: s.NewID(), PresetID: req.PresetID, UserID: req.UserID, Key: req.Key, Mode: req.Mode, Source: req.Source,
 	}
-	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	if err := s.keepParameters(writes, c.ClaimID, req.Parameters); err != nil {
+	if err := s.keepParameters(ctx, c.ClaimID, req.Parameters); err != nil {
 		return Result{}, err
 	}
-	for _, take := range []func(context.Context, workspaces.ClaimFor) (database.Workspace, error){
-		s.Writer.Claim, s.Writer.ClaimLast,
-	} {
-		w, err := take(writes, c)
-		switch {
-		case err == nil && ctx.Err() != nil:
-			return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
-		case err == nil:
-			s.Cause(ctx, w.TemplateID)
-			s.Nudge(w.TemplateID)
-			return Result{ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w}, nil
-		case !errors.Is(err, workspaces.ErrLost):
-			s.settleUnknown(err, req, c.ClaimID)
-			return Result{}, err
+	w, err := s.batches.take(ctx, c)
+	if errors.Is(err, workspaces.ErrLost) {
+		if req.Key != "" { // is it why?
+			res, err := s.resume(ctx, req)
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return res, err
+			}
 		}
+		w, err = s.takeLast(ctx, c)
 	}
+	switch {
+	case err == nil && ctx.Err() != nil:
+		return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
+	case err == nil:
+		s.Cause(ctx, w.TemplateID)
+		s.Nudge(w.TemplateID)
+		return Result{ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w}, nil
+	case errors.Is(err, errWithdrawn):
+		return Result{}, ctx.Err()
+	case !errors.Is(err, workspaces.ErrLost):
+		s.settleUnknown(err, req, c.ClaimID)
+		return Result{}, err
+	}
+	return s.standInLine(ctx, req, c.ClaimID)
+}
+
+// takeLast asks once more, for one claim, before it is a miss.
+func (s *Service) takeLast(ctx context.Context, c workspaces.ClaimFor) (database.Workspace, error) {
+	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	return s.Writer.ClaimLast(writes, c)
+}
+
+// standInLine is for a claim that found nothing: it waits if it may, and else is a miss.
+func (s *Service) standInLine(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
 	pool, err := s.Store.PoolView(ctx, req.PresetID)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read pool: %w", err)
 	}
 	if req.Mode == database.ClaimModeRequire || req.Wait <= 0 || pool.Gone || pool.Deprecated {
-		return s.miss(ctx, req, c.ClaimID, pool)
+		return s.miss(ctx, req, id, pool)
 	}
+	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
 	err = s.Store.InsertWaiting(writes, database.InsertWaitingParams{
-		ID: c.ClaimID, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID,
+		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID,
 		IdempotencyKey: key(req.Key), WaitS: req.Wait.Seconds(),
 	})
 	if err != nil {
-		s.settleUnknown(err, req, c.ClaimID)
+		s.settleUnknown(err, req, id)
 		return Result{}, xerrors.Errorf("stand in line: %w", err)
 	}
-	return s.wait(ctx, req, c.ClaimID, pool.TemplateID)
+	return s.wait(ctx, req, id, pool.TemplateID)
 }
 
 func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool database.PoolViewRow) (Result, error) {
@@ -188,7 +214,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 	}
 	s.Cause(ctx, pool.TemplateID)
 	s.Nudge(pool.TemplateID)
-	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason}, nil
+	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason, Gone: pool.Gone}, nil
 }
 
 // byKey is the claim that has the key. pgx.ErrNoRows if there is none, or it has ended without a workspace.

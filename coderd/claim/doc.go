@@ -1,7 +1,9 @@
 // Package claim hands prebuilds to their users (DESIGN section 6).
 //
-// A warm claim is one statement that picks the oldest ready workspace of the pool, marks it, and writes claim, history
-// and audit. Before a miss is answered, the pool is asked once more without skipping rows that others are at. A claim
+// Claims that come at the same time share a batch (batch.go): one statement that picks the oldest ready workspaces of
+// their pools, marks them, and writes claims, history and audit. Each request has one place in a batch, and only itself to
+// fail. Floors (floors.go) keep the scan off what was claimed before. Before a miss is answered, the pool is asked once
+// more for that claim alone, from the very beginning and without skipping rows that others are at. A claim
 // that may wait then stands in line: its row is committed before the pool is tried again, passes count it as demand, and
 // the transition to ready binds the oldest in line. Who waits is woken by notification, and looks for itself now and
 // then, since a notification may be lost.

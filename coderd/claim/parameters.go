@@ -20,6 +20,8 @@ func (s *Service) keepParameters(ctx context.Context, claimID uuid.UUID, paramet
 	if err != nil {
 		return xerrors.Errorf("encode claim parameters: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
 	err = s.Store.InsertClaimParameters(ctx, database.InsertClaimParametersParams{ClaimID: claimID, Parameters: raw})
 	if err != nil {
 		return xerrors.Errorf("keep claim parameters: %w", err)

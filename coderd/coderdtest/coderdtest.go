@@ -55,6 +55,7 @@ func NewWorldWith(t testing.TB, behavior sim.Behavior, wrap func(provider.Provid
 	t.Helper()
 	w := &World{URL: dbtest.URL(t)}
 	w.Store = dbtest.OpenURL(t, w.URL, database.Options{MaxConns: 40})
+	t.Cleanup(func() { dbtest.CheckReferences(t, w.Store) }) // before the store closes, after the replicas have stopped
 	ctx := context.Background()
 	var err error
 	w.Installation, err = w.Store.EnsureInstallation(ctx)
@@ -177,14 +178,14 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	reg := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	ps := pubsub.New(ctx, store, clock, log)
-	r := &Replica{Store: store, PubSub: ps, Metrics: reg, Writer: workspaces.New(store, uuid.New, c.Name)}
+	r := &Replica{Store: store, PubSub: ps, Metrics: reg, Writer: workspaces.New(store, workspaces.NewID, c.Name)}
 	r.Reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, Replica: c.Name, Tick: c.Tick,
-		Random: rand.Reader, NewID: uuid.New,
+		Random: rand.Reader, NewID: workspaces.NewID,
 		Committed: func(reconcile.Result) { r.Worker.Wake() },
 	})
 	r.Claims = claim.New(claim.Options{
-		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, NewID: uuid.New,
+		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, NewID: workspaces.NewID,
 		Nudge:   r.Reconciler.Nudge,
 		Publish: func(id uuid.UUID) { _ = ps.Publish(ctx, claim.BoundChannel, id.String()) },
 	})

@@ -96,11 +96,13 @@ func TestNudge_lost_oneTickIsEnough(t *testing.T) {
 	gone := workspaces.New(store, uuid.New, "gone") // what a replica does up to the commit of a claim, and no more
 	for range min(rounds(3), 20) {
 		quiet(ctx, t, store)
-		w, err := gone.Claim(ctx, workspaces.ClaimFor{
+		got, err := gone.ClaimBatch(ctx, []workspaces.ClaimFor{{
 			ClaimID: uuid.New(), PresetID: preset(ctx, t, server.Client, "a").ID, UserID: who.UserID,
 			Mode: database.ClaimModeRequire,
-		})
+		}}, nil)
 		require.NoError(t, err)
+		require.Len(t, got, 1)
+		w := got[0]
 		var passed bool
 		eventually(t, "next tick", func() bool {
 			var unclaimed int

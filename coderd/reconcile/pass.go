@@ -41,6 +41,10 @@ type Result struct {
 	Again []uuid.UUID
 }
 
+// Pass runs one pass over everything now, beside whatever Run does: for measurements. It fails if another replica is at
+// one.
+func (r *Reconciler) Pass(ctx context.Context) (Result, error) { return r.pass(ctx, nil) }
+
 // pass runs one pass: over everything if templates is nil, else over these. errBusy if the lock is held.
 func (r *Reconciler) pass(ctx context.Context, templates []uuid.UUID) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, passDeadline)

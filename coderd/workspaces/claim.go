@@ -3,6 +3,8 @@ package workspaces
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -28,20 +30,43 @@ type Bound struct {
 	TemplateID  uuid.UUID
 }
 
-// Claim: ready -> claimed, in one statement that skips rows which others are at. ErrLost means nothing was free.
-// A key used before is a unique violation of claims_key.
-func (w *Writer) Claim(ctx context.Context, c ClaimFor) (database.Workspace, error) {
-	row, err := w.store.ClaimWarm(ctx, database.ClaimWarmParams{
-		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
-		Source: c.Source,
-	})
-	if err == nil {
-		w.claimed(row.ID)
+// ClaimBatch: ready -> claimed for any number of claims, in one statement that skips rows which others are at. It returns
+// the workspaces that were claimed, each with the id of its claim; a claim without one found nothing free, or its key was
+// used before. A key that another transaction uses at this moment is a unique violation of claims_key, and nothing was
+// done; no two claims of a batch may have the same key. floors are lower bounds of ready_at by preset, none where zero.
+func (w *Writer) ClaimBatch(
+	ctx context.Context, claims []ClaimFor, floors map[uuid.UUID]time.Time,
+) ([]database.Workspace, error) {
+	n := len(claims)
+	arg := database.ClaimBatchParams{
+		ClaimIds: make([]uuid.UUID, n), PresetIds: make([]uuid.UUID, n), UserIds: make([]uuid.UUID, n),
+		IdempotencyKeys: make([]string, n), Modes: make([]string, n), Sources: make([]string, n),
+		Pools: make([]uuid.UUID, 0, 1), Floors: make([]time.Time, 0, 1),
 	}
-	return database.Workspace(row), lost("claim workspace", err)
+	for i := range claims {
+		c := &claims[i]
+		arg.ClaimIds[i], arg.PresetIds[i], arg.UserIds[i] = c.ClaimID, c.PresetID, c.UserID
+		arg.IdempotencyKeys[i], arg.Modes[i], arg.Sources[i] = c.Key, string(c.Mode), c.Source
+		if !slices.Contains(arg.Pools, c.PresetID) {
+			arg.Pools = append(arg.Pools, c.PresetID)
+			arg.Floors = append(arg.Floors, floors[c.PresetID])
+		}
+	}
+	rows, err := w.store.ClaimBatch(ctx, arg)
+	if err != nil {
+		return nil, xerrors.Errorf("claim workspaces: %w", err)
+	}
+	got, ids := make([]database.Workspace, len(rows)), make([]uuid.UUID, len(rows))
+	for i := range rows {
+		got[i], ids[i] = database.Workspace(rows[i]), rows[i].ID
+	}
+	if len(ids) > 0 {
+		w.claimed(ids...)
+	}
+	return got, nil
 }
 
-// ClaimLast is Claim without skipping: asked once before a miss is answered, so that a row which was locked just then is
+// ClaimLast: ready -> claimed for one claim, without skipping and without a floor: asked once before a miss is answered, so that a row which was locked just then is
 // not overlooked. It also takes prebuilds of older versions where the template keeps them claimable (C7).
 func (w *Writer) ClaimLast(ctx context.Context, c ClaimFor) (database.Workspace, error) {
 	row, err := w.store.ClaimLast(ctx, database.ClaimLastParams{

@@ -129,7 +129,10 @@ var events = []event{
 	}, {
 		name: "claimed",
 		do: func(ctx context.Context, b *bench, _ workspaces.Lease) error {
-			_, err := b.writer.Claim(ctx, b.claimFor())
+			got, err := b.writer.ClaimBatch(ctx, []workspaces.ClaimFor{b.claimFor()}, nil)
+			if err == nil && len(got) == 0 {
+				return workspaces.ErrLost
+			}
 			return err
 		},
 		want: map[string]want{"ready": {"claimed", "", ""}},

@@ -62,6 +62,6 @@ func fleetOf(state string, n, pools int) string {
 		SELECT gen_random_uuid(), '%[1]s' || n, '00000000-0000-4000-8000-000000000001',
 		       md5('t' || 1 + n %% %[3]d)::uuid, md5('v' || 1 + n %% %[3]d)::uuid, md5('p' || 1 + n %% %[3]d)::uuid,
 		       md5('k' || 1 + n %% %[3]d)::uuid, 'sim', '{}', '%[1]s', '00000000-0000-4000-8000-000000000002',
-		       gen_random_uuid(), now(), now(), now()
+		       gen_random_uuid(), now(), now(), now() - interval '1 day' + n * interval '1 ms'
 		FROM generate_series(1, %[2]d) n`, state, n, pools)
 }

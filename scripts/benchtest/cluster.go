@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/embedded"
+)
+
+// cluster is a PostgreSQL of this run, with the settings that `prewarm server` gives its own: durable, with fsync.
+type cluster struct {
+	server     *embedded.Cluster
+	admin      *pgx.Conn
+	postmaster int
+	databases  int
+}
+
+func startCluster(ctx context.Context, dir string) (*cluster, error) {
+	server, err := embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(dir, "data")})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{server: server}
+	if c.admin, err = pgx.Connect(ctx, server.SuperuserURL()); err != nil {
+		return nil, err
+	}
+	var settings string
+	var backend int
+	err = c.admin.QueryRow(ctx, `SELECT pg_backend_pid(), concat_ws(' ', version(), 'fsync', current_setting('fsync'),
+		'synchronous_commit', current_setting('synchronous_commit'), 'full_page_writes', current_setting('full_page_writes'),
+		'shared_buffers', current_setting('shared_buffers'))`).Scan(&backend, &settings)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(os.Stderr, "#", settings)
+	stat, err := procStat(backend)
+	if err != nil {
+		return nil, err
+	}
+	c.postmaster = stat.parent
+	return c, nil
+}
+
+func (c *cluster) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_ = c.admin.Close(ctx)
+	_ = c.server.Stop(ctx)
+}
+
+// database makes an empty one, and returns its URL and what removes it.
+func (c *cluster) database(ctx context.Context) (string, func(), error) {
+	c.databases++
+	name := "bench" + strconv.Itoa(c.databases)
+	if _, err := c.admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", nil, err
+	}
+	u, err := url.Parse(c.server.SuperuserURL())
+	if err != nil {
+		return "", nil, err
+	}
+	u.Path = "/" + name
+	return u.String(), func() {
+		_, _ = c.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE "+name+" WITH (FORCE)")
+	}, nil
+}
+
+// store makes an empty, migrated database.
+func (c *cluster) store(ctx context.Context) (*database.Store, string, func(), error) {
+	address, drop, err := c.database(ctx)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if err := database.Migrate(ctx, address); err != nil {
+		return nil, "", nil, err
+	}
+	store, err := database.Open(ctx, address, database.Options{Replica: "bench"})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return store, address, func() { store.Close(); drop() }, nil
+}
+
+// checkpoint starts each measurement from the same place: what was written before it is on disk.
+func (c *cluster) checkpoint(ctx context.Context) error {
+	_, err := c.admin.Exec(ctx, "CHECKPOINT")
+	return err
+}
+
+// processor is the time that both sides have spent on processors: this process, and every process of PostgreSQL.
+type processor struct{ here, server time.Duration }
+
+func (c *cluster) processor() processor {
+	var self syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self)
+	p := processor{here: time.Duration(self.Utime.Nano() + self.Stime.Nano())}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		s, err := procStat(pid)
+		switch {
+		case err != nil:
+		case pid == c.postmaster:
+			p.server += s.own + s.children
+		case s.parent == c.postmaster:
+			p.server += s.own
+		}
+	}
+	return p
+}
+
+func (p processor) since(before processor) processor {
+	return processor{p.here - before.here, p.server - before.server}
+}
+
+type stat struct {
+	parent        int
+	own, children time.Duration // of children: those that have ended
+}
+
+// procStat reads /proc/PID/stat.
+func procStat(pid int) (stat, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, err
+	}
+	// Behind the name, which may have spaces: state, parent, …
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 15 {
+		return stat{}, fmt.Errorf("/proc/%d/stat is short", pid)
+	}
+	number := func(i int) int { n, _ := strconv.Atoi(fields[i]); return n }
+	const tick = time.Second / 100
+	return stat{
+		parent: number(1), own: time.Duration(number(11)+number(12)) * tick,
+		children: time.Duration(number(13)+number(14)) * tick,
+	}, nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// fleet is a database with pools t1/default, t2/default, … on the provider `sim`.
+type fleet struct {
+	store *database.Store
+	url   string
+	drop  func()
+	pools []pool
+	made  int // workspaces, so that each became ready at a time of its own
+	owner uuid.UUID
+	token auth.Secret
+	seen  map[uuid.UUID]bool // claimed in this database
+}
+
+type pool struct {
+	name                           string
+	template, version, preset, key uuid.UUID
+}
+
+// epoch is when the first workspace of a fleet became ready.
+var epoch = time.Now().Add(-24 * time.Hour)
+
+// fleet makes pools that want so many prebuilds each, empty as yet.
+func (b *bench) fleet(ctx context.Context, pools, instances int) (*fleet, error) {
+	store, address, drop, err := b.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{store: store, url: address, drop: drop, seen: map[uuid.UUID]bool{}}
+	if _, err := store.Pool.Exec(ctx, b.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return nil, err
+	}
+	if _, _, err := auth.EnsureOwner(ctx, store, b.scratch); err != nil {
+		return nil, err
+	}
+	if err := store.Pool.QueryRow(ctx, "SELECT id FROM users WHERE name = 'owner'").Scan(&f.owner); err != nil {
+		return nil, err
+	}
+	by := auth.Identity{
+		Principal:  auth.Principal{UserID: f.owner, User: "owner"},
+		Membership: auth.Membership{OrganizationID: auth.DefaultOrganizationID, Organization: "default", Role: database.RoleOwner},
+	}
+	if _, f.token, err = auth.CreateToken(ctx, store, by, auth.TokenRequest{Name: "bench"}); err != nil {
+		return nil, err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue("INSERT INTO providers (name, kind, chunk, creates_in_flight, updated_at) VALUES ('sim', 'sim', 1000000, 64, now())")
+	for n := range pools {
+		p := pool{fmt.Sprintf("t%d", n+1), uuid.New(), uuid.New(), uuid.New(), uuid.New()}
+		f.pools = append(f.pools, p)
+		batch.Queue(`INSERT INTO templates (id, organization_id, name, provider, created_at, updated_at)
+			VALUES ($1, $2, $3, 'sim', now(), now())`, p.template, auth.DefaultOrganizationID, p.name)
+		batch.Queue(`INSERT INTO template_versions (id, template_id, number, hash, provider, spec, created_at, created_by)
+			VALUES ($1, $2, 1, $3, 'sim', '{}', now(), $4)`, p.version, p.template, p.name, f.owner)
+		batch.Queue("UPDATE templates SET active_version_id = $1 WHERE id = $2", p.version, p.template)
+		batch.Queue(`INSERT INTO presets (id, organization_id, template_id, name, pool_key, instances, created_at, updated_at)
+			VALUES ($1, $2, $3, 'default', $4, $5, now(), now())`, p.preset, auth.DefaultOrganizationID, p.template, p.key, instances)
+	}
+	if err := store.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// add makes ready workspaces, spread evenly over the pools.
+func (f *fleet) add(ctx context.Context, n int) error {
+	const step = 10_000
+	for ; n > 0; n -= step {
+		if err := f.insert(ctx, min(n, step), "ready"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addClaimed makes claimed ones, with their claims.
+func (f *fleet) addClaimed(ctx context.Context, n int) error {
+	const step = 10_000
+	for ; n > 0; n -= step {
+		if err := f.insert(ctx, min(n, step), "claimed"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fleet) insert(ctx context.Context, n int, state string) error {
+	var ids, claims, templates, versions, presets, keys []uuid.UUID
+	var names []string
+	var ready []time.Time
+	for range n {
+		p := f.pools[f.made%len(f.pools)]
+		name, err := prebuilds.Name(rand.Reader)
+		if err != nil {
+			return err
+		}
+		ids, claims, names = append(ids, newID()), append(claims, newID()), append(names, name)
+		templates, versions = append(templates, p.template), append(versions, p.version)
+		presets, keys = append(presets, p.preset), append(keys, p.key)
+		ready = append(ready, epoch.Add(time.Duration(f.made)*time.Millisecond/10))
+		f.made++
+	}
+	return pgx.BeginFunc(ctx, f.store.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO workspaces (id, name, organization_id, template_id, template_version_id, preset_id,
+			pool_key, provider, parameters, state, owner_id, claim_id, provider_id, created_at, state_at, ready_at, claimed_at)
+			SELECT u.id, u.name, $1, u.template, u.version, u.preset, u.key, 'sim', '{}', $2::workspace_state,
+			       CASE WHEN $2 = 'claimed' THEN $3::uuid ELSE '00000000-0000-4000-8000-000000000002' END,
+			       CASE WHEN $2 = 'claimed' THEN u.claim END, 'sim-' || u.name, u.ready, u.ready, u.ready,
+			       CASE WHEN $2 = 'claimed' THEN u.ready END
+			FROM unnest($4::uuid[], $5::text[], $6::uuid[], $7::uuid[], $8::uuid[], $9::uuid[], $10::uuid[], $11::timestamptz[])
+			       AS u (id, name, template, version, preset, key, claim, ready)`,
+			auth.DefaultOrganizationID, state, f.owner, ids, names, templates, versions, presets, keys, claims, ready)
+		if err != nil || state != "claimed" {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id,
+			incarnation, created_at, bound_at)
+			SELECT w.claim_id, w.organization_id, w.preset_id, w.owner_id, 'require', 'bound', 'hit', w.id, 1, w.ready_at, w.ready_at
+			FROM workspaces w WHERE w.id = ANY ($1)`, ids)
+		return err
+	})
+}
+
+// stock sees to it that so many are ready.
+func (f *fleet) stock(ctx context.Context, n int) error {
+	var ready int
+	if err := f.store.Pool.QueryRow(ctx, "SELECT count(*) FROM workspaces WHERE state = 'ready'").Scan(&ready); err != nil {
+		return err
+	}
+	return f.add(ctx, n-ready)
+}
+
+// settle vacuums and analyses what was filled.
+func (f *fleet) settle(ctx context.Context) error {
+	conn, err := f.store.Pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	for _, s := range []string{"SET statement_timeout = 0", "VACUUM ANALYZE", "SET statement_timeout = '30s'"} {
+		if _, err := conn.Exec(ctx, s, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+)
+
+// passer runs full passes on demand: the real reconciler, without its loop.
+type passer struct{ *reconcile.Reconciler }
+
+func (f *fleet) passer(ctx context.Context) (passer, error) {
+	p := passer{reconcile.New(reconcile.Options{
+		Store: f.store, Writer: workspaces.New(f.store, newID, "bench"), Clock: quartz.NewReal(), Log: slog.Make(),
+		Registerer: prometheus.NewRegistry(), Replica: "bench", Tick: time.Hour, Random: rand.Reader, NewID: newID,
+	})}
+	_, _, err := p.pass(ctx) // writes the status once
+	return p, err
+}
+
+// pass runs one and returns how long it took.
+func (p passer) pass(ctx context.Context) (reconcile.Result, time.Duration, error) {
+	began := time.Now()
+	r, err := p.Pass(ctx)
+	lasted := time.Since(began)
+	for id, presetErr := range r.Errors {
+		return r, lasted, fmt.Errorf("preset %s: %w", id, presetErr)
+	}
+	return r, lasted, err
+}
+
+// bareRead is the yardstick of idle passes: a plain pgx loop over the same rows.
+func (f *fleet) bareRead(ctx context.Context) (time.Duration, error) {
+	type row struct {
+		id, preset, key uuid.UUID
+		provider, state string
+		incarnation     int32
+		created         time.Time
+		expires         *time.Time
+	}
+	began := time.Now()
+	rows, err := f.store.Pool.Query(ctx, `SELECT id, preset_id, pool_key, provider, state::text, incarnation, created_at, expires_at
+		FROM workspaces WHERE state NOT IN ('claimed', 'deleted')`)
+	if err != nil {
+		return 0, err
+	}
+	var all []row
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(&r.id, &r.preset, &r.key, &r.provider, &r.state, &r.incarnation, &r.created, &r.expires); err != nil {
+			return 0, err
+		}
+		all = append(all, r)
+	}
+	return time.Since(began), rows.Err()
+}
+
+// idlePasses are passes that find nothing to do.
+func idlePasses(ctx context.Context, b *bench) error {
+	claimed := 200_000
+	if b.quick {
+		claimed = 20_000
+	}
+	times := map[string]float64{}
+	for _, c := range []struct {
+		name                 string
+		pools, each, claimed int
+		than                 string // the figure that this one is compared with
+	}{
+		{"100x10", 100, 10, 0, ""},
+		{"1000x10", 1000, 10, 0, ""},
+		{fmt.Sprintf("1000x10.beside-%dk", claimed/1000), 1000, 10, claimed, "1000x10"},
+		{"1000x100", 1000, 100, 0, "1000x10"},
+	} {
+		f, err := b.fleet(ctx, c.pools, c.each)
+		if err != nil {
+			return err
+		}
+		if err := f.addClaimed(ctx, c.claimed); err != nil {
+			return err
+		}
+		if err := f.add(ctx, c.pools*c.each); err != nil {
+			return err
+		}
+		if err := f.settle(ctx); err != nil {
+			return err
+		}
+		p, err := f.passer(ctx)
+		if err != nil {
+			return err
+		}
+		var ours, yard []float64
+		for range 7 * b.rounds {
+			r, took, err := p.pass(ctx)
+			if err != nil {
+				return err
+			}
+			if r.Created+r.Intents+r.Changed > 0 {
+				return fmt.Errorf("a pass over %s had something to do: %+v", c.name, r)
+			}
+			ours = append(ours, took.Seconds()*1000)
+			read, err := f.bareRead(ctx)
+			if err != nil {
+				return err
+			}
+			yard = append(yard, read.Seconds()*1000)
+		}
+		f.drop()
+		times[c.name] = median(ours)
+		line("passes.idle."+c.name, median(ours), "ms", median(yard), "bare-read-of-the-rows")
+		if c.than != "" {
+			line("passes.idle."+c.name+".beside-"+c.than, median(ours), "ms", times[c.than], "passes.idle."+c.than)
+		}
+	}
+	return nil
+}
+
+// creatingPasses are passes that create prebuilds: workspace, job, history and audit row each.
+func creatingPasses(ctx context.Context, b *bench) error {
+	for _, c := range []struct {
+		name                string
+		pools, each, create int
+	}{
+		{"1000-at-100x10", 100, 10, 1000},
+		{"1000-at-1000x10", 1000, 10, 1000},
+		{"1000-at-1000x100", 1000, 100, 1000},
+		{"10000-at-100x0", 100, 0, 10_000},
+	} {
+		f, err := b.fleet(ctx, c.pools, c.each)
+		if err != nil {
+			return err
+		}
+		if err := f.add(ctx, c.pools*c.each); err != nil {
+			return err
+		}
+		if err := f.settle(ctx); err != nil {
+			return err
+		}
+		p, err := f.passer(ctx)
+		if err != nil {
+			return err
+		}
+		var took, rates, idle, processor []float64
+		for range 2*b.rounds + 1 {
+			_, nothing, err := p.pass(ctx)
+			if err != nil {
+				return err
+			}
+			if _, err := f.store.Pool.Exec(ctx, "UPDATE presets SET instances = instances + $1", c.create/c.pools); err != nil {
+				return err
+			}
+			if err := b.checkpoint(ctx); err != nil {
+				return err
+			}
+			before := b.processor()
+			r, lasted, err := p.pass(ctx)
+			if err != nil {
+				return err
+			}
+			if r.Created != c.create {
+				return fmt.Errorf("%s: created %d instead of %d", c.name, r.Created, c.create)
+			}
+			spent := b.processor().since(before)
+			idle = append(idle, nothing.Seconds()*1000)
+			took = append(took, lasted.Seconds()*1000)
+			rates = append(rates, float64(c.create)/lasted.Seconds())
+			processor = append(processor, float64((spent.here+spent.server).Microseconds())/float64(c.create))
+		}
+		f.drop()
+		line("creating."+c.name, median(took), "ms", median(idle), "idle-pass-before")
+		line("creating."+c.name+".rate", median(rates), "/s", 0, "")
+		line("creating."+c.name+".processor", median(processor), "us", 0, "")
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// sample is one measurement.
+type sample struct {
+	perSecond float64
+	processor time.Duration // of both sides, per operation
+	ours      time.Duration // of this side, per operation
+	p50, p99  time.Duration
+}
+
+// middle is the median of a figure over samples.
+func middle(samples []sample, of func(sample) float64) float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = of(s)
+	}
+	return median(values)
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+func perSecond(s sample) float64 { return s.perSecond }
+func micros(s sample) float64    { return float64(s.processor) / float64(time.Microsecond) }
+func p50(s sample) float64       { return float64(s.p50) / float64(time.Millisecond) }
+func p99(s sample) float64       { return float64(s.p99) / float64(time.Millisecond) }
+
+// line prints a figure beside its yardstick; none where its value is 0.
+func line(name string, value float64, unit string, yard float64, yardstick string) {
+	ratio := "-"
+	if yard != 0 {
+		ratio = strconv.FormatFloat(value/yard, 'f', 2, 64)
+		yardstick += "=" + number(yard)
+	}
+	if yardstick == "" {
+		yardstick = "-"
+	}
+	fmt.Printf("%-44s %10s %-9s %6s  %s\n", name, number(value), unit, ratio, yardstick)
+}
+
+func number(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// quantile of durations, which it sorts.
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return d[min(len(d)-1, int(q*float64(len(d))))]
+}
+
+func startProfile(path string) (func(), error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, err
+	}
+	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// openSnapshot measures claims while another session holds a snapshot, as a dump or a slow query does, so that no index
+// entry of what is claimed can be removed.
+func openSnapshot(ctx context.Context, b *bench) error {
+	const clients = 32
+	long := 60 * time.Second
+	if b.quick {
+		long = 6 * time.Second
+	}
+	f, err := b.fleet(ctx, 1, 0)
+	if err != nil {
+		return err
+	}
+	d, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	rate := 12_000.0
+	var without, with []sample
+	for round := range 2 {
+		if err := d.stock(ctx, int(1.3*rate*b.window().Seconds())); err != nil {
+			return err
+		}
+		if err := d.settle(ctx); err != nil {
+			return err
+		}
+		s, err := d.measure(ctx, b, d.store, clients)
+		if err != nil {
+			return err
+		}
+		without, rate = append(without, s), s.perSecond
+		if round == 1 {
+			break
+		}
+		if err := d.stock(ctx, int(1.3*rate*long.Seconds())); err != nil {
+			return err
+		}
+		if err := d.settle(ctx); err != nil {
+			return err
+		}
+		held, err := pgx.Connect(ctx, f.url)
+		if err != nil {
+			return err
+		}
+		tx, err := held.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "SELECT count(*) FROM workspaces"); err != nil {
+			return err
+		}
+		began := time.Now()
+		for time.Since(began) < long { // in windows, to see whether it gets worse
+			s, err := d.measure(ctx, b, d.store, clients)
+			if err != nil {
+				return err
+			}
+			with = append(with, s)
+		}
+		_ = tx.Rollback(ctx)
+		_ = held.Close(ctx)
+	}
+	name := fmt.Sprintf("snapshot.%.0fs.store.%d", long.Seconds(), clients)
+	line(name, middle(with, perSecond), "/s", middle(without, perSecond), "without-it")
+	line(name+".last-window", with[len(with)-1].perSecond, "/s", middle(without, perSecond), "without-it")
+	line(name+".processor", middle(with, micros), "us", middle(without, micros), "without-it")
+	line(name+".last-window.processor", micros(with[len(with)-1]), "us", middle(without, micros), "without-it")
+	return nil
+}
