@@ -36,12 +36,17 @@ func (w *world) ending() {
 			w.thaw(p)
 		}
 	}
-	for len(w.processes) < 2 && w.comeBack() {
-	}
-	for i, p := range w.processes {
-		if i >= 2 && !p.stops { // two are enough, and fewer steps
+	left := 1 + w.random("left").IntN(4)/3 // one is enough, and takes fewer steps
+	for _, p := range slices.Clone(w.processes) {
+		if p.up() && left > 0 {
+			left--
+		} else {
 			w.crash(p)
 		}
+	}
+	if !slices.ContainsFunc(w.processes, (*process).up) {
+		w.processes = nil
+		w.comeBack()
 	}
 	for _, a := range w.agents {
 		a.silent, a.sick = time.Time{}, false

@@ -65,6 +65,11 @@ func (w *world) execute(c *call, f fate) {
 	w.unblock()
 }
 
+// idleLooks are statements that replicas repeat all the time. They are no steps where they find nothing.
+var idleLooks = map[string]bool{
+	"LeaseJobs": true, "DueIntents": true, "UndeliveredClaims": true, "SilentReady": true, "BindOldest": true,
+}
+
 func (c *call) answer(a answer) { c.give(reply{answer: a}) }
 
 // finish is what follows from a statement's answer.
@@ -86,6 +91,9 @@ func (w *world) finish(c *call, a answer, f fate) {
 	}
 	if c.name == "EndPassLockHolder" && len(a.rows) == 0 && a.tag.RowsAffected() > 0 {
 		w.watchdog(c)
+	}
+	if a.err == nil && (idleLooks[c.name] && a.tag.RowsAffected() == 0 || c.name == "NextDue") {
+		w.idle++
 	}
 	w.model.judge(c, a)
 	if f == fateLostAfter {

@@ -201,7 +201,7 @@ func (m *model) look(c *call) {
 	}
 	for _, e := range events {
 		m.history = max(m.history, e.id)
-		m.w.note("  %s -> %s: %s", e.from, e.to, reasonOf(e))
+		m.w.note("  %s: %s -> %s: %s", m.nameOf(e.workspace, before), e.from, e.to, reasonOf(e))
 		m.w.fired("row: " + e.from + " -> " + e.to)
 		m.transition(before, e)
 	}
@@ -214,6 +214,15 @@ func (m *model) look(c *call) {
 	for _, win := range m.passes {
 		win.widen(&m.now)
 	}
+}
+
+// nameOf is the template of a workspace.
+func (m *model) nameOf(id uuid.UUID, before state) string {
+	ws, ok := m.now.workspaces[id]
+	if !ok {
+		ws = before.workspaces[id]
+	}
+	return m.now.presets[ws.preset].name
 }
 
 // reasonOf leaves ids and spans of time out of the trace.

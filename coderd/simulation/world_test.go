@@ -40,6 +40,7 @@ type world struct {
 	began     time.Time
 	shift     time.Duration // what the database's clock is ahead of the bubble's
 	step      int
+	idle      int // steps of which were looks that found nothing to do
 	seq       int
 	trouble   float64 // how likely a call goes wrong
 	calm      bool    // faults are over
@@ -144,10 +145,11 @@ func (w *world) sink(name string) []slog.Sink {
 // live is the whole life of a world; it runs as the root of the bubble.
 func (w *world) live() {
 	w.furnish()
-	for i := range 2 + w.random("replicas").IntN(3) {
+	for i := range 2 + w.random("replicas").IntN(5)/2 {
 		w.start(fmt.Sprintf("r%d", i+1))
 	}
-	for w.step = 1; w.step <= w.Steps && w.failure == nil; w.step++ {
+	w.apply(w.processes[0])
+	for w.step = 1; w.step-w.idle <= w.Steps && w.failure == nil; w.step++ {
 		w.advance()
 	}
 	if w.failure == nil {
@@ -376,4 +378,8 @@ func (w *world) close() {
 		p.stop()
 	}
 	w.people.leave()
+	for _, c := range w.hung {
+		c.give(reply{err: errLost})
+	}
+	time.Sleep(time.Minute) // what is left ends by its time-outs; the bubble's clock goes on for as long as its root lives
 }
