@@ -43,7 +43,7 @@ func (w *world) enliven(req provider.CreateRequest, inst provider.Instance) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{w: w, workspace: id, resource: inst.ProviderID, token: req.Callback.Token, leave: cancel}
 	w.agents[id] = a
-	w.people.clients = append(w.people.clients, &client{leave: cancel})
+	w.people.agents = append(w.people.agents, cancel)
 	go a.run(ctx)
 }
 

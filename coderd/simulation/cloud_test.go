@@ -27,12 +27,12 @@ var errCloud = errors.New("simulated failure of the provider")
 
 // ask stands at the gate and then does the call once, twice, or not at all. What hangs answers when its caller has had
 // enough.
-func ask[T any](ctx context.Context, c cloud, name string, do func(ctx context.Context) (T, error), lie func(T, fate) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, c cloud, name, subject string, do func(ctx context.Context) (T, error), lie func(T, fate) (T, error)) (T, error) {
 	var none T
 	if database.InTransaction(ctx) {
 		c.p.w.violate("I8", "%s of %s was called inside a transaction", name, c.p.name)
 	}
-	r := c.p.submit(&call{ctx: ctx, name: name, mark: markProvider, act: func(f fate) (any, error) {
+	r := c.p.submit(&call{ctx: ctx, name: name, subject: subject, mark: markProvider, act: func(f fate) (any, error) {
 		calm := context.WithoutCancel(ctx)
 		switch f {
 		case fateErrorBefore:
@@ -68,7 +68,7 @@ func (c cloud) Validate(spec json.RawMessage, parameters map[string]string) []pr
 }
 
 func (c cloud) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	return ask(ctx, c, "create", func(ctx context.Context) (provider.Instance, error) {
+	return ask(ctx, c, "create", req.Name, func(ctx context.Context) (provider.Instance, error) {
 		inst, err := c.real.Create(ctx, req)
 		if err == nil {
 			c.p.w.made(req, inst)
@@ -81,25 +81,27 @@ func (c cloud) Create(ctx context.Context, req provider.CreateRequest) (provider
 }
 
 func (c cloud) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
-	return ask(ctx, c, "get", func(ctx context.Context) (provider.Instance, error) { return c.real.Get(ctx, ref) },
-		func(i provider.Instance, _ fate) (provider.Instance, error) { return provider.Instance{}, provider.ErrNotFound })
+	return ask(ctx, c, "get", ref.Name, func(ctx context.Context) (provider.Instance, error) { return c.real.Get(ctx, ref) },
+		func(i provider.Instance, _ fate) (provider.Instance, error) {
+			return provider.Instance{}, provider.ErrNotFound
+		})
 }
 
 func (c cloud) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
-	return ask(ctx, c, "list", func(ctx context.Context) ([]provider.Instance, error) {
+	return ask(ctx, c, "list", "", func(ctx context.Context) ([]provider.Instance, error) {
 		return c.real.List(ctx, installation)
 	}, func([]provider.Instance, fate) ([]provider.Instance, error) { return nil, errCloud })
 }
 
 func (c cloud) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
-	return ask(ctx, c, "ready", func(ctx context.Context) (provider.Readiness, error) { return c.real.Ready(ctx, ref) },
+	return ask(ctx, c, "ready", ref.Name, func(ctx context.Context) (provider.Readiness, error) { return c.real.Ready(ctx, ref) },
 		func(provider.Readiness, fate) (provider.Readiness, error) {
 			return provider.Readiness{Failed: true, Detail: "simulated failure of its setup"}, nil
 		})
 }
 
 func (c cloud) Delete(ctx context.Context, ref provider.Ref) error {
-	_, err := ask(ctx, c, "delete", func(ctx context.Context) (struct{}, error) {
+	_, err := ask(ctx, c, "delete", ref.Name, func(ctx context.Context) (struct{}, error) {
 		c.p.w.deletes(c.p, ref)
 		return struct{}{}, c.real.Delete(ctx, ref)
 	}, func(struct{}, fate) (struct{}, error) { return struct{}{}, errCloud })

@@ -28,6 +28,7 @@ const (
 func (w *world) ending() {
 	w.calm = true
 	w.note("faults are over")
+	w.people.leave()
 	for _, c := range w.hung {
 		c.give(reply{err: errCloud})
 	}
@@ -146,10 +147,8 @@ func (w *world) unsettled() string {
 			why = append(why, "there is no template "+name)
 		}
 	}
-	for _, c := range w.model.now.claims {
-		if c.waits {
-			why = append(why, "a claim waits")
-		}
+	if len(w.people.clients) > 0 {
+		why = append(why, "somebody waits for an answer")
 	}
 	all, _ := w.cloud.All()
 	for _, r := range all {

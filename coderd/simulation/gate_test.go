@@ -17,16 +17,18 @@ import (
 
 // call is one thing that waits at the gate: it leaves its replica when the scheduler says so.
 type call struct {
-	seq   int
-	p     *process
-	ctx   context.Context
-	name  string // of the query, the provider's call, or what else it is
-	tx    *tx    // nil: a statement by itself
-	sql   string
-	args  []any
-	mark  mark
-	act   func(f fate) (any, error) // of what is no statement; runs on the scheduler
-	reply chan reply                // made inside of the bubble
+	seq  int
+	p    *process
+	ctx  context.Context
+	name string // of the query, the provider's call, or what else it is
+	tx   *tx    // nil: a statement by itself
+	sql  string
+	args []any
+	mark mark
+	// subject is what a call of the provider, or an answer, is about.
+	subject string
+	act     func(f fate) (any, error) // of what is no statement; runs on the scheduler
+	reply   chan reply                // made inside of the bubble
 
 	gaveUp bool       // nobody waits for the reply any more
 	st     *statement // while it waits for a lock
@@ -63,9 +65,7 @@ func (p *process) submit(c *call) reply {
 	if err := c.ctx.Err(); err != nil {
 		return reply{err: err}
 	}
-	w.seq++
-	c.seq = w.seq
-	w.pending = append(w.pending, c)
+	w.arrivals = append(w.arrivals, c)
 	signal(w.arrived)
 	select {
 	case r := <-c.reply:
@@ -238,9 +238,11 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 func (t *tx) CopyFrom(context.Context, pgx.Identifier, []string, pgx.CopyFromSource) (int64, error) {
 	panic("no COPY in a simulation")
 }
-func (t *tx) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults { panic("no batches in a simulation") }
-func (t *tx) LargeObjects() pgx.LargeObjects                         { panic("no large objects") }
-func (t *tx) Conn() *pgx.Conn                                        { return nil }
+func (t *tx) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
+	panic("no batches in a simulation")
+}
+func (t *tx) LargeObjects() pgx.LargeObjects { panic("no large objects") }
+func (t *tx) Conn() *pgx.Conn                { return nil }
 func (t *tx) Prepare(context.Context, string, string) (*pgconn.StatementDescription, error) {
 	panic("statements are prepared by the session")
 }

@@ -61,7 +61,6 @@ var happenings = []happening{
 		}
 		i := w.dice("leave").IntN(len(w.people.clients))
 		w.people.clients[i].leave()
-		w.people.clients = slices.Delete(w.people.clients, i, i+1)
 		return true
 	}},
 	{"new version", 5, func(w *world, p *process) bool { return w.change(p, func(t *templateConfig) { t.version++ }) }},

@@ -25,7 +25,7 @@ type model struct {
 	history int64 // the last row that was judged
 	leases  map[leaseKey]*process
 	names   map[string]uuid.UUID // of resources
-	ever    map[uuid.UUID]bool // workspaces there ever were
+	ever    map[uuid.UUID]bool   // workspaces there ever were
 }
 
 // state is the database at one commit.

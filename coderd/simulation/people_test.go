@@ -26,6 +26,7 @@ type people struct {
 	asked    map[uuid.UUID]bool // workspaces that somebody asked to be released or deleted
 	released map[uuid.UUID]bool // claims whose release was acknowledged
 	clients  []*client
+	agents   []context.CancelFunc // of those that ever lived
 	claims   int
 }
 
@@ -92,6 +93,13 @@ func (p *people) leave() {
 	}
 }
 
+func (p *people) end() {
+	p.leave()
+	for _, leave := range p.agents {
+		leave()
+	}
+}
+
 // any gives one of the processes that answer.
 func (w *world) any(purpose string) *process {
 	var up []*process
@@ -113,13 +121,13 @@ func (w *world) ask(p *process, do func(ctx context.Context) error, answered fun
 	c := &client{leave: cancel}
 	w.people.clients = append(w.people.clients, c)
 	go func() {
+		defer cancel()
 		err := do(ctx)
 		p.submit(&call{ctx: ctx, name: "answer", mark: markAnswer, act: func(fate) (any, error) {
-			w.people.clients = slices.DeleteFunc(w.people.clients, func(o *client) bool { return o == c })
 			answered(err)
 			return nil, nil
 		}})
-		cancel()
+		w.people.clients = slices.DeleteFunc(w.people.clients, func(o *client) bool { return o == c })
 	}()
 	return c
 }

@@ -41,3 +41,24 @@ func TestReplay(t *testing.T) {
 		}
 	}
 }
+
+// TestSameSeedSameTrace: a seed that runs twice has the same trace, to the letter.
+func TestSameSeedSameTrace(t *testing.T) {
+	var plans []plan
+	for seed := range uint64(number("PREWARM_SIM_TWICE", 3)) {
+		plans = append(plans, plan{Seed: seed + 1, Steps: 500})
+	}
+	first, second := run(t, plans, 1, true), run(t, plans, 1, true)
+	for i := range first {
+		if first[i].Hash == second[i].Hash {
+			continue
+		}
+		for k := range min(len(first[i].Trace), len(second[i].Trace)) {
+			if first[i].Trace[k] != second[i].Trace[k] {
+				t.Errorf("seed %d differs at line %d:\n%s\n%s", first[i].Seed, k, strings.Join(first[i].Trace[max(0, k-5):k+3], "\n"),
+					strings.Join(second[i].Trace[max(0, k-5):k+3], "\n"))
+				break
+			}
+		}
+	}
+}

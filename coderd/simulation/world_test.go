@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -46,6 +48,7 @@ type world struct {
 	calm      bool    // faults are over
 	over      bool
 	arrived   chan struct{}
+	arrivals  []*call // since the last step
 	pending   []*call
 	blocked   []*call
 	hung      []*call
@@ -161,6 +164,7 @@ func (w *world) live() {
 // advance is one step: something gets through, something happens, or time passes.
 func (w *world) advance() {
 	synctest.Wait()
+	w.admit()
 	w.tidy()
 	d := w.dice("choice")
 	runnable := w.runnable()
@@ -175,6 +179,23 @@ func (w *world) advance() {
 		}
 		runnable[i]()
 	}
+}
+
+// admit puts what has arrived in line. Timers that fire at one instant do so in no particular order, and neither do
+// goroutines that wake of one, so what arrived between two steps is put in order by what it is.
+func (w *world) admit() {
+	slices.SortStableFunc(w.arrivals, func(a, b *call) int { return cmp.Compare(a.key(), b.key()) })
+	for _, c := range w.arrivals {
+		w.seq++
+		c.seq = w.seq
+	}
+	w.pending = append(w.pending, w.arrivals...)
+	w.arrivals = nil
+}
+
+func (c *call) key() string {
+	args, _ := json.Marshal(c.args)
+	return fmt.Sprint(c.p.name, c.p.run, c.name, c.subject, string(args))
 }
 
 // runnable is all that could go on now, in the order in which it came up.
@@ -362,6 +383,7 @@ func (w *world) ghost(c *call) {
 // close ends everything, so that the bubble can end.
 func (w *world) close() {
 	w.over = true
+	w.admit()
 	for _, c := range append(w.pending, w.blocked...) {
 		if c.st != nil {
 			w.pg.outside(func() { w.pg.interrupt(c.st) })
@@ -377,7 +399,7 @@ func (w *world) close() {
 		p.dead = true
 		p.stop()
 	}
-	w.people.leave()
+	w.people.end()
 	for _, c := range w.hung {
 		c.give(reply{err: errLost})
 	}
