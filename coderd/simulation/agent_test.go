@@ -112,6 +112,16 @@ func (w *world) silence() bool {
 	return true
 }
 
+// kill ends an agent for good, with nothing to start it again.
+func (w *world) kill() bool {
+	a := w.anAgent("kill")
+	if a == nil {
+		return false
+	}
+	a.leave()
+	return true
+}
+
 func (w *world) sicken() bool {
 	a := w.anAgent("sicken")
 	if a == nil {

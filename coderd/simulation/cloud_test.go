@@ -9,7 +9,6 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
-	"github.com/prewarm-dev/prewarm/database"
 )
 
 // cloud is what a process has for a provider: the one cloud of the world, behind the gate.
@@ -29,9 +28,6 @@ var errCloud = errors.New("simulated failure of the provider")
 // enough.
 func ask[T any](ctx context.Context, c cloud, name, subject string, do func(ctx context.Context) (T, error), lie func(T, fate) (T, error)) (T, error) {
 	var none T
-	if database.InTransaction(ctx) {
-		c.p.w.violate("I8", "%s of %s was called inside a transaction", name, c.p.name)
-	}
 	r := c.p.submit(&call{ctx: ctx, name: name, subject: subject, mark: markProvider, act: func(f fate) (any, error) {
 		calm := context.WithoutCancel(ctx)
 		switch f {

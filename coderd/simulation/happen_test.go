@@ -97,6 +97,17 @@ var happenings = []happening{
 	}},
 	{"silent agent", 3, func(w *world, _ *process) bool { return w.silence() }},
 	{"unhealthy agent", 2, func(w *world, _ *process) bool { return w.sicken() }},
+	{"agent dies", 2, func(w *world, _ *process) bool { return w.kill() }},
+	{"force what is going", 4, func(w *world, p *process) bool {
+		list := slices.DeleteFunc(w.model.sortedWorkspaces(), func(ws workspace) bool {
+			return ws.state != "draining" && ws.state != "deleting"
+		})
+		if len(list) == 0 {
+			return false
+		}
+		w.deleteByHand(p, list[w.dice("force").IntN(len(list))].id, true)
+		return true
+	}},
 	{"crash", 5, func(w *world, p *process) bool { w.crash(p); return true }},
 	{"stop in order", 2, func(w *world, p *process) bool { w.shut(p); return true }},
 	{"start", 10, func(w *world, _ *process) bool { return w.comeBack() }},

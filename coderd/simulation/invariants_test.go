@@ -96,6 +96,11 @@ func (m *model) claimsKept() {
 			m.w.violate("I1", "a workspace is claimed by a claim that does not know of it")
 		}
 	}
+	for id := range m.w.people.released {
+		if c := m.now.claims[id]; c.state != "released" {
+			m.w.violate("I7", "claim %s, whose release was confirmed, is %q", short(id), c.state)
+		}
+	}
 	for id, told := range m.w.people.told {
 		c, ok := m.now.claims[id]
 		if m.w.people.asked[told.workspace] {

@@ -204,6 +204,9 @@ func (m *model) look(c *call) {
 		m.w.note("  %s: %s -> %s: %s", m.nameOf(e.workspace, before), e.from, e.to, reasonOf(e))
 		m.w.fired("row: " + e.from + " -> " + e.to)
 		m.transition(before, e)
+		if e.from == "" && e.to == "provisioning" && window == nil {
+			m.w.violate("I3", "%s of %s made a workspace outside of a pass", c.name, c.p.name)
+		}
 	}
 	m.leasesHeld(c, before)
 	m.resources()

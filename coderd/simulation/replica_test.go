@@ -90,7 +90,12 @@ func (w *world) start(name string) *process {
 	p.store = database.Over(link{p}, clock, jitter)
 	registry := provider.NewRegistry(map[string]provider.Factory{
 		"sim": func(json.RawMessage) (provider.Provider, error) { return cloud{p, w.cloud}, nil },
-	}, database.InTransaction)
+	}, func(ctx context.Context) bool {
+		if database.InTransaction(ctx) {
+			w.violate("I8", "%s calls a provider inside of a transaction", name)
+		}
+		return database.InTransaction(ctx)
+	})
 	registry.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
 	p.writer = workspaces.New(p.store, newID, name)
 	p.reconciler = reconcile.New(reconcile.Options{

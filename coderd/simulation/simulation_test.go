@@ -127,6 +127,8 @@ func simulate(t *testing.T, p plan, pg *postgres, ids identities) (res outcome) 
 // run simulates in processes of their own, as many as there are processors, and returns the outcomes by plan.
 func run(t *testing.T, plans []plan, workers int, trace bool) []outcome {
 	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	outcomes := make([]outcome, 0, len(plans))
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -136,11 +138,15 @@ func run(t *testing.T, plans []plan, workers int, trace bool) []outcome {
 			o.Plans = append(o.Plans, plans[i])
 		}
 		running.Go(func() {
-			got, err := work(t.Context(), o)
+			got, err := work(ctx, o, func(res outcome) {
+				if res.Failure != nil && os.Getenv("PREWARM_SIM_STOP") != "" {
+					cancel() // one is enough
+				}
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes = append(outcomes, got...)
-			if err != nil {
+			if err != nil && ctx.Err() == nil {
 				t.Errorf("simulating process: %v", err)
 			}
 		})
@@ -149,7 +155,7 @@ func run(t *testing.T, plans []plan, workers int, trace bool) []outcome {
 	return outcomes
 }
 
-func work(ctx context.Context, o orders) ([]outcome, error) {
+func work(ctx context.Context, o orders, each func(outcome)) ([]outcome, error) {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -180,6 +186,7 @@ func work(ctx context.Context, o orders) ([]outcome, error) {
 			return got, err
 		}
 		got = append(got, res)
+		each(res)
 	}
 	if err := cmd.Wait(); err != nil || len(got) < len(o.Plans) {
 		return got, fmt.Errorf("%w, after %d of %d seeds: %s\n%s", err, len(got), len(o.Plans),
