@@ -138,13 +138,18 @@ func (w *world) unsettled() string {
 		if !p.retired {
 			names[p.name]++
 		}
-		if want := w.model.now.wanted(p); ready[p.id] != want {
+		if want := w.model.now.wanted(p, w.now()); ready[p.id] != want {
 			why = append(why, fmt.Sprintf("%s has %d of %d ready", p.name, ready[p.id], want))
 		}
 	}
 	for name := range w.people.config.templates {
 		if names[name] != 1 {
 			why = append(why, "there is no template "+name)
+		}
+	}
+	for _, c := range w.model.now.claims {
+		if c.deadline.After(w.now()) {
+			why = append(why, "a claim waits")
 		}
 	}
 	if len(w.people.clients) > 0 {
@@ -202,6 +207,9 @@ func (w *world) afterClaim(nudge bool, within time.Duration) {
 		w.violate("I9", "%s after a claim (nudged: %t) its pool is not refilled", time.Since(from), nudge)
 	}
 	w.fired(fmt.Sprintf("refill, nudged: %t", nudge))
+	if !w.during(time.Minute, func() bool { return w.unsettled() == "" }) && w.failure == nil {
+		w.violate("I6", "a minute after a claim: %s", w.unsettled())
+	}
 }
 
 // lastStop stops all that are left, in order, which has to come to an end (G6).

@@ -104,10 +104,10 @@ func (w *world) finish(c *call, a answer, f fate) {
 	} else {
 		w.post(c, a)
 	}
-	w.letGo(c)
 	if wrote {
 		w.model.look(c)
 	}
+	w.letGo(c)
 	c.give(reply{answer: a})
 }
 

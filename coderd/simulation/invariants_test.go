@@ -136,7 +136,7 @@ func (m *model) capped(win *window, events []event) {
 		}
 	}
 	for id := range planned {
-		limit := max(win.wanted[id], m.now.wanted(m.now.presets[id]))
+		limit := max(win.wanted[id], m.now.wanted(m.now.presets[id], m.w.now()))
 		if have[id] > limit {
 			m.w.violate("I3", "%s has %d current prebuilds after a pass, and wanted %d at most", m.now.presets[id].name,
 				have[id], limit)

@@ -22,7 +22,8 @@ type model struct {
 	passes map[*tx]*window
 
 	now     state
-	history int64 // the last row that was judged
+	history int64 // the highest row that was judged
+	seen    map[int64]bool
 	leases  map[leaseKey]*process
 	names   map[string]uuid.UUID // of resources
 	ever    map[uuid.UUID]bool   // workspaces there ever were
@@ -51,7 +52,7 @@ type claimRow struct {
 	state       string
 	workspace   uuid.NullUUID
 	incarnation *int32
-	waits       bool
+	deadline    time.Time // of one that waits
 }
 
 type job struct {
@@ -93,7 +94,7 @@ type event struct {
 
 func newModel(w *world) *model {
 	return &model{
-		w: w, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
+		w: w, seen: map[int64]bool{}, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
 		now: state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
 			presets: map[uuid.UUID]preset{}},
 	}
@@ -103,7 +104,7 @@ func (m *model) begun(t *tx) {
 	m.open = append(m.open, t)
 	if t.iso == pgx.RepeatableRead {
 		m.passes[t] = &window{wanted: map[uuid.UUID]int{}}
-		m.passes[t].widen(&m.now)
+		m.passes[t].widen(&m.now, t.began)
 	}
 }
 
@@ -112,9 +113,9 @@ func (m *model) ended(t *tx) {
 	delete(m.passes, t)
 }
 
-func (win *window) widen(s *state) {
+func (win *window) widen(s *state, now time.Time) {
 	for id, p := range s.presets {
-		win.wanted[id] = max(win.wanted[id], s.wanted(p))
+		win.wanted[id] = max(win.wanted[id], s.wanted(p, now))
 	}
 	if win.maximum >= 0 && s.maximum > win.maximum {
 		win.maximum = s.maximum
@@ -125,13 +126,13 @@ func (win *window) widen(s *state) {
 }
 
 // wanted is C5 from the outside: what is desired, and one for each that waits.
-func (s *state) wanted(p preset) int {
+func (s *state) wanted(p preset, now time.Time) int {
 	if p.retired {
 		return 0
 	}
 	n := p.desired
 	for _, c := range s.claims {
-		if c.preset == p.id && c.waits {
+		if c.preset == p.id && c.deadline.After(now) {
 			n++
 		}
 	}
@@ -170,7 +171,7 @@ const (
 		(i.workspace_id IS NOT NULL) FROM workspaces w
 		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
 	selectClaims = `SELECT id, preset_id, state::text, workspace_id, incarnation,
-		state = 'waiting' AND deadline_at > $1 FROM claims`
+		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
 	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, due_at FROM jobs
 		WHERE state IN ('pending', 'running')`
 	selectPresets = `SELECT p.id, p.template_id, p.pool_key, t.name, coalesce(p.instances, 0),
@@ -188,7 +189,7 @@ func (m *model) look(c *call) {
 	var events []event
 	var err error
 	now := m.w.now()
-	m.w.pg.outside(func() { next, events, err = m.w.pg.snapshot(now, m.history) })
+	m.w.pg.outside(func() { next, events, err = m.w.pg.snapshot(m.history - 100) })
 	if err != nil {
 		m.w.violate("model", "read the database: %v", err)
 		return
@@ -199,7 +200,13 @@ func (m *model) look(c *call) {
 	if c.tx != nil {
 		window = m.passes[c.tx]
 	}
+	var fresh []event
 	for _, e := range events {
+		if m.seen[e.id] { // numbers are given before the commit, so later commits may have lower ones
+			continue
+		}
+		m.seen[e.id] = true
+		fresh = append(fresh, e)
 		m.history = max(m.history, e.id)
 		m.w.note("  %s: %s -> %s: %s", m.nameOf(e.workspace, before), e.from, e.to, reasonOf(e))
 		m.w.fired("row: " + e.from + " -> " + e.to)
@@ -212,10 +219,10 @@ func (m *model) look(c *call) {
 	m.resources()
 	m.claimsKept()
 	if window != nil {
-		m.capped(window, events)
+		m.capped(window, fresh)
 	}
 	for _, win := range m.passes {
-		win.widen(&m.now)
+		win.widen(&m.now, now)
 	}
 }
 
@@ -236,7 +243,7 @@ func reasonOf(e event) string {
 	return e.reason
 }
 
-func (p *postgres) snapshot(now time.Time, after int64) (s state, events []event, err error) {
+func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 	s = state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
 		presets: map[uuid.UUID]preset{}}
 	ctx := context.Background()
@@ -251,10 +258,10 @@ func (p *postgres) snapshot(now time.Time, after int64) (s state, events []event
 		}
 		return rows.Err()
 	})
-	batch.Queue(selectClaims, now).Query(func(rows pgx.Rows) error {
+	batch.Queue(selectClaims).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var c claimRow
-			if err := rows.Scan(&c.id, &c.preset, &c.state, &c.workspace, &c.incarnation, &c.waits); err != nil {
+			if err := rows.Scan(&c.id, &c.preset, &c.state, &c.workspace, &c.incarnation, &c.deadline); err != nil {
 				return err
 			}
 			s.claims[c.id] = c

@@ -24,7 +24,7 @@ func TestSeeds(t *testing.T) {
 	for i := range seeds {
 		plans = append(plans, plan{Seed: uint64(first + i), Steps: steps})
 	}
-	all := run(t, plans, runtime.NumCPU(), false)
+	all := run(t, plans, number("PREWARM_SIM_WORKERS", runtime.NumCPU()), false)
 	slices.SortFunc(all, func(a, b outcome) int { return cmp.Compare(a.Seed, b.Seed) })
 	covered := map[string]int{}
 	total, shrunk := 0, false
