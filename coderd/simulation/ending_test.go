@@ -69,9 +69,16 @@ func (w *world) ending() {
 			return
 		}
 	}
-	w.note("converged")
+	for _, p := range w.model.sortedPresets() {
+		w.note("converged: %s of %d, waiting %d, retired %t", p.name, p.desired, w.model.now.wanted(p, w.now())-p.desired, p.retired)
+	}
+	w.settled = true
 	w.fired("converged")
-	w.afterClaim(true, nudgeWithin)
+	if w.people.config.maximum > 0 { // what nudges may spend of a maximum is what the last full pass left (S4)
+		w.afterClaim(true, tickWithin)
+	} else {
+		w.afterClaim(true, nudgeWithin)
+	}
 	w.afterClaim(false, tickWithin)
 	w.lastStop()
 }
@@ -107,7 +114,9 @@ func (w *world) wishes() {
 	a := c["a"]
 	a.instances, a.ttl = max(1, a.instances), 0
 	c["a"] = a
-	w.people.config.maximum = max(w.people.config.maximum, 8)
+	if w.people.config.maximum > 0 {
+		w.people.config.maximum = max(w.people.config.maximum, 8)
+	}
 	w.apply(p)
 	w.retire(p, "a", (*templates.Service).Undeprecate)
 	w.pause(p, database.PauseScopeGlobal, "", false)
@@ -127,6 +136,9 @@ func (w *world) unsettled() string {
 	for _, ws := range w.model.sortedWorkspaces() {
 		live[ws.name] = true
 		p := w.model.now.presets[ws.preset]
+		if ws.state == "claimed" && w.settled {
+			continue
+		}
 		if ws.state != "ready" || ws.key != p.key || ws.intent {
 			why = append(why, fmt.Sprintf("%s has one %s", p.name, ws.state))
 			continue

@@ -42,7 +42,11 @@ func (w *world) fateOf(c *call) fate {
 	}
 	d := w.dice("fate")
 	roll := d.Float64()
-	if roll >= w.trouble {
+	trouble := w.trouble
+	if c.mark == markProvider { // there are fewer of those
+		trouble *= 4
+	}
+	if roll >= trouble {
 		return fateGood
 	}
 	var among []fate

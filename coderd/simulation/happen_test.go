@@ -18,6 +18,9 @@ type happening struct {
 
 var happenings = []happening{
 	{"claim", 30, func(w *world, p *process) bool {
+		if _, ok := w.presetOf("a"); !ok {
+			return false
+		}
 		d := w.dice("claim")
 		wait := time.Duration(0)
 		if d.IntN(2) == 0 {
@@ -27,6 +30,9 @@ var happenings = []happening{
 		return true
 	}},
 	{"storm of claims", 6, func(w *world, p *process) bool {
+		if _, ok := w.presetOf("a"); !ok || len(w.model.now.workspaces) < 2 {
+			return false
+		}
 		d := w.dice("storm")
 		for range 3 + d.IntN(3) {
 			w.claim(p, "a", time.Duration(d.IntN(2)*3000)*time.Millisecond, "")

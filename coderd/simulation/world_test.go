@@ -46,6 +46,7 @@ type world struct {
 	seq       int
 	trouble   float64 // how likely a call goes wrong
 	calm      bool    // faults are over
+	settled   bool // has converged; claims from now on are the ending's own
 	over      bool
 	arrived   chan struct{}
 	arrivals  []*call // since the last step
