@@ -115,7 +115,7 @@ func (w *world) wishes() {
 	a.instances, a.ttl = max(1, a.instances), 0
 	c["a"] = a
 	if w.people.config.maximum > 0 {
-		w.people.config.maximum = max(w.people.config.maximum, 8)
+		w.people.config.maximum = max(w.people.config.maximum, 12)
 	}
 	w.apply(p)
 	w.retire(p, "a", (*templates.Service).Undeprecate)

@@ -65,6 +65,11 @@ func (w *world) execute(c *call, f fate) {
 	w.unblock()
 }
 
+// framework are statements around those that do something.
+var framework = map[string]bool{
+	"begin": true, "commit": true, "rollback": true, "savepoint": true, "release savepoint": true, "SetPassTimeouts": true,
+}
+
 // idleLooks are statements that replicas repeat all the time. They are no steps where they find nothing.
 var idleLooks = map[string]bool{
 	"LeaseJobs": true, "DueIntents": true, "UndeliveredClaims": true, "SilentReady": true, "BindOldest": true,
@@ -92,7 +97,7 @@ func (w *world) finish(c *call, a answer, f fate) {
 	if c.name == "EndPassLockHolder" && len(a.rows) == 0 && a.tag.RowsAffected() > 0 {
 		w.watchdog(c)
 	}
-	if a.err == nil && (idleLooks[c.name] && a.tag.RowsAffected() == 0 || c.name == "NextDue") {
+	if a.err == nil && (framework[c.name] || idleLooks[c.name] && a.tag.RowsAffected() == 0 || c.name == "NextDue") {
 		w.idle++
 	}
 	w.model.judge(c, a)

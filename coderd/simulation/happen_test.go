@@ -18,10 +18,10 @@ type happening struct {
 
 var happenings = []happening{
 	{"claim", 30, func(w *world, p *process) bool {
-		if _, ok := w.presetOf("a"); !ok {
+		d := w.dice("claim")
+		if _, ok := w.presetOf("a"); !ok || !w.anyReady() && d.IntN(4) > 0 {
 			return false
 		}
-		d := w.dice("claim")
 		wait := time.Duration(0)
 		if d.IntN(2) == 0 {
 			wait = time.Duration(d.IntN(8000)) * time.Millisecond
@@ -30,7 +30,7 @@ var happenings = []happening{
 		return true
 	}},
 	{"storm of claims", 6, func(w *world, p *process) bool {
-		if _, ok := w.presetOf("a"); !ok || len(w.model.now.workspaces) < 2 {
+		if _, ok := w.presetOf("a"); !ok || !w.anyReady() {
 			return false
 		}
 		d := w.dice("storm")
@@ -152,6 +152,15 @@ func (w *world) happen() bool {
 		w.note("* %s %s", h.kind, nameOfProcess(p))
 		w.fired(h.kind)
 		return true
+	}
+	return false
+}
+
+func (w *world) anyReady() bool {
+	for _, ws := range w.model.now.workspaces {
+		if ws.state == "ready" {
+			return true
+		}
 	}
 	return false
 }

@@ -46,7 +46,7 @@ type world struct {
 	seq       int
 	trouble   float64 // how likely a call goes wrong
 	calm      bool    // faults are over
-	settled   bool // has converged; claims from now on are the ending's own
+	settled   bool    // has converged; claims from now on are the ending's own
 	over      bool
 	arrived   chan struct{}
 	arrivals  []*call // since the last step
@@ -170,8 +170,8 @@ func (w *world) advance() {
 	d := w.dice("choice")
 	runnable := w.runnable()
 	switch roll := d.Float64(); {
-	case !w.calm && roll < 0.06 && w.happen():
-	case len(runnable) == 0 || roll < 0.16 && !w.calm:
+	case !w.calm && roll < 0.07 && w.happen():
+	case len(runnable) == 0 || roll < 0.15 && !w.calm:
 		w.pass(d, len(runnable) > 0)
 	default:
 		i := d.IntN(len(runnable))
