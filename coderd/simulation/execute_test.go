@@ -113,6 +113,9 @@ func (w *world) finish(c *call, a answer, f fate) {
 		w.model.look(c)
 	}
 	w.letGo(c)
+	if t != nil && c.gaveUp {
+		w.lose(t)
+	}
 	c.give(reply{answer: a})
 }
 

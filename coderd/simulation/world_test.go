@@ -349,6 +349,11 @@ func (w *world) tidy() {
 		if c.tx != nil && c.tx.pass {
 			limit = 5 * time.Second
 		}
+		if c.gaveUp && !c.p.frozen && c.tx != nil { // the driver hangs up
+			w.note("%s %s waits no more", c.p.name, c.name)
+			w.lose(c.tx)
+			continue
+		}
 		if now.Sub(c.since) >= limit {
 			w.note("%s %s waited for a lock for too long", c.p.name, c.name)
 			var a answer
