@@ -151,6 +151,7 @@ type Querier interface {
 	// The tokens that a name or an id may mean, for revocation.
 	LockTokens(ctx context.Context, arg LockTokensParams) ([]LockTokensRow, error)
 	MarkReturn(ctx context.Context) error
+	// A nudge may be for a template that is not there, which must not fail the pass of the others.
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
 	// In how many seconds the next job of these kinds is due, so that a worker need not poll for it; an hour if none is.
 	NextDue(ctx context.Context, kinds []string) (float64, error)

@@ -28,7 +28,7 @@ mutant() {
   local outcome=SURVIVED where='' what=''
   if ! patch --quiet -p1 <"$patch"; then
     outcome='NO PATCH'
-  elif ! go vet ./coderd/simulation >"$output" 2>&1 || ! go test -c -o sim.test ./coderd/simulation >>"$output" 2>&1; then
+  elif ! go test -c -o sim.test ./coderd/simulation >"$output" 2>&1; then
     outcome='NO BUILD'
   else
     cd coderd/simulation

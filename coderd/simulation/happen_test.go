@@ -29,7 +29,7 @@ var happenings = []happening{
 		w.claim(p, []string{"a", "b"}[d.IntN(4)/3], wait, w.key(d.IntN(3) == 0))
 		return true
 	}},
-	{"storm of claims", 6, func(w *world, p *process) bool {
+	{"storm of claims", 9, func(w *world, p *process) bool {
 		if _, ok := w.presetOf("a"); !ok || !w.anyReady() {
 			return false
 		}
@@ -46,7 +46,7 @@ var happenings = []happening{
 		w.claim(p, "a", 2*time.Second, fmt.Sprint("key-", 1+w.dice("again").IntN(w.people.claims)))
 		return true
 	}},
-	{"release", 14, func(w *world, p *process) bool {
+	{"release", 18, func(w *world, p *process) bool {
 		held := w.held()
 		if len(held) == 0 {
 			return false
@@ -61,7 +61,7 @@ var happenings = []happening{
 		}
 		return len(held) > 0
 	}},
-	{"client goes away", 4, func(w *world, _ *process) bool {
+	{"client goes away", 3, func(w *world, _ *process) bool {
 		if len(w.people.clients) == 0 {
 			return false
 		}
@@ -101,8 +101,8 @@ var happenings = []happening{
 		w.deleteByHand(p, list[d.IntN(len(list))].id, d.IntN(2) == 0)
 		return true
 	}},
-	{"silent agent", 3, func(w *world, _ *process) bool { return w.silence() }},
-	{"unhealthy agent", 2, func(w *world, _ *process) bool { return w.sicken() }},
+	{"silent agent", 6, func(w *world, _ *process) bool { return w.silence() }},
+	{"unhealthy agent", 3, func(w *world, _ *process) bool { return w.sicken() }},
 	{"agent dies", 2, func(w *world, _ *process) bool { return w.kill() }},
 	{"force what is going", 4, func(w *world, p *process) bool {
 		list := slices.DeleteFunc(w.model.sortedWorkspaces(), func(ws workspace) bool {

@@ -153,7 +153,13 @@ func (w *world) live() {
 		w.start(fmt.Sprintf("r%d", i+1))
 	}
 	w.apply(w.processes[0])
-	for w.step = 1; w.step-w.idle <= w.Steps && w.failure == nil; w.step++ {
+	if w.random("warm").IntN(4) > 0 { // most seeds begin with a pool that is warm
+		w.calm = true
+		w.during(20*time.Second, func() bool { return w.step > 400 || w.unsettled() == "" })
+		w.calm, w.idle = false, w.step
+		w.note("faults begin")
+	}
+	for w.step++; w.step-w.idle <= w.Steps && w.failure == nil; w.step++ {
 		w.advance()
 	}
 	if w.failure == nil {
