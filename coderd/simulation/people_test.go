@@ -41,6 +41,7 @@ type client struct{ leave context.CancelFunc }
 // config is what people want of the templates.
 type config struct {
 	maximum   int
+	inFlight  int // creates
 	templates map[string]templateConfig
 }
 
@@ -52,7 +53,8 @@ type templateConfig struct {
 
 func (c config) yaml() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "providers:\n  - {name: sim, kind: sim, maximum: %d}\ntemplates:\n", c.maximum)
+	fmt.Fprintf(&b, "providers:\n  - {name: sim, kind: sim, maximum: %d, creates_in_flight: %d}\ntemplates:\n",
+		c.maximum, c.inFlight)
 	for _, name := range slices.Sorted(maps.Keys(c.templates)) {
 		t := c.templates[name]
 		fmt.Fprintf(&b, "  - name: %s\n    provider: sim\n    boot_timeout: 20s\n    keep_outdated: %t\n", name, t.keep)
@@ -75,7 +77,7 @@ func (w *world) furnish() {
 	w.people = people{
 		told: map[uuid.UUID]told{}, byKey: map[string]told{}, asked: map[uuid.UUID]bool{},
 		released: map[uuid.UUID]bool{},
-		config: config{maximum: []int{0, 7, 10}[d.IntN(3)], templates: map[string]templateConfig{
+		config: config{maximum: []int{0, 7, 10}[d.IntN(3)], inFlight: []int{1, 16}[d.IntN(2)], templates: map[string]templateConfig{
 			"a": {version: 1, instances: 2 + d.IntN(3), keep: d.IntN(3) == 0},
 			"b": {version: 1, instances: 1 + d.IntN(2), agent: true},
 		}},
