@@ -25,6 +25,7 @@
 //	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old
 //	coderdtest  replicas inside of tests
+//	simulation  replicas under every order of events and every fault, by a seed; tests only
 //
 // Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a func or
 // an interface passed in here (imports_test.go enforces it).

@@ -84,6 +84,7 @@ var rooms = map[string]room{
 		},
 		never: []string{"log", "os", "database"},
 	},
+	"coderd/simulation": leaf,
 	"coderd/templates":  {inside: []string{"coderd/auth", "coderd/provider", "coderd/sdk", "database"}},
 	"coderd/tracing":    stores,
 	"coderd/watchdog":   leaf,

@@ -25,5 +25,6 @@
 //	shrink_test.go     the shortest trace of a failing seed
 //
 // A process that simulates runs on one thread and collects no garbage meanwhile, since the order in which goroutines run
-// would otherwise be the operating system's to choose. Many seeds run in several such processes.
+// would otherwise be the operating system's to choose. Many seeds run in several such processes. The race detector makes
+// that order a matter of chance on purpose, so with it there is nothing here to run.
 package simulation
