@@ -22,8 +22,7 @@ mutant() {
   copy=$scratch/$name output=$scratch/$name.log
   mkdir "$copy"
   (cd "$source" && git ls-files -z --cached --others --exclude-standard | grep -zv '^site/' |
-    while IFS= read -r -d '' file; do [[ ! -e $file ]] || printf '%s\0' "$file"; done |
-    xargs -0 cp --parents -t "$copy")
+    tar --null --ignore-failed-read -cf - -T - 2>/dev/null | tar -xf - -C "$copy")
   cd "$copy"
   local outcome=SURVIVED where='' what=''
   if ! patch --quiet -p1 <"$patch"; then

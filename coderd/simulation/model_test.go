@@ -190,7 +190,6 @@ func (m *model) look(c *call) {
 	var next state
 	var events []event
 	var err error
-	now := m.w.now()
 	m.w.pg.outside(func() { next, events, err = m.w.pg.snapshot(m.history - 100) })
 	if err != nil {
 		m.w.violate("model", "read the database: %v", err)
@@ -223,8 +222,8 @@ func (m *model) look(c *call) {
 	if window != nil {
 		m.capped(window, fresh)
 	}
-	for _, win := range m.passes {
-		win.widen(&m.now, now)
+	for t, win := range m.passes {
+		win.widen(&m.now, t.began) // what a pass goes by, however late it reads
 	}
 }
 
