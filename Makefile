@@ -24,6 +24,16 @@ run: build postgres ## Build, and start a server with a first pool of 3; ARGS='-
 test: postgres haproxy gen-check vet ## Run every test, as CI does
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
 	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -count=1 -timeout 15m ./...
+	$(if $(RACE),go test -count=1 -timeout 15m ./coderd/simulation)# which has nothing to run with the race detector
+
+.PHONY: sim
+sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each, from FIRST=1 on
+	PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(or $(FIRST),1) \
+		go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./coderd/simulation
+
+.PHONY: sim-mutants
+sim-mutants: postgres ## Take out one safeguard at a time, and show that an invariant of the simulation notices
+	scripts/sim-mutants.sh $(ARGS)
 
 .PHONY: soak
 soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how often for all of them

@@ -28,6 +28,7 @@
 //	retention   deletes what is old
 //	chaos       tests that hurt real processes; chaos/judge says what those did wrong
 //	coderdtest  replicas inside of tests
+//	simulation  replicas under every order of events and every fault, by a seed; tests only
 //
 // Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a func or
 // an interface passed in here (imports_test.go enforces it).

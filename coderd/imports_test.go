@@ -87,6 +87,7 @@ var rooms = map[string]room{
 		},
 		never: []string{"log", "os", "database"},
 	},
+	"coderd/simulation": leaf,
 	"coderd/sizing": {
 		outside: []string{"golang.org/x/xerrors"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},

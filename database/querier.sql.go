@@ -179,6 +179,7 @@ type Querier interface {
 	// The tokens that a name or an id may mean, for revocation.
 	LockTokens(ctx context.Context, arg LockTokensParams) ([]LockTokensRow, error)
 	MarkReturn(ctx context.Context) error
+	// A nudge may be for a template that is not there, which must not fail the pass of the others.
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
 	// Who waited at the time of the backup waits no more.
 	MissRestored(ctx context.Context, reason string) (int64, error)

@@ -116,10 +116,11 @@ func (q *Queries) LastPass(ctx context.Context) (LastPassRow, error) {
 
 const markTemplatePasses = `-- name: MarkTemplatePasses :exec
 INSERT INTO template_passes (template_id, began_at)
-SELECT unnest($1::uuid[]), prewarm_transaction_now()
+SELECT t.id, prewarm_transaction_now() FROM templates t WHERE t.id = ANY ($1::uuid[])
 ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at
 `
 
+// A nudge may be for a template that is not there, which must not fail the pass of the others.
 func (q *Queries) MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, markTemplatePasses, templateIds)
 	return err

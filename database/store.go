@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -35,7 +36,21 @@ type Store struct {
 	// Pool is for what is not a query: Acquire for a session of one's own, Stat for metrics, Ping.
 	Pool *pgxpool.Pool
 
-	clock quartz.Clock
+	conn   Conn
+	clock  quartz.Clock
+	jitter func(most time.Duration) time.Duration
+}
+
+// Conn is what a Store asks of PostgreSQL: single statements, and transactions. A pool is one.
+type Conn interface {
+	DBTX
+	BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Over returns a Store without a pool on whatever answers: a simulation puts itself between the two. jitter makes the
+// pauses of reruns from their upper bounds.
+func Over(conn Conn, clock quartz.Clock, jitter func(most time.Duration) time.Duration) *Store {
+	return &Store{Queries: New(conn), conn: conn, clock: clock, jitter: jitter}
 }
 
 // Options of Open. The zero value is ready to use.
@@ -80,7 +95,9 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("create connection pool: %w", err)
 	}
-	return &Store{Queries: New(pool), Pool: pool, clock: opts.Clock}, nil
+	store := Over(pool, opts.Clock, rand.N[time.Duration])
+	store.Pool = pool
+	return store, nil
 }
 
 // Close waits for the connections in use to come back, and closes them all.

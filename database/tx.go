@@ -3,7 +3,6 @@ package database
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -61,7 +60,7 @@ func (s *Store) runTx(
 	if opts.ReadOnly {
 		access = pgx.ReadOnly
 	}
-	tx, err := s.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: opts.Isolation, AccessMode: access})
+	tx, err := s.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: opts.Isolation, AccessMode: access})
 	if err != nil {
 		return xerrors.Errorf("begin transaction: %w", err)
 	}
@@ -108,7 +107,7 @@ func commitDecided(err error) bool {
 // pause waits before a rerun, so that two transactions that collided do not collide again.
 func (s *Store) pause(ctx context.Context, rerun int) error {
 	most := rerunBackoff << rerun
-	timer := s.clock.NewTimer(most/2+rand.N(most/2), "database", "rerun")
+	timer := s.clock.NewTimer(most/2+s.jitter(most/2), "database", "rerun")
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

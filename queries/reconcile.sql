@@ -39,8 +39,9 @@ SELECT pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
 WHERE a.pid = @pid::integer AND a.xact_start = @xact_start::timestamptz;
 
 -- name: MarkTemplatePasses :exec
+-- A nudge may be for a template that is not there, which must not fail the pass of the others.
 INSERT INTO template_passes (template_id, began_at)
-SELECT unnest(@template_ids::uuid[]), prewarm_transaction_now()
+SELECT t.id, prewarm_transaction_now() FROM templates t WHERE t.id = ANY (@template_ids::uuid[])
 ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at;
 
 -- name: SnapshotPresets :many

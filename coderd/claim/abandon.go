@@ -106,7 +106,10 @@ func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error
 		by.Incarnation = *c.Incarnation
 	}
 	moved, err := s.Writer.Release(ctx, by, c.WorkspaceID.UUID)
-	if err != nil && !errors.Is(err, workspaces.ErrNotClaimed) {
+	if errors.Is(err, workspaces.ErrNotClaimed) { // somebody has released it
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	s.Nudge(moved.TemplateID)

@@ -41,6 +41,11 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 			return s.deliver(ctx, req, c, templateID)
 		}
 		look.Reset(lookEvery, "claim", "look")
+		select { // who was bound is not told that its time is up
+		case <-woken:
+			continue
+		default:
+		}
 		select {
 		case <-ctx.Done():
 			return Result{}, s.abandon(ctx, req, id, templateID)

@@ -71,6 +71,11 @@ func (h *hub) run(ctx context.Context) {
 	ticker := h.clock.NewTicker(hubTick, "instance", "hub")
 	defer ticker.Stop()
 	for {
+		select { // others hear of claims here before those who wait here are looked after
+		case <-h.spoke:
+			h.say(ctx, h.spread(ctx))
+		default:
+		}
 		var err error
 		select {
 		case <-ctx.Done():
@@ -82,9 +87,13 @@ func (h *hub) run(ctx context.Context) {
 		case <-ticker.C:
 			err = h.deliver(ctx)
 		}
-		if err != nil && ctx.Err() == nil {
-			h.log.Warn(ctx, "look for claims to deliver", slog.Error(err))
-		}
+		h.say(ctx, err)
+	}
+}
+
+func (h *hub) say(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn(ctx, "look for claims to deliver", slog.Error(err))
 	}
 }
 

@@ -3,7 +3,6 @@ package instance
 import (
 	"context"
 	"crypto/rand"
-	"sync"
 	"time"
 
 	"github.com/coder/quartz"
@@ -26,42 +25,68 @@ type keyring struct {
 	store *database.Store
 	clock quartz.Clock
 
-	mu   sync.Mutex
-	keys []database.SigningKey // newest first
-	at   time.Time             // when they were asked for
+	// turn holds what follows in its one place. It is taken during questions to the database, so waiting for it ends
+	// with the context.
+	turn chan *keys
+}
+
+type keys struct {
+	known []database.SigningKey // newest first
+	at    time.Time             // when they were asked for
+}
+
+func newKeyring(store *database.Store, clock quartz.Clock) *keyring {
+	k := &keyring{store: store, clock: clock, turn: make(chan *keys, 1)}
+	k.turn <- &keys{}
+	return k
+}
+
+func (k *keyring) take(ctx context.Context) (*keys, error) {
+	select {
+	case taken := <-k.turn:
+		return taken, nil
+	case <-ctx.Done():
+		return nil, xerrors.Errorf("wait for the signing keys: %w", ctx.Err())
+	}
 }
 
 // newest is the key that signs; the first one is made here.
 func (k *keyring) newest(ctx context.Context) (database.SigningKey, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.refresh(ctx, keysAge); err != nil {
+	keys, err := k.take(ctx)
+	if err != nil {
 		return database.SigningKey{}, err
 	}
-	if len(k.keys) == 0 {
+	defer func() { k.turn <- keys }()
+	if err := k.refresh(ctx, keys, keysAge); err != nil {
+		return database.SigningKey{}, err
+	}
+	if len(keys.known) == 0 {
 		err := k.store.EnsureSigningKey(ctx, database.EnsureSigningKeyParams{ID: uuid.New(), Secret: newSecret()})
 		if err != nil {
 			return database.SigningKey{}, xerrors.Errorf("make first signing key: %w", err)
 		}
-		if err := k.refresh(ctx, 0); err != nil {
+		if err := k.refresh(ctx, keys, 0); err != nil {
 			return database.SigningKey{}, err
 		}
 	}
-	if len(k.keys) == 0 {
+	if len(keys.known) == 0 {
 		return database.SigningKey{}, xerrors.New("find signing key: there is none")
 	}
-	return k.keys[0], nil
+	return keys.known[0], nil
 }
 
 // find looks a key up by the id in a token's header; false if there is none that verifies.
 func (k *keyring) find(ctx context.Context, id uuid.UUID) (database.SigningKey, bool, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	keys, err := k.take(ctx)
+	if err != nil {
+		return database.SigningKey{}, false, err
+	}
+	defer func() { k.turn <- keys }()
 	for _, age := range []time.Duration{keysAge, keysAgain} {
-		if err := k.refresh(ctx, age); err != nil {
+		if err := k.refresh(ctx, keys, age); err != nil {
 			return database.SigningKey{}, false, err
 		}
-		for _, key := range k.keys {
+		for _, key := range keys.known {
 			if key.ID == id {
 				return key, true, nil
 			}
@@ -72,22 +97,22 @@ func (k *keyring) find(ctx context.Context, id uuid.UUID) (database.SigningKey, 
 
 // forget makes the next look a fresh one.
 func (k *keyring) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.at = time.Time{}
+	keys := <-k.turn
+	keys.at = time.Time{}
+	k.turn <- keys
 }
 
-// refresh reads the keys if the view is older than age. The age counts from before the question. The caller locks.
-func (k *keyring) refresh(ctx context.Context, age time.Duration) error {
+// refresh reads the keys if the view is older than age. The age counts from before the question.
+func (k *keyring) refresh(ctx context.Context, keys *keys, age time.Duration) error {
 	now := k.clock.Now("instance", "keys")
-	if !k.at.IsZero() && now.Sub(k.at) < age {
+	if !keys.at.IsZero() && now.Sub(keys.at) < age {
 		return nil
 	}
-	keys, err := k.store.SigningKeys(ctx)
+	known, err := k.store.SigningKeys(ctx)
 	if err != nil {
 		return xerrors.Errorf("read signing keys: %w", err)
 	}
-	k.keys, k.at = keys, now
+	keys.known, keys.at = known, now
 	return nil
 }
 

@@ -64,7 +64,7 @@ type Service struct {
 func New(o Options) *Service {
 	o.Log = o.Log.Named("instance")
 	return &Service{
-		Options: o, hub: newHub(o.Store, o.Clock, o.Log, o.Hint), keys: &keyring{store: o.Store, clock: o.Clock},
+		Options: o, hub: newHub(o.Store, o.Clock, o.Log, o.Hint), keys: newKeyring(o.Store, o.Clock),
 		limits: newLimits(o.Clock), metrics: newMetrics(o.Registerer),
 	}
 }

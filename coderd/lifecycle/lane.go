@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -46,7 +45,7 @@ func (l *lane) run(ctx, jobs context.Context) {
 	timer := l.w.Clock.NewTimer(poll, "lifecycle", l.name)
 	defer timer.Stop()
 	for {
-		wait := poll/2 + rand.N(poll/2)
+		wait := poll/2 + l.w.Jitter(poll/2)
 		if n := len(free); n > 0 && ctx.Err() == nil { // only this goroutine takes slots, so n is a lower bound
 			asked := l.w.Clock.Now("lifecycle", "lease")
 			leased, err := l.lease(ctx, n)

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"cdr.dev/slog"
@@ -23,9 +22,9 @@ const (
 )
 
 // backoff after the nth failure: 1 s doubling to 5 min, each between half and all of it.
-func backoff(failures int32) time.Duration {
+func (w *Worker) backoff(failures int32) time.Duration {
 	d := min(firstBackoff<<min(failures, 16), mostBackoff)
-	return d/2 + rand.N(d/2)
+	return d/2 + w.Jitter(d/2)
 }
 
 // retry puts the job back with its cause.
@@ -34,7 +33,7 @@ func (w *Worker) retry(ctx context.Context, job database.Job, cause error) {
 		w.letGo(ctx, job)
 		return
 	}
-	pause := backoff(job.Failures)
+	pause := w.backoff(job.Failures)
 	w.metrics.retries.WithLabelValues(string(job.Kind), job.Provider).Inc()
 	w.log.Warn(ctx, "job will be retried", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
 		slog.F("failures", job.Failures+1), slog.F("in", pause.String()), slog.Error(cause))
@@ -52,7 +51,7 @@ func (w *Worker) postpone(ctx context.Context, job database.Job, cause error) {
 		w.letGo(ctx, job)
 		return
 	}
-	pause := backoff(min(job.Attempt, 4))
+	pause := w.backoff(min(job.Attempt, 4))
 	w.log.Warn(ctx, "job is postponed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
 		slog.F("in", pause.String()), slog.Error(cause))
 	w.deferJob(ctx, job, cause.Error(), pause)

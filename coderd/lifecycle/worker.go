@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"time"
 
 	"cdr.dev/slog"
@@ -43,6 +44,8 @@ type Options struct {
 
 	Timeouts Timeouts
 	Tracer   trace.Tracer // nil: no traces
+	// Jitter is from zero to below the given span; nil: by chance.
+	Jitter func(time.Duration) time.Duration
 }
 
 // Slots are how many jobs of each lane this replica runs at once.
@@ -82,6 +85,9 @@ func New(o Options) *Worker {
 	o.Timeouts = o.Timeouts.orDefault()
 	traced := o.Tracer != nil
 	o.Tracer = tracing.OrOff(o.Tracer)
+	if o.Jitter == nil {
+		o.Jitter = rand.N[time.Duration]
+	}
 	w := &Worker{
 		traced: traced,
 

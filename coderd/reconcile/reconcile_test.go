@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/claim"
@@ -49,6 +50,16 @@ func TestNewVersion_replacesThePool(t *testing.T) {
 	coderdtest.Eventually(t, "old ones gone, new ones ready", func() bool {
 		return w.Count(t, "a", "ready") == 3 && w.Count(t, "a", "deleted") == 3
 	})
+}
+
+// A nudge for a template that is not there does not take the others down with it.
+func TestNudge_ofNoTemplate(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour})
+	r.Reconciler.Nudge(append(w.Pool(t, "a", 2, 1), uuid.New(), uuid.Nil)...)
+	coderdtest.Eventually(t, "pool of 2", func() bool { return w.Count(t, "a", "ready") == 2 })
+	r.Reconciler.Nudge(append(w.Pool(t, "a", 3, 1), uuid.New())...)
+	coderdtest.Eventually(t, "pool of 3", func() bool { return w.Count(t, "a", "ready") == 3 })
 }
 
 func TestDeaf_oneTickIsEnough(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// Options of a Reconciler. All but Committed and Tracer are needed.
+// Options of a Reconciler. All but Committed, Tracer and Jitter are needed.
 type Options struct {
 	Store      *database.Store
 	Writer     *workspaces.Writer
@@ -34,6 +34,8 @@ type Options struct {
 	// Committed is called after a pass that wrote work, to wake workers. It must not block.
 	Committed func(Result)
 	Tracer    trace.Tracer // nil: no traces
+	// Jitter is from zero to below the given span; nil: by chance.
+	Jitter func(time.Duration) time.Duration
 }
 
 // Reconciler runs passes on one replica.
@@ -49,6 +51,7 @@ type Reconciler struct {
 	newID     func() uuid.UUID
 	committed func(Result)
 	tracer    trace.Tracer
+	jitter    func(time.Duration) time.Duration
 
 	wake, publish chan struct{}
 
@@ -72,12 +75,16 @@ func New(o Options) *Reconciler {
 	if o.Committed == nil {
 		o.Committed = func(Result) {}
 	}
+	if o.Jitter == nil {
+		o.Jitter = rand.N[time.Duration]
+	}
 	return &Reconciler{
 		store: o.Store, writer: o.Writer, clock: o.Clock, log: o.Log.Named("reconcile"),
 		metrics: newMetrics(o.Registerer), replica: o.Replica, tick: o.Tick, random: o.Random, newID: o.NewID,
 		committed: o.Committed, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
 		traces: map[uuid.UUID]string{},
 		wake:   make(chan struct{}, 1), publish: make(chan struct{}, 1),
+		jitter: o.Jitter,
 		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 	}
 }
@@ -110,7 +117,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errBusy):
-			next = busyLeast + rand.N(busySpread)
+			next = busyLeast + r.jitter(busySpread)
 		case err != nil:
 			next = errorPause << min(failures, errorPauses)
 			failures++
@@ -123,6 +130,12 @@ func (r *Reconciler) loop(ctx context.Context) {
 		wake := r.wake
 		if failures > 0 {
 			wake = nil // no hint makes a broken database whole
+		}
+		select { // a tick that came during the pass goes before hints, whatever the next select would choose
+		case <-ticker.C:
+			r.Missed()
+			ticker.Reset(r.jittered(), "reconcile", "tick")
+		default:
 		}
 		select {
 		case <-ctx.Done():
@@ -139,7 +152,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 
 // jittered is one interval, up to a tenth shorter or longer, so that replicas do not march in step.
 func (r *Reconciler) jittered() time.Duration {
-	return r.tick - r.tick/10 + rand.N(r.tick/5+1)
+	return r.tick - r.tick/10 + r.jitter(r.tick/5+1)
 }
 
 // serve does what is pending: the tick if there is one, which covers all nudges, else the nudges. An error leaves all of

@@ -1,0 +1,30 @@
+// Package simulation runs replicas of the real reconciler, workers, claims and agents' side against the real PostgreSQL,
+// deterministically: a seed decides everything that chance decides elsewhere. It has tests only.
+//
+// The replicas run inside a testing/synctest bubble, whose clock is the only one: prewarm_now() is set to it on every
+// session. Whatever leaves a replica (a statement, a commit, a call of a provider, an answer to a client) waits at a
+// gate. When every goroutine of the bubble waits, the scheduler, by its seed, lets one of them through, lets it fail,
+// delivers a notification, does what people and accidents do (claims, releases, new versions, pauses; crashes, freezes,
+// jumps of the clock), or lets time pass. So replicas interleave at every call, one statement runs at a time, and a
+// statement that waits for a lock is an outcome like any other.
+//
+// After every step that may have written, the model compares the database with what it saw before and with what clients
+// were told, and the provider's own listing with both: I1 to I5, I7 and I8 of DESIGN section 5. At the end the faults
+// stop, and everything must converge (I6) and hear of a claim in time (I9).
+//
+//	postgres_test.go   sessions, outside of the bubble: one statement at a time, and which of them wait for locks
+//	gate_test.go       what a replica is given for a database
+//	cloud_test.go      what a replica is given for a provider
+//	replica_test.go    one replica, wired as coderd does it
+//	world_test.go      the scheduler
+//	fate_test.go       what goes wrong
+//	people_test.go     what people do: claims, releases, configuration
+//	agent_test.go      agents inside of workspaces
+//	model_test.go      the invariants
+//	ending_test.go     convergence, and what comes after
+//	shrink_test.go     the shortest trace of a failing seed
+//
+// A process that simulates runs on one thread and collects no garbage meanwhile, since the order in which goroutines run
+// would otherwise be the operating system's to choose. Many seeds run in several such processes. The race detector makes
+// that order a matter of chance on purpose, so with it there is nothing here to run.
+package simulation

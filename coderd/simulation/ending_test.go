@@ -1,0 +1,241 @@
+//go:build !race
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	// convergeWithin is what I6 calls bounded, on the bubble's clock.
+	convergeWithin = 6 * time.Minute
+	// nudgeWithin is what a nudge may take where nothing goes wrong, tickWithin what a lost one may.
+	nudgeWithin = time.Second
+	tickWithin  = tick + tick/10 + 2*time.Second
+)
+
+// ending is the time after the faults: everything converges without a person (I6), a claim is made good for at once, and
+// within a tick where its nudge was lost (I9), and a replica stops in order (G6).
+func (w *world) ending() {
+	w.calm = true
+	w.note("faults are over")
+	w.people.leave()
+	for _, c := range w.hung {
+		c.give(reply{err: errCloud})
+	}
+	for _, p := range w.processes {
+		if p.frozen {
+			w.thaw(p)
+		}
+	}
+	left := 1 + w.random("left").IntN(4)/3 // one is enough, and takes fewer steps
+	for _, p := range slices.Clone(w.processes) {
+		if p.up() && left > 0 {
+			left--
+		} else {
+			w.crash(p)
+		}
+	}
+	if !slices.ContainsFunc(w.processes, (*process).up) {
+		w.processes = nil
+		w.comeBack()
+	}
+	for _, a := range w.agents {
+		a.silent, a.sick = time.Time{}, false
+	}
+	w.wishes()
+	from := time.Now()
+	for round := 0; ; round++ {
+		why := w.unsettled()
+		if why == "" {
+			break
+		}
+		if time.Since(from) > convergeWithin {
+			w.violate("I6", "after %s without faults: %s", time.Since(from).Round(time.Second), why)
+		}
+		if !w.during(3*time.Second, func() bool { return w.unsettled() == "" }) && w.failure == nil {
+			w.wishes()
+		}
+		if w.failure != nil {
+			return
+		}
+	}
+	for _, p := range w.model.sortedPresets() {
+		w.note("converged: %s of %d, waiting %d, retired %t", p.name, p.desired, w.model.now.wanted(p, w.now())-p.desired, p.retired)
+	}
+	w.settled = true
+	w.fired("converged")
+	if w.people.config.maximum > 0 { // what nudges may spend of a maximum is what the last full pass left (S4)
+		w.afterClaim(true, tickWithin)
+	} else {
+		w.afterClaim(true, nudgeWithin)
+	}
+	w.afterClaim(false, tickWithin)
+	w.lastStop()
+}
+
+// during goes on until ok, or for so long, and says which.
+func (w *world) during(d time.Duration, ok func() bool) bool {
+	end := time.Now().Add(d)
+	for w.failure == nil && time.Now().Before(end) {
+		w.step++
+		w.advance()
+		if ok() {
+			return true
+		}
+	}
+	return false
+}
+
+// wishes is what people ask for at last, as often as it takes.
+func (w *world) wishes() {
+	p := w.any("wishes")
+	if p == nil {
+		w.comeBack()
+		return
+	}
+	c := w.people.config.templates
+	for _, ps := range w.model.sortedPresets() {
+		t, ok := c[ps.name]
+		if ok && ps.streak >= 3 && !ps.retired { // a hard limit is for a person, or a new version (C8)
+			t.version++
+			c[ps.name] = t
+		}
+	}
+	a := c["a"]
+	a.instances, a.ttl = max(1, a.instances), 0
+	c["a"] = a
+	if w.people.config.maximum > 0 {
+		w.people.config.maximum = max(w.people.config.maximum, 12)
+	}
+	w.apply(p)
+	w.retire(p, "a", (*templates.Service).Undeprecate)
+	w.pause(p, database.PauseScopeGlobal, "", false)
+	w.pause(p, database.PauseScopeProvider, "sim", false)
+	for _, ws := range w.model.sortedWorkspaces() {
+		if ws.state == "claimed" {
+			w.deleteByHand(p, ws.id, false)
+		}
+	}
+}
+
+// unsettled says what is not yet as it should be; nothing if all is.
+func (w *world) unsettled() string {
+	var why []string
+	live := map[string]bool{}
+	ready := map[uuid.UUID]int{}
+	for _, ws := range w.model.sortedWorkspaces() {
+		live[ws.name] = true
+		p := w.model.now.presets[ws.preset]
+		if ws.state == "claimed" && w.settled {
+			continue
+		}
+		if ws.state != "ready" || ws.key != p.key || ws.intent {
+			why = append(why, fmt.Sprintf("%s has one %s", p.name, ws.state))
+			continue
+		}
+		ready[ws.preset]++
+	}
+	names := map[string]int{}
+	for _, p := range w.model.sortedPresets() {
+		if !p.retired {
+			names[p.name]++
+		}
+		if want := w.model.now.wanted(p, w.now()); ready[p.id] != want {
+			why = append(why, fmt.Sprintf("%s has %d of %d ready", p.name, ready[p.id], want))
+		}
+	}
+	for name := range w.people.config.templates {
+		if names[name] != 1 {
+			why = append(why, "there is no template "+name)
+		}
+	}
+	for _, c := range w.model.now.claims {
+		if c.deadline.After(w.now()) {
+			why = append(why, "a claim waits")
+		}
+	}
+	if len(w.people.clients) > 0 {
+		why = append(why, "somebody waits for an answer")
+	}
+	all, _ := w.cloud.All()
+	for _, r := range all {
+		if !live[r.Name] {
+			why = append(why, "the provider has a resource of a deleted workspace")
+		}
+	}
+	if len(all) < len(live) {
+		why = append(why, "resources are missing at the provider")
+	}
+	slices.Sort(why)
+	return strings.Join(slices.Compact(why), ", ")
+}
+
+// afterClaim claims, with or without the nudge, and waits for the refill.
+func (w *world) afterClaim(nudge bool, within time.Duration) {
+	id, ok := w.presetOf("a")
+	p := w.any("claim")
+	if !ok || p == nil || w.failure != nil {
+		return
+	}
+	planned := func() int {
+		n := 0
+		for _, ws := range w.model.now.workspaces {
+			if ws.preset == id && ws.state != "claimed" && ws.state != "draining" && ws.state != "deleting" {
+				n++
+			}
+		}
+		return n
+	}
+	before := planned()
+	claimed := func() bool { return planned() < before }
+	if nudge {
+		w.claim(p, "a", 0, "")
+	} else { // as the process would whose nudge went nowhere
+		claimID := uuid.Must(uuid.NewRandomFromReader(entropy{w.dice("claim id")}))
+		go func() {
+			_, _ = p.writer.ClaimLast(context.Background(), workspaces.ClaimFor{
+				ClaimID: claimID, PresetID: id, UserID: w.owner, Mode: database.ClaimModeRequire, Source: "sim",
+			})
+		}()
+	}
+	if !w.during(2*time.Second, claimed) {
+		if w.failure == nil {
+			w.violate("I6", "nothing could be claimed from a settled pool")
+		}
+		return
+	}
+	from := time.Now()
+	if !w.during(within, func() bool { return planned() >= before }) && w.failure == nil {
+		w.violate("I9", "%s after a claim (nudged: %t) its pool is not refilled", time.Since(from), nudge)
+	}
+	w.fired(fmt.Sprintf("refill, nudged: %t", nudge))
+	if !w.during(time.Minute, func() bool { return w.unsettled() == "" }) && w.failure == nil {
+		w.violate("I6", "a minute after a claim: %s", w.unsettled())
+	}
+}
+
+// lastStop stops all that are left, in order, which has to come to an end (G6).
+func (w *world) lastStop() {
+	if w.failure != nil {
+		return
+	}
+	for _, p := range w.processes {
+		w.shut(p)
+	}
+	if !w.during(15*time.Second, func() bool { w.tidy(); return len(w.processes) == 0 }) && w.failure == nil {
+		w.violate("G6", "a replica that was told to stop has not after 15 s")
+	}
+	synctest.Wait()
+}

@@ -1,0 +1,323 @@
+//go:build !race
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// model is what was seen of the database at each commit, and what must hold of it.
+type model struct {
+	w    *world
+	open []*tx
+	// limits of what a pass may make are the most that was wanted while it was under way.
+	passes map[*tx]*window
+
+	now     state
+	history int64 // the highest row that was judged
+	seen    map[int64]bool
+	leases  map[leaseKey]*process
+	names   map[string]uuid.UUID // of resources
+	ever    map[uuid.UUID]bool   // workspaces there ever were
+}
+
+// state is the database at one commit.
+type state struct {
+	workspaces map[uuid.UUID]workspace
+	claims     map[uuid.UUID]claimRow
+	jobs       map[uuid.UUID]job
+	presets    map[uuid.UUID]preset
+	maximum    int
+	seq        int64
+}
+
+type workspace struct {
+	id, preset, key uuid.UUID
+	name, state     string
+	incarnation     int32
+	claim           uuid.NullUUID
+	intent          bool
+}
+
+type claimRow struct {
+	id, preset  uuid.UUID
+	state       string
+	workspace   uuid.NullUUID
+	incarnation *int32
+	deadline    time.Time // of one that waits
+}
+
+type job struct {
+	id, workspace   uuid.UUID
+	kind, state, by string
+	attempt         int32
+	due             time.Time
+}
+
+type preset struct {
+	id, template, key uuid.UUID
+	name              string
+	desired           int
+	retired           bool
+	streak            int
+}
+
+type leaseKey struct {
+	job     uuid.UUID
+	attempt int32
+}
+
+// window is what was wanted at most since a pass began.
+type window struct {
+	wanted  map[uuid.UUID]int
+	maximum int
+}
+
+type event struct {
+	id          int64
+	workspace   uuid.UUID
+	incarnation int32
+	from, to    string
+	actor       uuid.UUID
+	reason      string
+	job         uuid.NullUUID
+	attempt     *int32
+}
+
+func newModel(w *world) *model {
+	return &model{
+		w: w, seen: map[int64]bool{}, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
+		now: state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
+			presets: map[uuid.UUID]preset{}},
+	}
+}
+
+func (m *model) begun(t *tx) {
+	m.open = append(m.open, t)
+	if t.iso == pgx.RepeatableRead {
+		m.passes[t] = &window{wanted: map[uuid.UUID]int{}}
+		m.passes[t].widen(&m.now, t.began)
+	}
+}
+
+func (m *model) ended(t *tx) {
+	m.open = slices.DeleteFunc(m.open, func(o *tx) bool { return o == t })
+	delete(m.passes, t)
+}
+
+func (win *window) widen(s *state, now time.Time) {
+	for id, p := range s.presets {
+		win.wanted[id] = max(win.wanted[id], s.wanted(p, now))
+	}
+	if win.maximum >= 0 && s.maximum > win.maximum {
+		win.maximum = s.maximum
+	}
+	if s.maximum == 0 {
+		win.maximum = -1 // none
+	}
+}
+
+// wanted is C5 from the outside: what is desired, and one for each that waits.
+func (s *state) wanted(p preset, now time.Time) int {
+	if p.retired {
+		return 0
+	}
+	n := p.desired
+	for _, c := range s.claims {
+		if c.preset == p.id && c.deadline.After(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// before is called before a statement runs.
+func (m *model) before(*call) {}
+
+// judge looks at the outcome of a single statement: which errors there may be.
+func (m *model) judge(c *call, a answer) {
+	var pg *pgconn.PgError
+	if !errors.As(a.err, &pg) {
+		return
+	}
+	switch pg.Code {
+	case "40001":
+		m.w.fired("40001 of its own")
+		if c.name != "AdvanceFence" {
+			m.w.violate("C2", "%s of %s failed with 40001 outside of the fence: %s", c.name, c.p.name, pg.Message)
+		}
+	case "40P01":
+		m.w.violate("order of locks", "%s of %s ran into a deadlock: %s", c.name, c.p.name, pg.Detail)
+	case "23505":
+		if pg.ConstraintName != "claims_key" {
+			m.w.violate("I1", "%s of %s was refused by %s: %s", c.name, c.p.name, pg.ConstraintName, pg.Detail)
+		}
+	case "25P02", "57014", "57P01", "55P03": // after another error, or ended on purpose
+	default:
+		m.w.violate("errors", "%s of %s failed with %s: %s", c.name, c.p.name, pg.Code, pg.Message)
+	}
+}
+
+const (
+	selectWorkspaces = `SELECT w.id, w.preset_id, w.pool_key, w.name, w.state::text, w.incarnation, w.claim_id,
+		(i.workspace_id IS NOT NULL) FROM workspaces w
+		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
+	selectClaims = `SELECT id, preset_id, state::text, workspace_id, incarnation,
+		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
+	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, due_at FROM jobs
+		WHERE state IN ('pending', 'running')`
+	selectPresets = `SELECT p.id, p.template_id, p.pool_key, t.name, coalesce(p.instances, 0),
+		p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL OR t.deprecated_at IS NOT NULL, coalesce(f.streak, 0)
+		FROM presets p JOIN templates t ON t.id = p.template_id
+		LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key`
+	selectRest    = `SELECT (SELECT maximum FROM providers WHERE name = 'sim'), (SELECT seq FROM reconcile_fence)`
+	selectHistory = `SELECT id, workspace_id, incarnation, coalesce(from_state::text, ''), to_state::text, actor_id, reason,
+		job_id, attempt FROM workspace_history WHERE id > $1 ORDER BY id`
+)
+
+// look reads the database after a commit and checks what must hold.
+func (m *model) look(c *call) {
+	var next state
+	var events []event
+	var err error
+	m.w.pg.outside(func() { next, events, err = m.w.pg.snapshot(m.history - 100) })
+	if err != nil {
+		m.w.violate("model", "read the database: %v", err)
+		return
+	}
+	before := m.now
+	m.now = next
+	var window *window
+	if c.tx != nil {
+		window = m.passes[c.tx]
+	}
+	var fresh []event
+	for _, e := range events {
+		if m.seen[e.id] { // numbers are given before the commit, so later commits may have lower ones
+			continue
+		}
+		m.seen[e.id] = true
+		fresh = append(fresh, e)
+		m.history = max(m.history, e.id)
+		m.w.note("  %s: %s -> %s: %s", m.nameOf(e.workspace, before), e.from, e.to, reasonOf(e))
+		m.w.fired("row: " + e.from + " -> " + e.to)
+		m.transition(before, e)
+		if e.from == "" && e.to == "provisioning" && window == nil {
+			m.w.violate("I3", "%s of %s made a workspace outside of a pass", c.name, c.p.name)
+		}
+	}
+	m.leasesHeld(c, before)
+	m.resources()
+	m.claimsKept()
+	if window != nil {
+		m.capped(window, fresh)
+	}
+	for t, win := range m.passes {
+		win.widen(&m.now, t.began) // what a pass goes by, however late it reads
+	}
+}
+
+// nameOf is the template of a workspace.
+func (m *model) nameOf(id uuid.UUID, before state) string {
+	ws, ok := m.now.workspaces[id]
+	if !ok {
+		ws = before.workspaces[id]
+	}
+	return m.now.presets[ws.preset].name
+}
+
+// reasonOf leaves ids and spans of time out of the trace.
+func reasonOf(e event) string {
+	if len(e.reason) > 24 {
+		return e.reason[:24]
+	}
+	return e.reason
+}
+
+func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
+	s = state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
+		presets: map[uuid.UUID]preset{}}
+	ctx := context.Background()
+	batch := &pgx.Batch{}
+	batch.Queue(selectWorkspaces).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var w workspace
+			if err := rows.Scan(&w.id, &w.preset, &w.key, &w.name, &w.state, &w.incarnation, &w.claim, &w.intent); err != nil {
+				return err
+			}
+			s.workspaces[w.id] = w
+		}
+		return rows.Err()
+	})
+	batch.Queue(selectClaims).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var c claimRow
+			if err := rows.Scan(&c.id, &c.preset, &c.state, &c.workspace, &c.incarnation, &c.deadline); err != nil {
+				return err
+			}
+			s.claims[c.id] = c
+		}
+		return rows.Err()
+	})
+	batch.Queue(selectJobs).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var j job
+			if err := rows.Scan(&j.id, &j.workspace, &j.kind, &j.state, &j.by, &j.attempt, &j.due); err != nil {
+				return err
+			}
+			s.jobs[j.id] = j
+		}
+		return rows.Err()
+	})
+	batch.Queue(selectPresets).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var p preset
+			if err := rows.Scan(&p.id, &p.template, &p.key, &p.name, &p.desired, &p.retired, &p.streak); err != nil {
+				return err
+			}
+			s.presets[p.id] = p
+		}
+		return rows.Err()
+	})
+	batch.Queue(selectRest).QueryRow(func(row pgx.Row) error { return row.Scan(&s.maximum, &s.seq) })
+	batch.Queue(selectHistory, after).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var e event
+			if err := rows.Scan(&e.id, &e.workspace, &e.incarnation, &e.from, &e.to, &e.actor, &e.reason, &e.job,
+				&e.attempt); err != nil {
+				return err
+			}
+			events = append(events, e)
+		}
+		return rows.Err()
+	})
+	return s, events, p.admin.SendBatch(ctx, batch).Close()
+}
+
+// made is told of a resource at the provider.
+func (w *world) made(req provider.CreateRequest, inst provider.Instance) {
+	if other, ok := w.model.names[req.Name]; ok && other != req.Tags.WorkspaceID {
+		w.violate("I1", "name %s was used for two workspaces", req.Name)
+	}
+	w.model.names[req.Name] = req.Tags.WorkspaceID
+	w.enliven(req, inst)
+}
+
+// deletes is told of a resource that is about to go at the provider (I2).
+func (w *world) deletes(p *process, ref provider.Ref) {
+	ws, ok := w.model.now.workspaces[ref.WorkspaceID]
+	if ok && ws.state == string(prebuilds.Claimed) {
+		w.violate("I2", "%s deletes %s at the provider, which is claimed", p.name, ref.Name)
+	}
+	delete(w.agents, ref.WorkspaceID)
+}

@@ -1,0 +1,291 @@
+//go:build !race
+
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// people are the clients: what they want, what they were told, and what they asked for.
+type people struct {
+	config   config
+	told     map[uuid.UUID]told // claims whose answer reached their client
+	byKey    map[string]told
+	asked    map[uuid.UUID]bool // workspaces that somebody asked to be released or deleted
+	released map[uuid.UUID]bool // claims whose release was acknowledged
+	clients  []*client
+	agents   []context.CancelFunc // of those that ever lived
+	claims   int
+}
+
+type told struct {
+	claim, workspace uuid.UUID
+	incarnation      int32
+}
+
+// client is one that waits for an answer.
+type client struct{ leave context.CancelFunc }
+
+// config is what people want of the templates.
+type config struct {
+	maximum   int
+	inFlight  int // creates
+	templates map[string]templateConfig
+}
+
+type templateConfig struct {
+	version, instances int
+	keep, agent        bool
+	ttl                time.Duration
+}
+
+func (c config) yaml() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "providers:\n  - {name: sim, kind: sim, maximum: %d, creates_in_flight: %d}\ntemplates:\n",
+		c.maximum, c.inFlight)
+	for _, name := range slices.Sorted(maps.Keys(c.templates)) {
+		t := c.templates[name]
+		fmt.Fprintf(&b, "  - name: %s\n    provider: sim\n    boot_timeout: 20s\n    keep_outdated: %t\n", name, t.keep)
+		fmt.Fprintf(&b, "    spec: {ready_latency: 0s-3s%dns}\n", t.version)
+		if t.agent {
+			b.WriteString("    agent: {heartbeat_timeout: 5s}\n")
+		}
+		fmt.Fprintf(&b, "    presets:\n      - name: default\n        prebuilds: {instances: %d", t.instances)
+		if t.ttl > 0 {
+			fmt.Fprintf(&b, ", ttl: %s", t.ttl)
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+// furnish makes the first configuration wanted.
+func (w *world) furnish() {
+	d := w.random("furnish")
+	w.people = people{
+		told: map[uuid.UUID]told{}, byKey: map[string]told{}, asked: map[uuid.UUID]bool{},
+		released: map[uuid.UUID]bool{},
+		config: config{maximum: []int{0, 7, 10}[d.IntN(3)], inFlight: []int{1, 16}[d.IntN(2)], templates: map[string]templateConfig{
+			"a": {version: 1, instances: 2 + d.IntN(3), keep: d.IntN(3) == 0},
+			"b": {version: 1, instances: 1 + d.IntN(2), agent: true},
+		}},
+	}
+	if d.IntN(3) == 0 {
+		a := w.people.config.templates["a"]
+		a.ttl = 15 * time.Second
+		w.people.config.templates["a"] = a
+	}
+}
+
+func (p *people) leave() {
+	for _, c := range p.clients {
+		c.leave()
+	}
+}
+
+func (p *people) end() {
+	p.leave()
+	for _, leave := range p.agents {
+		leave()
+	}
+}
+
+// any gives one of the processes that answer.
+func (w *world) any(purpose string) *process {
+	var up []*process
+	for _, p := range w.processes {
+		if p.up() {
+			up = append(up, p)
+		}
+	}
+	if len(up) == 0 {
+		return nil
+	}
+	return up[w.dice(purpose).IntN(len(up))]
+}
+
+// ask is a request to a process, on a goroutine of its own. answered runs on the scheduler when the answer has reached
+// the client, which it does not if the process is gone by then, or the client.
+func (w *world) ask(p *process, do func(ctx context.Context) error, answered func(err error)) *client {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &client{leave: cancel}
+	w.people.clients = append(w.people.clients, c)
+	go func() {
+		defer cancel()
+		err := do(ctx)
+		p.submit(&call{ctx: ctx, name: "answer", mark: markAnswer, act: func(fate) (any, error) {
+			answered(err)
+			return nil, nil
+		}})
+		w.people.clients = slices.DeleteFunc(w.people.clients, func(o *client) bool { return o == c })
+	}()
+	return c
+}
+
+func (w *world) by() auth.Identity {
+	return auth.Identity{
+		Principal:  auth.Principal{UserID: w.owner, User: "owner"},
+		Membership: auth.Membership{OrganizationID: auth.DefaultOrganizationID, Organization: "default", Role: database.RoleOwner},
+	}
+}
+
+// apply sends the configuration that people want now, again and again until somebody confirms it.
+func (w *world) apply(p *process) {
+	yaml := w.people.config.yaml()
+	var res templates.Result
+	w.ask(p, func(ctx context.Context) (err error) {
+		res, err = p.config.Apply(ctx, templates.Request{By: w.by(), File: "sim.yaml", Source: yaml})
+		if err == nil {
+			p.reconciler.Nudge(res.Templates...)
+		}
+		return err
+	}, func(err error) {
+		w.note("apply: %s", outcomeOf(err))
+		if err != nil && strings.Contains(err.Error(), "sim.yaml") {
+			w.violate("simulation", "its configuration is refused: %v", err)
+		}
+	})
+}
+
+func (w *world) presetOf(template string) (uuid.UUID, bool) {
+	for _, p := range w.model.sortedPresets() {
+		if p.name == template && !p.retired {
+			return p.id, true
+		}
+	}
+	return uuid.Nil, false
+}
+
+func (m *model) sortedPresets() []preset {
+	return slices.SortedFunc(maps.Values(m.now.presets), func(a, b preset) int { return cmp.Compare(a.id.String(), b.id.String()) })
+}
+
+// claim is one client that wants a workspace.
+func (w *world) claim(p *process, template string, wait time.Duration, key string) {
+	id, ok := w.presetOf(template)
+	if !ok {
+		return
+	}
+	req := claim.Request{
+		UserID: w.owner, Source: "sim", OrganizationID: auth.DefaultOrganizationID, PresetID: id,
+		Mode: database.ClaimModePrefer, Wait: wait, Key: key,
+	}
+	if wait == 0 {
+		req.Mode = database.ClaimModeRequire
+	}
+	var res claim.Result
+	w.ask(p, func(ctx context.Context) (err error) {
+		res, err = p.claims.Claim(ctx, req)
+		return err
+	}, func(err error) {
+		outcome := string(res.Outcome)
+		if err != nil {
+			outcome = "error"
+		}
+		w.note("%s answers a claim: %s", p.name, outcome)
+		w.fired("claim " + outcome)
+		if err == nil && res.Workspace != nil {
+			w.hold(res, key)
+		}
+	})
+}
+
+// hold is a client that was told of its workspace.
+func (w *world) hold(res claim.Result, key string) {
+	t := told{res.ClaimID, res.Workspace.ID, res.Workspace.Incarnation}
+	for id, other := range w.people.told {
+		if id != t.claim && other.workspace == t.workspace && other.incarnation == t.incarnation {
+			w.violate("I1", "claims %s and %s were told of the same workspace", short(id), short(t.claim))
+		}
+	}
+	if before, ok := w.people.byKey[key]; ok && key != "" && before != t && !w.people.asked[before.workspace] {
+		w.violate("I7", "key %s was given another workspace than before", key)
+	}
+	if key != "" {
+		w.people.byKey[key] = t
+	}
+	w.people.told[t.claim] = t
+}
+
+// held are the claims that clients know of and did not give back yet, in a stable order.
+func (w *world) held() []told {
+	list := slices.Collect(maps.Values(w.people.told))
+	list = slices.DeleteFunc(list, func(t told) bool { return w.people.asked[t.workspace] })
+	slices.SortFunc(list, func(a, b told) int { return cmp.Compare(a.claim.String(), b.claim.String()) })
+	return list
+}
+
+func (w *world) release(p *process, t told) {
+	w.people.asked[t.workspace] = true
+	w.ask(p, func(ctx context.Context) error {
+		moved, err := p.writer.Release(ctx, workspaces.Actor{UserID: w.owner, Source: "sim", Reason: "released"}, t.workspace)
+		if err == nil {
+			p.reconciler.Nudge(moved.TemplateID)
+			p.worker.Wake()
+		}
+		return err
+	}, func(err error) {
+		w.note("%s answers a release: %s", p.name, outcomeOf(err))
+		if err == nil {
+			w.people.released[t.claim] = true
+		}
+	})
+}
+
+func (w *world) deleteByHand(p *process, id uuid.UUID, force bool) {
+	w.people.asked[id] = true
+	w.ask(p, func(ctx context.Context) error {
+		moved, err := p.writer.Delete(ctx, workspaces.Actor{UserID: w.owner, Source: "sim", Reason: "deleted by hand"}, id, force)
+		if err == nil {
+			p.reconciler.Nudge(moved.TemplateID)
+			p.worker.Wake()
+		}
+		return err
+	}, func(err error) { w.note("%s answers a deletion: %s", p.name, outcomeOf(err)) })
+}
+
+// deprecate, undeprecate and delete a template.
+func (w *world) retire(p *process, name string, do func(*templates.Service, context.Context, auth.Identity, string) (uuid.UUID, error)) {
+	w.ask(p, func(ctx context.Context) error {
+		id, err := do(p.config, ctx, w.by(), name)
+		if err == nil && id != uuid.Nil {
+			p.reconciler.Nudge(id)
+		}
+		return err
+	}, func(err error) { w.note("%s answers a change of a template: %s", p.name, outcomeOf(err)) })
+}
+
+// pause or resume everything, or the provider.
+func (w *world) pause(p *process, scope database.PauseScope, target string, on bool) {
+	d := w.dice("pause")
+	id := uuid.Must(uuid.NewRandomFromReader(entropy{d}))
+	w.ask(p, func(ctx context.Context) error {
+		if on {
+			end := float64(3 + d.IntN(10))
+			_, err := p.store.UpsertPause(ctx, database.UpsertPauseParams{
+				ID: id, Scope: scope, Target: target, Reason: "simulation", CreatedBy: w.owner, ExpiresInS: &end,
+			})
+			return err
+		}
+		if _, err := p.store.DeletePause(ctx, database.DeletePauseParams{Scope: scope, Target: target}); err != nil {
+			return err
+		}
+		affected, err := p.store.TemplatesInScope(ctx, database.TemplatesInScopeParams{Scope: scope, Target: target})
+		p.reconciler.Nudge(affected...)
+		return err
+	}, func(err error) { w.note("%s answers a pause: %s", p.name, outcomeOf(err)) })
+}

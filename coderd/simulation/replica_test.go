@@ -1,0 +1,184 @@
+//go:build !race
+
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/instance"
+	"github.com/prewarm-dev/prewarm/coderd/inventory"
+	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/retention"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	tick  = 5 * time.Second
+	lease = 6 * time.Second
+)
+
+// process is one run of a replica. A replica that crashed comes back as another process of the same name.
+type process struct {
+	w     *world
+	name  string
+	run   int  // of that name
+	dead  bool // crashed, or stopped in order
+	stops bool // is being stopped in order
+	ill   time.Time
+	// frozen: nothing leaves it and nothing reaches it until it wakes.
+	frozen bool
+	wakes  time.Time
+
+	store      *database.Store
+	reconciler *reconcile.Reconciler
+	worker     *lifecycle.Worker
+	claims     *claim.Service
+	writer     *workspaces.Writer
+	instances  *instance.Service
+	config     *templates.Service
+	stop       func()
+	done       chan struct{} // it has ended by itself
+}
+
+const jobsChannel = "prewarm_jobs"
+
+// entropy is random bytes by the seed.
+type entropy struct{ r *rand.Rand }
+
+func (e entropy) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(e.r.Uint32())
+	}
+	return len(b), nil
+}
+
+// start starts a replica as coderd does.
+func (w *world) start(name string) *process {
+	w.runs[name]++
+	p := &process{w: w, name: name, run: w.runs[name], done: make(chan struct{}), ill: w.now()}
+	random := entropy{w.random("process", name, fmt.Sprint(p.run))}
+	var mu sync.Mutex
+	newID := func() uuid.UUID {
+		mu.Lock()
+		defer mu.Unlock()
+		return uuid.Must(uuid.NewRandomFromReader(random))
+	}
+	names := entropy{w.random("names", name, fmt.Sprint(p.run))}
+	jitter := func(most time.Duration) time.Duration {
+		h := fnv.New64a()
+		fmt.Fprint(h, w.seed, name, p.run, w.elapsed(), most)
+		return time.Duration(h.Sum64() % uint64(max(most, 1)))
+	}
+	clock := quartz.NewReal() // of the bubble
+	log := slog.Make(w.sink(name)...)
+	reg := prometheus.NewRegistry()
+	ctx, cancel := context.WithCancel(context.Background())
+	p.store = database.Over(link{p}, clock, jitter)
+	registry := provider.NewRegistry(map[string]provider.Factory{
+		"sim": func(json.RawMessage) (provider.Provider, error) { return cloud{p, w.cloud}, nil },
+	}, func(ctx context.Context) bool {
+		if database.InTransaction(ctx) {
+			w.violate("I8", "%s calls a provider inside of a transaction", name)
+		}
+		return database.InTransaction(ctx)
+	})
+	registry.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
+	p.writer = workspaces.New(p.store, newID, name)
+	p.reconciler = reconcile.New(reconcile.Options{
+		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, Replica: name, Tick: tick,
+		Random: names, NewID: newID, Jitter: jitter, Committed: func(reconcile.Result) { p.wakeWorkers(ctx) },
+	})
+	p.claims = claim.New(claim.Options{
+		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
+		Nudge:   p.reconciler.Nudge,
+		Publish: func(id uuid.UUID) { p.publish(ctx, claim.BoundChannel, id.String()) },
+	})
+	p.instances = instance.New(instance.Options{
+		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, URL: "http://" + name,
+		Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) },
+		Hint: func(ctx context.Context) { p.publish(ctx, instance.HintChannel, "") },
+	})
+	p.writer.OnClaimed(p.instances.Claimed)
+	p.worker = lifecycle.New(lifecycle.Options{
+		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg,
+		Replica: name, Installation: w.installation, Nudge: p.reconciler.Nudge, Bound: p.claims.Bound,
+		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter,
+	})
+	sweeper := &inventory.Sweeper{
+		Store: p.store, Providers: registry, Clock: clock, Log: log.Named("inventory"), Installation: w.installation,
+	}
+	keeper := &retention.Keeper{Store: p.store, Clock: clock, Log: log.Named("retention")}
+	_ = keeper // its pace is minutes; the ending runs it by hand
+	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
+
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context){
+		func(ctx context.Context) { _ = p.reconciler.Run(ctx) }, func(ctx context.Context) { _ = p.worker.Run(ctx) },
+		p.instances.Run, sweeper.Run,
+	} {
+		running.Go(func() { run(ctx) })
+	}
+	p.stop = sync.OnceFunc(func() {
+		cancel()
+		go func() {
+			p.claims.Close()
+			running.Wait()
+			close(p.done)
+		}()
+	})
+	p.missed() // listening has just begun
+	w.processes = append(w.processes, p)
+	return p
+}
+
+// wakeWorkers and publish are coderd's.
+func (p *process) wakeWorkers(ctx context.Context) {
+	p.worker.Wake()
+	go p.publish(ctx, jobsChannel, "")
+}
+
+func (p *process) publish(ctx context.Context, channel, payload string) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
+}
+
+// hear is what coderd's subscriptions do with a notification.
+func (p *process) hear(channel, payload string) {
+	switch channel {
+	case reconcile.NudgeChannel:
+		p.reconciler.Heard(payload)
+	case claim.BoundChannel:
+		p.claims.Heard(payload)
+	case instance.HintChannel:
+		p.instances.Heard()
+	case jobsChannel:
+		p.worker.Wake()
+	}
+}
+
+// missed is the Resync of all subscriptions.
+func (p *process) missed() {
+	p.reconciler.Missed()
+	p.claims.Missed()
+	p.instances.Heard()
+	p.worker.Wake()
+}
+
+func (p *process) up() bool { return !p.dead && !p.frozen && !p.stops }

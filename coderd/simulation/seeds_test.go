@@ -1,0 +1,154 @@
+//go:build !race
+
+package simulation
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+)
+
+// TestSeeds runs 200 seeds of 500 steps; PREWARM_SIM_SEEDS,
+// PREWARM_SIM_STEPS and PREWARM_SIM_FIRST say otherwise. With PREWARM_SIM_STOP it ends at the first violation, and does
+// not shorten its trace.
+func TestSeeds(t *testing.T) {
+	steps := number("PREWARM_SIM_STEPS", 500)
+	first := number("PREWARM_SIM_FIRST", 1)
+	seeds := number("PREWARM_SIM_SEEDS", 200)
+	plans := make([]plan, 0, seeds)
+	for i := range seeds {
+		plans = append(plans, plan{Seed: uint64(first + i), Steps: steps})
+	}
+	all := run(t, plans, number("PREWARM_SIM_WORKERS", runtime.NumCPU()), false)
+	slices.SortFunc(all, func(a, b outcome) int { return cmp.Compare(a.Seed, b.Seed) })
+	covered := map[string]int{}
+	total, shrunk := 0, false
+	for _, o := range all {
+		total += o.Steps
+		for what, n := range o.Coverage {
+			covered[what] += n
+		}
+		if o.Failure == nil {
+			continue
+		}
+		t.Errorf("seed %d, step %d: %s: %s", o.Seed, o.Failure.Step, o.Failure.Invariant, o.Failure.Text)
+		if !shrunk && os.Getenv("PREWARM_SIM_STOP") == "" { // one is enough to begin with
+			shrunk = true
+			p, best := shrink(t, plan{Seed: o.Seed, Steps: steps}, o)
+			report(t, p, best)
+		}
+	}
+	t.Logf("%d seeds, %d calls and happenings", len(all), total)
+	coverage(t, covered, len(all) >= 200)
+}
+
+// notReached are the rows of the table of states that no seed can reach, with the reason.
+var notReached = map[string]string{
+	"standby":     "the standby tier does not exist",
+	"quarantined": "nothing is quarantined yet",
+}
+
+// coverage prints how often each row of the table of states, fault and happening came about, and fails for those that
+// never did.
+func coverage(t *testing.T, covered map[string]int, strict bool) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, row := range prebuilds.Transitions {
+		what := "row: " + string(row.From) + " -> " + string(row.To)
+		if row.From == row.To || notReached[string(row.From)] != "" || notReached[string(row.To)] != "" || unreached[what] {
+			continue
+		}
+		want[what] = true
+	}
+	for _, name := range fateNames {
+		want[name] = name != ""
+	}
+	for _, h := range happenings {
+		want[h.kind] = true
+	}
+	for what := range covered {
+		want[what] = true
+	}
+	for _, what := range slices.Sorted(maps.Keys(want)) {
+		if !want[what] {
+			continue
+		}
+		t.Logf("%8d  %s", covered[what], what)
+		if covered[what] == 0 && strict {
+			t.Errorf("never happened: %s", what)
+		}
+	}
+}
+
+// unreached are rows that need what the simulation does not have.
+var unreached = map[string]bool{
+	"row:  -> deleting":         true, // adoption of unknown resources
+	"row: deleted -> deleting":  true, // the sweep deletes those at the provider and moves nothing
+	"row: claimed -> starting":  true, // reusable workspaces
+	"row: draining -> deleted":  true, // by inventory
+	"row: ready -> quarantined": true,
+}
+
+// TestReplay runs the seed of PREWARM_SIM_SEED again and prints its trace; PREWARM_SIM_WITHOUT is what to leave out.
+func TestReplay(t *testing.T) {
+	seed, err := strconv.ParseUint(os.Getenv("PREWARM_SIM_SEED"), 10, 64)
+	if err != nil {
+		return
+	}
+	p := plan{Seed: seed, Steps: number("PREWARM_SIM_STEPS", 500), Verbose: os.Getenv("PREWARM_SIM_LOG") != ""}
+	if without := os.Getenv("PREWARM_SIM_WITHOUT"); without != "" {
+		p.Without = strings.Split(without, ",")
+	}
+	for _, o := range run(t, []plan{p}, 1, true) {
+		t.Log("\n" + strings.Join(o.Trace, "\n") + "\n" + strings.Join(o.Logs, "\n"))
+		t.Logf("hash %s, steps %d", o.Hash, o.Steps)
+		if o.Failure != nil {
+			t.Errorf("%s: %s", o.Failure.Invariant, o.Failure.Text)
+		}
+	}
+}
+
+// TestSameSeedSameTrace: a seed that runs twice has the same trace, to the letter.
+func TestSameSeedSameTrace(t *testing.T) {
+	plans := make([]plan, 0, 3)
+	for seed := range uint64(number("PREWARM_SIM_TWICE", 3)) {
+		plans = append(plans, plan{Seed: seed + 1, Steps: 500})
+	}
+	first := run(t, plans, 1, true)
+	for _, o := range first {
+		same := false
+		var other outcome
+		// The operating system may take the one thread away for so long that the runtime puts another goroutine on it,
+		// which a busy machine has been seen to do; twice in a row it does not at the same place.
+		for range 3 {
+			got := run(t, []plan{{Seed: o.Seed, Steps: 500}}, 1, true)
+			if len(got) == 1 {
+				if other = got[0]; other.Hash == o.Hash {
+					same = true
+					break
+				}
+				t.Logf("seed %d: %s and %s: %s", o.Seed, o.Hash, other.Hash, difference(o.Trace, other.Trace))
+			}
+		}
+		if !same {
+			t.Errorf("seed %d has another trace each time: %s", o.Seed, difference(o.Trace, other.Trace))
+		}
+	}
+}
+
+func difference(a, b []string) string {
+	for k := range min(len(a), len(b)) {
+		if a[k] != b[k] {
+			from := max(0, k-4)
+			return "\n" + strings.Join(a[from:min(len(a), k+2)], "\n") + "\n---\n" + strings.Join(b[from:min(len(b), k+2)], "\n")
+		}
+	}
+	return "one is longer"
+}
