@@ -63,7 +63,7 @@ var rooms = map[string]room{
 	"coderd/inventory": drives,
 	"coderd/lifecycle": drives,
 	"coderd/prebuilds": {
-		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/adhocore/gronx"},
+		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/robfig/cron/v3"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
 	"coderd/provider":             leaf,
@@ -80,7 +80,9 @@ var rooms = map[string]room{
 		},
 		never: []string{"log", "os", "database"},
 	},
-	"coderd/templates":  {inside: []string{"coderd/auth", "coderd/provider", "coderd/sdk", "database"}},
+	"coderd/templates": {inside: []string{
+		"coderd/auth", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "database",
+	}},
 	"coderd/workspaces": {inside: []string{"coderd/prebuilds", "database"}},
 	"database":          leaf,
 	"database/embedded": leaf,

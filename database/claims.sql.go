@@ -15,7 +15,7 @@ import (
 
 const bindOldest = `-- name: BindOldest :many
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), waiter AS (
   SELECT c.id, c.user_id FROM claims c
@@ -27,7 +27,8 @@ WITH pool AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = $1
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
     AND (SELECT count(*) FROM waiter) > 0
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1
@@ -151,13 +152,14 @@ func (q *Queries) ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, 
 
 const claimLast = `-- name: ClaimLast :one
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = $1
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1
   FOR NO KEY UPDATE
@@ -266,12 +268,13 @@ func (q *Queries) ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLast
 const claimWarm = `-- name: ClaimWarm :one
 
 WITH pool AS (
-  SELECT p.pool_key FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = $1 AND w.pool_key = (SELECT pool.pool_key FROM pool)
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
   ORDER BY w.ready_at, w.id
   LIMIT 1
   FOR NO KEY UPDATE SKIP LOCKED
@@ -338,7 +341,7 @@ type ClaimWarmRow struct {
 
 // Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
 // those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
-// statement, so that nothing outdated is handed out however late an apply came.
+// statement, so that nothing outdated is handed out however late an apply came, nor what is about to expire (C9).
 // The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
 // nothing. A key that was used before fails on claims_key.
 func (q *Queries) ClaimWarm(ctx context.Context, arg ClaimWarmParams) (ClaimWarmRow, error) {

@@ -800,6 +800,9 @@ type Preset struct {
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	DeletedAt      *time.Time
+	Schedule       json.RawMessage
+	TtlJitter      int32
+	MinRemainingS  int64
 }
 
 type PresetFailure struct {

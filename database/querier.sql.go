@@ -34,7 +34,7 @@ type Querier interface {
 	ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLastRow, error)
 	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
 	// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
-	// statement, so that nothing outdated is handed out however late an apply came.
+	// statement, so that nothing outdated is handed out however late an apply came, nor what is about to expire (C9).
 	// The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
 	// nothing. A key that was used before fails on claims_key.
 	ClaimWarm(ctx context.Context, arg ClaimWarmParams) (ClaimWarmRow, error)
@@ -258,7 +258,8 @@ type Querier interface {
 	WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams) ([]uuid.UUID, error)
 	// What the database says of resources found at a provider: whether they should exist, and where (I4).
 	WorkspacePlaces(ctx context.Context, ids []uuid.UUID) ([]WorkspacePlacesRow, error)
-	// starting -> ready. The TTL runs from here, and the streak of failures ends.
+	// starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
+	// ready together does not expire together (C9); and the streak of failures ends.
 	WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) (WorkspaceReadyRow, error)
 	// ready -> starting: its agent has not been heard of, so it may recover until the boot timeout. The heartbeat is looked
 	// at again under the lock.

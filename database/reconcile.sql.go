@@ -243,7 +243,8 @@ func (q *Queries) SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, erro
 }
 
 const snapshotPresets = `-- name: SnapshotPresets :many
-SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
+       p.min_remaining_s, t.boot_timeout_s,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
@@ -267,6 +268,10 @@ type SnapshotPresetsRow struct {
 	Instances            *int32
 	Priority             int32
 	DeletedAt            *time.Time
+	Schedule             json.RawMessage
+	TtlS                 *int64
+	MinRemainingS        int64
+	BootTimeoutS         int32
 	Template             string
 	Provider             string
 	KeepOutdated         bool
@@ -297,6 +302,10 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.Instances,
 			&i.Priority,
 			&i.DeletedAt,
+			&i.Schedule,
+			&i.TtlS,
+			&i.MinRemainingS,
+			&i.BootTimeoutS,
 			&i.Template,
 			&i.Provider,
 			&i.KeepOutdated,
@@ -319,7 +328,8 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 }
 
 const snapshotPresetsOf = `-- name: SnapshotPresetsOf :many
-SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
+       p.min_remaining_s, t.boot_timeout_s,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
@@ -344,6 +354,10 @@ type SnapshotPresetsOfRow struct {
 	Instances            *int32
 	Priority             int32
 	DeletedAt            *time.Time
+	Schedule             json.RawMessage
+	TtlS                 *int64
+	MinRemainingS        int64
+	BootTimeoutS         int32
 	Template             string
 	Provider             string
 	KeepOutdated         bool
@@ -373,6 +387,10 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.Instances,
 			&i.Priority,
 			&i.DeletedAt,
+			&i.Schedule,
+			&i.TtlS,
+			&i.MinRemainingS,
+			&i.BootTimeoutS,
 			&i.Template,
 			&i.Provider,
 			&i.KeepOutdated,

@@ -50,10 +50,10 @@ func (q *Queries) DeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 }
 
 const insertPreset = `-- name: InsertPreset :exec
-INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, priority,
-                     created_at, updated_at)
+INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
+                     min_remaining_s, schedule, priority, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-        prewarm_now(), prewarm_now())
+        $10, $11, $12, prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
@@ -65,6 +65,9 @@ type InsertPresetParams struct {
 	PoolKey        uuid.UUID
 	Instances      *int32
 	TtlS           *int64
+	TtlJitter      int32
+	MinRemainingS  int64
+	Schedule       json.RawMessage
 	Priority       int32
 }
 
@@ -78,6 +81,9 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 		arg.PoolKey,
 		arg.Instances,
 		arg.TtlS,
+		arg.TtlJitter,
+		arg.MinRemainingS,
+		arg.Schedule,
 		arg.Priority,
 	)
 	return err
@@ -250,7 +256,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -276,6 +282,9 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.Schedule,
+			&i.TtlJitter,
+			&i.MinRemainingS,
 		); err != nil {
 			return nil, err
 		}
@@ -368,18 +377,22 @@ func (q *Queries) UndeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 
 const updatePreset = `-- name: UpdatePreset :exec
 UPDATE presets
-SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4, priority = $5,
+SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4,
+    ttl_jitter = $5, min_remaining_s = $6, schedule = $7, priority = $8,
     updated_at = prewarm_now()
-WHERE id = $6
+WHERE id = $9
 `
 
 type UpdatePresetParams struct {
-	Parameters json.RawMessage
-	PoolKey    uuid.UUID
-	Instances  *int32
-	TtlS       *int64
-	Priority   int32
-	ID         uuid.UUID
+	Parameters    json.RawMessage
+	PoolKey       uuid.UUID
+	Instances     *int32
+	TtlS          *int64
+	TtlJitter     int32
+	MinRemainingS int64
+	Schedule      json.RawMessage
+	Priority      int32
+	ID            uuid.UUID
 }
 
 func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) error {
@@ -388,6 +401,9 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 		arg.PoolKey,
 		arg.Instances,
 		arg.TtlS,
+		arg.TtlJitter,
+		arg.MinRemainingS,
+		arg.Schedule,
 		arg.Priority,
 		arg.ID,
 	)

@@ -138,10 +138,11 @@ WITH unclaimed AS MATERIALIZED (
                 WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
                 WHEN w.state = 'quarantined' THEN 'quarantined'
                 WHEN w.pool_key <> p.pool_key THEN 'outdated'
-                WHEN w.expires_at <= prewarm_now() THEN 'expired'
+                WHEN w.expires_at <= prewarm_now() + p.min_remaining_s * interval '1 second' THEN 'expired'
                 WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
                 ELSE 'actual' END AS class,
-           w.state = 'ready' AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+           w.state = 'ready'
+             AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
              AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
     FROM workspaces w
     JOIN presets p ON p.id = w.preset_id
@@ -161,15 +162,22 @@ WITH unclaimed AS MATERIALIZED (
 )
 SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name AS preset,
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
-       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.priority,
-       (CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) ELSE 0 END)::int AS desired,
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
+       p.instances, p.schedule, prewarm_now()::timestamptz AS now,
+       -- With a schedule, what the last pass decided by it.
+       (CASE WHEN t.deprecated_at IS NOT NULL THEN 0
+             WHEN p.schedule IS NOT NULL THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
+             ELSE coalesce(p.instances, 0) END)::int AS desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(p.instances, 0) + coalesce(waiting.n, 0) ELSE 0 END
+                   - CASE WHEN t.deprecated_at IS NOT NULL THEN 0
+                          WHEN p.schedule IS NOT NULL THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
+                          ELSE coalesce(p.instances, 0) END
+                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
 FROM presets p
@@ -191,33 +199,38 @@ type PresetViewsParams struct {
 }
 
 type PresetViewsRow struct {
-	ID           uuid.UUID
-	Organization string
-	TemplateID   uuid.UUID
-	Template     string
-	Preset       string
-	Version      int32
-	Provider     string
-	Parameters   json.RawMessage
-	Pool         bool
-	Deprecated   bool
-	TtlS         *int64
-	Priority     int32
-	Desired      int32
-	Actual       int32
-	Eligible     int32
-	Starting     int32
-	Stopping     int32
-	Deleting     int32
-	Outdated     int32
-	Expired      int32
-	Quarantined  int32
-	Waiting      int32
-	Claimed      int32
-	Extraneous   int32
-	Ledger       json.RawMessage
-	Error        string
-	PassedAt     *time.Time
+	ID            uuid.UUID
+	Organization  string
+	TemplateID    uuid.UUID
+	Template      string
+	Preset        string
+	Version       int32
+	Provider      string
+	Parameters    json.RawMessage
+	Pool          bool
+	Deprecated    bool
+	TtlS          *int64
+	TtlJitter     int32
+	MinRemainingS int64
+	Priority      int32
+	Instances     *int32
+	Schedule      json.RawMessage
+	Now           time.Time
+	Desired       int32
+	Actual        int32
+	Eligible      int32
+	Starting      int32
+	Stopping      int32
+	Deleting      int32
+	Outdated      int32
+	Expired       int32
+	Quarantined   int32
+	Waiting       int32
+	Claimed       int32
+	Extraneous    int32
+	Ledger        json.RawMessage
+	Error         string
+	PassedAt      *time.Time
 }
 
 // What people see. Nothing here locks or writes.
@@ -245,7 +258,12 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Pool,
 			&i.Deprecated,
 			&i.TtlS,
+			&i.TtlJitter,
+			&i.MinRemainingS,
 			&i.Priority,
+			&i.Instances,
+			&i.Schedule,
+			&i.Now,
 			&i.Desired,
 			&i.Actual,
 			&i.Eligible,

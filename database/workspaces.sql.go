@@ -644,6 +644,7 @@ WITH ws AS (
   UPDATE workspaces w
   SET state = 'ready', state_at = prewarm_now(), ready_at = prewarm_now(), addresses = $5,
       environment = $6, expires_at = prewarm_now() + p.ttl_s * interval '1 second'
+        * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0)
   FROM job, presets p
   WHERE w.id = job.workspace_id AND p.id = w.preset_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.pool_key
@@ -674,7 +675,8 @@ type WorkspaceReadyRow struct {
 	PresetID   uuid.UUID
 }
 
-// starting -> ready. The TTL runs from here, and the streak of failures ends.
+// starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
+// ready together does not expire together (C9); and the streak of failures ends.
 func (q *Queries) WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) (WorkspaceReadyRow, error) {
 	row := q.db.QueryRow(ctx, workspaceReady,
 		arg.WorkspaceID,

@@ -1,17 +1,18 @@
 -- Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
 -- those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
--- statement, so that nothing outdated is handed out however late an apply came.
+-- statement, so that nothing outdated is handed out however late an apply came, nor what is about to expire (C9).
 
 -- name: ClaimWarm :one
 -- The oldest ready workspace of the pool, current version. One statement: workspace, claim, history and audit, or
 -- nothing. A key that was used before fails on claims_key.
 WITH pool AS (
-  SELECT p.pool_key FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = @preset_id AND w.pool_key = (SELECT pool.pool_key FROM pool)
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
   ORDER BY w.ready_at, w.id
   LIMIT 1
   FOR NO KEY UPDATE SKIP LOCKED
@@ -43,13 +44,14 @@ SELECT * FROM moved;
 -- Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
 -- prebuild of an older version where the template keeps them claimable (C7), current ones first.
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = @preset_id
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1
   FOR NO KEY UPDATE
@@ -91,7 +93,7 @@ VALUES (@id, @organization_id, @preset_id, @user_id, sqlc.narg(idempotency_key),
 -- name: BindOldest :many
 -- Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), waiter AS (
   SELECT c.id, c.user_id FROM claims c
@@ -103,7 +105,8 @@ WITH pool AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = @preset_id
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
     AND (SELECT count(*) FROM waiter) > 0
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1

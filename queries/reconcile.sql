@@ -45,7 +45,8 @@ ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at;
 
 -- name: SnapshotPresets :many
 -- Every live preset, and every retired one that still has unclaimed workspaces.
-SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
+       p.min_remaining_s, t.boot_timeout_s,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
@@ -61,7 +62,8 @@ WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
                 AND w.state NOT IN ('claimed', 'deleted'));
 
 -- name: SnapshotPresetsOf :many
-SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
+       p.min_remaining_s, t.boot_timeout_s,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c

@@ -64,14 +64,15 @@ RETURNING *;
 SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL ORDER BY name;
 
 -- name: InsertPreset :exec
-INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, priority,
-                     created_at, updated_at)
-VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @priority,
-        prewarm_now(), prewarm_now());
+INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
+                     min_remaining_s, schedule, priority, created_at, updated_at)
+VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @ttl_jitter,
+        @min_remaining_s, sqlc.narg(schedule), @priority, prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets
-SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s, priority = @priority,
+SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s,
+    ttl_jitter = @ttl_jitter, min_remaining_s = @min_remaining_s, schedule = sqlc.narg(schedule), priority = @priority,
     updated_at = prewarm_now()
 WHERE id = @id;
 

@@ -24,6 +24,23 @@ var testPreset = sdk.Preset{
 	PassedAt: ptr(before(3 * time.Second)),
 }
 
+var testSchedule = sdk.Schedule{
+	Template: "quickstart", Preset: "default", Timezone: "Europe/Berlin", Instances: 1,
+	Ranges: []sdk.ScheduleRange{{Cron: "* 8-18 * * 1-5", Instances: 5}},
+	Windows: []sdk.ScheduleWindow{
+		{From: berlin(10, 17, 20), To: berlin(10, 19, 0), Instances: 5, Cron: "* 8-18 * * 1-5"},
+		{From: berlin(10, 19, 0), To: berlin(17, 17, 20), Instances: 1},
+	},
+}
+
+func berlin(day, hour, minute int) time.Time {
+	location, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	return time.Date(2026, 7, day, hour, minute, 0, 0, location)
+}
+
 var testPresets = []sdk.Preset{
 	testPreset,
 	{
@@ -108,10 +125,11 @@ func answers(t *testing.T) map[string]answer {
 	revoked := testToken
 	revoked.ID, revoked.Name, revoked.RevokedAt, revoked.LastUsedAt = id(52), "old", ptr(before(time.Hour)), nil
 	return map[string]answer{
-		"GET /presets":                           canned(testPresets),
-		"GET /presets/quickstart/default":        canned(testPreset),
-		"POST /presets/quickstart/default/nudge": {status: 204},
-		"POST /claims":                           canned(testClaim),
+		"GET /presets":                             canned(testPresets),
+		"GET /presets/quickstart/default":          canned(testPreset),
+		"GET /presets/quickstart/default/schedule": canned(testSchedule),
+		"POST /presets/quickstart/default/nudge":   {status: 204},
+		"POST /claims":                             canned(testClaim),
 		"GET /workspaces": canned(sdk.WorkspaceList{Workspaces: []sdk.Workspace{
 			testWorkspace,
 			{

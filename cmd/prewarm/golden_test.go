@@ -31,6 +31,7 @@ func TestGolden(t *testing.T) {
 		"token_list":           "token list",
 		"token_revoke":         "token revoke laptop",
 		"preset_list":          "preset list",
+		"preset_schedule":      "preset schedule show quickstart/default",
 		"preset_show":          "preset show quickstart/default",
 		"preset_nudge":         "preset nudge quickstart/default",
 		"claim":                "claim quickstart/default",

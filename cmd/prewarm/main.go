@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // timezones of schedules, where the machine has none
 
 	"github.com/coder/quartz"
 

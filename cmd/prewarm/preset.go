@@ -15,7 +15,7 @@ func (a *app) presetCommand() *cobra.Command {
 		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled
 with prebuilds. Presets are made and changed with "prewarm apply".`,
 		"  prewarm preset list --watch",
-		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand())
+		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand(), a.presetScheduleCommand())
 }
 
 func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }
@@ -95,8 +95,13 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 	t.add("Provider", p.Provider)
 	t.addIf("Parameters", pairs(p.Parameters))
 	t.addIf("TTL", p.TTL)
+	t.addIf("Min remaining", p.MinRemaining)
 	t.add("Priority", p.Priority)
-	t.add("Desired", p.Desired)
+	desired := fmt.Sprint(p.Desired)
+	if p.Scheduled {
+		desired += " (by its schedule)"
+	}
+	t.add("Desired", desired)
 	actual := actualCell(p)
 	t.add("Actual", actual)
 	t.add("Eligible", p.Eligible)

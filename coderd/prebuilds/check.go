@@ -11,9 +11,11 @@ import (
 // written from the rules and shares nothing with the planner, so that a mistake there is not repeated here. Tests and
 // the simulation call it on every plan, before or after Clamp.
 func Check(p Preset, ws []Workspace, plan Plan, now time.Time) []error {
+	p = p.at(now) // that a schedule says the right number is for its own tests
 	c := checker{
 		preset: p, plan: plan, now: now,
 		byID: make(map[uuid.UUID]Workspace, len(ws)), gone: make(map[uuid.UUID]bool, len(plan.Intents)),
+		rules: make(map[uuid.UUID]string, len(plan.Intents)),
 	}
 	for _, w := range ws {
 		if _, twice := c.byID[w.ID]; twice {
@@ -43,6 +45,7 @@ type checker struct {
 	now    time.Time
 	byID   map[uuid.UUID]Workspace
 	gone   map[uuid.UUID]bool // with an intent of this plan
+	rules  map[uuid.UUID]string
 	errs   []error
 }
 
@@ -125,7 +128,7 @@ func (c *checker) intents() {
 		if i.Reason == "" || i.Rule == "" {
 			c.fail("intent for workspace %s has no reason", w.ID)
 		}
-		c.gone[i.WorkspaceID] = true
+		c.gone[i.WorkspaceID], c.rules[i.WorkspaceID] = true, i.Rule
 	}
 }
 
@@ -148,10 +151,36 @@ func (c *checker) creates(ws []Workspace) {
 		c.fail("C4: create %d for a retired preset", n)
 	case c.preset.FailureStreak >= HardLimit:
 		c.fail("C8: create %d beyond the hard limit", n)
-	case has+n > c.preset.Desired+c.preset.Waiting:
-		c.fail("I3: %d there and %d created, but %d wanted", has, n, c.preset.Desired+c.preset.Waiting)
+	default:
+		surge, replaced := c.renewal(ws)
+		if most := c.preset.Desired + c.preset.Waiting + surge; has-replaced+n > most {
+			c.fail("I3: %d there and %d created, but at most %d wanted", has-replaced, n, most)
+		}
 	}
 }
+
+// renewal: C9. What goes although it still could be claimed expires soon, and for those that stay of that kind there
+// may be more than wanted: a quarter of desired.
+func (c *checker) renewal(ws []Workspace) (surge, replaced int) {
+	for _, w := range ws {
+		if !c.active(w) || !c.built(w) || w.ExpiresAt.IsZero() || c.preset.RenewAhead == 0 {
+			continue
+		}
+		switch soon := w.ExpiresAt.Sub(c.now) <= c.preset.RenewAhead; {
+		case c.renewed(w):
+			replaced++
+			if !soon {
+				c.fail("C9: workspace %s is renewed, but expires at %s only", w.ID, instant(w.ExpiresAt))
+			}
+		case soon:
+			surge++
+		}
+	}
+	return min(surge, (c.preset.Desired+3)/4), replaced
+}
+
+// renewed says whether w goes before its expiry and because of it.
+func (c *checker) renewed(w Workspace) bool { return c.rules[w.ID] == "C9" && c.alive(w) }
 
 // victims: what goes goes for a reason, and what has one goes. Of those that the preset has, only the surplus does, and
 // none that is ready while one that is not could go instead (C6).
@@ -160,10 +189,18 @@ func (c *checker) victims(ws []Workspace) {
 	if c.preset.Retired != "" {
 		wanted = 0
 	}
-	has, went, wentBuilt, unbuiltLeft := 0, 0, 0, 0
+	has, went, wentBuilt, unbuiltLeft, builtLeft := 0, 0, 0, 0, 0
+	surge, replaced := c.renewal(ws)
+	if c.preset.Retired != "" {
+		surge = 0
+	}
 	for _, w := range ws {
 		building := w.State == Provisioning || w.State == Starting
+		if c.active(w) && c.built(w) && !c.gone[w.ID] {
+			builtLeft++
+		}
 		switch {
+		case c.active(w) && c.renewed(w):
 		case c.active(w):
 			has++
 			switch {
@@ -181,7 +218,10 @@ func (c *checker) victims(ws []Workspace) {
 			c.fail("C11: outdated workspace %s, which is not ready, stays", w.ID)
 		}
 	}
-	if surplus := max(0, has-wanted); went > surplus {
+	if replaced > 0 && builtLeft+wentBuilt < wanted {
+		c.fail("C9: %d go before they expire, though only %d of %d ready ones stay", replaced, builtLeft, wanted)
+	}
+	if surplus := max(0, has-wanted-surge); went > surplus {
 		c.fail("I3: %d of the active version go, but only %d are surplus", went, surplus)
 	} else if went < surplus && c.preset.Pause == "" {
 		c.fail("C6: %d of the active version go, but %d are surplus", went, surplus)
@@ -211,7 +251,7 @@ func (c *checker) oldestFirst(ws []Workspace) {
 	}
 	for _, w := range ws {
 		at, ok := oldestLeft[of(w)]
-		if ok && c.gone[w.ID] && c.alive(w) && at.Before(w.CreatedAt) {
+		if ok && c.gone[w.ID] && c.alive(w) && !c.renewed(w) && at.Before(w.CreatedAt) {
 			c.fail("C6: workspace %s goes while an older one like it stays", w.ID)
 		}
 	}

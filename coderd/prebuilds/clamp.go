@@ -30,7 +30,7 @@ func Clamp(plans []*Plan, presets map[uuid.UUID]Preset, limits map[string]Limits
 		p := presets[plan.PresetID]
 		byProvider[p.Provider] = append(byProvider[p.Provider], &contender{
 			plan: plan, preset: p,
-			has: plan.Counts.Actual + plan.Counts.Starting, wants: p.wanted(),
+			has: plan.Counts.Actual + plan.Counts.Starting, wants: plan.Counts.Desired + plan.Counts.Waiting,
 		})
 	}
 	left = maps.Clone(limits)

@@ -16,6 +16,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files and docs/STATE_MACHINE.md anew")
 
 func paused(p *Preset)  { p.Pause = "maintenance of the cluster" }
+func renews(p *Preset)  { p.RenewAhead = 5 * time.Minute }
 func deleted(p *Preset) { p.Retired = "template deleted" }
 func keeps(p *Preset)   { p.KeepOutdated = true }
 func waiting(n int) func(*Preset) {
@@ -90,6 +91,21 @@ func TestGoldenPlans(t *testing.T) {
 		{
 			"expired", "One is past its TTL and is replaced at once; the next expiry is in half an hour.",
 			newPool(3).add(1, Ready, expired).add(1, Ready, expires(30*time.Minute)).add(1, Ready),
+			Limits{},
+		},
+		{
+			"renewal", "Three of four expire soon: one more than desired is made, a quarter of them. Nothing goes before it is ready.",
+			newPool(4).with(renews).add(3, Ready, expires(4*time.Minute)).add(1, Ready),
+			Limits{},
+		},
+		{
+			"renewed", "That one is ready: the first to expire goes, and the next one is made.",
+			newPool(4).with(renews).add(1, Ready, expires(4*time.Minute)).add(2, Ready, expires(3*time.Minute)).add(2, Ready),
+			Limits{},
+		},
+		{
+			"schedule", "Office hours: the schedule wants five, the preset itself only one.",
+			newPool(1).with(func(p *Preset) { p.Schedule = mustSchedule("* 8-18 * * *", 5) }).add(3, Ready),
 			Limits{},
 		},
 		{

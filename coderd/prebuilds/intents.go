@@ -30,11 +30,12 @@ type Intent struct {
 }
 
 // letGo decides which workspaces go.
-func (plan *Plan) letGo(p *Preset, ws []Workspace, now time.Time) {
+func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, now time.Time) {
 	var current, expired, unfinished, outdated []*Workspace
 	for i := range ws {
 		w := &ws[i]
 		switch c := classify(p, w, now); {
+		case c == classActual && renewal.replaced(w):
 		case c == classStarting || c == classActual:
 			current = append(current, w)
 		case c == classExpired || c == classOutdated && w.expired(now):
@@ -49,6 +50,7 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, now time.Time) {
 	kept := min(len(outdated), max(0, p.desired()-plan.Counts.Actual))
 
 	plan.release(p, expired, len(expired), "C9", "expired")
+	plan.release(p, renewal.gone, len(renewal.gone), "C9", renewed)
 	plan.release(p, unfinished, len(unfinished), "C11", "outdated")
 	slices.SortFunc(outdated, firstToGo)
 	plan.release(p, outdated, len(outdated)-kept, "C7", "outdated")
@@ -58,6 +60,8 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, now time.Time) {
 		plan.unclaimable = outdated[len(outdated)-kept:] // those behind them go
 	}
 }
+
+const renewed = "expires soon, and its replacement is ready"
 
 const keepRule, keepReason = "C7", "outdated, until as many current ones are ready"
 

@@ -36,11 +36,15 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	if err := validate(&p, ws); err != nil {
 		return Plan{}, xerrors.Errorf("plan preset %s/%s: %w", p.Template, p.Name, err)
 	}
+	desired, look := Desired(p, now)
+	p = p.at(now)
 	plan := Plan{PresetID: p.ID, Counts: Count(p, ws, now), Intents: []Intent{}}
-	plan.openLedger(&p)
+	renewal := p.renewals(ws, plan.Counts, now)
+	plan.openLedger(&p, desired, renewal)
 	plan.holdBackCreates(&p, now)
-	plan.letGo(&p, ws, now)
-	plan.retryAt(nextExpiry(ws, now))
+	plan.letGo(&p, ws, renewal, now)
+	plan.retryAt(look)
+	plan.retryAt(nextExpiry(&p, ws, now))
 	return plan, nil
 }
 
@@ -93,17 +97,22 @@ func (plan *Plan) retryAt(t time.Time) {
 	}
 }
 
-// nextExpiry is the first expiry after now; zero if there is none. One with an intent counts too, for while nobody has
-// carried it out, its expiry still changes what is eligible.
-func nextExpiry(ws []Workspace, now time.Time) time.Time {
+// nextExpiry is the first expiry after now, or the first time at which one is near enough to be prepared for; zero if
+// there is none. One with an intent counts too, for while nobody has carried it out, its expiry still changes what is
+// eligible.
+func nextExpiry(p *Preset, ws []Workspace, now time.Time) time.Time {
 	var next time.Time
 	for i := range ws {
 		w := &ws[i]
 		if w.ExpiresAt.IsZero() || w.expired(now) || !(w.settled() || w.State == Starting || w.State == Provisioning) {
 			continue
 		}
-		if next.IsZero() || w.ExpiresAt.Before(next) {
-			next = w.ExpiresAt
+		at := w.ExpiresAt
+		if ahead := at.Add(-p.RenewAhead); ahead.After(now) {
+			at = ahead
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
 		}
 	}
 	return next

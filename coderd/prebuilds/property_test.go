@@ -17,6 +17,13 @@ func drawPool(t *rapid.T) *pool {
 	p.preset.Waiting = max(0, rapid.IntRange(-3, 3).Draw(t, "waiting"))
 	p.preset.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
 	p.preset.KeepOutdated = rapid.Bool().Draw(t, "keep outdated")
+	if rapid.Bool().Draw(t, "renews") {
+		p.preset.RenewAhead = time.Duration(rapid.IntRange(1, 4).Draw(t, "renew ahead")) * time.Second
+	}
+	if sometimes("schedule") {
+		p.preset.Schedule = mustSchedule(rapid.SampledFrom([]string{"* 12 * * *", "0-29 12 * * *", "* 13 * * *"}).
+			Draw(t, "range"), rapid.IntRange(0, 6).Draw(t, "scheduled"))
+	}
 	if sometimes("retired") {
 		deleted(&p.preset)
 	}
@@ -69,7 +76,8 @@ func TestPlansAreComplete(t *testing.T) {
 		p := drawPool(t).with(func(p *Preset) { p.Retired, p.Pause, p.FailureStreak = "", "", 0 })
 		plan := mustPlan(t, p, noon)
 		has := plan.Counts.Actual + plan.Counts.Starting
-		require.Equal(t, max(0, p.preset.Desired+p.preset.Waiting-has), plan.Create)
+		p.preset.RenewAhead = 0
+		require.Equal(t, max(0, p.preset.at(noon).Desired+p.preset.Waiting-has), mustPlan(t, p, noon).Create)
 	})
 }
 
@@ -214,5 +222,5 @@ func TestClampIsFair(t *testing.T) {
 
 // fill is the share of what it wants that a pool has after its creates, and change more.
 func fill(plan *Plan, p Preset, change int) float64 {
-	return float64(plan.Counts.Actual+plan.Counts.Starting+plan.Create+change) / float64(p.Desired+p.Waiting)
+	return float64(plan.Counts.Actual+plan.Counts.Starting+plan.Create+change) / float64(plan.Counts.Desired+p.Waiting)
 }

@@ -58,6 +58,8 @@ type Reconciler struct {
 	tickAt      time.Time               // the database's clock when the pending tick was first refused; zero if it was not
 	retryAt     map[uuid.UUID]time.Time // this process's clock: templates whose plan changes by time alone
 	holder      holder
+
+	schedules schedules
 }
 
 // New returns a Reconciler; nothing happens before Run.

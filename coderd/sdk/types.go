@@ -38,6 +38,8 @@ type Preset struct {
 	Parameters   map[string]string `json:"parameters"`
 	Pool         bool              `json:"pool" doc:"Whether it has a prebuilds block"`
 	TTL          string            `json:"ttl,omitempty" doc:"Lifetime of an unclaimed prebuild, such as 8h0m0s"`
+	MinRemaining string            `json:"min_remaining,omitempty" doc:"What a claim must find left of the TTL"`
+	Scheduled    bool              `json:"scheduled" doc:"Whether a schedule changes desired over time"`
 	Priority     int               `json:"priority"`
 	Counts
 	Reasons  []string   `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`

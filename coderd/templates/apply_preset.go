@@ -10,16 +10,20 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
 // presetState is what a preset's row says, for comparison and for the record.
 type presetState struct {
-	Parameters map[string]string `json:"parameters"`
-	Instances  *int32            `json:"instances"` // null: no pool
-	TTL        string            `json:"ttl,omitempty"`
-	Priority   int32             `json:"priority"`
+	Parameters   map[string]string `json:"parameters"`
+	Instances    *int32            `json:"instances"` // null: no pool
+	Schedule     json.RawMessage   `json:"schedule,omitempty"`
+	TTL          string            `json:"ttl,omitempty"`
+	TTLJitter    string            `json:"ttl_jitter,omitempty"` // means something with a TTL only
+	MinRemaining string            `json:"min_remaining,omitempty"`
+	Priority     int32             `json:"priority"`
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
@@ -93,7 +97,8 @@ func (a *applying) createPreset(
 	state := p.state()
 	params := database.InsertPresetParams{
 		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
-		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), Priority: state.Priority,
+		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
+		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
 	}
 	if err := a.q.InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
@@ -122,7 +127,10 @@ func (a *applying) updatePreset(
 	changes := append(
 		fields(
 			field{"instances", shownInstances(before.Instances), shownInstances(after.Instances)},
+			field{"schedule", string(before.Schedule), string(after.Schedule)},
 			field{"ttl", before.TTL, after.TTL},
+			field{"ttl_jitter", before.TTLJitter, after.TTLJitter},
+			field{"min_remaining", before.MinRemaining, after.MinRemaining},
 			field{"priority", before.Priority, after.Priority},
 		),
 		mapFields("parameters", before.Parameters, after.Parameters)...)
@@ -134,7 +142,8 @@ func (a *applying) updatePreset(
 		return xerrors.Errorf("encode parameters: %w", err)
 	}
 	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
-		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(), Priority: after.Priority,
+		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(),
+		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)
@@ -171,11 +180,31 @@ func (p Preset) state() presetState {
 	s := presetState{Parameters: p.Parameters}
 	if p.Prebuilds != nil {
 		s.Instances, s.Priority = &p.Prebuilds.Instances, p.Prebuilds.Priority
+		s.Schedule = p.Prebuilds.Schedule
 		if p.Prebuilds.TTL > 0 {
-			s.TTL = p.Prebuilds.TTL.String()
+			s.TTL, s.TTLJitter = p.Prebuilds.TTL.String(), percent(p.ttlJitter())
+		}
+		if p.Prebuilds.MinRemaining > 0 {
+			s.MinRemaining = p.Prebuilds.MinRemaining.String()
 		}
 	}
 	return s
+}
+
+func (p Preset) ttlJitter() int32 {
+	if p.Prebuilds == nil {
+		return defaultTTLJitter
+	}
+	return p.Prebuilds.TTLJitter
+}
+
+func percent(n int32) string { return fmt.Sprintf("%d%%", n) }
+
+func (p Preset) minRemaining() int64 {
+	if p.Prebuilds == nil {
+		return 0
+	}
+	return int64(p.Prebuilds.MinRemaining / time.Second)
 }
 
 func (p Preset) ttl() *int64 {
@@ -188,8 +217,21 @@ func (p Preset) ttl() *int64 {
 
 func stateOf(row database.Preset) (presetState, error) {
 	s := presetState{Instances: row.Instances, Priority: row.Priority}
+	if row.Schedule != nil {
+		var stored prebuilds.StoredSchedule // as jsonb it has another order and other spaces
+		if err := json.Unmarshal(row.Schedule, &stored); err != nil {
+			return s, xerrors.Errorf("decode schedule: %w", err)
+		}
+		var err error
+		if s.Schedule, err = json.Marshal(stored); err != nil {
+			return s, xerrors.Errorf("encode schedule: %w", err)
+		}
+	}
+	if row.MinRemainingS > 0 {
+		s.MinRemaining = (time.Duration(row.MinRemainingS) * time.Second).String()
+	}
 	if row.TtlS != nil {
-		s.TTL = (time.Duration(*row.TtlS) * time.Second).String()
+		s.TTL, s.TTLJitter = (time.Duration(*row.TtlS) * time.Second).String(), percent(row.TtlJitter)
 	}
 	if err := json.Unmarshal(row.Parameters, &s.Parameters); err != nil {
 		return s, xerrors.Errorf("decode parameters: %w", err)

@@ -15,6 +15,7 @@ const (
 	maxTTL       = 365 * 24 * time.Hour
 	maxBoot      = 24 * time.Hour
 	maxHeartbeat = 24 * time.Hour
+	maxTTLJitter = 50 // per cent
 
 	maxSource     = 1 << 20 // bytes of a file
 	maxDepth      = 32      // of lists and mappings within one another
@@ -27,6 +28,8 @@ const (
 	defaultInFlight = 16
 	defaultChunk    = 1_000
 	defaultBoot     = 20 * time.Minute
+	// defaultTTLJitter spreads the expiries of a pool that was built at once over a tenth of the TTL.
+	defaultTTLJitter = 10
 	// defaultHeartbeat is six heartbeats at their usual pace.
 	defaultHeartbeat = time.Minute
 )
@@ -85,7 +88,10 @@ type Preset struct {
 
 // Prebuilds is the pool of a preset.
 type Prebuilds struct {
-	Instances int32
-	TTL       time.Duration // whole seconds; 0: no end
-	Priority  int32
+	Instances    int32
+	Schedule     json.RawMessage // prebuilds.StoredSchedule; nil: none
+	TTL          time.Duration   // whole seconds; 0: no end
+	TTLJitter    int32           // per cent
+	MinRemaining time.Duration   // whole seconds; what a claim must find left of the TTL
+	Priority     int32
 }

@@ -3,6 +3,7 @@ package templates
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -123,13 +124,27 @@ func (d decoder) parameters(n ast.Node, p *Preset) {
 }
 
 func (d decoder) prebuilds(n ast.Node) *Prebuilds {
-	var p Prebuilds
+	p := Prebuilds{TTLJitter: defaultTTLJitter}
+	remainingAt := position(n)
 	d.object(n, "prebuilds",
 		setting{key: "instances", required: true, read: func(n ast.Node) {
 			p.Instances = d.integer(n, "instances", 0, MaxInstances, "")
 		}},
+		setting{key: "schedule", read: func(n ast.Node) { p.Schedule = d.schedule(n) }},
 		setting{key: "ttl", read: func(n ast.Node) { p.TTL = d.duration(n, "ttl", maxTTL) }},
+		setting{key: "ttl_jitter", read: func(n ast.Node) { p.TTLJitter = d.percent(n, "ttl_jitter", maxTTLJitter) }},
+		setting{key: "min_remaining", read: func(n ast.Node) {
+			p.MinRemaining, remainingAt = d.duration(n, "min_remaining", maxTTL), position(n)
+		}},
 		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }})
+	switch least := p.TTL - p.TTL*time.Duration(p.TTLJitter)/100; {
+	case p.MinRemaining == 0:
+	case p.TTL == 0:
+		d.problems.add(remainingAt, "min_remaining is %s, but there is no ttl: add one, or leave min_remaining out", p.MinRemaining)
+	case p.MinRemaining >= least:
+		d.problems.add(remainingAt, "min_remaining is %s: it must be less than %s, which is the ttl less its jitter of %d%%; "+
+			"nothing could ever be claimed", p.MinRemaining, least, p.TTLJitter)
+	}
 	return &p
 }
 
