@@ -12,6 +12,8 @@ import (
 )
 
 type Querier interface {
+	// A version of this template that there is already, on its provider.
+	ActivateVersion(ctx context.Context, arg ActivateVersionParams) error
 	// Fails with 40001 if a pass committed since this transaction's snapshot. A nudge pass becomes a full one when the last
 	// full pass is overdue, so that nudges can't starve ticks.
 	AdvanceFence(ctx context.Context, arg AdvanceFenceParams) (AdvanceFenceRow, error)
@@ -63,6 +65,11 @@ type Querier interface {
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// The heartbeat of everything a replica holds; what does not come back is lost to it.
 	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]uuid.UUID, error)
+	// What is known of failed creates (C8), and the ways in which people begin anew.
+	// The causes of a preset's failures, the latest first.
+	FailureCauses(ctx context.Context, arg FailureCausesParams) ([]FailureCausesRow, error)
+	// Of the pool as it is now; no row where the last create succeeded.
+	FailureStreak(ctx context.Context, presetID uuid.UUID) (FailureStreakRow, error)
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
@@ -157,6 +164,7 @@ type Querier interface {
 	PurgeClaimParameters(ctx context.Context) (int64, error)
 	// Released and missed claims; with them go their idempotency keys.
 	PurgeClaims(ctx context.Context, arg PurgeClaimsParams) (int64, error)
+	PurgeFailureCauses(ctx context.Context, keepS float64) (int64, error)
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
@@ -175,6 +183,10 @@ type Querier interface {
 	ReplicasOfSite(ctx context.Context, site string) ([]ReplicasOfSiteRow, error)
 	// A report, which is also a heartbeat. No row: a later attempt has the agent's place.
 	ReportAgent(ctx context.Context, arg ReportAgentParams) (AgentStatus, error)
+	// Ends the streaks of all versions of a preset.
+	ResetFailures(ctx context.Context, presetID uuid.UUID) (int64, error)
+	// The time that a version has to prove itself begins anew.
+	RestartRollout(ctx context.Context, presetID uuid.UUID) error
 	// Retires older keys: all of them, or those that no agent with a valid token still uses. One that was replaced less than
 	// a minute ago stays, since a replica may just have signed with it.
 	RetireSigningKeys(ctx context.Context, everything bool) ([]uuid.UUID, error)
@@ -187,6 +199,7 @@ type Querier interface {
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.
 	SetPassTimeouts(ctx context.Context) error
+	SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error
 	SigningKeyViews(ctx context.Context) ([]SigningKeyViewsRow, error)
 	// Agents: who may speak for a workspace, what they report, and what they are told. A report touches the agent's row and
 	// no workspace; only coderd/workspaces moves those.
@@ -229,8 +242,11 @@ type Querier interface {
 	UpsertProvider(ctx context.Context, arg UpsertProviderParams) error
 	UserByName(ctx context.Context, name string) (User, error)
 	UserInOrganization(ctx context.Context, arg UserInOrganizationParams) (UserInOrganizationRow, error)
+	// Where a rollback goes: to the version that was active before, else to the one made before.
+	VersionBefore(ctx context.Context, templateID uuid.UUID) (TemplateVersion, error)
 	VersionByHash(ctx context.Context, arg VersionByHashParams) (TemplateVersion, error)
 	VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersion, error)
+	VersionByNumber(ctx context.Context, arg VersionByNumberParams) (TemplateVersion, error)
 	VersionViews(ctx context.Context, templateID uuid.UUID) ([]VersionViewsRow, error)
 	// A retry takes up the place in line that its key has, for as long as it waits itself.
 	WaitOn(ctx context.Context, arg WaitOnParams) (int64, error)
@@ -246,7 +262,8 @@ type Querier interface {
 	// cancelled; what follows waits for the end of its lease, since its provider call may still be running. A claim that
 	// held it is released.
 	WorkspaceDraining(ctx context.Context, arg WorkspaceDrainingParams) (WorkspaceDrainingRow, error)
-	// provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept, the streak grows.
+	// provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. The streak grows,
+	// unless the workspace was begun before the last failure that made it grow: what fails together counts once (C8).
 	WorkspaceFailed(ctx context.Context, arg WorkspaceFailedParams) (WorkspaceFailedRow, error)
 	// deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know.
 	WorkspaceGone(ctx context.Context, arg WorkspaceGoneParams) (WorkspaceGoneRow, error)

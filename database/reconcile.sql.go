@@ -250,10 +250,13 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest
+       coalesce(f.permanent, 0)::int AS failures_permanent, f.first_at AS failing_since,
+       t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
+       p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
 WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
    OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
@@ -261,27 +264,36 @@ WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
 `
 
 type SnapshotPresetsRow struct {
-	ID                   uuid.UUID
-	TemplateID           uuid.UUID
-	Name                 string
-	PoolKey              uuid.UUID
-	Instances            *int32
-	Priority             int32
-	DeletedAt            *time.Time
-	Schedule             json.RawMessage
-	TtlS                 *int64
-	MinRemainingS        int64
-	BootTimeoutS         int32
-	Template             string
-	Provider             string
-	KeepOutdated         bool
-	TemplateDeprecatedAt *time.Time
-	TemplateDeletedAt    *time.Time
-	Waiting              int32
-	FailureStreak        int32
-	FailureAt            *time.Time
-	Failure              string
-	Digest               []byte
+	ID                      uuid.UUID
+	TemplateID              uuid.UUID
+	Name                    string
+	PoolKey                 uuid.UUID
+	Instances               *int32
+	Priority                int32
+	DeletedAt               *time.Time
+	Schedule                json.RawMessage
+	TtlS                    *int64
+	MinRemainingS           int64
+	BootTimeoutS            int32
+	Template                string
+	Provider                string
+	KeepOutdated            bool
+	TemplateDeprecatedAt    *time.Time
+	TemplateDeletedAt       *time.Time
+	Waiting                 int32
+	FailureStreak           int32
+	FailureAt               *time.Time
+	Failure                 string
+	FailuresPermanent       int32
+	FailingSince            *time.Time
+	MaxSurge                string
+	MaxUnavailable          string
+	ProgressDeadlineS       int32
+	TemplateCreatesInFlight *int32
+	CreatesInFlight         *int32
+	RolloutAt               time.Time
+	Unproven                bool
+	Digest                  []byte
 }
 
 // Every live preset, and every retired one that still has unclaimed workspaces.
@@ -315,6 +327,15 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.FailureStreak,
 			&i.FailureAt,
 			&i.Failure,
+			&i.FailuresPermanent,
+			&i.FailingSince,
+			&i.MaxSurge,
+			&i.MaxUnavailable,
+			&i.ProgressDeadlineS,
+			&i.TemplateCreatesInFlight,
+			&i.CreatesInFlight,
+			&i.RolloutAt,
+			&i.Unproven,
 			&i.Digest,
 		); err != nil {
 			return nil, err
@@ -335,10 +356,13 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest
+       coalesce(f.permanent, 0)::int AS failures_permanent, f.first_at AS failing_since,
+       t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
+       p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
 WHERE p.template_id = ANY ($1::uuid[])
   AND ((p.deleted_at IS NULL AND t.deleted_at IS NULL)
@@ -347,27 +371,36 @@ WHERE p.template_id = ANY ($1::uuid[])
 `
 
 type SnapshotPresetsOfRow struct {
-	ID                   uuid.UUID
-	TemplateID           uuid.UUID
-	Name                 string
-	PoolKey              uuid.UUID
-	Instances            *int32
-	Priority             int32
-	DeletedAt            *time.Time
-	Schedule             json.RawMessage
-	TtlS                 *int64
-	MinRemainingS        int64
-	BootTimeoutS         int32
-	Template             string
-	Provider             string
-	KeepOutdated         bool
-	TemplateDeprecatedAt *time.Time
-	TemplateDeletedAt    *time.Time
-	Waiting              int32
-	FailureStreak        int32
-	FailureAt            *time.Time
-	Failure              string
-	Digest               []byte
+	ID                      uuid.UUID
+	TemplateID              uuid.UUID
+	Name                    string
+	PoolKey                 uuid.UUID
+	Instances               *int32
+	Priority                int32
+	DeletedAt               *time.Time
+	Schedule                json.RawMessage
+	TtlS                    *int64
+	MinRemainingS           int64
+	BootTimeoutS            int32
+	Template                string
+	Provider                string
+	KeepOutdated            bool
+	TemplateDeprecatedAt    *time.Time
+	TemplateDeletedAt       *time.Time
+	Waiting                 int32
+	FailureStreak           int32
+	FailureAt               *time.Time
+	Failure                 string
+	FailuresPermanent       int32
+	FailingSince            *time.Time
+	MaxSurge                string
+	MaxUnavailable          string
+	ProgressDeadlineS       int32
+	TemplateCreatesInFlight *int32
+	CreatesInFlight         *int32
+	RolloutAt               time.Time
+	Unproven                bool
+	Digest                  []byte
 }
 
 func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error) {
@@ -400,6 +433,15 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.FailureStreak,
 			&i.FailureAt,
 			&i.Failure,
+			&i.FailuresPermanent,
+			&i.FailingSince,
+			&i.MaxSurge,
+			&i.MaxUnavailable,
+			&i.ProgressDeadlineS,
+			&i.TemplateCreatesInFlight,
+			&i.CreatesInFlight,
+			&i.RolloutAt,
+			&i.Unproven,
 			&i.Digest,
 		); err != nil {
 			return nil, err

@@ -316,7 +316,8 @@ func (q *Queries) TemplateNames(ctx context.Context, organizationID uuid.UUID) (
 
 const templateViews = `-- name: TemplateViews :many
 SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
-       t.keep_outdated, t.boot_timeout_s, t.created_at, t.updated_at, t.deprecated_at,
+       t.keep_outdated, t.boot_timeout_s, t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight,
+       t.created_at, t.updated_at, t.deprecated_at,
        coalesce((SELECT array_agg(p.name ORDER BY p.name) FROM presets p
                  WHERE p.template_id = t.id AND p.deleted_at IS NULL), '{}')::text[] AS presets
 FROM templates t
@@ -333,18 +334,22 @@ type TemplateViewsParams struct {
 }
 
 type TemplateViewsRow struct {
-	ID            uuid.UUID
-	Organization  string
-	Name          string
-	Description   string
-	Provider      string
-	ActiveVersion int32
-	KeepOutdated  bool
-	BootTimeoutS  int32
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	DeprecatedAt  *time.Time
-	Presets       []string
+	ID                uuid.UUID
+	Organization      string
+	Name              string
+	Description       string
+	Provider          string
+	ActiveVersion     int32
+	KeepOutdated      bool
+	BootTimeoutS      int32
+	MaxSurge          string
+	MaxUnavailable    string
+	ProgressDeadlineS int32
+	CreatesInFlight   *int32
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	DeprecatedAt      *time.Time
+	Presets           []string
 }
 
 func (q *Queries) TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error) {
@@ -365,6 +370,10 @@ func (q *Queries) TemplateViews(ctx context.Context, arg TemplateViewsParams) ([
 			&i.ActiveVersion,
 			&i.KeepOutdated,
 			&i.BootTimeoutS,
+			&i.MaxSurge,
+			&i.MaxUnavailable,
+			&i.ProgressDeadlineS,
+			&i.CreatesInFlight,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeprecatedAt,

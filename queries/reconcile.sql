@@ -52,10 +52,13 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest
+       coalesce(f.permanent, 0)::int AS failures_permanent, f.first_at AS failing_since,
+       t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
+       p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
 WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
    OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
@@ -69,10 +72,13 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest
+       coalesce(f.permanent, 0)::int AS failures_permanent, f.first_at AS failing_since,
+       t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
+       p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
 WHERE p.template_id = ANY (@template_ids::uuid[])
   AND ((p.deleted_at IS NULL AND t.deleted_at IS NULL)

@@ -89,7 +89,8 @@ WHERE t.organization_id = @organization_id AND t.name = @template AND p.name = @
 
 -- name: TemplateViews :many
 SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
-       t.keep_outdated, t.boot_timeout_s, t.created_at, t.updated_at, t.deprecated_at,
+       t.keep_outdated, t.boot_timeout_s, t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight,
+       t.created_at, t.updated_at, t.deprecated_at,
        coalesce((SELECT array_agg(p.name ORDER BY p.name) FROM presets p
                  WHERE p.template_id = t.id AND p.deleted_at IS NULL), '{}')::text[] AS presets
 FROM templates t

@@ -91,6 +91,10 @@ WITH ws AS (
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.pool_key
 ), streak AS (
   DELETE FROM preset_failures f USING moved WHERE f.preset_id = moved.preset_id AND f.pool_key = moved.pool_key
+), proof AS (
+  INSERT INTO pool_proofs (preset_id, pool_key, ready_at)
+  SELECT moved.preset_id, moved.pool_key, prewarm_now() FROM moved
+  ON CONFLICT DO NOTHING
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
   SELECT moved.id, moved.incarnation, 'starting', 'ready', prewarm_now(), @actor_id, @reason, @job_id, @attempt
@@ -99,7 +103,8 @@ WITH ws AS (
 SELECT id, template_id, preset_id FROM moved;
 
 -- name: WorkspaceFailed :one
--- provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept, the streak grows.
+-- provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. The streak grows,
+-- unless the workspace was begun before the last failure that made it grow: what fails together counts once (C8).
 WITH ws AS (
   SELECT w.id, w.state, w.incarnation, w.provider FROM workspaces w
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state IN ('provisioning', 'starting')
@@ -116,7 +121,8 @@ WITH ws AS (
       provider_id = CASE WHEN w.provider_id = '' THEN @provider_id ELSE w.provider_id END
   FROM job, ws
   WHERE w.id = job.workspace_id AND ws.id = w.id
-  RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id, w.pool_key
+  RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id, w.pool_key, w.created_at, w.name,
+            w.template_version_id
 ), next AS (
   INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
   SELECT @next_job_id, moved.id, moved.incarnation,
@@ -124,10 +130,26 @@ WITH ws AS (
          ws.provider, job.site, job.priority, prewarm_now(), prewarm_now()
   FROM moved, ws, job
 ), streak AS (
-  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, last_error, last_at)
-  SELECT moved.preset_id, moved.pool_key, 1, left(split_part(@fault, E'\n', 1), 300), prewarm_now() FROM moved
-  ON CONFLICT (preset_id, pool_key)
-    DO UPDATE SET streak = f.streak + 1, last_error = excluded.last_error, last_at = excluded.last_at
+  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, counted_at, last_at)
+  SELECT moved.preset_id, moved.pool_key, 1, (@permanent::boolean)::integer, left(split_part(@fault, E'\n', 1), 300),
+         prewarm_now(), prewarm_now(), prewarm_now()
+  FROM moved
+  ON CONFLICT (preset_id, pool_key) DO UPDATE
+    SET last_error = excluded.last_error, last_at = excluded.last_at,
+        streak = f.streak + CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN 1 ELSE 0 END,
+        permanent = f.permanent
+          + CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN excluded.permanent ELSE 0 END,
+        counted_at = CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN excluded.counted_at
+                          ELSE f.counted_at END
+), causes AS (
+  INSERT INTO preset_failure_causes AS c (preset_id, cause, count, permanent, first_at, last_at, last_fault,
+                                          last_workspace, last_version)
+  SELECT moved.preset_id, @cause, 1, @permanent::boolean, prewarm_now(), prewarm_now(), left(@fault, 2000), moved.name,
+         v.number
+  FROM moved JOIN template_versions v ON v.id = moved.template_version_id
+  ON CONFLICT (preset_id, cause) DO UPDATE
+    SET count = c.count + 1, permanent = excluded.permanent, last_at = excluded.last_at,
+        last_fault = excluded.last_fault, last_workspace = excluded.last_workspace, last_version = excluded.last_version
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
   SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), @actor_id, @fault, @job_id, @attempt

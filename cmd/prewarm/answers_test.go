@@ -33,6 +33,20 @@ var testSchedule = sdk.Schedule{
 	},
 }
 
+var testFailures = sdk.Failures{
+	Template: "quickstart", Preset: "default", Streak: 3, Permanent: 3, Since: ptr(before(20 * time.Second)),
+	Causes: []sdk.Cause{
+		{
+			Cause: "image golang:N not found", Count: 3, Permanent: true, FirstAt: before(20 * time.Second),
+			LastAt: before(5 * time.Second), Fault: "image golang:1.26 not found", Workspace: "prebuild-a", Version: 2,
+		},
+		{
+			Cause: "connection refused", Count: 12, FirstAt: before(48 * time.Hour), LastAt: before(47 * time.Hour),
+			Fault: "connection refused", Workspace: "prebuild-b", Version: 1,
+		},
+	},
+}
+
 func berlin(day, hour, minute int) time.Time {
 	location, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -125,11 +139,15 @@ func answers(t *testing.T) map[string]answer {
 	revoked := testToken
 	revoked.ID, revoked.Name, revoked.RevokedAt, revoked.LastUsedAt = id(52), "old", ptr(before(time.Hour)), nil
 	return map[string]answer{
-		"GET /presets":                             canned(testPresets),
-		"GET /presets/quickstart/default":          canned(testPreset),
-		"GET /presets/quickstart/default/schedule": canned(testSchedule),
-		"POST /presets/quickstart/default/nudge":   {status: 204},
-		"POST /claims":                             canned(testClaim),
+		"GET /presets":                                canned(testPresets),
+		"GET /presets/quickstart/default":             canned(testPreset),
+		"GET /presets/quickstart/default/failures":    canned(testFailures),
+		"POST /presets/quickstart/default/reset":      {status: 204},
+		"POST /presets/quickstart/default/invalidate": {status: 204},
+		"POST /templates/quickstart/rollback":         canned(sdk.RollbackResult{Template: "quickstart", From: 2, To: 1}),
+		"GET /presets/quickstart/default/schedule":    canned(testSchedule),
+		"POST /presets/quickstart/default/nudge":      {status: 204},
+		"POST /claims":                                canned(testClaim),
 		"GET /workspaces": canned(sdk.WorkspaceList{Workspaces: []sdk.Workspace{
 			testWorkspace,
 			{

@@ -36,6 +36,20 @@ func (s *server) registerPresets() {
 		action: auth.ActReadPresets, tag: "presets", summary: "Show the next 7 days of a pool's schedule",
 	}, s.getSchedule)
 	register(s, operation{
+		id: "list-preset-failures", method: http.MethodGet, path: "/presets/{template}/{preset}/failures",
+		action: auth.ActReadPresets, tag: "presets", summary: "Show why creates of a preset failed, grouped by cause",
+	}, s.listFailures)
+	register(s, operation{
+		id: "reset-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/reset",
+		action: auth.ActResetPreset, tag: "presets", status: http.StatusNoContent,
+		summary: "Forget the failures of a preset's creates, so that they begin again",
+	}, s.resetPreset)
+	register(s, operation{
+		id: "invalidate-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/invalidate",
+		action: auth.ActInvalidate, tag: "presets", status: http.StatusNoContent,
+		summary: "Replace all unclaimed prebuilds of a preset, as a new version would",
+	}, s.invalidatePreset)
+	register(s, operation{
 		id: "nudge-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/nudge",
 		action: auth.ActNudgePreset, tag: "presets", status: http.StatusNoContent,
 		summary:     "Ask for a pass over the preset's template now",
@@ -141,5 +155,10 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 		return p, xerrors.Errorf("decode ledger of preset: %w", err)
 	}
 	p.Reasons = ledger.Reasons()
+	if r := ledger.Rollout; r != nil {
+		p.Rollout = &sdk.Rollout{
+			Phase: string(r.Phase), Ready: r.Ready, Desired: r.Desired, Outdated: r.Outdated, Reason: r.Reason,
+		}
+	}
 	return p, nil
 }

@@ -59,10 +59,10 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	}
 	switch {
 	case err == nil && inst.Status == provider.StatusError:
-		w.failed(ctx, job, inst.ProviderID, "the provider reports an error: "+inst.Fault)
+		w.failed(ctx, job, inst.ProviderID, workspaces.Fault{Text: "the provider reports an error: " + inst.Fault})
 		return
 	case err != nil && (provider.IsPermanent(err) || job.Failures+1 >= maxFailures):
-		w.failed(ctx, job, "", err.Error())
+		w.failed(ctx, job, "", workspaces.Fault{Text: err.Error(), Permanent: provider.IsPermanent(err)})
 		return
 	case err != nil:
 		w.retry(ctx, job, err)
@@ -100,16 +100,16 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 			w.letGo(ctx, job)
 			return
 		case errors.Is(err, provider.ErrNotFound):
-			w.failed(ctx, job, "", "the workspace vanished while it was starting")
+			w.failed(ctx, job, "", workspaces.Fault{Text: "the workspace vanished while it was starting"})
 			return
 		case err == nil && state.Ready:
 			w.ready(ctx, job, p, ref, info.InStateS+asked.Seconds())
 			return
 		case err == nil && state.Failed:
-			w.failed(ctx, job, "", state.Detail)
+			w.failed(ctx, job, "", workspaces.Fault{Text: state.Detail, Permanent: true})
 			return
 		case asked >= bootLeft:
-			w.failed(ctx, job, "", "boot timeout: "+detail(state, err))
+			w.failed(ctx, job, "", workspaces.Fault{Text: "boot timeout: " + detail(state, err), Permanent: err == nil})
 			return
 		case err != nil:
 			w.retry(ctx, job, err)
@@ -157,8 +157,8 @@ func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provide
 }
 
 // failed gives a workspace up.
-func (w *Worker) failed(ctx context.Context, job database.Job, providerID, fault string) {
-	fault = text(fault)
+func (w *Worker) failed(ctx context.Context, job database.Job, providerID string, fault workspaces.Fault) {
+	fault.Text = text(fault.Text)
 	moved, err := w.Writer.Failed(ctx, leaseOf(job), text(providerID), fault)
 	if err != nil {
 		w.lostOr(ctx, job, "record failure", err)
@@ -166,7 +166,7 @@ func (w *Worker) failed(ctx context.Context, job database.Job, providerID, fault
 	}
 	w.metrics.failures.WithLabelValues(string(job.Kind), job.Provider).Inc()
 	w.log.Warn(ctx, "workspace failed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
-		slog.F("fault", fault))
+		slog.F("fault", fault.Text), slog.F("permanent", fault.Permanent))
 	signal(w.retires.wake)
 	w.Nudge(moved.TemplateID)
 }

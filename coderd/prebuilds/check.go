@@ -149,7 +149,7 @@ func (c *checker) creates(ws []Workspace) {
 		c.fail("C10: create %d while paused", n)
 	case c.preset.Retired != "":
 		c.fail("C4: create %d for a retired preset", n)
-	case c.preset.FailureStreak >= HardLimit:
+	case c.preset.FailureStreak >= HardLimit && !c.preset.FailuresMayPass:
 		c.fail("C8: create %d beyond the hard limit", n)
 	default:
 		surge, replaced := c.renewal(ws)
@@ -268,14 +268,18 @@ func (c *checker) availability(ws []Workspace) {
 	if c.preset.Retired != "" {
 		desired = 0
 	}
+	least := desired - c.unavailable(desired)
 	makesRoom := map[uuid.UUID]bool{} // S4: for a current one, under a full maximum
 	for _, i := range c.plan.Intents {
 		makesRoom[i.WorkspaceID] = i.Rule == "S4"
 	}
-	before, after, outdatedAfter := 0, 0, 0
+	before, after, outdatedAfter, given := 0, 0, 0, 0
 	for _, w := range ws {
-		if makesRoom[w.ID] && (w.PoolKey == c.preset.PoolKey || c.preset.KeepOutdated) {
-			c.fail("S4: workspace %s makes room, though it could be claimed", w.ID)
+		if makesRoom[w.ID] && c.preset.KeepOutdated {
+			given++
+		}
+		if makesRoom[w.ID] && w.PoolKey == c.preset.PoolKey {
+			c.fail("S4: workspace %s makes room, though it is of the active version", w.ID)
 		}
 		if !c.built(w) || !c.alive(w) || w.HasIntent {
 			continue
@@ -289,12 +293,53 @@ func (c *checker) availability(ws []Workspace) {
 			outdatedAfter++
 		}
 	}
-	if after < min(before, desired) {
-		c.fail("C7: %d of %d ready ones stay, but %d are desired", after, before, desired)
+	if given > 1 || given == 1 && (c.preset.MaxUnavailable != "" || after < desired-1) {
+		c.fail("S4: %d make room that could be claimed, and %d of %d ready ones stay", given, after, desired)
 	}
+	if after+given < min(before, least) {
+		c.fail("C7: %d of %d ready ones stay, but at least %d must", after, before, least)
+	}
+	c.surge(ws, outdatedAfter)
 	if outdatedAfter > 0 && after > desired {
 		c.fail("C7: %d outdated ones stay, though %d ready ones are more than the %d desired",
 			outdatedAfter, after, desired)
+	}
+}
+
+// unavailable is how many fewer than desired a rollout may leave ready; where neither a surge nor that is allowed, one.
+func (c *checker) unavailable(desired int) int {
+	n := c.preset.MaxUnavailable.of(desired, false, 0)
+	if n == 0 && c.preset.MaxSurge.Zero() {
+		return 1
+	}
+	if n == 0 && c.preset.MaxSurge.of(desired, true, desired) == 0 { // a share of nothing
+		return 1
+	}
+	return n
+}
+
+// surge: C7. What is created beside outdated ones that stay is within max_surge, and a version that has not shown that it
+// works begins with a few.
+func (c *checker) surge(ws []Workspace, outdated int) {
+	if outdated == 0 || c.plan.Create == 0 || c.preset.Retired != "" {
+		return
+	}
+	ready, building := 0, 0
+	for _, w := range ws {
+		switch {
+		case !c.active(w) || c.gone[w.ID]:
+		case c.built(w):
+			ready++
+		default:
+			building++
+		}
+	}
+	wanted := c.preset.Desired + c.preset.Waiting
+	if most := wanted + c.preset.MaxSurge.of(c.preset.Desired, true, c.preset.Desired); ready+building+c.plan.Create+outdated > most {
+		c.fail("C7: %d outdated, %d current ones and %d created are more than %d", outdated, ready+building, c.plan.Create, most)
+	}
+	if c.preset.Unproven && ready == 0 && c.preset.KeepOutdated && building+c.plan.Create > HardLimit+c.preset.Waiting {
+		c.fail("C7: %d of a version that never worked", building+c.plan.Create)
 	}
 }
 

@@ -14,6 +14,8 @@ type Ledger struct {
 	Create  int    `json:"create"`
 	// Drains says what goes (labels drain and cancel), grouped by reason, and what only would (label keep).
 	Drains []Line `json:"drains"`
+	// Rollout is there while a version replaces another.
+	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // Line is one entry. Rule is the number of the design's rule behind it, and Reason says it in words; both are empty
@@ -81,6 +83,10 @@ func (l *Ledger) drain(label string, n int, rule, reason string) {
 // should be.
 func (l Ledger) Reasons() []string {
 	reasons := []string{}
+	if r := l.Rollout; r != nil && r.Phase == RolloutStopped {
+		reasons = append(reasons, fmt.Sprintf("rollout stopped with %d of %d ready, %d outdated kept: %s (C7)", r.Ready,
+			r.Desired, r.Outdated, r.Reason))
+	}
 	for _, line := range l.Creates {
 		switch {
 		case line.Label == "starting":

@@ -8,13 +8,6 @@ import (
 	"golang.org/x/xerrors"
 )
 
-const (
-	// HardLimit is the number of failed creates in a row after which a preset's creation stops (C8).
-	HardLimit = 3
-	// firstBackoff is how long creation waits after one failed create; it doubles with each further one (C8).
-	firstBackoff = 5 * time.Second
-)
-
 // Plan is what a pass decided for one preset, and why.
 type Plan struct {
 	PresetID uuid.UUID `json:"preset_id"`
@@ -26,8 +19,11 @@ type Plan struct {
 	// workspace expires; zero if time alone changes nothing. Before it the plan is the same to the byte.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 
-	// unclaimable are the outdated ones that are kept and that nobody can claim, the first to go first.
-	unclaimable []*Workspace
+	// replaceable are the outdated ones that are kept and that may give their places to current ones under a full maximum,
+	// the first to go first.
+	replaceable []*Workspace
+	// inFlight is how many are being built, of whatever version.
+	inFlight int
 }
 
 // MakePlan decides for one preset, given all of its unclaimed workspaces in any order. What it cannot make sense of (a
@@ -41,8 +37,10 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan := Plan{PresetID: p.ID, Counts: Count(p, ws, now), Intents: []Intent{}}
 	renewal := p.renewals(ws, plan.Counts, now)
 	plan.openLedger(&p, desired, renewal)
-	plan.holdBackCreates(&p, now)
-	plan.letGo(&p, ws, renewal, now)
+	rollout := p.rollingOut(ws, plan.Counts, now)
+	plan.holdBackCreates(&p, rollout, now)
+	plan.holdBackInFlight(&p, ws)
+	plan.letGo(&p, ws, renewal, rollout, now)
 	plan.retryAt(look)
 	plan.retryAt(nextExpiry(&p, ws, now))
 	return plan, nil
@@ -71,22 +69,35 @@ func validate(p *Preset, ws []Workspace) error {
 
 // holdBackCreates takes out of Create what this preset's own condition forbids. Nothing here touches the intents: a
 // failing create must never keep what is no longer wanted alive (C8).
-func (plan *Plan) holdBackCreates(p *Preset, now time.Time) {
+func (plan *Plan) holdBackCreates(p *Preset, r *rollout, now time.Time) {
 	switch {
-	case plan.Create == 0:
 	case p.Pause != "":
 		plan.holdBack(plan.Create, "C10", "paused: "+p.Pause)
-	case p.FailureStreak >= HardLimit:
-		plan.holdBack(plan.Create, "C8", fmt.Sprintf(
-			"hard limit, until the version changes or a reset: %d failed creates in a row%s",
-			p.FailureStreak, because(p.LastFailure)))
-	case p.FailureStreak > 0:
-		end := p.LastFailureAt.Add(firstBackoff << (p.FailureStreak - 1))
-		if now.Before(end) {
+	case p.hardLimited():
+		plan.holdBack(plan.Create, "C8", p.hardLimitReason())
+	case p.FailureStreak > 0 && plan.Create > 0:
+		if end := p.backoffEnd(); now.Before(end) {
 			plan.holdBack(plan.Create, "C8", fmt.Sprintf("backoff, until %s: %s in a row%s",
 				instant(end), plural(p.FailureStreak, "failed create"), because(p.LastFailure)))
 			plan.retryAt(end)
 		}
+	}
+	plan.holdBackForRollout(p, r)
+	if r != nil {
+		plan.retryAt(r.look)
+	}
+}
+
+// holdBackInFlight keeps what is being built at once within the preset's own limit. Those for waiting claims come first
+// among what is left (S5).
+func (plan *Plan) holdBackInFlight(p *Preset, ws []Workspace) {
+	for i := range ws {
+		if ws[i].State == Provisioning || ws[i].State == Starting {
+			plan.inFlight++
+		}
+	}
+	if over := min(plan.Create, plan.inFlight+plan.Create-p.CreatesInFlight); p.CreatesInFlight > 0 && over > 0 {
+		plan.holdBack(over, "S5", fmt.Sprintf("creates_in_flight %d of the preset", p.CreatesInFlight))
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 func TestC9_renewalKeepsThePool(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		const step = 10 * time.Second
+		const step = 20 * time.Second
 		desired := rapid.IntRange(1, 12).Draw(t, "desired")
 		ttl := time.Hour
 		ahead := ttl / 10
-		boot := time.Duration(rapid.IntRange(1, 6).Draw(t, "boot")) * step // at most a sixth of ahead
+		boot := time.Duration(rapid.IntRange(1, 3).Draw(t, "boot")) * step // at most a sixth of ahead
 		fraction := rapid.Float64Range(0, 0.1)
 		p := newPool(desired).with(func(p *Preset) { p.RenewAhead = ahead })
 		expiry := func(now time.Time) time.Time {
@@ -25,7 +25,7 @@ func TestC9_renewalKeepsThePool(t *testing.T) {
 		}
 		p.add(desired, Ready, func(w *Workspace) { w.ExpiresAt = expiry(noon) })
 		made := 0
-		for now := noon; now.Before(noon.Add(3 * ttl)); now = now.Add(step) {
+		for now := noon; now.Before(noon.Add(2 * ttl)); now = now.Add(step) {
 			var stay []Workspace
 			for _, w := range p.workspaces {
 				if w.State != Ready && !now.Before(w.CreatedAt.Add(boot)) {
@@ -59,7 +59,7 @@ func TestC9_renewalKeepsThePool(t *testing.T) {
 				})
 			}
 		}
-		require.GreaterOrEqual(t, made, 2*desired, "each was replaced about once an hour")
+		require.GreaterOrEqual(t, made, desired, "each was replaced about once an hour")
 		require.LessOrEqual(t, made, 5*desired)
 	})
 }

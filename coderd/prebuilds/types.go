@@ -53,6 +53,20 @@ type Preset struct {
 	FailureStreak int
 	LastFailureAt time.Time
 	LastFailure   string
+	// FailuresMayPass: so far they are of a kind that a retry may mend, and have not gone on for long (C8).
+	FailuresMayPass bool
+	CreatesInFlight int // most that are being built at once; 0: no limit of its own
+
+	// C7: how a version replaces another. Unproven: no prebuild of this PoolKey was ever ready.
+	MaxSurge         Share // left out: as many as desired
+	MaxUnavailable   Share // left out: none, but one where a maximum leaves no room beside the old
+	ProgressDeadline time.Duration
+	RolloutAt        time.Time // since when PoolKey is what it is
+	Unproven         bool
+
+	// The template, and how many of all its presets may be being built at once; 0: no limit of its own.
+	TemplateID              uuid.UUID
+	TemplateCreatesInFlight int
 }
 
 // Workspace is an unclaimed workspace.

@@ -113,6 +113,19 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 		ID: row.ID, Template: row.Template, Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
 		Priority: int(row.Priority), KeepOutdated: row.KeepOutdated, Waiting: int(row.Waiting),
 		FailureStreak: int(row.FailureStreak), LastFailure: row.Failure,
+		MaxSurge: prebuilds.Share(row.MaxSurge), MaxUnavailable: prebuilds.Share(row.MaxUnavailable),
+		ProgressDeadline: time.Duration(row.ProgressDeadlineS) * time.Second, RolloutAt: row.RolloutAt,
+		Unproven: row.Unproven, TemplateID: row.TemplateID,
+	}
+	if row.CreatesInFlight != nil {
+		p.CreatesInFlight = int(*row.CreatesInFlight)
+	}
+	if row.TemplateCreatesInFlight != nil {
+		p.TemplateCreatesInFlight = int(*row.TemplateCreatesInFlight)
+	}
+	if row.FailureAt != nil && row.FailingSince != nil {
+		p.FailuresMayPass = row.FailuresPermanent < prebuilds.HardLimit &&
+			row.FailureAt.Sub(*row.FailingSince) < prebuilds.MayPassFor
 	}
 	if row.FailureAt != nil {
 		p.LastFailureAt = *row.FailureAt

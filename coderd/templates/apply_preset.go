@@ -24,6 +24,8 @@ type presetState struct {
 	TTLJitter    string            `json:"ttl_jitter,omitempty"` // means something with a TTL only
 	MinRemaining string            `json:"min_remaining,omitempty"`
 	Priority     int32             `json:"priority"`
+
+	CreatesInFlight *int32 `json:"creates_in_flight,omitempty"`
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
@@ -99,6 +101,7 @@ func (a *applying) createPreset(
 		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
 		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
 		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
+		CreatesInFlight: state.CreatesInFlight,
 	}
 	if err := a.q.InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
@@ -132,6 +135,7 @@ func (a *applying) updatePreset(
 			field{"ttl_jitter", before.TTLJitter, after.TTLJitter},
 			field{"min_remaining", before.MinRemaining, after.MinRemaining},
 			field{"priority", before.Priority, after.Priority},
+			field{"creates_in_flight", shownLimit(before.CreatesInFlight), shownLimit(after.CreatesInFlight)},
 		),
 		mapFields("parameters", before.Parameters, after.Parameters)...)
 	if len(changes) == 0 && key == row.PoolKey {
@@ -144,6 +148,7 @@ func (a *applying) updatePreset(
 	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
 		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(),
 		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
+		CreatesInFlight: after.CreatesInFlight,
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)
@@ -180,7 +185,7 @@ func (p Preset) state() presetState {
 	s := presetState{Parameters: p.Parameters}
 	if p.Prebuilds != nil {
 		s.Instances, s.Priority = &p.Prebuilds.Instances, p.Prebuilds.Priority
-		s.Schedule = p.Prebuilds.Schedule
+		s.Schedule, s.CreatesInFlight = p.Prebuilds.Schedule, p.Prebuilds.CreatesInFlight
 		if p.Prebuilds.TTL > 0 {
 			s.TTL, s.TTLJitter = p.Prebuilds.TTL.String(), percent(p.ttlJitter())
 		}
@@ -216,7 +221,7 @@ func (p Preset) ttl() *int64 {
 }
 
 func stateOf(row database.Preset) (presetState, error) {
-	s := presetState{Instances: row.Instances, Priority: row.Priority}
+	s := presetState{Instances: row.Instances, Priority: row.Priority, CreatesInFlight: row.CreatesInFlight}
 	if row.Schedule != nil {
 		var stored prebuilds.StoredSchedule // as jsonb it has another order and other spaces
 		if err := json.Unmarshal(row.Schedule, &stored); err != nil {

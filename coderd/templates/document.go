@@ -59,10 +59,13 @@ type Template struct {
 	Description  string
 	Provider     string
 	KeepOutdated bool
+	Rollout      Rollout
 	BootTimeout  time.Duration   // whole seconds
 	Spec         json.RawMessage // canonical; nil where it could not be read
 	Agent        *Agent          // nil: none, and the provider is asked for readiness
 	Presets      []Preset
+
+	CreatesInFlight *int32 // nil: no limit of its own
 
 	at, agentAt, providerAt, specAt Pos
 	spec                            positions
@@ -94,4 +97,6 @@ type Prebuilds struct {
 	TTLJitter    int32           // per cent
 	MinRemaining time.Duration   // whole seconds; what a claim must find left of the TTL
 	Priority     int32
+
+	CreatesInFlight *int32 // nil: no limit of its own
 }

@@ -63,7 +63,7 @@ func (d decoder) provider(n ast.Node) Provider {
 }
 
 func (d decoder) template(n ast.Node) Template {
-	t := Template{BootTimeout: defaultBoot, at: position(n)}
+	t := Template{BootTimeout: defaultBoot, KeepOutdated: true, Rollout: defaultRollout(), at: position(n)}
 	what := titled(n, "template")
 	d.object(n, what,
 		setting{key: "name", required: true, read: func(n ast.Node) { t.Name, t.at = d.name(n, "template name"), position(n) }},
@@ -72,6 +72,8 @@ func (d decoder) template(n ast.Node) Template {
 			t.Provider, t.providerAt = d.name(n, "provider name"), position(n)
 		}},
 		setting{key: "keep_outdated", read: func(n ast.Node) { t.KeepOutdated = d.boolean(n, "keep_outdated") }},
+		setting{key: "rollout", read: func(n ast.Node) { t.Rollout = d.rollout(n) }},
+		setting{key: "creates_in_flight", read: func(n ast.Node) { t.CreatesInFlight = d.inFlight(n) }},
 		setting{key: "boot_timeout", read: func(n ast.Node) { t.BootTimeout = d.duration(n, "boot_timeout", maxBoot) }},
 		setting{key: "spec", required: true, read: func(n ast.Node) {
 			t.specAt = position(n)
@@ -136,7 +138,8 @@ func (d decoder) prebuilds(n ast.Node) *Prebuilds {
 		setting{key: "min_remaining", read: func(n ast.Node) {
 			p.MinRemaining, remainingAt = d.duration(n, "min_remaining", maxTTL), position(n)
 		}},
-		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }})
+		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }},
+		setting{key: "creates_in_flight", read: func(n ast.Node) { p.CreatesInFlight = d.inFlight(n) }})
 	switch least := p.TTL - p.TTL*time.Duration(p.TTLJitter)/100; {
 	case p.MinRemaining == 0:
 	case p.TTL == 0:
@@ -146,6 +149,12 @@ func (d decoder) prebuilds(n ast.Node) *Prebuilds {
 			"nothing could ever be claimed", p.MinRemaining, least, p.TTLJitter)
 	}
 	return &p
+}
+
+// inFlight reads a limit of what is being built at once.
+func (d decoder) inFlight(n ast.Node) *int32 {
+	limit := d.integer(n, "creates_in_flight", 1, maxLimit, ": with 0 nothing would ever be created")
+	return &limit
 }
 
 // titled is how messages call an object: by its name where it has one that can be told.

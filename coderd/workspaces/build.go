@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -92,12 +93,20 @@ func (w *Writer) Silent(ctx context.Context, id uuid.UUID, incarnation int32, re
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record silence", err)
 }
 
+// Fault is why a workspace will never become ready.
+type Fault struct {
+	Text string
+	// Permanent: trying again will not help, as far as one can tell (C8).
+	Permanent bool
+}
+
 // Failed: provisioning -> deleting, or starting -> draining, because it will never become ready. The fault stays with
-// the workspace and the preset's streak of failures grows (C8).
-func (w *Writer) Failed(ctx context.Context, l Lease, providerID, fault string) (Moved, error) {
+// the workspace, the preset's streak of failures grows, and it is counted by its cause (C8).
+func (w *Writer) Failed(ctx context.Context, l Lease, providerID string, fault Fault) (Moved, error) {
 	row, err := w.store.WorkspaceFailed(ctx, database.WorkspaceFailedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
-		ProviderID: providerID, Fault: fault, NextJobID: w.newID(), ActorID: Prewarm,
+		ProviderID: providerID, Fault: fault.Text, Permanent: fault.Permanent, Cause: prebuilds.Cause(fault.Text),
+		NextJobID: w.newID(), ActorID: Prewarm,
 	})
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record failure", err)
 }
