@@ -66,6 +66,19 @@ templates:
 			"", "          ttl: 1h\n          min_remaining: 54m",
 			`f.yaml:13:26: min_remaining is 54m0s: it must be less than 54m0s, which is the ttl less its jitter of 10%`,
 		},
+		"surge 0 with unavailable 0": {
+			"    rollout: {max_surge: 0, max_unavailable: 0%}", "",
+			`f.yaml:7:14: rollout has max_surge 0 and max_unavailable 0: nothing could ever be replaced`,
+		},
+		"surge 0 alone":           {"    rollout: {max_surge: 0%}", "", `nothing could ever be replaced`},
+		"surge above all":         {"    rollout: {max_surge: 101%}", "", `max_surge is 101%: it must be at most "100%"`},
+		"surge of no number":      {"    rollout: {max_surge: many}", "", `max_surge is many: it must be a number or per cent of desired`},
+		"unavailable below zero":  {"    rollout: {max_unavailable: -1}", "", `max_unavailable is -1: it must be a number or per cent`},
+		"unavailable of no kind":  {"    rollout: {max_unavailable: true}", "", `max_unavailable must be a number or per cent of desired`},
+		"no progress deadline":    {"    rollout: {progress_deadline: 0s}", "", `progress_deadline is 0s: it must be between 1s and 168h0m0s`},
+		"no creates of template":  {"    creates_in_flight: 0", "", `creates_in_flight is 0: it must be between 1 and 1000000: with 0 nothing`},
+		"no creates of preset":    {"", "          creates_in_flight: 0", `creates_in_flight is 0: it must be between 1 and 1000000`},
+		"a setting of no rollout": {"    rollout: {surge: 1}", "", `rollout has no setting "surge": it has max_surge, max_unavailable, progress_deadline`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, dryRun := range []bool{true, false} {
