@@ -23,7 +23,7 @@ run: build postgres ## Build, and start a server with a first pool of 3; ARGS='-
 .PHONY: test
 test: postgres gen-check vet ## Run every test, as CI does
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
-	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -count=1 -timeout 8m ./...
+	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -count=1 -timeout 15m ./...
 
 .PHONY: soak
 soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how often for all of them

@@ -128,6 +128,13 @@ func (p *providers) refresh(ctx context.Context) error {
 	for _, row := range rows {
 		have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
 	}
+	removed, err := p.store.RemovedProviders(ctx)
+	if err != nil {
+		return xerrors.Errorf("read removed providers: %w", err)
+	}
+	for _, name := range removed {
+		have = append(have, provider.Row{Name: name, Removed: true})
+	}
 	p.Update(have)
 	return nil
 }

@@ -20,6 +20,7 @@ const (
 	codeSerialization        = "40001"
 	codeDeadlock             = "40P01"
 	codeTooManyConnections   = "53300"
+	codeLockTimeout          = "55P03"
 	codeAdminShutdown        = "57P01"
 	codeCrashShutdown        = "57P02"
 	codeCannotConnectNow     = "57P03"
@@ -65,6 +66,9 @@ func IsSerialization(err error) bool {
 
 // IsDeadlock says whether the transaction was the victim of a deadlock (40P01).
 func IsDeadlock(err error) bool { return code(err) == codeDeadlock }
+
+// IsLockTimeout says whether a lock could not be had in the time that the transaction gives it (55P03).
+func IsLockTimeout(err error) bool { return code(err) == codeLockTimeout }
 
 // IsConnection says whether the database is away: not reachable, shutting down, starting up, out of connections, or
 // gone in the middle of a query. The caller's own cancellation or deadline is not that.

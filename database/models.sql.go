@@ -334,6 +334,7 @@ const (
 	JobKindProbe  JobKind = "probe"
 	JobKindDrain  JobKind = "drain"
 	JobKindDelete JobKind = "delete"
+	JobKindReset  JobKind = "reset"
 )
 
 func (e *JobKind) Scan(src interface{}) error {
@@ -376,7 +377,8 @@ func (e JobKind) Valid() bool {
 	case JobKindCreate,
 		JobKindProbe,
 		JobKindDrain,
-		JobKindDelete:
+		JobKindDelete,
+		JobKindReset:
 		return true
 	}
 	return false
@@ -388,6 +390,7 @@ func AllJobKindValues() []JobKind {
 		JobKindProbe,
 		JobKindDrain,
 		JobKindDelete,
+		JobKindReset,
 	}
 }
 
@@ -725,6 +728,12 @@ type ClaimParameter struct {
 	CreatedAt  time.Time
 }
 
+type FailureLog struct {
+	WorkspaceID uuid.UUID
+	Log         string
+	CreatedAt   time.Time
+}
+
 type Headroom struct {
 	Provider  string
 	Maximum   int32
@@ -819,9 +828,9 @@ type PresetFailure struct {
 	Streak    int32
 	LastError string
 	LastAt    time.Time
+	CountedAt *time.Time
 	Permanent int32
 	FirstAt   time.Time
-	CountedAt time.Time
 }
 
 type PresetFailureCause struct {
@@ -863,6 +872,7 @@ type ReconcileFence struct {
 	BeganAt     *time.Time
 	FullSeq     int64
 	FullBeganAt *time.Time
+	Returns     int64
 }
 
 type Replica struct {
@@ -896,6 +906,9 @@ type Template struct {
 	UpdatedAt         time.Time
 	DeprecatedAt      *time.Time
 	DeletedAt         *time.Time
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
 	MaxSurge          string
 	MaxUnavailable    string
 	ProgressDeadlineS int32

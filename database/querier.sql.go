@@ -63,11 +63,14 @@ type Querier interface {
 	EnsureSigningKey(ctx context.Context, arg EnsureSigningKeyParams) error
 	// Before a create: from now on only the token of this attempt is good. A worker that comes late changes nothing.
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
+	// Those that were kept for long enough, the longest first.
+	ExpiredQuarantine(ctx context.Context, maxWorkspaces int32) ([]ExpiredQuarantineRow, error)
 	// The heartbeat of everything a replica holds; what does not come back is lost to it.
 	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]uuid.UUID, error)
 	// What is known of failed creates (C8), and the ways in which people begin anew.
 	// The causes of a preset's failures, the latest first.
 	FailureCauses(ctx context.Context, arg FailureCausesParams) ([]FailureCausesRow, error)
+	FailureLog(ctx context.Context, workspaceID uuid.UUID) (string, error)
 	// Of the pool as it is now; no row where the last create succeeded.
 	FailureStreak(ctx context.Context, presetID uuid.UUID) (FailureStreakRow, error)
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
@@ -76,6 +79,8 @@ type Querier interface {
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
 	GetNow(ctx context.Context) (time.Time, error)
+	// Every transition with the job that led to it and what that job met, and how long the state lasted that it led to; -1 of
+	// the last one, which lasts still.
 	HistoryViews(ctx context.Context, workspaceID uuid.UUID) ([]HistoryViewsRow, error)
 	// The record of who did what, written in the transaction of the deed.
 	InsertAudit(ctx context.Context, arg InsertAuditParams) error
@@ -118,6 +123,9 @@ type Querier interface {
 	LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error)
 	// A replica that stopped in order is no longer listed.
 	LeaveReplica(ctx context.Context, arg LeaveReplicaParams) error
+	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
+	// holds a workspace waits for this.
+	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
 	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
 	// workspace ever waits for another.
 	LockIntent(ctx context.Context, arg LockIntentParams) ([]uuid.UUID, error)
@@ -128,6 +136,7 @@ type Querier interface {
 	LockTemplates(ctx context.Context, arg LockTemplatesParams) ([]Template, error)
 	// The tokens that a name or an id may mean, for revocation.
 	LockTokens(ctx context.Context, arg LockTokensParams) ([]LockTokensRow, error)
+	MarkReturn(ctx context.Context) error
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
 	// In how many seconds the next job of these kinds is due, so that a worker need not poll for it; an hour if none is.
 	NextDue(ctx context.Context, kinds []string) (float64, error)
@@ -176,6 +185,8 @@ type Querier interface {
 	RecordWorkspaceAct(ctx context.Context, arg RecordWorkspaceActParams) error
 	// The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
 	ReleaseCleanup(ctx context.Context, arg ReleaseCleanupParams) (int64, error)
+	// Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
+	RemovedProviders(ctx context.Context) ([]string, error)
 	// The server processes, as they report themselves.
 	// Stale: no heartbeat for 15 s. The fence names the replica of the last pass.
 	Replicas(ctx context.Context) ([]ReplicasRow, error)
@@ -195,11 +206,21 @@ type Querier interface {
 	// A replica that stops gives back what it can't finish (G6), for another to take at once.
 	ReturnJobs(ctx context.Context, arg ReturnJobsParams) (int64, error)
 	RevokeToken(ctx context.Context, id uuid.UUID) error
+	// Whether the workspace's pool would want it. This is the only place that says so. Wanted is as in C5: what is desired
+	// (by the preset and by what the last pass made of it, whichever is less) and what is waited for. Has is what a pass would
+	// count as actual and starting.
+	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
 	// The pass (DESIGN section 3): one REPEATABLE READ transaction, a constant number of statements, linear in unclaimed
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.
 	SetPassTimeouts(ctx context.Context) error
 	SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error
+	// What comes back into a pool without having been planned: a released workspace that serves again, and a quarantined one
+	// that a person wants tried anew. I3 must hold for them too, so both go through the pass's fence: MarkReturn first, then
+	// RoomFor, then the transition, in one READ COMMITTED transaction. A pass that has planned already is waited for, and
+	// what it wrote is seen; one that has not yet fails on its fence and plans on what is true then.
+	// A pass may take long, and people do not wait for one: what cannot have the fence in time goes the usual way.
+	SetReturnTimeout(ctx context.Context, milliseconds string) error
 	SigningKeyViews(ctx context.Context) ([]SigningKeyViewsRow, error)
 	// Agents: who may speak for a workspace, what they report, and what they are told. A report touches the agent's row and
 	// no workspace; only coderd/workspaces moves those.
@@ -254,7 +275,7 @@ type Querier interface {
 	// provisioning -> deleted if its create was never leased, else -> deleting: what the create may have made, or still
 	// makes until its lease ends, is deleted by name.
 	WorkspaceCancelled(ctx context.Context, arg WorkspaceCancelledParams) (WorkspaceCancelledRow, error)
-	// provisioning -> starting.
+	// provisioning -> starting. The history shows what the create had met before it succeeded.
 	WorkspaceCreated(ctx context.Context, arg WorkspaceCreatedParams) (WorkspaceCreatedRow, error)
 	// draining -> deleting: deregistered, or never registered.
 	WorkspaceDrained(ctx context.Context, arg WorkspaceDrainedParams) (WorkspaceDrainedRow, error)
@@ -262,8 +283,10 @@ type Querier interface {
 	// cancelled; what follows waits for the end of its lease, since its provider call may still be running. A claim that
 	// held it is released.
 	WorkspaceDraining(ctx context.Context, arg WorkspaceDrainingParams) (WorkspaceDrainingRow, error)
-	// provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. The streak grows,
-	// unless the workspace was begun before the last failure that made it grow: what fails together counts once (C8).
+	// provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. Where the template
+	// keeps failures and has fewer of this preset, it goes -> quarantined, with what the provider has of its output.
+	//
+	// The streak grows if what failed was begun after it last grew: failures side by side are one (C8).
 	WorkspaceFailed(ctx context.Context, arg WorkspaceFailedParams) (WorkspaceFailedRow, error)
 	// deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know.
 	WorkspaceGone(ctx context.Context, arg WorkspaceGoneParams) (WorkspaceGoneRow, error)
@@ -278,6 +301,19 @@ type Querier interface {
 	// starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
 	// ready together does not expire together (C9); and the streak of failures ends.
 	WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) (WorkspaceReadyRow, error)
+	// starting -> starting, like new. The probe job follows, and the boot timeout runs from here.
+	WorkspaceReset(ctx context.Context, arg WorkspaceResetParams) (WorkspaceResetRow, error)
+	// starting -> deleting: it could not be made like new. It is never kept, since what is in it is of the claim before; and
+	// it is no failed create, so the streak stays.
+	WorkspaceResetFailed(ctx context.Context, arg WorkspaceResetFailedParams) (WorkspaceResetFailedRow, error)
+	// The ends of quarantine: tried anew by a person, or kept for long enough.
+	// quarantined -> starting where the provider has made it, to be asked for readiness again; else -> provisioning, to be
+	// created anew. The create goes on counting where the one before ended: its attempt is beyond all tokens of before (G7),
+	// and as one that has failed it deletes by name what may be left.
+	WorkspaceRetried(ctx context.Context, arg WorkspaceRetriedParams) (WorkspaceRetriedRow, error)
+	// claimed -> starting in the next incarnation, and the claim is over. The reset job makes it like new, and until it has
+	// nothing of the claim before is told to anybody. No row: it is not claimed in that incarnation, or has served enough.
+	WorkspaceReused(ctx context.Context, arg WorkspaceReusedParams) (WorkspaceReusedRow, error)
 	// ready -> starting: its agent has not been heard of, so it may recover until the boot timeout. The heartbeat is looked
 	// at again under the lock.
 	WorkspaceSilent(ctx context.Context, arg WorkspaceSilentParams) (WorkspaceSilentRow, error)

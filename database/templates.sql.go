@@ -111,11 +111,13 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 }
 
 const insertTemplate = `-- name: InsertTemplate :one
-INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, max_surge,
-                       max_unavailable, progress_deadline_s, creates_in_flight, created_at, updated_at)
+INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
+                       keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
+                       created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-        $9, $10, $11, prewarm_now(), prewarm_now())
-RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id
+        $9, $10, $11, $12, $13, $14,
+        prewarm_now(), prewarm_now())
+RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id
 `
 
 type InsertTemplateParams struct {
@@ -126,6 +128,9 @@ type InsertTemplateParams struct {
 	Provider          string
 	KeepOutdated      bool
 	BootTimeoutS      int32
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
 	MaxSurge          string
 	MaxUnavailable    string
 	ProgressDeadlineS int32
@@ -141,6 +146,9 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.Provider,
 		arg.KeepOutdated,
 		arg.BootTimeoutS,
+		arg.KeepFailures,
+		arg.KeepFailuresS,
+		arg.MaxUses,
 		arg.MaxSurge,
 		arg.MaxUnavailable,
 		arg.ProgressDeadlineS,
@@ -160,6 +168,9 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		&i.UpdatedAt,
 		&i.DeprecatedAt,
 		&i.DeletedAt,
+		&i.KeepFailures,
+		&i.KeepFailuresS,
+		&i.MaxUses,
 		&i.MaxSurge,
 		&i.MaxUnavailable,
 		&i.ProgressDeadlineS,
@@ -246,7 +257,7 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 }
 
 const lockTemplates = `-- name: LockTemplates :many
-SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id FROM templates
+SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id FROM templates
 WHERE organization_id = $1 AND deleted_at IS NULL AND name = ANY ($2::text[])
 ORDER BY name FOR NO KEY UPDATE
 `
@@ -278,6 +289,9 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 			&i.UpdatedAt,
 			&i.DeprecatedAt,
 			&i.DeletedAt,
+			&i.KeepFailures,
+			&i.KeepFailuresS,
+			&i.MaxUses,
 			&i.MaxSurge,
 			&i.MaxUnavailable,
 			&i.ProgressDeadlineS,
@@ -471,12 +485,13 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 const updateTemplate = `-- name: UpdateTemplate :exec
 UPDATE templates
 SET description = $1, provider = $2, keep_outdated = $3,
-    boot_timeout_s = $4, max_surge = $5, max_unavailable = $6,
-    progress_deadline_s = $7, creates_in_flight = $8,
-    previous_version_id = CASE WHEN active_version_id = $9 THEN previous_version_id
+    boot_timeout_s = $4, keep_failures = $5, keep_failures_s = $6,
+    max_uses = $7, max_surge = $8, max_unavailable = $9,
+    progress_deadline_s = $10, creates_in_flight = $11,
+    previous_version_id = CASE WHEN active_version_id = $12 THEN previous_version_id
                                ELSE active_version_id END,
-    active_version_id = $9, updated_at = prewarm_now()
-WHERE id = $10
+    active_version_id = $12, updated_at = prewarm_now()
+WHERE id = $13
 `
 
 type UpdateTemplateParams struct {
@@ -484,6 +499,9 @@ type UpdateTemplateParams struct {
 	Provider          string
 	KeepOutdated      bool
 	BootTimeoutS      int32
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
 	MaxSurge          string
 	MaxUnavailable    string
 	ProgressDeadlineS int32
@@ -498,6 +516,9 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 		arg.Provider,
 		arg.KeepOutdated,
 		arg.BootTimeoutS,
+		arg.KeepFailures,
+		arg.KeepFailuresS,
+		arg.MaxUses,
 		arg.MaxSurge,
 		arg.MaxUnavailable,
 		arg.ProgressDeadlineS,

@@ -13,22 +13,45 @@ import (
 	"github.com/google/uuid"
 )
 
+const failureLog = `-- name: FailureLog :one
+SELECT log FROM failure_logs WHERE workspace_id = $1
+`
+
+func (q *Queries) FailureLog(ctx context.Context, workspaceID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, failureLog, workspaceID)
+	var log string
+	err := row.Scan(&log)
+	return log, err
+}
+
 const historyViews = `-- name: HistoryViews :many
-SELECT h.from_state, h.to_state, h.at, coalesce(u.name, '') AS actor, h.reason
+SELECT h.from_state, h.to_state, h.at, coalesce(u.name, '') AS actor, h.reason, h.incarnation, j.kind AS job_kind,
+       coalesce(h.attempt, 0)::int AS attempt, coalesce(j.failures, 0)::int AS failures,
+       coalesce(j.last_error, '') AS error,
+       coalesce(extract(epoch FROM lead(h.at) OVER (ORDER BY h.id) - h.at), -1)::double precision AS lasted_s
 FROM workspace_history h
 LEFT JOIN users u ON u.id = h.actor_id
+LEFT JOIN jobs j ON j.id = h.job_id
 WHERE h.workspace_id = $1
 ORDER BY h.id
 `
 
 type HistoryViewsRow struct {
-	FromState *WorkspaceState
-	ToState   WorkspaceState
-	At        time.Time
-	Actor     string
-	Reason    string
+	FromState   *WorkspaceState
+	ToState     WorkspaceState
+	At          time.Time
+	Actor       string
+	Reason      string
+	Incarnation int32
+	JobKind     *JobKind
+	Attempt     int32
+	Failures    int32
+	Error       string
+	LastedS     float64
 }
 
+// Every transition with the job that led to it and what that job met, and how long the state lasted that it led to; -1 of
+// the last one, which lasts still.
 func (q *Queries) HistoryViews(ctx context.Context, workspaceID uuid.UUID) ([]HistoryViewsRow, error) {
 	rows, err := q.db.Query(ctx, historyViews, workspaceID)
 	if err != nil {
@@ -44,6 +67,12 @@ func (q *Queries) HistoryViews(ctx context.Context, workspaceID uuid.UUID) ([]Hi
 			&i.At,
 			&i.Actor,
 			&i.Reason,
+			&i.Incarnation,
+			&i.JobKind,
+			&i.Attempt,
+			&i.Failures,
+			&i.Error,
+			&i.LastedS,
 		); err != nil {
 			return nil, err
 		}
@@ -316,8 +345,8 @@ func (q *Queries) TemplateNames(ctx context.Context, organizationID uuid.UUID) (
 
 const templateViews = `-- name: TemplateViews :many
 SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
-       t.keep_outdated, t.boot_timeout_s, t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight,
-       t.created_at, t.updated_at, t.deprecated_at,
+       t.keep_outdated, t.boot_timeout_s, t.keep_failures, t.keep_failures_s, t.max_uses, t.max_surge, t.max_unavailable,
+       t.progress_deadline_s, t.creates_in_flight, t.created_at, t.updated_at, t.deprecated_at,
        coalesce((SELECT array_agg(p.name ORDER BY p.name) FROM presets p
                  WHERE p.template_id = t.id AND p.deleted_at IS NULL), '{}')::text[] AS presets
 FROM templates t
@@ -342,6 +371,9 @@ type TemplateViewsRow struct {
 	ActiveVersion     int32
 	KeepOutdated      bool
 	BootTimeoutS      int32
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
 	MaxSurge          string
 	MaxUnavailable    string
 	ProgressDeadlineS int32
@@ -370,6 +402,9 @@ func (q *Queries) TemplateViews(ctx context.Context, arg TemplateViewsParams) ([
 			&i.ActiveVersion,
 			&i.KeepOutdated,
 			&i.BootTimeoutS,
+			&i.KeepFailures,
+			&i.KeepFailuresS,
+			&i.MaxUses,
 			&i.MaxSurge,
 			&i.MaxUnavailable,
 			&i.ProgressDeadlineS,

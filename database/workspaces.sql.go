@@ -79,6 +79,17 @@ func (q *Queries) ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64
 	return result.RowsAffected(), nil
 }
 
+const lockFailuresOf = `-- name: LockFailuresOf :exec
+SELECT pg_advisory_xact_lock(1886545272, hashtext(($1::uuid)::text))
+`
+
+// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
+// holds a workspace waits for this.
+func (q *Queries) LockFailuresOf(ctx context.Context, presetID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, lockFailuresOf, presetID)
+	return err
+}
+
 const lockIntent = `-- name: LockIntent :many
 SELECT workspace_id FROM intents
 WHERE workspace_id = $1 AND incarnation = $2
@@ -260,7 +271,8 @@ WITH ws AS (
   WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'provisioning'
   FOR NO KEY UPDATE
 ), job AS (
-  UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
+  UPDATE jobs j SET state = 'done', finished_at = prewarm_now(),
+                    last_error = CASE WHEN j.failures > 0 THEN j.last_error ELSE '' END
   FROM ws
   WHERE j.id = $3 AND j.attempt = $4 AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id, j.site, j.priority
@@ -302,7 +314,7 @@ type WorkspaceCreatedRow struct {
 	PresetID   uuid.UUID
 }
 
-// provisioning -> starting.
+// provisioning -> starting. The history shows what the create had met before it succeeded.
 func (q *Queries) WorkspaceCreated(ctx context.Context, arg WorkspaceCreatedParams) (WorkspaceCreatedRow, error) {
 	row := q.db.QueryRow(ctx, workspaceCreated,
 		arg.WorkspaceID,
@@ -460,17 +472,25 @@ func (q *Queries) WorkspaceDraining(ctx context.Context, arg WorkspaceDrainingPa
 
 const workspaceFailed = `-- name: WorkspaceFailed :one
 WITH ws AS (
-  SELECT w.id, w.state, w.incarnation, w.provider FROM workspaces w
+  SELECT w.id, w.state, w.incarnation, w.provider, t.keep_failures_s,
+         CASE WHEN w.incarnation = 1 THEN w.created_at ELSE w.state_at END AS began_at,
+         t.keep_failures > (SELECT count(*) FROM workspaces q
+                            WHERE q.template_id = w.template_id AND q.preset_id = w.preset_id
+                              AND q.state NOT IN ('claimed', 'deleted') AND q.state = 'quarantined') AS keep
+  FROM workspaces w
+  JOIN templates t ON t.id = w.template_id
   WHERE w.id = $1 AND w.incarnation = $2 AND w.state IN ('provisioning', 'starting')
-  FOR NO KEY UPDATE
+  FOR NO KEY UPDATE OF w
 ), job AS (
   UPDATE jobs j SET state = 'failed', finished_at = prewarm_now(), last_error = $3, failures = j.failures + 1
   FROM ws
-  WHERE j.id = $4 AND j.attempt = $5 AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = $4 AND j.kind <> 'reset' AND j.attempt = $5 AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id, j.site, j.priority
 ), moved AS (
   UPDATE workspaces w
-  SET state = CASE WHEN ws.state = 'provisioning' THEN 'deleting'::workspace_state ELSE 'draining' END,
+  SET state = CASE WHEN ws.keep THEN 'quarantined'::workspace_state
+                   WHEN ws.state = 'provisioning' THEN 'deleting' ELSE 'draining' END,
+      expires_at = CASE WHEN ws.keep THEN prewarm_now() + ws.keep_failures_s * interval '1 second' ELSE w.expires_at END,
       state_at = prewarm_now(), fault = $3, site = job.site,
       provider_id = CASE WHEN w.provider_id = '' THEN $6 ELSE w.provider_id END
   FROM job, ws
@@ -483,22 +503,25 @@ WITH ws AS (
          CASE WHEN moved.state = 'deleting' THEN 'delete'::job_kind ELSE 'drain' END,
          ws.provider, job.site, job.priority, prewarm_now(), prewarm_now()
   FROM moved, ws, job
+  WHERE moved.state <> 'quarantined'
+), evidence AS (
+  INSERT INTO failure_logs (workspace_id, log, created_at)
+  SELECT moved.id, $8::text, prewarm_now() FROM moved WHERE $8::text <> ''
+  ON CONFLICT (workspace_id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at
 ), streak AS (
-  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, counted_at, last_at)
-  SELECT moved.preset_id, moved.pool_key, 1, ($8::boolean)::integer, left(split_part($3, E'\n', 1), 300),
+  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, last_at, counted_at)
+  SELECT moved.preset_id, moved.pool_key, 1, ($9::boolean)::integer, left(split_part($3, E'\n', 1), 300),
          prewarm_now(), prewarm_now(), prewarm_now()
   FROM moved
   ON CONFLICT (preset_id, pool_key) DO UPDATE
-    SET last_error = excluded.last_error, last_at = excluded.last_at,
-        streak = f.streak + CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN 1 ELSE 0 END,
-        permanent = f.permanent
-          + CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN excluded.permanent ELSE 0 END,
-        counted_at = CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN excluded.counted_at
-                          ELSE f.counted_at END
+    SET streak = f.streak + CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN 0 ELSE 1 END,
+        permanent = f.permanent + CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN 0 ELSE excluded.permanent END,
+        counted_at = CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN f.counted_at ELSE excluded.counted_at END,
+        last_error = excluded.last_error, last_at = excluded.last_at
 ), causes AS (
   INSERT INTO preset_failure_causes AS c (preset_id, cause, count, permanent, first_at, last_at, last_fault,
                                           last_workspace, last_version)
-  SELECT moved.preset_id, $9, 1, $8::boolean, prewarm_now(), prewarm_now(), left($3, 2000), moved.name,
+  SELECT moved.preset_id, $10, 1, $9::boolean, prewarm_now(), prewarm_now(), left($3, 2000), moved.name,
          v.number
   FROM moved JOIN template_versions v ON v.id = moved.template_version_id
   ON CONFLICT (preset_id, cause) DO UPDATE
@@ -506,10 +529,10 @@ WITH ws AS (
         last_fault = excluded.last_fault, last_workspace = excluded.last_workspace, last_version = excluded.last_version
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
-  SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), $10, $3, $4, $5
+  SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), $11, $3, $4, $5
   FROM moved, ws
 )
-SELECT id, template_id, preset_id FROM moved
+SELECT id, template_id, preset_id, state FROM moved
 `
 
 type WorkspaceFailedParams struct {
@@ -520,6 +543,7 @@ type WorkspaceFailedParams struct {
 	Attempt     int32
 	ProviderID  string
 	NextJobID   uuid.UUID
+	Log         string
 	Permanent   bool
 	Cause       string
 	ActorID     uuid.UUID
@@ -529,10 +553,13 @@ type WorkspaceFailedRow struct {
 	ID         uuid.UUID
 	TemplateID uuid.UUID
 	PresetID   uuid.UUID
+	State      WorkspaceState
 }
 
-// provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. The streak grows,
-// unless the workspace was begun before the last failure that made it grow: what fails together counts once (C8).
+// provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. Where the template
+// keeps failures and has fewer of this preset, it goes -> quarantined, with what the provider has of its output.
+//
+// The streak grows if what failed was begun after it last grew: failures side by side are one (C8).
 func (q *Queries) WorkspaceFailed(ctx context.Context, arg WorkspaceFailedParams) (WorkspaceFailedRow, error) {
 	row := q.db.QueryRow(ctx, workspaceFailed,
 		arg.WorkspaceID,
@@ -542,12 +569,18 @@ func (q *Queries) WorkspaceFailed(ctx context.Context, arg WorkspaceFailedParams
 		arg.Attempt,
 		arg.ProviderID,
 		arg.NextJobID,
+		arg.Log,
 		arg.Permanent,
 		arg.Cause,
 		arg.ActorID,
 	)
 	var i WorkspaceFailedRow
-	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	err := row.Scan(
+		&i.ID,
+		&i.TemplateID,
+		&i.PresetID,
+		&i.State,
+	)
 	return i, err
 }
 
@@ -660,7 +693,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
   FROM ws
-  WHERE j.id = $3 AND j.attempt = $4 AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = $3 AND j.kind = 'probe' AND j.attempt = $4 AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (
   UPDATE workspaces w
@@ -779,8 +812,11 @@ func (q *Queries) WorkspaceSilent(ctx context.Context, arg WorkspaceSilentParams
 }
 
 const workspaceState = `-- name: WorkspaceState :one
-SELECT id, state, incarnation, template_id, preset_id, provider, owner_id, claim_id, organization_id, name
-FROM workspaces WHERE id = $1
+SELECT w.id, w.state, w.incarnation, w.template_id, w.preset_id, w.provider, w.owner_id, w.claim_id, w.organization_id,
+       w.name, t.max_uses
+FROM workspaces w
+JOIN templates t ON t.id = w.template_id
+WHERE w.id = $1
 `
 
 type WorkspaceStateRow struct {
@@ -794,6 +830,7 @@ type WorkspaceStateRow struct {
 	ClaimID        uuid.NullUUID
 	OrganizationID uuid.UUID
 	Name           string
+	MaxUses        int32
 }
 
 func (q *Queries) WorkspaceState(ctx context.Context, id uuid.UUID) (WorkspaceStateRow, error) {
@@ -810,6 +847,7 @@ func (q *Queries) WorkspaceState(ctx context.Context, id uuid.UUID) (WorkspaceSt
 		&i.ClaimID,
 		&i.OrganizationID,
 		&i.Name,
+		&i.MaxUses,
 	)
 	return i, err
 }

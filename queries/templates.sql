@@ -21,16 +21,19 @@ WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = ANY (
 ORDER BY name FOR NO KEY UPDATE;
 
 -- name: InsertTemplate :one
-INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, max_surge,
-                       max_unavailable, progress_deadline_s, creates_in_flight, created_at, updated_at)
-VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, @max_surge,
-        @max_unavailable, @progress_deadline_s, sqlc.narg(creates_in_flight), prewarm_now(), prewarm_now())
+INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
+                       keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
+                       created_at, updated_at)
+VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, @keep_failures,
+        @keep_failures_s, @max_uses, @max_surge, @max_unavailable, @progress_deadline_s, sqlc.narg(creates_in_flight),
+        prewarm_now(), prewarm_now())
 RETURNING *;
 
 -- name: UpdateTemplate :exec
 UPDATE templates
 SET description = @description, provider = @provider, keep_outdated = @keep_outdated,
-    boot_timeout_s = @boot_timeout_s, max_surge = @max_surge, max_unavailable = @max_unavailable,
+    boot_timeout_s = @boot_timeout_s, keep_failures = @keep_failures, keep_failures_s = @keep_failures_s,
+    max_uses = @max_uses, max_surge = @max_surge, max_unavailable = @max_unavailable,
     progress_deadline_s = @progress_deadline_s, creates_in_flight = sqlc.narg(creates_in_flight),
     previous_version_id = CASE WHEN active_version_id = @active_version_id THEN previous_version_id
                                ELSE active_version_id END,

@@ -89,8 +89,8 @@ WHERE t.organization_id = @organization_id AND t.name = @template AND p.name = @
 
 -- name: TemplateViews :many
 SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
-       t.keep_outdated, t.boot_timeout_s, t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight,
-       t.created_at, t.updated_at, t.deprecated_at,
+       t.keep_outdated, t.boot_timeout_s, t.keep_failures, t.keep_failures_s, t.max_uses, t.max_surge, t.max_unavailable,
+       t.progress_deadline_s, t.creates_in_flight, t.created_at, t.updated_at, t.deprecated_at,
        coalesce((SELECT array_agg(p.name ORDER BY p.name) FROM presets p
                  WHERE p.template_id = t.id AND p.deleted_at IS NULL), '{}')::text[] AS presets
 FROM templates t
@@ -242,8 +242,17 @@ WHERE w.organization_id = @organization_id
   AND (w.id = sqlc.narg(id)::uuid OR w.name = sqlc.narg(name)::text);
 
 -- name: HistoryViews :many
-SELECT h.from_state, h.to_state, h.at, coalesce(u.name, '') AS actor, h.reason
+-- Every transition with the job that led to it and what that job met, and how long the state lasted that it led to; -1 of
+-- the last one, which lasts still.
+SELECT h.from_state, h.to_state, h.at, coalesce(u.name, '') AS actor, h.reason, h.incarnation, j.kind AS job_kind,
+       coalesce(h.attempt, 0)::int AS attempt, coalesce(j.failures, 0)::int AS failures,
+       coalesce(j.last_error, '') AS error,
+       coalesce(extract(epoch FROM lead(h.at) OVER (ORDER BY h.id) - h.at), -1)::double precision AS lasted_s
 FROM workspace_history h
 LEFT JOIN users u ON u.id = h.actor_id
+LEFT JOIN jobs j ON j.id = h.job_id
 WHERE h.workspace_id = @workspace_id
 ORDER BY h.id;
+
+-- name: FailureLog :one
+SELECT log FROM failure_logs WHERE workspace_id = @workspace_id;

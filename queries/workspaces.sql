@@ -40,13 +40,14 @@ SELECT prewarm_now(), @actor_id, ws.organization_id, 'workspace.create', 'worksp
 FROM ws JOIN new ON new.id = ws.id;
 
 -- name: WorkspaceCreated :one
--- provisioning -> starting.
+-- provisioning -> starting. The history shows what the create had met before it succeeded.
 WITH ws AS (
   SELECT w.id, w.state, w.incarnation, w.provider FROM workspaces w
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'provisioning'
   FOR NO KEY UPDATE
 ), job AS (
-  UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
+  UPDATE jobs j SET state = 'done', finished_at = prewarm_now(),
+                    last_error = CASE WHEN j.failures > 0 THEN j.last_error ELSE '' END
   FROM ws
   WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id, j.site, j.priority
@@ -79,7 +80,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'done', finished_at = prewarm_now(), last_error = ''
   FROM ws
-  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = @job_id AND j.kind = 'probe' AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (
   UPDATE workspaces w
@@ -102,21 +103,36 @@ WITH ws AS (
 )
 SELECT id, template_id, preset_id FROM moved;
 
+-- name: LockFailuresOf :exec
+-- Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
+-- holds a workspace waits for this.
+SELECT pg_advisory_xact_lock(1886545272, hashtext((@preset_id::uuid)::text));
+
 -- name: WorkspaceFailed :one
--- provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. The streak grows,
--- unless the workspace was begun before the last failure that made it grow: what fails together counts once (C8).
+-- provisioning -> deleting, or starting -> draining: it will never become ready. The fault is kept. Where the template
+-- keeps failures and has fewer of this preset, it goes -> quarantined, with what the provider has of its output.
+--
+-- The streak grows if what failed was begun after it last grew: failures side by side are one (C8).
 WITH ws AS (
-  SELECT w.id, w.state, w.incarnation, w.provider FROM workspaces w
+  SELECT w.id, w.state, w.incarnation, w.provider, t.keep_failures_s,
+         CASE WHEN w.incarnation = 1 THEN w.created_at ELSE w.state_at END AS began_at,
+         t.keep_failures > (SELECT count(*) FROM workspaces q
+                            WHERE q.template_id = w.template_id AND q.preset_id = w.preset_id
+                              AND q.state NOT IN ('claimed', 'deleted') AND q.state = 'quarantined') AS keep
+  FROM workspaces w
+  JOIN templates t ON t.id = w.template_id
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state IN ('provisioning', 'starting')
-  FOR NO KEY UPDATE
+  FOR NO KEY UPDATE OF w
 ), job AS (
   UPDATE jobs j SET state = 'failed', finished_at = prewarm_now(), last_error = @fault, failures = j.failures + 1
   FROM ws
-  WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
+  WHERE j.id = @job_id AND j.kind <> 'reset' AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id, j.site, j.priority
 ), moved AS (
   UPDATE workspaces w
-  SET state = CASE WHEN ws.state = 'provisioning' THEN 'deleting'::workspace_state ELSE 'draining' END,
+  SET state = CASE WHEN ws.keep THEN 'quarantined'::workspace_state
+                   WHEN ws.state = 'provisioning' THEN 'deleting' ELSE 'draining' END,
+      expires_at = CASE WHEN ws.keep THEN prewarm_now() + ws.keep_failures_s * interval '1 second' ELSE w.expires_at END,
       state_at = prewarm_now(), fault = @fault, site = job.site,
       provider_id = CASE WHEN w.provider_id = '' THEN @provider_id ELSE w.provider_id END
   FROM job, ws
@@ -129,18 +145,21 @@ WITH ws AS (
          CASE WHEN moved.state = 'deleting' THEN 'delete'::job_kind ELSE 'drain' END,
          ws.provider, job.site, job.priority, prewarm_now(), prewarm_now()
   FROM moved, ws, job
+  WHERE moved.state <> 'quarantined'
+), evidence AS (
+  INSERT INTO failure_logs (workspace_id, log, created_at)
+  SELECT moved.id, @log::text, prewarm_now() FROM moved WHERE @log::text <> ''
+  ON CONFLICT (workspace_id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at
 ), streak AS (
-  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, counted_at, last_at)
+  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, last_at, counted_at)
   SELECT moved.preset_id, moved.pool_key, 1, (@permanent::boolean)::integer, left(split_part(@fault, E'\n', 1), 300),
          prewarm_now(), prewarm_now(), prewarm_now()
   FROM moved
   ON CONFLICT (preset_id, pool_key) DO UPDATE
-    SET last_error = excluded.last_error, last_at = excluded.last_at,
-        streak = f.streak + CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN 1 ELSE 0 END,
-        permanent = f.permanent
-          + CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN excluded.permanent ELSE 0 END,
-        counted_at = CASE WHEN (SELECT moved.created_at FROM moved) > f.counted_at THEN excluded.counted_at
-                          ELSE f.counted_at END
+    SET streak = f.streak + CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN 0 ELSE 1 END,
+        permanent = f.permanent + CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN 0 ELSE excluded.permanent END,
+        counted_at = CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN f.counted_at ELSE excluded.counted_at END,
+        last_error = excluded.last_error, last_at = excluded.last_at
 ), causes AS (
   INSERT INTO preset_failure_causes AS c (preset_id, cause, count, permanent, first_at, last_at, last_fault,
                                           last_workspace, last_version)
@@ -155,7 +174,7 @@ WITH ws AS (
   SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), @actor_id, @fault, @job_id, @attempt
   FROM moved, ws
 )
-SELECT id, template_id, preset_id FROM moved;
+SELECT id, template_id, preset_id, state FROM moved;
 
 -- name: WorkspaceSilent :one
 -- ready -> starting: its agent has not been heard of, so it may recover until the boot timeout. The heartbeat is looked
@@ -347,8 +366,11 @@ DELETE FROM intents WHERE workspace_id = @workspace_id AND incarnation = @incarn
 SELECT * FROM workspaces WHERE id = @id;
 
 -- name: WorkspaceState :one
-SELECT id, state, incarnation, template_id, preset_id, provider, owner_id, claim_id, organization_id, name
-FROM workspaces WHERE id = @id;
+SELECT w.id, w.state, w.incarnation, w.template_id, w.preset_id, w.provider, w.owner_id, w.claim_id, w.organization_id,
+       w.name, t.max_uses
+FROM workspaces w
+JOIN templates t ON t.id = w.template_id
+WHERE w.id = @id;
 
 -- name: WorkspacePlaces :many
 -- What the database says of resources found at a provider: whether they should exist, and where (I4).

@@ -77,11 +77,21 @@ var testWorkspace = sdk.Workspace{
 func shownWorkspace() sdk.Workspace {
 	w := testWorkspace
 	w.History = []sdk.Transition{
-		{To: "provisioning", At: before(2 * time.Hour), Actor: "prewarm", Reason: "below desired"},
-		{From: "provisioning", To: "starting", At: before(119 * time.Minute), Actor: "prewarm"},
-		{From: "starting", To: "ready", At: before(119 * time.Minute), Actor: "prewarm"},
-		{From: "ready", To: "claimed", At: before(5 * time.Minute), Actor: "alice"},
+		{
+			To: "provisioning", At: before(2 * time.Hour), Actor: "prewarm", Reason: "below desired", Incarnation: 1,
+			LastedMS: ptr(int64(60_000)),
+		},
+		{
+			From: "provisioning", To: "starting", At: before(119 * time.Minute), Actor: "prewarm", Incarnation: 1,
+			Reason: "created", Job: "create", Attempt: 3, Failures: 2, Error: "out of\ncapacity", LastedMS: ptr(int64(2345)),
+		},
+		{
+			From: "starting", To: "ready", At: before(119 * time.Minute), Actor: "prewarm", Incarnation: 1,
+			LastedMS: ptr(int64(114 * 60_000)),
+		},
+		{From: "ready", To: "claimed", At: before(5 * time.Minute), Actor: "alice", Incarnation: 2},
 	}
+	w.Evidence = "installing\n\x1b[31mno space left\n"
 	w.Agent = &sdk.Agent{
 		Status: "claim-ready", HeartbeatAt: ptr(before(4 * time.Second)), ClaimSeenAt: ptr(before(5 * time.Minute)),
 		ClaimReadyAt: ptr(before(4 * time.Minute)), Recoveries: 1,
@@ -95,6 +105,7 @@ func shownWorkspace() sdk.Workspace {
 var testTemplate = sdk.Template{
 	ID: id(40), Organization: "default", Name: "quickstart", Description: "A first template", Provider: "local",
 	ActiveVersion: 2, KeepOutdated: true, BootTimeout: "20m0s", Presets: []string{"default", "large"},
+	KeepFailures: 2, KeepTTL: "24h0m0s", MaxUses: 10,
 	CreatedAt: before(72 * time.Hour), UpdatedAt: before(time.Hour),
 }
 
@@ -134,8 +145,8 @@ func answers(t *testing.T) map[string]answer {
 	t.Helper()
 	canned := func(value any) answer { return answer{body: mustJSON(t, value)} }
 	workspace := "/workspaces/" + testWorkspace.Name
-	releasing, deleting := testWorkspace, testWorkspace
-	releasing.State, deleting.State = "draining", "deleting"
+	releasing, deleting, retrying := testWorkspace, testWorkspace, testWorkspace
+	releasing.State, deleting.State, retrying.State = "draining", "deleting", "starting"
 	revoked := testToken
 	revoked.ID, revoked.Name, revoked.RevokedAt, revoked.LastUsedAt = id(52), "old", ptr(before(time.Hour)), nil
 	return map[string]answer{
@@ -154,10 +165,16 @@ func answers(t *testing.T) map[string]answer {
 				ID: id(11), Name: "prebuild-b", Template: "ci", Preset: "large", Version: 1, State: "quarantined",
 				Owner: "prewarm", Provider: "docker", Fault: "exit status 137", StateAt: before(time.Second / 2),
 			},
+			{
+				ID: id(12), Name: "prebuild-c", Template: "ci", Preset: "large", Version: 1, State: "deleting", Owner: "prewarm",
+				Provider: "docker", StateAt: before(time.Minute),
+				Job: &sdk.Job{Kind: "delete", State: "pending", Failures: 4, LastError: "credentials expired"},
+			},
 		}}),
 		"GET " + workspace:                       canned(shownWorkspace()),
 		"GET " + workspace + "/logs":             {body: "setting up\nready\n"},
 		"POST " + workspace + "/release":         canned(releasing),
+		"POST " + workspace + "/retry":           canned(retrying),
 		"DELETE " + workspace:                    canned(deleting),
 		"GET /templates":                         canned([]sdk.Template{testTemplate}),
 		"GET /templates/quickstart":              canned(shownTemplate()),

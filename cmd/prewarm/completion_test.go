@@ -9,7 +9,7 @@ import (
 func TestCompletionOfNames(t *testing.T) {
 	t.Parallel()
 	server := newFakeServer(t, answers(t))
-	workspaces := testWorkspace.Name + "\tquickstart/default, claimed\nprebuild-b\tci/large, quarantined\n"
+	workspaces := testWorkspace.Name + "\tquickstart/default, claimed\nprebuild-b\tci/large, quarantined\nprebuild-c\tci/large, deleting\n"
 	for line, want := range map[string]string{
 		"claim ":                     "quickstart/default\nci/large\nci/by-hand\n",
 		"claim ci/":                  "quickstart/default\nci/large\nci/by-hand\n", // the shell keeps those that fit

@@ -44,6 +44,7 @@ func TestGolden(t *testing.T) {
 		"workspace_list":       "workspace list --state claimed --owner alice",
 		"workspace_show":       "workspace show " + ws,
 		"workspace_release":    "workspace release " + ws,
+		"workspace_retry":      "workspace retry " + ws,
 		"workspace_delete":     "workspace delete --force --yes " + ws,
 		"template_list":        "template list",
 		"template_show":        "template show quickstart",

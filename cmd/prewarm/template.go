@@ -97,6 +97,12 @@ func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
 	if tpl.KeepOutdated {
 		t.add("Outdated", "prebuilds of older versions stay claimable")
 	}
+	if tpl.KeepFailures > 0 {
+		t.add("Failures", fmt.Sprintf("%d of each preset kept for %s", tpl.KeepFailures, tpl.KeepTTL))
+	}
+	if tpl.MaxUses > 1 {
+		t.add("Reuse", fmt.Sprintf("a workspace serves up to %d claims", tpl.MaxUses))
+	}
 	t.add("Created", a.ago(tpl.CreatedAt))
 	t.add("Updated", a.ago(tpl.UpdatedAt))
 	if err := t.write(w); err != nil || len(tpl.Versions) == 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,7 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 			t := a.newTable("NAME", "PRESET", "VERSION", "STATE", "SINCE", "OWNER", "PROVIDER", "FAULT")
 			for _, w := range workspaces {
 				t.add(w.Name, w.Template+"/"+w.Preset, w.Version, stateCell(w.State), a.ago(w.StateAt), w.Owner,
-					w.Provider, cell{w.Fault, red})
+					w.Provider, cell{trouble(w), red})
 			}
 			return a.print(workspaces, t.write)
 		},
@@ -53,6 +54,14 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 		"provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting", "deleted", "quarantined",
 	}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// trouble is what is wrong with a workspace, or else with the work on it.
+func trouble(w sdk.Workspace) string {
+	if w.Fault == "" && w.Job != nil && w.Job.Failures > 0 {
+		return fmt.Sprintf("%s failed %s: %s", w.Job.Kind, times(w.Job.Failures), w.Job.LastError)
+	}
+	return w.Fault
 }
 
 // listWorkspaces reads pages until there are limit workspaces or no more; limit 0 is no limit.

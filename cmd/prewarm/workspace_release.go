@@ -56,6 +56,9 @@ func (a *app) waitGone(
 	ctx context.Context, client *sdk.Client, w sdk.Workspace, timeout time.Duration,
 ) (sdk.Workspace, error) {
 	const interval = 200 * time.Millisecond
+	if w.State != "draining" && w.State != "deleting" { // used again already, or gone
+		return w, nil
+	}
 	last, waited := w, time.Duration(0)
 	look := func() error {
 		now, err := client.Workspace(ctx, w.ID.String())

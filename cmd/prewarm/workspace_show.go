@@ -11,9 +11,10 @@ import (
 
 func (a *app) workspaceShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show WORKSPACE",
-		Short:             "Show one workspace and its history",
-		Long:              "Shows one workspace: where and whose it is, the work under way on it, and every state it was in.",
+		Use:   "show WORKSPACE",
+		Short: "Show one workspace and its history",
+		Long: `Shows one workspace: where and whose it is, the work under way on it, and every state it was in, with how long,
+who brought it there and why. Of one that failed, where its template keeps failures, it shows the end of its output.`,
 		Example:           "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completeWorkspaces,
@@ -27,11 +28,13 @@ func (a *app) workspaceShowCommand() *cobra.Command {
 				return err
 			}
 			return a.print(w, func(out io.Writer) error {
-				if err := a.workspaceDetails(w).write(out); err != nil || len(w.History) == 0 {
+				if err := a.workspaceDetails(w).write(out); err != nil {
 					return err
 				}
-				_, _ = fmt.Fprintln(out)
-				return a.workspaceHistory(w).write(out)
+				if err := a.writeTimeline(out, w); err != nil {
+					return err
+				}
+				return writeEvidence(out, w)
 			})
 		},
 	}
@@ -99,16 +102,4 @@ func (a *app) agentDetails(t *table, g sdk.Agent) {
 	}
 	t.addIf("Claim seen", a.agoOr(g.ClaimSeenAt, ""))
 	t.addIf("Claim ready", a.agoOr(g.ClaimReadyAt, ""))
-}
-
-func (a *app) workspaceHistory(w sdk.Workspace) *table {
-	t := a.newTable("WHEN", "FROM", "TO", "BY", "REASON")
-	for _, h := range w.History {
-		from := h.From
-		if from == "" {
-			from = "-"
-		}
-		t.add(a.ago(h.At), from, stateCell(h.To), h.Actor, h.Reason)
-	}
-	return t
 }

@@ -193,6 +193,7 @@ func TestAudit(t *testing.T) {
 	require.NoError(t, err)
 	w.workspace("quickstart", "ready", "prewarm")
 	mine, gone := w.workspace("quickstart", "claimed", "admin"), w.workspace("plain", "claimed", "admin")
+	failed := w.workspace("quickstart", "quarantined", "prewarm")
 
 	done := map[string]bool{}
 	do := func(operation string, err error) {
@@ -209,6 +210,8 @@ func TestAudit(t *testing.T) {
 	do("create-claim", err)
 	_, err = admin.ReleaseWorkspace(ctx, mine.Name)
 	do("release-workspace", err)
+	_, err = admin.RetryWorkspace(ctx, failed.Name)
+	do("retry-workspace", err)
 	_, err = admin.DeleteWorkspace(ctx, gone.Name, false)
 	do("delete-workspace", err)
 	_, err = owner.DeleteWorkspace(ctx, gone.Name, true)
@@ -261,7 +264,8 @@ func TestAudit(t *testing.T) {
 		"admin template.delete template", "admin template.undeprecate template", "admin template.deprecate template",
 		"admin preset.invalidate preset", "admin preset.reset preset", "admin template.rollback template",
 		"admin version.create version", "admin pause.delete pause", "admin pause.create pause",
-		"owner workspace.force-delete workspace", "admin workspace.delete workspace", "admin workspace.release workspace",
+		"owner workspace.force-delete workspace", "admin workspace.delete workspace", "admin workspace.retry workspace",
+		"admin workspace.release workspace",
 		"admin workspace.claim workspace", "admin token.revoke token", "admin token.create token", "admin self.login user",
 	}, got)
 

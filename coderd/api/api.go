@@ -32,6 +32,7 @@ type Claimer interface {
 type WorkspaceActions interface {
 	Release(ctx context.Context, a workspaces.Actor, id uuid.UUID) (workspaces.Moved, error)
 	Delete(ctx context.Context, a workspaces.Actor, id uuid.UUID, force bool) (workspaces.Moved, error)
+	Retry(ctx context.Context, a workspaces.Actor, id uuid.UUID) (workspaces.Moved, error)
 }
 
 // Providers are those of this replica; *provider.Registry has them.

@@ -27,6 +27,7 @@ func (s *server) problem(ctx context.Context, err error) error {
 		status   huma.StatusError
 		refusal  *auth.Refusal
 		token    *instance.Refusal
+		full     *workspaces.NoRoom
 		problems *templates.Problems
 	)
 	switch {
@@ -45,7 +46,10 @@ func (s *server) problem(ctx context.Context, err error) error {
 		return configurationProblem(problems)
 	case errors.Is(err, workspaces.ErrNotFound):
 		return huma.Error404NotFound("there is no such workspace")
-	case errors.Is(err, workspaces.ErrNotClaimed), errors.Is(err, workspaces.ErrGone):
+	case errors.As(err, &full):
+		return huma.Error409Conflict("the workspace cannot be tried anew: " + full.Why)
+	case errors.Is(err, workspaces.ErrNotClaimed), errors.Is(err, workspaces.ErrGone),
+		errors.Is(err, workspaces.ErrNotQuarantined):
 		return huma.Error409Conflict(innermost(err))
 	case errors.Is(err, workspaces.ErrLost):
 		return retryLater(http.StatusConflict, "the workspace was changed by somebody else at that moment: try again")

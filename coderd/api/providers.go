@@ -57,7 +57,12 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*
 		for _, ability := range []struct {
 			name string
 			has  bool
-		}{{"exec", can[provider.Execer](p)}, {"logs", can[provider.Logger](p)}, {"stop", can[provider.Stopper](p)}} {
+		}{
+			{"exec", can[provider.Execer](p)},
+			{"logs", can[provider.Logger](p)},
+			{"stop", can[provider.Stopper](p)},
+			{"reset", can[provider.Resetter](p)},
+		} {
 			if ability.has {
 				list[i].Can = append(list[i].Can, ability.name)
 			}

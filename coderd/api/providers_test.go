@@ -57,8 +57,8 @@ func TestListProviders(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []sdk.Provider{
 		{Name: "bare", Kind: "bare", Can: []string{}, Error: `make provider "bare": unknown kind "gone": it is one of sim`},
-		{Name: "cloud", Kind: "sim", Can: []string{}},
-		{Name: "idle", Kind: "sim", Can: []string{}},
+		{Name: "cloud", Kind: "sim", Can: []string{"reset"}},
+		{Name: "idle", Kind: "sim", Can: []string{"reset"}},
 		{Name: "roomy", Kind: "roomy", Can: []string{}, Error: `no provider is named "roomy"`},
 	}, list)
 }
@@ -77,6 +77,7 @@ func TestCheckProvider(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, "passed", verdicts["BecomesReady"])
+		require.Equal(t, "passed", verdicts["ResetIsFenced"])
 		require.Equal(t, "not_offered", verdicts["StopAndStart"])
 		require.NotContains(t, verdicts, "ManyNamesAtOnce")
 	}

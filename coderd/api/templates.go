@@ -114,11 +114,17 @@ func (s *server) unknownTemplate(ctx context.Context, who auth.Identity, name st
 }
 
 func templateOf(row database.TemplateViewsRow) sdk.Template {
+	keepTTL := ""
+	if row.KeepFailures > 0 {
+		keepTTL = (time.Duration(row.KeepFailuresS) * time.Second).String()
+	}
 	return sdk.Template{
 		ID: row.ID, Organization: row.Organization, Name: row.Name, Description: row.Description, Provider: row.Provider,
 		ActiveVersion: int(row.ActiveVersion), KeepOutdated: row.KeepOutdated,
 		BootTimeout: (time.Duration(row.BootTimeoutS) * time.Second).String(), Presets: row.Presets,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, DeprecatedAt: row.DeprecatedAt, MaxSurge: row.MaxSurge,
+		KeepFailures: int(row.KeepFailures), KeepTTL: keepTTL, MaxUses: int(row.MaxUses),
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, DeprecatedAt: row.DeprecatedAt,
+		MaxSurge:       row.MaxSurge,
 		MaxUnavailable: row.MaxUnavailable, CreatesInFlight: int(deref(row.CreatesInFlight)),
 		ProgressDeadline: (time.Duration(row.ProgressDeadlineS) * time.Second).String(),
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"math"
 
 	"golang.org/x/xerrors"
 
@@ -50,10 +51,24 @@ func jobOf(row database.WorkspaceViewRow) *sdk.Job {
 func transitionsOf(rows []database.HistoryViewsRow) []sdk.Transition {
 	transitions := make([]sdk.Transition, len(rows))
 	for i, r := range rows {
-		transitions[i] = sdk.Transition{To: string(r.ToState), At: r.At, Actor: r.Actor, Reason: r.Reason}
-		if r.FromState != nil {
-			transitions[i].From = string(*r.FromState)
+		t := sdk.Transition{
+			To: string(r.ToState), At: r.At, Actor: r.Actor, Reason: r.Reason, Incarnation: int(r.Incarnation),
+			Attempt: int(r.Attempt), Failures: int(r.Failures),
 		}
+		if r.FromState != nil {
+			t.From = string(*r.FromState)
+		}
+		if r.JobKind != nil {
+			t.Job = string(*r.JobKind)
+		}
+		if r.Failures > 0 && r.Error != r.Reason {
+			t.Error = r.Error
+		}
+		if r.LastedS >= 0 {
+			ms := int64(math.Round(r.LastedS * 1000))
+			t.LastedMS = &ms
+		}
+		transitions[i] = t
 	}
 	return transitions
 }

@@ -36,8 +36,15 @@ func (s *server) registerWorkspaces() {
 	register(s, operation{
 		id: "release-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/release",
 		action: auth.ActReleaseWorkspace, tag: "workspaces", summary: "End the claim on a workspace",
-		description: "The workspace is deleted then; the answer does not wait for that.",
+		description: "The workspace is deleted then, or made like new where its template has it used again; the answer does " +
+			"not wait for that.",
 	}, s.releaseWorkspace)
+	register(s, operation{
+		id: "retry-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/retry",
+		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace anew",
+		description: "It is asked for readiness again, or created anew if nothing was ever made of it. 409 if its pool has no " +
+			"room for it.",
+	}, s.retryWorkspace)
 	register(s, operation{
 		id: "delete-workspace", method: http.MethodDelete, path: "/workspaces/{workspace}",
 		action: auth.ActDeleteWorkspace, tag: "workspaces", summary: "Delete a workspace, also a claimed one",
@@ -59,10 +66,26 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 		return nil, xerrors.Errorf("read history: %w", err)
 	}
 	w.History = transitionsOf(history)
+	if w.Evidence, err = s.evidenceOf(ctx, who, row); err != nil {
+		return nil, err
+	}
 	if w.Agent, err = s.agentOf(ctx, row.ID); err != nil {
 		return nil, err
 	}
 	return bodyOf(w), nil
+}
+
+// evidenceOf is the end of the output of a workspace that failed. What it wrote is inside of it, so that it is for who may
+// enter.
+func (s *server) evidenceOf(ctx context.Context, who auth.Identity, row database.WorkspaceViewRow) (string, error) {
+	if !who.May(auth.ActEnterWorkspace, row.OwnerID) {
+		return "", nil
+	}
+	log, err := s.Store.FailureLog(ctx, row.ID)
+	if err != nil && !database.NoRows(err) {
+		return "", xerrors.Errorf("read evidence: %w", err)
+	}
+	return log, nil
 }
 
 // agentOf is nil where no agent was ever expected.
@@ -88,7 +111,7 @@ func (s *server) releaseWorkspace(
 	if err != nil {
 		return nil, err
 	}
-	moved, err := s.Workspaces.Release(ctx, actor(who, "released"), row.ID)
+	moved, err := s.Workspaces.Release(ctx, actor(who, "released", row), row.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("release: %w", err)
 	}
@@ -105,9 +128,21 @@ func (s *server) deleteWorkspace(
 	if in.Force && !who.May(auth.ActForceWorkspace, row.OwnerID) {
 		return nil, auth.Refuse(auth.ErrForbidden, "only owners delete by force; you have role %s", who.Role)
 	}
-	moved, err := s.Workspaces.Delete(ctx, actor(who, "deleted by hand"), row.ID, in.Force)
+	moved, err := s.Workspaces.Delete(ctx, actor(who, "deleted by hand", row), row.ID, in.Force)
 	if err != nil {
 		return nil, xerrors.Errorf("delete: %w", err)
+	}
+	return s.retired(ctx, who, row.ID, moved)
+}
+
+func (s *server) retryWorkspace(ctx context.Context, who auth.Identity, in *WorkspaceRef) (*body[sdk.Workspace], error) {
+	row, err := s.findWorkspace(ctx, who, auth.ActRetryWorkspace, in.Ref)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := s.Workspaces.Retry(ctx, actor(who, "tried anew by hand", row), row.ID)
+	if err != nil {
+		return nil, xerrors.Errorf("retry: %w", err)
 	}
 	return s.retired(ctx, who, row.ID, moved)
 }
@@ -152,6 +187,7 @@ func (s *server) findWorkspace(
 	return row, nil
 }
 
-func actor(who auth.Identity, reason string) workspaces.Actor {
-	return workspaces.Actor{UserID: who.UserID, Source: who.Source, Reason: reason}
+// actor is who acts on a workspace as it was when their permission was looked at.
+func actor(who auth.Identity, reason string, row database.WorkspaceViewRow) workspaces.Actor {
+	return workspaces.Actor{UserID: who.UserID, Source: who.Source, Reason: reason, Incarnation: row.Incarnation}
 }

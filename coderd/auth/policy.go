@@ -32,6 +32,7 @@ const (
 	ActEnterWorkspace   Action = "workspace.enter" // exec, logs and environment: what is inside, not only that it exists
 	ActReleaseWorkspace Action = "workspace.release"
 	ActDeleteWorkspace  Action = "workspace.delete"
+	ActRetryWorkspace   Action = "workspace.retry" // of a quarantined one
 	ActForceWorkspace   Action = "workspace.force" // delete whatever the provider says (G5)
 
 	ActReadTokens   Action = "token.read"
@@ -91,6 +92,7 @@ var policy = map[Action]parts{
 	ActEnterWorkspace:   admins(Own),
 	ActReleaseWorkspace: admins(Own),
 	ActDeleteWorkspace:  admins(Own),
+	ActRetryWorkspace:   admins(Own),
 	ActForceWorkspace:   owners(None),
 
 	ActReadTokens: {

@@ -99,9 +99,13 @@ func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error
 	if c.State != database.ClaimStateBound {
 		return nil
 	}
-	moved, err := s.Writer.Release(ctx, workspaces.Actor{
+	by := workspaces.Actor{
 		UserID: workspaces.Prewarm, Source: req.Source, Reason: "the client went away before it was told",
-	}, c.WorkspaceID.UUID)
+	}
+	if c.Incarnation != nil { // not that of who has it next
+		by.Incarnation = *c.Incarnation
+	}
+	moved, err := s.Writer.Release(ctx, by, c.WorkspaceID.UUID)
 	if err != nil && !errors.Is(err, workspaces.ErrNotClaimed) {
 		return err
 	}

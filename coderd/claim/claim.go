@@ -225,9 +225,14 @@ func (s *Service) answer(ctx context.Context, c database.Claim) (Result, error) 
 	if err != nil {
 		return Result{}, xerrors.Errorf("read claimed workspace: %w", err)
 	}
+	if c.Incarnation == nil || w.Incarnation != *c.Incarnation { // I1: it is another's now, or about to be
+		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: usedAgain}, nil
+	}
 	res.Workspace = &w
 	return res, nil
 }
+
+const usedAgain = "the workspace that this key was given was released and is used again; use another key"
 
 const longGone = "the workspace that this key was given was deleted long ago; use another key"
 

@@ -155,6 +155,7 @@ type Config struct {
 	Lease  time.Duration // of jobs
 	Grace  time.Duration // when stopping
 	NoWork bool          // passes and claims only
+	NoPass bool          // work and claims only
 }
 
 // Start starts a replica, to be stopped with the test.
@@ -212,8 +213,10 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 		})
 	}
 	var running sync.WaitGroup
-	running.Add(1)
-	go func() { defer running.Done(); _ = r.Reconciler.Run(ctx) }()
+	if !c.NoPass {
+		running.Add(1)
+		go func() { defer running.Done(); _ = r.Reconciler.Run(ctx) }()
+	}
 	if !c.NoWork {
 		running.Add(1)
 		go func() { defer running.Done(); _ = r.Worker.Run(ctx) }()

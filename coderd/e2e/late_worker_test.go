@@ -56,7 +56,7 @@ func TestLateWorker_changesNothing(t *testing.T) {
 		require.Equal(t, late.JobID, current.JobID)
 
 		require.ErrorIs(t, step.record(late), workspaces.ErrLost, "I5: a late %s was recorded", step.kind)
-		_, err := r.Writer.Failed(ctx, late, "", workspaces.Fault{Text: "late"})
+		_, _, err := r.Writer.Failed(ctx, late, workspaces.Failure{Fault: "late"})
 		require.ErrorIs(t, err, workspaces.ErrLost, "I5: a late failure of %s was recorded", step.kind)
 		require.Zero(t, w.Count(t, "a", step.to))
 		require.NoError(t, step.record(current))

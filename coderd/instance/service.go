@@ -148,6 +148,9 @@ func (s *Service) Metadata(ctx context.Context, i Instance) (database.InstanceMe
 	if err != nil {
 		return row, xerrors.Errorf("read metadata: %w", err)
 	}
+	if row.Incarnation != i.Bearer.Incarnation { // used again since the token was looked at
+		return database.InstanceMetadataRow{}, refuse("workspace %s is at incarnation %d", row.Name, row.Incarnation)
+	}
 	return row, nil
 }
 

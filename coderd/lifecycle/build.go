@@ -38,13 +38,13 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	if job.Failures > 0 || info.Agent != nil && job.Attempt > 1 {
 		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
 		if err != nil {
-			w.retry(ctx, job, xerrors.Errorf("delete before retry: %w", err))
+			w.refused(ctx, job, info, p, xerrors.Errorf("delete before retry: %w", err))
 			return
 		}
 	}
 	req, err := w.request(ctx, job, info)
-	if err != nil {
-		w.retry(ctx, job, err)
+	if err != nil { // our own database or replica, and no failure of the provider's
+		w.postpone(ctx, job, err)
 		return
 	}
 	var inst provider.Instance
@@ -59,13 +59,10 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	}
 	switch {
 	case err == nil && inst.Status == provider.StatusError:
-		w.failed(ctx, job, inst.ProviderID, workspaces.Fault{Text: "the provider reports an error: " + inst.Fault})
-		return
-	case err != nil && (provider.IsPermanent(err) || job.Failures+1 >= maxFailures):
-		w.failed(ctx, job, "", workspaces.Fault{Text: err.Error(), Permanent: provider.IsPermanent(err)})
+		w.failed(ctx, job, info, p, inst.ProviderID, "the provider reports an error: "+inst.Fault, false)
 		return
 	case err != nil:
-		w.retry(ctx, job, err)
+		w.refused(ctx, job, info, p, err)
 		return
 	}
 	_, err = w.Writer.Created(ctx, leaseOf(job), facts(inst))
@@ -77,6 +74,18 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 		return
 	}
 	signal(w.probes.wake)
+}
+
+// refused counts an error of the provider against the create: it is tried again, or given up. Every error counts, also that
+// the provider can't be made, or won't delete what may be left: else nobody would ever hear of credentials that expired (C8).
+func (w *Worker) refused(
+	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, err error,
+) {
+	if ctx.Err() == nil && (provider.IsPermanent(err) || job.Failures+1 >= maxFailures) {
+		w.failed(ctx, job, info, p, "", err.Error(), provider.IsPermanent(err))
+		return
+	}
+	w.retry(ctx, job, err)
 }
 
 // probe asks for readiness until there is an answer: starting -> ready, or -> draining.
@@ -100,16 +109,16 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 			w.letGo(ctx, job)
 			return
 		case errors.Is(err, provider.ErrNotFound):
-			w.failed(ctx, job, "", workspaces.Fault{Text: "the workspace vanished while it was starting"})
+			w.failed(ctx, job, info, p, "", "the workspace vanished while it was starting", false)
 			return
 		case err == nil && state.Ready:
 			w.ready(ctx, job, p, ref, info.InStateS+asked.Seconds())
 			return
 		case err == nil && state.Failed:
-			w.failed(ctx, job, "", workspaces.Fault{Text: state.Detail, Permanent: true})
+			w.failed(ctx, job, info, p, "", state.Detail, true)
 			return
 		case asked >= bootLeft:
-			w.failed(ctx, job, "", workspaces.Fault{Text: "boot timeout: " + detail(state, err), Permanent: err == nil})
+			w.failed(ctx, job, info, p, "", "boot timeout: "+detail(state, err), err == nil)
 			return
 		case err != nil:
 			w.retry(ctx, job, err)
@@ -156,17 +165,28 @@ func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provide
 	w.Nudge(moved.TemplateID)
 }
 
-// failed gives a workspace up.
-func (w *Worker) failed(ctx context.Context, job database.Job, providerID string, fault workspaces.Fault) {
-	fault.Text = text(fault.Text)
-	moved, err := w.Writer.Failed(ctx, leaseOf(job), text(providerID), fault)
+// failed gives a workspace up, and keeps what there is to be seen of it where its template says so. It is permanent if
+// trying again will not help, as far as one can tell (C8). p may be nil.
+func (w *Worker) failed(
+	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, providerID, fault string,
+	permanent bool,
+) {
+	f := workspaces.Failure{ProviderID: text(providerID), Fault: text(fault), Permanent: permanent}
+	if info.KeepFailures > 0 {
+		ref := refOf(info)
+		if ref.ProviderID == "" {
+			ref.ProviderID = providerID
+		}
+		f.PresetID, f.Log = info.Workspace.PresetID, w.lastOutput(ctx, p, ref)
+	}
+	moved, kept, err := w.Writer.Failed(ctx, leaseOf(job), f)
 	if err != nil {
 		w.lostOr(ctx, job, "record failure", err)
 		return
 	}
 	w.metrics.failures.WithLabelValues(string(job.Kind), job.Provider).Inc()
 	w.log.Warn(ctx, "workspace failed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
-		slog.F("fault", fault.Text), slog.F("permanent", fault.Permanent))
+		slog.F("fault", f.Fault), slog.F("permanent", permanent), slog.F("quarantined", kept))
 	signal(w.retires.wake)
 	w.Nudge(moved.TemplateID)
 }
@@ -180,11 +200,18 @@ func (w *Worker) load(ctx context.Context, job database.Job) (database.JobForWor
 		return info, nil, false
 	}
 	p, err := w.Providers.Get(job.Provider)
-	if err != nil {
-		w.retry(ctx, job, err)
-		return info, nil, false
+	if err == nil {
+		return info, p, true
 	}
-	return info, p, true
+	switch last := job.Failures+1 >= maxFailures; {
+	case job.Kind == database.JobKindCreate:
+		w.refused(ctx, job, info, nil, err)
+	case job.Kind == database.JobKindReset && last && ctx.Err() == nil:
+		w.resetFailed(ctx, job, err)
+	default:
+		w.retry(ctx, job, err)
+	}
+	return info, nil, false
 }
 
 // removeLate removes what a create made after its workspace had been deleted, such as that of a replica that froze and

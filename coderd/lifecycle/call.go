@@ -41,11 +41,16 @@ const maxText = 8 << 10
 
 // text makes what a provider or a script says fit for the database, which refuses NUL and broken UTF-8.
 func text(s string) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	s = clean(s)
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + " …"
 	}
 	return s
+}
+
+// clean is s without what the database refuses.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // facts are what the provider says of an instance, fit for the database.

@@ -11,7 +11,7 @@
 //
 //	create   makes the resource, then asks for its readiness in the
 //	probe    lane until it is ready, failed, or out of time
-//	retire   drains and deletes, for ever if need be
+//	retire   drains and deletes, for ever if need be; and makes released workspaces like new
 //	intents  turns what passes want gone into drains, unless a claim came first (I2)
 //
 // No provider is called inside a transaction (I8). When the replica stops, it takes no new lease, finishes what it can

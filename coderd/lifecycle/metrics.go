@@ -6,6 +6,7 @@ type metrics struct {
 	jobs     *prometheus.HistogramVec
 	retries  *prometheus.CounterVec
 	failures *prometheus.CounterVec
+	resets   *prometheus.CounterVec
 	boot     prometheus.Histogram
 }
 
@@ -21,11 +22,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prewarm_workspace_failures_total", Help: "Workspaces given up, by the job that failed and provider.",
 		}, []string{"kind", "provider"}),
+		resets: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prewarm_workspace_resets_total", Help: "Released workspaces made like new, by outcome.",
+		}, []string{"outcome"}),
 		boot: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "prewarm_boot_duration_seconds", Help: "Time from created to ready.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 16),
 		}),
 	}
-	reg.MustRegister(m.jobs, m.retries, m.failures, m.boot)
+	reg.MustRegister(m.jobs, m.retries, m.failures, m.resets, m.boot)
 	return m
 }

@@ -46,6 +46,18 @@ func (w *Worker) retry(ctx context.Context, job database.Job, cause error) {
 	}
 }
 
+// postpone puts a job back that could not be begun for a reason on this side. That is no failure of the provider's.
+func (w *Worker) postpone(ctx context.Context, job database.Job, cause error) {
+	if ctx.Err() != nil || errors.Is(cause, workspaces.ErrLost) {
+		w.letGo(ctx, job)
+		return
+	}
+	pause := backoff(min(job.Attempt, 4))
+	w.log.Warn(ctx, "job is postponed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
+		slog.F("in", pause.String()), slog.Error(cause))
+	w.deferJob(ctx, job, cause.Error(), pause)
+}
+
 // deferJob makes room for others while a workspace takes its time.
 func (w *Worker) deferJob(ctx context.Context, job database.Job, why string, pause time.Duration) {
 	_, err := w.Store.DeferJob(ctx, database.DeferJobParams{

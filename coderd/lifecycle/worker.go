@@ -80,7 +80,7 @@ func New(o Options) *Worker {
 	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{database.JobKindCreate: w.create})
 	w.probes = newLane(w, "probe", o.Slots.Probe, map[database.JobKind]task{database.JobKindProbe: w.probe})
 	w.retires = newLane(w, "retire", o.Slots.Retire, map[database.JobKind]task{
-		database.JobKindDrain: w.drain, database.JobKindDelete: w.delete,
+		database.JobKindDrain: w.drain, database.JobKindDelete: w.delete, database.JobKindReset: w.reset,
 	})
 	return w
 }
@@ -107,6 +107,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		eg.Go(func() error { l.run(ctx, jobs); return nil })
 	}
 	eg.Go(func() error { w.carryOutIntents(ctx); return nil })
+	eg.Go(func() error { w.endQuarantines(ctx); return nil })
 
 	<-ctx.Done()
 	expired := w.Clock.AfterFunc(w.Grace, stopJobs, "lifecycle", "grace")

@@ -20,13 +20,17 @@ var Transitions = []Transition{
 	{Provisioning, "created", "attempt matches", Starting, "provider id and addresses stored"},
 	{Provisioning, "create failed, retryable", "attempts left", Provisioning, "backoff; delete by name before that"},
 	{Provisioning, "created, but in error", "attempt matches", Deleting, "delete job, by id, else by name; streak + 1"},
+	{Provisioning, "created, but in error", "template keeps failures, and has room for one", Quarantined, "error and output kept; streak + 1"},
 	{Provisioning, "create failed for good", "attempt matches", Deleting, "delete job; error kept; streak + 1"},
-	{Provisioning, "create failed for good", "template keeps failures", Quarantined, "error kept; streak + 1"},
+	{Provisioning, "create failed for good", "template keeps failures, and has room for one", Quarantined, "error and output kept; streak + 1"},
 	{Provisioning, "no longer wanted", "never leased", Deleted, "create job cancelled"},
 	{Provisioning, "no longer wanted", "was leased", Deleting, "delete job, by name"},
 
 	{Starting, "ready, by its agent where it has one", "incarnation matches", Ready, "streak reset; oldest waiting claim bound"},
 	{Starting, "failed or timed out", "the observer is healthy", Draining, "deregister; streak + 1"},
+	{Starting, "failed or timed out", "template keeps failures, and has room for one", Quarantined, "error and output kept; streak + 1"},
+	{Starting, "reset", "attempt and incarnation match", Starting, "probe job"},
+	{Starting, "reset failed", "attempts used up, or for good", Deleting, "delete job; never kept"},
 	{Starting, "no longer wanted", "unclaimed", Draining, "deregister"},
 	{Starting, "missing", "two complete inventories and a grace", Quarantined, "replan"},
 
@@ -44,7 +48,7 @@ var Transitions = []Transition{
 	{Standby, "missing", "two complete inventories and a grace", Quarantined, "replan"},
 
 	{Claimed, "released, job completed or lease over", "", Draining, "deregister"},
-	{Claimed, "released, job completed or lease over", "reusable", Starting, "reset; incarnation + 1"},
+	{Claimed, "released, job completed or lease over", "reusable, and its pool has room, under the fence", Starting, "reset job; incarnation + 1"},
 	{Claimed, "silent, unhealthy or missing", "", Claimed, "alarm only"},
 
 	{Draining, "busy veto", "the forge says a job runs", Draining, "wait"},
@@ -58,7 +62,8 @@ var Transitions = []Transition{
 
 	{Deleted, "tagged resource seen", "past a grace", Deleting, "delete job, by provider id"},
 
-	{Quarantined, "retried", "", Starting, "probe job"},
+	{Quarantined, "retried", "its pool has room, under the fence", Starting, "probe job"},
+	{Quarantined, "retried", "the same, and nothing was ever made of it", Provisioning, "create job, which deletes by name first"},
 	{Quarantined, "kept long enough, or let go by a person", "", Draining, "deregister"},
 }
 

@@ -52,6 +52,7 @@ var _ interface {
 	Execer
 	Logger
 	Stopper
+	Resetter
 } = (*guarded)(nil)
 
 // HostsAgent says nothing by itself: As looks whether the inner provider has it.
@@ -157,4 +158,15 @@ func (g *guarded) Start(ctx context.Context, ref Ref) error {
 		return xerrors.New("start workspace: the provider cannot start one")
 	}
 	return s.Start(ctx, ref)
+}
+
+func (g *guarded) Reset(ctx context.Context, req CreateRequest) (Instance, error) {
+	if err := g.check(ctx, "reset workspace"); err != nil {
+		return Instance{}, err
+	}
+	r, ok := As[Resetter](g.inner)
+	if !ok {
+		return Instance{}, Permanent(xerrors.New("reset workspace: the provider cannot reset one"))
+	}
+	return r.Reset(ctx, req)
 }

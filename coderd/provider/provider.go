@@ -11,7 +11,7 @@
 //   - List returns only what carries this installation's tag.
 //
 // No call is made inside a database transaction (I8); Guarded enforces it. What a provider can do beyond Provider (be
-// Sited, an Execer, a Logger, a Stopper) is asked for with As, which sees through such wrappers.
+// Sited, an Execer, a Logger, a Stopper, a Resetter) is asked for with As, which sees through such wrappers.
 package provider
 
 import (
@@ -65,6 +65,15 @@ type Execer interface {
 type Stopper interface {
 	Stop(ctx context.Context, ref Ref) error
 	Start(ctx context.Context, ref Ref) error
+}
+
+// Resetter is a provider that can make a used workspace like new. A template that has its workspaces used again is refused
+// at any other.
+type Resetter interface {
+	// Reset makes of the workspace of that name what Create would make of the request, with nothing left of before. The
+	// incarnation in the request's tags is the fence: ErrSuperseded, with nothing touched, where the resource is of a later
+	// one; where it is of that one already, Reset finds what it made before. ErrNotFound if nothing is there.
+	Reset(ctx context.Context, req CreateRequest) (Instance, error)
 }
 
 // Logger is a provider that keeps the output of a workspace.
@@ -179,6 +188,9 @@ var ErrNotFound = errors.New("not found at the provider")
 // ErrConflict: the name is taken by a resource with other tags, which stays untouched.
 var ErrConflict = errors.New("name is taken by a resource that is not this workspace")
 
+// ErrSuperseded: the resource is of a later incarnation than the one that was meant.
+var ErrSuperseded = errors.New("the workspace is of a later incarnation by now")
+
 // PermanentError is a failure that a retry cannot mend, such as a spec the provider refuses.
 type PermanentError struct{ Err error }
 
@@ -191,5 +203,5 @@ func Permanent(err error) error { return &PermanentError{Err: err} }
 // IsPermanent says whether a retry is pointless.
 func IsPermanent(err error) bool {
 	var p *PermanentError
-	return errors.As(err, &p) || errors.Is(err, ErrConflict)
+	return errors.As(err, &p) || errors.Is(err, ErrConflict) || errors.Is(err, ErrSuperseded)
 }

@@ -21,6 +21,8 @@ type Row struct {
 	Name   string
 	Kind   string
 	Config json.RawMessage
+	// Removed is a provider that is not configured any more, though there is work to do at it.
+	Removed bool
 }
 
 // Registry holds the providers of this process by their configured names. It is filled from rows that the caller read,
@@ -56,6 +58,10 @@ func (r *Registry) Update(rows []Row) {
 	defer r.updating.Unlock()
 	next := make(map[string]entry, len(rows))
 	for _, row := range rows {
+		if row.Removed {
+			next[row.Name] = entry{row: row, err: xerrors.Errorf("provider %q has been removed from the configuration", row.Name)}
+			continue
+		}
 		old, ok := r.entries[row.Name]
 		if ok && old.err == nil && old.row.Kind == row.Kind && bytes.Equal(old.row.Config, row.Config) {
 			next[row.Name] = old

@@ -14,7 +14,7 @@ import (
 type Provider struct {
 	Name  string   `json:"name"`
 	Kind  string   `json:"kind" example:"local"`
-	Can   []string `json:"can" doc:"What it can do beyond making and deleting: exec, logs, stop"`
+	Can   []string `json:"can" doc:"What it can do beyond making and deleting: exec, logs, stop, reset"`
 	Error string   `json:"error,omitempty" doc:"Why it does not work on this replica"`
 }
 

@@ -75,6 +75,7 @@ type Workspace struct {
 	DeletedAt    *time.Time        `json:"deleted_at,omitempty"`
 	History      []Transition      `json:"history,omitempty" doc:"Only when one workspace is asked for"`
 	Job          *Job              `json:"job,omitempty" doc:"The work under way on it, if any"`
+	Evidence     string            `json:"evidence,omitempty" doc:"The end of its output when it failed, where the template keeps failures; only when one workspace is asked for, by who may enter it"`
 	Agent        *Agent            `json:"agent,omitempty" doc:"What runs inside it, if anything; only when one workspace is asked for"`
 }
 
@@ -91,12 +92,19 @@ type Transition struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason,omitempty"`
+
+	LastedMS    *int64 `json:"lasted_ms,omitempty" doc:"How long it was in the state that this led to; not of the last one"`
+	Incarnation int    `json:"incarnation"`
+	Job         string `json:"job,omitempty" doc:"The kind of the job that led to it, or that was to follow"`
+	Attempt     int    `json:"attempt,omitempty" doc:"Which attempt of that job it was"`
+	Failures    int    `json:"failures,omitempty" doc:"How often that job had failed"`
+	Error       string `json:"error,omitempty" doc:"The last error of that job, where the reason does not tell"`
 }
 
 // Job is provider work under way.
 type Job struct {
 	ID        uuid.UUID `json:"id"`
-	Kind      string    `json:"kind" enum:"create,probe,drain,delete"`
+	Kind      string    `json:"kind" enum:"create,probe,drain,delete,reset"`
 	State     string    `json:"state" enum:"pending,running,done,failed,cancelled"`
 	Attempt   int       `json:"attempt"`
 	Failures  int       `json:"failures"`
@@ -140,13 +148,16 @@ type Template struct {
 	Provider      string    `json:"provider"`
 	ActiveVersion int       `json:"active_version"`
 	KeepOutdated  bool      `json:"keep_outdated"`
+	BootTimeout   string    `json:"boot_timeout"`
 	MaxSurge      string    `json:"max_surge" doc:"How many more than desired there may be during a rollout: a number or per cent"`
 
 	MaxUnavailable   string `json:"max_unavailable,omitempty" doc:"How many fewer than desired may be ready; none where empty, but one where a maximum leaves no room"`
 	ProgressDeadline string `json:"progress_deadline" doc:"By when the first prebuild of a version must be ready"`
 	CreatesInFlight  int    `json:"creates_in_flight,omitempty" doc:"Most that are being built at once; none where 0"`
 
-	BootTimeout  string     `json:"boot_timeout"`
+	KeepFailures int        `json:"keep_failures" doc:"How many failed prebuilds of each preset are kept for inspection"`
+	KeepTTL      string     `json:"keep_failures_ttl,omitempty" doc:"How long they are kept, such as 24h0m0s"`
+	MaxUses      int        `json:"max_uses" doc:"How many claims a workspace may serve; 1: it is deleted when released"`
 	Presets      []string   `json:"presets"`
 	CreatedAt    time.Time  `json:"created_at"`
 	UpdatedAt    time.Time  `json:"updated_at"`

@@ -79,6 +79,15 @@ func (c *Client) ReleaseWorkspace(ctx context.Context, ref string) (Workspace, e
 	return w, err
 }
 
+// RetryWorkspace tries a quarantined workspace anew.
+func (c *Client) RetryWorkspace(ctx context.Context, ref string) (Workspace, error) {
+	var w Workspace
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "retry"}, into: &w,
+	})
+	return w, err
+}
+
 // DeleteWorkspace deletes a workspace, also a claimed one. With force the provider's errors do not stop it.
 func (c *Client) DeleteWorkspace(ctx context.Context, ref string, force bool) (Workspace, error) {
 	query := url.Values{}

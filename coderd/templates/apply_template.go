@@ -19,25 +19,20 @@ type templateState struct {
 	Provider     string `json:"provider"`
 	KeepOutdated bool   `json:"keep_outdated"`
 	BootTimeout  string `json:"boot_timeout"`
-
-	MaxSurge         string `json:"max_surge"`
-	MaxUnavailable   string `json:"max_unavailable,omitempty"`
-	ProgressDeadline string `json:"progress_deadline"`
-	CreatesInFlight  string `json:"creates_in_flight,omitempty"`
+	rolloutState
+	upkeepState
 }
 
 // template makes one template what the file says; row is nil where there is none yet.
 func (a *applying) template(ctx context.Context, t Template, row *database.Template) error {
-	after := templateState{
-		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), string(t.Rollout.MaxSurge),
-		string(t.Rollout.MaxUnavailable), t.Rollout.ProgressDeadline.String(), shownLimit(t.CreatesInFlight),
-	}
+	after := templateState{t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.rollout(), t.upkeep()}
 	change := sdk.Change{Kind: "template", Name: t.Name, Action: "create"}
 	var before any
 	if row == nil {
 		made, err := a.q.InsertTemplate(ctx, database.InsertTemplateParams{
 			ID: uuid.New(), OrganizationID: a.by.OrganizationID, Name: t.Name, Description: t.Description,
 			Provider: t.Provider, KeepOutdated: t.KeepOutdated, BootTimeoutS: seconds(t.BootTimeout),
+			KeepFailures: t.KeepFailures.Maximum, KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
 			MaxSurge: after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
 			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,
 		})
@@ -48,8 +43,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	} else {
 		old := templateState{
 			row.Description, row.Provider, row.KeepOutdated,
-			(time.Duration(row.BootTimeoutS) * time.Second).String(), row.MaxSurge, row.MaxUnavailable,
-			(time.Duration(row.ProgressDeadlineS) * time.Second).String(), shownLimit(row.CreatesInFlight),
+			(time.Duration(row.BootTimeoutS) * time.Second).String(), rolloutOf(*row), upkeepOf(row),
 		}
 		change.Action, before = "update", old
 		change.Fields = fields(
@@ -57,11 +51,9 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			field{"provider", old.Provider, after.Provider},
 			field{"keep_outdated", old.KeepOutdated, after.KeepOutdated},
 			field{"boot_timeout", old.BootTimeout, after.BootTimeout},
-			field{"rollout.max_surge", old.MaxSurge, after.MaxSurge},
-			field{"rollout.max_unavailable", old.MaxUnavailable, after.MaxUnavailable},
-			field{"rollout.progress_deadline", old.ProgressDeadline, after.ProgressDeadline},
-			field{"creates_in_flight", old.CreatesInFlight, after.CreatesInFlight},
 		)
+		change.Fields = append(change.Fields, rolloutFields(old.rolloutState, after.rolloutState)...)
+		change.Fields = append(change.Fields, upkeepFields(old.upkeepState, after.upkeepState)...)
 	}
 	a.note = ""
 	if row.DeprecatedAt != nil {
@@ -87,8 +79,10 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 		a.affected[row.ID] = true
 		err := a.q.UpdateTemplate(ctx, database.UpdateTemplateParams{
 			ID: row.ID, Description: t.Description, Provider: t.Provider, KeepOutdated: t.KeepOutdated,
-			BootTimeoutS: seconds(t.BootTimeout), ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
-			MaxSurge: after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
+			BootTimeoutS: seconds(t.BootTimeout), KeepFailures: t.KeepFailures.Maximum,
+			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
+			ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
+			MaxSurge:        after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
 			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,
 		})
 		if err != nil {

@@ -95,6 +95,10 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		c.problems.add(t.agentAt, "provider %q cannot run an agent in its workspaces: leave agent out, or take another "+
 			"provider", t.Provider)
 	}
+	if _, ok := provider.As[provider.Resetter](p); t.Reuse.On && !ok {
+		c.problems.add(t.reuseAt, "provider %q cannot make a used workspace like new: leave reuse out, or take another "+
+			"provider", t.Provider)
+	}
 	if len(t.Presets) == 0 {
 		c.refusals(t, Preset{at: t.specAt}, p.Validate(t.Spec, map[string]string{}))
 	}

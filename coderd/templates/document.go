@@ -15,7 +15,10 @@ const (
 	maxTTL       = 365 * 24 * time.Hour
 	maxBoot      = 24 * time.Hour
 	maxHeartbeat = 24 * time.Hour
-	maxTTLJitter = 50 // per cent
+	maxTTLJitter = 50  // per cent
+	maxKept      = 100 // failed prebuilds of a preset
+	maxKeptTTL   = 30 * 24 * time.Hour
+	maxUses      = 1_000_000 // of a workspace
 
 	maxSource     = 1 << 20 // bytes of a file
 	maxDepth      = 32      // of lists and mappings within one another
@@ -32,6 +35,11 @@ const (
 	defaultTTLJitter = 10
 	// defaultHeartbeat is six heartbeats at their usual pace.
 	defaultHeartbeat = time.Minute
+	// defaultKept failures of a preset show whether they are alike, and leave room for what works.
+	defaultKept    = 2
+	defaultKeptTTL = 24 * time.Hour
+	// defaultUses bounds what a workspace gathers that no reset finds.
+	defaultUses = 10
 )
 
 // Document is a configuration file.
@@ -63,12 +71,26 @@ type Template struct {
 	BootTimeout  time.Duration   // whole seconds
 	Spec         json.RawMessage // canonical; nil where it could not be read
 	Agent        *Agent          // nil: none, and the provider is asked for readiness
+	KeepFailures KeepFailures
+	Reuse        Reuse
 	Presets      []Preset
 
 	CreatesInFlight *int32 // nil: no limit of its own
 
-	at, agentAt, providerAt, specAt Pos
-	spec                            positions
+	at, agentAt, reuseAt, maxUsesAt, providerAt, specAt Pos
+	spec                                                positions
+}
+
+// KeepFailures is how many failed prebuilds of each preset are kept for inspection, and for how long. None with maximum 0.
+type KeepFailures struct {
+	Maximum int32
+	TTL     time.Duration // whole seconds
+}
+
+// Reuse says whether a released workspace is made like new, and how many claims one may serve.
+type Reuse struct {
+	On      bool
+	MaxUses int32 // 1 where it is not on
 }
 
 // Agent is what runs inside each workspace of a template and reports for it. Beside the spec and not in it, since it means

@@ -63,8 +63,12 @@ func (d decoder) provider(n ast.Node) Provider {
 }
 
 func (d decoder) template(n ast.Node) Template {
-	t := Template{BootTimeout: defaultBoot, KeepOutdated: true, Rollout: defaultRollout(), at: position(n)}
+	t := Template{
+		BootTimeout: defaultBoot, KeepOutdated: true, Rollout: defaultRollout(),
+		KeepFailures: KeepFailures{TTL: defaultKeptTTL}, at: position(n),
+	}
 	what := titled(n, "template")
+	reuse := d.reuse(&t)
 	d.object(n, what,
 		setting{key: "name", required: true, read: func(n ast.Node) { t.Name, t.at = d.name(n, "template name"), position(n) }},
 		setting{key: "description", read: func(n ast.Node) { t.Description = d.text(n, "description") }},
@@ -80,9 +84,12 @@ func (d decoder) template(n ast.Node) Template {
 			t.Spec, t.spec = d.freeform(n, "spec")
 		}},
 		setting{key: "agent", read: func(n ast.Node) { t.Agent, t.agentAt = d.agent(n), position(n) }},
+		setting{key: "keep_failures", read: func(n ast.Node) { t.KeepFailures = d.keepFailures(n) }},
+		reuse[0], reuse[1],
 		setting{key: "presets", read: func(n ast.Node) {
 			d.list(n, "presets", func(n ast.Node) { t.Presets = append(t.Presets, d.preset(n)) })
 		}})
+	d.checkReuse(&t)
 	presets := uniqueNames{d, "preset of " + what}
 	presets.check(len(t.Presets), func(i int) (string, Pos) { return t.Presets[i].Name, t.Presets[i].at })
 	return t

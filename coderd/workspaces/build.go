@@ -93,20 +93,41 @@ func (w *Writer) Silent(ctx context.Context, id uuid.UUID, incarnation int32, re
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record silence", err)
 }
 
-// Fault is why a workspace will never become ready.
-type Fault struct {
-	Text string
-	// Permanent: trying again will not help, as far as one can tell (C8).
-	Permanent bool
+// Failure is why a workspace will never become ready, and what is left to look at.
+type Failure struct {
+	ProviderID string // where the provider made something; may be empty
+	Fault      string
+	Permanent  bool   // trying again will not help, as far as one can tell (C8)
+	Log        string // the end of its output, if any
+	// PresetID is given where the template keeps failures: those of one preset are then recorded one after the other.
+	PresetID uuid.UUID
 }
 
-// Failed: provisioning -> deleting, or starting -> draining, because it will never become ready. The fault stays with
-// the workspace, the preset's streak of failures grows, and it is counted by its cause (C8).
-func (w *Writer) Failed(ctx context.Context, l Lease, providerID string, fault Fault) (Moved, error) {
-	row, err := w.store.WorkspaceFailed(ctx, database.WorkspaceFailedParams{
-		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
-		ProviderID: providerID, Fault: fault.Text, Permanent: fault.Permanent, Cause: prebuilds.Cause(fault.Text),
-		NextJobID: w.newID(), ActorID: Prewarm,
+// Failed: provisioning -> deleting, or starting -> draining, because it will never become ready; or -> quarantined, while
+// the template keeps fewer failures of the preset than it may. It says which. The fault stays with the workspace and the
+// preset's streak of failures grows, unless what failed was begun before the streak last grew;
+// and it is counted by its cause (C8).
+func (w *Writer) Failed(ctx context.Context, l Lease, f Failure) (moved Moved, kept bool, err error) {
+	fail := func(ctx context.Context, q *database.Queries) error {
+		row, err := q.WorkspaceFailed(ctx, database.WorkspaceFailedParams{
+			WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
+			ProviderID: f.ProviderID, Fault: f.Fault, Log: f.Log, Permanent: f.Permanent, Cause: prebuilds.Cause(f.Fault),
+			NextJobID: w.newID(), ActorID: Prewarm,
+		})
+		moved = Moved{row.ID, row.TemplateID, row.PresetID}
+		kept = row.State == database.WorkspaceStateQuarantined
+		return lost("record failure", err)
+	}
+	if f.PresetID == uuid.Nil {
+		err = fail(ctx, w.store.Queries)
+		return moved, kept, err
+	}
+	opts := database.TxOptions{Label: "failed"}
+	err = w.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		if err := q.LockFailuresOf(ctx, f.PresetID); err != nil {
+			return xerrors.Errorf("lock failures of preset: %w", err)
+		}
+		return fail(ctx, q)
 	})
-	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record failure", err)
+	return moved, kept, err
 }

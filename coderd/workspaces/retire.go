@@ -52,15 +52,26 @@ func (w *Writer) Gone(ctx context.Context, l Lease, reason, fault string) (Moved
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record deletion", err)
 }
 
-// Release: claimed -> draining, and the claim is over. ErrNotClaimed if it is not claimed, ErrNotFound if it never was.
+// Release: claimed -> draining, and the claim is over; or claimed -> starting in the next incarnation, where the template
+// has workspaces used again and the pool has room for this one. ErrNotClaimed if it is not claimed, or not any more in the
+// incarnation that is meant; ErrNotFound if it never was.
 func (w *Writer) Release(ctx context.Context, a Actor, id uuid.UUID) (Moved, error) {
 	for {
 		cur, err := w.current(ctx, id)
 		if err != nil {
 			return Moved{}, err
 		}
-		if cur.State != database.WorkspaceStateClaimed {
+		if cur.State != database.WorkspaceStateClaimed || a.Incarnation != 0 && a.Incarnation != cur.Incarnation {
 			return Moved{}, ErrNotClaimed
+		}
+		if cur.Incarnation < cur.MaxUses {
+			moved, err := w.reuse(ctx, a, cur)
+			if err == nil {
+				return moved, nil
+			}
+			if !errors.Is(err, ErrLost) && !errors.Is(err, errNoRoom) {
+				return Moved{}, err
+			}
 		}
 		moved, err := w.draining(ctx, w.store.Queries, id, cur.Incarnation, []string{string(database.WorkspaceStateClaimed)},
 			PriorityPerson, false, "workspace.release", a)
@@ -81,6 +92,9 @@ func (w *Writer) Delete(ctx context.Context, a Actor, id uuid.UUID, force bool) 
 		cur, err := w.current(ctx, id)
 		if err != nil {
 			return Moved{}, err
+		}
+		if a.Incarnation != 0 && a.Incarnation != cur.Incarnation {
+			return Moved{}, ErrLost
 		}
 		var moved Moved
 		switch cur.State {

@@ -25,11 +25,17 @@ var ErrNotClaimed = errors.New("workspace is not claimed")
 // ErrGone: the workspace is already being deleted, or deleted.
 var ErrGone = errors.New("workspace is already going")
 
+// ErrNotQuarantined: only a quarantined workspace can be tried anew.
+var ErrNotQuarantined = errors.New("workspace is not quarantined")
+
 // Actor is who did it and from where, for history and audit.
 type Actor struct {
 	UserID uuid.UUID
 	Source string // remote address, or the replica for the built-in identity
 	Reason string
+	// Incarnation is the one that a person saw and means. A workspace that has been used again since is another's, and
+	// not touched. 0: whichever there is.
+	Incarnation int32
 }
 
 // Lease is the right to end one job: worthless once the job was leased anew or cancelled.

@@ -43,13 +43,11 @@ CREATE TABLE pool_proofs (
 INSERT INTO pool_proofs (preset_id, pool_key, ready_at)
   SELECT id, pool_key, prewarm_now() FROM presets WHERE deleted_at IS NULL; -- those before are not doubted
 
--- A streak counts rounds of creates and not workspaces: those begun before the last counted failure was known say nothing
--- new. The hard limit is for failures that a retry cannot mend, and for those that have gone on for long.
+-- The hard limit is for failures that a retry cannot mend, and for those that have gone on for long.
 ALTER TABLE preset_failures
   ADD COLUMN permanent integer NOT NULL DEFAULT 0, -- of the streak, those that a retry cannot mend
-  ADD COLUMN first_at timestamptz NOT NULL DEFAULT prewarm_now(),
-  ADD COLUMN counted_at timestamptz NOT NULL DEFAULT prewarm_now();
-UPDATE preset_failures SET permanent = streak, first_at = last_at, counted_at = last_at;
+  ADD COLUMN first_at timestamptz NOT NULL DEFAULT prewarm_now();
+UPDATE preset_failures SET permanent = streak, first_at = last_at;
 
 -- Why creates failed, grouped: `cause` is the fault without names, ids and numbers.
 CREATE TABLE preset_failure_causes (

@@ -73,6 +73,7 @@ func Cases() []Case {
 		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, nil, list},
 		{"BecomesReady", "a workspace becomes ready", true, nil, becomesReady},
 		{"StopAndStart", "a workspace can be stopped and started", true, canStop, stopAndStart},
+		{"ResetIsFenced", "a used workspace can be made like new, and a late reset changes nothing", true, canReset, resetFenced},
 		{"EndedContext", "a call that was given up does nothing", true, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, nil, deleteTwice},
 		{"ManyNamesAtOnce", "20 workspaces can be made and deleted at once", false, nil, manyNames},

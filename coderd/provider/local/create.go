@@ -40,11 +40,20 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	case errors.Is(err, errUntagged), err == nil && w.Tags != req.Tags:
 		err = provider.ErrConflict
 	}
+	var i provider.Instance
+	if err == nil {
+		i, err = p.begin(ctx, d, w, lock)
+	}
 	if err != nil {
 		return none, xerrors.Errorf("create workspace %s: %w", req.Name, err)
 	}
+	return i, nil
+}
+
+// begin gives a prepared workspace its port and its supervisor, as far as it has none.
+func (p *Provider) begin(ctx context.Context, d dir, w workspace, lock *os.File) (provider.Instance, error) {
 	if err := p.reservePort(d, &w); err != nil {
-		return none, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+		return provider.Instance{}, err
 	}
 	v, err := observe(d)
 	if err == nil && v.Phase == phaseNone {
@@ -53,7 +62,7 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 		}
 	}
 	if err != nil {
-		return none, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+		return provider.Instance{}, err
 	}
 	return instance(d, w, v), nil
 }

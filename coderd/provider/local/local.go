@@ -42,6 +42,7 @@ var _ interface {
 	provider.AgentHost
 	provider.Execer
 	provider.Logger
+	provider.Resetter
 } = (*Provider)(nil)
 
 // New opens a root, or makes it.

@@ -98,7 +98,10 @@ type Provider struct {
 
 type call struct{ name, kind string }
 
-var _ provider.Provider = (*Provider)(nil)
+var _ interface {
+	provider.Provider
+	provider.Resetter
+} = (*Provider)(nil)
 
 // New opens the cloud.
 func New(opts Options) (*Provider, error) {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// writeTimeline tells every state that the workspace was in: since when, for how long, and by whom and why.
+func (a *app) writeTimeline(out io.Writer, w sdk.Workspace) error {
+	if len(w.History) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(out)
+	t := a.newTable("WHEN", "FROM", "TO", "FOR", "BY", "REASON")
+	incarnation := 1
+	for _, h := range w.History {
+		from := h.From
+		if from == "" {
+			from = "-"
+		}
+		reason := cause(h)
+		if h.Incarnation > incarnation {
+			incarnation = h.Incarnation
+			reason += fmt.Sprintf(" (incarnation %d)", incarnation)
+		}
+		t.add(a.ago(h.At), from, stateCell(h.To), a.lasted(h), h.Actor, reason)
+	}
+	return t.write(out)
+}
+
+// lasted is for how long the workspace was in the state, so far in the last one; it is deleted for ever.
+func (a *app) lasted(h sdk.Transition) string {
+	switch {
+	case h.LastedMS != nil:
+		return span(time.Duration(*h.LastedMS) * time.Millisecond)
+	case h.To == "deleted":
+		return ""
+	default:
+		return span(max(0, a.clock.Since(h.At))) + " so far"
+	}
+}
+
+// span is a duration with as much of it as matters: 12ms, 3.4s, 5m20s, 2h5m, 3d4h.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	default:
+		d = d.Round(time.Hour)
+		return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}
+
+// cause is the reason, with what the job behind it had met.
+func cause(h sdk.Transition) string {
+	reason := h.Reason
+	if h.Failures > 0 && h.Job != "" {
+		reason += fmt.Sprintf("; %s failed %s", h.Job, times(h.Failures))
+		if h.Error != "" {
+			reason += ", last: " + h.Error
+		}
+	}
+	return strings.TrimPrefix(reason, "; ")
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// writeEvidence shows the end of what a workspace wrote before it failed.
+func writeEvidence(out io.Writer, w sdk.Workspace) error {
+	if w.Evidence == "" {
+		return nil
+	}
+	text := strings.TrimRight(harmless(w.Evidence), "\n")
+	if _, err := fmt.Fprintf(out, "\nThe end of its output when it failed:\n%s\n", text); err != nil {
+		return xerrors.Errorf("write evidence: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// A provider of which nothing works any more, each time for another reason: the server starts, what is to be deleted says
+// why it can't be, force ends it, and when the provider comes back all goes on.
+func TestProviderGone(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	executable, config := filepath.Join(dir, "cloud-provider"), filepath.Join(dir, "config.json")
+	cloud := externaltest.Config{Root: filepath.Join(dir, "cloud")}
+	require.NoError(t, externaltest.Build(executable))
+	require.NoError(t, cloud.Write(config))
+
+	url := dbtest.URL(t)
+	store := dbtest.OpenURL(t, url, database.Options{})
+	options := e2etest.Options{PostgresURL: url, DataDir: t.TempDir(), Replica: "only", Tick: 500 * time.Millisecond}
+	server := e2etest.Start(t, options)
+	_, err := server.Client.Apply(ctx, sdk.ApplyRequest{Document: `
+providers:
+  - {name: cloud, kind: external, config: {executable: ` + executable + `, config_file: ` + config + `}}
+templates:
+  - name: vm
+    provider: cloud
+    spec: {image: ubuntu, flavor: small}
+    presets: [{name: default, prebuilds: {instances: 1}}]
+`})
+	require.NoError(t, err)
+
+	exec := func(sql string) {
+		t.Helper()
+		_, err := store.Pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	for _, gone := range []struct {
+		name       string
+		harm, heal func()
+		restart    bool
+		cause      string
+	}{
+		{
+			name: "credentials expired", cause: "the credentials have expired",
+			harm: func() { broken := cloud; broken.Fault = externaltest.Broken; require.NoError(t, broken.Write(config)) },
+			heal: func() { require.NoError(t, cloud.Write(config)) },
+		}, {
+			name: "executable missing", cause: "executable", restart: true,
+			harm: func() { require.NoError(t, os.Rename(executable, executable+".away")) },
+			heal: func() { require.NoError(t, os.Rename(executable+".away", executable)) },
+		}, {
+			name: "removed from the configuration", cause: "removed from the configuration", restart: true,
+			harm: func() {
+				exec("CREATE TABLE away AS SELECT * FROM providers WHERE name = 'cloud'")
+				exec("SET session_replication_role = replica; DELETE FROM providers WHERE name = 'cloud'; SET session_replication_role = DEFAULT")
+			},
+			heal: func() { exec("INSERT INTO providers SELECT * FROM away; DROP TABLE away") },
+		},
+	} {
+		client := server.Client
+		coderdtest.Eventually(t, gone.name+": the pool is full", full(t, client))
+		claim, err := client.Claim(ctx, sdk.ClaimRequest{Template: "vm", Preset: "default", Mode: "require"})
+		require.NoError(t, err)
+		coderdtest.Eventually(t, gone.name+": the pool is full again", full(t, client))
+		// No creates meanwhile: however slow this machine is, it is the deletes that are looked at.
+		_, err = client.Pause(ctx, sdk.PauseRequest{Scope: "template", Target: "vm", Reason: gone.name})
+		require.NoError(t, err)
+		if gone.restart {
+			require.Zero(t, server.Stop())
+		}
+		gone.harm()
+		if gone.restart {
+			server = e2etest.Start(t, options)
+			client = server.Client
+		}
+
+		_, err = client.ReleaseWorkspace(ctx, claim.Name)
+		require.NoError(t, err)
+		var shown sdk.Workspace
+		coderdtest.Eventually(t, gone.name+": the delete is retried with its cause", func() bool {
+			shown, err = client.Workspace(ctx, claim.Name)
+			require.NoError(t, err)
+			return shown.Job != nil && shown.Job.Kind == "delete" && shown.Job.Failures > 0
+		})
+		require.Equal(t, "deleting", shown.State)
+		require.Contains(t, shown.Job.LastError, gone.cause)
+		listed := e2etest.Run(ctx, t, as(t, server), "workspace", "list", "--state", "deleting")
+		require.Zero(t, listed.Status, listed.Stderr)
+		require.Contains(t, listed.Stdout, "delete failed")
+		require.Contains(t, listed.Stdout, gone.cause)
+
+		forced := e2etest.Run(ctx, t, as(t, server), "workspace", "delete", "--force", "--yes", claim.Name)
+		require.Zero(t, forced.Status, forced.Stderr)
+		coderdtest.Eventually(t, gone.name+": force ends it", func() bool {
+			shown, err = client.Workspace(ctx, claim.Name)
+			require.NoError(t, err)
+			return shown.State == "deleted"
+		})
+		require.Contains(t, shown.Fault, "deleted by force although: ")
+		require.Contains(t, shown.Fault, gone.cause)
+		last := shown.History[len(shown.History)-1]
+		require.Equal(t, "deleted", last.To)
+		require.Positive(t, last.Failures, "the timeline tells how often it was tried")
+
+		gone.heal()
+		require.NoError(t, client.Resume(ctx, "template", "vm"))
+	}
+	coderdtest.Eventually(t, "in the end all is well", full(t, server.Client))
+}
+
+// full says that the pool has what it desires, and nothing is under way.
+func full(t *testing.T, client *sdk.Client) func() bool {
+	t.Helper()
+	return func() bool {
+		p, err := client.Preset(context.Background(), "vm", "default")
+		require.NoError(t, err)
+		return p.Eligible == p.Desired && p.Starting+p.Stopping+p.Deleting == 0
+	}
+}
+
+// as is the environment of a command that speaks to the server as its owner.
+func as(t *testing.T, s *e2etest.Server) []string {
+	t.Helper()
+	token, err := os.ReadFile(filepath.Join(s.DataDir, "owner-token"))
+	require.NoError(t, err)
+	return []string{"PREWARM_URL=" + s.URL, "PREWARM_TOKEN=" + strings.TrimSpace(string(token))}
+}

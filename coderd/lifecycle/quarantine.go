@@ -1,0 +1,54 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cdr.dev/slog"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+)
+
+const (
+	// quarantineEvery is how often kept failures are looked through for those that were kept for long enough.
+	quarantineEvery = 5 * time.Second
+	quarantineBatch = 50
+)
+
+// endQuarantines lets go of quarantined workspaces whose time is over, until ctx ends. Every replica does; each workspace
+// goes once.
+func (w *Worker) endQuarantines(ctx context.Context) {
+	ticker := w.Clock.NewTicker(quarantineEvery, "lifecycle", "quarantine")
+	defer ticker.Stop()
+	for {
+		if err := w.someQuarantines(ctx); err != nil && ctx.Err() == nil {
+			w.log.Warn(ctx, "end quarantines", slog.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (w *Worker) someQuarantines(ctx context.Context) error {
+	over, err := w.Store.ExpiredQuarantine(ctx, quarantineBatch)
+	if err != nil {
+		return xerrors.Errorf("find expired quarantines: %w", err)
+	}
+	for _, q := range over {
+		_, err := w.Writer.EndQuarantine(ctx, q.ID, q.Incarnation)
+		if errors.Is(err, workspaces.ErrLost) {
+			continue
+		}
+		if err != nil {
+			return xerrors.Errorf("end quarantine: %w", err)
+		}
+		signal(w.retires.wake)
+		w.Nudge(q.TemplateID)
+	}
+	return nil
+}

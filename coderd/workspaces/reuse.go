@@ -1,0 +1,131 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// returnTimeout bounds how long a release waits for a pass, and a pass for a release.
+const returnTimeout = time.Second
+
+// errNoRoom: the pool does not want the workspace back.
+var errNoRoom = errors.New("the pool has no room for it")
+
+// NoRoom says why a quarantined workspace can't be tried anew: it would be one too many (I3).
+type NoRoom struct{ Why string }
+
+func (e *NoRoom) Error() string { return e.Why }
+
+// reuse: claimed -> starting, incarnation + 1, under the fence. errNoRoom also if the fence could not be had in time: then
+// the workspace is not used again, which costs a build and no more.
+func (w *Writer) reuse(ctx context.Context, a Actor, cur database.WorkspaceStateRow) (moved Moved, err error) {
+	err = w.returning(ctx, cur.ID, func(ctx context.Context, q *database.Queries, room database.RoomForRow) error {
+		if whyNot(room) != "" || room.BeyondMaximum {
+			return errNoRoom
+		}
+		row, err := q.WorkspaceReused(ctx, database.WorkspaceReusedParams{
+			WorkspaceID: cur.ID, Incarnation: cur.Incarnation, PrewarmID: Prewarm, NextJobID: w.newID(),
+			Priority: PriorityPrebuild, ActorID: a.UserID, Reason: a.Reason, Source: a.Source,
+		})
+		moved = Moved{row.ID, row.TemplateID, row.PresetID}
+		return lost("reuse workspace", err)
+	})
+	if database.IsLockTimeout(err) {
+		return Moved{}, errNoRoom
+	}
+	return moved, err
+}
+
+// Reset: starting -> starting, like new. The probe job that asks for readiness follows.
+func (w *Writer) Reset(ctx context.Context, l Lease, f Facts) (Moved, error) {
+	row, err := w.store.WorkspaceReset(ctx, database.WorkspaceResetParams{
+		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
+		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment, NextJobID: w.newID(),
+		ActorID: Prewarm,
+	})
+	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record reset", err)
+}
+
+// ResetFailed: starting -> deleting, because it could not be made like new.
+func (w *Writer) ResetFailed(ctx context.Context, l Lease, fault string) (Moved, error) {
+	row, err := w.store.WorkspaceResetFailed(ctx, database.WorkspaceResetFailedParams{
+		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt, Fault: fault,
+		NextJobID: w.newID(), ActorID: Prewarm,
+	})
+	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record failed reset", err)
+}
+
+// Retry: quarantined -> starting, or -> provisioning where nothing was ever made of it. ErrNotQuarantined if it is not
+// quarantined, *NoRoom if its pool would have one too many.
+func (w *Writer) Retry(ctx context.Context, a Actor, id uuid.UUID) (moved Moved, err error) {
+	cur, err := w.current(ctx, id)
+	if err != nil {
+		return Moved{}, err
+	}
+	if cur.State != database.WorkspaceStateQuarantined {
+		return Moved{}, ErrNotQuarantined
+	}
+	err = w.returning(ctx, id, func(ctx context.Context, q *database.Queries, room database.RoomForRow) error {
+		if why := whyNot(room); why != "" {
+			return &NoRoom{why}
+		}
+		row, err := q.WorkspaceRetried(ctx, database.WorkspaceRetriedParams{
+			WorkspaceID: id, Incarnation: cur.Incarnation, NextJobID: w.newID(), Priority: PriorityPerson,
+			ActorID: a.UserID, Reason: a.Reason, Source: a.Source,
+		})
+		moved = Moved{row.ID, row.TemplateID, row.PresetID}
+		return lost("retry workspace", err)
+	})
+	if database.IsLockTimeout(err) {
+		return Moved{}, ErrLost
+	}
+	return moved, err
+}
+
+// EndQuarantine: quarantined -> draining, because it was kept for long enough. ErrLost if somebody was faster.
+func (w *Writer) EndQuarantine(ctx context.Context, id uuid.UUID, incarnation int32) (Moved, error) {
+	return w.draining(ctx, w.store.Queries, id, incarnation, []string{string(database.WorkspaceStateQuarantined)},
+		PriorityPrebuild, false, "workspace.drain", w.System("it was kept for as long as its template says"))
+}
+
+// returning runs a transition that brings a workspace back into its pool, under the pass's fence (I3).
+func (w *Writer) returning(ctx context.Context, id uuid.UUID,
+	move func(ctx context.Context, q *database.Queries, room database.RoomForRow) error,
+) error {
+	opts := database.TxOptions{Label: "return to pool"}
+	return w.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		if err := q.SetReturnTimeout(ctx, fmt.Sprint(returnTimeout.Milliseconds())); err != nil {
+			return xerrors.Errorf("set timeout: %w", err)
+		}
+		if err := q.MarkReturn(ctx); err != nil {
+			return xerrors.Errorf("take the fence: %w", err)
+		}
+		room, err := q.RoomFor(ctx, id)
+		if err != nil {
+			return lost("look for room", err)
+		}
+		return move(ctx, q, room)
+	})
+}
+
+// whyNot is empty where the pool has room for one more.
+func whyNot(room database.RoomForRow) string {
+	switch {
+	case !room.Current:
+		return "it is of a version that is no longer active, or of a preset that is gone: delete it"
+	case room.Paused:
+		return "its pool is paused: resume it first"
+	case room.Has >= room.Wanted:
+		return fmt.Sprintf("its pool has %d of the %d that it should have: delete one, or ask for more instances", room.Has,
+			room.Wanted)
+	}
+	return ""
+}
