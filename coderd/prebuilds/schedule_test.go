@@ -29,7 +29,9 @@ func TestC9_scheduleRefusals(t *testing.T) {
 		{"UTC", []Range{{"* * 30 2 *", 1}}, 0, `cron "* * 30 2 *" never comes: no month has such a day`},
 		{"UTC", []Range{{"* * * * *", -1}}, 0, "instances is negative"},
 		{
-			"UTC", []Range{{"* 8-18 * * 1-5", 5}, {"* 18-20 * * 5", 9}}, 1,
+			"UTC",
+			[]Range{{"* 8-18 * * 1-5", 5}, {"* 18-20 * * 5", 9}},
+			1,
 			`"* 8-18 * * 1-5" (5 instances) and "* 18-20 * * 5" (9 instances) overlap, for example on a Friday, 1 January at 18:00`,
 		},
 		// A day of month and a day of week, both restricted, are alternatives: any first of a month that is a Monday.
@@ -167,7 +169,8 @@ func TestC9_scheduleHoldsUntilLook(t *testing.T) {
 				if !found {
 					rule.Instances = 99
 				}
-				require.Equal(t, rule, Range{w.Cron, w.Instances}, "at %s", at)
+				shown := Range{w.Cron, w.Instances}
+				require.Equal(t, rule, shown, "at %s", at)
 			}
 		}
 		require.True(t, last.Equal(end))

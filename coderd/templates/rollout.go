@@ -45,7 +45,7 @@ func (d decoder) rollout(n ast.Node) Rollout {
 
 // share reads a number of prebuilds or per cent of desired.
 func (d decoder) share(n ast.Node, what string) prebuilds.Share {
-	text := ""
+	var text string
 	switch n := n.(type) {
 	case *ast.IntegerNode:
 		text = n.GetToken().Value

@@ -1,7 +1,6 @@
 package templates_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -84,7 +83,7 @@ templates:
 			for _, dryRun := range []bool{true, false} {
 				_, err := b.try(file(tc.template, tc.prebuilds), dryRun)
 				var problems *templates.Problems
-				require.True(t, errors.As(err, &problems), "%v", err)
+				require.ErrorAs(t, err, &problems)
 				require.Contains(t, err.Error(), tc.want)
 				require.Equal(t, before, b.dump(t), "nothing is changed")
 			}
