@@ -30,10 +30,15 @@ soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how o
 	PREWARM_ROUNDS=$(or $(ROUNDS),100) go test -count=1 -v -timeout 60m ./coderd/claim
 	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/e2e
 	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
+	PREWARM_ROUNDS=$(or $(ROUNDS),2000) go test -count=1 -v -timeout 60m ./coderd/faults
 
 .PHONY: mutants
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)
+
+.PHONY: alerts
+alerts: toolchain ## Evaluate the alert rules of deploy/ over time, with Prometheus' own engine (fetches it the first time)
+	cd scripts/promql && go test -count=1 ./...
 
 .PHONY: lint
 lint: toolchain ## Run golangci-lint (built the first time, in minutes); ARGS=--fix mends what it can

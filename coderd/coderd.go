@@ -9,30 +9,37 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"cdr.dev/slog"
 	"cdr.dev/slog/sloggers/sloghuman"
+	"cdr.dev/slog/sloggers/slogjson"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/notify"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/replicas"
 	"github.com/prewarm-dev/prewarm/coderd/retention"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
+	"github.com/prewarm-dev/prewarm/coderd/watchdog"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/pubsub"
@@ -47,10 +54,22 @@ type Options struct {
 	PostgresURL string // empty: a PostgreSQL of our own under DataDir
 	Quickstart  bool   // make a first template if there is none
 	Tick        time.Duration
-	Replica     string // empty: made of the host's name and the port
+	Notify      notify.Webhook // where people are told; zero: nowhere
+	JSONLog     bool           // lines of JSON instead of text
+	Replica     string         // empty: made of the host's name and the port
 	Version     string
 	Stdout      io.Writer // for people who started the server; nil: none
 	Stderr      io.Writer // the log; nil: os.Stderr
+
+	// Hooks have no flag: tests stop a replica with them at chosen moments. Nil: none.
+	Hooks *Hooks
+}
+
+// Hooks are what a test may put into a replica.
+type Hooks struct {
+	Lease  time.Duration                             // of jobs; 0: the default
+	Tracer pgx.QueryTracer                           // sees every statement; nil: none
+	Wrap   func(provider.Provider) provider.Provider // put around every provider; nil: nothing
 }
 
 // shutdownGrace is how long requests may take to end when the replica stops. Jobs have their own (lifecycle).
@@ -65,7 +84,14 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.Stdout == nil {
 		opts.Stdout = io.Discard
 	}
-	log := slog.Make(sloghuman.Sink(opts.Stderr))
+	if opts.Hooks == nil {
+		opts.Hooks = &Hooks{}
+	}
+	sink := sloghuman.Sink
+	if opts.JSONLog {
+		sink = slogjson.Sink
+	}
+	log := slog.Make(sink(opts.Stderr))
 	clock := quartz.NewReal()
 
 	// What is cheap to find wrong comes first.
@@ -111,7 +137,11 @@ type replica struct {
 	sweeper    *inventory.Sweeper
 	keeper     *retention.Keeper
 	registered *replicas.Replica
+	traces     *tracing.Exporter
+	notifier   *notify.Notifier
+	watchdog   *watchdog.Watchdog
 	server     *http.Server
+	registry   *registry
 }
 
 func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener, clock quartz.Clock, log slog.Logger) (*replica, error) {
@@ -121,11 +151,21 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		return nil, err
 	}
 	r := &replica{opts: opts, log: log, clock: clock, store: store, listener: listener}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newPoolCollector(store, log), newDatabaseCollector(store))
+	reg := newRegistry(store)
+	r.registry = reg
+	r.traces, err = tracing.Start(ctx, tracing.Options{
+		Env: os.Getenv, Replica: opts.Replica, Version: opts.Version, Clock: clock, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var tracer trace.Tracer
+	if r.traces.On() {
+		tracer = r.traces.Tracer()
+	}
 
-	r.providers, err = newProviders(ctx, store, installation, opts.DataDir, clock, log)
+	r.providers, err = newProviders(ctx, store, installation, opts, clock, log,
+		watchCalls(reg, clock, r.traces.Tracer()))
 	if err != nil {
 		return nil, err
 	}
@@ -134,23 +174,30 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
 		Random: rand.Reader, NewID: uuid.New, Committed: func(reconcile.Result) { r.wakeWorkers(ctx) },
+		Tracer: tracer,
 	})
 	r.claims = claim.New(claim.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: uuid.New,
-		Nudge:   r.reconciler.Nudge,
+		Nudge: r.reconciler.Nudge, Cause: r.reconciler.Cause, Tracer: tracer,
 		Publish: func(id uuid.UUID) { r.publish(ctx, claim.BoundChannel, id.String()) },
 	})
 	r.instances = instance.New(instance.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
-		CABundle: []byte(opts.AccessCA), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
+		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
 		Hint: func(ctx context.Context) { r.publish(ctx, instance.HintChannel, "") },
 	})
 	writer.OnClaimed(r.instances.Claimed)
+	writer.OnReleased(countFinished(reg))
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback,
+		Callback: r.instances.Callback, Lease: opts.Hooks.Lease, Tracer: tracer,
 	})
+	r.notifier = notify.New(notify.Options{
+		Store: store, Clock: clock, Log: log, Registerer: reg, Webhook: opts.Notify, Installation: installation,
+		NewID: uuid.New,
+	})
+	r.watch(gauges.NewReader(store, clock), reg)
 	r.sweeper = &inventory.Sweeper{
 		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),
 		Installation: installation,
@@ -165,6 +212,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Handler: api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
+			Notifier: r.notifier, Tracer: tracer,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(ctx) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
@@ -198,7 +246,8 @@ func (r *replica) run(ctx context.Context) error {
 	for _, run := range []func(context.Context){
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
-		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.registered.Run,
+		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.registered.Run, r.notifier.Run,
+		r.watchdog.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })
 	}
@@ -220,6 +269,9 @@ func (r *replica) run(ctx context.Context) error {
 	r.claims.Close()
 	_ = eg.Wait()
 	r.pubsub.Close()
+	if stopErr := r.traces.Stop(context.WithoutCancel(ctx)); stopErr != nil {
+		r.log.Warn(context.WithoutCancel(ctx), "stop traces", slog.Error(stopErr))
+	}
 	left, cancelLeave := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancelLeave()
 	if leaveErr := r.registered.Leave(left); leaveErr != nil {

@@ -19,6 +19,10 @@
 //	api         HTTP, one file for each resource
 //	sdk         wire types and client, shared with the command line
 //	replicas    the list of running replicas
+//	gauges      what is so now, for Prometheus
+//	watchdog    speaks up when passes do not succeed, or creation stopped
+//	notify      tells people by webhook, once for each episode
+//	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old
 //	coderdtest  replicas inside of tests
 //

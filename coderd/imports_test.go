@@ -30,7 +30,7 @@ type room struct {
 
 // Rooms that are alike. What a room needs of its neighbour is a func or an interface that coderd passes in.
 var (
-	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "database"}}
+	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "coderd/tracing", "database"}}
 	drives  = room{inside: append(slices.Clone(decides.inside), "coderd/provider")}
 	stores  = room{inside: []string{"database"}}
 	place   = room{inside: []string{"coderd/provider"}}
@@ -43,14 +43,15 @@ var rooms = map[string]room{
 		inside: []string{"coderd", "coderd/agent", "coderd/sdk", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":          {"agent.go"},
-			"coderd":                {"app.go", "main.go", "server.go"}, // everything else is a client
-			"coderd/provider/local": {"main.go"},                        // this binary is also the supervisor of a workspace
+			"coderd":                {"app.go", "main.go", "server.go", "server_notify.go"}, // everything else is a client
+			"coderd/provider/local": {"main.go"},                                            // this binary is also the supervisor of a workspace
 		},
 	},
 	"coderd":       {inside: []string{"all", "examples"}},
 	"coderd/agent": {inside: []string{"coderd/sdk"}},
 	"coderd/api": {inside: []string{
 		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
+		"coderd/notify",
 		"coderd/prebuilds", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
 		"coderd/templates", "coderd/workspaces", "database",
 	}},
@@ -59,9 +60,12 @@ var rooms = map[string]room{
 	"coderd/claim":     decides,
 	"coderd/demand":    drives,
 	"coderd/e2e":       leaf,
+	"coderd/faults":    leaf,
+	"coderd/gauges":    {inside: []string{"coderd/prebuilds", "database"}},
 	"coderd/instance":  drives,
 	"coderd/inventory": drives,
 	"coderd/lifecycle": drives,
+	"coderd/notify":    {inside: []string{"coderd/sdk", "database"}},
 	"coderd/prebuilds": {
 		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/robfig/cron/v3"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
@@ -83,11 +87,14 @@ var rooms = map[string]room{
 	"coderd/templates": {inside: []string{
 		"coderd/auth", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "database",
 	}},
-	"coderd/workspaces": {inside: []string{"coderd/prebuilds", "database"}},
+	"coderd/tracing":    stores,
+	"coderd/watchdog":   leaf,
+	"coderd/workspaces": {inside: []string{"coderd/prebuilds", "coderd/tracing", "database"}},
 	"database":          leaf,
 	"database/embedded": leaf,
 	"database/pubsub":   stores,
 	"examples":          leaf,
+	"scripts/promql":    leaf,
 	"scripts/rules":     leaf,
 }
 

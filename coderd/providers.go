@@ -31,20 +31,34 @@ type providers struct {
 }
 
 func newProviders(
-	ctx context.Context, store *database.Store, installation uuid.UUID, dataDir string, clock quartz.Clock, log slog.Logger,
+	ctx context.Context, store *database.Store, installation uuid.UUID, opts Options, clock quartz.Clock, log slog.Logger,
+	watch provider.Watch,
 ) (*providers, error) {
 	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: make(chan struct{}, 1)}
-	p.Registry = provider.NewRegistry(map[string]provider.Factory{
+	factories := map[string]provider.Factory{
 		"local": func(config json.RawMessage) (provider.Provider, error) {
-			return newLocal(config, filepath.Join(dataDir, "local"), clock, log)
+			return newLocal(config, filepath.Join(opts.DataDir, "local"), clock, log)
 		},
 		"sim": func(config json.RawMessage) (provider.Provider, error) {
-			return newSim(config, filepath.Join(dataDir, "sim"), clock)
+			return newSim(config, filepath.Join(opts.DataDir, "sim"), clock)
 		},
 		"external": func(config json.RawMessage) (provider.Provider, error) {
 			return newExternal(ctx, config, installation, clock, log)
 		},
-	}, database.InTransaction)
+	}
+	if opts.Hooks.Wrap != nil {
+		for kind, make := range factories {
+			factories[kind] = func(config json.RawMessage) (provider.Provider, error) {
+				made, err := make(config)
+				if err != nil {
+					return nil, err
+				}
+				return opts.Hooks.Wrap(made), nil
+			}
+		}
+	}
+	p.Registry = provider.NewRegistry(factories, database.InTransaction)
+	p.OnCall(watch)
 	for _, kind := range []string{"local", "sim"} { // which work without any configuration
 		if err := store.EnsureProvider(ctx, database.EnsureProviderParams{Name: kind, Kind: kind}); err != nil {
 			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)

@@ -63,6 +63,17 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 			_, err := q.SnapshotProviders(ctx, true)
 			return err
 		}},
+		{"gauges of everything", 0, func(ctx context.Context, q *database.Queries) error {
+			if _, err := q.GaugePauses(ctx); err != nil {
+				return err
+			}
+			if _, err := q.GaugeJobs(ctx); err != nil {
+				return err
+			}
+			presets, err := q.GaugePresets(ctx)
+			require.Len(t, presets, pools)
+			return err
+		}},
 		{"leasing where nothing is due", 0, func(ctx context.Context, q *database.Queries) error {
 			_, err := q.LeaseJobs(ctx, database.LeaseJobsParams{Kind: "create", Provider: "sim", MaxJobs: 16, LeaseS: 1})
 			return err

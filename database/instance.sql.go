@@ -47,7 +47,8 @@ SELECT a.status, a.message, a.system_info, a.recoveries, a.heartbeat_at, a.claim
        coalesce(a.heartbeat_at < prewarm_now() - a.heartbeat_timeout_s * interval '1 second', false)::boolean AS silent
 FROM agents a
 JOIN workspaces w ON w.id = a.workspace_id AND w.incarnation = a.incarnation
-WHERE a.workspace_id = $1
+JOIN template_versions v ON v.id = w.template_version_id
+WHERE a.workspace_id = $1 AND (v.agent IS NOT NULL OR a.status <> 'expected')
 `
 
 type AgentViewRow struct {
@@ -61,7 +62,8 @@ type AgentViewRow struct {
 	Silent       bool
 }
 
-// For people. Silent: nothing was heard for longer than the template allows.
+// For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see
+// once the workspace has reported.
 func (q *Queries) AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentViewRow, error) {
 	row := q.db.QueryRow(ctx, agentView, workspaceID)
 	var i AgentViewRow

@@ -154,35 +154,40 @@ WITH due AS (
   SELECT j.id
   FROM jobs j
   WHERE j.state IN ('pending', 'running')
-    AND j.kind = $4::job_kind
-    AND j.provider = $5
+    AND j.kind = $5::job_kind
+    AND j.provider = $6
     AND j.due_at <= prewarm_now()
     AND (j.site = '' OR j.site = $3::text OR j.kind = 'drain'
       OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
         SELECT FROM replicas r
         WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
   ORDER BY j.priority, j.due_at, j.id
-  LIMIT CASE WHEN $4::job_kind = 'create'
-    THEN least($6::integer, (
+  LIMIT CASE WHEN $5::job_kind = 'create'
+    THEN least($7::integer, (
       SELECT greatest(0, p.creates_in_flight - (
         SELECT count(*) FROM jobs r
-        WHERE r.kind = 'create' AND r.provider = $5 AND r.state = 'running' AND r.due_at > prewarm_now()))
-      FROM providers p WHERE p.name = $5))
-    ELSE $6::integer END
+        WHERE r.kind = 'create' AND r.provider = $6 AND r.state = 'running' AND r.due_at > prewarm_now()))
+      FROM providers p WHERE p.name = $6))
+    ELSE $7::integer END
   FOR UPDATE SKIP LOCKED
 )
 UPDATE jobs j
 SET state = 'running', attempt = j.attempt + 1, leased_by = $1,
     due_at = prewarm_now() + $2::double precision * interval '1 second',
-    site = CASE WHEN j.kind = 'create' THEN $3::text ELSE j.site END
+    site = CASE WHEN j.kind = 'create' THEN $3::text ELSE j.site END,
+    traceparent = CASE WHEN $4::boolean AND j.traceparent IS NULL AND j.kind IN ('probe', 'delete')
+      THEN (SELECT o.traceparent FROM jobs o WHERE o.workspace_id = j.workspace_id AND o.id <> j.id
+            ORDER BY o.created_at DESC LIMIT 1)
+      ELSE j.traceparent END
 WHERE j.id = ANY (ARRAY(SELECT due.id FROM due)) -- a join would be planned for as many as might be
-RETURNING j.id, j.workspace_id, j.incarnation, j.kind, j.provider, j.site, j.priority, j.state, j.attempt, j.failures, j.due_at, j.leased_by, j.last_error, j.force, j.created_at, j.finished_at
+RETURNING j.id, j.workspace_id, j.incarnation, j.kind, j.provider, j.site, j.priority, j.state, j.attempt, j.failures, j.due_at, j.leased_by, j.last_error, j.force, j.created_at, j.finished_at, j.traceparent
 `
 
 type LeaseJobsParams struct {
 	Replica  string
 	LeaseS   float64
 	OwnSite  string
+	Traced   bool
 	Kind     JobKind
 	Provider string
 	MaxJobs  int32
@@ -197,11 +202,14 @@ type LeaseJobsParams struct {
 // A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
 // for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 // anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
+//
+// What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 func (q *Queries) LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error) {
 	rows, err := q.db.Query(ctx, leaseJobs,
 		arg.Replica,
 		arg.LeaseS,
 		arg.OwnSite,
+		arg.Traced,
 		arg.Kind,
 		arg.Provider,
 		arg.MaxJobs,
@@ -230,6 +238,7 @@ func (q *Queries) LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, er
 			&i.Force,
 			&i.CreatedAt,
 			&i.FinishedAt,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}

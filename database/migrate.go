@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -39,10 +39,11 @@ func Migrations() fs.FS {
 func Migrate(ctx context.Context, url string) error { return migrate(ctx, url, Migrations()) }
 
 func migrate(ctx context.Context, url string, migrations fs.FS) (err error) {
-	config, err := pgx.ParseConfig(url)
+	parsed, err := pgxpool.ParseConfig(url) // which keeps settings of the pool from PostgreSQL
 	if err != nil {
 		return xerrors.Errorf("parse database URL: %w", err)
 	}
+	config := parsed.ConnConfig
 	ConfigureSession(config, "migrate")
 
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(migrationLockPeriodSeconds, migrationLockTries))

@@ -461,6 +461,67 @@ func AllJobStateValues() []JobState {
 	}
 }
 
+type NotificationState string
+
+const (
+	NotificationStatePending   NotificationState = "pending"
+	NotificationStateDelivered NotificationState = "delivered"
+	NotificationStateAbandoned NotificationState = "abandoned"
+)
+
+func (e *NotificationState) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = NotificationState(s)
+	case string:
+		*e = NotificationState(s)
+	default:
+		return fmt.Errorf("unsupported scan type for NotificationState: %T", src)
+	}
+	return nil
+}
+
+type NullNotificationState struct {
+	NotificationState NotificationState
+	Valid             bool // Valid is true if NotificationState is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullNotificationState) Scan(value interface{}) error {
+	if value == nil {
+		ns.NotificationState, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.NotificationState.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullNotificationState) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.NotificationState), nil
+}
+
+func (e NotificationState) Valid() bool {
+	switch e {
+	case NotificationStatePending,
+		NotificationStateDelivered,
+		NotificationStateAbandoned:
+		return true
+	}
+	return false
+}
+
+func AllNotificationStateValues() []NotificationState {
+	return []NotificationState{
+		NotificationStatePending,
+		NotificationStateDelivered,
+		NotificationStateAbandoned,
+	}
+}
+
 type PauseScope string
 
 const (
@@ -771,12 +832,30 @@ type Job struct {
 	Force       bool
 	CreatedAt   time.Time
 	FinishedAt  *time.Time
+	Traceparent *string
 }
 
 type Membership struct {
 	OrganizationID uuid.UUID
 	UserID         uuid.UUID
 	Role           Role
+}
+
+type Notification struct {
+	ID             uuid.UUID
+	Kind           string
+	Subject        string
+	OrganizationID uuid.NullUUID
+	Template       string
+	Preset         string
+	Detail         string
+	CreatedAt      time.Time
+	EndedAt        *time.Time
+	State          NotificationState
+	Attempts       int32
+	DueAt          time.Time
+	LastError      string
+	DeliveredAt    *time.Time
 }
 
 type Organization struct {

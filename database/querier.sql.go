@@ -12,6 +12,7 @@ import (
 )
 
 type Querier interface {
+	AbandonNotifications(ctx context.Context, keepS float64) ([]AbandonNotificationsRow, error)
 	// A version of this template that there is already, on its provider.
 	ActivateVersion(ctx context.Context, arg ActivateVersionParams) error
 	// Fails with 40001 if a pass committed since this transaction's snapshot. A nudge pass becomes a full one when the last
@@ -19,7 +20,8 @@ type Querier interface {
 	AdvanceFence(ctx context.Context, arg AdvanceFenceParams) (AdvanceFenceRow, error)
 	// How many agents of ready and claimed workspaces there are, and how many of these are silent.
 	AgentPulse(ctx context.Context) (AgentPulseRow, error)
-	// For people. Silent: nothing was heard for longer than the template allows.
+	// For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see
+	// once the workspace has reported.
 	AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentViewRow, error)
 	// Agents of claimed workspaces that fell silent: nothing is done to those (I2), but people are told, once.
 	AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]AlarmSilentClaimedRow, error)
@@ -50,6 +52,10 @@ type Querier interface {
 	DeprecateTemplate(ctx context.Context, id uuid.UUID) error
 	// The oldest intents, for a worker to carry out one by one.
 	DueIntents(ctx context.Context, maxIntents int32) ([]DueIntentsRow, error)
+	EndEpisode(ctx context.Context, id uuid.UUID) error
+	// Those of one kind that are no longer so. Where the same comes again, it is another episode. A young one is left alone:
+	// who asks may have looked before it began.
+	EndEpisodes(ctx context.Context, arg EndEpisodesParams) ([]EndEpisodesRow, error)
 	// Waiters whose replica died with them: nobody counts them any more; this records the miss.
 	EndExpiredWaiting(ctx context.Context) (int64, error)
 	// Ends that backend if it still is in that transaction.
@@ -76,6 +82,17 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// Claimed workspaces by preset: an index-only count over all of them, so asked rarely.
+	GaugeClaimed(ctx context.Context) ([]GaugeClaimedRow, error)
+	// The jobs that are not over, and for how long the one that has waited longest has been due.
+	GaugeJobs(ctx context.Context) ([]GaugeJobsRow, error)
+	// What is paused, by the names that people know.
+	GaugePauses(ctx context.Context) ([]GaugePausesRow, error)
+	// What is told about the whole: gauges, traces. Nothing here locks, and nothing reads claimed or deleted workspaces but
+	// the one that says so.
+	// The counts of rule C3 and the ledger, as the last pass over each preset stored them: a row for each preset that is
+	// shown, however many workspaces there are.
+	GaugePresets(ctx context.Context) ([]GaugePresetsRow, error)
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
 	GetNow(ctx context.Context) (time.Time, error)
@@ -120,7 +137,11 @@ type Querier interface {
 	// A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
 	// for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 	// anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
+	//
+	// What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 	LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error)
+	// Takes what is due for one attempt, until when nobody else tries it. What could not be told for a day is old news.
+	LeaseNotifications(ctx context.Context, arg LeaseNotificationsParams) ([]Notification, error)
 	// A replica that stopped in order is no longer listed.
 	LeaveReplica(ctx context.Context, arg LeaveReplicaParams) error
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
@@ -140,8 +161,17 @@ type Querier interface {
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
 	// In how many seconds the next job of these kinds is due, so that a worker need not poll for it; an hour if none is.
 	NextDue(ctx context.Context, kinds []string) (float64, error)
+	NotificationByID(ctx context.Context, id uuid.UUID) (Notification, error)
+	NotificationDelivered(ctx context.Context, arg NotificationDeliveredParams) (int64, error)
+	NotificationFailed(ctx context.Context, arg NotificationFailedParams) (int64, error)
+	// The newest first; those of the organization, and of the whole installation.
+	Notifications(ctx context.Context, arg NotificationsParams) ([]Notification, error)
 	// A hint to whoever listens. NOTIFY takes a global lock at commit, so it is sent alone, after the deed.
 	Notify(ctx context.Context, arg NotifyParams) error
+	// What people are told by webhook. An episode is one row from when it is noticed until it is over, so that any number of
+	// replicas may notice it any number of times.
+	// Nothing happens if the episode is known already.
+	OpenEpisode(ctx context.Context, arg OpenEpisodeParams) (int64, error)
 	OrganizationByName(ctx context.Context, name string) (OrganizationByNameRow, error)
 	// Who holds the pass's lock, and since when its transaction runs.
 	PassLockHolder(ctx context.Context) (PassLockHolderRow, error)
@@ -167,6 +197,7 @@ type Querier interface {
 	// that runs meanwhile do not wait for them.
 	Providers(ctx context.Context) ([]Provider, error)
 	// Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
+	// Each carries the trace of what it is about, empty for none.
 	PublishNudges(ctx context.Context, arg PublishNudgesParams) error
 	PurgeAudit(ctx context.Context, arg PurgeAuditParams) (int64, error)
 	// Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
@@ -177,6 +208,7 @@ type Querier interface {
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
+	PurgeNotifications(ctx context.Context, arg PurgeNotificationsParams) (int64, error)
 	PurgeReplicas(ctx context.Context) (int64, error)
 	// What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
 	// Deleted workspaces, with their jobs (by foreign key).
@@ -221,6 +253,8 @@ type Querier interface {
 	// what it wrote is seen; one that has not yet fails on its fence and plans on what is true then.
 	// A pass may take long, and people do not wait for one: what cannot have the fence in time goes the usual way.
 	SetReturnTimeout(ctx context.Context, milliseconds string) error
+	// Every job that this transaction inserts belongs to that trace (see migration 00008).
+	SetTraceparent(ctx context.Context, traceparent string) error
 	SigningKeyViews(ctx context.Context) ([]SigningKeyViewsRow, error)
 	// Agents: who may speak for a workspace, what they report, and what they are told. A report touches the agent's row and
 	// no workspace; only coderd/workspaces moves those.

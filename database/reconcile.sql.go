@@ -183,18 +183,21 @@ func (q *Queries) PassesOf(ctx context.Context, templateIds []uuid.UUID) ([]Pass
 
 const publishNudges = `-- name: PublishNudges :exec
 SELECT pg_notify('prewarm_nudge', json_build_object(
-  'from', $1::text, 'template', t.id, 'at_us', (extract(epoch FROM prewarm_now()) * 1000000)::bigint)::text)
-FROM (SELECT unnest($2::uuid[]) AS id) t
+  'from', $1::text, 'template', t.id, 'at_us', (extract(epoch FROM prewarm_now()) * 1000000)::bigint,
+  'trace', t.trace)::text)
+FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS trace) t
 `
 
 type PublishNudgesParams struct {
 	Sender      string
 	TemplateIds []uuid.UUID
+	Traces      []string
 }
 
 // Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
+// Each carries the trace of what it is about, empty for none.
 func (q *Queries) PublishNudges(ctx context.Context, arg PublishNudgesParams) error {
-	_, err := q.db.Exec(ctx, publishNudges, arg.Sender, arg.TemplateIds)
+	_, err := q.db.Exec(ctx, publishNudges, arg.Sender, arg.TemplateIds, arg.Traces)
 	return err
 }
 

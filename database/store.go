@@ -42,6 +42,8 @@ type Options struct {
 	Replica  string       // shown in pg_stat_activity as application_name prewarm/<replica>
 	MaxConns int32        // upper bound of the pool; 0: pool_max_conns of the URL, else 20
 	Clock    quartz.Clock // paces the reruns of InTx; nil: the real one
+
+	Tracer pgx.QueryTracer // sees every statement; nil: none
 }
 
 // Open prepares a pool for the database at url (a postgres:// URL or a keyword=value string). It does not wait for the
@@ -70,6 +72,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	setDefault(config.ConnConfig.RuntimeParams, "statement_timeout", milliseconds(statementTimeout))
 	setDefault(config.ConnConfig.RuntimeParams, "lock_timeout", milliseconds(lockTimeout))
 	setDefault(config.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", milliseconds(idleInTxTimeout))
+	config.ConnConfig.Tracer = opts.Tracer
 	config.AfterConnect = scanInUTC
 
 	pool, err := pgxpool.NewWithConfig(ctx, config)

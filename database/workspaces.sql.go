@@ -649,14 +649,15 @@ func (q *Queries) WorkspaceGone(ctx context.Context, arg WorkspaceGoneParams) (W
 }
 
 const workspacePlaces = `-- name: WorkspacePlaces :many
-SELECT id, name, state, site FROM workspaces WHERE id = ANY ($1::uuid[])
+SELECT id, name, state, site, provider_id FROM workspaces WHERE id = ANY ($1::uuid[])
 `
 
 type WorkspacePlacesRow struct {
-	ID    uuid.UUID
-	Name  string
-	State WorkspaceState
-	Site  string
+	ID         uuid.UUID
+	Name       string
+	State      WorkspaceState
+	Site       string
+	ProviderID string
 }
 
 // What the database says of resources found at a provider: whether they should exist, and where (I4).
@@ -674,6 +675,7 @@ func (q *Queries) WorkspacePlaces(ctx context.Context, ids []uuid.UUID) ([]Works
 			&i.Name,
 			&i.State,
 			&i.Site,
+			&i.ProviderID,
 		); err != nil {
 			return nil, err
 		}

@@ -129,12 +129,14 @@ WHERE w.state = 'claimed' AND a.workspace_id = w.id AND a.incarnation = w.incarn
 RETURNING w.id, w.name, extract(epoch FROM prewarm_now() - a.heartbeat_at)::double precision AS silent_s;
 
 -- name: AgentView :one
--- For people. Silent: nothing was heard for longer than the template allows.
+-- For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see
+-- once the workspace has reported.
 SELECT a.status, a.message, a.system_info, a.recoveries, a.heartbeat_at, a.claim_seen_at, a.claim_ready_at,
        coalesce(a.heartbeat_at < prewarm_now() - a.heartbeat_timeout_s * interval '1 second', false)::boolean AS silent
 FROM agents a
 JOIN workspaces w ON w.id = a.workspace_id AND w.incarnation = a.incarnation
-WHERE a.workspace_id = @workspace_id;
+JOIN template_versions v ON v.id = w.template_version_id
+WHERE a.workspace_id = @workspace_id AND (v.agent IS NOT NULL OR a.status <> 'expected');
 
 -- name: InsertClaimParameters :exec
 -- Before the claim itself, so that whoever sees the claim finds them.

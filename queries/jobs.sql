@@ -9,6 +9,8 @@
 -- A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
 -- for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 -- anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
+--
+-- What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 WITH due AS (
   SELECT j.id
   FROM jobs j
@@ -33,7 +35,11 @@ WITH due AS (
 UPDATE jobs j
 SET state = 'running', attempt = j.attempt + 1, leased_by = @replica,
     due_at = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second',
-    site = CASE WHEN j.kind = 'create' THEN @own_site::text ELSE j.site END
+    site = CASE WHEN j.kind = 'create' THEN @own_site::text ELSE j.site END,
+    traceparent = CASE WHEN @traced::boolean AND j.traceparent IS NULL AND j.kind IN ('probe', 'delete')
+      THEN (SELECT o.traceparent FROM jobs o WHERE o.workspace_id = j.workspace_id AND o.id <> j.id
+            ORDER BY o.created_at DESC LIMIT 1)
+      ELSE j.traceparent END
 WHERE j.id = ANY (ARRAY(SELECT due.id FROM due)) -- a join would be planned for as many as might be
 RETURNING j.*;
 

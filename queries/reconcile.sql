@@ -136,9 +136,11 @@ SET counts = excluded.counts, ledger = excluded.ledger, error = excluded.error, 
 
 -- name: PublishNudges :exec
 -- Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
+-- Each carries the trace of what it is about, empty for none.
 SELECT pg_notify('prewarm_nudge', json_build_object(
-  'from', @sender::text, 'template', t.id, 'at_us', (extract(epoch FROM prewarm_now()) * 1000000)::bigint)::text)
-FROM (SELECT unnest(@template_ids::uuid[]) AS id) t;
+  'from', @sender::text, 'template', t.id, 'at_us', (extract(epoch FROM prewarm_now()) * 1000000)::bigint,
+  'trace', t.trace)::text)
+FROM (SELECT unnest(@template_ids::uuid[]) AS id, unnest(@traces::text[]) AS trace) t;
 
 -- name: PassesOf :many
 -- When the last pass that covered each of these templates began; read before a pass, to drop nudges already served.

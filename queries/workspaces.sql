@@ -374,7 +374,7 @@ WHERE w.id = @id;
 
 -- name: WorkspacePlaces :many
 -- What the database says of resources found at a provider: whether they should exist, and where (I4).
-SELECT id, name, state, site FROM workspaces WHERE id = ANY (@ids::uuid[]);
+SELECT id, name, state, site, provider_id FROM workspaces WHERE id = ANY (@ids::uuid[]);
 
 -- name: RecordWorkspaceAct :exec
 -- Audit of an act on a workspace that is no transition.

@@ -243,7 +243,29 @@ func answers(t *testing.T) map[string]answer {
 			Scope: "preset", Target: "quickstart/default", Reason: "looking",
 			CreatedBy: "alice", CreatedAt: now, ExpiresAt: ptr(now.Add(2 * time.Hour)),
 		}),
-		"DELETE /pauses":    {status: 204},
+		"DELETE /pauses": {status: 204},
+		"GET /notifications": canned([]sdk.NotificationStatus{
+			{
+				Notification: sdk.Notification{
+					ID: id(71), Kind: "hard-limit", Installation: id(70), Template: "quickstart", Preset: "default",
+					Detail: "hard limit: 3 failed creates in a row", At: before(time.Hour),
+				},
+				State: "pending", Attempts: 4, LastError: "https://example.com answered with status 500",
+			},
+			{
+				Notification: sdk.Notification{
+					ID: id(72), Kind: "stale", Installation: id(70), Detail: "no full pass has succeeded for 2m0s",
+					At: before(2 * time.Hour),
+				},
+				State: "delivered", Attempts: 1, DeliveredAt: new(before(2 * time.Hour)), EndedAt: new(before(time.Hour)),
+			},
+		}),
+		"POST /notifications/test": canned(sdk.NotificationStatus{
+			Notification: sdk.Notification{
+				ID: id(73), Kind: "test", Installation: id(70), Detail: "a test, asked for by alice", At: before(0),
+			},
+			State: "delivered", Attempts: 1, DeliveredAt: new(before(0)),
+		}),
 		"GET /signing-keys": canned([]sdk.SigningKey{{ID: id(60), CreatedAt: before(time.Hour), Signs: true, Agents: 3}}),
 		"POST /signing-keys": canned([]sdk.SigningKey{
 			{ID: id(61), CreatedAt: now, Signs: true},

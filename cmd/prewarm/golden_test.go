@@ -63,6 +63,8 @@ func TestGolden(t *testing.T) {
 		"pause_list":           "pause list",
 		"signing_keys":         "admin signing-keys",
 		"rotate_signing_key":   "admin rotate-signing-key --retire-now",
+		"notify_test":          "admin notify test",
+		"notify_list":          "admin notify list",
 		"resume":               "resume preset quickstart/default",
 		"resume_global":        "resume global --organization other",
 	} {
@@ -88,14 +90,15 @@ func TestGoldenEmpty(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
 		"presets": "preset list", "workspaces": "workspace list", "templates": "template list", "tokens": "token list",
-		"replicas": "replicas", "audit": "audit list", "pauses": "pause list",
+		"replicas": "replicas", "audit": "audit list", "pauses": "pause list", "notifications": "admin notify list",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := newFakeServer(t, map[string]answer{
 				"GET /presets": {body: "null"}, "GET /templates": {body: "[]"}, "GET /tokens": {body: "null"},
 				"GET /replicas": {body: "null"}, "GET /pauses": {body: "null"}, "GET /workspaces": {body: "{}"},
-				"GET /audit": {body: `{"entries":null}`},
+				"GET /notifications": {body: "null"},
+				"GET /audit":         {body: `{"entries":null}`},
 			})
 			sh := newShell(t, server.URL)
 			args := strings.Fields(line)

@@ -19,7 +19,8 @@ import (
 
 func (a *app) serverCommand() *cobra.Command {
 	var opts coderd.Options
-	var postgresURLFile, accessCAFile string
+	var postgresURLFile, accessCAFile, logFormat string
+	var hook webhookFlags
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
@@ -40,6 +41,12 @@ The first start writes a token of the owner to the file owner-token in the data 
 			if err := completeAccess(&opts, accessCAFile); err != nil {
 				return err
 			}
+			if err := completeLog(&opts, logFormat); err != nil {
+				return err
+			}
+			if err := hook.complete(&opts); err != nil {
+				return err
+			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)
 		},
@@ -58,6 +65,8 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.BoolVar(&opts.Quickstart, "quickstart", false, "make a first template, if there is none")
 	flags.DurationVar(&opts.Tick, "tick", 15*time.Second, "time between two passes over everything")
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
+	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
+	hook.register(flags)
 	for name, variable := range map[string]string{
 		"listen":            "PREWARM_LISTEN",
 		"access-url":        "PREWARM_ACCESS_URL",
@@ -68,6 +77,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"quickstart":        "PREWARM_QUICKSTART",
 		"tick":              "PREWARM_TICK",
 		"replica":           "PREWARM_REPLICA",
+		"log-format":        "PREWARM_LOG_FORMAT",
 	} {
 		fromEnv(flags, name, variable)
 	}

@@ -81,7 +81,7 @@ func TestServerOptions(t *testing.T) {
 // A mistake is found before anything is started, and no message repeats a password.
 func TestServerRefusesBadOptions(t *testing.T) {
 	t.Parallel()
-	empty := writeFile(t, "\n")
+	empty, secret := writeFile(t, "\n"), writeFile(t, "hunter2-hunter2-hunter2")
 	for line, want := range map[string]struct {
 		status int
 		stderr string
@@ -95,10 +95,18 @@ func TestServerRefusesBadOptions(t *testing.T) {
 		"--replica a/b":                        {2, "a name is letters"},
 		"--replica " + strings.Repeat("x", 64): {2, "a name is letters"},
 		"--postgres-url mysql://u:hunter2@h/d": {2, "must begin with postgres://"},
-		"--postgres-url postgres://h --postgres-url-file " + empty: {2, "cannot both be given"},
-		"--postgres-url-file " + empty:                             {1, "is empty"},
-		"--postgres-url-file /nowhere":                             {1, "no such file"},
-		"extra":                                                    {2, `unexpected argument "extra"`},
+		"--postgres-url postgres://h --postgres-url-file " + empty:       {2, "cannot both be given"},
+		"--postgres-url-file " + empty:                                   {1, "is empty"},
+		"--postgres-url-file /nowhere":                                   {1, "no such file"},
+		"--log-format xml":                                               {2, "it is text or json"},
+		"--notify-url https://h/hunter2":                                 {2, "--notify-secret-file is missing"},
+		"--notify-secret-file " + empty:                                  {2, "goes with --notify-url"},
+		"--notify-url https://h/hunter2 --notify-secret-file /nowhere":   {1, "no such file"},
+		"--notify-url https://h/hunter2 --notify-secret-file " + empty:   {2, "has 0 bytes: at least 16"},
+		"--notify-url hunter2 --notify-secret-file " + secret:            {2, "must look like"},
+		"--notify-url https://h/hunter2 --notify-url-file " + secret:     {2, "cannot both be given"},
+		"--notify-url-file " + empty + " --notify-secret-file " + secret: {1, "is empty"},
+		"extra": {2, `unexpected argument "extra"`},
 	} {
 		got := newShell(t, "").run(append([]string{"server"}, strings.Fields(line)...)...)
 		if got.status != want.status || !strings.Contains(got.stderr, want.stderr) ||

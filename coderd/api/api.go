@@ -12,11 +12,13 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
+	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -50,6 +52,7 @@ type Options struct {
 	Templates  *templates.Service
 	Providers  Providers
 	Instances  *instance.Service
+	Notifier   *notify.Notifier
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -65,6 +68,7 @@ type Options struct {
 	Clock   quartz.Clock
 	Log     slog.Logger
 	Version string
+	Tracer  oteltrace.Tracer // nil: no traces
 }
 
 type server struct {
@@ -83,7 +87,7 @@ func New(o Options) http.Handler {
 	s := &server{Options: o}
 	s.Log = s.Log.Named("api")
 	router := chi.NewRouter()
-	router.Use(s.requestID, s.accessLog, s.recoverPanics, securityHeaders, limitBody)
+	router.Use(s.requestID, s.accessLog, s.traced, s.recoverPanics, securityHeaders, limitBody, jsonByDefault)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; the API is described at /openapi.json")
 	})
@@ -127,7 +131,10 @@ func (s *server) register() {
 	s.registerTokens()
 	s.registerPauses()
 	s.registerSigningKeys()
+	s.registerNotifications()
 	s.registerInstance()
+	s.registerInstanceAgent()
+	s.registerInstanceSystem()
 }
 
 func config(version string) huma.Config {

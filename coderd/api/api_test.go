@@ -24,6 +24,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
+	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
@@ -129,9 +130,14 @@ func (w *world) serve(o api.Options) string {
 	w.instances = instance.New(instance.Options{
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: o.Clock, Log: o.Log,
 		Registerer: prometheus.NewRegistry(), URL: "http://test", CABundle: []byte("authorities"), Nudge: w.nudge,
-		Wake: func() {}, Hint: func(context.Context) {},
+		Wake: func() {}, Hint: func(context.Context) {}, Binaries: w.t.TempDir(),
 	})
 	o.Instances = w.instances
+	if o.Notifier == nil {
+		o.Notifier = notify.New(notify.Options{
+			Store: w.store, Clock: o.Clock, Log: o.Log, Registerer: prometheus.NewRegistry(), NewID: uuid.New,
+		})
+	}
 	o.Nudge = w.nudge
 	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }

@@ -53,6 +53,7 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 	result, err := s.Claims.Claim(ctx, claim.Request{
 		UserID: who.UserID, Source: who.Source, OrganizationID: who.OrganizationID, PresetID: presetID, Mode: mode,
 		Wait: wait, Key: req.Key, Parameters: req.Parameters,
+		Names: claim.Names{Organization: who.Organization, Template: req.Template, Preset: req.Preset},
 	})
 	if err != nil {
 		return nil, xerrors.Errorf("claim: %w", err)

@@ -121,7 +121,7 @@ func bearer(hc huma.Context) string {
 func (s *server) reportInstance(
 	ctx context.Context, i instance.Instance, in *body[sdk.AgentReport],
 ) (*body[sdk.AgentReceipt], error) {
-	report := instance.Report{Status: database.AgentStatus(in.Body.Status), Message: in.Body.Message}
+	report := instance.Report{Status: statusOf(in.Body.Status), Message: in.Body.Message}
 	if in.Body.ClaimID != nil {
 		report.ClaimID = *in.Body.ClaimID
 	}

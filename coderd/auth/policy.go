@@ -43,6 +43,9 @@ const (
 	ActReadSigningKeys  Action = "signing-key.read"
 	ActRotateSigningKey Action = "signing-key.rotate"
 
+	ActReadNotifications Action = "notification.read"
+	ActTestNotification  Action = "notification.test"
+
 	// What workspaces do, by instance tokens; no role does these.
 	ActReportInstance Action = "instance.report"
 	ActReadInstance   Action = "instance.read"
@@ -104,6 +107,9 @@ var policy = map[Action]parts{
 
 	ActReadSigningKeys:  {database.RoleOwner: Any, database.RoleAuditor: Any},
 	ActRotateSigningKey: owners(None),
+
+	ActReadNotifications: auditors(None),
+	ActTestNotification:  admins(None),
 
 	ActReportInstance: {},
 	ActReadInstance:   {},

@@ -11,8 +11,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -29,9 +31,14 @@ type Request struct {
 	Mode           database.ClaimMode
 	Wait           time.Duration // how long prefer may wait; not above zero: not at all
 	Key            string        // idempotency key; empty for none
+	// Names of the preset, for metrics and traces; may be empty.
+	Names Names
 	// Parameters are for the agent of the claimed workspace; perhaps secrets.
 	Parameters map[string]string
 }
+
+// Names are how people call a preset.
+type Names struct{ Organization, Template, Preset string }
 
 // Result says hit, waited or miss; a miss has no workspace but a reason.
 type Result struct {
@@ -42,7 +49,7 @@ type Result struct {
 	Workspace *database.Workspace
 }
 
-// Options of a Service. All are needed.
+// Options of a Service. All are needed but those that say otherwise.
 type Options struct {
 	Store      *database.Store
 	Writer     *workspaces.Writer
@@ -54,6 +61,9 @@ type Options struct {
 	Nudge func(templates ...uuid.UUID)
 	// Publish tells the other replicas that a waiting claim was bound. It must not block for long.
 	Publish func(claimID uuid.UUID)
+	// Cause says in whose trace the pass is that follows a nudge of the template. May be nil.
+	Cause  func(ctx context.Context, template uuid.UUID)
+	Tracer trace.Tracer // nil: no traces
 }
 
 // Service claims. It is safe for concurrent use.
@@ -71,6 +81,10 @@ type Service struct {
 // New returns a Service.
 func New(o Options) *Service {
 	o.Log = o.Log.Named("claim")
+	o.Tracer = tracing.OrOff(o.Tracer)
+	if o.Cause == nil {
+		o.Cause = func(context.Context, uuid.UUID) {}
+	}
 	return &Service{
 		Options: o, metrics: newMetrics(o.Registerer), closing: make(chan struct{}),
 		waiting: map[uuid.UUID]chan struct{}{},
@@ -89,8 +103,10 @@ func (s *Service) Claim(ctx context.Context, req Request) (Result, error) {
 	s.active.Add(1)
 	defer s.active.Done()
 	start := s.Clock.Now("claim", "start")
+	ctx, span := s.startTrace(ctx, req)
 	res, err := s.claim(ctx, req)
-	s.metrics.observe(res, s.Clock.Since(start, "claim", "end"), err)
+	s.endTrace(span, res, err)
+	s.metrics.observe(req, res, s.Clock.Since(start, "claim", "end"), err)
 	return res, err
 }
 
@@ -125,6 +141,7 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 		case err == nil && ctx.Err() != nil:
 			return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
 		case err == nil:
+			s.Cause(ctx, w.TemplateID)
 			s.Nudge(w.TemplateID)
 			return Result{ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w}, nil
 		case !errors.Is(err, workspaces.ErrLost):
@@ -169,6 +186,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 	if err != nil {
 		return Result{}, xerrors.Errorf("record miss: %w", err)
 	}
+	s.Cause(ctx, pool.TemplateID)
 	s.Nudge(pool.TemplateID)
 	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason}, nil
 }

@@ -1,6 +1,8 @@
 package claim
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,8 +17,8 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_claims_total", Help: "Claims answered, by outcome (hit, waited, miss, error).",
-		}, []string{"outcome"}),
+			Name: "prewarm_claims_total", Help: "Claims answered, by outcome (hit, waited, miss, gone, error).",
+		}, []string{"organization", "template", "preset", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "prewarm_claim_duration_seconds", Help: "Time to answer a claim, waiting included, by outcome.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
@@ -29,11 +31,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) observe(res Result, took time.Duration, err error) {
+// observe counts one answered request.
+func (m *metrics) observe(req Request, res Result, took time.Duration, err error) {
 	outcome := string(res.Outcome)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled): // the client went away
+		outcome = "gone"
+	case err != nil:
 		outcome = "error"
 	}
-	m.claims.WithLabelValues(outcome).Inc()
+	m.claims.WithLabelValues(req.Names.Organization, req.Names.Template, req.Names.Preset, outcome).Inc()
 	m.seconds.WithLabelValues(outcome).Observe(took.Seconds())
 }

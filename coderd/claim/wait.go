@@ -25,6 +25,7 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 	defer s.leave(id)
 	defer s.metrics.waiting.Dec()
 	s.metrics.waiting.Inc()
+	s.Cause(ctx, templateID)
 	s.Nudge(templateID) // only passes create workspaces, and they count who waits
 
 	end := s.Clock.NewTimer(req.Wait, "claim", "wait")

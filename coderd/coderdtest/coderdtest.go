@@ -156,6 +156,8 @@ type Config struct {
 	Grace  time.Duration // when stopping
 	NoWork bool          // passes and claims only
 	NoPass bool          // work and claims only
+
+	Timeouts lifecycle.Timeouts // of a provider's calls
 }
 
 // Start starts a replica, to be stopped with the test.
@@ -194,7 +196,7 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	r.Worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: r.Writer, Providers: w.Providers, Clock: clock, Log: log, Registerer: reg,
 		Replica: c.Name, Installation: w.Installation, Nudge: r.Reconciler.Nudge, Bound: r.Claims.Bound, Lease: c.Lease,
-		Grace: c.Grace, Callback: r.Instances.Callback,
+		Grace: c.Grace, Callback: r.Instances.Callback, Timeouts: c.Timeouts,
 	})
 	if !c.Deaf {
 		ps.Subscribe(reconcile.NudgeChannel, func(_ context.Context, e pubsub.Event) {

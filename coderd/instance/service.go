@@ -41,6 +41,8 @@ type Options struct {
 	// private authority; may be empty.
 	URL      string
 	CABundle []byte
+	// Binaries is a folder with agents for other platforms than this one's, as prewarm-OS-ARCH; may be empty.
+	Binaries string
 	// Nudge asks for a pass, after a workspace was drained. Wake tells the workers that there is a job.
 	Nudge func(templates ...uuid.UUID)
 	Wake  func()
@@ -73,14 +75,24 @@ type Instance struct {
 	database.InstanceOfRow
 }
 
-// Callback makes what a create hands to the workspace: from here on only the token of this attempt is good. It is an
+// unheard is the heartbeat time-out, in seconds, of what has no agent: it may report, and falls silent for nobody.
+const unheard = 10 * 365 * 24 * 60 * 60
+
+// Callback makes what a create hands to the workspace: from here on only the token of this attempt is good. agent is the
+// template's, nil where it has none, and where nothing is installed therefore. It is an
 // error (workspaces.ErrLost) if a later attempt has begun.
 func (s *Service) Callback(ctx context.Context, job database.Job, agent json.RawMessage) (provider.Callback, error) {
 	var config struct {
 		HeartbeatTimeoutS int32 `json:"heartbeat_timeout_s"`
 	}
-	if err := json.Unmarshal(agent, &config); err != nil {
-		return provider.Callback{}, xerrors.Errorf("decode agent: %w", err)
+	var script []byte
+	if agent != nil {
+		if err := json.Unmarshal(agent, &config); err != nil {
+			return provider.Callback{}, xerrors.Errorf("decode agent: %w", err)
+		}
+		script = installScript
+	} else {
+		config.HeartbeatTimeoutS = unheard
 	}
 	b := Bearer{WorkspaceID: job.WorkspaceID, Incarnation: job.Incarnation, Attempt: job.Attempt}
 	token, keyID, err := s.sign(ctx, b)
@@ -99,7 +111,7 @@ func (s *Service) Callback(ctx context.Context, job database.Job, agent json.Raw
 	}
 	return provider.Callback{
 		CallbackURL: s.URL + "/api/v1/instance/status", MetadataURL: s.URL + "/api/v1/instance/metadata", Token: token,
-		CABundle: s.CABundle,
+		CABundle: s.CABundle, InstallScript: script,
 	}, nil
 }
 

@@ -1,13 +1,14 @@
 // Package inventory compares what providers have with what the database says.
 //
 // Today it sweeps orphans (I4): a resource with this installation's tag whose workspace is deleted, or lives on another
-// site after its create was begun anew there, is deleted. Such a resource is what a create made after its clean-up, or on
-// a machine that was away. A resource whose workspace has no row at all is left alone and reported: rows are kept for
+// site after its create was begun anew there, or has its own resource beside this one, is deleted. Such a resource is
+// what a create made after its clean-up, or on a machine that was away, or twice. A resource whose workspace has no row at all is left alone and reported: rows are kept for
 // days, so that is no orphan of ours but a database that was put back.
 package inventory
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"cdr.dev/slog"
@@ -90,6 +91,7 @@ func (s *Sweeper) Sweep(ctx context.Context, name string) (int, error) {
 			continue
 		case row.State == database.WorkspaceStateDeleted:
 		case site != "" && row.Site != "" && row.Site != site:
+		case inst.ProviderID != row.ProviderID && slices.ContainsFunc(found, isResourceOf(row)): // a twin
 		default:
 			continue
 		}
@@ -102,4 +104,12 @@ func (s *Sweeper) Sweep(ctx context.Context, name string) (int, error) {
 			slog.F("workspace_state", row.State))
 	}
 	return removed, nil
+}
+
+// isResourceOf says whether an instance is the one that the database has for a workspace. Not every provider says the
+// same id when it creates and when it lists, so that another id alone proves nothing.
+func isResourceOf(row database.WorkspacePlacesRow) func(provider.Instance) bool {
+	return func(inst provider.Instance) bool {
+		return row.ProviderID != "" && inst.ProviderID == row.ProviderID && inst.Tags.WorkspaceID == row.ID
+	}
 }

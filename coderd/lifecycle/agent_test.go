@@ -127,3 +127,30 @@ templates:
 		return fault == "the agent reports: no space"
 	})
 }
+
+// taker is a cloud whose instances all get tokens.
+type taker struct{ host }
+
+func (*taker) TakesTokens() {}
+
+// G2, G7: where the provider hands one to every instance, a template without an agent gets a token too, and nothing to
+// install. The provider is still the one to say ready.
+func TestTokenWithoutAnAgent(t *testing.T) {
+	t.Parallel()
+	h := &taker{host{hung: make(chan struct{}), given: []provider.Callback{{}}}} // none hangs
+	w := coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider {
+		h.Provider = p
+		return h
+	})
+	r := w.Start(t, coderdtest.Config{})
+	r.Reconciler.Nudge(w.Pool(t, "t", 1, 1)...)
+	coderdtest.Eventually(t, "the workspace to be ready", func() bool { return w.Warm(t, "t") == 1 })
+	_, given := h.seen()
+	require.Len(t, given, 2)
+	require.Empty(t, given[1].InstallScript)
+	i, err := r.Instances.Authenticate(t.Context(), given[1].Token)
+	require.NoError(t, err)
+	_, err = r.Instances.Report(t.Context(), i, instance.Report{Status: database.AgentStatusStarting, Message: "installing"})
+	require.NoError(t, err)
+	require.Equal(t, 1, w.Warm(t, "t"))
+}

@@ -35,14 +35,20 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	}
 	ref := refOf(info)
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
-	if job.Failures > 0 || info.Agent != nil && job.Attempt > 1 {
-		err := w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+	token := w.wantsToken(p, info)
+	if job.Failures > 0 || token && job.Attempt > 1 {
+		err := w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+		if ctx.Err() != nil {
+			w.letGo(ctx, job)
+			w.replaceTaken(ctx, p, ref)
+			return
+		}
 		if err != nil {
 			w.refused(ctx, job, info, p, xerrors.Errorf("delete before retry: %w", err))
 			return
 		}
 	}
-	req, err := w.request(ctx, job, info)
+	req, err := w.request(ctx, job, info, token)
 	if err != nil { // our own database or replica, and no failure of the provider's
 		w.postpone(ctx, job, err)
 		return
@@ -99,7 +105,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
 		var state provider.Readiness
-		err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+		err := w.call(ctx, w.Timeouts.Look, func(ctx context.Context) (err error) {
 			state, err = w.readiness(ctx, p, ref, info)
 			return err
 		})
@@ -118,6 +124,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 			w.failed(ctx, job, info, p, "", state.Detail, true)
 			return
 		case asked >= bootLeft:
+			w.metrics.timeouts.WithLabelValues(job.Provider).Inc()
 			w.failed(ctx, job, info, p, "", "boot timeout: "+detail(state, err), err == nil)
 			return
 		case err != nil:
@@ -140,7 +147,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 // ready records readiness, bootS seconds after creation, and gives the workspace to whoever waits.
 func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provider, ref provider.Ref, bootS float64) {
 	var inst provider.Instance // addresses may have come with readiness
-	err := w.call(ctx, lookTimeout, func(ctx context.Context) (err error) {
+	err := w.call(ctx, w.Timeouts.Look, func(ctx context.Context) (err error) {
 		inst, err = p.Get(ctx, ref)
 		return err
 	})
@@ -235,8 +242,14 @@ func refOf(info database.JobForWorkRow) provider.Ref {
 	}
 }
 
+// wantsToken says whether what is created is handed an instance token.
+func (w *Worker) wantsToken(p provider.Provider, info database.JobForWorkRow) bool {
+	_, takes := provider.As[provider.TokenTaker](p)
+	return info.Agent != nil || takes && w.Callback != nil
+}
+
 func (w *Worker) request(
-	ctx context.Context, job database.Job, info database.JobForWorkRow,
+	ctx context.Context, job database.Job, info database.JobForWorkRow, token bool,
 ) (provider.CreateRequest, error) {
 	parameters := map[string]string{}
 	_ = json.Unmarshal(info.Workspace.Parameters, &parameters) // apply stored an object of strings
@@ -248,7 +261,7 @@ func (w *Worker) request(
 		Organization: info.Organization, Template: info.Template, Preset: info.Preset,
 		Spec: info.Spec, Parameters: parameters,
 	}
-	if info.Agent == nil {
+	if !token {
 		return req, nil
 	}
 	if w.Callback == nil {

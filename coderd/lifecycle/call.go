@@ -13,18 +13,32 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
-// How long a provider may take for one call before the call is ended and counts as failed. A lease is no bound: it is
-// extended for as long as the replica lives. A create may take as long as its template lets the workspace boot.
-const (
-	lookTimeout   = time.Minute
-	deleteTimeout = 10 * time.Minute
-)
+// Timeouts are how long a provider may take for one call before the call is ended and counts as failed. A lease is no
+// bound: it is extended for as long as the replica lives. A create may take as long as its template lets the workspace
+// boot.
+type Timeouts struct {
+	Look   time.Duration // 1 min
+	Delete time.Duration // 10 min
+}
+
+func (t Timeouts) orDefault() Timeouts {
+	if t.Look == 0 {
+		t.Look = time.Minute
+	}
+	if t.Delete == 0 {
+		t.Delete = 10 * time.Minute
+	}
+	return t
+}
 
 var errCallTimeout = errors.New("call timed out")
 
 // call runs one call of a provider for at most d. If ctx ended, that is for the caller to see; if only the call did, the
-// error says so.
+// error says so. Whether ctx ended is known exactly, before the call and after it: a process that was frozen in between
+// must not go on with what by now is another's.
 func (w *Worker) call(ctx context.Context, d time.Duration, do func(ctx context.Context) error) error {
+	w.held.expire()
+	defer w.held.expire()
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := w.Clock.AfterFunc(d, func() { cancel(errCallTimeout) }, "lifecycle", "call")

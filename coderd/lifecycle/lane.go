@@ -95,7 +95,7 @@ func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
 			}
 			jobs, err := l.w.Store.LeaseJobs(ctx, database.LeaseJobsParams{
 				Kind: kind, Provider: name, MaxJobs: int32(n - len(leased)), OwnSite: l.w.siteOf(name),
-				Replica: l.w.Replica, LeaseS: l.w.Lease.Seconds(),
+				Replica: l.w.Replica, LeaseS: l.w.Lease.Seconds(), Traced: l.w.traced,
 			})
 			if err != nil {
 				return leased, err
@@ -137,6 +137,9 @@ func (l *lane) do(ctx context.Context, job database.Job, asked time.Time) {
 	start := l.w.Clock.Now("lifecycle", "job")
 	ctx = l.w.held.hold(ctx, job, asked)
 	defer l.w.held.drop(job)
+	l.w.observeLeased(job)
+	ctx, span := l.w.startTrace(ctx, job)
+	defer span.End()
 	l.tasks[job.Kind](ctx, job)
 	l.w.metrics.jobs.WithLabelValues(string(job.Kind)).Observe(l.w.Clock.Since(start, "lifecycle", "job").Seconds())
 }

@@ -30,6 +30,7 @@ type leases struct {
 type held struct {
 	attempt int32
 	cancel  context.CancelCauseFunc
+	until   time.Time
 	end     *quartz.Timer
 }
 
@@ -42,7 +43,22 @@ func (s *leases) margin() time.Duration { return s.lease / 5 }
 
 // left is what remains of a lease that was asked for at that time, less the margin.
 func (s *leases) left(asked time.Time) time.Duration {
-	return asked.Add(s.lease - s.margin()).Sub(s.clock.Now("lifecycle", "lease"))
+	return s.until(asked).Sub(s.clock.Now("lifecycle", "lease"))
+}
+
+func (s *leases) until(asked time.Time) time.Time { return asked.Add(s.lease - s.margin()) }
+
+// expire ends the contexts of jobs whose time is over, as their timers do. In a process that was frozen, work may go on
+// before its timers do.
+func (s *leases) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now("lifecycle", "expire")
+	for _, h := range s.jobs {
+		if !now.Before(h.until) {
+			h.cancel(errLeaseLost)
+		}
+	}
 }
 
 // hold returns a context for the job that ends with its lease less the margin. One that was asked for too long ago has
@@ -60,7 +76,7 @@ func (s *leases) hold(ctx context.Context, job database.Job, asked time.Time) co
 		old.end.Stop()
 		old.cancel(errLeaseLost)
 	}
-	s.jobs[job.ID] = &held{attempt: job.Attempt, cancel: cancel, end: s.clock.AfterFunc(left, func() {
+	s.jobs[job.ID] = &held{attempt: job.Attempt, cancel: cancel, until: s.until(asked), end: s.clock.AfterFunc(left, func() {
 		cancel(errLeaseLost)
 	}, "lifecycle", "lease")}
 	return ctx
@@ -124,6 +140,7 @@ func (s *leases) extend(ctx context.Context) error {
 		case !ok || h.attempt != arg.Attempts[i]: // ended meanwhile
 		case kept[id]:
 			// A timer that fired meanwhile has ended the context; setting it again changes nothing.
+			h.until = s.until(asked)
 			h.end.Reset(max(0, s.left(asked)), "lifecycle", "lease")
 		default:
 			h.cancel(errLeaseLost)

@@ -8,6 +8,8 @@ type metrics struct {
 	failures *prometheus.CounterVec
 	resets   *prometheus.CounterVec
 	boot     prometheus.Histogram
+	queue    *prometheus.HistogramVec
+	timeouts *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -29,7 +31,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "prewarm_boot_duration_seconds", Help: "Time from created to ready.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 16),
 		}),
+		queue: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "prewarm_job_queue_seconds", Help: "Age of jobs when they were first leased, by kind.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 13),
+		}, []string{"kind"}),
+		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prewarm_registration_timeouts_total",
+			Help: "Workspaces given up since they were not ready, or their agent had not reported, within the boot timeout.",
+		}, []string{"provider"}),
 	}
-	reg.MustRegister(m.jobs, m.retries, m.failures, m.resets, m.boot)
+	reg.MustRegister(m.jobs, m.retries, m.failures, m.resets, m.boot, m.queue, m.timeouts)
 	return m
 }

@@ -20,7 +20,8 @@ func (w *Worker) reset(ctx context.Context, job database.Job) {
 	if !ok {
 		return
 	}
-	if info.Agent != nil && job.Attempt > 1 {
+	token := w.wantsToken(p, info)
+	if token && job.Attempt > 1 {
 		// What the attempt before handed over is a token that is refused from now on (G7), and may be in there already.
 		w.resetFailed(ctx, job, xerrors.New("reset was interrupted: "+whyAgain(job)))
 		return
@@ -30,7 +31,7 @@ func (w *Worker) reset(ctx context.Context, job database.Job) {
 		w.resetFailed(ctx, job, xerrors.New("the provider cannot reset a workspace"))
 		return
 	}
-	req, err := w.request(ctx, job, info)
+	req, err := w.request(ctx, job, info, token)
 	if err != nil {
 		w.postpone(ctx, job, err)
 		return

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -34,7 +35,7 @@ func (w *Worker) delete(ctx context.Context, job database.Job) {
 	}
 	p, err := w.Providers.Get(job.Provider)
 	if err == nil {
-		err = w.call(ctx, deleteTimeout, func(ctx context.Context) error { return p.Delete(ctx, refOf(info)) })
+		err = w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, refOf(info)) })
 	}
 	if ctx.Err() != nil {
 		w.letGo(ctx, job)
@@ -103,6 +104,9 @@ func (w *Worker) carryOut(ctx context.Context, in database.DueIntentsRow) error 
 	return w.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
 		mine, err := q.LockIntent(ctx, database.LockIntentParams{WorkspaceID: in.WorkspaceID, Incarnation: in.Incarnation})
 		if err != nil || len(mine) == 0 {
+			return err
+		}
+		if err := tracing.Carry(ctx, q); err != nil {
 			return err
 		}
 		err = workspaces.ErrLost

@@ -9,9 +9,11 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -38,6 +40,9 @@ type Options struct {
 	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping
 	Slots Slots
+
+	Timeouts Timeouts
+	Tracer   trace.Tracer // nil: no traces
 }
 
 // Slots are how many jobs of each lane this replica runs at once.
@@ -60,6 +65,7 @@ type Worker struct {
 	retires *lane
 	intents chan struct{}
 	metrics *metrics
+	traced  bool
 }
 
 // New returns a Worker; nothing happens before Run.
@@ -73,7 +79,12 @@ func New(o Options) *Worker {
 	if o.Slots == (Slots{}) {
 		o.Slots = Slots{Create: 64, Probe: 256, Retire: 32} // creates are bounded per provider too (S5)
 	}
+	o.Timeouts = o.Timeouts.orDefault()
+	traced := o.Tracer != nil
+	o.Tracer = tracing.OrOff(o.Tracer)
 	w := &Worker{
+		traced: traced,
+
 		Options: o, log: o.Log.Named("lifecycle"), intents: make(chan struct{}, 1), metrics: newMetrics(o.Registerer),
 		held: newLeases(o.Clock, o.Store, o.Lease),
 	}

@@ -43,12 +43,15 @@ func As[T any](p Provider) (T, bool) {
 type guarded struct {
 	inner Provider
 	inTx  func(context.Context) bool
+	name  string // as configured
+	watch Watch  // may be nil
 }
 
 var _ interface {
 	Provider
 	Sited
 	AgentHost
+	TokenTaker
 	Execer
 	Logger
 	Stopper
@@ -57,6 +60,9 @@ var _ interface {
 
 // HostsAgent says nothing by itself: As looks whether the inner provider has it.
 func (g *guarded) HostsAgent() {}
+
+// TakesTokens is like HostsAgent.
+func (g *guarded) TakesTokens() {}
 
 // Unwrap is how As finds what is wrapped.
 func (g *guarded) Unwrap() Provider { return g.inner }
@@ -73,38 +79,48 @@ func (g *guarded) Validate(spec json.RawMessage, parameters map[string]string) [
 	return g.inner.Validate(spec, parameters)
 }
 
-func (g *guarded) Create(ctx context.Context, req CreateRequest) (Instance, error) {
-	if err := g.check(ctx, "create workspace"); err != nil {
-		return Instance{}, err
+func (g *guarded) Create(ctx context.Context, req CreateRequest) (inst Instance, err error) {
+	ctx, end, err := g.begin(ctx, "create", "create workspace")
+	if err != nil {
+		return inst, err
 	}
+	defer func() { end(err) }()
 	return g.inner.Create(ctx, req)
 }
 
-func (g *guarded) Get(ctx context.Context, ref Ref) (Instance, error) {
-	if err := g.check(ctx, "get workspace"); err != nil {
-		return Instance{}, err
+func (g *guarded) Get(ctx context.Context, ref Ref) (inst Instance, err error) {
+	ctx, end, err := g.begin(ctx, "get", "get workspace")
+	if err != nil {
+		return inst, err
 	}
+	defer func() { end(err) }()
 	return g.inner.Get(ctx, ref)
 }
 
-func (g *guarded) List(ctx context.Context, installation uuid.UUID) ([]Instance, error) {
-	if err := g.check(ctx, "list workspaces"); err != nil {
+func (g *guarded) List(ctx context.Context, installation uuid.UUID) (all []Instance, err error) {
+	ctx, end, err := g.begin(ctx, "list", "list workspaces")
+	if err != nil {
 		return nil, err
 	}
+	defer func() { end(err) }()
 	return g.inner.List(ctx, installation)
 }
 
-func (g *guarded) Ready(ctx context.Context, ref Ref) (Readiness, error) {
-	if err := g.check(ctx, "probe workspace"); err != nil {
-		return Readiness{}, err
+func (g *guarded) Ready(ctx context.Context, ref Ref) (state Readiness, err error) {
+	ctx, end, err := g.begin(ctx, "ready", "probe workspace")
+	if err != nil {
+		return state, err
 	}
+	defer func() { end(err) }()
 	return g.inner.Ready(ctx, ref)
 }
 
-func (g *guarded) Delete(ctx context.Context, ref Ref) error {
-	if err := g.check(ctx, "delete workspace"); err != nil {
+func (g *guarded) Delete(ctx context.Context, ref Ref) (err error) {
+	ctx, end, err := g.begin(ctx, "delete", "delete workspace")
+	if err != nil {
 		return err
 	}
+	defer func() { end(err) }()
 	return g.inner.Delete(ctx, ref)
 }
 
@@ -138,10 +154,12 @@ func (g *guarded) Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser
 	return l.Logs(ctx, ref, follow)
 }
 
-func (g *guarded) Stop(ctx context.Context, ref Ref) error {
-	if err := g.check(ctx, "stop workspace"); err != nil {
+func (g *guarded) Stop(ctx context.Context, ref Ref) (err error) {
+	ctx, end, err := g.begin(ctx, "stop", "stop workspace")
+	if err != nil {
 		return err
 	}
+	defer func() { end(err) }()
 	s, ok := As[Stopper](g.inner)
 	if !ok {
 		return xerrors.New("stop workspace: the provider cannot stop one")
@@ -149,10 +167,12 @@ func (g *guarded) Stop(ctx context.Context, ref Ref) error {
 	return s.Stop(ctx, ref)
 }
 
-func (g *guarded) Start(ctx context.Context, ref Ref) error {
-	if err := g.check(ctx, "start workspace"); err != nil {
+func (g *guarded) Start(ctx context.Context, ref Ref) (err error) {
+	ctx, end, err := g.begin(ctx, "start", "start workspace")
+	if err != nil {
 		return err
 	}
+	defer func() { end(err) }()
 	s, ok := As[Stopper](g.inner)
 	if !ok {
 		return xerrors.New("start workspace: the provider cannot start one")

@@ -55,6 +55,12 @@ type AgentHost interface {
 	HostsAgent()
 }
 
+// TokenTaker is a provider that wants a Callback for every workspace, also where its template has no agent: what an image
+// or its user data run may report by it.
+type TokenTaker interface {
+	TakesTokens()
+}
+
 // Execer is a provider that can run a command inside a workspace.
 type Execer interface {
 	// Exec runs the command to its end and returns its exit status. Ending ctx kills it.

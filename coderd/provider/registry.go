@@ -31,6 +31,7 @@ type Row struct {
 type Registry struct {
 	inTx  func(context.Context) bool
 	kinds map[string]Factory
+	watch Watch // may be nil
 
 	updating sync.Mutex // held while providers are made, which may take a while; readers do not wait for it
 	mu       sync.RWMutex
@@ -47,6 +48,9 @@ type entry struct {
 func NewRegistry(kinds map[string]Factory, inTx func(context.Context) bool) *Registry {
 	return &Registry{inTx: inTx, kinds: maps.Clone(kinds), entries: map[string]entry{}}
 }
+
+// OnCall has every call of every provider watched. To be set before the first Update.
+func (r *Registry) OnCall(watch Watch) { r.watch = watch }
 
 // Kinds names the kinds of provider there are, sorted.
 func (r *Registry) Kinds() []string { return slices.Sorted(maps.Keys(r.kinds)) }
@@ -68,7 +72,7 @@ func (r *Registry) Update(rows []Row) {
 			continue
 		}
 		row.Config = bytes.Clone(row.Config)
-		p, err := r.New(row.Kind, row.Config)
+		p, err := r.make(row.Kind, row.Config, row.Name, r.watch)
 		if err != nil {
 			err = xerrors.Errorf("make provider %q: %w", row.Name, err)
 		}
@@ -81,6 +85,10 @@ func (r *Registry) Update(rows []Row) {
 
 // New makes a provider that the registry does not hold: to see whether a configuration works before it is stored.
 func (r *Registry) New(kind string, config json.RawMessage) (Provider, error) {
+	return r.make(kind, config, "", nil)
+}
+
+func (r *Registry) make(kind string, config json.RawMessage, name string, watch Watch) (Provider, error) {
 	factory, ok := r.kinds[kind]
 	if !ok {
 		return nil, xerrors.Errorf("unknown kind %q: it is one of %s", kind, strings.Join(r.Kinds(), ", "))
@@ -89,7 +97,7 @@ func (r *Registry) New(kind string, config json.RawMessage) (Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Guarded(p, r.inTx), nil
+	return &guarded{inner: p, inTx: r.inTx, name: name, watch: watch}, nil
 }
 
 // Get returns the provider configured under name, or why there is none.
@@ -124,5 +132,7 @@ func (r *Registry) Sites() []string {
 			sites[s.Site()] = struct{}{}
 		}
 	}
-	return slices.Sorted(maps.Keys(sites))
+	sorted := slices.AppendSeq(make([]string, 0, len(sites)), maps.Keys(sites)) // never nil: a column takes it
+	slices.Sort(sorted)
+	return sorted
 }

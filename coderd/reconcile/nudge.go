@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -25,6 +26,7 @@ type notice struct {
 	From     string    `json:"from"`
 	Template uuid.UUID `json:"template"`
 	AtUS     int64     `json:"at_us"`
+	Trace    string    `json:"trace,omitempty"` // W3C traceparent; empty: none
 }
 
 // Nudge asks for a pass over these templates now. It never blocks and is never lost within the process; call it after
@@ -46,6 +48,7 @@ func (r *Reconciler) Heard(payload string) {
 	if err := json.Unmarshal([]byte(payload), &n); err != nil || n.From == r.replica {
 		return
 	}
+	r.addCause(n.Template, tracing.Parse(n.Trace))
 	r.mu.Lock()
 	if at, pending := r.nudges[n.Template]; !pending || !time.Time(at).IsZero() {
 		r.nudges[n.Template] = nudged(time.UnixMicro(n.AtUS))
@@ -125,6 +128,8 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		arg := database.PublishNudgesParams{Sender: r.replica}
 		for t := range r.unpublished {
 			arg.TemplateIds = append(arg.TemplateIds, t)
+			arg.Traces = append(arg.Traces, r.traces[t])
+			delete(r.traces, t)
 		}
 		clear(r.unpublished)
 		r.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -32,7 +33,8 @@ type Result struct {
 	Changed int // presets whose status was written
 	Reruns  int
 	// Errors are by preset: each was reported on its preset and stopped no other.
-	Errors map[uuid.UUID]error
+	Errors    map[uuid.UUID]error
+	Decisions []Decision
 	// RetryAt says when a template's plan changes by time alone.
 	RetryAt map[uuid.UUID]time.Time
 	// Again are templates that a chunk held back: they need another pass at once.
@@ -78,6 +80,9 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 	if fence.IsFull {
 		templates = nil
 	}
+	if err := tracing.Carry(ctx, q); err != nil {
+		return Result{}, err
+	}
 	snap, err := r.snapshot(ctx, q, fence.BeganAt, templates)
 	if err != nil {
 		return Result{}, err
@@ -94,6 +99,7 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 	if err := r.apply(ctx, q, tx, snap, plans, &res); err != nil {
 		return Result{}, err
 	}
+	res.Decisions = decisions(snap, plans)
 	if err := r.storeHeadroom(ctx, q, left); err != nil {
 		return Result{}, err
 	}

@@ -12,13 +12,15 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// Options of a Reconciler. All but Committed are needed.
+// Options of a Reconciler. All but Committed and Tracer are needed.
 type Options struct {
 	Store      *database.Store
 	Writer     *workspaces.Writer
@@ -31,6 +33,7 @@ type Options struct {
 	NewID      func() uuid.UUID
 	// Committed is called after a pass that wrote work, to wake workers. It must not block.
 	Committed func(Result)
+	Tracer    trace.Tracer // nil: no traces
 }
 
 // Reconciler runs passes on one replica.
@@ -45,6 +48,7 @@ type Reconciler struct {
 	random    io.Reader
 	newID     func() uuid.UUID
 	committed func(Result)
+	tracer    trace.Tracer
 
 	wake, publish chan struct{}
 
@@ -52,12 +56,15 @@ type Reconciler struct {
 	ticked      bool       // since the loop looked last
 	nudges      map[uuid.UUID]nudged
 	unpublished map[uuid.UUID]struct{}
+	causes      []cause
+	traces      map[uuid.UUID]string // by template, of nudges that are not published yet
 
 	// Only the loop's goroutine uses what follows.
 	tickPending bool
 	tickAt      time.Time               // the database's clock when the pending tick was first refused; zero if it was not
 	retryAt     map[uuid.UUID]time.Time // this process's clock: templates whose plan changes by time alone
 	holder      holder
+	refusedAt   map[string]time.Time // this process's clock: since when a trigger waits for the lock
 
 	schedules schedules
 }
@@ -70,8 +77,9 @@ func New(o Options) *Reconciler {
 	return &Reconciler{
 		store: o.Store, writer: o.Writer, clock: o.Clock, log: o.Log.Named("reconcile"),
 		metrics: newMetrics(o.Registerer), replica: o.Replica, tick: o.Tick, random: o.Random, newID: o.NewID,
-		committed: o.Committed,
-		wake:      make(chan struct{}, 1), publish: make(chan struct{}, 1),
+		committed: o.Committed, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
+		traces: map[uuid.UUID]string{},
+		wake:   make(chan struct{}, 1), publish: make(chan struct{}, 1),
 		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 	}
 }
@@ -167,6 +175,7 @@ func (r *Reconciler) doneElsewhere(ctx context.Context) bool {
 		return false
 	}
 	r.metrics.passes.WithLabelValues("tick", "elsewhere").Inc()
+	delete(r.refusedAt, "tick")
 	return true
 }
 
@@ -203,6 +212,7 @@ func (r *Reconciler) serveNudges(ctx context.Context, taken map[uuid.UUID]nudged
 	}
 	if len(templates) == 0 {
 		r.metrics.passes.WithLabelValues("nudge", "elsewhere").Inc()
+		delete(r.refusedAt, "nudge")
 		return nil
 	}
 	return r.run(ctx, "nudge", templates)
@@ -211,9 +221,12 @@ func (r *Reconciler) serveNudges(ctx context.Context, taken map[uuid.UUID]nudged
 // run does one pass and everything that follows from it.
 func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.UUID) error {
 	start := r.clock.Now("reconcile", "pass")
-	res, err := r.pass(ctx, templates)
+	spanned, span, causes := r.startTrace(ctx, trigger, templates)
+	res, err := r.pass(spanned, templates)
+	r.endTrace(span, causes, res, err)
 	took := r.clock.Since(start, "reconcile", "pass")
 	r.metrics.observe(trigger, res, took, err)
+	r.observeLock(trigger, start, err)
 	if errors.Is(err, errBusy) {
 		if watchErr := r.watchHolder(ctx); watchErr != nil && ctx.Err() == nil {
 			r.log.Warn(ctx, "watch the holder of the lock", slog.Error(watchErr))
@@ -238,8 +251,7 @@ func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.U
 		r.log.Error(ctx, "preset could not be reconciled", slog.F("preset_id", id), slog.Error(presetErr))
 	}
 	if res.Created+res.Intents > 0 {
-		r.log.Info(ctx, "pass", slog.F("trigger", trigger), slog.F("seq", res.Seq), slog.F("presets", res.Presets),
-			slog.F("created", res.Created), slog.F("intents", res.Intents), slog.F("took", took.String()))
+		r.tell(spanned, trigger, res, took)
 		r.committed(res)
 	}
 	if len(res.Again) > 0 {

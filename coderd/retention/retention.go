@@ -22,6 +22,7 @@ const (
 	keepHistory    = 30 * day
 	keepClaims     = 30 * day
 	keepAudit      = 365 * day
+	keepNotices    = 30 * day
 )
 
 // Keeper deletes what is old.
@@ -62,6 +63,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		},
 		func() (int64, error) {
 			return q.PurgeAudit(ctx, database.PurgeAuditParams{KeepS: keepAudit.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgeNotifications(ctx, database.PurgeNotificationsParams{KeepS: keepNotices.Seconds(), Batch: batch})
 		},
 	} {
 		for {

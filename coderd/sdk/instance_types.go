@@ -38,12 +38,21 @@ const (
 )
 
 // AgentReport is one report, and a heartbeat. ClaimID says which claim the agent knows of; it must be that of the
-// workspace.
+// workspace. User data that was written for GARM uses its words: installing is starting, idle is ready, failed is
+// unhealthy.
 type AgentReport struct {
-	Status     AgentStatus     `json:"status" enum:"starting,ready,unhealthy,claim-ready,claim-failed"`
+	Status     AgentStatus     `json:"status" enum:"starting,ready,unhealthy,claim-ready,claim-failed,installing,pending,idle,active,failed"`
 	Message    string          `json:"message,omitempty" maxLength:"4096" doc:"For people: why it is unhealthy, or the claim failed"`
 	SystemInfo json.RawMessage `json:"system_info,omitempty" doc:"An object of the agent's own choice"`
 	ClaimID    *uuid.UUID      `json:"claim_id,omitempty"`
+	AgentID    json.RawMessage `json:"agent_id,omitempty" doc:"A runner's number at its forge, in reports of GARM; not kept"`
+}
+
+// SystemInfo is what user data that was written for GARM says of the system it runs on.
+type SystemInfo struct {
+	OSName    string          `json:"os_name,omitempty" maxLength:"255"`
+	OSVersion string          `json:"os_version,omitempty" maxLength:"255"`
+	AgentID   json.RawMessage `json:"agent_id,omitempty"`
 }
 
 // AgentReceipt is the answer to a report. Token is set when the one used is signed by a key that is no longer the newest:

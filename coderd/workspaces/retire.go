@@ -67,14 +67,22 @@ func (w *Writer) Release(ctx context.Context, a Actor, id uuid.UUID) (Moved, err
 		if cur.Incarnation < cur.MaxUses {
 			moved, err := w.reuse(ctx, a, cur)
 			if err == nil {
+				w.released(moved)
 				return moved, nil
 			}
 			if !errors.Is(err, ErrLost) && !errors.Is(err, errNoRoom) {
 				return Moved{}, err
 			}
 		}
-		moved, err := w.draining(ctx, w.store.Queries, id, cur.Incarnation, []string{string(database.WorkspaceStateClaimed)},
-			PriorityPerson, false, "workspace.release", a)
+		var moved Moved
+		err = w.traced(ctx, func(ctx context.Context, q *database.Queries) error {
+			moved, err = w.draining(ctx, q, id, cur.Incarnation, []string{string(database.WorkspaceStateClaimed)},
+				PriorityPerson, false, "workspace.release", a)
+			return err
+		})
+		if err == nil {
+			w.released(moved)
+		}
 		if !errors.Is(err, ErrLost) { // lost: look again, it is going or claimed under another incarnation
 			return moved, err
 		}
@@ -106,10 +114,18 @@ func (w *Writer) Delete(ctx context.Context, a Actor, id uuid.UUID, force bool) 
 			}
 			moved, err = w.force(ctx, a, action, cur)
 		case database.WorkspaceStateProvisioning:
-			moved, err = w.cancel(ctx, w.store.Queries, id, cur.Incarnation, PriorityPerson, force, action, a)
+			err = w.traced(ctx, func(ctx context.Context, q *database.Queries) error {
+				moved, err = w.cancel(ctx, q, id, cur.Incarnation, PriorityPerson, force, action, a)
+				return err
+			})
 		default:
-			moved, err = w.draining(ctx, w.store.Queries, id, cur.Incarnation, []string{string(cur.State)}, PriorityPerson,
-				force, action, a)
+			err = w.traced(ctx, func(ctx context.Context, q *database.Queries) error {
+				moved, err = w.draining(ctx, q, id, cur.Incarnation, []string{string(cur.State)}, PriorityPerson, force, action, a)
+				return err
+			})
+			if err == nil && cur.State == database.WorkspaceStateClaimed {
+				w.released(moved)
+			}
 		}
 		if !errors.Is(err, ErrLost) { // lost: it moved between the two statements, so look again
 			return moved, err

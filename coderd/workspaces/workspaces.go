@@ -55,20 +55,25 @@ type Moved struct {
 
 // Writer makes transitions. It is safe for concurrent use.
 type Writer struct {
-	store   *database.Store
-	newID   func() uuid.UUID
-	replica string // the source of what the built-in identity does
-	claimed func(ids ...uuid.UUID)
+	store    *database.Store
+	newID    func() uuid.UUID
+	replica  string // the source of what the built-in identity does
+	claimed  func(ids ...uuid.UUID)
+	released func(Moved)
 }
 
 // New returns a Writer that acts for one replica. Ids come from newID, so that a simulation owns them.
 func New(store *database.Store, newID func() uuid.UUID, replica string) *Writer {
-	return &Writer{store: store, newID: newID, replica: replica, claimed: func(...uuid.UUID) {}}
+	return &Writer{store: store, newID: newID, replica: replica, claimed: func(...uuid.UUID) {}, released: func(Moved) {}}
 }
 
 // OnClaimed sets what is called with workspaces that were claimed, after the commit: their agents are to be told (C14).
 // It must return at once. To be set before the first claim.
 func (w *Writer) OnClaimed(claimed func(ids ...uuid.UUID)) { w.claimed = claimed }
+
+// OnReleased sets what is called with a workspace whose claim ended, after the commit. It must return at once. To be set
+// before the first release.
+func (w *Writer) OnReleased(released func(Moved)) { w.released = released }
 
 // System is the actor of passes and workers on this replica.
 func (w *Writer) System(reason string) Actor {

@@ -26,6 +26,7 @@ type Options struct {
 	Tick        time.Duration
 	Args        []string // more flags
 	Env         []string // over the test's own environment
+	Binary      string   // another than the one that is built, which understands the same arguments
 }
 
 // Server is a running server process.
@@ -93,9 +94,12 @@ func TryStart(t testing.TB, opts Options) (*Server, error) {
 	if opts.Tick != 0 {
 		args = append(args, "--tick", opts.Tick.String())
 	}
+	if opts.Binary == "" {
+		opts.Binary = Binary(t)
+	}
 	s := &Server{
 		Replica: opts.Replica, DataDir: opts.DataDir, t: t, done: make(chan struct{}),
-		cmd: exec.Command(Binary(t), append(args, opts.Args...)...),
+		cmd: exec.Command(opts.Binary, append(args, opts.Args...)...),
 		log: filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.log", opts.Replica, n)),
 	}
 	s.cmd.Env = append(os.Environ(), opts.Env...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"cdr.dev/slog"
 	"github.com/cloudbase/garm-provider-common/execution/common"
@@ -40,6 +41,10 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	s, problems := p.parseSpec(req.Spec, req.Parameters)
 	if len(problems) > 0 {
 		return none, problemsError(problems)
+	}
+	if _, own := s.ExtraSpecs[installTemplate]; s.OSType == params.Windows && req.Callback.InstallScript != nil && !own {
+		return none, provider.Permanent(xerrors.New(
+			"the agent is installed on linux only: leave agent out of the template, or install it by extra_specs." + installTemplate))
 	}
 	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
 	if err != nil {
@@ -135,7 +140,7 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 		SSHKeys:           s.SSHKeys,
 		ExtraSpecs:        p.withInstallScript(s, req.Callback.InstallScript),
 		GitHubRunnerGroup: s.RunnerGroup,
-		CACertBundle:      []byte(s.CABundle),
+		CACertBundle:      authorities(s.CABundle, req.Callback.CABundle),
 		OSArch:            s.OSArch,
 		OSType:            s.OSType,
 		Flavor:            s.Flavor,
@@ -154,6 +159,14 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 		b.Labels = []string{}
 	}
 	return b
+}
+
+// authorities are those of the spec and the server's own: what runs inside is to trust both.
+func authorities(spec string, server []byte) []byte {
+	if spec != "" && len(server) > 0 {
+		spec = strings.TrimRight(spec, "\n") + "\n"
+	}
+	return append([]byte(spec), server...)
 }
 
 // placeholderTools stand for a download of a forge's runner: executables refuse an empty list, and one without their OS
@@ -175,10 +188,13 @@ func placeholderTools(s spec) []params.RunnerApplicationDownload {
 // install a runner that does not exist.
 const noRunner = "#!/bin/sh\nexit 0\n"
 
+// installTemplate is the key of extra specs that takes the script which an instance runs at its first boot.
+const installTemplate = "runner_install_template"
+
 // withInstallScript are the extra specs with the script that an instance runs at its first boot, where the executable's
 // schema has a place for it and the spec doesn't say otherwise.
 func (p *Provider) withInstallScript(s spec, script []byte) json.RawMessage {
-	const key = "runner_install_template"
+	const key = installTemplate
 	if _, set := s.ExtraSpecs[key]; set || !p.facts.extraSpecs.has(key) || s.OSType == params.Windows && script == nil {
 		return s.extraSpecs()
 	}

@@ -52,5 +52,5 @@ func TestDocumentedConfiguration(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, configs)
-	assert.Equal(t, 1, specs)
+	assert.Equal(t, 2, specs)
 }

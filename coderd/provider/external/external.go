@@ -38,6 +38,8 @@ type Provider struct {
 var _ interface {
 	provider.Provider
 	provider.Stopper
+	provider.AgentHost
+	provider.TokenTaker
 } = (*Provider)(nil)
 
 // New asks the executable what it is (within Timeouts.Probe), which must work for there to be a provider.
@@ -71,11 +73,36 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 
 // Offered is the provider with no more methods than its configuration says that it has a use for.
 func (p *Provider) Offered() provider.Provider {
-	if p.config.NoStop {
-		return struct{ provider.Provider }{p}
+	type always interface {
+		provider.Provider
+		provider.TokenTaker
 	}
-	return p
+	hosts := p.facts.extraSpecs.has(installTemplate)
+	switch {
+	case p.config.NoStop && hosts:
+		return struct {
+			always
+			provider.AgentHost
+		}{p, p}
+	case p.config.NoStop:
+		return struct{ always }{p}
+	case hosts:
+		return p
+	default:
+		return struct {
+			always
+			provider.Stopper
+		}{p, p}
+	}
 }
+
+// HostsAgent marks this as a provider that runs agents, where the executable's schema has a place for a script that
+// installs one: see Offered.
+func (*Provider) HostsAgent() {}
+
+// TakesTokens marks this as a provider that hands each instance its token: the protocol has a field for it, and user data
+// that was written for GARM uses it.
+func (*Provider) TakesTokens() {}
 
 // Version is what the executable calls itself, empty if it does not say.
 func (p *Provider) Version() string { return p.facts.version }

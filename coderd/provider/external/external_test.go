@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,6 +144,45 @@ func TestBootstrap(t *testing.T) {
 	assert.Equal(t, "https://p/metadata", b.MetadataURL)
 	assert.Equal(t, "secret", b.InstanceToken)
 	assert.JSONEq(t, `{"disk_gb": 40, "runner_install_template": "YWdlbnQ="}`, extraSpecs)
+	assert.Empty(t, b.CACertBundle)
+
+	req = s.request("authorities")
+	req.Spec = json.RawMessage(`{"image": "ubuntu", "flavor": "small", "ca_bundle": ` + strconv.Quote(certificate) + `}`)
+	req.Callback = provider.Callback{Token: "secret", CABundle: []byte("the server's\n")}
+	b, _ = sent(req)
+	assert.Equal(t, certificate+"\nthe server's\n", string(b.CACertBundle), "both are trusted")
+
+	req = s.request("windows")
+	req.Spec = json.RawMessage(`{"image": "windows", "flavor": "small", "os_type": "windows"}`)
+	req.Callback = provider.Callback{Token: "secret", InstallScript: []byte("agent")}
+	_, err := p.Create(t.Context(), req)
+	assert.True(t, provider.IsPermanent(err))
+	assert.ErrorContains(t, err, "the agent is installed on linux only")
+}
+
+const certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+
+// An agent can be had where there is a place for the script that installs it, and every instance gets a token.
+func TestOffered(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault       externaltest.Fault
+		noStop      bool
+		hosts, stop bool
+	}{
+		{hosts: true, stop: true},
+		{noStop: true, hosts: true},
+		{fault: externaltest.NoSchema, stop: true},
+		{fault: externaltest.NoSchema, noStop: true},
+	} {
+		s := newSite(t, externaltest.Config{Fault: c.fault})
+		s.config["no_stop"] = c.noStop
+		p := s.open().Offered()
+		_, hosts := provider.As[provider.AgentHost](p)
+		_, stops := provider.As[provider.Stopper](p)
+		_, takes := provider.As[provider.TokenTaker](p)
+		assert.Equal(t, []bool{c.hosts, c.stop, true}, []bool{hosts, stops, takes}, "%+v", c)
+	}
 }
 
 // An executable without a schema can be used, and checks nothing beforehand.

@@ -1,8 +1,11 @@
 package external
 
 import (
+	"bytes"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
@@ -96,4 +99,21 @@ func TestTailKeepsWholeLines(t *testing.T) {
 	short := &tail{limit: 20}
 	_, _ = short.Write([]byte("all of it"))
 	assert.Equal(t, "all of it", short.String())
+}
+
+// What a process wrote before its end is its answer, whoever else holds the pipe and however late it is read.
+func TestDrain_takesWhatIsThereAndWaitsForNoMore(t *testing.T) {
+	t.Parallel()
+	pipe, end, err := os.Pipe()
+	require.NoError(t, err)
+	defer pipe.Close()
+	defer end.Close() // still open: an end of file never comes
+	_, err = end.WriteString("the whole answer")
+	require.NoError(t, err)
+	require.NoError(t, pipe.SetReadDeadline(time.Unix(1, 0)))
+
+	var got bytes.Buffer
+	drain(pipe, &got)
+
+	require.Equal(t, "the whole answer", got.String())
 }

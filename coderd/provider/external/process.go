@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -50,16 +52,32 @@ func (p process) run(ctx context.Context, clock quartz.Clock) (output, error) {
 	stdout, stderr := &capped{limit: maxStdout}, &tail{limit: keptStderr}
 	cmd := exec.Command(p.path) //nolint:noctx // the operator's program; its group is ended below
 	cmd.Dir, cmd.Env = p.dir, p.env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(p.stdin), stdout, stderr
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(p.stdin), stderr
 	cmd.WaitDelay = pipeGrace
+	answer, end, err := os.Pipe()
+	if err != nil {
+		return output{}, xerrors.Errorf("make a pipe: %w", err)
+	}
+	defer answer.Close()
+	cmd.Stdout = end
 	// A server that is killed takes it along: nothing is made under a lease that somebody else has by then. Pdeathsig is
 	// about the thread that starts it, which must therefore live as long.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	_ = end.Close()
+	if err != nil {
 		return output{}, xerrors.Errorf("start: %w", err)
 	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(stdout, answer)
+		if stdout.overflow {
+			_ = answer.Close() // its next write fails, or it would wait for a reader until its time is over
+		}
+	}()
 
 	group := -cmd.Process.Pid
 	exited := make(chan struct{})
@@ -82,7 +100,16 @@ func (p process) run(ctx context.Context, clock quartz.Clock) (output, error) {
 	}
 	// Its first process is not reaped yet, so the group is still its own.
 	_ = syscall.Kill(group, syscall.SIGKILL)
-	err := cmd.Wait()
+	err = cmd.Wait()
+	timer := clock.NewTimer(pipeGrace, "external", "pipe")
+	select {
+	case <-read:
+	case <-timer.C: // somebody outside the group holds the pipe, or this machine is too busy to read
+		_ = answer.SetReadDeadline(time.Unix(1, 0))
+		<-read
+		drain(answer, stdout)
+	}
+	timer.Stop()
 
 	var exit *exec.ExitError
 	switch {
@@ -95,6 +122,30 @@ func (p process) run(ctx context.Context, clock quartz.Clock) (output, error) {
 	}
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return output{stdout: stdout.buf.Bytes(), stderr: stderr.String(), status: status}, nil
+}
+
+// drain reads what is in a pipe, and waits for no more. What a process wrote before its end is in there, so that an answer
+// is whole even if nobody found the time to read it; only what a process that it left behind writes later is lost.
+func drain(pipe *os.File, to io.Writer) {
+	raw, err := pipe.SyscallConn()
+	if err != nil || pipe.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	buf := make([]byte, 64<<10)
+	_ = raw.Read(func(fd uintptr) bool {
+		for {
+			n, err := unix.Read(int(fd), buf)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			if err != nil || n <= 0 {
+				return true
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return true
+			}
+		}
+	})
 }
 
 // awaitExit waits for the end of a child and leaves it to be reaped.

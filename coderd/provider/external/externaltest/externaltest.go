@@ -18,6 +18,7 @@ type Config struct {
 	CreateMS int    `json:"create_ms,omitempty"` // between the beginning and the end of a create
 	Fault    Fault  `json:"fault,omitempty"`
 	Password string `json:"password,omitempty"` // a secret that the fault Blabs tells
+	Boots    bool   `json:"boots,omitempty"`    // its instances run the script of their first boot
 }
 
 // Fault is a way in which real executables misbehave.

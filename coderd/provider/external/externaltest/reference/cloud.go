@@ -83,16 +83,24 @@ func (c *cloud) CreateInstance(_ context.Context, b params.BootstrapInstance) (p
 		m.Status, m.ProviderFault = params.InstanceError, []byte("no capacity in zone 1")
 	default:
 	}
+	if c.config.Boots {
+		if err := c.boot(b); err != nil {
+			return none, err
+		}
+	}
 	return m.ProviderInstance, c.put(file, m, os.Rename)
 }
 
 // DeleteInstance deletes an instance by id or name.
 func (c *cloud) DeleteInstance(_ context.Context, instance string) error {
-	_, file, err := c.find(instance)
+	m, file, err := c.find(instance)
 	if errors.Is(err, garmerrors.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if err := c.halt(m.Name); c.config.Boots && err != nil {
 		return err
 	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

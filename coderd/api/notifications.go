@@ -1,0 +1,65 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/notify"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const maxNotifications = 100
+
+func (s *server) registerNotifications() {
+	register(s, operation{
+		id: "list-notifications", method: http.MethodGet, path: "/notifications", action: auth.ActReadNotifications,
+		tag: "notifications", summary: "List what people were told by webhook, the newest first",
+	}, s.listNotifications)
+	register(s, operation{
+		id: "test-notification", method: http.MethodPost, path: "/notifications/test", action: auth.ActTestNotification,
+		tag: "notifications", summary: "Send a notification, to see whether it arrives",
+		description: "Goes the way of every notification, and answers with what became of the first attempt.",
+	}, s.testNotification)
+}
+
+func (s *server) listNotifications(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.NotificationStatus], error) {
+	rows, err := s.Store.Notifications(ctx, database.NotificationsParams{
+		OrganizationID: who.OrganizationID, MaxRows: maxNotifications,
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("list notifications: %w", err)
+	}
+	list := make([]sdk.NotificationStatus, 0, len(rows))
+	for _, row := range rows {
+		list = append(list, s.notificationOf(row))
+	}
+	return bodyOf(list), nil
+}
+
+func (s *server) testNotification(ctx context.Context, who auth.Identity, _ *none) (*body[sdk.NotificationStatus], error) {
+	if s.Notifier.Webhook.IsZero() {
+		return nil, auth.Refuse(auth.ErrConflict, "%s", notify.ErrNoWebhook.Error())
+	}
+	err := auth.Record(ctx, s.Store.Queries, auth.Entry{
+		ActorID: who.UserID, Action: "notification.test", TargetType: "notification", TargetID: "test", Source: who.Source,
+	})
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.Notifier.Test(ctx, who.User)
+	if err != nil {
+		return nil, xerrors.Errorf("test notifications: %w", err)
+	}
+	return bodyOf(s.notificationOf(row)), nil
+}
+
+func (s *server) notificationOf(row database.Notification) sdk.NotificationStatus {
+	return sdk.NotificationStatus{
+		Notification: s.Notifier.Wire(row), State: string(row.State), Attempts: int(row.Attempts),
+		LastError: row.LastError, DeliveredAt: row.DeliveredAt, EndedAt: row.EndedAt,
+	}
+}

@@ -1,0 +1,133 @@
+package gauges
+
+import (
+	"context"
+
+	"cdr.dev/slog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Collector exports what a Reader reads.
+type Collector struct {
+	reader *Reader
+	log    slog.Logger
+	errors prometheus.Counter
+}
+
+var presetLabels = []string{"organization", "template", "preset"}
+
+var (
+	descWorkspaces = prometheus.NewDesc("prewarm_preset_workspaces",
+		"Workspaces of a preset by count (C3: desired, actual, eligible, starting, …), as its last pass saw them.",
+		append(presetLabels[:3:3], "count"), nil)
+	descToCreate = prometheus.NewDesc("prewarm_preset_to_create",
+		"Workspaces that the last pass over the preset created.", presetLabels, nil)
+	descToDelete = prometheus.NewDesc("prewarm_preset_to_delete",
+		"Workspaces that the last pass over the preset wanted gone.", presetLabels, nil)
+	descStreak = prometheus.NewDesc("prewarm_preset_failure_streak",
+		"Failed creates in a row of the preset's active version (C8).", presetLabels, nil)
+	descHardLimit = prometheus.NewDesc("prewarm_preset_hard_limit",
+		"1 while creation of the preset is stopped after repeated failures (C8).", presetLabels, nil)
+	descError = prometheus.NewDesc("prewarm_preset_error",
+		"1 while the last pass could not reconcile the preset.", presetLabels, nil)
+	descPaused = prometheus.NewDesc("prewarm_paused",
+		"1 for each scope that is paused (C10).", []string{"scope", "organization", "target"}, nil)
+	descJobs = prometheus.NewDesc("prewarm_jobs",
+		"Jobs that are not over, by state (pending, running).", []string{"kind", "provider", "state"}, nil)
+	descOverdue = prometheus.NewDesc("prewarm_jobs_overdue_seconds",
+		"For how long the job that has waited longest has been due.", []string{"kind", "provider"}, nil)
+	descStaleness = prometheus.NewDesc("prewarm_pass_staleness_seconds",
+		"Seconds since any replica began the last full pass that was committed.", nil, nil)
+)
+
+// NewCollector returns a Collector, to be registered.
+func NewCollector(reader *Reader, log slog.Logger) *Collector {
+	return &Collector{reader: reader, log: log.Named("gauges"), errors: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "prewarm_gauges_errors_total",
+		Help: "Scrapes of this replica whose gauges are missing, since the database did not answer.",
+	})}
+}
+
+// Describe names everything that Collect may send.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descWorkspaces, descToCreate, descToDelete, descStreak, descHardLimit, descError, descPaused, descJobs, descOverdue,
+		descStaleness,
+	} {
+		ch <- d
+	}
+	c.errors.Describe(ch)
+}
+
+// Collect sends one snapshot. Without one it sends no gauges at all: none is better than old ones, and everything else is
+// still exported.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	snap, err := c.reader.Read(ctx)
+	if err != nil {
+		c.errors.Inc()
+		c.log.Warn(ctx, "read gauges", slog.Error(err))
+	}
+	c.errors.Collect(ch)
+	if err != nil {
+		return
+	}
+	send := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	if !snap.NoPass {
+		since := c.reader.clock.Since(snap.ReadAt, "gauges", "staleness")
+		send(descStaleness, (snap.Staleness + since).Seconds())
+	}
+	for i := range snap.Presets {
+		sendPreset(send, &snap.Presets[i])
+	}
+	for _, j := range snap.Jobs {
+		kind := string(j.Kind)
+		send(descJobs, float64(j.Pending), kind, j.Provider, string(database.JobStatePending))
+		send(descJobs, float64(j.Running), kind, j.Provider, string(database.JobStateRunning))
+		send(descOverdue, j.OverdueS, kind, j.Provider)
+	}
+	for _, p := range snap.Pauses {
+		send(descPaused, 1, string(p.Scope), p.Organization, p.Target)
+	}
+}
+
+func sendPreset(send func(d *prometheus.Desc, value float64, labels ...string), p *Preset) {
+	c := p.Counts
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"desired", c.Desired},
+		{"actual", c.Actual},
+		{"eligible", c.Eligible},
+		{"starting", c.Starting},
+		{"stopping", c.Stopping},
+		{"deleting", c.Deleting},
+		{"outdated", c.Outdated},
+		{"extraneous", c.Extraneous},
+		{"expired", c.Expired},
+		{"quarantined", c.Quarantined},
+		{"waiting", c.Waiting},
+		{"claimed", p.Claimed},
+	} {
+		send(descWorkspaces, float64(n.value), p.Organization, p.Template, p.Preset, n.name)
+	}
+	for d, value := range map[*prometheus.Desc]float64{
+		descToCreate: float64(p.ToCreate), descToDelete: float64(p.ToDelete), descStreak: float64(p.FailureStreak),
+		descHardLimit: flag(p.HardLimit != ""), descError: flag(p.Error),
+	} {
+		send(d, value, p.Organization, p.Template, p.Preset)
+	}
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

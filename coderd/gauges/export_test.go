@@ -1,0 +1,4 @@
+package gauges
+
+// Forget makes the next Read read anew, but for the claimed.
+func (r *Reader) Forget() { r.last = nil }

@@ -1,0 +1,213 @@
+package notify
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Kind is what a notification is about.
+type Kind string
+
+const (
+	HardLimit    Kind = "hard-limit"   // creation of a preset stopped (C8)
+	Unattainable Kind = "unattainable" // the size that a preset's target calls for is above its maximum
+	Stale        Kind = "stale"        // no full pass succeeded for too long
+	Test         Kind = "test"         // somebody wants to see whether it works
+)
+
+const (
+	poll         = 2 * time.Second  // bounds how long what another replica noticed lies unseen
+	lease        = 30 * time.Second // of one attempt; longer than it can take
+	firstBackoff = time.Second      // doubling to
+	mostBackoff  = 5 * time.Minute
+	keep         = 24 * time.Hour // what could not be told by then is given up
+)
+
+// Episode is something that is so, until it is not.
+type Episode struct {
+	Subject        string // what it is about; one at a time for each kind and subject
+	OrganizationID uuid.UUID
+	Template       string
+	Preset         string
+	Detail         string // for people
+}
+
+// Options of a Notifier.
+type Options struct {
+	Store        *database.Store
+	Clock        quartz.Clock
+	Log          slog.Logger
+	Registerer   prometheus.Registerer
+	Webhook      Webhook // zero: episodes are kept and nobody is told
+	Installation uuid.UUID
+	NewID        func() uuid.UUID
+}
+
+// Notifier keeps episodes and delivers them.
+type Notifier struct {
+	Options
+	wake      chan struct{}
+	delivered *prometheus.CounterVec
+}
+
+// New returns a Notifier; nothing is delivered before Run.
+func New(o Options) *Notifier {
+	o.Log = o.Log.Named("notify")
+	n := &Notifier{Options: o, wake: make(chan struct{}, 1)}
+	n.delivered = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "prewarm_notifications_total",
+		Help: "Attempts of this replica to deliver a notification, by kind and result (delivered, failed, abandoned).",
+	}, []string{"kind", "result"})
+	o.Registerer.MustRegister(n.delivered)
+	return n
+}
+
+// Open says that an episode is under way. It returns whether nobody knew of it.
+func (n *Notifier) Open(ctx context.Context, kind Kind, e Episode) (bool, error) {
+	_, fresh, err := n.open(ctx, kind, e)
+	return fresh, err
+}
+
+func (n *Notifier) open(ctx context.Context, kind Kind, e Episode) (uuid.UUID, bool, error) {
+	id := n.NewID()
+	rows, err := n.Store.OpenEpisode(ctx, database.OpenEpisodeParams{
+		ID: id, Kind: string(kind), Subject: e.Subject, Template: e.Template, Preset: e.Preset, Detail: e.Detail,
+		OrganizationID: uuid.NullUUID{UUID: e.OrganizationID, Valid: e.OrganizationID != uuid.Nil},
+	})
+	if err != nil {
+		return id, false, xerrors.Errorf("record notification: %w", err)
+	}
+	if rows > 0 {
+		n.wakeUp()
+	}
+	return id, rows > 0, nil
+}
+
+// End ends the episodes of a kind whose subject is not among those that still are. It returns the ended subjects.
+func (n *Notifier) End(ctx context.Context, kind Kind, still []string) ([]string, error) {
+	if still == nil {
+		still = []string{}
+	}
+	rows, err := n.Store.EndEpisodes(ctx, database.EndEpisodesParams{Kind: string(kind), Still: still})
+	if err != nil {
+		return nil, xerrors.Errorf("end episodes: %w", err)
+	}
+	ended := make([]string, 0, len(rows))
+	for _, r := range rows {
+		ended = append(ended, r.Subject)
+	}
+	return ended, nil
+}
+
+// Run delivers what is due until ctx ends.
+func (n *Notifier) Run(ctx context.Context) {
+	if n.Webhook.IsZero() {
+		return
+	}
+	timer := n.Clock.NewTimer(poll, "notify", "poll")
+	defer timer.Stop()
+	for {
+		if err := n.deliverDue(ctx); err != nil && ctx.Err() == nil {
+			n.Log.Warn(ctx, "deliver notifications", slog.Error(err))
+		}
+		timer.Reset(poll, "notify", "poll")
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// deliverDue makes one attempt for each that is due.
+func (n *Notifier) deliverDue(ctx context.Context) error {
+	given, err := n.Store.AbandonNotifications(ctx, keep.Seconds())
+	if err != nil {
+		return xerrors.Errorf("give up notifications: %w", err)
+	}
+	for _, g := range given {
+		n.delivered.WithLabelValues(g.Kind, "abandoned").Inc()
+		n.Log.Error(ctx, "nobody could be told", slog.F("notification_id", g.ID), slog.F("kind", g.Kind),
+			slog.F("last_error", g.LastError))
+	}
+	for {
+		due, err := n.Store.LeaseNotifications(ctx, database.LeaseNotificationsParams{
+			KeepS: keep.Seconds(), Batch: 1, LeaseS: lease.Seconds(),
+		})
+		if err != nil {
+			return xerrors.Errorf("lease notifications: %w", err)
+		}
+		if len(due) == 0 {
+			return nil
+		}
+		if err := n.deliver(ctx, due[0]); err != nil {
+			return err
+		}
+	}
+}
+
+// deliver makes one attempt and records what came of it.
+func (n *Notifier) deliver(ctx context.Context, row database.Notification) error {
+	cause := n.Webhook.send(ctx, n.Clock, n.Wire(row))
+	fields := []any{
+		slog.F("notification_id", row.ID), slog.F("kind", row.Kind), slog.F("attempt", row.Attempts),
+		slog.F("to", n.Webhook.String()),
+	}
+	if cause == nil {
+		n.delivered.WithLabelValues(row.Kind, "delivered").Inc()
+		n.Log.Info(ctx, "told people", fields...)
+		_, err := n.Store.NotificationDelivered(context.WithoutCancel(ctx), database.NotificationDeliveredParams{
+			ID: row.ID, Attempts: row.Attempts,
+		})
+		if err != nil {
+			return xerrors.Errorf("record delivery: %w", err)
+		}
+		return nil
+	}
+	if ctx.Err() != nil { // this replica stops: the lease ends by itself
+		return nil //nolint:nilerr // what the attempt failed of is the stop
+	}
+	pause := backoff(row.Attempts)
+	n.delivered.WithLabelValues(row.Kind, "failed").Inc()
+	n.Log.Warn(ctx, "people could not be told; it will be tried again",
+		append(fields, slog.F("in", pause.String()), slog.Error(cause))...)
+	_, err := n.Store.NotificationFailed(ctx, database.NotificationFailedParams{
+		ID: row.ID, Attempts: row.Attempts, LastError: cause.Error(), BackoffS: pause.Seconds(),
+	})
+	if err != nil {
+		return xerrors.Errorf("record failed delivery: %w", err)
+	}
+	return nil
+}
+
+// backoff after the nth attempt, between half and all of 1 s doubling to 5 min.
+func backoff(attempts int32) time.Duration {
+	d := min(firstBackoff<<min(attempts-1, 16), mostBackoff)
+	return d/2 + rand.N(d/2)
+}
+
+// Wire is a notification as it is sent and listed.
+func (n *Notifier) Wire(row database.Notification) sdk.Notification {
+	return sdk.Notification{
+		ID: row.ID, Kind: row.Kind, Installation: n.Installation, Template: row.Template, Preset: row.Preset,
+		Detail: row.Detail, At: row.CreatedAt,
+	}
+}
+
+func (n *Notifier) wakeUp() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,146 @@
+package reconcile_test
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"testing"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// entries is a log that is only remembered.
+type entries struct {
+	mu  sync.Mutex
+	all []slog.SinkEntry
+}
+
+func (l *entries) LogEntry(_ context.Context, e slog.SinkEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e)
+}
+
+func (*entries) Sync() {}
+
+func (l *entries) fields() []map[string]any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []map[string]any
+	for _, e := range l.all {
+		line := map[string]any{"": e.Message}
+		for _, f := range e.Fields {
+			line[f.Name] = f.Value
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+// reconciler runs with its passes made by ticks of the given time, and nobody to work.
+func reconciler(t *testing.T, w *coderdtest.World, log slog.Logger, tick time.Duration) *prometheus.Registry {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	r := reconcile.New(reconcile.Options{
+		Store: w.Store, Writer: workspaces.New(w.Store, uuid.New, "a"), Clock: quartz.NewReal(), Log: log,
+		Registerer: reg, Replica: "a", Tick: tick, Random: rand.Reader, NewID: uuid.New,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return reg
+}
+
+// values are the samples of a metric: of counters their value, of histograms count and sum.
+func values(t *testing.T, reg *prometheus.Registry, name string, labels ...string) (value, count, sum float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			fits := f.GetName() == name && len(m.GetLabel()) == len(labels)
+			for i, l := range m.GetLabel() { // sorted by name
+				fits = fits && l.GetValue() == labels[i]
+			}
+			if fits {
+				value += m.GetCounter().GetValue()
+				count += float64(m.GetHistogram().GetSampleCount())
+				sum += m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return value, count, sum
+}
+
+// A decision that changes something is one line, and passes that change nothing write none.
+func TestLog_oneLineForEachDecision(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	w.Pool(t, "a", 2, 1)
+	w.Pool(t, "b", 1, 1)
+	w.Pool(t, "empty", 0, 1)
+	log := &entries{}
+	reg := reconciler(t, w, slog.Make(log), 20*time.Millisecond)
+	passes := func(n float64) {
+		coderdtest.Eventually(t, "passes", func() bool {
+			done, _, _ := values(t, reg, "prewarm_passes_total", "done", "tick")
+			return done >= n
+		})
+	}
+	passes(5)
+	lines := log.fields()
+	require.Len(t, lines, 2, lines)
+	created := map[any]any{}
+	for _, line := range lines {
+		require.Equal(t, "decided", line[""])
+		require.Equal(t, "tick", line["trigger"])
+		require.Contains(t, line["why"], "create ")
+		created[line["preset"]] = line["create"]
+	}
+	require.Equal(t, map[any]any{"a/default": 2, "b/default": 1}, created)
+	w.Pool(t, "a", 0, 1)
+	done, _, _ := values(t, reg, "prewarm_passes_total", "done", "tick")
+	passes(done + 3)
+	lines = log.fields()
+	require.Len(t, lines, 3, lines)
+	require.Equal(t, 2, lines[2]["cancel"])
+	require.Equal(t, 0, lines[2]["create"])
+}
+
+// Who finds the lock held counts as busy, and how long it waited is known once it has the lock.
+func TestMetrics_waitForTheLock(t *testing.T) {
+	ctx := context.Background()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	w.Pool(t, "a", 1, 1)
+	var reg *prometheus.Registry
+	busy := func() float64 {
+		n, _, _ := values(t, reg, "prewarm_passes_total", "busy", "tick")
+		return n
+	}
+	err := w.Store.InTx(ctx, database.TxOptions{Label: "hold lock"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		locked, err := q.TryPassLock(ctx)
+		require.True(t, locked)
+		reg = reconciler(t, w, slog.Make(), time.Hour)
+		coderdtest.Eventually(t, "busy a few times", func() bool { return busy() >= 3 })
+		_, count, _ := values(t, reg, "prewarm_pass_lock_wait_seconds", "tick")
+		require.Zero(t, count, "it still waits")
+		return err
+	})
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "it has the lock", func() bool {
+		_, count, sum := values(t, reg, "prewarm_pass_lock_wait_seconds", "tick")
+		return count >= 1 && sum >= (10*time.Millisecond).Seconds() // three tries, 5 ms apart at least
+	})
+}
