@@ -21,7 +21,7 @@ run: build postgres ## Build, and start a server with a first pool of 3; ARGS='-
 	bin/prewarm server --quickstart $(ARGS)
 
 .PHONY: test
-test: postgres gen-check vet ## Run every test, as CI does
+test: postgres haproxy gen-check vet ## Run every test, as CI does
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
 	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -count=1 -timeout 15m ./...
 
@@ -31,6 +31,15 @@ soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how o
 	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/e2e
 	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
 	PREWARM_ROUNDS=$(or $(ROUNDS),2000) go test -count=1 -v -timeout 60m ./coderd/faults
+
+.PHONY: chaos
+chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race
+	PREWARM_CHAOS=$(or $(MINUTES),2)m PREWARM_SEED=$(SEED) PREWARM_CHAOS_COMPLETE=1 \
+		go test -count=1 -v -timeout $$(($(or $(MINUTES),2) + 20))m $(ARGS) ./coderd/chaos/faults
+
+.PHONY: image
+image: build ## Build the image prewarm:local of that binary; ENGINE=podman takes another builder than docker
+	deploy/image.sh
 
 .PHONY: mutants
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
@@ -72,3 +81,7 @@ toolchain:
 .PHONY: postgres
 postgres:
 	scripts/postgres.sh
+
+.PHONY: haproxy
+haproxy:
+	scripts/haproxy.sh

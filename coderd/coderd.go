@@ -56,6 +56,7 @@ type Options struct {
 	Tick        time.Duration
 	Notify      notify.Webhook // where people are told; zero: nowhere
 	JSONLog     bool           // lines of JSON instead of text
+	Drain       time.Duration  // how long it serves on, unready, before it stops
 	Replica     string         // empty: made of the host's name and the port
 	Version     string
 	Stdout      io.Writer // for people who started the server; nil: none
@@ -112,6 +113,9 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer db.close(log)
+	if err := db.enterHome(ctx, log); err != nil {
+		return err
+	}
 	r, err := newReplica(ctx, opts, db, listener, clock, log)
 	if err != nil {
 		return err
@@ -146,6 +150,7 @@ type replica struct {
 
 func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener, clock quartz.Clock, log slog.Logger) (*replica, error) {
 	store := db.store
+	hints := context.WithoutCancel(ctx) // for what is said to others until the last moment; bounded by publish
 	installation, err := store.EnsureInstallation(ctx)
 	if err != nil {
 		return nil, err
@@ -173,17 +178,18 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	writer := workspaces.New(store, uuid.New, opts.Replica)
 	r.reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
-		Random: rand.Reader, NewID: uuid.New, Committed: func(reconcile.Result) { r.wakeWorkers(ctx) },
+		Random: rand.Reader, NewID: uuid.New, Committed: func(reconcile.Result) { r.wakeWorkers(hints) },
 		Tracer: tracer,
 	})
 	r.claims = claim.New(claim.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: uuid.New,
 		Nudge: r.reconciler.Nudge, Cause: r.reconciler.Cause, Tracer: tracer,
-		Publish: func(id uuid.UUID) { r.publish(ctx, claim.BoundChannel, id.String()) },
+		Publish: func(id uuid.UUID) { r.publish(hints, claim.BoundChannel, id.String()) },
 	})
 	r.instances = instance.New(instance.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
-		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(ctx) },
+		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Nudge: r.reconciler.Nudge,
+		Wake: func() { r.wakeWorkers(hints) },
 		Hint: func(ctx context.Context) { r.publish(ctx, instance.HintChannel, "") },
 	})
 	writer.OnClaimed(r.instances.Claimed)
@@ -214,7 +220,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
 			Notifier: r.notifier, Tracer: tracer,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
-			ProvidersChanged: func() { r.providersChanged(ctx) }, Ready: r.unready,
+			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
 			Version: opts.Version,
 		}),
@@ -240,7 +246,7 @@ func (r *replica) run(ctx context.Context) error {
 	r.subscribe()
 	r.sayHello(token, created)
 
-	work, stopWork := context.WithCancel(ctx)
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // it drains first
 	defer stopWork()
 	var eg errgroup.Group
 	for _, run := range []func(context.Context){
@@ -260,6 +266,9 @@ func (r *replica) run(ctx context.Context) error {
 	}
 	r.stopping.Store(true) // unready from here on
 	r.log.Info(context.WithoutCancel(ctx), "stopping")
+	if err == nil {
+		r.drain()
+	}
 	stopWork()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
@@ -281,6 +290,17 @@ func (r *replica) run(ctx context.Context) error {
 		return xerrors.Errorf("serve: %w", err)
 	}
 	return nil
+}
+
+// drain lets a load balancer see that this replica is unready, before it refuses connections: one that the kernel has
+// accepted for a server that is closing is reset, and its request lost.
+func (r *replica) drain() {
+	if r.opts.Drain <= 0 {
+		return
+	}
+	timer := r.clock.NewTimer(r.opts.Drain, "coderd", "drain")
+	defer timer.Stop()
+	<-timer.C
 }
 
 // subscribe connects what other replicas say to who wants to hear it. After a reconnect everything is looked at again

@@ -2,6 +2,7 @@ package coderd
 
 import (
 	"context"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -52,6 +53,21 @@ func openDatabase(ctx context.Context, opts Options, clock quartz.Clock, log slo
 		return nil, xerrors.Errorf("migrate the database: %w", err)
 	}
 	return d, nil
+}
+
+// enterHome refuses a database that was put back from a backup, until somebody ran `prewarm admin after-restore`.
+func (d *db) enterHome(ctx context.Context, log slog.Logger) error {
+	guarded, err := d.store.EnterHome(ctx)
+	switch {
+	case errors.Is(err, database.ErrRestored):
+		return xerrors.Errorf("%w: what was claimed after the backup looks unclaimed in it. Stop all replicas, run "+
+			"`prewarm admin after-restore` on it, and start again (docs/deployment.md)", err)
+	case err != nil:
+		return xerrors.Errorf("find out where the database is at home: %w", err)
+	case !guarded:
+		log.Warn(ctx, "a restored backup would not be noticed: the role must own the database for that")
+	}
+	return nil
 }
 
 // awaitDatabase waits for a database that is away, for a while, and tells why. What waiting can't mend, such as a wrong

@@ -24,6 +24,7 @@
 //	notify      tells people by webhook, once for each episode
 //	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old
+//	chaos       tests that hurt real processes; chaos/judge says what those did wrong
 //	coderdtest  replicas inside of tests
 //
 // Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a func or

@@ -14,17 +14,21 @@ import (
 
 // The SQLSTATE codes that somebody branches on; see appendix A of the PostgreSQL manual.
 const (
-	codeForeignKeyViolation  = "23503"
-	codeUniqueViolation      = "23505"
-	codeCheckViolation       = "23514"
-	codeSerialization        = "40001"
-	codeDeadlock             = "40P01"
-	codeTooManyConnections   = "53300"
-	codeLockTimeout          = "55P03"
-	codeAdminShutdown        = "57P01"
-	codeCrashShutdown        = "57P02"
-	codeCannotConnectNow     = "57P03"
-	classConnectionException = "08"
+	codeForeignKeyViolation   = "23503"
+	codeUniqueViolation       = "23505"
+	codeCheckViolation        = "23514"
+	codeSerialization         = "40001"
+	codeDeadlock              = "40P01"
+	codeDiskFull              = "53100"
+	codeOutOfMemory           = "53200"
+	codeTooManyConnections    = "53300"
+	codeLockTimeout           = "55P03"
+	codeAdminShutdown         = "57P01"
+	codeCrashShutdown         = "57P02"
+	codeCannotConnectNow      = "57P03"
+	codeIOError               = "58030"
+	classConnectionException  = "08"
+	codeInsufficientPrivilege = "42501"
 )
 
 // ErrSerialization: the transaction lost against others each time it was run. Trying again later is right.
@@ -70,8 +74,9 @@ func IsDeadlock(err error) bool { return code(err) == codeDeadlock }
 // IsLockTimeout says whether a lock could not be had in the time that the transaction gives it (55P03).
 func IsLockTimeout(err error) bool { return code(err) == codeLockTimeout }
 
-// IsConnection says whether the database is away: not reachable, shutting down, starting up, out of connections, or
-// gone in the middle of a query. The caller's own cancellation or deadline is not that.
+// IsConnection says whether the database is away: not reachable, shutting down, starting up, gone in the middle of a
+// query, or out of what it needs, be it connections, memory or room on its disk. The caller's own cancellation or
+// deadline is not that.
 func IsConnection(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -85,7 +90,8 @@ func IsConnection(err error) bool {
 		return true
 	case c != "":
 		return slices.Contains([]string{
-			codeTooManyConnections, codeAdminShutdown, codeCrashShutdown, codeCannotConnectNow,
+			codeTooManyConnections, codeAdminShutdown, codeCrashShutdown, codeCannotConnectNow, codeDiskFull,
+			codeOutOfMemory, codeIOError,
 		}, c)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -41,33 +41,57 @@ func (q *Queries) DeferJob(ctx context.Context, arg DeferJobParams) (int64, erro
 }
 
 const extendLeases = `-- name: ExtendLeases :many
-UPDATE jobs j
-SET due_at = prewarm_now() + $1::double precision * interval '1 second'
-FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::integer[]) AS attempt) held
-WHERE j.id = held.id AND j.attempt = held.attempt AND j.state = 'running'
-RETURNING j.id
+WITH held AS (
+  SELECT j.id
+  FROM jobs j
+  JOIN (SELECT unnest($1::uuid[]) AS id, unnest($2::integer[]) AS attempt) h
+    ON j.id = h.id AND j.attempt = h.attempt
+  WHERE j.state = 'running'
+), free AS (
+  SELECT j.id
+  FROM jobs j
+  JOIN (SELECT unnest($1::uuid[]) AS id, unnest($2::integer[]) AS attempt) h
+    ON j.id = h.id AND j.attempt = h.attempt
+  WHERE j.state = 'running'
+  FOR NO KEY UPDATE OF j SKIP LOCKED
+), extended AS (
+  UPDATE jobs j
+  SET due_at = prewarm_now() + $3::double precision * interval '1 second'
+  FROM free
+  WHERE j.id = free.id
+  RETURNING j.id
+)
+SELECT held.id, (extended.id IS NOT NULL)::boolean AS extended
+FROM held LEFT JOIN extended ON extended.id = held.id
 `
 
 type ExtendLeasesParams struct {
-	LeaseS   float64
 	Ids      []uuid.UUID
 	Attempts []int32
+	LeaseS   float64
 }
 
-// The heartbeat of everything a replica holds; what does not come back is lost to it.
-func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, extendLeases, arg.LeaseS, arg.Ids, arg.Attempts)
+type ExtendLeasesRow struct {
+	ID       uuid.UUID
+	Extended bool
+}
+
+// The heartbeat of everything a replica holds: what it still holds, and of that what was extended. What does not come
+// back is lost to it. A job whose row somebody has locked, perhaps for long and perhaps frozen, is passed over: it must
+// not hold up the others, and is extended by a later heartbeat or runs out.
+func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]ExtendLeasesRow, error) {
+	rows, err := q.db.Query(ctx, extendLeases, arg.Ids, arg.Attempts, arg.LeaseS)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []uuid.UUID{}
+	items := []ExtendLeasesRow{}
 	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
+		var i ExtendLeasesRow
+		if err := rows.Scan(&i.ID, &i.Extended); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

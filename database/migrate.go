@@ -5,7 +5,9 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"time"
 
+	"github.com/coder/quartz"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -22,6 +24,14 @@ const (
 	migrationLockTries         = 300
 )
 
+// A migration that waits for a lock on a table stands before everybody who comes after it, so it waits for that long
+// only, lets them pass, and tries again after a pause: however long some transaction stays open, claims go on.
+const (
+	migrationTableLock  = 2 * time.Second
+	migrationTablePause = time.Second
+	migrationTableTries = 100
+)
+
 // Migrations is the folder of SQL files that Migrate applies.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrationFiles, "migrations")
@@ -36,15 +46,18 @@ func Migrations() fs.FS {
 // A schema that is newer stays as it is and is no error: during an upgrade the old binary runs on the new schema (each
 // migration keeps the binary before it working). A migration missing below the newest applied one is an error, since
 // then the schema is one that nobody has tested.
-func Migrate(ctx context.Context, url string) error { return migrate(ctx, url, Migrations()) }
+func Migrate(ctx context.Context, url string) error {
+	return migrate(ctx, url, Migrations(), quartz.NewReal())
+}
 
-func migrate(ctx context.Context, url string, migrations fs.FS) (err error) {
+func migrate(ctx context.Context, url string, migrations fs.FS, clock quartz.Clock) (err error) {
 	parsed, err := pgxpool.ParseConfig(url) // which keeps settings of the pool from PostgreSQL
 	if err != nil {
 		return xerrors.Errorf("parse database URL: %w", err)
 	}
 	config := parsed.ConnConfig
 	ConfigureSession(config, "migrate")
+	setDefault(config.RuntimeParams, "lock_timeout", milliseconds(migrationTableLock))
 
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(migrationLockPeriodSeconds, migrationLockTries))
 	if err != nil {
@@ -61,8 +74,20 @@ func migrate(ctx context.Context, url string, migrations fs.FS) (err error) {
 	if err != nil {
 		return xerrors.Errorf("read migrations: %w", err)
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return xerrors.Errorf("migrate schema: %w", err)
+	for try := 1; ; try++ {
+		_, err := provider.Up(ctx)
+		if err == nil {
+			return nil
+		}
+		if !IsLockTimeout(err) || try == migrationTableTries {
+			return xerrors.Errorf("migrate schema: %w", err)
+		}
+		timer := clock.NewTimer(migrationTablePause, "database", "migrate")
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return xerrors.Errorf("migrate schema: %w", ctx.Err())
+		case <-timer.C:
+		}
 	}
-	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"testing"
 	"testing/fstest"
+	"time"
 
+	"github.com/coder/quartz"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -23,17 +25,21 @@ func migrationSet(names ...string) fs.FS {
 	return set
 }
 
+func migrateTo(ctx context.Context, url string, set fs.FS) error {
+	return database.MigrateTo(ctx, url, set, quartz.NewReal())
+}
+
 func TestMigrate_olderBinaryRunsOnNewerSchema(t *testing.T) {
 	ctx, url := context.Background(), emptyDatabase(t)
-	require.NoError(t, database.MigrateTo(ctx, url, migrationSet("00001", "00002", "00003")))
-	require.NoError(t, database.MigrateTo(ctx, url, migrationSet("00001", "00002")))
+	require.NoError(t, migrateTo(ctx, url, migrationSet("00001", "00002", "00003")))
+	require.NoError(t, migrateTo(ctx, url, migrationSet("00001", "00002")))
 	require.Equal(t, []string{"t00001", "t00002", "t00003"}, tables(t, url))
 }
 
 func TestMigrate_refusesGap(t *testing.T) {
 	ctx, url := context.Background(), emptyDatabase(t)
-	require.NoError(t, database.MigrateTo(ctx, url, migrationSet("00001", "00003")))
-	err := database.MigrateTo(ctx, url, migrationSet("00001", "00002", "00003"))
+	require.NoError(t, migrateTo(ctx, url, migrationSet("00001", "00003")))
+	err := migrateTo(ctx, url, migrationSet("00001", "00002", "00003"))
 	require.ErrorContains(t, err, "missing (out-of-order) migration")
 	require.ErrorContains(t, err, "version 2")
 	require.Equal(t, []string{"t00001", "t00003"}, tables(t, url), "nothing was applied out of order")
@@ -45,11 +51,11 @@ func TestMigrate_failureLeavesNothingOfTheMigration(t *testing.T) {
 		"00001_good.sql": {Data: []byte("-- +goose Up\nCREATE TABLE good ();\n")},
 		"00002_bad.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE half ();\nSELECT 1/0;\n")},
 	}
-	require.ErrorContains(t, database.MigrateTo(ctx, url, set), "division by zero")
+	require.ErrorContains(t, migrateTo(ctx, url, set), "division by zero")
 	require.Equal(t, []string{"good"}, tables(t, url))
 	delete(set, "00002_bad.sql")
 	set["00002_better.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE better ();\n")}
-	require.NoError(t, database.MigrateTo(ctx, url, set))
+	require.NoError(t, migrateTo(ctx, url, set))
 	require.Equal(t, []string{"better", "good"}, tables(t, url))
 }
 
@@ -61,6 +67,37 @@ func TestMigrate_replicasAtOnce(t *testing.T) {
 	}
 	require.NoError(t, replicas.Wait())
 	require.Contains(t, tables(t, url), "workspaces")
+}
+
+// A migration that finds a table in use steps back, so that it stands in nobody's way, and tries again.
+func TestMigrate_tableInUse(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	url := emptyDatabase(t)
+	require.NoError(t, migrateTo(ctx, url, migrationSet("00001")))
+	set := migrationSet("00001").(fstest.MapFS)
+	set["00002_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nALTER TABLE t00001 ADD COLUMN more text;\n")}
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer conn.Close(ctx)
+	tx, err := conn.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, "SELECT * FROM t00001")
+	require.NoError(t, err)
+
+	clock := quartz.NewMock(t)
+	trap := clock.Trap().NewTimer("database", "migrate")
+	defer trap.Close()
+	migrated := make(chan error, 1)
+	go func() { migrated <- database.MigrateTo(ctx, url, set, clock) }()
+	trap.MustWait(ctx).MustRelease(ctx) // the first try gave up
+	_, err = tx.Exec(ctx, "SELECT * FROM t00001")
+	require.NoError(t, err, "nobody stands in the way of the one that was there first")
+	require.NoError(t, tx.Rollback(ctx))
+	clock.Advance(time.Second).MustWait(ctx)
+	require.NoError(t, <-migrated)
+	_, err = conn.Exec(ctx, "SELECT more FROM t00001")
+	require.NoError(t, err)
 }
 
 func TestMigrate_databaseAway(t *testing.T) {

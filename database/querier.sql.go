@@ -71,8 +71,10 @@ type Querier interface {
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// Those that were kept for long enough, the longest first.
 	ExpiredQuarantine(ctx context.Context, maxWorkspaces int32) ([]ExpiredQuarantineRow, error)
-	// The heartbeat of everything a replica holds; what does not come back is lost to it.
-	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]uuid.UUID, error)
+	// The heartbeat of everything a replica holds: what it still holds, and of that what was extended. What does not come
+	// back is lost to it. A job whose row somebody has locked, perhaps for long and perhaps frozen, is passed over: it must
+	// not hold up the others, and is extended by a later heartbeat or runs out.
+	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]ExtendLeasesRow, error)
 	// What is known of failed creates (C8), and the ways in which people begin anew.
 	// The causes of a preset's failures, the latest first.
 	FailureCauses(ctx context.Context, arg FailureCausesParams) ([]FailureCausesRow, error)
@@ -82,6 +84,10 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	ForgetReplicas(ctx context.Context) (int64, error)
+	// One that was revoked since the backup would be good again. Deleted rather than revoked, so that every replica makes
+	// itself a new token of the owner.
+	ForgetTokens(ctx context.Context) (int64, error)
 	// Claimed workspaces by preset: an index-only count over all of them, so asked rarely.
 	GaugeClaimed(ctx context.Context) ([]GaugeClaimedRow, error)
 	// The jobs that are not over, and for how long the one that has waited longest has been due.
@@ -99,6 +105,8 @@ type Querier interface {
 	// Every transition with the job that led to it and what that job met, and how long the state lasted that it led to; -1 of
 	// the last one, which lasts still.
 	HistoryViews(ctx context.Context, workspaceID uuid.UUID) ([]HistoryViewsRow, error)
+	// What the tables carry, what the database says, and the identifier of the cluster. Empty: there is none.
+	Home(ctx context.Context) (HomeRow, error)
 	// The record of who did what, written in the transaction of the deed.
 	InsertAudit(ctx context.Context, arg InsertAuditParams) error
 	// Before the claim itself, so that whoever sees the claim finds them.
@@ -147,6 +155,8 @@ type Querier interface {
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
+	// Replicas that start at once look and write one after another.
+	LockHome(ctx context.Context) error
 	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
 	// workspace ever waits for another.
 	LockIntent(ctx context.Context, arg LockIntentParams) ([]uuid.UUID, error)
@@ -159,8 +169,13 @@ type Querier interface {
 	LockTokens(ctx context.Context, arg LockTokensParams) ([]LockTokensRow, error)
 	MarkReturn(ctx context.Context) error
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
+	// Who waited at the time of the backup waits no more.
+	MissRestored(ctx context.Context, reason string) (int64, error)
+	// Writes what NextHome said, in the same transaction. Only the owner of the database may.
+	MoveHome(ctx context.Context) error
 	// In how many seconds the next job of these kinds is due, so that a worker need not poll for it; an hour if none is.
 	NextDue(ctx context.Context, kinds []string) (float64, error)
+	NextHome(ctx context.Context, home string) error
 	NotificationByID(ctx context.Context, id uuid.UUID) (Notification, error)
 	NotificationDelivered(ctx context.Context, arg NotificationDeliveredParams) (int64, error)
 	NotificationFailed(ctx context.Context, arg NotificationFailedParams) (int64, error)
@@ -213,6 +228,10 @@ type Querier interface {
 	// What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
 	// Deleted workspaces, with their jobs (by foreign key).
 	PurgeWorkspaces(ctx context.Context, arg PurgeWorkspacesParams) (int64, error)
+	// What was unclaimed at the time of the backup may have been claimed since: it is neither handed out nor deleted. Its jobs
+	// and intents end.
+	QuarantineRestored(ctx context.Context, arg QuarantineRestoredParams) ([]string, error)
+	RecordRestore(ctx context.Context, arg RecordRestoreParams) error
 	// Audit of an act on a workspace that is no transition.
 	RecordWorkspaceAct(ctx context.Context, arg RecordWorkspaceActParams) error
 	// The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
@@ -242,6 +261,13 @@ type Querier interface {
 	// (by the preset and by what the last pass made of it, whichever is less) and what is waited for. Has is what a pass would
 	// count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
+	// Where a database is at home, and what a database that was put back from a backup must forget.
+	//
+	// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a
+	// dump carries, and as a setting of the database, which a dump of one database does not. So a dump that was put back has
+	// another home than the database it is in, or, where the settings were dumped too, than the cluster.
+	// How many sessions of replicas there are, but for those of `prewarm admin after-restore` itself.
+	RunningReplicas(ctx context.Context) (int32, error)
 	// The pass (DESIGN section 3): one REPEATABLE READ transaction, a constant number of statements, linear in unclaimed
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.

@@ -288,6 +288,8 @@ func TestErrors(t *testing.T) {
 	require.False(t, database.IsConnection(err), "%v", err)
 	require.False(t, database.IsConnection(nil))
 	require.True(t, database.IsConnection(&pgconn.PgError{Code: "57P03"}))
+	require.True(t, database.IsConnection(&pgconn.PgError{Code: "53100"}), "its disk is full")
+	require.False(t, database.IsConnection(&pgconn.PgError{Code: "54000"}), "a limit of the program")
 	require.True(t, database.IsDeadlock(&pgconn.PgError{Code: "40P01"}))
 }
 

@@ -44,12 +44,31 @@ WHERE j.id = ANY (ARRAY(SELECT due.id FROM due)) -- a join would be planned for 
 RETURNING j.*;
 
 -- name: ExtendLeases :many
--- The heartbeat of everything a replica holds; what does not come back is lost to it.
-UPDATE jobs j
-SET due_at = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second'
-FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::integer[]) AS attempt) held
-WHERE j.id = held.id AND j.attempt = held.attempt AND j.state = 'running'
-RETURNING j.id;
+-- The heartbeat of everything a replica holds: what it still holds, and of that what was extended. What does not come
+-- back is lost to it. A job whose row somebody has locked, perhaps for long and perhaps frozen, is passed over: it must
+-- not hold up the others, and is extended by a later heartbeat or runs out.
+WITH held AS (
+  SELECT j.id
+  FROM jobs j
+  JOIN (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::integer[]) AS attempt) h
+    ON j.id = h.id AND j.attempt = h.attempt
+  WHERE j.state = 'running'
+), free AS (
+  SELECT j.id
+  FROM jobs j
+  JOIN (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::integer[]) AS attempt) h
+    ON j.id = h.id AND j.attempt = h.attempt
+  WHERE j.state = 'running'
+  FOR NO KEY UPDATE OF j SKIP LOCKED
+), extended AS (
+  UPDATE jobs j
+  SET due_at = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second'
+  FROM free
+  WHERE j.id = free.id
+  RETURNING j.id
+)
+SELECT held.id, (extended.id IS NOT NULL)::boolean AS extended
+FROM held LEFT JOIN extended ON extended.id = held.id;
 
 -- name: RetryJob :execrows
 -- After an error that a retry may mend: back to pending, with its cause.

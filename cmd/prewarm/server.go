@@ -64,6 +64,8 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.StringVar(&postgresURLFile, "postgres-url-file", "", "file that holds the URL of the database")
 	flags.BoolVar(&opts.Quickstart, "quickstart", false, "make a first template, if there is none")
 	flags.DurationVar(&opts.Tick, "tick", 15*time.Second, "time between two passes over everything")
+	flags.DurationVar(&opts.Drain, "drain", 0,
+		"how long to serve on after SIGTERM, unready, so that a load balancer sends nothing more before it stops")
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
 	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
 	hook.register(flags)
@@ -74,6 +76,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"data-dir":          "PREWARM_DATA_DIR",
 		"postgres-url":      "PREWARM_POSTGRES_URL",
 		"postgres-url-file": "PREWARM_POSTGRES_URL_FILE",
+		"drain":             "PREWARM_DRAIN",
 		"quickstart":        "PREWARM_QUICKSTART",
 		"tick":              "PREWARM_TICK",
 		"replica":           "PREWARM_REPLICA",
@@ -94,6 +97,9 @@ func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) erro
 	}
 	if opts.Tick <= 0 {
 		return usageErrorf("--tick must be more than 0, such as 15s")
+	}
+	if opts.Drain < 0 {
+		return usageErrorf("--drain must not be negative; 0 stops at once")
 	}
 	if opts.Replica != "" && !replicaName.MatchString(opts.Replica) {
 		return usageErrorf("--replica %q: a name is letters, digits, dots, dashes and underscores, at most 63", opts.Replica)

@@ -124,26 +124,27 @@ func (s *leases) extend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.lease/5)
 	defer cancel()
 	asked := s.clock.Now("lifecycle", "lease")
-	ids, err := s.store.ExtendLeases(ctx, arg)
+	rows, err := s.store.ExtendLeases(ctx, arg)
 	if err != nil {
 		return err
 	}
-	kept := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
-		kept[id] = true
+	kept := make(map[uuid.UUID]bool, len(rows)) // and whether extended
+	for _, row := range rows {
+		kept[row.ID] = row.Extended
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, id := range arg.Ids {
 		h, ok := s.jobs[id]
+		extended, mine := kept[id]
 		switch {
 		case !ok || h.attempt != arg.Attempts[i]: // ended meanwhile
-		case kept[id]:
+		case !mine:
+			h.cancel(errLeaseLost)
+		case extended:
 			// A timer that fired meanwhile has ended the context; setting it again changes nothing.
 			h.until = s.until(asked)
 			h.end.Reset(max(0, s.left(asked)), "lifecycle", "lease")
-		default:
-			h.cancel(errLeaseLost)
 		}
 	}
 	return nil

@@ -4,8 +4,6 @@
 -- after it must both run on the schema after it.
 
 -- +goose Up
-SET LOCAL lock_timeout = '10s';
-
 -- The only clock of SQL (DESIGN section 5). A test or a simulation sets it for its session with
 -- `SET prewarm.now = '2026-01-01T00:00:00Z'`.
 -- +goose StatementBegin

@@ -3,8 +3,6 @@
 -- The binary before knows none of this and runs on: it makes versions without an agent, and asks providers for readiness.
 
 -- +goose Up
-SET LOCAL lock_timeout = '10s';
-
 -- What the agent of a workspace does: {"on_start": [...], "on_claim": [...], "heartbeat_timeout_s": n}. Null: there is
 -- none, and the provider is asked for readiness. Part of a version, since other scripts make other workspaces; beside the
 -- spec and not in it, since it means the same at every provider.

@@ -4,7 +4,6 @@
 -- reset jobs to replicas that know them. What it makes and changes has the defaults below.
 
 -- +goose Up
-SET LOCAL lock_timeout = '10s';
 
 -- Settings of templates, not of their versions: they change nothing about what a workspace is. Of each preset so many
 -- failed prebuilds are kept, for so long. A workspace serves so many claims before it is deleted; 1 is no reuse.

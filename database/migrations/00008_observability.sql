@@ -3,7 +3,6 @@
 -- The binary before writes jobs without a trace and no notifications, and runs on.
 
 -- +goose Up
-SET LOCAL lock_timeout = '10s';
 
 -- The W3C trace context of the pass or request that ordered the job, where traces are on. A transaction that is traced
 -- says so once (SetTraceparent), and every job that it inserts takes it from there: no statement has to pass it on.

@@ -205,3 +205,20 @@ func (s *Server) Log() string {
 	content, _ := io.ReadAll(f)
 	return string(content)
 }
+
+// LogAround is what the process wrote to stderr where it mentions something, with the lines that belong to it. Empty: it
+// never did.
+func (s *Server) LogAround(mention string) string {
+	const most = 20
+	content, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(string(content), "\n")
+	for i, line := range lines {
+		if strings.Contains(line, mention) {
+			return strings.Join(lines[i:min(i+most, len(lines))], "\n")
+		}
+	}
+	return ""
+}

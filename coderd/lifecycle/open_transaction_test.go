@@ -1,0 +1,52 @@
+package lifecycle_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// A transaction that stays open on the row of one job, such as that of a replica that was frozen in it, holds up the
+// heartbeat of no other.
+func TestExtend_oneRowIsLocked(t *testing.T) {
+	ctx := context.Background()
+	w, p := newWorld(t)
+	release := make(chan struct{})
+	defer close(release)
+	p.create = func(ctx context.Context, _ provider.CreateRequest) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-release:
+			return nil
+		}
+	}
+	w.Pool(t, "a", 2, 1)
+	w.Start(t, coderdtest.Config{})
+	var running int
+	coderdtest.Eventually(t, "both creates run", func() bool {
+		require.NoError(t, w.Store.Pool.QueryRow(ctx, "SELECT count(*) FROM jobs WHERE state = 'running'").Scan(&running))
+		return running == 2
+	})
+	tx, err := w.Store.Pool.Begin(ctx)
+	require.NoError(t, err)
+	defer tx.Rollback(ctx)
+	_, err = tx.Exec(ctx, "SELECT FROM jobs WHERE id = (SELECT min(id::text)::uuid FROM jobs) FOR UPDATE")
+	require.NoError(t, err)
+	other := func() (attempt int, lease time.Time) {
+		require.NoError(t, w.Store.Pool.QueryRow(ctx,
+			"SELECT attempt, due_at FROM jobs WHERE id = (SELECT max(id::text)::uuid FROM jobs)").Scan(&attempt, &lease))
+		return attempt, lease
+	}
+	attempt, lease := other()
+	coderdtest.Eventually(t, "the lease of the other is extended", func() bool {
+		now, extended := other()
+		require.Equal(t, attempt, now, "the lease of the other ran out")
+		return extended.After(lease)
+	})
+}

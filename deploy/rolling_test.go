@@ -1,0 +1,100 @@
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// claimer claims and releases without end, and asks each thing once only: a request that is lost is a claim that failed.
+type claimer struct {
+	client *sdk.Client
+	asked  int
+	claims int // that got a workspace
+	errs   []string
+}
+
+func (c *claimer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		claim, err := c.client.Claim(call, sdk.ClaimRequest{Template: "rolling", Preset: "one", Mode: "require"})
+		c.asked++
+		if err == nil && claim.WorkspaceID != nil {
+			c.claims++
+			_, err = c.client.ReleaseWorkspace(call, claim.WorkspaceID.String())
+		}
+		cancel()
+		if err != nil {
+			c.errs = append(c.errs, err.Error())
+		}
+	}
+}
+
+// Three replicas behind HAProxy are restarted one after the other, as an upgrade does, while clients claim who never ask
+// twice: no request fails.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel() // it mostly waits
+	opts := [3]e2etest.Options{}
+	servers, url, cloud := [3]*e2etest.Server{}, dbtest.URL(t), t.TempDir()
+	for i := range opts {
+		opts[i] = e2etest.Options{
+			PostgresURL: url, DataDir: t.TempDir(), Replica: fmt.Sprintf("replica-%d", i+1), Listen: freeAddress(t),
+			Tick: time.Second, Env: []string{"PREWARM_DRAIN=3s"}, // that of the unit and the compose file
+		}
+	}
+	b := startBalancer(t, [3]string{opts[0].Listen, opts[1].Listen, opts[2].Listen})
+	for i := range opts {
+		servers[i] = e2etest.Start(t, opts[i])
+	}
+	b.awaitUp()
+	client, err := sdk.New("http://"+b.address, servers[0].Client.Token)
+	require.NoError(t, err)
+	client.HTTPClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // else it may ask twice by itself
+	_, err = client.Apply(context.Background(), sdk.ApplyRequest{Document: `
+providers:
+  - name: cloud
+    kind: sim
+    config: {root: ` + cloud + `}
+templates:
+  - name: rolling
+    provider: cloud
+    spec: {create_latency: 5ms, delete_latency: 5ms}
+    presets:
+      - name: one
+        prebuilds: {instances: 8}
+`})
+	require.NoError(t, err)
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	claimers := []*claimer{{client: client}, {client: client}, {client: client}}
+	var running sync.WaitGroup
+	for _, c := range claimers {
+		running.Go(func() { c.run(ctx) })
+	}
+	for i := range servers {
+		assert.Zero(t, servers[i].Stop(), "an orderly stop (G6)")
+		servers[i] = e2etest.Start(t, opts[i])
+		b.awaitUp()
+	}
+	stop()
+	running.Wait()
+	asked, claims := 0, 0
+	for _, c := range claimers {
+		asked += c.asked
+		claims += c.claims
+		assert.Empty(t, c.errs)
+	}
+	t.Logf("%d claims asked for, %d got a workspace", asked, claims)
+	require.Positive(t, claims)
+}
