@@ -70,7 +70,7 @@ var rooms = map[string]room{
 	"coderd/lifecycle":    drives,
 	"coderd/notify":       {inside: []string{"coderd/sdk", "database"}},
 	"coderd/prebuilds": {
-		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/adhocore/gronx"},
+		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/robfig/cron/v3"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
 	"coderd/provider":             leaf,
@@ -93,7 +93,7 @@ var rooms = map[string]room{
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
 	"coderd/templates": {inside: []string{
-		"coderd/auth", "coderd/provider", "coderd/sdk", "coderd/sizing", "database",
+		"coderd/auth", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "coderd/sizing", "database",
 	}},
 	"coderd/tracing":    stores,
 	"coderd/watchdog":   leaf,

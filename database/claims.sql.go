@@ -15,7 +15,7 @@ import (
 
 const bindOldest = `-- name: BindOldest :many
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), waiter AS (
   SELECT c.id, c.user_id FROM claims c
@@ -27,7 +27,8 @@ WITH pool AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = $1
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
     AND (SELECT count(*) FROM waiter) > 0
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1
@@ -105,7 +106,7 @@ WITH instant AS MATERIALIZED (
   WHERE s.key IS NULL
      OR NOT (SELECT count(*) > 0 FROM claims c WHERE c.user_id = s.user_id AND c.idempotency_key = s.key)
 ), pools AS MATERIALIZED (
-  SELECT p.id, p.pool_key, f.floor, (SELECT count(*) FROM asked WHERE asked.preset_id = p.id) AS wanted
+  SELECT p.id, p.pool_key, p.min_remaining_s, f.floor, (SELECT count(*) FROM asked WHERE asked.preset_id = p.id) AS wanted
   FROM (SELECT unnest($7::uuid[]) AS preset_id, unnest($8::timestamptz[]) AS floor) f
   JOIN presets p ON p.id = f.preset_id
   JOIN templates t ON t.id = p.template_id
@@ -116,7 +117,7 @@ WITH instant AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT w.id, w.ready_at FROM workspaces w
     WHERE w.state = 'ready' AND w.preset_id = pools.id AND w.pool_key = pools.pool_key AND w.ready_at >= pools.floor
-      AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+      AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + pools.min_remaining_s * interval '1 second')
     ORDER BY w.ready_at, w.id
     LIMIT pools.wanted
     FOR NO KEY UPDATE SKIP LOCKED
@@ -189,7 +190,7 @@ type ClaimBatchRow struct {
 
 // Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
 // those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
-// statement, so that nothing outdated is handed out however late an apply came.
+// statement, so that nothing outdated is handed out however late an apply came, nor what is about to expire (C9).
 // Any number of claims on any number of pools: one statement, one commit. Each gets the oldest ready workspace of its
 // pool that nobody else is at, current version, with claim, history and audit; in a pool that has too few, the first in
 // the batch are served. No row for a claim means that nothing was free, or that its key was used before. A key that
@@ -313,13 +314,14 @@ func (q *Queries) ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, 
 
 const claimLast = `-- name: ClaimLast :one
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = $1
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1
   FOR NO KEY UPDATE

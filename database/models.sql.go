@@ -889,21 +889,32 @@ type Pause struct {
 	ExpiresAt *time.Time
 }
 
+type PoolProof struct {
+	PresetID uuid.UUID
+	PoolKey  uuid.UUID
+	ReadyAt  time.Time
+}
+
 type Preset struct {
-	ID             uuid.UUID
-	OrganizationID uuid.UUID
-	TemplateID     uuid.UUID
-	Name           string
-	Parameters     json.RawMessage
-	PoolKey        uuid.UUID
-	Generation     int32
-	Instances      *int32
-	TtlS           *int64
-	Priority       int32
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	DeletedAt      *time.Time
-	Autosize       json.RawMessage
+	ID              uuid.UUID
+	OrganizationID  uuid.UUID
+	TemplateID      uuid.UUID
+	Name            string
+	Parameters      json.RawMessage
+	PoolKey         uuid.UUID
+	Generation      int32
+	Instances       *int32
+	TtlS            *int64
+	Priority        int32
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	DeletedAt       *time.Time
+	Schedule        json.RawMessage
+	TtlJitter       int32
+	MinRemainingS   int64
+	CreatesInFlight *int32
+	RolloutAt       time.Time
+	Autosize        json.RawMessage
 }
 
 type PresetFailure struct {
@@ -913,6 +924,20 @@ type PresetFailure struct {
 	LastError string
 	LastAt    time.Time
 	CountedAt *time.Time
+	Permanent int32
+	FirstAt   time.Time
+}
+
+type PresetFailureCause struct {
+	PresetID      uuid.UUID
+	Cause         string
+	Count         int64
+	Permanent     bool
+	FirstAt       time.Time
+	LastAt        time.Time
+	LastFault     string
+	LastWorkspace string
+	LastVersion   int32
 }
 
 type PresetSize struct {
@@ -975,22 +1000,27 @@ type SigningKey struct {
 }
 
 type Template struct {
-	ID              uuid.UUID
-	OrganizationID  uuid.UUID
-	Name            string
-	Description     string
-	Provider        string
-	ActiveVersionID uuid.NullUUID
-	KeepOutdated    bool
-	BootTimeoutS    int32
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	DeprecatedAt    *time.Time
-	DeletedAt       *time.Time
-	KeepFailures    int32
-	KeepFailuresS   int32
-	MaxUses         int32
-	IdleCostPerHour float64
+	ID                uuid.UUID
+	OrganizationID    uuid.UUID
+	Name              string
+	Description       string
+	Provider          string
+	ActiveVersionID   uuid.NullUUID
+	KeepOutdated      bool
+	BootTimeoutS      int32
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	DeprecatedAt      *time.Time
+	DeletedAt         *time.Time
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
+	MaxSurge          string
+	MaxUnavailable    string
+	ProgressDeadlineS int32
+	CreatesInFlight   *int32
+	PreviousVersionID uuid.NullUUID
+	IdleCostPerHour   float64
 }
 
 type TemplatePass struct {

@@ -13,6 +13,8 @@ import (
 
 type Querier interface {
 	AbandonNotifications(ctx context.Context, keepS float64) ([]AbandonNotificationsRow, error)
+	// A version of this template that there is already, on its provider.
+	ActivateVersion(ctx context.Context, arg ActivateVersionParams) error
 	// Fails with 40001 if a pass committed since this transaction's snapshot. A nudge pass becomes a full one when the last
 	// full pass is overdue, so that nudges can't starve ticks.
 	AdvanceFence(ctx context.Context, arg AdvanceFenceParams) (AdvanceFenceRow, error)
@@ -34,7 +36,7 @@ type Querier interface {
 	BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error)
 	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
 	// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
-	// statement, so that nothing outdated is handed out however late an apply came.
+	// statement, so that nothing outdated is handed out however late an apply came, nor what is about to expire (C9).
 	// Any number of claims on any number of pools: one statement, one commit. Each gets the oldest ready workspace of its
 	// pool that nobody else is at, current version, with claim, history and audit; in a pool that has too few, the first in
 	// the batch are served. No row for a claim means that nothing was free, or that its key was used before. A key that
@@ -91,7 +93,12 @@ type Querier interface {
 	// back is lost to it. A job whose row somebody has locked, perhaps for long and perhaps frozen, is passed over: it must
 	// not hold up the others, and is extended by a later heartbeat or runs out.
 	ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]ExtendLeasesRow, error)
+	// What is known of failed creates (C8), and the ways in which people begin anew.
+	// The causes of a preset's failures, the latest first.
+	FailureCauses(ctx context.Context, arg FailureCausesParams) ([]FailureCausesRow, error)
 	FailureLog(ctx context.Context, workspaceID uuid.UUID) (string, error)
+	// Of the pool as it is now; no row where the last create succeeded.
+	FailureStreak(ctx context.Context, presetID uuid.UUID) (FailureStreakRow, error)
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
@@ -215,6 +222,7 @@ type Querier interface {
 	// All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
 	// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
 	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
+	// With a schedule, what the last pass decided by it.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
 	PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error)
 	// The agent has said something that a probe waits for: a pending one need not wait any longer.
@@ -232,6 +240,7 @@ type Querier interface {
 	PurgeClaimParameters(ctx context.Context) (int64, error)
 	// Released and missed claims; with them go their idempotency keys.
 	PurgeClaims(ctx context.Context, arg PurgeClaimsParams) (int64, error)
+	PurgeFailureCauses(ctx context.Context, keepS float64) (int64, error)
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
@@ -259,6 +268,10 @@ type Querier interface {
 	ReplicasOfSite(ctx context.Context, site string) ([]ReplicasOfSiteRow, error)
 	// A report, which is also a heartbeat. No row: a later attempt has the agent's place.
 	ReportAgent(ctx context.Context, arg ReportAgentParams) (AgentStatus, error)
+	// Ends the streaks of all versions of a preset.
+	ResetFailures(ctx context.Context, presetID uuid.UUID) (int64, error)
+	// The time that a version has to prove itself begins anew.
+	RestartRollout(ctx context.Context, presetID uuid.UUID) error
 	// Retires older keys: all of them, or those that no agent with a valid token still uses. One that was replaced less than
 	// a minute ago stays, since a replica may just have signed with it.
 	RetireSigningKeys(ctx context.Context, everything bool) ([]uuid.UUID, error)
@@ -268,7 +281,8 @@ type Querier interface {
 	ReturnJobs(ctx context.Context, arg ReturnJobsParams) (int64, error)
 	RevokeToken(ctx context.Context, id uuid.UUID) error
 	// Whether the workspace's pool would want it. This is the only place that says so. Wanted is as in C5: what is desired
-	// (by the preset and by what the last pass made of it, whichever is less) and what is waited for. Has is what a pass would
+	// (by the preset and by what the last pass made of it, whichever is less; with a schedule or autosize, by the pass alone)
+	// and what is waited for. Has is what a pass would
 	// count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
 	// Where a database is at home, and what a database that was put back from a backup must forget.
@@ -282,6 +296,7 @@ type Querier interface {
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.
 	SetPassTimeouts(ctx context.Context) error
+	SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error
 	// What comes back into a pool without having been planned: a released workspace that serves again, and a quarantined one
 	// that a person wants tried anew. I3 must hold for them too, so both go through the pass's fence: MarkReturn first, then
 	// RoomFor, then the transition, in one READ COMMITTED transaction. A pass that has planned already is waited for, and
@@ -341,8 +356,11 @@ type Querier interface {
 	UpsertProvider(ctx context.Context, arg UpsertProviderParams) error
 	UserByName(ctx context.Context, name string) (User, error)
 	UserInOrganization(ctx context.Context, arg UserInOrganizationParams) (UserInOrganizationRow, error)
+	// Where a rollback goes: to the version that was active before, else to the one made before.
+	VersionBefore(ctx context.Context, templateID uuid.UUID) (TemplateVersion, error)
 	VersionByHash(ctx context.Context, arg VersionByHashParams) (TemplateVersion, error)
 	VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersion, error)
+	VersionByNumber(ctx context.Context, arg VersionByNumberParams) (TemplateVersion, error)
 	VersionViews(ctx context.Context, templateID uuid.UUID) ([]VersionViewsRow, error)
 	// A retry takes up the place in line that its key has, for as long as it waits itself.
 	WaitOn(ctx context.Context, arg WaitOnParams) (int64, error)
@@ -373,7 +391,8 @@ type Querier interface {
 	WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams) ([]uuid.UUID, error)
 	// What the database says of resources found at a provider: whether they should exist, and where (I4).
 	WorkspacePlaces(ctx context.Context, ids []uuid.UUID) ([]WorkspacePlacesRow, error)
-	// starting -> ready. The TTL runs from here, and the streak of failures ends.
+	// starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
+	// ready together does not expire together (C9); and the streak of failures ends.
 	WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) (WorkspaceReadyRow, error)
 	// starting -> starting, like new. The probe job follows, and the boot timeout runs from here.
 	WorkspaceReset(ctx context.Context, arg WorkspaceResetParams) (WorkspaceResetRow, error)

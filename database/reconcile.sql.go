@@ -247,17 +247,22 @@ func (q *Queries) SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, erro
 }
 
 const snapshotPresets = `-- name: SnapshotPresets :many
-SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
+       p.min_remaining_s, t.boot_timeout_s,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest, (CASE WHEN z.size IS NULL THEN -1
+       coalesce(f.permanent, 0)::int AS failures_permanent, f.first_at AS failing_since,
+       t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
+       p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
+       (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
@@ -267,24 +272,37 @@ WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
 `
 
 type SnapshotPresetsRow struct {
-	ID                   uuid.UUID
-	TemplateID           uuid.UUID
-	Name                 string
-	PoolKey              uuid.UUID
-	Instances            *int32
-	Priority             int32
-	DeletedAt            *time.Time
-	Template             string
-	Provider             string
-	KeepOutdated         bool
-	TemplateDeprecatedAt *time.Time
-	TemplateDeletedAt    *time.Time
-	Waiting              int32
-	FailureStreak        int32
-	FailureAt            *time.Time
-	Failure              string
-	Digest               []byte
-	Autosized            int32
+	ID                      uuid.UUID
+	TemplateID              uuid.UUID
+	Name                    string
+	PoolKey                 uuid.UUID
+	Instances               *int32
+	Priority                int32
+	DeletedAt               *time.Time
+	Schedule                json.RawMessage
+	TtlS                    *int64
+	MinRemainingS           int64
+	BootTimeoutS            int32
+	Template                string
+	Provider                string
+	KeepOutdated            bool
+	TemplateDeprecatedAt    *time.Time
+	TemplateDeletedAt       *time.Time
+	Waiting                 int32
+	FailureStreak           int32
+	FailureAt               *time.Time
+	Failure                 string
+	FailuresPermanent       int32
+	FailingSince            *time.Time
+	MaxSurge                string
+	MaxUnavailable          string
+	ProgressDeadlineS       int32
+	TemplateCreatesInFlight *int32
+	CreatesInFlight         *int32
+	RolloutAt               time.Time
+	Unproven                bool
+	Digest                  []byte
+	Autosized               int32
 }
 
 // Every live preset, and every retired one that still has unclaimed workspaces. A size that autosize has not renewed for a
@@ -306,6 +324,10 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.Instances,
 			&i.Priority,
 			&i.DeletedAt,
+			&i.Schedule,
+			&i.TtlS,
+			&i.MinRemainingS,
+			&i.BootTimeoutS,
 			&i.Template,
 			&i.Provider,
 			&i.KeepOutdated,
@@ -315,6 +337,15 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.FailureStreak,
 			&i.FailureAt,
 			&i.Failure,
+			&i.FailuresPermanent,
+			&i.FailingSince,
+			&i.MaxSurge,
+			&i.MaxUnavailable,
+			&i.ProgressDeadlineS,
+			&i.TemplateCreatesInFlight,
+			&i.CreatesInFlight,
+			&i.RolloutAt,
+			&i.Unproven,
 			&i.Digest,
 			&i.Autosized,
 		); err != nil {
@@ -329,17 +360,22 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 }
 
 const snapshotPresetsOf = `-- name: SnapshotPresetsOf :many
-SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at,
+SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
+       p.min_remaining_s, t.boot_timeout_s,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
        coalesce(f.streak, 0)::int AS failure_streak, f.last_at AS failure_at, coalesce(f.last_error, '') AS failure,
-       s.digest, (CASE WHEN z.size IS NULL THEN -1
+       coalesce(f.permanent, 0)::int AS failures_permanent, f.first_at AS failing_since,
+       t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
+       p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
+       (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
@@ -350,24 +386,37 @@ WHERE p.template_id = ANY ($1::uuid[])
 `
 
 type SnapshotPresetsOfRow struct {
-	ID                   uuid.UUID
-	TemplateID           uuid.UUID
-	Name                 string
-	PoolKey              uuid.UUID
-	Instances            *int32
-	Priority             int32
-	DeletedAt            *time.Time
-	Template             string
-	Provider             string
-	KeepOutdated         bool
-	TemplateDeprecatedAt *time.Time
-	TemplateDeletedAt    *time.Time
-	Waiting              int32
-	FailureStreak        int32
-	FailureAt            *time.Time
-	Failure              string
-	Digest               []byte
-	Autosized            int32
+	ID                      uuid.UUID
+	TemplateID              uuid.UUID
+	Name                    string
+	PoolKey                 uuid.UUID
+	Instances               *int32
+	Priority                int32
+	DeletedAt               *time.Time
+	Schedule                json.RawMessage
+	TtlS                    *int64
+	MinRemainingS           int64
+	BootTimeoutS            int32
+	Template                string
+	Provider                string
+	KeepOutdated            bool
+	TemplateDeprecatedAt    *time.Time
+	TemplateDeletedAt       *time.Time
+	Waiting                 int32
+	FailureStreak           int32
+	FailureAt               *time.Time
+	Failure                 string
+	FailuresPermanent       int32
+	FailingSince            *time.Time
+	MaxSurge                string
+	MaxUnavailable          string
+	ProgressDeadlineS       int32
+	TemplateCreatesInFlight *int32
+	CreatesInFlight         *int32
+	RolloutAt               time.Time
+	Unproven                bool
+	Digest                  []byte
+	Autosized               int32
 }
 
 func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error) {
@@ -387,6 +436,10 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.Instances,
 			&i.Priority,
 			&i.DeletedAt,
+			&i.Schedule,
+			&i.TtlS,
+			&i.MinRemainingS,
+			&i.BootTimeoutS,
 			&i.Template,
 			&i.Provider,
 			&i.KeepOutdated,
@@ -396,6 +449,15 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.FailureStreak,
 			&i.FailureAt,
 			&i.Failure,
+			&i.FailuresPermanent,
+			&i.FailingSince,
+			&i.MaxSurge,
+			&i.MaxUnavailable,
+			&i.ProgressDeadlineS,
+			&i.TemplateCreatesInFlight,
+			&i.CreatesInFlight,
+			&i.RolloutAt,
+			&i.Unproven,
 			&i.Digest,
 			&i.Autosized,
 		); err != nil {

@@ -53,6 +53,19 @@ func (q *Queries) PurgeClaims(ctx context.Context, arg PurgeClaimsParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const purgeFailureCauses = `-- name: PurgeFailureCauses :execrows
+DELETE FROM preset_failure_causes c
+WHERE c.last_at < prewarm_now() - $1::double precision * interval '1 second'
+`
+
+func (q *Queries) PurgeFailureCauses(ctx context.Context, keepS float64) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeFailureCauses, keepS)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const purgeHistory = `-- name: PurgeHistory :execrows
 DELETE FROM workspace_history h
 USING (SELECT o.id FROM workspace_history o

@@ -28,7 +28,9 @@ SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NUL
                  AND (pa.scope = 'global' OR (pa.scope = 'provider' AND pa.target = w.provider)
                    OR (pa.scope = 'template' AND pa.target = t.id::text)
                    OR (pa.scope = 'preset' AND pa.target = p.id::text)))::boolean AS paused,
-       (least(coalesce(p.instances, 0), (s.counts ->> 'desired')::int)
+       (CASE WHEN p.schedule IS NULL AND p.autosize ->> 'mode' IS DISTINCT FROM 'apply'
+             THEN least(coalesce(p.instances, 0), (s.counts ->> 'desired')::int)
+             ELSE coalesce((s.counts ->> 'desired')::int, p.instances, 0) END
         + (SELECT count(*) FROM claims c
            WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()))::int AS wanted,
        (SELECT count(*) FROM workspaces o
@@ -58,7 +60,8 @@ type RoomForRow struct {
 }
 
 // Whether the workspace's pool would want it. This is the only place that says so. Wanted is as in C5: what is desired
-// (by the preset and by what the last pass made of it, whichever is less) and what is waited for. Has is what a pass would
+// (by the preset and by what the last pass made of it, whichever is less; with a schedule or autosize, by the pass alone)
+// and what is waited for. Has is what a pass would
 // count as actual and starting.
 func (q *Queries) RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error) {
 	row := q.db.QueryRow(ctx, roomFor, workspaceID)

@@ -12,6 +12,24 @@ import (
 	"github.com/google/uuid"
 )
 
+const activateVersion = `-- name: ActivateVersion :exec
+UPDATE templates t
+SET previous_version_id = t.active_version_id, active_version_id = v.id, provider = v.provider, updated_at = prewarm_now()
+FROM template_versions v
+WHERE t.id = $1 AND v.id = $2 AND v.template_id = t.id
+`
+
+type ActivateVersionParams struct {
+	ID        uuid.UUID
+	VersionID uuid.UUID
+}
+
+// A version of this template that there is already, on its provider.
+func (q *Queries) ActivateVersion(ctx context.Context, arg ActivateVersionParams) error {
+	_, err := q.db.Exec(ctx, activateVersion, arg.ID, arg.VersionID)
+	return err
+}
+
 const deletePreset = `-- name: DeletePreset :exec
 UPDATE presets SET deleted_at = prewarm_now(), updated_at = prewarm_now() WHERE id = $1
 `
@@ -50,23 +68,28 @@ func (q *Queries) DeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 }
 
 const insertPreset = `-- name: InsertPreset :exec
-INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, priority,
-                     autosize, created_at, updated_at)
+INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
+                     min_remaining_s, schedule, priority, creates_in_flight, autosize, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-        $10, prewarm_now(), prewarm_now())
+        $10, $11, $12, $13, $14,
+        prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
-	ID             uuid.UUID
-	OrganizationID uuid.UUID
-	TemplateID     uuid.UUID
-	Name           string
-	Parameters     json.RawMessage
-	PoolKey        uuid.UUID
-	Instances      *int32
-	TtlS           *int64
-	Priority       int32
-	Autosize       json.RawMessage
+	ID              uuid.UUID
+	OrganizationID  uuid.UUID
+	TemplateID      uuid.UUID
+	Name            string
+	Parameters      json.RawMessage
+	PoolKey         uuid.UUID
+	Instances       *int32
+	TtlS            *int64
+	TtlJitter       int32
+	MinRemainingS   int64
+	Schedule        json.RawMessage
+	Priority        int32
+	CreatesInFlight *int32
+	Autosize        json.RawMessage
 }
 
 func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) error {
@@ -79,7 +102,11 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 		arg.PoolKey,
 		arg.Instances,
 		arg.TtlS,
+		arg.TtlJitter,
+		arg.MinRemainingS,
+		arg.Schedule,
 		arg.Priority,
+		arg.CreatesInFlight,
 		arg.Autosize,
 	)
 	return err
@@ -87,24 +114,30 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 
 const insertTemplate = `-- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
-                       keep_failures_s, max_uses, idle_cost_per_hour, created_at, updated_at)
+                       keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
+                       idle_cost_per_hour, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-        $9, $10, $11, prewarm_now(), prewarm_now())
-RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, idle_cost_per_hour
+        $9, $10, $11, $12, $13, $14,
+        $15, prewarm_now(), prewarm_now())
+RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour
 `
 
 type InsertTemplateParams struct {
-	ID              uuid.UUID
-	OrganizationID  uuid.UUID
-	Name            string
-	Description     string
-	Provider        string
-	KeepOutdated    bool
-	BootTimeoutS    int32
-	KeepFailures    int32
-	KeepFailuresS   int32
-	MaxUses         int32
-	IdleCostPerHour float64
+	ID                uuid.UUID
+	OrganizationID    uuid.UUID
+	Name              string
+	Description       string
+	Provider          string
+	KeepOutdated      bool
+	BootTimeoutS      int32
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
+	MaxSurge          string
+	MaxUnavailable    string
+	ProgressDeadlineS int32
+	CreatesInFlight   *int32
+	IdleCostPerHour   float64
 }
 
 func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error) {
@@ -119,6 +152,10 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.KeepFailures,
 		arg.KeepFailuresS,
 		arg.MaxUses,
+		arg.MaxSurge,
+		arg.MaxUnavailable,
+		arg.ProgressDeadlineS,
+		arg.CreatesInFlight,
 		arg.IdleCostPerHour,
 	)
 	var i Template
@@ -138,6 +175,11 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		&i.KeepFailures,
 		&i.KeepFailuresS,
 		&i.MaxUses,
+		&i.MaxSurge,
+		&i.MaxUnavailable,
+		&i.ProgressDeadlineS,
+		&i.CreatesInFlight,
+		&i.PreviousVersionID,
 		&i.IdleCostPerHour,
 	)
 	return i, err
@@ -220,7 +262,7 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 }
 
 const lockTemplates = `-- name: LockTemplates :many
-SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, idle_cost_per_hour FROM templates
+SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour FROM templates
 WHERE organization_id = $1 AND deleted_at IS NULL AND name = ANY ($2::text[])
 ORDER BY name FOR NO KEY UPDATE
 `
@@ -255,6 +297,11 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 			&i.KeepFailures,
 			&i.KeepFailuresS,
 			&i.MaxUses,
+			&i.MaxSurge,
+			&i.MaxUnavailable,
+			&i.ProgressDeadlineS,
+			&i.CreatesInFlight,
+			&i.PreviousVersionID,
 			&i.IdleCostPerHour,
 		); err != nil {
 			return nil, err
@@ -268,7 +315,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, autosize FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -294,6 +341,11 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.Schedule,
+			&i.TtlJitter,
+			&i.MinRemainingS,
+			&i.CreatesInFlight,
+			&i.RolloutAt,
 			&i.Autosize,
 		); err != nil {
 			return nil, err
@@ -342,6 +394,21 @@ func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
 	return items, nil
 }
 
+const setPoolKey = `-- name: SetPoolKey :exec
+UPDATE presets SET pool_key = $1, generation = $2, updated_at = prewarm_now() WHERE id = $3
+`
+
+type SetPoolKeyParams struct {
+	PoolKey    uuid.UUID
+	Generation int32
+	ID         uuid.UUID
+}
+
+func (q *Queries) SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error {
+	_, err := q.db.Exec(ctx, setPoolKey, arg.PoolKey, arg.Generation, arg.ID)
+	return err
+}
+
 const unclaimedOf = `-- name: UnclaimedOf :many
 SELECT w.preset_id, w.template_version_id, count(*)::int AS workspaces
 FROM workspaces w
@@ -387,19 +454,24 @@ func (q *Queries) UndeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 
 const updatePreset = `-- name: UpdatePreset :exec
 UPDATE presets
-SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4, priority = $5,
-    autosize = $6, updated_at = prewarm_now()
-WHERE id = $7
+SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4,
+    ttl_jitter = $5, min_remaining_s = $6, schedule = $7, priority = $8,
+    creates_in_flight = $9, autosize = $10, updated_at = prewarm_now()
+WHERE id = $11
 `
 
 type UpdatePresetParams struct {
-	Parameters json.RawMessage
-	PoolKey    uuid.UUID
-	Instances  *int32
-	TtlS       *int64
-	Priority   int32
-	Autosize   json.RawMessage
-	ID         uuid.UUID
+	Parameters      json.RawMessage
+	PoolKey         uuid.UUID
+	Instances       *int32
+	TtlS            *int64
+	TtlJitter       int32
+	MinRemainingS   int64
+	Schedule        json.RawMessage
+	Priority        int32
+	CreatesInFlight *int32
+	Autosize        json.RawMessage
+	ID              uuid.UUID
 }
 
 func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) error {
@@ -408,7 +480,11 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 		arg.PoolKey,
 		arg.Instances,
 		arg.TtlS,
+		arg.TtlJitter,
+		arg.MinRemainingS,
+		arg.Schedule,
 		arg.Priority,
+		arg.CreatesInFlight,
 		arg.Autosize,
 		arg.ID,
 	)
@@ -419,22 +495,30 @@ const updateTemplate = `-- name: UpdateTemplate :exec
 UPDATE templates
 SET description = $1, provider = $2, keep_outdated = $3,
     boot_timeout_s = $4, keep_failures = $5, keep_failures_s = $6,
-    max_uses = $7, idle_cost_per_hour = $8, active_version_id = $9,
-    updated_at = prewarm_now()
-WHERE id = $10
+    max_uses = $7, max_surge = $8, max_unavailable = $9,
+    progress_deadline_s = $10, creates_in_flight = $11,
+    idle_cost_per_hour = $12,
+    previous_version_id = CASE WHEN active_version_id = $13 THEN previous_version_id
+                               ELSE active_version_id END,
+    active_version_id = $13, updated_at = prewarm_now()
+WHERE id = $14
 `
 
 type UpdateTemplateParams struct {
-	Description     string
-	Provider        string
-	KeepOutdated    bool
-	BootTimeoutS    int32
-	KeepFailures    int32
-	KeepFailuresS   int32
-	MaxUses         int32
-	IdleCostPerHour float64
-	ActiveVersionID uuid.NullUUID
-	ID              uuid.UUID
+	Description       string
+	Provider          string
+	KeepOutdated      bool
+	BootTimeoutS      int32
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
+	MaxSurge          string
+	MaxUnavailable    string
+	ProgressDeadlineS int32
+	CreatesInFlight   *int32
+	IdleCostPerHour   float64
+	ActiveVersionID   uuid.NullUUID
+	ID                uuid.UUID
 }
 
 func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) error {
@@ -446,6 +530,10 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 		arg.KeepFailures,
 		arg.KeepFailuresS,
 		arg.MaxUses,
+		arg.MaxSurge,
+		arg.MaxUnavailable,
+		arg.ProgressDeadlineS,
+		arg.CreatesInFlight,
 		arg.IdleCostPerHour,
 		arg.ActiveVersionID,
 		arg.ID,
@@ -482,6 +570,33 @@ func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) 
 	return err
 }
 
+const versionBefore = `-- name: VersionBefore :one
+SELECT v.id, v.template_id, v.number, v.hash, v.provider, v.spec, v.created_at, v.created_by, v.agent FROM template_versions v
+JOIN templates t ON t.id = v.template_id
+JOIN template_versions now_active ON now_active.id = t.active_version_id
+WHERE t.id = $1 AND v.id <> now_active.id AND (v.id = t.previous_version_id OR v.number < now_active.number)
+ORDER BY (v.id = t.previous_version_id) DESC NULLS LAST, v.number DESC
+LIMIT 1
+`
+
+// Where a rollback goes: to the version that was active before, else to the one made before.
+func (q *Queries) VersionBefore(ctx context.Context, templateID uuid.UUID) (TemplateVersion, error) {
+	row := q.db.QueryRow(ctx, versionBefore, templateID)
+	var i TemplateVersion
+	err := row.Scan(
+		&i.ID,
+		&i.TemplateID,
+		&i.Number,
+		&i.Hash,
+		&i.Provider,
+		&i.Spec,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.Agent,
+	)
+	return i, err
+}
+
 const versionByHash = `-- name: VersionByHash :one
 SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent FROM template_versions WHERE template_id = $1 AND hash = $2
 `
@@ -514,6 +629,32 @@ SELECT id, template_id, number, hash, provider, spec, created_at, created_by, ag
 
 func (q *Queries) VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersion, error) {
 	row := q.db.QueryRow(ctx, versionByID, id)
+	var i TemplateVersion
+	err := row.Scan(
+		&i.ID,
+		&i.TemplateID,
+		&i.Number,
+		&i.Hash,
+		&i.Provider,
+		&i.Spec,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.Agent,
+	)
+	return i, err
+}
+
+const versionByNumber = `-- name: VersionByNumber :one
+SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent FROM template_versions WHERE template_id = $1 AND number = $2
+`
+
+type VersionByNumberParams struct {
+	TemplateID uuid.UUID
+	Number     int32
+}
+
+func (q *Queries) VersionByNumber(ctx context.Context, arg VersionByNumberParams) (TemplateVersion, error) {
+	row := q.db.QueryRow(ctx, versionByNumber, arg.TemplateID, arg.Number)
 	var i TemplateVersion
 	err := row.Scan(
 		&i.ID,

@@ -167,10 +167,11 @@ WITH unclaimed AS MATERIALIZED (
                 WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
                 WHEN w.state = 'quarantined' THEN 'quarantined'
                 WHEN w.pool_key <> p.pool_key THEN 'outdated'
-                WHEN w.expires_at <= prewarm_now() THEN 'expired'
+                WHEN w.expires_at <= prewarm_now() + p.min_remaining_s * interval '1 second' THEN 'expired'
                 WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
                 ELSE 'actual' END AS class,
-           w.state = 'ready' AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+           w.state = 'ready'
+             AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
              AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
     FROM workspaces w
     JOIN presets p ON p.id = w.preset_id
@@ -190,17 +191,15 @@ WITH unclaimed AS MATERIALIZED (
 )
 SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name AS preset,
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
-       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.priority,
-       (CASE WHEN t.deprecated_at IS NULL THEN coalesce(CASE WHEN z.size IS NULL THEN p.instances
-          ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END, 0) ELSE 0 END)::int AS desired,
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
+       p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(CASE WHEN z.size IS NULL THEN p.instances
-          ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END, 0) + coalesce(waiting.n, 0) ELSE 0 END
+                   - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
 FROM presets p
@@ -210,6 +209,12 @@ LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
+CROSS JOIN LATERAL (
+  SELECT (CASE WHEN t.deprecated_at IS NOT NULL THEN 0
+               WHEN p.schedule IS NOT NULL THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
+               WHEN z.size IS NOT NULL THEN least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int)
+               ELSE coalesce(p.instances, 0) END)::int AS desired
+) d
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id
@@ -224,39 +229,45 @@ type PresetViewsParams struct {
 }
 
 type PresetViewsRow struct {
-	ID           uuid.UUID
-	Organization string
-	TemplateID   uuid.UUID
-	Template     string
-	Preset       string
-	Version      int32
-	Provider     string
-	Parameters   json.RawMessage
-	Pool         bool
-	Deprecated   bool
-	TtlS         *int64
-	Priority     int32
-	Desired      int32
-	Actual       int32
-	Eligible     int32
-	Starting     int32
-	Stopping     int32
-	Deleting     int32
-	Outdated     int32
-	Expired      int32
-	Quarantined  int32
-	Waiting      int32
-	Claimed      int32
-	Extraneous   int32
-	Ledger       json.RawMessage
-	Error        string
-	PassedAt     *time.Time
+	ID            uuid.UUID
+	Organization  string
+	TemplateID    uuid.UUID
+	Template      string
+	Preset        string
+	Version       int32
+	Provider      string
+	Parameters    json.RawMessage
+	Pool          bool
+	Deprecated    bool
+	TtlS          *int64
+	TtlJitter     int32
+	MinRemainingS int64
+	Priority      int32
+	Instances     *int32
+	Schedule      json.RawMessage
+	Now           time.Time
+	Desired       int32
+	Actual        int32
+	Eligible      int32
+	Starting      int32
+	Stopping      int32
+	Deleting      int32
+	Outdated      int32
+	Expired       int32
+	Quarantined   int32
+	Waiting       int32
+	Claimed       int32
+	Extraneous    int32
+	Ledger        json.RawMessage
+	Error         string
+	PassedAt      *time.Time
 }
 
 // What people see. Nothing here locks or writes.
 // All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
 // order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
 // however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
+// With a schedule, what the last pass decided by it.
 func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error) {
 	rows, err := q.db.Query(ctx, presetViews, arg.OrganizationID, arg.PresetID)
 	if err != nil {
@@ -278,7 +289,12 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Pool,
 			&i.Deprecated,
 			&i.TtlS,
+			&i.TtlJitter,
+			&i.MinRemainingS,
 			&i.Priority,
+			&i.Instances,
+			&i.Schedule,
+			&i.Now,
 			&i.Desired,
 			&i.Actual,
 			&i.Eligible,
@@ -331,8 +347,8 @@ func (q *Queries) TemplateNames(ctx context.Context, organizationID uuid.UUID) (
 
 const templateViews = `-- name: TemplateViews :many
 SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
-       t.keep_outdated, t.boot_timeout_s, t.keep_failures, t.keep_failures_s, t.max_uses, t.created_at, t.updated_at,
-       t.deprecated_at,
+       t.keep_outdated, t.boot_timeout_s, t.keep_failures, t.keep_failures_s, t.max_uses, t.max_surge, t.max_unavailable,
+       t.progress_deadline_s, t.creates_in_flight, t.created_at, t.updated_at, t.deprecated_at,
        coalesce((SELECT array_agg(p.name ORDER BY p.name) FROM presets p
                  WHERE p.template_id = t.id AND p.deleted_at IS NULL), '{}')::text[] AS presets
 FROM templates t
@@ -349,21 +365,25 @@ type TemplateViewsParams struct {
 }
 
 type TemplateViewsRow struct {
-	ID            uuid.UUID
-	Organization  string
-	Name          string
-	Description   string
-	Provider      string
-	ActiveVersion int32
-	KeepOutdated  bool
-	BootTimeoutS  int32
-	KeepFailures  int32
-	KeepFailuresS int32
-	MaxUses       int32
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	DeprecatedAt  *time.Time
-	Presets       []string
+	ID                uuid.UUID
+	Organization      string
+	Name              string
+	Description       string
+	Provider          string
+	ActiveVersion     int32
+	KeepOutdated      bool
+	BootTimeoutS      int32
+	KeepFailures      int32
+	KeepFailuresS     int32
+	MaxUses           int32
+	MaxSurge          string
+	MaxUnavailable    string
+	ProgressDeadlineS int32
+	CreatesInFlight   *int32
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	DeprecatedAt      *time.Time
+	Presets           []string
 }
 
 func (q *Queries) TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error) {
@@ -387,6 +407,10 @@ func (q *Queries) TemplateViews(ctx context.Context, arg TemplateViewsParams) ([
 			&i.KeepFailures,
 			&i.KeepFailuresS,
 			&i.MaxUses,
+			&i.MaxSurge,
+			&i.MaxUnavailable,
+			&i.ProgressDeadlineS,
+			&i.CreatesInFlight,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeprecatedAt,

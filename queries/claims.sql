@@ -1,6 +1,6 @@
 -- Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
 -- those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
--- statement, so that nothing outdated is handed out however late an apply came.
+-- statement, so that nothing outdated is handed out however late an apply came, nor what is about to expire (C9).
 
 -- name: ClaimBatch :many
 -- Any number of claims on any number of pools: one statement, one commit. Each gets the oldest ready workspace of its
@@ -24,7 +24,7 @@ WITH instant AS MATERIALIZED (
   WHERE s.key IS NULL
      OR NOT (SELECT count(*) > 0 FROM claims c WHERE c.user_id = s.user_id AND c.idempotency_key = s.key)
 ), pools AS MATERIALIZED (
-  SELECT p.id, p.pool_key, f.floor, (SELECT count(*) FROM asked WHERE asked.preset_id = p.id) AS wanted
+  SELECT p.id, p.pool_key, p.min_remaining_s, f.floor, (SELECT count(*) FROM asked WHERE asked.preset_id = p.id) AS wanted
   FROM (SELECT unnest(@pools::uuid[]) AS preset_id, unnest(@floors::timestamptz[]) AS floor) f
   JOIN presets p ON p.id = f.preset_id
   JOIN templates t ON t.id = p.template_id
@@ -35,7 +35,7 @@ WITH instant AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT w.id, w.ready_at FROM workspaces w
     WHERE w.state = 'ready' AND w.preset_id = pools.id AND w.pool_key = pools.pool_key AND w.ready_at >= pools.floor
-      AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+      AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + pools.min_remaining_s * interval '1 second')
     ORDER BY w.ready_at, w.id
     LIMIT pools.wanted
     FOR NO KEY UPDATE SKIP LOCKED
@@ -71,13 +71,14 @@ SELECT * FROM moved;
 -- Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
 -- prebuild of an older version where the template keeps them claimable (C7), current ones first.
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = @preset_id
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1
   FOR NO KEY UPDATE
@@ -119,7 +120,7 @@ VALUES (@id, @organization_id, @preset_id, @user_id, sqlc.narg(idempotency_key),
 -- name: BindOldest :many
 -- Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
 WITH pool AS (
-  SELECT p.pool_key, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), waiter AS (
   SELECT c.id, c.user_id FROM claims c
@@ -131,7 +132,8 @@ WITH pool AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = @preset_id
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
-    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+    AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
+                                   + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
     AND (SELECT count(*) FROM waiter) > 0
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1

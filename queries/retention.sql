@@ -32,6 +32,10 @@ USING (SELECT o.id FROM audit_log o
        ORDER BY o.at LIMIT @batch) old
 WHERE a.id = old.id;
 
+-- name: PurgeFailureCauses :execrows
+DELETE FROM preset_failure_causes c
+WHERE c.last_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second';
+
 -- name: PurgeIntents :execrows
 -- Intents whose workspace is gone; normally a worker has dropped them long before.
 DELETE FROM intents i

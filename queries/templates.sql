@@ -22,18 +22,46 @@ ORDER BY name FOR NO KEY UPDATE;
 
 -- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
-                       keep_failures_s, max_uses, idle_cost_per_hour, created_at, updated_at)
+                       keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
+                       idle_cost_per_hour, created_at, updated_at)
 VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, @keep_failures,
-        @keep_failures_s, @max_uses, @idle_cost_per_hour, prewarm_now(), prewarm_now())
+        @keep_failures_s, @max_uses, @max_surge, @max_unavailable, @progress_deadline_s, sqlc.narg(creates_in_flight),
+        @idle_cost_per_hour, prewarm_now(), prewarm_now())
 RETURNING *;
 
 -- name: UpdateTemplate :exec
 UPDATE templates
 SET description = @description, provider = @provider, keep_outdated = @keep_outdated,
     boot_timeout_s = @boot_timeout_s, keep_failures = @keep_failures, keep_failures_s = @keep_failures_s,
-    max_uses = @max_uses, idle_cost_per_hour = @idle_cost_per_hour, active_version_id = @active_version_id,
-    updated_at = prewarm_now()
+    max_uses = @max_uses, max_surge = @max_surge, max_unavailable = @max_unavailable,
+    progress_deadline_s = @progress_deadline_s, creates_in_flight = sqlc.narg(creates_in_flight),
+    idle_cost_per_hour = @idle_cost_per_hour,
+    previous_version_id = CASE WHEN active_version_id = @active_version_id THEN previous_version_id
+                               ELSE active_version_id END,
+    active_version_id = @active_version_id, updated_at = prewarm_now()
 WHERE id = @id;
+
+-- name: ActivateVersion :exec
+-- A version of this template that there is already, on its provider.
+UPDATE templates t
+SET previous_version_id = t.active_version_id, active_version_id = v.id, provider = v.provider, updated_at = prewarm_now()
+FROM template_versions v
+WHERE t.id = @id AND v.id = @version_id AND v.template_id = t.id;
+
+-- name: VersionByNumber :one
+SELECT * FROM template_versions WHERE template_id = @template_id AND number = @number;
+
+-- name: VersionBefore :one
+-- Where a rollback goes: to the version that was active before, else to the one made before.
+SELECT v.* FROM template_versions v
+JOIN templates t ON t.id = v.template_id
+JOIN template_versions now_active ON now_active.id = t.active_version_id
+WHERE t.id = @template_id AND v.id <> now_active.id AND (v.id = t.previous_version_id OR v.number < now_active.number)
+ORDER BY (v.id = t.previous_version_id) DESC NULLS LAST, v.number DESC
+LIMIT 1;
+
+-- name: SetPoolKey :exec
+UPDATE presets SET pool_key = @pool_key, generation = @generation, updated_at = prewarm_now() WHERE id = @id;
 
 -- name: DeprecateTemplate :exec
 UPDATE templates SET deprecated_at = prewarm_now(), updated_at = prewarm_now() WHERE id = @id;
@@ -66,15 +94,17 @@ RETURNING *;
 SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL ORDER BY name;
 
 -- name: InsertPreset :exec
-INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, priority,
-                     autosize, created_at, updated_at)
-VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @priority,
-        sqlc.narg(autosize), prewarm_now(), prewarm_now());
+INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
+                     min_remaining_s, schedule, priority, creates_in_flight, autosize, created_at, updated_at)
+VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @ttl_jitter,
+        @min_remaining_s, sqlc.narg(schedule), @priority, sqlc.narg(creates_in_flight), sqlc.narg(autosize),
+        prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets
-SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s, priority = @priority,
-    autosize = sqlc.narg(autosize), updated_at = prewarm_now()
+SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s,
+    ttl_jitter = @ttl_jitter, min_remaining_s = @min_remaining_s, schedule = sqlc.narg(schedule), priority = @priority,
+    creates_in_flight = sqlc.narg(creates_in_flight), autosize = sqlc.narg(autosize), updated_at = prewarm_now()
 WHERE id = @id;
 
 -- name: DeletePreset :exec

@@ -20,10 +20,11 @@ WITH unclaimed AS MATERIALIZED (
                 WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
                 WHEN w.state = 'quarantined' THEN 'quarantined'
                 WHEN w.pool_key <> p.pool_key THEN 'outdated'
-                WHEN w.expires_at <= prewarm_now() THEN 'expired'
+                WHEN w.expires_at <= prewarm_now() + p.min_remaining_s * interval '1 second' THEN 'expired'
                 WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
                 ELSE 'actual' END AS class,
-           w.state = 'ready' AND (w.expires_at IS NULL OR w.expires_at > prewarm_now())
+           w.state = 'ready'
+             AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
              AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
     FROM workspaces w
     JOIN presets p ON p.id = w.preset_id
@@ -43,17 +44,15 @@ WITH unclaimed AS MATERIALIZED (
 )
 SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name AS preset,
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
-       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.priority,
-       (CASE WHEN t.deprecated_at IS NULL THEN coalesce(CASE WHEN z.size IS NULL THEN p.instances
-          ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END, 0) ELSE 0 END)::int AS desired,
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
+       p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - CASE WHEN t.deprecated_at IS NULL THEN coalesce(CASE WHEN z.size IS NULL THEN p.instances
-          ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END, 0) + coalesce(waiting.n, 0) ELSE 0 END
+                   - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
 FROM presets p
@@ -63,6 +62,13 @@ LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
+-- With a schedule, what the last pass decided by it.
+CROSS JOIN LATERAL (
+  SELECT (CASE WHEN t.deprecated_at IS NOT NULL THEN 0
+               WHEN p.schedule IS NOT NULL THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
+               WHEN z.size IS NOT NULL THEN least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int)
+               ELSE coalesce(p.instances, 0) END)::int AS desired
+) d
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id
@@ -85,8 +91,8 @@ WHERE t.organization_id = @organization_id AND t.name = @template AND p.name = @
 
 -- name: TemplateViews :many
 SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
-       t.keep_outdated, t.boot_timeout_s, t.keep_failures, t.keep_failures_s, t.max_uses, t.created_at, t.updated_at,
-       t.deprecated_at,
+       t.keep_outdated, t.boot_timeout_s, t.keep_failures, t.keep_failures_s, t.max_uses, t.max_surge, t.max_unavailable,
+       t.progress_deadline_s, t.creates_in_flight, t.created_at, t.updated_at, t.deprecated_at,
        coalesce((SELECT array_agg(p.name ORDER BY p.name) FROM presets p
                  WHERE p.template_id = t.id AND p.deleted_at IS NULL), '{}')::text[] AS presets
 FROM templates t

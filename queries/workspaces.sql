@@ -71,7 +71,8 @@ WITH ws AS (
 SELECT id, template_id, preset_id FROM moved;
 
 -- name: WorkspaceReady :one
--- starting -> ready. The TTL runs from here, and the streak of failures ends.
+-- starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
+-- ready together does not expire together (C9); and the streak of failures ends.
 WITH ws AS (
   SELECT w.id FROM workspaces w
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'starting'
@@ -85,11 +86,16 @@ WITH ws AS (
   UPDATE workspaces w
   SET state = 'ready', state_at = prewarm_now(), ready_at = prewarm_now(), addresses = @addresses,
       environment = @environment, expires_at = prewarm_now() + p.ttl_s * interval '1 second'
+        * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0)
   FROM job, presets p
   WHERE w.id = job.workspace_id AND p.id = w.preset_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.pool_key
 ), streak AS (
   DELETE FROM preset_failures f USING moved WHERE f.preset_id = moved.preset_id AND f.pool_key = moved.pool_key
+), proof AS (
+  INSERT INTO pool_proofs (preset_id, pool_key, ready_at)
+  SELECT moved.preset_id, moved.pool_key, prewarm_now() FROM moved
+  ON CONFLICT DO NOTHING
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
   SELECT moved.id, moved.incarnation, 'starting', 'ready', prewarm_now(), @actor_id, @reason, @job_id, @attempt
@@ -131,7 +137,8 @@ WITH ws AS (
       provider_id = CASE WHEN w.provider_id = '' THEN @provider_id ELSE w.provider_id END
   FROM job, ws
   WHERE w.id = job.workspace_id AND ws.id = w.id
-  RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id, w.pool_key
+  RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id, w.pool_key, w.created_at, w.name,
+            w.template_version_id
 ), next AS (
   INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
   SELECT @next_job_id, moved.id, moved.incarnation,
@@ -144,13 +151,24 @@ WITH ws AS (
   SELECT moved.id, @log::text, prewarm_now() FROM moved WHERE @log::text <> ''
   ON CONFLICT (workspace_id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at
 ), streak AS (
-  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, last_error, last_at, counted_at)
-  SELECT moved.preset_id, moved.pool_key, 1, left(split_part(@fault, E'\n', 1), 300), prewarm_now(), prewarm_now()
+  INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, last_at, counted_at)
+  SELECT moved.preset_id, moved.pool_key, 1, (@permanent::boolean)::integer, left(split_part(@fault, E'\n', 1), 300),
+         prewarm_now(), prewarm_now(), prewarm_now()
   FROM moved
   ON CONFLICT (preset_id, pool_key) DO UPDATE
     SET streak = f.streak + CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN 0 ELSE 1 END,
+        permanent = f.permanent + CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN 0 ELSE excluded.permanent END,
         counted_at = CASE WHEN f.counted_at > (SELECT ws.began_at FROM ws) THEN f.counted_at ELSE excluded.counted_at END,
         last_error = excluded.last_error, last_at = excluded.last_at
+), causes AS (
+  INSERT INTO preset_failure_causes AS c (preset_id, cause, count, permanent, first_at, last_at, last_fault,
+                                          last_workspace, last_version)
+  SELECT moved.preset_id, @cause, 1, @permanent::boolean, prewarm_now(), prewarm_now(), left(@fault, 2000), moved.name,
+         v.number
+  FROM moved JOIN template_versions v ON v.id = moved.template_version_id
+  ON CONFLICT (preset_id, cause) DO UPDATE
+    SET count = c.count + 1, permanent = excluded.permanent, last_at = excluded.last_at,
+        last_fault = excluded.last_fault, last_workspace = excluded.last_workspace, last_version = excluded.last_version
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
   SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), @actor_id, @fault, @job_id, @attempt

@@ -24,6 +24,37 @@ var testPreset = sdk.Preset{
 	PassedAt: ptr(before(3 * time.Second)),
 }
 
+var testSchedule = sdk.Schedule{
+	Template: "quickstart", Preset: "default", Timezone: "Europe/Berlin", Instances: 1,
+	Ranges: []sdk.ScheduleRange{{Cron: "* 8-18 * * 1-5", Instances: 5}},
+	Windows: []sdk.ScheduleWindow{
+		{From: berlin(10, 17, 20), To: berlin(10, 19, 0), Instances: 5, Cron: "* 8-18 * * 1-5"},
+		{From: berlin(10, 19, 0), To: berlin(17, 17, 20), Instances: 1},
+	},
+}
+
+var testFailures = sdk.Failures{
+	Template: "quickstart", Preset: "default", Streak: 3, Permanent: 3, Since: ptr(before(20 * time.Second)),
+	Causes: []sdk.Cause{
+		{
+			Cause: "image golang:N not found", Count: 3, Permanent: true, FirstAt: before(20 * time.Second),
+			LastAt: before(5 * time.Second), Fault: "image golang:1.26 not found", Workspace: "prebuild-a", Version: 2,
+		},
+		{
+			Cause: "connection refused", Count: 12, FirstAt: before(48 * time.Hour), LastAt: before(47 * time.Hour),
+			Fault: "connection refused", Workspace: "prebuild-b", Version: 1,
+		},
+	},
+}
+
+func berlin(day, hour, minute int) time.Time {
+	location, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	return time.Date(2026, 7, day, hour, minute, 0, 0, location)
+}
+
 var testPresets = []sdk.Preset{
 	testPreset,
 	{
@@ -121,14 +152,19 @@ func answers(t *testing.T) map[string]answer {
 	return map[string]answer{
 		"GET /presets":                           canned(testPresets),
 		"GET /presets/quickstart/default":        canned(testPreset),
-		"POST /presets/quickstart/default/nudge": {status: 204},
 		"GET /presets/quickstart/default/size":   canned(sizedPreset()),
 		"GET /presets/ci/large/size":             canned(unclaimedPreset()),
 		"GET /presets/quickstart/default/replay": canned(sdk.PresetReplay{PresetPast: busyPast(), Outcomes: testOutcomes}),
 		"GET /presets/ci/large/replay": canned(sdk.PresetReplay{
 			PresetPast: unclaimedPreset().PresetPast, Outcomes: unclaimedPreset().Outcomes,
 		}),
-		"POST /claims": canned(testClaim),
+		"GET /presets/quickstart/default/failures":    canned(testFailures),
+		"POST /presets/quickstart/default/reset":      {status: 204},
+		"POST /presets/quickstart/default/invalidate": {status: 204},
+		"POST /templates/quickstart/rollback":         canned(sdk.RollbackResult{Template: "quickstart", From: 2, To: 1}),
+		"GET /presets/quickstart/default/schedule":    canned(testSchedule),
+		"POST /presets/quickstart/default/nudge":      {status: 204},
+		"POST /claims":                                canned(testClaim),
 		"GET /workspaces": canned(sdk.WorkspaceList{Workspaces: []sdk.Workspace{
 			testWorkspace,
 			{

@@ -15,7 +15,8 @@ func (a *app) presetCommand() *cobra.Command {
 		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled
 with prebuilds. Presets are made and changed with "prewarm apply".`,
 		"  prewarm preset list --watch",
-		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand(), a.presetSizeCommand(),
+		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand(), a.presetScheduleCommand(),
+		a.presetFailuresCommand(), a.presetResetCommand(), a.presetInvalidateCommand(), a.presetSizeCommand(),
 		a.presetReplayCommand())
 }
 
@@ -96,8 +97,13 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 	t.add("Provider", p.Provider)
 	t.addIf("Parameters", pairs(p.Parameters))
 	t.addIf("TTL", p.TTL)
+	t.addIf("Min remaining", p.MinRemaining)
 	t.add("Priority", p.Priority)
-	t.add("Desired", p.Desired)
+	desired := fmt.Sprint(p.Desired)
+	if p.Scheduled {
+		desired += " (by its schedule)"
+	}
+	t.add("Desired", desired)
 	actual := actualCell(p)
 	t.add("Actual", actual)
 	t.add("Eligible", p.Eligible)
@@ -110,6 +116,13 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 	t.add("Quarantined", p.Quarantined)
 	t.add("Waiting", p.Waiting)
 	t.add("Claimed", p.Claimed)
+	if r := p.Rollout; r != nil {
+		rollout := cell{fmt.Sprintf("%s: %d of %d ready, %d outdated kept", r.Phase, r.Ready, r.Desired, r.Outdated), plain}
+		if r.Phase == "stopped" {
+			rollout.style = red
+		}
+		t.add("Rollout", rollout)
+	}
 	for i, reason := range p.Reasons {
 		label := ""
 		if i == 0 {

@@ -16,7 +16,7 @@ func (a *app) templateCommand() *cobra.Command {
 		`A template is a named kind of workspace on one provider. Its versions are immutable; one of them is active.
 Templates are made and changed with "prewarm apply".`,
 		"  prewarm template list",
-		a.templateListCommand(), a.templateShowCommand(), a.templateDeprecateCommand(), a.templateUndeprecateCommand(),
+		a.templateListCommand(), a.templateShowCommand(), a.templateRollbackCommand(), a.templateDeprecateCommand(), a.templateUndeprecateCommand(),
 		a.templateDeleteCommand())
 }
 
@@ -88,6 +88,12 @@ func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
 	t.add("Presets", strings.Join(tpl.Presets, ", "))
 	t.add("Status", a.templateStatus(tpl))
 	t.add("Boot timeout", tpl.BootTimeout)
+	t.addIf("Max surge", tpl.MaxSurge)
+	t.addIf("Max unavailable", tpl.MaxUnavailable)
+	t.addIf("Progress deadline", tpl.ProgressDeadline)
+	if tpl.CreatesInFlight > 0 {
+		t.add("Creates in flight", tpl.CreatesInFlight)
+	}
 	if tpl.KeepOutdated {
 		t.add("Outdated", "prebuilds of older versions stay claimable")
 	}

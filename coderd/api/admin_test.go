@@ -221,6 +221,10 @@ func TestAudit(t *testing.T) {
 	do("delete-pause", admin.Resume(ctx, "template", "plain"))
 	_, err = admin.Apply(ctx, sdk.ApplyRequest{Document: strings.Replace(configuration, "[x]", "[y]", 1)})
 	do("apply", err)
+	_, err = admin.RollbackTemplate(ctx, "quickstart", sdk.RollbackRequest{Reason: "r"})
+	do("rollback-template", err)
+	do("reset-preset", admin.ResetPreset(ctx, "quickstart", "default", "r"))
+	do("invalidate-preset", admin.InvalidatePreset(ctx, "quickstart", "default", "r"))
 	do("deprecate-template", admin.DeprecateTemplate(ctx, "plain"))
 	do("undeprecate-template", admin.UndeprecateTemplate(ctx, "plain"))
 	do("delete-template", admin.DeleteTemplate(ctx, "plain"))
@@ -261,6 +265,7 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, []string{ // newest first
 		"owner signing-key.rotate signing-key",
 		"admin template.delete template", "admin template.undeprecate template", "admin template.deprecate template",
+		"admin preset.invalidate preset", "admin preset.reset preset", "admin template.rollback template",
 		"admin version.create version", "admin pause.delete pause", "admin pause.create pause",
 		"owner workspace.force-delete workspace", "admin workspace.delete workspace", "admin workspace.retry workspace",
 		"admin workspace.release workspace",

@@ -59,7 +59,7 @@ func (o operation) request() (path, body string) {
 		"apply":        `{"document":"nothing"}`,
 
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
-		"check-provider": `{}`,
+		"check-provider": `{}`, "rollback-template": `{}`, "reset-preset": `{}`, "invalidate-preset": `{}`,
 	}[o.id]
 }
 

@@ -32,6 +32,24 @@ func (s *server) registerPresets() {
 		tag: "presets", summary: "Show a preset with its live counts",
 	}, s.getPreset)
 	register(s, operation{
+		id: "get-preset-schedule", method: http.MethodGet, path: "/presets/{template}/{preset}/schedule",
+		action: auth.ActReadPresets, tag: "presets", summary: "Show the next 7 days of a pool's schedule",
+	}, s.getSchedule)
+	register(s, operation{
+		id: "list-preset-failures", method: http.MethodGet, path: "/presets/{template}/{preset}/failures",
+		action: auth.ActReadPresets, tag: "presets", summary: "Show why creates of a preset failed, grouped by cause",
+	}, s.listFailures)
+	register(s, operation{
+		id: "reset-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/reset",
+		action: auth.ActResetPreset, tag: "presets", status: http.StatusNoContent,
+		summary: "Forget the failures of a preset's creates, so that they begin again",
+	}, s.resetPreset)
+	register(s, operation{
+		id: "invalidate-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/invalidate",
+		action: auth.ActInvalidate, tag: "presets", status: http.StatusNoContent,
+		summary: "Replace all unclaimed prebuilds of a preset, as a new version would",
+	}, s.invalidatePreset)
+	register(s, operation{
 		id: "nudge-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/nudge",
 		action: auth.ActNudgePreset, tag: "presets", status: http.StatusNoContent,
 		summary:     "Ask for a pass over the preset's template now",
@@ -54,20 +72,11 @@ func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*
 }
 
 func (s *server) getPreset(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Preset], error) {
-	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
+	row, err := s.presetView(ctx, who, in)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{
-		OrganizationID: who.OrganizationID, PresetID: uuid.NullUUID{UUID: id, Valid: true},
-	})
-	if err != nil {
-		return nil, xerrors.Errorf("read preset: %w", err)
-	}
-	if len(rows) == 0 { // deleted at this moment
-		return nil, s.unknownPreset(ctx, who, in.Template, in.Preset)
-	}
-	preset, err := presetOf(rows[0])
+	preset, err := presetOf(row)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +143,10 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 	if row.TtlS != nil {
 		p.TTL = (time.Duration(*row.TtlS) * time.Second).String()
 	}
+	if row.MinRemainingS > 0 {
+		p.MinRemaining = (time.Duration(row.MinRemainingS) * time.Second).String()
+	}
+	p.Scheduled = row.Schedule != nil
 	if err := json.Unmarshal(row.Parameters, &p.Parameters); err != nil {
 		return p, xerrors.Errorf("decode parameters of preset: %w", err)
 	}
@@ -142,5 +155,10 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 		return p, xerrors.Errorf("decode ledger of preset: %w", err)
 	}
 	p.Reasons = ledger.Reasons()
+	if r := ledger.Rollout; r != nil {
+		p.Rollout = &sdk.Rollout{
+			Phase: string(r.Phase), Ready: r.Ready, Desired: r.Desired, Outdated: r.Outdated, Reason: r.Reason,
+		}
+	}
 	return p, nil
 }

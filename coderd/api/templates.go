@@ -28,6 +28,10 @@ func (s *server) registerTemplates() {
 		tag: "templates", summary: "Show a template with its versions",
 	}, s.getTemplate)
 	register(s, operation{
+		id: "rollback-template", method: http.MethodPost, path: "/templates/{template}/rollback",
+		action: auth.ActRollBack, tag: "templates", summary: "Make the version that was active before the active one again",
+	}, s.rollbackTemplate)
+	register(s, operation{
 		id: "deprecate-template", method: http.MethodPost, path: "/templates/{template}/deprecate",
 		action: auth.ActDeprecateTemplate, tag: "templates", status: http.StatusNoContent,
 		summary: "Scale a template's pools to zero and end claims from it",
@@ -120,5 +124,8 @@ func templateOf(row database.TemplateViewsRow) sdk.Template {
 		BootTimeout: (time.Duration(row.BootTimeoutS) * time.Second).String(), Presets: row.Presets,
 		KeepFailures: int(row.KeepFailures), KeepTTL: keepTTL, MaxUses: int(row.MaxUses),
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, DeprecatedAt: row.DeprecatedAt,
+		MaxSurge:       row.MaxSurge,
+		MaxUnavailable: row.MaxUnavailable, CreatesInFlight: int(deref(row.CreatesInFlight)),
+		ProgressDeadline: (time.Duration(row.ProgressDeadlineS) * time.Second).String(),
 	}
 }

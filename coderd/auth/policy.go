@@ -11,6 +11,8 @@ const (
 
 	ActReadPresets  Action = "preset.read"
 	ActNudgePreset  Action = "preset.nudge"
+	ActResetPreset  Action = "preset.reset"
+	ActInvalidate   Action = "preset.invalidate" // replace all unclaimed prebuilds (C15)
 	ActReadPauses   Action = "pause.read"
 	ActWritePauses  Action = "pause.write"
 	ActReadReplicas Action = "replica.read"
@@ -21,6 +23,7 @@ const (
 
 	ActReadTemplates     Action = "template.read"
 	ActApply             Action = "template.apply"
+	ActRollBack          Action = "template.rollback"
 	ActDeprecateTemplate Action = "template.deprecate"
 	ActDeleteTemplate    Action = "template.delete"
 
@@ -71,6 +74,8 @@ var policy = map[Action]parts{
 
 	ActReadPresets:  everybody,
 	ActNudgePreset:  admins(None),
+	ActResetPreset:  admins(None),
+	ActInvalidate:   admins(None),
 	ActReadPauses:   auditors(None),
 	ActWritePauses:  admins(None),
 	ActReadReplicas: auditors(None),
@@ -81,6 +86,7 @@ var policy = map[Action]parts{
 
 	ActReadTemplates:     everybody,
 	ActApply:             admins(None),
+	ActRollBack:          admins(None),
 	ActDeprecateTemplate: admins(None),
 	ActDeleteTemplate:    admins(None),
 

@@ -87,13 +87,14 @@ func (w *World) Apply(t testing.TB, yaml string) []uuid.UUID {
 }
 
 // Pool applies a template of that name with a preset `default` of n instances. Another version is another spec, by a
-// latency of so many nanoseconds, and so another pool.
+// latency of so many nanoseconds, and so another pool. Outdated prebuilds are not kept claimable.
 func (w *World) Pool(t testing.TB, name string, n, version int) []uuid.UUID {
 	t.Helper()
 	return w.Apply(t, fmt.Sprintf(`
 templates:
   - name: %s
     provider: sim
+    keep_outdated: false
     spec: {create_latency: 0s-%dns}
     presets:
       - name: default

@@ -60,6 +60,8 @@ type row struct {
 	Incarnation  int32      `json:"incarnation"`
 	Maximum      int        `json:"maximum"`
 	Instances    *int       `json:"instances"`
+	TTL          *int       `json:"ttl_s"`
+	BootTimeout  int        `json:"boot_timeout_s"`
 	ExpiresAt    *time.Time `json:"expires_at"`
 	DeadlineAt   *time.Time `json:"deadline_at"`
 	DeprecatedAt *time.Time `json:"deprecated_at"`

@@ -100,6 +100,7 @@ func (w *world) view(preset uuid.UUID, now, later time.Time) view {
 	if p.Instances != nil {
 		v.least, v.most = *p.Instances, *p.Instances
 	}
+	v.most += w.renewals(p, t, later)
 	for _, c := range w.waiting[preset] {
 		if c.DeadlineAt.After(now) {
 			v.most++
@@ -109,6 +110,21 @@ func (w *world) view(preset uuid.UUID, now, later time.Time) view {
 		}
 	}
 	return v
+}
+
+// renewals is how many more than desired a pool may have for those that expire soon (C9): a quarter.
+func (w *world) renewals(p, t row, now time.Time) int {
+	if p.Instances == nil || p.TTL == nil {
+		return 0
+	}
+	ahead := min(time.Duration(*p.TTL)*time.Second/10, time.Duration(t.BootTimeout)*time.Second)
+	soon := 0
+	for id := range w.pool[p.ID] {
+		if at := w.workspaces[id].ExpiresAt; at != nil && !at.Add(-ahead).After(now) {
+			soon++
+		}
+	}
+	return min(soon, (*p.Instances+3)/4)
 }
 
 // population counts the workspaces that a pool has or is about to have.

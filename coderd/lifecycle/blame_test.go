@@ -14,12 +14,14 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 )
 
-// hasten makes creates and backoffs that are waited for due now.
+// hasten makes creates and backoffs that are waited for due now, and failures of long standing: those that a retry may
+// mend reach the hard limit only then.
 func hasten(t *testing.T, w *coderdtest.World) {
 	t.Helper()
 	for _, sql := range []string{
 		"UPDATE jobs SET due_at = now() WHERE state = 'pending' AND kind = 'create' AND due_at > now()",
 		"UPDATE preset_failures SET last_at = last_at - interval '1 minute' WHERE last_at > now() - interval '1 minute'",
+		"UPDATE preset_failures SET first_at = first_at - interval '20 minutes' WHERE first_at > now() - interval '17 minutes'",
 	} {
 		_, err := w.Store.Pool.Exec(context.Background(), sql)
 		require.NoError(t, err)

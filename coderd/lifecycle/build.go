@@ -65,7 +65,7 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	}
 	switch {
 	case err == nil && inst.Status == provider.StatusError:
-		w.failed(ctx, job, info, p, inst.ProviderID, "the provider reports an error: "+inst.Fault)
+		w.failed(ctx, job, info, p, inst.ProviderID, "the provider reports an error: "+inst.Fault, false)
 		return
 	case err != nil:
 		w.refused(ctx, job, info, p, err)
@@ -88,7 +88,7 @@ func (w *Worker) refused(
 	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, err error,
 ) {
 	if ctx.Err() == nil && (provider.IsPermanent(err) || job.Failures+1 >= maxFailures) {
-		w.failed(ctx, job, info, p, "", err.Error())
+		w.failed(ctx, job, info, p, "", err.Error(), provider.IsPermanent(err))
 		return
 	}
 	w.retry(ctx, job, err)
@@ -115,17 +115,17 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 			w.letGo(ctx, job)
 			return
 		case errors.Is(err, provider.ErrNotFound):
-			w.failed(ctx, job, info, p, "", "the workspace vanished while it was starting")
+			w.failed(ctx, job, info, p, "", "the workspace vanished while it was starting", false)
 			return
 		case err == nil && state.Ready:
 			w.ready(ctx, job, p, ref, info.InStateS+asked.Seconds())
 			return
 		case err == nil && state.Failed:
-			w.failed(ctx, job, info, p, "", state.Detail)
+			w.failed(ctx, job, info, p, "", state.Detail, true)
 			return
 		case asked >= bootLeft:
 			w.metrics.timeouts.WithLabelValues(job.Provider).Inc()
-			w.failed(ctx, job, info, p, "", "boot timeout: "+detail(state, err))
+			w.failed(ctx, job, info, p, "", "boot timeout: "+detail(state, err), err == nil)
 			return
 		case err != nil:
 			w.retry(ctx, job, err)
@@ -172,11 +172,13 @@ func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provide
 	w.Nudge(moved.TemplateID)
 }
 
-// failed gives a workspace up, and keeps what there is to be seen of it where its template says so. p may be nil.
+// failed gives a workspace up, and keeps what there is to be seen of it where its template says so. It is permanent if
+// trying again will not help, as far as one can tell (C8). p may be nil.
 func (w *Worker) failed(
 	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, providerID, fault string,
+	permanent bool,
 ) {
-	f := workspaces.Failure{ProviderID: text(providerID), Fault: text(fault)}
+	f := workspaces.Failure{ProviderID: text(providerID), Fault: text(fault), Permanent: permanent}
 	if info.KeepFailures > 0 {
 		ref := refOf(info)
 		if ref.ProviderID == "" {
@@ -191,7 +193,7 @@ func (w *Worker) failed(
 	}
 	w.metrics.failures.WithLabelValues(string(job.Kind), job.Provider).Inc()
 	w.log.Warn(ctx, "workspace failed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
-		slog.F("fault", f.Fault), slog.F("quarantined", kept))
+		slog.F("fault", f.Fault), slog.F("permanent", permanent), slog.F("quarantined", kept))
 	signal(w.retires.wake)
 	w.Nudge(moved.TemplateID)
 }

@@ -11,9 +11,11 @@ import (
 // written from the rules and shares nothing with the planner, so that a mistake there is not repeated here. Tests and
 // the simulation call it on every plan, before or after Clamp.
 func Check(p Preset, ws []Workspace, plan Plan, now time.Time) []error {
+	p = p.at(now) // that a schedule says the right number is for its own tests
 	c := checker{
 		preset: p, plan: plan, now: now,
 		byID: make(map[uuid.UUID]Workspace, len(ws)), gone: make(map[uuid.UUID]bool, len(plan.Intents)),
+		rules: make(map[uuid.UUID]string, len(plan.Intents)),
 	}
 	for _, w := range ws {
 		if _, twice := c.byID[w.ID]; twice {
@@ -43,6 +45,7 @@ type checker struct {
 	now    time.Time
 	byID   map[uuid.UUID]Workspace
 	gone   map[uuid.UUID]bool // with an intent of this plan
+	rules  map[uuid.UUID]string
 	errs   []error
 }
 
@@ -125,7 +128,7 @@ func (c *checker) intents() {
 		if i.Reason == "" || i.Rule == "" {
 			c.fail("intent for workspace %s has no reason", w.ID)
 		}
-		c.gone[i.WorkspaceID] = true
+		c.gone[i.WorkspaceID], c.rules[i.WorkspaceID] = true, i.Rule
 	}
 }
 
@@ -146,12 +149,38 @@ func (c *checker) creates(ws []Workspace) {
 		c.fail("C10: create %d while paused", n)
 	case c.preset.Retired != "":
 		c.fail("C4: create %d for a retired preset", n)
-	case c.preset.FailureStreak >= HardLimit:
+	case c.preset.FailureStreak >= HardLimit && !c.preset.FailuresMayPass:
 		c.fail("C8: create %d beyond the hard limit", n)
-	case has+n > c.preset.Desired+c.preset.Waiting:
-		c.fail("I3: %d there and %d created, but %d wanted", has, n, c.preset.Desired+c.preset.Waiting)
+	default:
+		surge, replaced := c.renewal(ws)
+		if most := c.preset.Desired + c.preset.Waiting + surge; has-replaced+n > most {
+			c.fail("I3: %d there and %d created, but at most %d wanted", has-replaced, n, most)
+		}
 	}
 }
+
+// renewal: C9. What goes although it still could be claimed expires soon, and for those that stay of that kind there
+// may be more than wanted: a quarter of desired.
+func (c *checker) renewal(ws []Workspace) (surge, replaced int) {
+	for _, w := range ws {
+		if !c.active(w) || !c.built(w) || w.ExpiresAt.IsZero() || c.preset.RenewAhead == 0 {
+			continue
+		}
+		switch soon := w.ExpiresAt.Sub(c.now) <= c.preset.RenewAhead; {
+		case c.renewed(w):
+			replaced++
+			if !soon {
+				c.fail("C9: workspace %s is renewed, but expires at %s only", w.ID, instant(w.ExpiresAt))
+			}
+		case soon:
+			surge++
+		}
+	}
+	return min(surge, (c.preset.Desired+3)/4), replaced
+}
+
+// renewed says whether w goes before its expiry and because of it.
+func (c *checker) renewed(w Workspace) bool { return c.rules[w.ID] == "C9" && c.alive(w) }
 
 // victims: what goes goes for a reason, and what has one goes. Of those that the preset has, only the surplus does, and
 // none that is ready while one that is not could go instead (C6).
@@ -160,10 +189,18 @@ func (c *checker) victims(ws []Workspace) {
 	if c.preset.Retired != "" {
 		wanted = 0
 	}
-	has, went, wentBuilt, unbuiltLeft := 0, 0, 0, 0
+	has, went, wentBuilt, unbuiltLeft, builtLeft := 0, 0, 0, 0, 0
+	surge, replaced := c.renewal(ws)
+	if c.preset.Retired != "" {
+		surge = 0
+	}
 	for _, w := range ws {
 		building := w.State == Provisioning || w.State == Starting
+		if c.active(w) && c.built(w) && !c.gone[w.ID] {
+			builtLeft++
+		}
 		switch {
+		case c.active(w) && c.renewed(w):
 		case c.active(w):
 			has++
 			switch {
@@ -181,7 +218,10 @@ func (c *checker) victims(ws []Workspace) {
 			c.fail("C11: outdated workspace %s, which is not ready, stays", w.ID)
 		}
 	}
-	if surplus := max(0, has-wanted); went > surplus {
+	if replaced > 0 && builtLeft+wentBuilt < wanted {
+		c.fail("C9: %d go before they expire, though only %d of %d ready ones stay", replaced, builtLeft, wanted)
+	}
+	if surplus := max(0, has-wanted-surge); went > surplus {
 		c.fail("I3: %d of the active version go, but only %d are surplus", went, surplus)
 	} else if went < surplus && c.preset.Pause == "" {
 		c.fail("C6: %d of the active version go, but %d are surplus", went, surplus)
@@ -211,7 +251,7 @@ func (c *checker) oldestFirst(ws []Workspace) {
 	}
 	for _, w := range ws {
 		at, ok := oldestLeft[of(w)]
-		if ok && c.gone[w.ID] && c.alive(w) && at.Before(w.CreatedAt) {
+		if ok && c.gone[w.ID] && c.alive(w) && !c.renewed(w) && at.Before(w.CreatedAt) {
 			c.fail("C6: workspace %s goes while an older one like it stays", w.ID)
 		}
 	}
@@ -228,14 +268,18 @@ func (c *checker) availability(ws []Workspace) {
 	if c.preset.Retired != "" {
 		desired = 0
 	}
+	least := desired - c.unavailable(desired)
 	makesRoom := map[uuid.UUID]bool{} // S4: for a current one, under a full maximum
 	for _, i := range c.plan.Intents {
 		makesRoom[i.WorkspaceID] = i.Rule == "S4"
 	}
-	before, after, outdatedAfter := 0, 0, 0
+	before, after, outdatedAfter, given := 0, 0, 0, 0
 	for _, w := range ws {
-		if makesRoom[w.ID] && (w.PoolKey == c.preset.PoolKey || c.preset.KeepOutdated) {
-			c.fail("S4: workspace %s makes room, though it could be claimed", w.ID)
+		if makesRoom[w.ID] && c.preset.KeepOutdated {
+			given++
+		}
+		if makesRoom[w.ID] && w.PoolKey == c.preset.PoolKey {
+			c.fail("S4: workspace %s makes room, though it is of the active version", w.ID)
 		}
 		if !c.built(w) || !c.alive(w) || w.HasIntent {
 			continue
@@ -249,12 +293,53 @@ func (c *checker) availability(ws []Workspace) {
 			outdatedAfter++
 		}
 	}
-	if after < min(before, desired) {
-		c.fail("C7: %d of %d ready ones stay, but %d are desired", after, before, desired)
+	if given > 1 || given == 1 && (c.preset.MaxUnavailable != "" || after < desired-1) {
+		c.fail("S4: %d make room that could be claimed, and %d of %d ready ones stay", given, after, desired)
 	}
+	if after+given < min(before, least) {
+		c.fail("C7: %d of %d ready ones stay, but at least %d must", after, before, least)
+	}
+	c.surge(ws, outdatedAfter)
 	if outdatedAfter > 0 && after > desired {
 		c.fail("C7: %d outdated ones stay, though %d ready ones are more than the %d desired",
 			outdatedAfter, after, desired)
+	}
+}
+
+// unavailable is how many fewer than desired a rollout may leave ready; where neither a surge nor that is allowed, one.
+func (c *checker) unavailable(desired int) int {
+	n := c.preset.MaxUnavailable.of(desired, false, 0)
+	if n == 0 && c.preset.MaxSurge.Zero() {
+		return 1
+	}
+	if n == 0 && c.preset.MaxSurge.of(desired, true, desired) == 0 { // a share of nothing
+		return 1
+	}
+	return n
+}
+
+// surge: C7. What is created beside outdated ones that stay is within max_surge, and a version that has not shown that it
+// works begins with a few.
+func (c *checker) surge(ws []Workspace, outdated int) {
+	if outdated == 0 || c.plan.Create == 0 || c.preset.Retired != "" {
+		return
+	}
+	ready, building := 0, 0
+	for _, w := range ws {
+		switch {
+		case !c.active(w) || c.gone[w.ID]:
+		case c.built(w):
+			ready++
+		default:
+			building++
+		}
+	}
+	wanted := c.preset.Desired + c.preset.Waiting
+	if most := wanted + c.preset.MaxSurge.of(c.preset.Desired, true, c.preset.Desired); ready+building+c.plan.Create+outdated > most {
+		c.fail("C7: %d outdated, %d current ones and %d created are more than %d", outdated, ready+building, c.plan.Create, most)
+	}
+	if c.preset.Unproven && ready == 0 && c.preset.KeepOutdated && building+c.plan.Create > HardLimit+c.preset.Waiting {
+		c.fail("C7: %d of a version that never worked", building+c.plan.Create)
 	}
 }
 

@@ -14,24 +14,24 @@ import (
 // Clamp cuts the creates of plans down to what their providers' limits leave, and enters in each ledger what was held
 // back by which limit (S4, S5). It returns the limits as they are after these creates, for nudge passes to spend.
 //
-// Where a limit binds, a higher priority is served first. Within a priority each next create goes to the emptiest pool:
+// Where a limit binds, claims that wait come first, then a higher priority. Within a priority each next create goes to the emptiest pool:
 // the one with the smallest share of what it wants, counting what it was just given. So equals take turns, a large pool
 // cannot starve a small one, and the order of plans does not matter. A maximum that is already exceeded holds back
 // every create, and never makes anything go.
 //
+// Before that, what is being built at once is kept within the limits of templates that have one.
+//
 // Nil plans, those of presets in error, are passed over. The work grows with the creates granted, not with those held
 // back.
 func Clamp(plans []*Plan, presets map[uuid.UUID]Preset, limits map[string]Limits) (left map[string]Limits) {
+	clampTemplates(plans, presets)
 	byProvider := make(map[string][]*contender)
 	for _, plan := range plans {
 		if plan == nil || plan.Create == 0 {
 			continue
 		}
 		p := presets[plan.PresetID]
-		byProvider[p.Provider] = append(byProvider[p.Provider], &contender{
-			plan: plan, preset: p,
-			has: plan.Counts.Actual + plan.Counts.Starting, wants: p.wanted(),
-		})
+		byProvider[p.Provider] = append(byProvider[p.Provider], contend(plan, p))
 	}
 	left = maps.Clone(limits)
 	for name, cs := range byProvider {
@@ -94,12 +94,54 @@ func share(cs []*contender, room int) (taken int) {
 	return taken
 }
 
+// clampTemplates keeps what is being built of a template within its limit, over all of its presets (S5).
+func clampTemplates(plans []*Plan, presets map[uuid.UUID]Preset) {
+	byTemplate := make(map[uuid.UUID][]*contender)
+	inFlight := make(map[uuid.UUID]int)
+	for _, plan := range plans {
+		if plan == nil {
+			continue
+		}
+		p := presets[plan.PresetID]
+		if p.TemplateCreatesInFlight == 0 {
+			continue
+		}
+		inFlight[p.TemplateID] += plan.inFlight
+		if plan.Create > 0 {
+			byTemplate[p.TemplateID] = append(byTemplate[p.TemplateID], contend(plan, p))
+		}
+	}
+	for id, cs := range byTemplate {
+		limit := cs[0].preset.TemplateCreatesInFlight
+		share(cs, max(0, limit-inFlight[id]))
+		for _, c := range cs {
+			c.plan.holdBack(c.plan.Create-c.granted, "S5", fmt.Sprintf("creates_in_flight %d of the template", limit))
+		}
+	}
+}
+
 // contender is a plan on its way through Clamp.
 type contender struct {
 	plan       *Plan
 	preset     Preset
 	has, wants int
+	waiting    int // claims for which nothing is being built yet
 	granted    int
+}
+
+func contend(plan *Plan, p Preset) *contender {
+	n := plan.Counts
+	return &contender{
+		plan: plan, preset: p, has: n.Actual + n.Starting, wants: n.Desired + n.Waiting, waiting: n.Waiting - n.Starting,
+	}
+}
+
+// forClaim says whether the next of its creates is one that a claim waits for.
+func (c *contender) forClaim() int {
+	if c.granted < c.waiting {
+		return 1
+	}
+	return 0
 }
 
 // before says whether c is served before d.
@@ -107,6 +149,7 @@ func (c *contender) before(d *contender) bool {
 	// The shares has/wants, compared without dividing; wants is positive, for otherwise nothing would be created.
 	cShare, dShare := (c.has+c.granted)*d.wants, (d.has+d.granted)*c.wants
 	return cmp.Or(
+		cmp.Compare(d.forClaim(), c.forClaim()),
 		cmp.Compare(d.preset.Priority, c.preset.Priority),
 		cmp.Compare(cShare, dShare),
 		cmp.Compare(c.granted, d.granted), // equals take turns

@@ -70,7 +70,7 @@ func TestConvergence(t *testing.T) {
 				p.FailureStreak = 0
 			}
 		}
-		w.calm(60)
+		w.calm(150)
 		for _, p := range w.presets {
 			ready := w.of(p, func(ws *Workspace) bool { return ws.State == Ready && ws.PoolKey == p.PoolKey })
 			require.Len(t, ready, p.desired(), p.Name)
@@ -93,7 +93,11 @@ func TestRolloutKeepsThePool(t *testing.T) {
 		w := newWorld(t, 1)
 		w.limits["sim"] = Limits{Maximum: 0, Chunk: 2}
 		p := w.presets[0]
-		w.calm(40)
+		if p.MaxUnavailable = ""; p.MaxSurge.Zero() { // else one would have to be missing
+			p.MaxSurge = "1"
+		}
+		p.KeepOutdated = rapid.Bool().Draw(t, "keep")
+		w.calm(80)
 		t.Repeat(map[string]func(*rapid.T){
 			"pass":        func(*rapid.T) { w.pass() },
 			"work":        func(*rapid.T) { w.step(false) },

@@ -26,6 +26,7 @@ func (c Counts) Unclaimed() int {
 // Count counts the unclaimed workspaces ws of p at the instant now. Claimed and deleted ones, and those in an unknown
 // state, are in no class.
 func Count(p Preset, ws []Workspace, now time.Time) Counts {
+	p = p.at(now)
 	c := Counts{Desired: p.desired(), Waiting: p.Waiting}
 	for i := range ws {
 		switch classify(&p, &ws[i], now) {
@@ -49,7 +50,8 @@ func Count(p Preset, ws []Workspace, now time.Time) Counts {
 			c.Eligible++
 		}
 	}
-	c.Extraneous = max(0, c.Actual+c.Starting-p.wanted())
+	renewal := p.renewals(ws, c, now)
+	c.Extraneous = max(0, c.Actual-len(renewal.gone)+c.Starting-p.wanted()-renewal.surge)
 	return c
 }
 

@@ -38,11 +38,14 @@
 //   - C5: create = desired + waiting − (actual + starting), at least 0. Work in flight is counted, never waited for.
 //   - C6: the extraneous go not-ready first, then oldest; ties by id, so that each replica chooses the same.
 //   - C7: an outdated ready one goes only when a current one is ready in its place: actual plus the outdated ready ones
-//     that are kept never falls below desired by our doing. The new set is made beside the old one (a surge as large as
-//     desired), so under a maximum that leaves no room for the surge a rollout waits, and its ledger says so.
-//   - C8: after a failed create the next ones wait 5 s, after two in a row 10 s; after three (HardLimit) there are none
-//     until the version changes or a person resets it. Waiting claims obey too; drains are never held back by it.
-//   - C9: an expired one is not eligible, so keeping it helps nobody: it goes at once, and C5 replaces it.
+//     that are kept never falls below desired less max_unavailable by our doing, and both with what is being made never
+//     exceed desired and max_surge. Of a version that never worked a few are made first; if these fail, or take too long,
+//     the rollout stops and the old pool stays (rollout.go).
+//   - C8: after a failed create the next ones wait 5 s, after two in a row 10 s, at most 5 min; after three (HardLimit)
+//     that a retry cannot mend there are none until the version changes or a person resets it (failures.go). Waiting
+//     claims obey too; drains are never held back by it.
+//   - C9: a schedule comes before instances (desired.go). An expired one is not eligible, so keeping it helps nobody: it
+//     goes at once, and C5 replaces it. Ahead of it a quarter of desired is made on top (renewal.go).
 //   - C10: a pause stops creates and intents. The counts go on, and the ledger says what is held back.
 //   - C11: outdated ones that are not ready go at once, a pending create by an intent of kind cancel.
 //   - S4, S5: Clamp keeps the creates within each provider's maximum and chunk, by priority, then emptiest pool first.

@@ -16,6 +16,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files and docs/STATE_MACHINE.md anew")
 
 func paused(p *Preset)  { p.Pause = "maintenance of the cluster" }
+func renews(p *Preset)  { p.RenewAhead = 5 * time.Minute }
 func deleted(p *Preset) { p.Retired = "template deleted" }
 func keeps(p *Preset)   { p.KeepOutdated = true }
 func waiting(n int) func(*Preset) {
@@ -88,8 +89,61 @@ func TestGoldenPlans(t *testing.T) {
 			Limits{Maximum: 3, Live: 3, Chunk: 100},
 		},
 		{
+			"rollout_at_maximum_kept", "No room, and the old ones can be claimed: one gives its place while none is missing.",
+			newPool(3).with(keeps).add(3, Ready, old),
+			Limits{Maximum: 3, Live: 3, Chunk: 100},
+		},
+		{
+			"rollout_surge", "Of four, max_surge 25% lets one be made beside the old ones.",
+			newPool(4).with(keeps).with(func(p *Preset) { p.MaxSurge = "25%" }).add(4, Ready, old),
+			Limits{},
+		},
+		{
+			"rollout_unavailable", "No surge, but one may be missing: it goes, and one is made in its place.",
+			newPool(4).with(keeps).with(func(p *Preset) { p.MaxSurge, p.MaxUnavailable = "0", "25%" }).add(4, Ready, old),
+			Limits{},
+		},
+		{
+			"rollout_unproven", "Nothing of the new version was ever ready: three are to show that it works, the old ones serve.",
+			newPool(8).with(keeps).with(func(p *Preset) { p.Unproven = true }).add(8, Ready, old),
+			Limits{},
+		},
+		{
+			"rollout_late", "None of the three became ready in an hour: the rollout stops, the old pool stays.",
+			newPool(8).with(keeps).with(func(p *Preset) {
+				p.Unproven, p.RolloutAt, p.ProgressDeadline = true, noon.Add(-time.Hour), time.Hour
+			}).add(8, Ready, old).add(3, Starting),
+			Limits{},
+		},
+		{
+			"outage", "The provider has been away for a while: creates are spaced, but not stopped for good.",
+			newPool(2).with(failed(7, time.Minute)).with(func(p *Preset) { p.FailuresMayPass = true }).add(1, Ready),
+			Limits{},
+		},
+		{
+			"creates_in_flight", "Of eight, three may be being built at once; an outdated one counts until it is gone.",
+			newPool(8).with(func(p *Preset) { p.CreatesInFlight = 3 }).add(1, Ready).add(1, Starting).
+				add(1, Starting, old),
+			Limits{},
+		},
+		{
 			"expired", "One is past its TTL and is replaced at once; the next expiry is in half an hour.",
 			newPool(3).add(1, Ready, expired).add(1, Ready, expires(30*time.Minute)).add(1, Ready),
+			Limits{},
+		},
+		{
+			"renewal", "Three of four expire soon: one more than desired is made, a quarter of them. Nothing goes before it is ready.",
+			newPool(4).with(renews).add(3, Ready, expires(4*time.Minute)).add(1, Ready),
+			Limits{},
+		},
+		{
+			"renewed", "That one is ready: the first to expire goes, and the next one is made.",
+			newPool(4).with(renews).add(1, Ready, expires(4*time.Minute)).add(2, Ready, expires(3*time.Minute)).add(2, Ready),
+			Limits{},
+		},
+		{
+			"schedule", "Office hours: the schedule wants five, the preset itself only one.",
+			newPool(1).with(func(p *Preset) { p.Schedule = mustSchedule("* 8-18 * * *", 5) }).add(3, Ready),
 			Limits{},
 		},
 		{

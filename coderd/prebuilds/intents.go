@@ -30,11 +30,12 @@ type Intent struct {
 }
 
 // letGo decides which workspaces go.
-func (plan *Plan) letGo(p *Preset, ws []Workspace, now time.Time) {
+func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rollout, now time.Time) {
 	var current, expired, unfinished, outdated []*Workspace
 	for i := range ws {
 		w := &ws[i]
 		switch c := classify(p, w, now); {
+		case c == classActual && renewal.replaced(w):
 		case c == classStarting || c == classActual:
 			current = append(current, w)
 		case c == classExpired || c == classOutdated && w.expired(now):
@@ -45,28 +46,46 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, now time.Time) {
 			outdated = append(outdated, w)
 		}
 	}
-	// C7: while fewer than desired current ones are ready, as many outdated ones stay in their place.
-	kept := min(len(outdated), max(0, p.desired()-plan.Counts.Actual))
+	// C7: while fewer than desired current ones are ready, outdated ones stay in their place.
+	kept := 0
+	if rollout != nil {
+		kept = rollout.kept
+	}
 
 	plan.release(p, expired, len(expired), "C9", "expired")
+	plan.release(p, renewal.gone, len(renewal.gone), "C9", renewed)
 	plan.release(p, unfinished, len(unfinished), "C11", "outdated")
 	slices.SortFunc(outdated, firstToGo)
 	plan.release(p, outdated, len(outdated)-kept, "C7", "outdated")
 	plan.release(p, current, plan.Counts.Extraneous, "C6", "extraneous")
 	plan.Ledger.drain("keep", kept, keepRule, keepReason)
-	if p.Pause == "" && p.Retired == "" && !p.KeepOutdated {
-		plan.unclaimable = outdated[len(outdated)-kept:] // those behind them go
+	if p.Pause == "" && p.Retired == "" {
+		plan.replaceable = outdated[len(outdated)-kept:] // those behind them go
+		if p.KeepOutdated {
+			plan.replaceable = plan.replaceable[:p.spare(plan.Counts.Actual, kept)]
+		}
 	}
 }
 
+const renewed = "expires soon, and its replacement is ready"
+
 const keepRule, keepReason = "C7", "outdated, until as many current ones are ready"
 
-// makeRoom lets go of kept outdated prebuilds in whose place a maximum holds n creates back. They serve nobody, and
-// without their places the pool would never be of the active version again.
+// spare is how many of the kept outdated ones may give their places under a full maximum though people could claim them:
+// one, while none is missing, where max_unavailable is left out. Where it is given, it was heeded before.
+func (p *Preset) spare(actual, kept int) int {
+	if p.MaxUnavailable != "" || p.hardLimited() || actual+kept < p.desired() {
+		return 0
+	}
+	return min(1, kept)
+}
+
+// makeRoom lets go of kept outdated prebuilds in whose place a maximum holds n creates back. Without their places the pool
+// would never be of the active version again.
 func (plan *Plan) makeRoom(p *Preset, n int, reason string) {
-	n = min(n, len(plan.unclaimable))
+	n = min(n, len(plan.replaceable))
 	plan.Ledger.drain("keep", -n, keepRule, keepReason)
-	plan.release(p, plan.unclaimable, n, "S4", "outdated, in the place of a current one: "+reason)
+	plan.release(p, plan.replaceable, n, "S4", "outdated, in the place of a current one: "+reason)
 }
 
 // release makes intents for the n of ws that are the first to go. It sorts ws.

@@ -14,6 +14,8 @@ type Ledger struct {
 	Create  int    `json:"create"`
 	// Drains says what goes (labels drain and cancel), grouped by reason, and what only would (label keep).
 	Drains []Line `json:"drains"`
+	// Rollout is there while a version replaces another.
+	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // Line is one entry. Rule is the number of the design's rule behind it, and Reason says it in words; both are empty
@@ -26,19 +28,24 @@ type Line struct {
 }
 
 // openLedger enters C5 line by line, and sets Create by it.
-func (plan *Plan) openLedger(p *Preset) {
+func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal) {
 	c := plan.Counts
-	plan.Ledger = Ledger{Creates: []Line{{Label: "desired", Count: c.Desired}}, Drains: []Line{}}
-	if p.Retired != "" {
-		plan.Ledger.Creates[0].Rule, plan.Ledger.Creates[0].Reason = "C4", p.Retired
-	}
+	plan.Ledger = Ledger{Creates: []Line{desired}, Drains: []Line{}}
 	plan.Ledger.create("waiting", p.wanted()-c.Desired)
+	if renewal.surge > 0 {
+		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"renewal", renewal.surge, "C9", renewReason})
+	}
 	plan.Ledger.create("actual", -c.Actual)
+	if n := len(renewal.gone); n > 0 {
+		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"renewed", n, "C9", renewReason})
+	}
 	plan.Ledger.create("starting", -c.Starting)
 	plan.Ledger.create("extraneous", c.Extraneous)
-	plan.Create = max(0, p.wanted()-c.Actual-c.Starting)
+	plan.Create = max(0, p.wanted()+renewal.surge-c.Actual+len(renewal.gone)-c.Starting)
 	plan.Ledger.Create = plan.Create
 }
+
+const renewReason = "expires soon"
 
 // holdBack takes n out of the plan's creates, and says by which rule.
 func (plan *Plan) holdBack(n int, rule, reason string) {
@@ -76,6 +83,10 @@ func (l *Ledger) drain(label string, n int, rule, reason string) {
 // should be.
 func (l Ledger) Reasons() []string {
 	reasons := []string{}
+	if r := l.Rollout; r != nil && r.Phase == RolloutStopped {
+		reasons = append(reasons, fmt.Sprintf("rollout stopped with %d of %d ready, %d outdated kept: %s (C7)", r.Ready,
+			r.Desired, r.Outdated, r.Reason))
+	}
 	for _, line := range l.Creates {
 		switch {
 		case line.Label == "starting":
@@ -83,6 +94,8 @@ func (l Ledger) Reasons() []string {
 		case line.Label == "held back":
 			held := plural(-line.Count, "create")
 			reasons = append(reasons, fmt.Sprintf("%s held back: %s (%s)", held, line.Reason, line.Rule))
+		case line.Label == "desired" && line.Rule == "C9" || line.Label == "renewed":
+			// The first is as it should be, and the second is among the drains.
 		case line.Reason != "":
 			reasons = append(reasons, fmt.Sprintf("%s %d: %s (%s)", line.Label, line.Count, line.Reason, line.Rule))
 		}

@@ -8,13 +8,6 @@ import (
 	"golang.org/x/xerrors"
 )
 
-const (
-	// HardLimit is the number of failed creates in a row after which a preset's creation stops (C8).
-	HardLimit = 3
-	// firstBackoff is how long creation waits after one failed create; it doubles with each further one (C8).
-	firstBackoff = 5 * time.Second
-)
-
 // Plan is what a pass decided for one preset, and why.
 type Plan struct {
 	PresetID uuid.UUID `json:"preset_id"`
@@ -26,8 +19,11 @@ type Plan struct {
 	// workspace expires; zero if time alone changes nothing. Before it the plan is the same to the byte.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 
-	// unclaimable are the outdated ones that are kept and that nobody can claim, the first to go first.
-	unclaimable []*Workspace
+	// replaceable are the outdated ones that are kept and that may give their places to current ones under a full maximum,
+	// the first to go first.
+	replaceable []*Workspace
+	// inFlight is how many are being built, of whatever version.
+	inFlight int
 }
 
 // MakePlan decides for one preset, given all of its unclaimed workspaces in any order. What it cannot make sense of (a
@@ -36,11 +32,17 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	if err := validate(&p, ws); err != nil {
 		return Plan{}, xerrors.Errorf("plan preset %s/%s: %w", p.Template, p.Name, err)
 	}
+	desired, look := Desired(p, now)
+	p = p.at(now)
 	plan := Plan{PresetID: p.ID, Counts: Count(p, ws, now), Intents: []Intent{}}
-	plan.openLedger(&p)
-	plan.holdBackCreates(&p, now)
-	plan.letGo(&p, ws, now)
-	plan.retryAt(nextExpiry(ws, now))
+	renewal := p.renewals(ws, plan.Counts, now)
+	plan.openLedger(&p, desired, renewal)
+	rollout := p.rollingOut(ws, plan.Counts, now)
+	plan.holdBackCreates(&p, rollout, now)
+	plan.holdBackInFlight(&p, ws)
+	plan.letGo(&p, ws, renewal, rollout, now)
+	plan.retryAt(look)
+	plan.retryAt(nextExpiry(&p, ws, now))
 	return plan, nil
 }
 
@@ -67,22 +69,35 @@ func validate(p *Preset, ws []Workspace) error {
 
 // holdBackCreates takes out of Create what this preset's own condition forbids. Nothing here touches the intents: a
 // failing create must never keep what is no longer wanted alive (C8).
-func (plan *Plan) holdBackCreates(p *Preset, now time.Time) {
+func (plan *Plan) holdBackCreates(p *Preset, r *rollout, now time.Time) {
 	switch {
-	case plan.Create == 0:
 	case p.Pause != "":
 		plan.holdBack(plan.Create, "C10", "paused: "+p.Pause)
-	case p.FailureStreak >= HardLimit:
-		plan.holdBack(plan.Create, "C8", fmt.Sprintf(
-			"hard limit, until the version changes or a reset: %d failed creates in a row%s",
-			p.FailureStreak, because(p.LastFailure)))
-	case p.FailureStreak > 0:
-		end := p.LastFailureAt.Add(firstBackoff << (p.FailureStreak - 1))
-		if now.Before(end) {
+	case p.hardLimited():
+		plan.holdBack(plan.Create, "C8", p.hardLimitReason())
+	case p.FailureStreak > 0 && plan.Create > 0:
+		if end := p.backoffEnd(); now.Before(end) {
 			plan.holdBack(plan.Create, "C8", fmt.Sprintf("backoff, until %s: %s in a row%s",
 				instant(end), plural(p.FailureStreak, "failed create"), because(p.LastFailure)))
 			plan.retryAt(end)
 		}
+	}
+	plan.holdBackForRollout(p, r)
+	if r != nil {
+		plan.retryAt(r.look)
+	}
+}
+
+// holdBackInFlight keeps what is being built at once within the preset's own limit. Those for waiting claims come first
+// among what is left (S5).
+func (plan *Plan) holdBackInFlight(p *Preset, ws []Workspace) {
+	for i := range ws {
+		if ws[i].State == Provisioning || ws[i].State == Starting {
+			plan.inFlight++
+		}
+	}
+	if over := min(plan.Create, plan.inFlight+plan.Create-p.CreatesInFlight); p.CreatesInFlight > 0 && over > 0 {
+		plan.holdBack(over, "S5", fmt.Sprintf("creates_in_flight %d of the preset", p.CreatesInFlight))
 	}
 }
 
@@ -93,17 +108,22 @@ func (plan *Plan) retryAt(t time.Time) {
 	}
 }
 
-// nextExpiry is the first expiry after now; zero if there is none. One with an intent counts too, for while nobody has
-// carried it out, its expiry still changes what is eligible.
-func nextExpiry(ws []Workspace, now time.Time) time.Time {
+// nextExpiry is the first expiry after now, or the first time at which one is near enough to be prepared for; zero if
+// there is none. One with an intent counts too, for while nobody has carried it out, its expiry still changes what is
+// eligible.
+func nextExpiry(p *Preset, ws []Workspace, now time.Time) time.Time {
 	var next time.Time
 	for i := range ws {
 		w := &ws[i]
 		if w.ExpiresAt.IsZero() || w.expired(now) || !(w.settled() || w.State == Starting || w.State == Provisioning) {
 			continue
 		}
-		if next.IsZero() || w.ExpiresAt.Before(next) {
-			next = w.ExpiresAt
+		at := w.ExpiresAt
+		if ahead := at.Add(-p.RenewAhead); ahead.After(now) {
+			at = ahead
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
 		}
 	}
 	return next

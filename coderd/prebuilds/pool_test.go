@@ -67,6 +67,14 @@ func expires(at time.Duration) func(*Workspace) {
 
 func (p *pool) plan() (Plan, error) { return MakePlan(p.preset, p.workspaces, noon) }
 
+func mustSchedule(cron string, instances int) *Schedule {
+	s, err := NewSchedule("UTC", []Range{{cron, instances}})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // String is the pool as a reader of a golden file sees it.
 func (p *pool) String() string {
 	var b strings.Builder

@@ -17,12 +17,26 @@ func drawPool(t *rapid.T) *pool {
 	p.preset.Waiting = max(0, rapid.IntRange(-3, 3).Draw(t, "waiting"))
 	p.preset.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
 	p.preset.KeepOutdated = rapid.Bool().Draw(t, "keep outdated")
+	if rapid.Bool().Draw(t, "renews") {
+		p.preset.RenewAhead = time.Duration(rapid.IntRange(1, 4).Draw(t, "renew ahead")) * time.Second
+	}
+	if sometimes("schedule") {
+		p.preset.Schedule = mustSchedule(rapid.SampledFrom([]string{"* 12 * * *", "0-29 12 * * *", "* 13 * * *"}).
+			Draw(t, "range"), rapid.IntRange(0, 6).Draw(t, "scheduled"))
+	}
 	if sometimes("retired") {
 		deleted(&p.preset)
 	}
 	if sometimes("paused") {
 		paused(&p.preset)
 	}
+	shares := rapid.SampledFrom([]Share{"", "", "0", "1", "0%", "25%", "50%", "2"})
+	p.preset.MaxSurge, p.preset.MaxUnavailable = shares.Draw(t, "surge"), shares.Draw(t, "unavailable")
+	p.preset.Unproven = sometimes("unproven")
+	p.preset.RolloutAt = noon.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "rollout began")) * time.Second)
+	p.preset.ProgressDeadline = time.Duration(rapid.IntRange(0, 20).Draw(t, "deadline")) * time.Second
+	p.preset.CreatesInFlight = max(0, rapid.IntRange(-6, 4).Draw(t, "in flight"))
+	p.preset.FailuresMayPass = sometimes("may pass")
 	failed(max(0, rapid.IntRange(-4, 4).Draw(t, "streak")),
 		time.Duration(rapid.IntRange(0, 30).Draw(t, "failed ago"))*time.Second)(&p.preset)
 
@@ -59,6 +73,9 @@ func TestPlansAreSafe(t *testing.T) {
 		p := drawPool(t)
 		plan := mustPlan(t, p, noon)
 		require.Empty(t, Check(p.preset, p.workspaces, plan, noon), "%s\n%s", p, plan)
+		if n := p.preset.CreatesInFlight; n > 0 && plan.Create > 0 {
+			require.LessOrEqual(t, plan.inFlight+plan.Create, n)
+		}
 	})
 }
 
@@ -66,10 +83,13 @@ func TestPlansAreSafe(t *testing.T) {
 func TestPlansAreComplete(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPool(t).with(func(p *Preset) { p.Retired, p.Pause, p.FailureStreak = "", "", 0 })
+		p := drawPool(t).with(func(p *Preset) {
+			p.Retired, p.Pause, p.FailureStreak, p.CreatesInFlight, p.Unproven, p.MaxSurge = "", "", 0, 0, false, ""
+		})
 		plan := mustPlan(t, p, noon)
 		has := plan.Counts.Actual + plan.Counts.Starting
-		require.Equal(t, max(0, p.preset.Desired+p.preset.Waiting-has), plan.Create)
+		p.preset.RenewAhead = 0
+		require.Equal(t, max(0, p.preset.at(noon).Desired+p.preset.Waiting-has), mustPlan(t, p, noon).Create)
 	})
 }
 
@@ -132,7 +152,7 @@ func TestPlansHoldUntilRetryAt(t *testing.T) {
 func TestMorePlansLess(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPool(t)
+		p := drawPool(t).with(func(p *Preset) { p.Unproven = false }) // one ready one would show that it works
 		before := mustPlan(t, p, noon)
 		p.add(1, Ready)
 		after := mustPlan(t, p, noon)
@@ -203,6 +223,11 @@ func TestClampIsFair(t *testing.T) {
 				if fed == hungry || f.Provider != h.Provider || fed.Create == 0 {
 					continue
 				}
+				next, last := hungry.Create < unserved(hungry), fed.Create <= unserved(fed)
+				require.True(t, last || !next, "a prebuild was served before a claim that waits")
+				if last != next {
+					continue
+				}
 				require.GreaterOrEqual(t, f.Priority, h.Priority, "a lower priority was served before a higher one")
 				if f.Priority == h.Priority {
 					require.LessOrEqual(t, fill(fed, f, -1), fill(hungry, h, 0), "the last create went to the fuller pool")
@@ -212,7 +237,10 @@ func TestClampIsFair(t *testing.T) {
 	})
 }
 
+// unserved is how many claims wait for which nothing was being built.
+func unserved(plan *Plan) int { return plan.Counts.Waiting - plan.Counts.Starting }
+
 // fill is the share of what it wants that a pool has after its creates, and change more.
 func fill(plan *Plan, p Preset, change int) float64 {
-	return float64(plan.Counts.Actual+plan.Counts.Starting+plan.Create+change) / float64(p.Desired+p.Waiting)
+	return float64(plan.Counts.Actual+plan.Counts.Starting+plan.Create+change) / float64(plan.Counts.Desired+p.Waiting)
 }

@@ -40,16 +40,34 @@ type Preset struct {
 	Name         string
 	Provider     string
 	PoolKey      uuid.UUID // what a prebuild must carry to be of the active version
-	Desired      int       // C4: counts only for the active version
+	Desired      int       // its own instances, where no schedule says otherwise; see the func of that name
+	Schedule     *Schedule // C9; nil: none
+	Autosized    bool      // Desired is what autosize computed
 	Priority     int       // higher first when a limit binds
 	KeepOutdated bool      // C7: prebuilds of older versions stay claimable
 	Retired      string    // empty, or why it scales to zero: "template deprecated", "preset removed"
 	Pause        string    // empty, or why it is paused (preset, template or provider; C10)
 	Waiting      int       // claims waiting for a workspace
+	// RenewAhead is how long before its expiry a prebuild's replacement is begun (C9); 0: not before it.
+	RenewAhead time.Duration
 	// Failures in a row of creates for this PoolKey (C8).
 	FailureStreak int
 	LastFailureAt time.Time
 	LastFailure   string
+	// FailuresMayPass: so far they are of a kind that a retry may mend, and have not gone on for long (C8).
+	FailuresMayPass bool
+	CreatesInFlight int // most that are being built at once; 0: no limit of its own
+
+	// C7: how a version replaces another. Unproven: no prebuild of this PoolKey was ever ready.
+	MaxSurge         Share // left out: as many as desired
+	MaxUnavailable   Share // left out: none, but one where a maximum leaves no room beside the old
+	ProgressDeadline time.Duration
+	RolloutAt        time.Time // since when PoolKey is what it is
+	Unproven         bool
+
+	// The template, and how many of all its presets may be being built at once; 0: no limit of its own.
+	TemplateID              uuid.UUID
+	TemplateCreatesInFlight int
 }
 
 // Workspace is an unclaimed workspace.
@@ -61,7 +79,7 @@ type Workspace struct {
 	State       State
 	Incarnation int32
 	CreatedAt   time.Time
-	ExpiresAt   time.Time // zero: never
+	ExpiresAt   time.Time // from when on no claim takes it (its TTL less what a claim must have left of it); zero: never
 	HasIntent   bool      // a pass already decided to drain or cancel it
 	Leased      bool      // its create job was leased at least once
 }

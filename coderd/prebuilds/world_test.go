@@ -35,6 +35,11 @@ func newWorld(t *rapid.T, presets int) *world {
 		p := newPool(rapid.IntRange(0, 4).Draw(t, "desired")).preset
 		p.ID, p.Name, p.PoolKey = numbered(1000+n), fmt.Sprint("p", n), w.number()
 		p.Provider = rapid.SampledFrom([]string{"sim", "local"}).Draw(t, "provider")
+		shares := rapid.SampledFrom([]Share{"", "", "0", "1", "50%"})
+		p.MaxSurge, p.MaxUnavailable = shares.Draw(t, "surge"), shares.Draw(t, "unavailable")
+		p.CreatesInFlight, p.TemplateID = rapid.IntRange(0, 3).Draw(t, "in flight"), numbered(2000+n/2)
+		p.TemplateCreatesInFlight = rapid.SampledFrom([]int{0, 2}).Draw(t, "in flight of the template")
+		p.Unproven, p.RolloutAt, p.ProgressDeadline = true, w.now, time.Minute
 		w.presets = append(w.presets, &p)
 	}
 	return w
@@ -151,7 +156,7 @@ func (w *world) work(ws *Workspace, fault bool) bool {
 		default:
 			w.move(ws, Ready)
 			if ws.PoolKey == p.PoolKey {
-				p.FailureStreak = 0
+				p.FailureStreak, p.Unproven = 0, false
 			}
 			if p.Waiting > 0 && eligible(p, ws, w.now) {
 				p.Waiting--
@@ -212,6 +217,7 @@ func (w *world) ask(p *Preset) {
 func (w *world) newVersion(p *Preset) {
 	p.PoolKey = w.number()
 	p.FailureStreak, p.LastFailureAt, p.LastFailure = 0, time.Time{}, ""
+	p.Unproven, p.RolloutAt = true, w.now
 }
 
 // step lets a worker do something with a drawn workspace.

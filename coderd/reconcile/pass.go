@@ -146,6 +146,9 @@ func plan(snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]error) {
 	var eg errgroup.Group
 	eg.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range snap.Presets {
+		if failed[i] = snap.faults[p.ID]; failed[i] != nil {
+			continue
+		}
 		eg.Go(func() error {
 			made, err := snap.MakePlan(p, groups[p.ID])
 			if failed[i] = err; err == nil {

@@ -68,6 +68,8 @@ type Reconciler struct {
 	retryAt     map[uuid.UUID]time.Time // this process's clock: templates whose plan changes by time alone
 	holder      holder
 	refusedAt   map[string]time.Time // this process's clock: since when a trigger waits for the lock
+
+	schedules schedules
 }
 
 // New returns a Reconciler; nothing happens before Run.

@@ -17,6 +17,7 @@ type snapshot struct {
 	byID       map[uuid.UUID]prebuilds.Preset
 	templateOf map[uuid.UUID]uuid.UUID // preset to template
 	digests    map[uuid.UUID][]byte    // of the status stored last
+	faults     map[uuid.UUID]error     // presets that can't be read
 }
 
 // snapshot reads everything at the transaction's one instant. Its cost is linear in presets and unclaimed workspaces.
@@ -26,6 +27,7 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		byID:       map[uuid.UUID]prebuilds.Preset{},
 		templateOf: map[uuid.UUID]uuid.UUID{},
 		digests:    map[uuid.UUID][]byte{},
+		faults:     map[uuid.UUID]error{},
 	}
 	presets, workspaces, err := readPools(ctx, q, templates)
 	if err != nil {
@@ -51,8 +53,13 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		snap.Providers[p.Name] = limits(p, templates == nil)
 	}
 	snap.Presets = make([]prebuilds.Preset, 0, len(presets))
+	minRemaining := make(map[uuid.UUID]time.Duration, len(presets))
 	for _, row := range presets {
 		p := toPreset(row)
+		minRemaining[p.ID] = time.Duration(row.MinRemainingS) * time.Second
+		if p.Schedule, err = r.schedules.of(row.Schedule); err != nil {
+			snap.faults[p.ID] = err
+		}
 		for _, scope := range []string{
 			"preset " + row.ID.String(), "template " + row.TemplateID.String(), "provider " + row.Provider,
 		} {
@@ -67,7 +74,7 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 	}
 	snap.Workspaces = make([]prebuilds.Workspace, 0, len(workspaces))
 	for _, w := range workspaces {
-		snap.Workspaces = append(snap.Workspaces, toWorkspace(w))
+		snap.Workspaces = append(snap.Workspaces, toWorkspace(w, minRemaining[w.PresetID]))
 	}
 	return snap, nil
 }
@@ -106,9 +113,25 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 		ID: row.ID, Template: row.Template, Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
 		Priority: int(row.Priority), KeepOutdated: row.KeepOutdated, Waiting: int(row.Waiting),
 		FailureStreak: int(row.FailureStreak), LastFailure: row.Failure,
+		MaxSurge: prebuilds.Share(row.MaxSurge), MaxUnavailable: prebuilds.Share(row.MaxUnavailable),
+		ProgressDeadline: time.Duration(row.ProgressDeadlineS) * time.Second, RolloutAt: row.RolloutAt,
+		Unproven: row.Unproven, TemplateID: row.TemplateID,
+	}
+	if row.CreatesInFlight != nil {
+		p.CreatesInFlight = int(*row.CreatesInFlight)
+	}
+	if row.TemplateCreatesInFlight != nil {
+		p.TemplateCreatesInFlight = int(*row.TemplateCreatesInFlight)
+	}
+	if row.FailureAt != nil && row.FailingSince != nil {
+		p.FailuresMayPass = row.FailuresPermanent < prebuilds.HardLimit &&
+			row.FailureAt.Sub(*row.FailingSince) < prebuilds.MayPassFor
 	}
 	if row.FailureAt != nil {
 		p.LastFailureAt = *row.FailureAt
+	}
+	if row.TtlS != nil {
+		p.RenewAhead = renewAhead(time.Duration(*row.TtlS)*time.Second, time.Duration(row.BootTimeoutS)*time.Second)
 	}
 	switch { // C4
 	case row.TemplateDeletedAt != nil:
@@ -119,18 +142,22 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 		p.Retired = "template deprecated"
 	case row.Instances != nil:
 		p.Desired = prebuilds.Size(int(*row.Instances), int(row.Autosized))
+		p.Autosized = row.Autosized >= 0
 	}
 	return p
 }
 
-func toWorkspace(row database.SnapshotWorkspacesRow) prebuilds.Workspace {
+// renewAhead is as long as a workspace may take to become ready, but not more than a tenth of its lifetime.
+func renewAhead(ttl, bootTimeout time.Duration) time.Duration { return min(ttl/10, bootTimeout) }
+
+func toWorkspace(row database.SnapshotWorkspacesRow, minRemaining time.Duration) prebuilds.Workspace {
 	w := prebuilds.Workspace{
 		ID: row.ID, PresetID: row.PresetID, PoolKey: row.PoolKey, Provider: row.Provider,
 		State: prebuilds.State(row.State), Incarnation: row.Incarnation, CreatedAt: row.CreatedAt,
 		HasIntent: row.HasIntent, Leased: row.Leased,
 	}
 	if row.ExpiresAt != nil {
-		w.ExpiresAt = *row.ExpiresAt
+		w.ExpiresAt = row.ExpiresAt.Add(-minRemaining)
 	}
 	return w
 }

@@ -82,6 +82,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 			}
 		}
 	}
+	if _, err := q.PurgeFailureCauses(ctx, keepHistory.Seconds()); err != nil {
+		return err
+	}
 	if _, err := q.PurgeIntents(ctx); err != nil {
 		return err
 	}

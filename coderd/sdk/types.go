@@ -38,8 +38,11 @@ type Preset struct {
 	Parameters   map[string]string `json:"parameters"`
 	Pool         bool              `json:"pool" doc:"Whether it has a prebuilds block"`
 	TTL          string            `json:"ttl,omitempty" doc:"Lifetime of an unclaimed prebuild, such as 8h0m0s"`
+	MinRemaining string            `json:"min_remaining,omitempty" doc:"What a claim must find left of the TTL"`
+	Scheduled    bool              `json:"scheduled" doc:"Whether a schedule changes desired over time"`
 	Priority     int               `json:"priority"`
 	Counts
+	Rollout  *Rollout   `json:"rollout,omitempty" doc:"While a version replaces another"`
 	Reasons  []string   `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
 	Error    string     `json:"error,omitempty" doc:"What the last pass could not do for this preset"`
 	PassedAt *time.Time `json:"passed_at,omitempty" doc:"When the decision last changed"`
@@ -138,22 +141,28 @@ type Claim struct {
 
 // Template is a named kind of workspace on one provider.
 type Template struct {
-	ID            uuid.UUID  `json:"id"`
-	Organization  string     `json:"organization"`
-	Name          string     `json:"name"`
-	Description   string     `json:"description"`
-	Provider      string     `json:"provider"`
-	ActiveVersion int        `json:"active_version"`
-	KeepOutdated  bool       `json:"keep_outdated"`
-	BootTimeout   string     `json:"boot_timeout"`
-	KeepFailures  int        `json:"keep_failures" doc:"How many failed prebuilds of each preset are kept for inspection"`
-	KeepTTL       string     `json:"keep_failures_ttl,omitempty" doc:"How long they are kept, such as 24h0m0s"`
-	MaxUses       int        `json:"max_uses" doc:"How many claims a workspace may serve; 1: it is deleted when released"`
-	Presets       []string   `json:"presets"`
-	CreatedAt     time.Time  `json:"created_at"`
-	UpdatedAt     time.Time  `json:"updated_at"`
-	DeprecatedAt  *time.Time `json:"deprecated_at,omitempty"`
-	Versions      []Version  `json:"versions,omitempty" doc:"Only when one template is asked for"`
+	ID            uuid.UUID `json:"id"`
+	Organization  string    `json:"organization"`
+	Name          string    `json:"name"`
+	Description   string    `json:"description"`
+	Provider      string    `json:"provider"`
+	ActiveVersion int       `json:"active_version"`
+	KeepOutdated  bool      `json:"keep_outdated"`
+	BootTimeout   string    `json:"boot_timeout"`
+	MaxSurge      string    `json:"max_surge" doc:"How many more than desired there may be during a rollout: a number or per cent"`
+
+	MaxUnavailable   string `json:"max_unavailable,omitempty" doc:"How many fewer than desired may be ready; none where empty, but one where a maximum leaves no room"`
+	ProgressDeadline string `json:"progress_deadline" doc:"By when the first prebuild of a version must be ready"`
+	CreatesInFlight  int    `json:"creates_in_flight,omitempty" doc:"Most that are being built at once; none where 0"`
+
+	KeepFailures int        `json:"keep_failures" doc:"How many failed prebuilds of each preset are kept for inspection"`
+	KeepTTL      string     `json:"keep_failures_ttl,omitempty" doc:"How long they are kept, such as 24h0m0s"`
+	MaxUses      int        `json:"max_uses" doc:"How many claims a workspace may serve; 1: it is deleted when released"`
+	Presets      []string   `json:"presets"`
+	CreatedAt    time.Time  `json:"created_at"`
+	UpdatedAt    time.Time  `json:"updated_at"`
+	DeprecatedAt *time.Time `json:"deprecated_at,omitempty"`
+	Versions     []Version  `json:"versions,omitempty" doc:"Only when one template is asked for"`
 }
 
 // Version is an immutable spec, identified by the hash of its content.

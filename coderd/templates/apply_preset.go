@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
@@ -17,11 +18,16 @@ import (
 
 // presetState is what a preset's row says, for comparison and for the record.
 type presetState struct {
-	Parameters map[string]string `json:"parameters"`
-	Instances  *int32            `json:"instances"` // null: no pool
-	TTL        string            `json:"ttl,omitempty"`
-	Priority   int32             `json:"priority"`
-	Autosize   *sizing.Config    `json:"autosize,omitempty"`
+	Parameters   map[string]string `json:"parameters"`
+	Instances    *int32            `json:"instances"` // null: no pool
+	Schedule     json.RawMessage   `json:"schedule,omitempty"`
+	TTL          string            `json:"ttl,omitempty"`
+	TTLJitter    string            `json:"ttl_jitter,omitempty"` // means something with a TTL only
+	MinRemaining string            `json:"min_remaining,omitempty"`
+	Priority     int32             `json:"priority"`
+	Autosize     *sizing.Config    `json:"autosize,omitempty"`
+
+	CreatesInFlight *int32 `json:"creates_in_flight,omitempty"`
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
@@ -99,8 +105,9 @@ func (a *applying) createPreset(
 	}
 	params := database.InsertPresetParams{
 		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
-		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), Priority: state.Priority,
-		Autosize: autosize,
+		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
+		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
+		CreatesInFlight: state.CreatesInFlight, Autosize: autosize,
 	}
 	if err := a.q.InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
@@ -129,9 +136,13 @@ func (a *applying) updatePreset(
 	changes := append(
 		fields(
 			field{"instances", shownInstances(before.Instances), shownInstances(after.Instances)},
+			field{"schedule", string(before.Schedule), string(after.Schedule)},
 			field{"ttl", before.TTL, after.TTL},
+			field{"ttl_jitter", before.TTLJitter, after.TTLJitter},
+			field{"min_remaining", before.MinRemaining, after.MinRemaining},
 			field{"priority", before.Priority, after.Priority},
 			field{"autosize", shownAutosize(before.Autosize), shownAutosize(after.Autosize)},
+			field{"creates_in_flight", shownLimit(before.CreatesInFlight), shownLimit(after.CreatesInFlight)},
 		),
 		mapFields("parameters", before.Parameters, after.Parameters)...)
 	if len(changes) == 0 && key == row.PoolKey {
@@ -146,8 +157,9 @@ func (a *applying) updatePreset(
 		return xerrors.Errorf("encode autosize: %w", err)
 	}
 	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
-		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(), Priority: after.Priority,
-		Autosize: autosize,
+		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(),
+		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
+		CreatesInFlight: after.CreatesInFlight, Autosize: autosize,
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)
@@ -184,11 +196,31 @@ func (p Preset) state() presetState {
 	s := presetState{Parameters: p.Parameters}
 	if p.Prebuilds != nil {
 		s.Instances, s.Priority, s.Autosize = &p.Prebuilds.Instances, p.Prebuilds.Priority, p.Prebuilds.Autosize
+		s.Schedule, s.CreatesInFlight = p.Prebuilds.Schedule, p.Prebuilds.CreatesInFlight
 		if p.Prebuilds.TTL > 0 {
-			s.TTL = p.Prebuilds.TTL.String()
+			s.TTL, s.TTLJitter = p.Prebuilds.TTL.String(), percent(p.ttlJitter())
+		}
+		if p.Prebuilds.MinRemaining > 0 {
+			s.MinRemaining = p.Prebuilds.MinRemaining.String()
 		}
 	}
 	return s
+}
+
+func (p Preset) ttlJitter() int32 {
+	if p.Prebuilds == nil {
+		return defaultTTLJitter
+	}
+	return p.Prebuilds.TTLJitter
+}
+
+func percent(n int32) string { return fmt.Sprintf("%d%%", n) }
+
+func (p Preset) minRemaining() int64 {
+	if p.Prebuilds == nil {
+		return 0
+	}
+	return int64(p.Prebuilds.MinRemaining / time.Second)
 }
 
 func (p Preset) ttl() *int64 {
@@ -200,9 +232,22 @@ func (p Preset) ttl() *int64 {
 }
 
 func stateOf(row database.Preset) (presetState, error) {
-	s := presetState{Instances: row.Instances, Priority: row.Priority}
+	s := presetState{Instances: row.Instances, Priority: row.Priority, CreatesInFlight: row.CreatesInFlight}
+	if row.Schedule != nil {
+		var stored prebuilds.StoredSchedule // as jsonb it has another order and other spaces
+		if err := json.Unmarshal(row.Schedule, &stored); err != nil {
+			return s, xerrors.Errorf("decode schedule: %w", err)
+		}
+		var err error
+		if s.Schedule, err = json.Marshal(stored); err != nil {
+			return s, xerrors.Errorf("encode schedule: %w", err)
+		}
+	}
+	if row.MinRemainingS > 0 {
+		s.MinRemaining = (time.Duration(row.MinRemainingS) * time.Second).String()
+	}
 	if row.TtlS != nil {
-		s.TTL = (time.Duration(*row.TtlS) * time.Second).String()
+		s.TTL, s.TTLJitter = (time.Duration(*row.TtlS) * time.Second).String(), percent(row.TtlJitter)
 	}
 	if err := json.Unmarshal(row.Parameters, &s.Parameters); err != nil {
 		return s, xerrors.Errorf("decode parameters: %w", err)

@@ -19,6 +19,7 @@ type templateState struct {
 	Provider     string `json:"provider"`
 	KeepOutdated bool   `json:"keep_outdated"`
 	BootTimeout  string `json:"boot_timeout"`
+	rolloutState
 	upkeepState
 	// IdleCost is left out where it is not said, so that records from before it compare equal.
 	IdleCost float64 `json:"idle_cost_per_hour,omitempty"`
@@ -27,7 +28,7 @@ type templateState struct {
 // template makes one template what the file says; row is nil where there is none yet.
 func (a *applying) template(ctx context.Context, t Template, row *database.Template) error {
 	after := templateState{
-		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.upkeep(), t.IdleCost,
+		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.rollout(), t.upkeep(), t.IdleCost,
 	}
 	change := sdk.Change{Kind: "template", Name: t.Name, Action: "create"}
 	var before any
@@ -37,6 +38,8 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			Provider: t.Provider, KeepOutdated: t.KeepOutdated, BootTimeoutS: seconds(t.BootTimeout),
 			KeepFailures: t.KeepFailures.Maximum, KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
 			IdleCostPerHour: t.IdleCost,
+			MaxSurge:        after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
+			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,
 		})
 		if err != nil {
 			return xerrors.Errorf("insert template: %w", err)
@@ -45,7 +48,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	} else {
 		old := templateState{
 			row.Description, row.Provider, row.KeepOutdated,
-			(time.Duration(row.BootTimeoutS) * time.Second).String(), upkeepOf(row), row.IdleCostPerHour,
+			(time.Duration(row.BootTimeoutS) * time.Second).String(), rolloutOf(*row), upkeepOf(row), row.IdleCostPerHour,
 		}
 		change.Action, before = "update", old
 		change.Fields = fields(
@@ -55,6 +58,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			field{"boot_timeout", old.BootTimeout, after.BootTimeout},
 			field{"idle_cost_per_hour", old.IdleCost, after.IdleCost},
 		)
+		change.Fields = append(change.Fields, rolloutFields(old.rolloutState, after.rolloutState)...)
 		change.Fields = append(change.Fields, upkeepFields(old.upkeepState, after.upkeepState)...)
 	}
 	a.note = ""
@@ -84,6 +88,8 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			BootTimeoutS: seconds(t.BootTimeout), KeepFailures: t.KeepFailures.Maximum,
 			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses, IdleCostPerHour: t.IdleCost,
 			ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
+			MaxSurge:        after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
+			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,
 		})
 		if err != nil {
 			return xerrors.Errorf("update template: %w", err)

@@ -17,6 +17,7 @@ const (
 	maxTTL       = 365 * 24 * time.Hour
 	maxBoot      = 24 * time.Hour
 	maxHeartbeat = 24 * time.Hour
+	maxTTLJitter = 50  // per cent
 	maxKept      = 100 // failed prebuilds of a preset
 	maxKeptTTL   = 30 * 24 * time.Hour
 	maxUses      = 1_000_000 // of a workspace
@@ -33,6 +34,8 @@ const (
 	defaultInFlight = 16
 	defaultChunk    = 1_000
 	defaultBoot     = 20 * time.Minute
+	// defaultTTLJitter spreads the expiries of a pool that was built at once over a tenth of the TTL.
+	defaultTTLJitter = 10
 	// defaultHeartbeat is six heartbeats at their usual pace.
 	defaultHeartbeat = time.Minute
 	// defaultKept failures of a preset show whether they are alike, and leave room for what works.
@@ -67,6 +70,7 @@ type Template struct {
 	Description  string
 	Provider     string
 	KeepOutdated bool
+	Rollout      Rollout
 	BootTimeout  time.Duration   // whole seconds
 	IdleCost     float64         // of a prebuild in an hour; 0: not said
 	Spec         json.RawMessage // canonical; nil where it could not be read
@@ -74,6 +78,8 @@ type Template struct {
 	KeepFailures KeepFailures
 	Reuse        Reuse
 	Presets      []Preset
+
+	CreatesInFlight *int32 // nil: no limit of its own
 
 	at, agentAt, reuseAt, maxUsesAt, providerAt, specAt Pos
 	spec                                                positions
@@ -111,8 +117,13 @@ type Preset struct {
 
 // Prebuilds is the pool of a preset.
 type Prebuilds struct {
-	Instances int32
-	TTL       time.Duration // whole seconds; 0: no end
-	Priority  int32
-	Autosize  *sizing.Config // nil: off
+	Instances    int32
+	Schedule     json.RawMessage // prebuilds.StoredSchedule; nil: none
+	TTL          time.Duration   // whole seconds; 0: no end
+	TTLJitter    int32           // per cent
+	MinRemaining time.Duration   // whole seconds; what a claim must find left of the TTL
+	Priority     int32
+	Autosize     *sizing.Config // nil: off
+
+	CreatesInFlight *int32 // nil: no limit of its own
 }

@@ -3,6 +3,7 @@ package templates
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -62,7 +63,10 @@ func (d decoder) provider(n ast.Node) Provider {
 }
 
 func (d decoder) template(n ast.Node) Template {
-	t := Template{BootTimeout: defaultBoot, KeepFailures: KeepFailures{TTL: defaultKeptTTL}, at: position(n)}
+	t := Template{
+		BootTimeout: defaultBoot, KeepOutdated: true, Rollout: defaultRollout(),
+		KeepFailures: KeepFailures{TTL: defaultKeptTTL}, at: position(n),
+	}
 	what := titled(n, "template")
 	reuse := d.reuse(&t)
 	d.object(n, what,
@@ -72,6 +76,8 @@ func (d decoder) template(n ast.Node) Template {
 			t.Provider, t.providerAt = d.name(n, "provider name"), position(n)
 		}},
 		setting{key: "keep_outdated", read: func(n ast.Node) { t.KeepOutdated = d.boolean(n, "keep_outdated") }},
+		setting{key: "rollout", read: func(n ast.Node) { t.Rollout = d.rollout(n) }},
+		setting{key: "creates_in_flight", read: func(n ast.Node) { t.CreatesInFlight = d.inFlight(n) }},
 		setting{key: "boot_timeout", read: func(n ast.Node) { t.BootTimeout = d.duration(n, "boot_timeout", maxBoot) }},
 		setting{key: "idle_cost_per_hour", read: func(n ast.Node) { t.IdleCost = d.cost(n, "idle_cost_per_hour") }},
 		setting{key: "spec", required: true, read: func(n ast.Node) {
@@ -128,15 +134,36 @@ func (d decoder) parameters(n ast.Node, p *Preset) {
 }
 
 func (d decoder) prebuilds(n ast.Node) *Prebuilds {
-	var p Prebuilds
+	p := Prebuilds{TTLJitter: defaultTTLJitter}
+	remainingAt := position(n)
 	d.object(n, "prebuilds",
 		setting{key: "instances", required: true, read: func(n ast.Node) {
 			p.Instances = d.integer(n, "instances", 0, MaxInstances, "")
 		}},
+		setting{key: "schedule", read: func(n ast.Node) { p.Schedule = d.schedule(n) }},
 		setting{key: "ttl", read: func(n ast.Node) { p.TTL = d.duration(n, "ttl", maxTTL) }},
+		setting{key: "ttl_jitter", read: func(n ast.Node) { p.TTLJitter = d.percent(n, "ttl_jitter", maxTTLJitter) }},
+		setting{key: "min_remaining", read: func(n ast.Node) {
+			p.MinRemaining, remainingAt = d.duration(n, "min_remaining", maxTTL), position(n)
+		}},
 		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }},
+		setting{key: "creates_in_flight", read: func(n ast.Node) { p.CreatesInFlight = d.inFlight(n) }},
 		setting{key: "autosize", read: func(n ast.Node) { p.Autosize = d.autosize(n) }})
+	switch least := p.TTL - p.TTL*time.Duration(p.TTLJitter)/100; {
+	case p.MinRemaining == 0:
+	case p.TTL == 0:
+		d.problems.add(remainingAt, "min_remaining is %s, but there is no ttl: add one, or leave min_remaining out", p.MinRemaining)
+	case p.MinRemaining >= least:
+		d.problems.add(remainingAt, "min_remaining is %s: it must be less than %s, which is the ttl less its jitter of %d%%; "+
+			"nothing could ever be claimed", p.MinRemaining, least, p.TTLJitter)
+	}
 	return &p
+}
+
+// inFlight reads a limit of what is being built at once.
+func (d decoder) inFlight(n ast.Node) *int32 {
+	limit := d.integer(n, "creates_in_flight", 1, maxLimit, ": with 0 nothing would ever be created")
+	return &limit
 }
 
 // titled is how messages call an object: by its name where it has one that can be told.

@@ -145,7 +145,7 @@ templates:
 	require.Nil(t, template.Presets[0].Prebuilds)
 	require.Equal(t, map[string]string{"cpu": "8", "memory": "16", "ratio": "1.10", "spot": "true", "no": "no"},
 		template.Presets[1].Parameters)
-	require.Equal(t, templates.Prebuilds{Instances: 3, TTL: 8 * time.Hour, Priority: -1}, *template.Presets[1].Prebuilds)
+	require.Equal(t, templates.Prebuilds{Instances: 3, TTL: 8 * time.Hour, TTLJitter: 10, Priority: -1}, *template.Presets[1].Prebuilds)
 }
 
 // TestBigFile: a thousand templates are no reason to refuse a file, nor to think about it for long.

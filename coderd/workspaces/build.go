@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -96,6 +97,7 @@ func (w *Writer) Silent(ctx context.Context, id uuid.UUID, incarnation int32, re
 type Failure struct {
 	ProviderID string // where the provider made something; may be empty
 	Fault      string
+	Permanent  bool   // trying again will not help, as far as one can tell (C8)
 	Log        string // the end of its output, if any
 	// PresetID is given where the template keeps failures: those of one preset are then recorded one after the other.
 	PresetID uuid.UUID
@@ -103,12 +105,14 @@ type Failure struct {
 
 // Failed: provisioning -> deleting, or starting -> draining, because it will never become ready; or -> quarantined, while
 // the template keeps fewer failures of the preset than it may. It says which. The fault stays with the workspace and the
-// preset's streak of failures grows, unless what failed was begun before the streak last grew (C8).
+// preset's streak of failures grows, unless what failed was begun before the streak last grew;
+// and it is counted by its cause (C8).
 func (w *Writer) Failed(ctx context.Context, l Lease, f Failure) (moved Moved, kept bool, err error) {
 	fail := func(ctx context.Context, q *database.Queries) error {
 		row, err := q.WorkspaceFailed(ctx, database.WorkspaceFailedParams{
 			WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
-			ProviderID: f.ProviderID, Fault: f.Fault, Log: f.Log, NextJobID: w.newID(), ActorID: Prewarm,
+			ProviderID: f.ProviderID, Fault: f.Fault, Log: f.Log, Permanent: f.Permanent, Cause: prebuilds.Cause(f.Fault),
+			NextJobID: w.newID(), ActorID: Prewarm,
 		})
 		moved = Moved{row.ID, row.TemplateID, row.PresetID}
 		kept = row.State == database.WorkspaceStateQuarantined

@@ -55,9 +55,9 @@ CREATE CONSTRAINT TRIGGER number AFTER INSERT ON journal.commits DEFERRABLE INIT
 CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON providers
   FOR EACH ROW EXECUTE FUNCTION journal.change('name', 'maximum');
 CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON templates
-  FOR EACH ROW EXECUTE FUNCTION journal.change('id', 'deprecated_at', 'deleted_at');
+  FOR EACH ROW EXECUTE FUNCTION journal.change('id', 'boot_timeout_s', 'keep_outdated', 'deprecated_at', 'deleted_at');
 CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON presets
-  FOR EACH ROW EXECUTE FUNCTION journal.change('id', 'template_id', 'pool_key', 'instances', 'deleted_at');
+  FOR EACH ROW EXECUTE FUNCTION journal.change('id', 'template_id', 'pool_key', 'instances', 'ttl_s', 'deleted_at');
 CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON workspaces
   FOR EACH ROW EXECUTE FUNCTION
     journal.change('id', 'preset_id', 'pool_key', 'provider', 'state', 'incarnation', 'expires_at', 'claim_id');

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) presetResetCommand() *cobra.Command {
+	return a.presetAction("reset", "Let creates of a preset begin again after failures",
+		`Forgets the failures of a preset's creates: they begin again at once, also where the hard limit had stopped them or
+a rollout had come to its progress deadline. Repair the cause first: "prewarm preset failures" shows it.`,
+		"Reset", (*sdk.Client).ResetPreset)
+}
+
+func (a *app) presetInvalidateCommand() *cobra.Command {
+	return a.presetAction("invalidate", "Replace all prebuilds of a preset",
+		`Makes all unclaimed prebuilds of a preset outdated, as a new version would: they are replaced by the rules of the
+template's rollout, and stay claimable meanwhile if the template keeps outdated ones. What is claimed stays.`,
+		"Invalidated", (*sdk.Client).InvalidatePreset)
+}
+
+// presetAction is a command that does one thing to a preset, for a reason.
+func (a *app) presetAction(
+	verb, short, long, done string, act func(c *sdk.Client, ctx context.Context, template, preset, reason string) error,
+) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:               verb + " TEMPLATE/PRESET",
+		Short:             short,
+		Long:              long,
+		Example:           "  prewarm preset " + verb + " quickstart/default",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completePresets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			template, preset, err := presetArg(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := act(client, cmd.Context(), template, preset, reason); err != nil {
+				return err
+			}
+			return a.print(map[string]string{strings.ToLower(done): args[0]}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s %s.\n", done, args[0])
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return cmd
+}

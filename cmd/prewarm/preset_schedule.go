@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) presetScheduleCommand() *cobra.Command {
+	return group("schedule", "See at which times a pool has how many instances",
+		`A schedule gives a pool other instances at certain times. It is part of the configuration: see "prewarm apply".`,
+		"  prewarm preset schedule show quickstart/default",
+		a.presetScheduleShowCommand())
+}
+
+func (a *app) presetScheduleShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TEMPLATE/PRESET",
+		Short: "Show the next 7 days of a pool's schedule",
+		Long: `Shows how many instances a pool is to have over the next 7 days, in the timezone of its schedule, and which
+range says so. Where no range applies, the preset has its own instances.`,
+		Example:           "  prewarm preset schedule show quickstart/default",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completePresets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			template, preset, err := presetArg(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := client.PresetSchedule(cmd.Context(), template, preset)
+			if err != nil {
+				return err
+			}
+			if len(s.Ranges) == 0 {
+				a.hint(fmt.Sprintf("%s has no schedule: it always has its own instances.", args[0]))
+			}
+			return a.print(s, func(w io.Writer) error { return a.writeSchedule(w, s) })
+		},
+	}
+}
+
+func (a *app) writeSchedule(w io.Writer, s sdk.Schedule) error {
+	const minute = "Mon 2006-01-02 15:04 MST"
+	t := a.newTable("FROM", "TO", "INSTANCES", "RANGE")
+	for _, window := range s.Windows {
+		rule := window.Cron
+		if rule == "" {
+			rule = "(none)"
+		}
+		t.add(inZone(window.From, s.Timezone).Format(minute), inZone(window.To, s.Timezone).Format(minute),
+			window.Instances, rule)
+	}
+	return t.write(w)
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"context"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// mostCauses that are shown. There are rarely more than a few.
+const mostCauses = 100
+
+type rollbackInput struct {
+	Name string `path:"template" doc:"Name of the template"`
+	Body sdk.RollbackRequest
+}
+
+type presetReasonInput struct {
+	Template string `path:"template" doc:"Name of the template"`
+	Preset   string `path:"preset" doc:"Name of the preset"`
+	Body     sdk.ReasonRequest
+}
+
+func (s *server) rollbackTemplate(ctx context.Context, who auth.Identity, in *rollbackInput) (*body[sdk.RollbackResult], error) {
+	done, err := s.Templates.Rollback(ctx, who, in.Name, int32(in.Body.Version), in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	s.Nudge(done.TemplateID)
+	return bodyOf(sdk.RollbackResult{Template: in.Name, From: int(done.From), To: int(done.To)}), nil
+}
+
+func (s *server) resetPreset(ctx context.Context, who auth.Identity, in *presetReasonInput) (*struct{}, error) {
+	id, err := s.Templates.Reset(ctx, who, in.Template, in.Preset, in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	s.Nudge(id)
+	return nil, nil //nolint:nilnil // There is no body.
+}
+
+func (s *server) invalidatePreset(ctx context.Context, who auth.Identity, in *presetReasonInput) (*struct{}, error) {
+	id, err := s.Templates.Invalidate(ctx, who, in.Template, in.Preset, in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	s.Nudge(id)
+	return nil, nil //nolint:nilnil // There is no body.
+}
+
+func (s *server) listFailures(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Failures], error) {
+	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
+	if err != nil {
+		return nil, err
+	}
+	failures := sdk.Failures{Template: in.Template, Preset: in.Preset, Causes: []sdk.Cause{}}
+	streak, err := s.Store.FailureStreak(ctx, id)
+	switch {
+	case err == nil:
+		failures.Streak, failures.Permanent, failures.Since = int(streak.Streak), int(streak.Permanent), &streak.FirstAt
+	case !database.NoRows(err):
+		return nil, xerrors.Errorf("read failures: %w", err)
+	}
+	rows, err := s.Store.FailureCauses(ctx, database.FailureCausesParams{PresetID: id, Most: mostCauses})
+	if err != nil {
+		return nil, xerrors.Errorf("list causes of failures: %w", err)
+	}
+	for _, r := range rows {
+		failures.Causes = append(failures.Causes, sdk.Cause{
+			Cause: r.Cause, Count: r.Count, Permanent: r.Permanent, FirstAt: r.FirstAt, LastAt: r.LastAt, Fault: r.LastFault,
+			Workspace: r.LastWorkspace, Version: int(r.LastVersion),
+		})
+	}
+	return bodyOf(failures), nil
+}
+
+func deref(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// scheduleShown is how far ahead a schedule is shown.
+const scheduleShown = 7 * 24 * time.Hour
+
+func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Schedule], error) {
+	row, err := s.presetView(ctx, who, in)
+	if err != nil {
+		return nil, err
+	}
+	shown := sdk.Schedule{
+		Template: row.Template, Preset: row.Preset, Timezone: "UTC", Ranges: []sdk.ScheduleRange{},
+		Windows: []sdk.ScheduleWindow{},
+	}
+	if row.Instances != nil {
+		shown.Instances = int(*row.Instances)
+	}
+	var schedule *prebuilds.Schedule
+	if row.Schedule != nil {
+		if schedule, err = prebuilds.DecodeSchedule(row.Schedule); err != nil {
+			return nil, err
+		}
+		shown.Timezone = schedule.Timezone
+		for _, r := range schedule.Ranges() {
+			shown.Ranges = append(shown.Ranges, sdk.ScheduleRange{Cron: r.Cron, Instances: r.Instances})
+		}
+	}
+	for _, w := range schedule.Windows(shown.Instances, row.Now, row.Now.Add(scheduleShown)) {
+		shown.Windows = append(shown.Windows, sdk.ScheduleWindow{
+			From: w.From, To: w.To, Instances: w.Instances, Cron: w.Cron,
+		})
+	}
+	return bodyOf(shown), nil
+}
+
+// presetView is the row of one preset, or a refusal that names what there is.
+func (s *server) presetView(ctx context.Context, who auth.Identity, in *presetInput) (database.PresetViewsRow, error) {
+	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
+	if err != nil {
+		return database.PresetViewsRow{}, err
+	}
+	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{
+		OrganizationID: who.OrganizationID, PresetID: uuid.NullUUID{UUID: id, Valid: true},
+	})
+	if err != nil {
+		return database.PresetViewsRow{}, xerrors.Errorf("read preset: %w", err)
+	}
+	if len(rows) == 0 { // deleted at this moment
+		return database.PresetViewsRow{}, s.unknownPreset(ctx, who, in.Template, in.Preset)
+	}
+	return rows[0], nil
+}
