@@ -2,6 +2,8 @@ package database
 
 import (
 	"context"
+	"math/rand/v2"
+	"time"
 
 	"github.com/coder/quartz"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,7 +15,9 @@ func NewStore(ctx context.Context, config *pgxpool.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Queries: New(pool), Pool: pool, clock: quartz.NewReal()}, nil
+	store := Over(pool, quartz.NewReal(), rand.N[time.Duration])
+	store.Pool = pool
+	return store, nil
 }
 
 // MigrateTo applies other migrations than ours.
