@@ -74,6 +74,13 @@ type Hooks struct {
 	Wrap   func(provider.Provider) provider.Provider // put around every provider; nil: nothing
 }
 
+func (o Options) hooks() Hooks {
+	if o.Hooks == nil {
+		return Hooks{}
+	}
+	return *o.Hooks
+}
+
 // shutdownGrace is how long requests may take to end when the replica stops. Jobs have their own (lifecycle).
 const shutdownGrace = 5 * time.Second
 
@@ -85,9 +92,6 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	if opts.Stdout == nil {
 		opts.Stdout = io.Discard
-	}
-	if opts.Hooks == nil {
-		opts.Hooks = &Hooks{}
 	}
 	sink := sloghuman.Sink
 	if opts.JSONLog {
@@ -151,9 +155,6 @@ type replica struct {
 }
 
 func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener, clock quartz.Clock, log slog.Logger) (*replica, error) {
-	if opts.Hooks == nil {
-		opts.Hooks = &Hooks{}
-	}
 	store := db.store
 	hints := context.WithoutCancel(ctx) // for what is said to others until the last moment; bounded by publish
 	installation, err := store.EnsureInstallation(ctx)
@@ -202,7 +203,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback, Lease: opts.Hooks.Lease, Tracer: tracer,
+		Callback: r.instances.Callback, Lease: opts.hooks().Lease, Tracer: tracer,
 	})
 	r.notifier = notify.New(notify.Options{
 		Store: store, Clock: clock, Log: log, Registerer: reg, Webhook: opts.Notify, Installation: installation,

@@ -42,7 +42,7 @@ func openDatabase(ctx context.Context, opts Options, clock quartz.Clock, log slo
 			d.close(log)
 		}
 	}()
-	d.store, err = database.Open(ctx, url, database.Options{Replica: opts.Replica, Clock: clock, Tracer: opts.Hooks.Tracer})
+	d.store, err = database.Open(ctx, url, database.Options{Replica: opts.Replica, Clock: clock, Tracer: opts.hooks().Tracer})
 	if err != nil {
 		return nil, err
 	}

@@ -46,14 +46,14 @@ func newProviders(
 			return newExternal(ctx, config, installation, clock, log)
 		},
 	}
-	if opts.Hooks.Wrap != nil {
+	if opts.hooks().Wrap != nil {
 		for kind, make := range factories {
 			factories[kind] = func(config json.RawMessage) (provider.Provider, error) {
 				made, err := make(config)
 				if err != nil {
 					return nil, err
 				}
-				return opts.Hooks.Wrap(made), nil
+				return opts.hooks().Wrap(made), nil
 			}
 		}
 	}

@@ -122,8 +122,8 @@ func TestC8_hardLimitAndPauses(t *testing.T) {
 	ctx := context.Background()
 	w := coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider { return failing{p} })
 	w.Pool(t, "go", 1, 1)
-	_, err := w.Store.Pool.Exec(ctx, `INSERT INTO preset_failures (preset_id, pool_key, streak, last_error, last_at)
-		SELECT id, pool_key, 2, 'no quota', now() - interval '1 hour' FROM presets`)
+	_, err := w.Store.Pool.Exec(ctx, `INSERT INTO preset_failures (preset_id, pool_key, streak, permanent, last_error, last_at)
+		SELECT id, pool_key, 2, 2, 'no quota', now() - interval '1 hour' FROM presets`)
 	require.NoError(t, err)
 	w.Start(t, coderdtest.Config{Tick: 200 * time.Millisecond})
 	coderdtest.Eventually(t, "stopped", func() bool {
