@@ -80,7 +80,7 @@ templates:
 		SELECT extract(epoch FROM min(expires_at - ready_at)), extract(epoch FROM max(expires_at - ready_at)),
 		       count(DISTINCT round(extract(epoch FROM expires_at - ready_at)))
 		FROM workspaces WHERE state = 'ready'`).Scan(&least, &most, &distinct))
-	hours := (time.Hour).Seconds()
+	hours := time.Hour.Seconds()
 	require.GreaterOrEqual(t, least, 8*hours)
 	require.LessOrEqual(t, most, 10*hours)
 	require.Greater(t, most-least, hours/10, "20 of them by chance within 6 minutes: once in 10^20")

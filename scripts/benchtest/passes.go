@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"cdr.dev/slog"
+	"golang.org/x/xerrors"
+
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,7 +63,13 @@ func (f *fleet) bareRead(ctx context.Context) (time.Duration, error) {
 		}
 		all = append(all, r)
 	}
-	return time.Since(began), rows.Err()
+	if err := rows.Err(); err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		return 0, xerrors.New("the yardstick read nothing")
+	}
+	return time.Since(began), nil
 }
 
 // idlePasses are passes that find nothing to do.

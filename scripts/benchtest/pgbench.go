@@ -95,8 +95,10 @@ func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate flo
 	if y.program == "" {
 		return y.bare(ctx, b, clients)
 	}
-	args := []string{"-n", "-N", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)),
-		"-T", strconv.Itoa(int(b.window().Seconds())), "-s", strconv.Itoa(y.scale)}
+	args := []string{
+		"-n", "-N", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)),
+		"-T", strconv.Itoa(int(b.window().Seconds())), "-s", strconv.Itoa(y.scale),
+	}
 	logs := filepath.Join(b.scratch, "pgbench")
 	args = append(args, "-l", "--log-prefix", logs) // for the quantiles
 	if rate > 0 {

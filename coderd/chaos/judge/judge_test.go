@@ -111,8 +111,10 @@ func TestGuilty(t *testing.T) {
 		}, "duplicate: "},
 		"too many, by its own count": {func(e *judge.Evidence) { e.Crowd = 4 }, "maximum: the installation"},
 		"too many at the provider": {func(e *judge.Evidence) {
-			e.Events = append(e.Events[:3:3], append([]judge.Event{event(4, another, "p4", false),
-				event(5, another, "p4", true)}, e.Events[3:]...)...)
+			e.Events = append(e.Events[:3:3], append([]judge.Event{
+				event(4, another, "p4", false),
+				event(5, another, "p4", true),
+			}, e.Events[3:]...)...)
 		}, "maximum: with workspace"},
 		"late, of one that was frozen": {func(e *judge.Evidence) { late(e, 60); e.Freezes = frozen }, ""},
 		"late, of nobody":              {func(e *judge.Evidence) { late(e, 60) }, "late: "},
