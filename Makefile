@@ -68,6 +68,10 @@ mutants: postgres ## Take out one safeguard at a time, and show that a test noti
 alerts: toolchain ## Evaluate the alert rules of deploy/ over time, with Prometheus' own engine (fetches it the first time)
 	cd scripts/promql && go test -count=1 ./...
 
+.PHONY: rules-mutants
+rules-mutants: postgres ## Take out each of the rules C1 to C16, and show the test that fails then; RULES=C8 for one
+	scripts/mutants.sh $(addprefix rules/,$(or $(RULES),$(shell ls scripts/mutants/rules | sed 's/\.patch$$//' | sort -V)))
+
 .PHONY: lint
 lint: toolchain ## Run golangci-lint (built the first time, in minutes); ARGS=--fix mends what it can
 	$(TOOL) golangci-lint run $(ARGS)

@@ -225,7 +225,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
 	r.server = &http.Server{
 		Handler: api.New(api.Options{
-			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Workspaces: writer,
+			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Passes: r.reconciler, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
 			Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,

@@ -889,6 +889,17 @@ type Pause struct {
 	ExpiresAt *time.Time
 }
 
+type Plan struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	CreatedBy      uuid.UUID
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+	File           string
+	Document       *string
+	Basis          json.RawMessage
+}
+
 type PoolProof struct {
 	PresetID uuid.UUID
 	PoolKey  uuid.UUID

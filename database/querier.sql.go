@@ -137,6 +137,7 @@ type Querier interface {
 	InsertMembership(ctx context.Context, arg InsertMembershipParams) error
 	// A miss is recorded for the hit rate, without its key: the same key may try again.
 	InsertMiss(ctx context.Context, arg InsertMissParams) error
+	InsertPlan(ctx context.Context, arg InsertPlanParams) (InsertPlanRow, error)
 	InsertPreset(ctx context.Context, arg InsertPresetParams) error
 	InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) (SigningKey, error)
 	InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error)
@@ -213,6 +214,7 @@ type Querier interface {
 	PassesOf(ctx context.Context, templateIds []uuid.UUID) ([]PassesOfRow, error)
 	// What is paused (C10). Target is a provider's name, a template's id or a preset's id.
 	Pauses(ctx context.Context, organizationID uuid.UUID) ([]PausesRow, error)
+	PlanOf(ctx context.Context, arg PlanOfParams) (PlanOfRow, error)
 	// Why a claim found nothing warm: what the pool looks like to it.
 	PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow, error)
 	// All there are, cheaply: to resolve a name, and to say what exists.
@@ -223,14 +225,20 @@ type Querier interface {
 	// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
 	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
 	// With a schedule, what the last pass decided by it.
+	// The pause that holds, in the order of the planner.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
 	PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error)
+	// All of them, removed ones too: their prebuilds still go.
+	PresetsOfOrganization(ctx context.Context, organizationID uuid.UUID) ([]uuid.UUID, error)
 	// The agent has said something that a probe waits for: a pending one need not wait any longer.
 	ProbeNow(ctx context.Context, workspaceID uuid.UUID) (int64, error)
 	// Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order
 	// everywhere (organization, providers by name, templates by name), and are NO KEY UPDATE: the foreign keys of a pass
 	// that runs meanwhile do not wait for them.
 	Providers(ctx context.Context) ([]Provider, error)
+	// How long the latest prebuilds of a preset took from the decision to being ready, by those that are there: the median, in
+	// seconds, and of how many. Workspaces that were used again say nothing about it.
+	ProvisionTime(ctx context.Context, presetID uuid.UUID) (ProvisionTimeRow, error)
 	// Tells the other replicas, with the instant at which it did: a pass that began later has seen what the nudge is about.
 	// Each carries the trace of what it is about, empty for none.
 	PublishNudges(ctx context.Context, arg PublishNudgesParams) error
@@ -245,6 +253,8 @@ type Querier interface {
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
 	PurgeNotifications(ctx context.Context, arg PurgeNotificationsParams) (int64, error)
+	// Those that are over, and of each organization all but the latest, so that nobody fills the database with plans.
+	PurgePlans(ctx context.Context, most int32) (int64, error)
 	// Of presets that are gone, or not sized any more.
 	PurgePresetSizes(ctx context.Context) (int64, error)
 	PurgeReplicas(ctx context.Context) (int64, error)
@@ -342,6 +352,9 @@ type Querier interface {
 	Tokens(ctx context.Context, arg TokensParams) ([]TokensRow, error)
 	// Minute-fine, and never waits for another replica that does the same.
 	TouchToken(ctx context.Context, id uuid.UUID) error
+	// Plans: what the next pass would do, and what people applied a file on the strength of.
+	// The instant that a transaction reads everything at.
+	TransactionNow(ctx context.Context) (time.Time, error)
 	// Sizes: counting what was claimed, and what is read and stored to compute sizes from it. One replica at a time.
 	TryAutosizeLock(ctx context.Context) (bool, error)
 	TryPassLock(ctx context.Context) (bool, error)

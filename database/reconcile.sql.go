@@ -217,13 +217,14 @@ func (q *Queries) SetPassTimeouts(ctx context.Context) error {
 }
 
 const snapshotPauses = `-- name: SnapshotPauses :many
-SELECT scope, target, reason FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now()
+SELECT scope, target, reason, expires_at FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now()
 `
 
 type SnapshotPausesRow struct {
-	Scope  PauseScope
-	Target string
-	Reason string
+	Scope     PauseScope
+	Target    string
+	Reason    string
+	ExpiresAt *time.Time
 }
 
 func (q *Queries) SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, error) {
@@ -235,7 +236,12 @@ func (q *Queries) SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, erro
 	items := []SnapshotPausesRow{}
 	for rows.Next() {
 		var i SnapshotPausesRow
-		if err := rows.Scan(&i.Scope, &i.Target, &i.Reason); err != nil {
+		if err := rows.Scan(
+			&i.Scope,
+			&i.Target,
+			&i.Reason,
+			&i.ExpiresAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -201,7 +201,8 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
                    - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
-       coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
+       coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
+       coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused, pause.expires_at AS paused_until
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
@@ -218,6 +219,13 @@ CROSS JOIN LATERAL (
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id
+LEFT JOIN LATERAL (
+  SELECT pa.scope, pa.reason, pa.expires_at FROM pauses pa
+  WHERE (pa.expires_at IS NULL OR pa.expires_at > prewarm_now())
+    AND pa.target = CASE pa.scope WHEN 'global' THEN '' WHEN 'preset' THEN p.id::text
+                                  WHEN 'template' THEN t.id::text ELSE t.provider END
+  ORDER BY array_position('{global,preset,template,provider}'::text[], pa.scope::text) LIMIT 1
+) pause ON true
 WHERE p.organization_id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL
   AND ($2::uuid IS NULL OR p.id = $2::uuid)
 ORDER BY t.name, p.name
@@ -261,6 +269,8 @@ type PresetViewsRow struct {
 	Ledger        json.RawMessage
 	Error         string
 	PassedAt      *time.Time
+	Paused        string
+	PausedUntil   *time.Time
 }
 
 // What people see. Nothing here locks or writes.
@@ -268,6 +278,7 @@ type PresetViewsRow struct {
 // order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
 // however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
 // With a schedule, what the last pass decided by it.
+// The pause that holds, in the order of the planner.
 func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error) {
 	rows, err := q.db.Query(ctx, presetViews, arg.OrganizationID, arg.PresetID)
 	if err != nil {
@@ -310,6 +321,8 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Ledger,
 			&i.Error,
 			&i.PassedAt,
+			&i.Paused,
+			&i.PausedUntil,
 		); err != nil {
 			return nil, err
 		}

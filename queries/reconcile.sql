@@ -125,7 +125,7 @@ FROM providers p
 LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum;
 
 -- name: SnapshotPauses :many
-SELECT scope, target, reason FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now();
+SELECT scope, target, reason, expires_at FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now();
 
 -- name: StoreHeadroom :exec
 INSERT INTO headroom (provider, maximum, instances)

@@ -54,7 +54,8 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
                    - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
-       coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at
+       coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
+       coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused, pause.expires_at AS paused_until
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
@@ -72,6 +73,14 @@ CROSS JOIN LATERAL (
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id
+-- The pause that holds, in the order of the planner.
+LEFT JOIN LATERAL (
+  SELECT pa.scope, pa.reason, pa.expires_at FROM pauses pa
+  WHERE (pa.expires_at IS NULL OR pa.expires_at > prewarm_now())
+    AND pa.target = CASE pa.scope WHEN 'global' THEN '' WHEN 'preset' THEN p.id::text
+                                  WHEN 'template' THEN t.id::text ELSE t.provider END
+  ORDER BY array_position('{global,preset,template,provider}'::text[], pa.scope::text) LIMIT 1
+) pause ON true
 WHERE p.organization_id = @organization_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL
   AND (sqlc.narg(preset_id)::uuid IS NULL OR p.id = sqlc.narg(preset_id)::uuid)
 ORDER BY t.name, p.name;

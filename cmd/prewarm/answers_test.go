@@ -163,8 +163,10 @@ func answers(t *testing.T) map[string]answer {
 		"POST /presets/quickstart/default/invalidate": {status: 204},
 		"POST /templates/quickstart/rollback":         canned(sdk.RollbackResult{Template: "quickstart", From: 2, To: 1}),
 		"GET /presets/quickstart/default/schedule":    canned(testSchedule),
-		"POST /presets/quickstart/default/nudge":      {status: 204},
-		"POST /claims":                                canned(testClaim),
+		"GET /presets/quickstart/default/explain":     canned(testExplanation),
+		"POST /plans":                            canned(testPlan),
+		"POST /presets/quickstart/default/nudge": {status: 204},
+		"POST /claims":                           canned(testClaim),
 		"GET /workspaces": canned(sdk.WorkspaceList{Workspaces: []sdk.Workspace{
 			testWorkspace,
 			{

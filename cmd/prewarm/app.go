@@ -76,7 +76,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
   prewarm claim quickstart/default`,
 		a.serverCommand(), a.agentCommand(),
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
-		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.applyCommand(),
+		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
 		a.providerCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.replicasCommand(), a.auditCommand(), a.adminCommand(),
 		a.versionCommand(), a.cliDocsCommand(),

@@ -16,7 +16,7 @@ import (
 const documentLimit = 1 << 20
 
 func (a *app) applyCommand() *cobra.Command {
-	var file string
+	var file, plan string
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "apply",
@@ -25,19 +25,23 @@ func (a *app) applyCommand() *cobra.Command {
 server have them so. What the file does not name is left alone. Everything wrong with the file is reported at once,
 with line and column, and then nothing is changed. Applying the same file again changes nothing.
 
-With --dry-run it only says what would change.`,
+With --dry-run it only says what would change. With --plan it is refused if what that plan depends on has moved since;
+the file may be left out then, and is the plan's.`,
 		Example: `  prewarm apply -f examples/quickstart.yaml --dry-run
   prewarm apply -f examples/quickstart.yaml
+  prewarm apply --plan 0f8e2b7c-5d0f-4a57-9a53-6f1f0c1e7d11
   generate-presets | prewarm apply -f -`,
 		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
+			if file == "" && plan == "" {
 				return usageErrorf("-f FILE is missing; - reads standard input")
 			}
-			req := sdk.ApplyRequest{File: file, DryRun: dryRun}
+			req := sdk.ApplyRequest{File: file, DryRun: dryRun, Plan: plan}
 			var err error
-			if req.Document, err = a.readDocument(file); err != nil {
-				return err
+			if file != "" {
+				if req.Document, err = a.readDocument(file); err != nil {
+					return err
+				}
 			}
 			if file == "-" {
 				req.File = "stdin"
@@ -54,6 +58,7 @@ With --dry-run it only says what would change.`,
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the file; - is standard input")
+	cmd.Flags().StringVar(&plan, "plan", "", "id of a plan: refuse if what it depends on has moved")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
 	return cmd
 }

@@ -15,7 +15,8 @@ func (a *app) presetCommand() *cobra.Command {
 		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled
 with prebuilds. Presets are made and changed with "prewarm apply".`,
 		"  prewarm preset list --watch",
-		a.presetListCommand(), a.presetShowCommand(), a.presetNudgeCommand(), a.presetScheduleCommand(),
+		a.presetListCommand(), a.presetShowCommand(), a.presetExplainCommand(), a.presetNudgeCommand(),
+		a.presetScheduleCommand(),
 		a.presetFailuresCommand(), a.presetResetCommand(), a.presetInvalidateCommand(), a.presetSizeCommand(),
 		a.presetReplayCommand())
 }
@@ -51,6 +52,8 @@ func noteCell(p sdk.Preset) cell {
 	switch {
 	case p.Error != "":
 		return cell{"error: " + p.Error, red}
+	case p.Paused != "":
+		return cell{"paused, " + p.Paused, yellow}
 	case len(p.Reasons) > 0:
 		return cell{p.Reasons[0], plain}
 	case !p.Pool:
@@ -122,6 +125,9 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 			rollout.style = red
 		}
 		t.add("Rollout", rollout)
+	}
+	if p.Paused != "" {
+		t.add("Paused", cell{p.Paused + " (ends: " + a.agoOr(p.PausedUntil, "when resumed") + ")", yellow})
 	}
 	for i, reason := range p.Reasons {
 		label := ""

@@ -172,11 +172,29 @@ func TestPauses(t *testing.T) {
 		require.Equal(t, before, w.dump())
 	}
 
-	require.Empty(t, w.nudged)
+	require.Len(t, w.nudged, 2+1+1+1+2, "what each pause covers, so that a pass says so and learns when it ends")
+	listed, err := w.as("member").Presets(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "global: still moving", listed[0].Paused)
+	require.Nil(t, listed[0].PausedUntil)
+	w.nudged = nil
 	require.NoError(t, admin.Resume(ctx, "preset", "quickstart/default"))
 	require.Len(t, w.nudged, 1)
 	require.NoError(t, admin.Resume(ctx, "global", ""))
 	require.Len(t, w.nudged, 3, "every template")
+	listed, err = w.as("member").Presets(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "plain", listed[0].Template)
+	require.Equal(t, "provider: full", listed[0].Paused)
+	require.NotNil(t, listed[0].PausedUntil)
+	require.Equal(t, "template: broken", listed[1].Paused)
+	_, err = w.store.Pool.Exec(ctx, "UPDATE pauses SET expires_at = now() - interval '1 second' WHERE scope = 'provider'")
+	require.NoError(t, err)
+	listed, err = w.as("member").Presets(ctx)
+	require.NoError(t, err)
+	require.Empty(t, listed[0].Paused, "it is over by the clock")
+	_, err = admin.Pause(ctx, sdk.PauseRequest{Scope: "provider", Target: "bare", Reason: "full", ExpiresIn: "2h"})
+	require.NoError(t, err)
 	require.NoError(t, admin.Resume(ctx, "global", ""), "it is resumed already")
 	pauses, err = admin.Pauses(ctx)
 	require.NoError(t, err)
@@ -231,8 +249,8 @@ func TestAudit(t *testing.T) {
 	_, err = owner.RotateSigningKey(ctx, sdk.RotateRequest{})
 	do("rotate-signing-key", err)
 	for _, op := range operations(t) {
-		// A nudge carries no state, and reports are what workspaces do, each in its row.
-		if op.method == http.MethodGet || op.id == "nudge-preset" || op.action == "instance.report" {
+		// A nudge carries no state, a plan changes nothing, and reports are what workspaces do, each in its row.
+		if op.method == http.MethodGet || op.id == "nudge-preset" || op.id == "create-plan" || op.action == "instance.report" {
 			continue
 		}
 		if op.id == "check-provider" { // needs a provider that works: see TestCheckProvider

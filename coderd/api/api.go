@@ -48,6 +48,7 @@ type Options struct {
 	Store      *database.Store
 	Auth       *auth.Authenticator
 	Claims     Claimer
+	Passes     Previewer
 	Workspaces WorkspaceActions
 	Templates  *templates.Service
 	Providers  Providers
@@ -127,6 +128,7 @@ func (s *server) register() {
 	s.registerExec()
 	s.registerTemplates()
 	s.registerApply()
+	s.registerPlans()
 	s.registerReplicas()
 	s.registerProviders()
 	s.registerAudit()

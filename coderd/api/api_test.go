@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -140,6 +142,10 @@ func (w *world) serve(o api.Options) string {
 		})
 	}
 	o.Sizes = autosize.New(autosize.Options{Store: w.store, Clock: o.Clock, Log: o.Log})
+	o.Passes = reconcile.New(reconcile.Options{ // only asked, never run
+		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: o.Clock, Log: o.Log,
+		Registerer: prometheus.NewRegistry(), Replica: "test", Tick: time.Minute, Random: rand.Reader, NewID: uuid.New,
+	})
 	o.Nudge = w.nudge
 	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }

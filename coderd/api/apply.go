@@ -15,16 +15,21 @@ func (s *server) registerApply() {
 		id: "apply", method: http.MethodPost, path: "/apply", action: auth.ActApply, tag: "templates",
 		summary: "Make providers, templates, versions and presets what a file says",
 		description: "All or nothing. What is wrong with the file is in the errors of a 422, each with its " +
-			"file:line:column. See docs/configuration.md.",
+			"file:line:column. With the id of a plan, it is refused with 409 if what the plan depends on has moved, and the " +
+			"document may be left out. See docs/configuration.md.",
 	}, s.apply)
 }
 
 func (s *server) apply(
 	ctx context.Context, who auth.Identity, in *body[sdk.ApplyRequest],
 ) (*body[sdk.ApplyResult], error) {
-	result, err := s.Templates.Apply(ctx, templates.Request{
-		By: who, File: in.Body.File, Source: in.Body.Document, DryRun: in.Body.DryRun,
-	})
+	req := templates.Request{By: who, File: in.Body.File, Source: in.Body.Document, DryRun: in.Body.DryRun}
+	if in.Body.Plan != "" {
+		if err := s.asPlanned(ctx, who, in.Body.Plan, &req); err != nil {
+			return nil, err
+		}
+	}
+	result, err := s.Templates.Apply(ctx, req)
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,7 @@ func (o operation) request() (path, body string) {
 		"create-token": `{"name":"x"}`,
 		"create-pause": `{"scope":"provider","target":"nothing","reason":"x"}`,
 		"apply":        `{"document":"nothing"}`,
+		"create-plan":  `{"document":"nothing"}`,
 
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 		"check-provider": `{}`, "rollback-template": `{}`, "reset-preset": `{}`, "invalidate-preset": `{}`,

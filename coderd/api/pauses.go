@@ -38,12 +38,16 @@ func (s *server) listPauses(ctx context.Context, who auth.Identity, _ *none) (*b
 	}
 	pauses := make([]sdk.Pause, len(rows))
 	for i, r := range rows {
-		pauses[i] = sdk.Pause{
-			Scope: string(r.Scope), Target: r.Target, Reason: r.Reason, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
-			ExpiresAt: r.ExpiresAt,
-		}
+		pauses[i] = pauseOf(r)
 	}
 	return bodyOf(pauses), nil
+}
+
+func pauseOf(r database.PausesRow) sdk.Pause {
+	return sdk.Pause{
+		Scope: string(r.Scope), Target: r.Target, Reason: r.Reason, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
+		ExpiresAt: r.ExpiresAt,
+	}
 }
 
 func (s *server) createPause(
@@ -79,6 +83,10 @@ func (s *server) createPause(
 	if err != nil {
 		return nil, err
 	}
+	// A pass tells the pools' watchers, and learns when the pause ends.
+	if err := s.nudgeScope(ctx, params.Scope, params.Target); err != nil {
+		return nil, err
+	}
 	return bodyOf(sdk.Pause{
 		Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, CreatedBy: who.User,
 		CreatedAt: made.CreatedAt, ExpiresAt: made.ExpiresAt,
@@ -111,12 +119,17 @@ func (s *server) deletePause(ctx context.Context, who auth.Identity, in *resumeI
 	if err != nil {
 		return nil, err
 	}
+	return nil, s.nudgeScope(ctx, scope, target)
+}
+
+// nudgeScope asks for a pass over what a pause covers.
+func (s *server) nudgeScope(ctx context.Context, scope database.PauseScope, target string) error {
 	affected, err := s.Store.TemplatesInScope(ctx, database.TemplatesInScopeParams{Scope: scope, Target: target})
 	if err != nil {
-		return nil, xerrors.Errorf("find templates to nudge: %w", err)
+		return xerrors.Errorf("find templates to nudge: %w", err)
 	}
 	s.Nudge(affected...)
-	return nil, nil //nolint:nilnil // There is no body.
+	return nil
 }
 
 // pausedBefore is the pause of a scope for the record, nil where there is none.

@@ -36,6 +36,10 @@ func (s *server) registerPresets() {
 		action: auth.ActReadPresets, tag: "presets", summary: "Show the next 7 days of a pool's schedule",
 	}, s.getSchedule)
 	register(s, operation{
+		id: "explain-preset", method: http.MethodGet, path: "/presets/{template}/{preset}/explain",
+		action: auth.ActReadPresets, tag: "presets", summary: "Say why a pool is as it is, and when it will be warm",
+	}, s.explainPreset)
+	register(s, operation{
 		id: "list-preset-failures", method: http.MethodGet, path: "/presets/{template}/{preset}/failures",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show why creates of a preset failed, grouped by cause",
 	}, s.listFailures)
@@ -133,6 +137,7 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 	p := sdk.Preset{
 		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,
+		Paused: row.Paused, PausedUntil: row.PausedUntil,
 		Counts: sdk.Counts{
 			Desired: int(row.Desired), Actual: int(row.Actual), Eligible: int(row.Eligible), Starting: int(row.Starting),
 			Stopping: int(row.Stopping), Deleting: int(row.Deleting), Outdated: int(row.Outdated),

@@ -23,6 +23,7 @@ const (
 
 	ActReadTemplates     Action = "template.read"
 	ActApply             Action = "template.apply"
+	ActPlan              Action = "template.plan"
 	ActRollBack          Action = "template.rollback"
 	ActDeprecateTemplate Action = "template.deprecate"
 	ActDeleteTemplate    Action = "template.delete"
@@ -86,6 +87,7 @@ var policy = map[Action]parts{
 
 	ActReadTemplates:     everybody,
 	ActApply:             admins(None),
+	ActPlan:              admins(None),
 	ActRollBack:          admins(None),
 	ActDeprecateTemplate: admins(None),
 	ActDeleteTemplate:    admins(None),

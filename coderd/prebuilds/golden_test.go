@@ -202,6 +202,7 @@ func TestGoldenPlans(t *testing.T) {
 				c.Extraneous, c.Expired, c.Quarantined)
 			got = strings.ReplaceAll(got, "00000000-0000-0000-0000-0000000000", "…")
 			golden(t, filepath.Join("testdata", tc.file+".golden"), got)
+			golden(t, filepath.Join("testdata", "explained", tc.file+".golden"), explained(tc.pool, plan))
 		})
 	}
 }

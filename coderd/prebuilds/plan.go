@@ -43,6 +43,9 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan.letGo(&p, ws, renewal, rollout, now)
 	plan.retryAt(look)
 	plan.retryAt(nextExpiry(&p, ws, now))
+	if p.Pause != "" && p.PauseUntil.After(now) {
+		plan.retryAt(p.PauseUntil) // a pause that is over has nobody to nudge
+	}
 	return plan, nil
 }
 

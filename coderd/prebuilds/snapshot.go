@@ -58,10 +58,15 @@ func (s Snapshot) Strays(groups map[uuid.UUID][]Workspace) map[uuid.UUID]error {
 // MakePlan makes the plan of one preset of the snapshot from its group of workspaces. A global pause comes before the
 // preset's own.
 func (s Snapshot) MakePlan(p Preset, ws []Workspace) (Plan, error) {
+	return MakePlan(s.Paused(p), ws, s.Now)
+}
+
+// Paused is the preset with the pause that holds for it: the global one, if there is one, else its own.
+func (s Snapshot) Paused(p Preset) Preset {
 	if s.GlobalPause != "" {
-		p.Pause = s.GlobalPause
+		p.Pause, p.PauseUntil = s.GlobalPause, s.GlobalPauseUntil
 	}
-	return MakePlan(p, ws, s.Now)
+	return p
 }
 
 // MakePlans decides on the whole snapshot: a clamped plan per preset in the order of Presets, and an error per preset

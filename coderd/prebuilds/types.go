@@ -30,6 +30,8 @@ type Snapshot struct {
 	Providers  map[string]Limits
 	// GlobalPause is empty, or why everything is paused.
 	GlobalPause string
+	// GlobalPauseUntil is when that pause ends by itself; zero: when somebody resumes.
+	GlobalPauseUntil time.Time
 }
 
 // Preset is one preset with what bears on its pool. A preset without a prebuilds block, of a deprecated or deleted
@@ -47,6 +49,7 @@ type Preset struct {
 	KeepOutdated bool      // C7: prebuilds of older versions stay claimable
 	Retired      string    // empty, or why it scales to zero: "template deprecated", "preset removed"
 	Pause        string    // empty, or why it is paused (preset, template or provider; C10)
+	PauseUntil   time.Time // when that pause ends by itself; zero: when somebody resumes
 	Waiting      int       // claims waiting for a workspace
 	// RenewAhead is how long before its expiry a prebuild's replacement is begun (C9); 0: not before it.
 	RenewAhead time.Duration

@@ -42,12 +42,12 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		return snap, xerrors.Errorf("read providers: %w", err)
 	}
 
-	paused := map[string]string{}
+	paused := map[string]database.SnapshotPausesRow{}
 	for _, p := range pauses {
 		if p.Scope == database.PauseScopeGlobal {
-			snap.GlobalPause = p.Reason
+			snap.GlobalPause, snap.GlobalPauseUntil = p.Reason, orNever(p.ExpiresAt)
 		}
-		paused[string(p.Scope)+" "+p.Target] = p.Reason
+		paused[string(p.Scope)+" "+p.Target] = p
 	}
 	for _, p := range providers {
 		snap.Providers[p.Name] = limits(p, templates == nil)
@@ -63,8 +63,8 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		for _, scope := range []string{
 			"preset " + row.ID.String(), "template " + row.TemplateID.String(), "provider " + row.Provider,
 		} {
-			if reason, ok := paused[scope]; ok && p.Pause == "" {
-				p.Pause = reason
+			if pause, ok := paused[scope]; ok && p.Pause == "" {
+				p.Pause, p.PauseUntil = pause.Reason, orNever(pause.ExpiresAt)
 			}
 		}
 		snap.Presets = append(snap.Presets, p)
@@ -145,6 +145,14 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 		p.Autosized = row.Autosized >= 0
 	}
 	return p
+}
+
+// orNever is a time that may be missing, as the planner has it.
+func orNever(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }
 
 // renewAhead is as long as a workspace may take to become ready, but not more than a tenth of its lifetime.

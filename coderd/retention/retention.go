@@ -24,6 +24,7 @@ const (
 	keepAudit      = 365 * day
 	keepNotices    = 30 * day
 	keepSizing     = 35 * day // a little more than sizes are computed from
+	keepPlans      = 200      // the latest of each organization; each ends by itself too
 )
 
 // Keeper deletes what is old.
@@ -83,6 +84,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		}
 	}
 	if _, err := q.PurgeFailureCauses(ctx, keepHistory.Seconds()); err != nil {
+		return err
+	}
+	if _, err := q.PurgePlans(ctx, keepPlans); err != nil {
 		return err
 	}
 	if _, err := q.PurgeIntents(ctx); err != nil {

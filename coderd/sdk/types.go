@@ -42,8 +42,12 @@ type Preset struct {
 	Scheduled    bool              `json:"scheduled" doc:"Whether a schedule changes desired over time"`
 	Priority     int               `json:"priority"`
 	Counts
-	Rollout  *Rollout   `json:"rollout,omitempty" doc:"While a version replaces another"`
-	Reasons  []string   `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
+	Rollout *Rollout `json:"rollout,omitempty" doc:"While a version replaces another"`
+	Reasons []string `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
+	Paused  string   `json:"paused,omitempty" doc:"The scope and the reason of the pause that holds for it" example:"global: moving"`
+
+	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When that pause ends by itself"`
+
 	Error    string     `json:"error,omitempty" doc:"What the last pass could not do for this preset"`
 	PassedAt *time.Time `json:"passed_at,omitempty" doc:"When the decision last changed"`
 }
@@ -180,9 +184,10 @@ type Version struct {
 
 // ApplyRequest carries a configuration file as it was written, so that errors name its lines.
 type ApplyRequest struct {
-	Document string `json:"document" doc:"YAML"`
+	Document string `json:"document,omitempty" doc:"YAML; that of the plan where it is left out"`
 	File     string `json:"file,omitempty" doc:"Its name, for error messages"`
 	DryRun   bool   `json:"dry_run,omitempty"`
+	Plan     string `json:"plan,omitempty" doc:"Id of a plan: nothing is applied if what it depends on has moved"`
 }
 
 // ApplyResult says what an apply changed, or with DryRun would change.

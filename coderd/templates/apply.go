@@ -28,7 +28,15 @@ type Request struct {
 	File   string
 	Source string
 	DryRun bool
+	// Inspect, if any, looks at the state with the changes made, before they are committed or rolled back; in a dry run it
+	// sees all of it at one instant. Its error is the apply's, and then nothing is changed. It may run more than once.
+	Inspect func(ctx context.Context, q *database.Queries, changes []sdk.Change) error
+
+	reruns int
 }
+
+// mostReruns of an inspected dry run that does not see what others made at that moment.
+const mostReruns = 3
 
 // Result is what an apply changed, or a dry run would change.
 type Result struct {
@@ -54,11 +62,21 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	}
 
 	var a *applying
-	err = s.Store.InTx(ctx, database.TxOptions{Label: "apply configuration"},
+	opts := database.TxOptions{Label: "apply configuration"}
+	if req.Inspect != nil && req.DryRun {
+		// One instant for all. Not where it is meant: there the organization's lock must show what others applied meanwhile.
+		opts.Isolation = pgx.RepeatableRead
+	}
+	err = s.Store.InTx(ctx, opts,
 		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
 			a = &applying{q: q, doc: doc, by: req.By, affected: map[uuid.UUID]bool{}, result: Result{Changes: []sdk.Change{}}}
 			if err := a.run(ctx); err != nil {
 				return err
+			}
+			if req.Inspect != nil {
+				if err := req.Inspect(ctx, q, a.result.Changes); err != nil {
+					return err
+				}
 			}
 			if req.DryRun {
 				return errDryRun
@@ -68,6 +86,9 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	switch {
 	case errors.Is(err, errDryRun):
 		return Result{Changes: a.result.Changes}, nil
+	case opts.Isolation == pgx.RepeatableRead && database.IsUniqueViolation(err) && req.reruns < mostReruns:
+		req.reruns++
+		return s.Apply(ctx, req)
 	case err != nil:
 		return Result{}, err
 	}

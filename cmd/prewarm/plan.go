@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) planCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Say what the next pass would do, with a file applied or not",
+		Long: `Says what the next pass would create, cancel and drain, for each pool and why, and does none of it. With -f
+it is said for the state that an apply of the file would make; "-" reads standard input.
+
+A plan has an id. "prewarm apply --plan ID" applies its file only if nothing that the plan depends on has moved: what
+the file changes, and what is planned for the pools that it touches. Plans are kept for a day.`,
+		Example: `  prewarm plan
+  prewarm plan -f examples/quickstart.yaml
+  prewarm plan -f examples/quickstart.yaml -o json`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			req := sdk.PlanRequest{File: file}
+			if file != "" {
+				var err error
+				if req.Document, err = a.readDocument(file); err != nil {
+					return err
+				}
+				if strings.TrimSpace(req.Document) == "" {
+					return usageErrorf("%s is empty", file)
+				}
+			}
+			if file == "-" {
+				req.File = "stdin"
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			plan, err := client.MakePlan(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.print(plan, func(w io.Writer) error { return a.writePlan(w, plan, file != "") })
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "a file to plan with; - is standard input")
+	return cmd
+}
+
+func (a *app) writePlan(w io.Writer, plan sdk.Plan, withFile bool) error {
+	if withFile {
+		if err := a.writeChanges(w, sdk.ApplyResult{Changes: plan.Changes}); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	t := a.newTable("PRESET", "COUNT", "WHAT", "RULE", "WHY")
+	for _, p := range plan.Presets {
+		name := p.Template + "/" + p.Preset
+		if p.Error != "" {
+			t.add(name, "", cell{"error", red}, "", p.Error)
+			continue
+		}
+		for _, l := range p.Lines {
+			what := cell{text: l.Label}
+			count := l.Count
+			switch l.Label {
+			case "create":
+				what.style = green
+			case "drain", "cancel":
+				what.style = red
+			case "held back":
+				count = -count
+			case "keep", "rollout":
+			default:
+				continue // how it came about is for explain and -o json
+			}
+			if count != 0 {
+				t.add(name, count, what, l.Rule, l.Sentence)
+			}
+		}
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	sum := plan.Totals
+	if _, err := fmt.Fprintf(w, "Plan %s: create %d, cancel %d, drain %d.\n", plan.ID, sum.Create, sum.Cancel,
+		sum.Drain); err != nil {
+		return err
+	}
+	if withFile && len(plan.Changes) > 0 {
+		a.hint("Nothing was changed. To do exactly this: prewarm apply --plan %s", plan.ID)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) presetExplainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain TEMPLATE/PRESET",
+		Short: "Say why a pool is as it is, and when it will be warm",
+		Long: `Says in one sentence whether a pool is warm, and if not, why. Below is how that comes about: the lines from
+desired to what is created add up, each with the rule behind it and when it changes; then comes what goes and what is
+kept. It is decided anew at this instant, as the next pass would.
+
+Expected times are at the earliest, by the median time that the preset's latest prebuilds took.`,
+		Example:           "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completePresets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			template, preset, err := presetArg(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			e, err := client.ExplainPreset(cmd.Context(), template, preset)
+			if err != nil {
+				return err
+			}
+			return a.print(e, func(w io.Writer) error { return a.writeExplanation(w, e) })
+		},
+	}
+}
+
+func (a *app) writeExplanation(w io.Writer, e sdk.Explanation) error {
+	text := oneLine(e.Headline)
+	if e.WarmAt != nil {
+		text += " Expected warm: " + a.ago(*e.WarmAt) + "."
+	}
+	if _, err := fmt.Fprintf(w, "%s\n\n", text); err != nil {
+		return err
+	}
+	t := a.newTable("COUNT", "WHAT", "RULE", "EXPECTED", "WHY")
+	a.addLines(t, e.Lines)
+	if err := t.write(w); err != nil {
+		return err
+	}
+	more := a.newTable()
+	for _, p := range e.Pauses {
+		scope := p.Scope
+		if p.Target != "" {
+			scope += " " + p.Target
+		}
+		more.add("Paused", fmt.Sprintf("%s, by %s: %s (ends: %s)", scope, p.CreatedBy, p.Reason,
+			a.agoOr(p.ExpiresAt, "when resumed")))
+	}
+	if e.Measured > 0 {
+		more.add("Usual time to ready", fmt.Sprintf("%s (median of %d)",
+			(time.Duration(e.ProvisionMS)*time.Millisecond).Round(10*time.Millisecond), e.Measured))
+	}
+	if e.LookAgainAt != nil {
+		more.add("Changes by itself", a.ago(*e.LookAgainAt))
+	}
+	if len(more.rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return more.write(w)
+}
+
+// addLines adds a ledger: signed where it adds up, plain where it only counts.
+func (a *app) addLines(t *table, lines []sdk.LedgerLine) {
+	summed := false
+	for i, l := range lines {
+		count := fmt.Sprintf("%+d", l.Count)
+		if i == 0 || summed || l.Label == "create" {
+			count = fmt.Sprint(l.Count)
+		}
+		summed = summed || l.Label == "create"
+		expected := l.Expected
+		if l.ExpectedAt != nil && expected != "at once" {
+			if expected != "" {
+				expected += ", "
+			}
+			expected += a.ago(*l.ExpectedAt)
+		}
+		label := cell{text: l.Label}
+		if l.Label == "held back" || l.Label == "rollout" {
+			label.style = yellow
+		}
+		t.add(count, label, l.Rule, expected, l.Sentence)
+	}
+}

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// explainPreset decides as a nudge's pass over the template would at this instant, and says why.
+func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Explanation], error) {
+	view, err := s.presetView(ctx, who, in)
+	if err != nil {
+		return nil, err
+	}
+	var preview reconcile.Preview
+	var took database.ProvisionTimeRow
+	var pauses []database.PausesRow
+	opts := database.TxOptions{Label: "explain preset", Isolation: pgx.RepeatableRead, ReadOnly: true}
+	err = s.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		var err error
+		if preview, err = s.Passes.Preview(ctx, q, []uuid.UUID{view.TemplateID}); err != nil {
+			return err
+		}
+		if took, err = q.ProvisionTime(ctx, view.ID); err != nil {
+			return xerrors.Errorf("read times of creates: %w", err)
+		}
+		if pauses, err = q.Pauses(ctx, who.OrganizationID); err != nil {
+			return xerrors.Errorf("list pauses: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(preview.Presets, func(p reconcile.Previewed) bool { return p.Preset.ID == view.ID })
+	if at < 0 { // deleted at this moment
+		return nil, s.unknownPreset(ctx, who, in.Template, in.Preset)
+	}
+	p := preview.Presets[at]
+	out := sdk.Explanation{
+		Template: view.Template, Preset: view.Preset, At: preview.Now, Lines: []sdk.LedgerLine{},
+		Pauses: pausesOf(pauses, p.Preset), Measured: int(took.Measured),
+	}
+	if p.Err != nil {
+		out.Error, out.Headline = p.Err.Error(), "Not decided: "+p.Err.Error()+"."
+		return bodyOf(out), nil
+	}
+	provision := time.Duration(took.MedianS * float64(time.Second)).Round(time.Millisecond)
+	e := prebuilds.Explain(p.Preset, p.Workspaces, p.Plan, preview.Now, provision)
+	out.Headline, out.WarmAt, out.Lines = e.Headline, timeOrNil(e.WarmAt), linesOf(e.Lines)
+	out.ProvisionMS, out.LookAgainAt = provision.Milliseconds(), timeOrNil(p.Plan.RetryAt)
+	if !view.Pool && p.Plan.Counts.Waiting == 0 {
+		out.Headline = "Not kept warm: the preset has no prebuilds block."
+	}
+	c := p.Plan.Counts
+	out.Counts = sdk.Counts{
+		Desired: c.Desired, Actual: c.Actual, Eligible: c.Eligible, Starting: c.Starting, Stopping: c.Stopping,
+		Deleting: c.Deleting, Outdated: c.Outdated, Extraneous: c.Extraneous, Expired: c.Expired,
+		Quarantined: c.Quarantined, Waiting: c.Waiting, Claimed: int(view.Claimed),
+	}
+	return bodyOf(out), nil
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Previewer says what a pass would do; *reconcile.Reconciler is one.
+type Previewer interface {
+	Preview(ctx context.Context, q *database.Queries, templates []uuid.UUID) (reconcile.Preview, error)
+}
+
+// plansAreKept is how long a plan may be applied.
+const plansAreKept = 24 * time.Hour
+
+func (s *server) registerPlans() {
+	register(s, operation{
+		id: "create-plan", method: http.MethodPost, path: "/plans", action: auth.ActPlan, tag: "templates",
+		summary: "Say what the next pass would do, with a file applied or not",
+		description: "Nothing is changed. The plan's id lets the file be applied only if nothing that the plan depends on has " +
+			"moved.",
+	}, s.createPlan)
+}
+
+func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk.PlanRequest]) (*body[sdk.Plan], error) {
+	var plan sdk.Plan
+	var based basis
+	look := func(ctx context.Context, q *database.Queries, changes []sdk.Change) error {
+		var err error
+		plan, based, err = s.preview(ctx, q, who, changes)
+		return err
+	}
+	params := database.InsertPlanParams{
+		ID: uuid.New(), OrganizationID: who.OrganizationID, CreatedBy: who.UserID, KeepS: plansAreKept.Seconds(),
+		File: in.Body.File,
+	}
+	if in.Body.Document == "" {
+		opts := database.TxOptions{Label: "plan", Isolation: pgx.RepeatableRead, ReadOnly: true}
+		err := s.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			return look(ctx, q, []sdk.Change{})
+		})
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		params.Document = &in.Body.Document
+		_, err := s.Templates.Apply(ctx, templates.Request{
+			By: who, File: in.Body.File, Source: in.Body.Document, DryRun: true, Inspect: look,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if params.Basis, err = json.Marshal(based); err != nil {
+		return nil, xerrors.Errorf("encode basis of plan: %w", err)
+	}
+	kept, err := s.Store.InsertPlan(ctx, params)
+	if err != nil {
+		return nil, xerrors.Errorf("keep plan: %w", err)
+	}
+	plan.ID, plan.ExpiresAt = params.ID, kept.ExpiresAt
+	return bodyOf(plan), nil
+}
+
+// preview is what the next pass would do for the presets of an organization in the state that q sees, and what of it an
+// apply of these changes depends on.
+func (s *server) preview(
+	ctx context.Context, q *database.Queries, who auth.Identity, changes []sdk.Change,
+) (sdk.Plan, basis, error) {
+	ids, err := q.PresetsOfOrganization(ctx, who.OrganizationID)
+	if err != nil {
+		return sdk.Plan{}, basis{}, xerrors.Errorf("list presets: %w", err)
+	}
+	ours := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		ours[id] = true
+	}
+	preview, err := s.Passes.Preview(ctx, q, nil)
+	if err != nil {
+		return sdk.Plan{}, basis{}, err
+	}
+	plan := sdk.Plan{At: preview.Now, Changes: changes, Presets: []sdk.PresetPlan{}}
+	based := basisOf(changes)
+	for _, p := range preview.Presets {
+		if !ours[p.Preset.ID] {
+			continue
+		}
+		shown := presetPlanOf(p, preview.Now)
+		plan.Presets = append(plan.Presets, shown)
+		plan.Totals.Create += shown.Create
+		plan.Totals.Cancel += shown.Cancel
+		plan.Totals.Drain += shown.Drain
+		based.note(p)
+	}
+	sortPlans(plan.Presets)
+	return plan, based, nil
+}
+
+func presetPlanOf(p reconcile.Previewed, now time.Time) sdk.PresetPlan {
+	out := sdk.PresetPlan{Template: p.Preset.Template, Preset: p.Preset.Name, Lines: []sdk.LedgerLine{}}
+	if p.Err != nil {
+		out.Error = p.Err.Error()
+		return out
+	}
+	c := p.Plan.Counts
+	out.Desired, out.Actual, out.Starting = c.Desired, c.Actual, c.Starting
+	out.Create = p.Plan.Create
+	for _, i := range p.Plan.Intents {
+		if i.Kind == prebuilds.Cancel {
+			out.Cancel++
+		} else {
+			out.Drain++
+		}
+	}
+	out.Lines = linesOf(prebuilds.Explain(p.Preset, p.Workspaces, p.Plan, now, 0).Lines)
+	for i := range out.Lines { // a plan says what would be done; when it has its effect is `explain`'s
+		out.Lines[i].Expected, out.Lines[i].ExpectedAt = "", nil
+	}
+	return out
+}
+
+func linesOf(explained []prebuilds.Explained) []sdk.LedgerLine {
+	lines := make([]sdk.LedgerLine, len(explained))
+	for i, l := range explained {
+		lines[i] = sdk.LedgerLine{
+			Label: l.Label, Count: l.Count, Rule: l.Rule, Reason: l.Reason, Sentence: l.Sentence, Expected: l.Expected,
+			ExpectedAt: timeOrNil(l.ExpectedAt),
+		}
+	}
+	return lines
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,128 @@
+package prebuilds
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Explanation is a plan in words, for `prewarm preset explain`: why the pool is not what it should be, by which rule, and
+// when it will be.
+type Explanation struct {
+	// Headline answers "why is it not warm?" in one sentence.
+	Headline string `json:"headline"`
+	// WarmAt is when desired are ready at the earliest, if nothing else happens; zero where they are, where that depends on
+	// somebody, and where no prebuild was built yet to measure by.
+	WarmAt time.Time   `json:"warm_at,omitzero"`
+	Lines  []Explained `json:"lines"`
+}
+
+// Explained is one line of the ledger with its sentence. The lines of the creates come first and add up to the one
+// labelled create; what follows goes, or is kept.
+type Explained struct {
+	Line
+	Sentence string `json:"sentence"`
+	// Expected says when the line changes, in words; ExpectedAt is the instant, where there is one.
+	Expected   string    `json:"expected,omitempty"`
+	ExpectedAt time.Time `json:"expected_at,omitzero"`
+}
+
+// Explain puts a plan of a preset into words. The plan is one of MakePlan with these arguments, clamped or not. provision
+// is how long a prebuild takes from its beginning to being ready, as measured; zero where nothing was measured.
+func Explain(p Preset, ws []Workspace, plan Plan, now time.Time, provision time.Duration) Explanation {
+	x := explaining{preset: p, ws: ws, plan: plan, now: now, provision: provision}
+	var out Explanation
+	for _, line := range plan.Ledger.Creates {
+		out.Lines = append(out.Lines, x.line(line))
+	}
+	out.Lines = append(out.Lines, x.line(Line{Label: "create", Count: plan.Ledger.Create}))
+	for _, line := range plan.Ledger.Drains {
+		out.Lines = append(out.Lines, x.line(line))
+	}
+	if r := plan.Ledger.Rollout; r != nil && r.Phase == RolloutStopped {
+		out.Lines = append(out.Lines, x.line(Line{Label: "rollout", Count: r.Outdated, Rule: "C7", Reason: r.Reason}))
+	}
+	out.Headline, out.WarmAt = x.headline(out.Lines)
+	return out
+}
+
+type explaining struct {
+	preset    Preset
+	ws        []Workspace
+	plan      Plan
+	now       time.Time
+	provision time.Duration
+}
+
+func (x *explaining) line(line Line) Explained {
+	out := Explained{Line: line}
+	s, ok := sentenceOf(line)
+	if !ok { // never in a release: TestExplain_everyReasonHasASentence
+		out.Sentence = cmp.Or(line.Reason, line.Label)
+		return out
+	}
+	out.Sentence = s.says
+	if s.quotes {
+		out.Sentence += " " + strings.TrimPrefix(line.Reason, strings.TrimSuffix(s.reason, "*"))
+	}
+	if s.when != nil {
+		out.Expected, out.ExpectedAt = s.when(x)
+	}
+	return out
+}
+
+// headline is the one sentence, and when the pool will be warm.
+func (x *explaining) headline(lines []Explained) (string, time.Time) {
+	c := x.plan.Counts
+	wanted := plural(c.Desired, "prebuild")
+	switch {
+	case x.preset.Retired != "":
+		return "Not kept warm: " + x.preset.Retired + ".", time.Time{}
+	case c.Desired == 0 && c.Waiting == 0:
+		return "Not kept warm: it is to have no prebuilds now.", time.Time{}
+	case c.Actual >= c.Desired && c.Waiting == 0:
+		note := ""
+		if x.preset.Pause != "" {
+			note = " It is paused (" + x.preset.Pause + "): what is claimed is not replaced."
+		}
+		return fmt.Sprintf("Warm: %d of %s ready.%s", c.Actual, wanted, note), time.Time{}
+	}
+	text := fmt.Sprintf("Not warm: %d of %s ready", c.Actual, wanted)
+	if c.Waiting > 0 {
+		text += ", " + plural(c.Waiting, "claim") + " waiting"
+	}
+	if c.Starting > 0 {
+		text += fmt.Sprintf(", %d starting", c.Starting)
+	}
+	if x.plan.Create > 0 {
+		text += fmt.Sprintf(", %d to be created", x.plan.Create)
+	}
+	if c.Eligible > c.Actual {
+		text += fmt.Sprintf("; %d can be claimed meanwhile", c.Eligible)
+	}
+	// What a person has to end, and what has no known end, leaves the time open.
+	var at time.Time
+	known := x.provision > 0
+	for _, l := range lines {
+		switch {
+		case l.Label == "held back":
+			text += fmt.Sprintf("; %s held back: %s", plural(-l.Count, "create"), l.Reason)
+			at = later(at, l.ExpectedAt.Add(x.provision))
+			known = known && !l.ExpectedAt.IsZero()
+		case l.Label == "starting" || l.Label == "create" && l.Count > 0:
+			at = later(at, l.ExpectedAt)
+		}
+	}
+	if !known || at.IsZero() {
+		return text + ".", time.Time{}
+	}
+	return text + ".", at
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
