@@ -17,6 +17,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -55,6 +56,7 @@ type Options struct {
 	Instances  *instance.Service
 	Notifier   *notify.Notifier
 	Sizes      Sizes
+	Events     *events.Hub
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -140,6 +142,7 @@ func (s *server) register() {
 	s.registerInstance()
 	s.registerInstanceAgent()
 	s.registerInstanceSystem()
+	s.registerEvents()
 }
 
 func config(version string) huma.Config {
