@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -79,8 +78,12 @@ func (s *server) sendEvents(ctx context.Context, conn *websocket.Conn, stream *e
 			return nil
 		case <-stream.Ready():
 			message := stream.Take()
+			if message == nil {
+				continue
+			}
 			if first {
-				message.ReconnectMS, first = reconnect.Milliseconds(), false
+				first = false
+				message = &events.Message{Events: sdk.Events{Everything: true, ReconnectMS: reconnect.Milliseconds()}}
 			}
 			if err := sendEvent(ctx, conn, message); err != nil {
 				return err
@@ -100,18 +103,15 @@ func endEvents(ctx context.Context, conn *websocket.Conn, reason error, reconnec
 	if errors.Is(reason, events.ErrRevoked) {
 		return conn.Close(sdk.CloseUnauthorized, reason.Error())
 	}
-	if err := sendEvent(ctx, conn, sdk.Events{ReconnectMS: reconnect.Milliseconds()}); err != nil {
+	last := &events.Message{Events: sdk.Events{ReconnectMS: reconnect.Milliseconds()}}
+	if err := sendEvent(ctx, conn, last); err != nil {
 		return err
 	}
 	return conn.Close(websocket.StatusServiceRestart, reason.Error())
 }
 
-func sendEvent(ctx context.Context, conn *websocket.Conn, message sdk.Events) error {
-	raw, err := json.Marshal(message)
-	if err != nil {
-		return xerrors.Errorf("encode event: %w", err)
-	}
-	return within(ctx, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, raw) })
+func sendEvent(ctx context.Context, conn *websocket.Conn, message *events.Message) error {
+	return within(ctx, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, message.JSON()) })
 }
 
 func within(ctx context.Context, do func(context.Context) error) error {

@@ -153,12 +153,13 @@ func (h *Hub) look(ctx context.Context) error {
 	}
 	changes, behind, err := h.reader.read(ctx, now)
 	h.metrics.changes.Add(float64(len(changes)))
+	news := &edition{changes: changes, messages: map[audience]*Message{}}
 	for _, s := range streams {
 		switch {
 		case behind, err == nil && !s.hasJoined():
 			s.tellEverything()
 		default:
-			s.tell(changes)
+			s.tell(news)
 		}
 	}
 	return err

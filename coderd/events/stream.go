@@ -2,13 +2,10 @@ package events
 
 import (
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 // Why streams end.
@@ -19,19 +16,19 @@ var (
 )
 
 // maxPending is how many different hints wait for a stream before they become one of everything. It bounds the memory of
-// a stream that is slow to some 20 KB.
+// a stream that is slow to some 15 KB.
 const maxPending = 200
 
 // Stream is what one screen is to be told.
 type Stream struct {
-	hub   *Hub
-	who   auth.Identity
-	ready chan struct{} // something is pending
+	hub      *Hub
+	who      auth.Identity
+	audience audience
+	ready    chan struct{} // something is pending
 
-	mu         sync.Mutex
-	joined     bool // a look that began after the stream did has ended: from here on it is told changes
-	everything bool
-	pending    map[sdk.Hint]struct{}
+	mu      sync.Mutex
+	joined  bool     // a look that began after the stream did has ended: from here on it is told changes
+	pending *Message // nil: nothing
 
 	end    sync.Once
 	ended  chan struct{}
@@ -39,7 +36,9 @@ type Stream struct {
 }
 
 func newStream(hub *Hub, who auth.Identity) *Stream {
-	return &Stream{hub: hub, who: who, ready: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &Stream{
+		hub: hub, who: who, audience: audienceOf(who), ready: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
 }
 
 // Ready has a value when there is something to Take.
@@ -51,67 +50,53 @@ func (s *Stream) Ended() <-chan struct{} { return s.ended }
 // Err is why the stream was ended; only after Ended.
 func (s *Stream) Err() error { return s.reason }
 
-// Take returns all that is pending, in a fixed order, and forgets it.
-func (s *Stream) Take() sdk.Events {
+// Take returns all that is pending, and forgets it; nil where there is nothing.
+func (s *Stream) Take() *Message {
 	s.mu.Lock()
-	pending, everything := s.pending, s.everything
-	s.pending, s.everything = nil, false
-	s.mu.Unlock()
-	return sdk.Events{Everything: everything, Hints: slices.SortedFunc(maps.Keys(pending), func(a, b sdk.Hint) int {
-		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})}
+	defer s.mu.Unlock()
+	m := s.pending
+	s.pending = nil
+	return m
 }
 
 // Close leaves the hub.
 func (s *Stream) Close() { s.hub.leave(s) }
 
-// tell adds the changes that concern the stream.
-func (s *Stream) tell(changes []change) {
+// tell adds what an edition has for the stream to what it was not sent yet.
+func (s *Stream) tell(e *edition) {
+	m := e.to(s.audience, s.who)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.joined || s.everything {
-		return // what is read after everything includes them: it is still to be read
-	}
-	before := len(s.pending)
-	for _, c := range changes {
-		if !c.concerns(s.who) {
-			continue
-		}
-		if s.pending == nil {
-			s.pending = make(map[sdk.Hint]struct{})
-		}
-		s.pending[c.hint] = struct{}{}
-		if len(s.pending) > maxPending {
+	switch {
+	case m == nil, !s.joined:
+		return
+	case m.Everything:
+		s.hub.metrics.overflows.Inc()
+		s.pending = m
+	case s.pending == nil:
+		s.pending = m
+	case s.pending.Everything: // what is read after it includes the rest
+	default:
+		var overflow bool
+		if s.pending, overflow = of(slices.Concat(s.pending.Hints, m.Hints)); overflow {
 			s.hub.metrics.overflows.Inc()
-			s.setEverything()
-			return
 		}
 	}
-	if len(s.pending) > before {
-		s.signal()
-	}
+	s.signal()
 }
 
 // tellEverything makes the screen read all anew.
 func (s *Stream) tellEverything() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.joined = true
-	s.setEverything()
+	s.joined, s.pending = true, everything()
+	s.signal()
 }
 
 func (s *Stream) hasJoined() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.joined
-}
-
-func (s *Stream) setEverything() {
-	s.pending, s.everything = nil, true
-	s.signal()
 }
 
 func (s *Stream) signal() {
