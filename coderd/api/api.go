@@ -135,6 +135,7 @@ func (s *server) register() {
 	s.registerProviders()
 	s.registerAudit()
 	s.registerIdentity()
+	s.registerSession()
 	s.registerTokens()
 	s.registerPauses()
 	s.registerSigningKeys()
@@ -150,7 +151,10 @@ func config(version string) huma.Config {
 	c.Info.Description = "Pools of prebuilt workspaces, kept warm. Every request carries a bearer token; " +
 		"errors are problem documents of RFC 9457."
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"token":    {Type: "http", Scheme: "bearer", Description: "As made by `prewarm token create`."},
+		"token": {Type: "http", Scheme: "bearer", Description: "As made by `prewarm token create`."},
+		"session": {
+			Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "As set by `POST /session`, for browsers.",
+		},
 		"instance": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "As a workspace is given to call back with."},
 	}
 	// The document and its page are served by pages.go; no $schema links in answers.

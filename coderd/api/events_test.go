@@ -135,8 +135,8 @@ func TestEvents_onlyWhatOneMayRead(t *testing.T) {
 	mine, theirs := w.workspace("plain", "claimed", "member"), w.workspace("quickstart", "claimed", "other")
 	template, err := w.as("owner").Template(ctx, "plain")
 	require.NoError(t, err)
-	both := w.listenTo(2, "member", "auditor")
-	member, auditor := both[0], both[1]
+	three := w.listenTo(3, "member", "auditor", "other")
+	member, auditor, other := three[0], three[1], three[2]
 
 	_, err = w.as("owner").ReleaseWorkspace(ctx, theirs.Name)
 	require.NoError(t, err)
@@ -150,11 +150,15 @@ func TestEvents_onlyWhatOneMayRead(t *testing.T) {
 	require.NoError(t, auditor.until(last, hint(sdk.TopicWorkspace, theirs.ID), hint(sdk.TopicWorkspace, mine.ID),
 		sdk.Hint{Topic: sdk.TopicPause, ID: "global"}))
 	require.NoError(t, member.until(last, hint(sdk.TopicWorkspace, mine.ID)))
+	require.NoError(t, other.until(last, hint(sdk.TopicWorkspace, theirs.ID)))
 	topics := map[string]bool{}
 	for h := range auditor.heard {
 		topics[h.Topic] = true
 	}
 	require.True(t, topics[sdk.TopicAudit])
+	for h := range other.heard {
+		require.NotEqual(t, mine.ID.String(), h.ID)
+	}
 	for h := range member.heard {
 		require.NotEqual(t, theirs.ID.String(), h.ID)
 		require.NotEqual(t, theirs.ClaimID.UUID.String(), h.ID)

@@ -13,6 +13,7 @@ var topics = map[string]auth.Action{
 	sdk.TopicClaim:      auth.ActReadWorkspace,
 	sdk.TopicPreset:     auth.ActReadPresets,
 	sdk.TopicTemplate:   auth.ActReadTemplates,
+	sdk.TopicVersion:    auth.ActReadTemplates,
 	sdk.TopicProvider:   auth.ActReadProviders,
 	sdk.TopicReplica:    auth.ActReadReplicas,
 	sdk.TopicPause:      auth.ActReadPauses,

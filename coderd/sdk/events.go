@@ -16,6 +16,7 @@ const (
 	TopicClaim      = "claim"     // its id
 	TopicPreset     = "preset"    // its id
 	TopicTemplate   = "template"  // its id
+	TopicVersion    = "version"   // its id: a template has a new one
 	TopicProvider   = "provider"  // its name
 	TopicReplica    = "replica"   // its name
 	TopicPause      = "pause"     // its scope
