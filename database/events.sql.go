@@ -84,14 +84,15 @@ func (q *Queries) EventMarks(ctx context.Context) (EventMarksRow, error) {
 
 const historySince = `-- name: HistorySince :many
 
-SELECT h.id, h.workspace_id, w.organization_id, w.template_id, w.preset_id, w.owner_id, w.claim_id
-FROM (
+WITH found AS MATERIALIZED (
   (SELECT n.id, n.workspace_id FROM workspace_history n WHERE n.id > $1::bigint ORDER BY n.id LIMIT $2)
   UNION ALL
   (SELECT g.id, g.workspace_id FROM workspace_history g WHERE g.id = ANY ($3::bigint[]))
-) h
-LEFT JOIN workspaces w ON w.id = h.workspace_id
-ORDER BY h.id
+)
+SELECT found.id, found.workspace_id, w.organization_id, w.template_id, w.preset_id, w.owner_id, w.claim_id
+FROM found
+LEFT JOIN workspaces w ON w.id = found.workspace_id AND w.id = ANY (ARRAY(SELECT f.workspace_id FROM found f))
+ORDER BY found.id
 `
 
 type HistorySinceParams struct {
@@ -112,7 +113,8 @@ type HistorySinceRow struct {
 
 // What has changed lately, for the event stream (coderd/events). Ids of the two logs are given before the commit, so a row
 // with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
-// Transitions with what they concern, at most max_rows of them beside those in gaps.
+// Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
+// array: joined to the rows themselves, whose number the planner does not know, all would be read.
 func (q *Queries) HistorySince(ctx context.Context, arg HistorySinceParams) ([]HistorySinceRow, error) {
 	rows, err := q.db.Query(ctx, historySince, arg.After, arg.MaxRows, arg.Gaps)
 	if err != nil {

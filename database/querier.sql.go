@@ -126,7 +126,8 @@ type Querier interface {
 	GetNow(ctx context.Context) (time.Time, error)
 	// What has changed lately, for the event stream (coderd/events). Ids of the two logs are given before the commit, so a row
 	// with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
-	// Transitions with what they concern, at most max_rows of them beside those in gaps.
+	// Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
+	// array: joined to the rows themselves, whose number the planner does not know, all would be read.
 	HistorySince(ctx context.Context, arg HistorySinceParams) ([]HistorySinceRow, error)
 	// Every transition with the job that led to it and what that job met, and how long the state lasted that it led to; -1 of
 	// the last one, which lasts still.

@@ -2,15 +2,17 @@
 -- with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
 
 -- name: HistorySince :many
--- Transitions with what they concern, at most max_rows of them beside those in gaps.
-SELECT h.id, h.workspace_id, w.organization_id, w.template_id, w.preset_id, w.owner_id, w.claim_id
-FROM (
+-- Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
+-- array: joined to the rows themselves, whose number the planner does not know, all would be read.
+WITH found AS MATERIALIZED (
   (SELECT n.id, n.workspace_id FROM workspace_history n WHERE n.id > @after::bigint ORDER BY n.id LIMIT @max_rows)
   UNION ALL
   (SELECT g.id, g.workspace_id FROM workspace_history g WHERE g.id = ANY (@gaps::bigint[]))
-) h
-LEFT JOIN workspaces w ON w.id = h.workspace_id
-ORDER BY h.id;
+)
+SELECT found.id, found.workspace_id, w.organization_id, w.template_id, w.preset_id, w.owner_id, w.claim_id
+FROM found
+LEFT JOIN workspaces w ON w.id = found.workspace_id AND w.id = ANY (ARRAY(SELECT f.workspace_id FROM found f))
+ORDER BY found.id;
 
 -- name: AuditSince :many
 -- Entries of the audit log, in the same way.
