@@ -76,7 +76,7 @@ func (s *server) createSession(
 
 // session is the cookie. Strict: not even a link from elsewhere makes a browser send it.
 func session(secret string, age time.Duration, secure bool) http.Cookie {
-	return http.Cookie{
+	return http.Cookie{ //nolint:gosec // Secure wherever there is TLS: servers at home have none.
 		Name: sessionCookie, Value: secret, Path: prefix, MaxAge: max(1, int(age.Seconds())), HttpOnly: true,
 		Secure: secure, SameSite: http.SameSiteStrictMode,
 	}
@@ -84,7 +84,7 @@ func session(secret string, age time.Duration, secure bool) http.Cookie {
 
 // noSession makes a browser forget it.
 func noSession(secure bool) http.Cookie {
-	c := session("", 0, secure)
+	c := session("", 0, secure) //nolint:gosec // As above.
 	c.MaxAge = -1
 	return c
 }
