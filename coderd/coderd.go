@@ -29,6 +29,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
@@ -143,6 +144,7 @@ type replica struct {
 	worker     *lifecycle.Worker
 	claims     *claim.Service
 	instances  *instance.Service
+	events     *events.Hub
 	sweeper    *inventory.Sweeper
 	keeper     *retention.Keeper
 	sizes      *autosize.Service
@@ -200,6 +202,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	})
 	writer.OnClaimed(r.instances.Claimed)
 	writer.OnReleased(countFinished(reg))
+	r.events = events.New(events.Options{Store: store, Clock: clock, Log: log, Registerer: reg})
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
@@ -227,7 +230,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Handler: api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Passes: r.reconciler, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
-			Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
+			Events: r.events, Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready,
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
@@ -262,7 +265,7 @@ func (r *replica) run(ctx context.Context) error {
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
 		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.sizes.Run, r.registered.Run, r.notifier.Run,
-		r.watchdog.Run,
+		r.watchdog.Run, r.events.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })
 	}
@@ -326,6 +329,7 @@ func (r *replica) subscribe() {
 		providersChannel:       {func(string) { r.providers.refreshSoon() }, r.providers.refreshSoon},
 	} {
 		r.pubsub.Subscribe(channel, func(_ context.Context, e pubsub.Event) {
+			r.events.Heard() // whatever it is of, something may have changed
 			if e.Resync {
 				to.missed()
 				return

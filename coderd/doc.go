@@ -18,6 +18,7 @@
 //	provider    where workspaces live; one folder for each kind, and the conformance suite
 //	templates   configuration files: parse, check, diff, write
 //	auth        users, tokens, roles, audit
+//	events      tells screens what has changed
 //	api         HTTP, one file for each resource
 //	sdk         wire types and client, shared with the command line
 //	replicas    the list of running replicas

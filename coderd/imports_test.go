@@ -51,7 +51,7 @@ var rooms = map[string]room{
 	"coderd/agent": {inside: []string{"coderd/sdk"}},
 	"coderd/api": {inside: []string{
 		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
-		"coderd/notify",
+		"coderd/events", "coderd/notify",
 		"coderd/prebuilds", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
 		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database",
 	}},
@@ -63,6 +63,7 @@ var rooms = map[string]room{
 	"coderd/claim":        decides,
 	"coderd/demand":       drives,
 	"coderd/e2e":          leaf,
+	"coderd/events":       {inside: []string{"coderd/auth", "coderd/sdk", "database"}},
 	"coderd/faults":       leaf,
 	"coderd/gauges":       {inside: []string{"coderd/prebuilds", "database"}},
 	"coderd/instance":     drives,

@@ -172,6 +172,48 @@ func TestCost_batchReadsWhatItClaims(t *testing.T) {
 	}
 }
 
+// Whoever looks for what has changed reads that, and not the log before it or workspaces that did not change.
+func TestCost_eventsReadWhatIsNew(t *testing.T) {
+	const fresh, gaps = 50, 100
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 10, Each: 10, Claimed: 20_000})
+	for _, statement := range []string{
+		`INSERT INTO workspace_history (workspace_id, incarnation, to_state, at, actor_id)
+			SELECT id, 1, state, now(), owner_id FROM workspaces`,
+		`INSERT INTO audit_log (at, actor_id, action, target_type, target_id)
+			SELECT now(), owner_id, 'workspace.claim', 'workspace', id::text FROM workspaces`,
+		"ANALYZE workspace_history", "ANALYZE audit_log",
+	} {
+		_, err := store.Pool.Exec(ctx, statement)
+		require.NoError(t, err)
+	}
+	marks, err := store.EventMarks(ctx)
+	require.NoError(t, err)
+	missing := make([]int64, gaps)
+	for i := range missing {
+		missing[i] = marks.History + int64(i+1)
+	}
+	look := func(ctx context.Context, q *database.Queries) error {
+		history, err := q.HistorySince(ctx, database.HistorySinceParams{
+			After: marks.History - fresh, MaxRows: 500, Gaps: missing,
+		})
+		if err != nil {
+			return err
+		}
+		require.Len(t, history, fresh)
+		audit, err := q.AuditSince(ctx, database.AuditSinceParams{After: marks.Audit - fresh, MaxRows: 500, Gaps: missing})
+		require.Len(t, audit, fresh)
+		if err == nil {
+			_, err = q.EventMarks(ctx)
+		}
+		return err
+	}
+	for table, most := range map[string]int64{"workspaces": fresh, "workspace_history": fresh + 1, "audit_log": fresh + 1} {
+		require.LessOrEqual(t, rowsRead(t, store, table, look), most, table)
+	}
+}
+
 // entriesRead counts the entries of an index that fn reads, those of dead rows too.
 func entriesRead(t *testing.T, store *database.Store, index string, fn func(context.Context, *database.Queries) error) int64 {
 	t.Helper()

@@ -27,6 +27,8 @@ type Querier interface {
 	AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]AlarmSilentClaimedRow, error)
 	// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log.
 	AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogRow, error)
+	// Entries of the audit log, in the same way.
+	AuditSince(ctx context.Context, arg AuditSinceParams) ([]AuditSinceRow, error)
 	AutosizeProgress(ctx context.Context) (AutosizeProgressRow, error)
 	// The pools that autosize computes a size for, with what it remembers of them.
 	AutosizedPresets(ctx context.Context) ([]AutosizedPresetsRow, error)
@@ -85,6 +87,8 @@ type Querier interface {
 	EnsureProvider(ctx context.Context, arg EnsureProviderParams) error
 	// The first key. Of two replicas that start at once both may make one, which is as good as a rotation.
 	EnsureSigningKey(ctx context.Context, arg EnsureSigningKeyParams) error
+	// The ends of the logs: what comes after them is new.
+	EventMarks(ctx context.Context) (EventMarksRow, error)
 	// Before a create: from now on only the token of this attempt is good. A worker that comes late changes nothing.
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// Those that were kept for long enough, the longest first.
@@ -120,6 +124,11 @@ type Querier interface {
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
 	GetNow(ctx context.Context) (time.Time, error)
+	// What has changed lately, for the event stream (coderd/events). Ids of the two logs are given before the commit, so a row
+	// with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
+	// Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
+	// array: joined to the rows themselves, whose number the planner does not know, all would be read.
+	HistorySince(ctx context.Context, arg HistorySinceParams) ([]HistorySinceRow, error)
 	// Every transition with the job that led to it and what that job met, and how long the state lasted that it led to; -1 of
 	// the last one, which lasts still.
 	HistoryViews(ctx context.Context, workspaceID uuid.UUID) ([]HistoryViewsRow, error)
@@ -335,6 +344,9 @@ type Querier interface {
 	// thinks that there are none, and would join by reading all of them for every workspace.
 	SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error)
 	SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error)
+	// Presets whose status a pass wrote after the one numbered so. Passes commit in the order of their numbers, since each
+	// holds the fence until it has.
+	StatusSince(ctx context.Context, after int64) ([]StatusSinceRow, error)
 	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error
 	StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error
 	StorePresetSize(ctx context.Context, arg StorePresetSizeParams) error
@@ -348,6 +360,8 @@ type Querier interface {
 	// Who a token speaks for, one row per organization; no row if it is unknown, revoked or expired, or its user is
 	// disabled. The built-in identity has no token, and none that got here some other way would work (C16).
 	TokenPrincipal(ctx context.Context, hash []byte) ([]TokenPrincipalRow, error)
+	// Of the tokens that are still valid: the role of their user in each organization.
+	TokenRoles(ctx context.Context, ids []uuid.UUID) ([]TokenRolesRow, error)
 	// Of one user, or of all where user_id is null; newest first.
 	Tokens(ctx context.Context, arg TokensParams) ([]TokensRow, error)
 	// Minute-fine, and never waits for another replica that does the same.

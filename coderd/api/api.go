@@ -17,6 +17,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -55,6 +56,7 @@ type Options struct {
 	Instances  *instance.Service
 	Notifier   *notify.Notifier
 	Sizes      Sizes
+	Events     *events.Hub
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -133,6 +135,7 @@ func (s *server) register() {
 	s.registerProviders()
 	s.registerAudit()
 	s.registerIdentity()
+	s.registerSession()
 	s.registerTokens()
 	s.registerPauses()
 	s.registerSigningKeys()
@@ -140,6 +143,7 @@ func (s *server) register() {
 	s.registerInstance()
 	s.registerInstanceAgent()
 	s.registerInstanceSystem()
+	s.registerEvents()
 }
 
 func config(version string) huma.Config {
@@ -147,7 +151,10 @@ func config(version string) huma.Config {
 	c.Info.Description = "Pools of prebuilt workspaces, kept warm. Every request carries a bearer token; " +
 		"errors are problem documents of RFC 9457."
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"token":    {Type: "http", Scheme: "bearer", Description: "As made by `prewarm token create`."},
+		"token": {Type: "http", Scheme: "bearer", Description: "As made by `prewarm token create`."},
+		"session": {
+			Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "As set by `POST /session`, for browsers.",
+		},
 		"instance": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "As a workspace is given to call back with."},
 	}
 	// The document and its page are served by pages.go; no $schema links in answers.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"cdr.dev/slog"
 	"cdr.dev/slog/sloggers/slogtest"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
@@ -25,6 +26,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -72,6 +74,8 @@ type world struct {
 	token map[string]string // a secret by user: owner, admin, member, other, auditor
 
 	instances *instance.Service // of the server started last
+	metrics   *prometheus.Registry
+	stop      func() // what runs beside that server
 
 	mu        sync.Mutex
 	nudged    []uuid.UUID
@@ -99,11 +103,15 @@ templates:
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldLogging(t, slogtest.Make(t, &slogtest.Options{IgnoreErrors: true}))
+}
+
+func newWorldLogging(t *testing.T, log slog.Logger) *world {
+	t.Helper()
 	ctx := context.Background()
 	w := &world{t: t, store: dbtest.Open(t), token: map[string]string{}}
 	_, _, err := auth.EnsureOwner(ctx, w.store, t.TempDir())
 	require.NoError(t, err)
-	log := slogtest.Make(t, &slogtest.Options{IgnoreErrors: true})
 	registry := provider.NewRegistry(map[string]provider.Factory{
 		"roomy": func(json.RawMessage) (provider.Provider, error) { return roomy{}, nil },
 		"bare":  func(json.RawMessage) (provider.Provider, error) { return bare{}, nil },
@@ -146,6 +154,13 @@ func (w *world) serve(o api.Options) string {
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: o.Clock, Log: o.Log,
 		Registerer: prometheus.NewRegistry(), Replica: "test", Tick: time.Minute, Random: rand.Reader, NewID: uuid.New,
 	})
+	w.metrics = prometheus.NewRegistry()
+	o.Events = events.New(events.Options{Store: w.store, Clock: o.Clock, Log: o.Log, Registerer: w.metrics})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { o.Events.Run(ctx) })
+	w.stop = func() { cancel(); running.Wait() }
+	w.t.Cleanup(w.stop)
 	o.Nudge = w.nudge
 	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }

@@ -110,8 +110,10 @@ func (s *server) refuseUser(hc huma.Context, token string) {
 	s.unauthorized(hc, instance.ErrNotAToken.Error())
 }
 
-func bearer(hc huma.Context) string {
-	scheme, secret, _ := strings.Cut(hc.Header("Authorization"), " ")
+func bearer(hc huma.Context) string { return bearerOf(hc.Header("Authorization")) }
+
+func bearerOf(authorization string) string {
+	scheme, secret, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""
 	}

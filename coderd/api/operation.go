@@ -53,7 +53,7 @@ func register[I, O any](
 		Description:   op.description,
 		DefaultStatus: op.status,
 		MaxBodyBytes:  maxBody,
-		Security:      []map[string][]string{{"token": {}}},
+		Security:      []map[string][]string{{"token": {}}, {"session": {}}},
 		Errors:        []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
 		Metadata:      map[string]any{"action": op.action},
 		Extensions:    map[string]any{"x-action": op.action},
@@ -90,13 +90,26 @@ func (*server) deadline(op operation) func(huma.Context, func(huma.Context)) {
 // authenticate finds out who is asking, in which organization, and whether that role has any part in the action.
 func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
-		secret := bearer(hc)
+		secret, session := bearer(hc), false
+		if hc.Header("Authorization") == "" {
+			secret = sessionOf(hc)
+			session = secret != ""
+		}
 		if secret == "" {
 			s.unauthorized(hc, "a token is needed: send it as `Authorization: Bearer …`; `prewarm login` keeps one")
 			return
 		}
+		if session && forged(hc) {
+			s.refuse(hc, huma.Error403Forbidden("a request that changes something, and has a session for a token, must come "+
+				"from a page of this server"))
+			return
+		}
 		principal, err := s.Auth.Authenticate(hc.Context(), auth.Secret(secret))
 		if errors.Is(err, auth.ErrUnauthenticated) {
+			if session {
+				forget := noSession(hc.TLS() != nil)
+				hc.SetHeader("Set-Cookie", forget.String())
+			}
 			s.unauthorized(hc, err.Error())
 			return
 		}

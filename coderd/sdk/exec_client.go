@@ -26,7 +26,7 @@ type ExecRequest struct {
 func (c *Client) Exec(ctx context.Context, ref string, req ExecRequest) (exitCode int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	conn, err := c.dialExec(ctx, ref)
+	conn, err := c.dial(ctx, "workspaces", ref, "exec")
 	if err != nil {
 		return 0, err
 	}
@@ -44,8 +44,9 @@ func (c *Client) Exec(ctx context.Context, ref string, req ExecRequest) (exitCod
 	return receiveOutput(ctx, conn, req)
 }
 
-func (c *Client) dialExec(ctx context.Context, ref string) (*websocket.Conn, error) {
-	u, err := c.endpoint([]string{"workspaces", ref, "exec"}, nil)
+// dial opens a WebSocket.
+func (c *Client) dial(ctx context.Context, path ...string) (*websocket.Conn, error) {
+	u, err := c.endpoint(path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,220 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	leastGap   = 250 * time.Millisecond // between two looks, however much happens: what happens in between is merged
+	mostGap    = 500 * time.Millisecond // between two looks while somebody watches
+	checkEvery = time.Second            // whether the tokens of the streams are still valid
+	lookLimit  = 10 * time.Second
+	// maxStreams bounds the memory of a replica. Each takes about 50 KB.
+	maxStreams = 2000
+)
+
+// ErrFull: the replica has as many streams as it takes.
+var ErrFull = errors.New("this replica has as many event streams as it takes")
+
+// Options of a Hub. All are needed.
+type Options struct {
+	Store      *database.Store
+	Clock      quartz.Clock
+	Log        slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Hub looks for changes and tells them to the streams of a replica.
+type Hub struct {
+	Options
+	metrics *metrics
+	hinted  chan struct{} // something may have changed
+	joined  chan struct{} // a stream came
+
+	mu      sync.Mutex
+	streams map[*Stream]struct{}
+	stopped bool
+
+	// Of Run alone.
+	reader  reader
+	active  bool // the reader has begun, and has not paused since
+	checked time.Time
+}
+
+// New returns a Hub, which works while Run does.
+func New(o Options) *Hub {
+	o.Log = o.Log.Named("events")
+	return &Hub{
+		Options: o, metrics: newMetrics(o.Registerer), hinted: make(chan struct{}, 1), joined: make(chan struct{}, 1),
+		streams: map[*Stream]struct{}{}, reader: reader{store: o.Store},
+	}
+}
+
+// Subscribe begins a stream, to be ended with Close. Its first event is everything. The refusals are ErrFull and
+// ErrStopping.
+func (h *Hub) Subscribe(who auth.Identity) (*Stream, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.stopped:
+		return nil, ErrStopping
+	case len(h.streams) >= maxStreams:
+		return nil, ErrFull
+	}
+	s := newStream(h, who)
+	h.streams[s] = struct{}{}
+	h.metrics.streams.Set(float64(len(h.streams)))
+	signal(h.joined)
+	return s, nil
+}
+
+func (h *Hub) leave(s *Stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, s)
+	h.metrics.streams.Set(float64(len(h.streams)))
+}
+
+// Heard takes a hint that something may have changed. It does not block.
+func (h *Hub) Heard() { signal(h.hinted) }
+
+// Run looks and tells until ctx ends, and then ends all streams.
+func (h *Hub) Run(ctx context.Context) {
+	defer h.stop()
+	failing := false
+	for h.wait(ctx) {
+		err := h.look(ctx)
+		if err != nil && !failing && ctx.Err() == nil { // said once; nothing is lost, the next look finds it
+			h.Log.Warn(ctx, "look for changes", slog.Error(err))
+		}
+		failing = err != nil
+	}
+}
+
+// wait returns when it is time to look; false when it is time to stop.
+func (h *Hub) wait(ctx context.Context) bool {
+	if len(h.all()) == 0 {
+		h.active = false
+		select {
+		case <-ctx.Done():
+			return false
+		case <-h.joined:
+			return true
+		}
+	}
+	least := h.Clock.NewTimer(leastGap, "events", "least")
+	defer least.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-least.C:
+	}
+	most := h.Clock.NewTimer(mostGap-leastGap, "events", "most")
+	defer most.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-h.joined:
+	case <-h.hinted:
+	case <-most.C:
+	}
+	return true
+}
+
+// look tells the streams what has changed since the last look, and those that are new to read everything.
+func (h *Hub) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	streams := h.all() // those that came before the look: it is all they may have missed
+	now := h.Clock.Now("events", "look")
+	if now.Sub(h.checked) >= checkEvery {
+		if err := h.check(ctx, streams); err != nil {
+			return err
+		}
+		h.checked = now
+	}
+	if !h.active {
+		if err := h.reader.begin(ctx, now); err != nil {
+			return err
+		}
+		h.active = true
+	}
+	changes, behind, err := h.reader.read(ctx, now)
+	h.metrics.changes.Add(float64(len(changes)))
+	news := &edition{changes: changes, messages: map[audience]*Message{}}
+	for _, s := range streams {
+		switch {
+		case behind, err == nil && !s.hasJoined():
+			s.tellEverything()
+		default:
+			s.tell(news)
+		}
+	}
+	return err
+}
+
+// check ends the streams whose token or role is no longer what it was.
+func (h *Hub) check(ctx context.Context, streams []*Stream) error {
+	ids := make([]uuid.UUID, len(streams))
+	for i, s := range streams {
+		ids[i] = s.who.TokenID
+	}
+	rows, err := h.Store.TokenRoles(ctx, ids)
+	if err != nil {
+		return xerrors.Errorf("look up tokens: %w", err)
+	}
+	type membership struct{ token, organization uuid.UUID }
+	valid, roles := map[uuid.UUID]bool{}, map[membership]database.Role{}
+	for _, row := range rows {
+		valid[row.TokenID] = true
+		roles[membership{row.TokenID, row.OrganizationID}] = row.Role
+	}
+	for _, s := range streams {
+		switch {
+		case !valid[s.who.TokenID]:
+			s.stop(ErrRevoked)
+		case roles[membership{s.who.TokenID, s.who.OrganizationID}] != s.who.Role:
+			s.stop(ErrRole)
+		}
+	}
+	return nil
+}
+
+// stop ends all streams, and lets none in.
+func (h *Hub) stop() {
+	h.mu.Lock()
+	h.stopped = true
+	h.mu.Unlock()
+	for _, s := range h.all() {
+		s.stop(ErrStopping)
+	}
+}
+
+func (h *Hub) all() []*Stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	streams := make([]*Stream, 0, len(h.streams))
+	for s := range h.streams {
+		streams = append(streams, s)
+	}
+	return streams
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,47 @@
+-- What has changed lately, for the event stream (coderd/events). Ids of the two logs are given before the commit, so a row
+-- with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
+
+-- name: HistorySince :many
+-- Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
+-- array: joined to the rows themselves, whose number the planner does not know, all would be read.
+WITH found AS MATERIALIZED (
+  (SELECT n.id, n.workspace_id FROM workspace_history n WHERE n.id > @after::bigint ORDER BY n.id LIMIT @max_rows)
+  UNION ALL
+  (SELECT g.id, g.workspace_id FROM workspace_history g WHERE g.id = ANY (@gaps::bigint[]))
+)
+SELECT found.id, found.workspace_id, w.organization_id, w.template_id, w.preset_id, w.owner_id, w.claim_id
+FROM found
+LEFT JOIN workspaces w ON w.id = found.workspace_id AND w.id = ANY (ARRAY(SELECT f.workspace_id FROM found f))
+ORDER BY found.id;
+
+-- name: AuditSince :many
+-- Entries of the audit log, in the same way.
+SELECT e.id, e.actor_id, e.organization_id, e.target_type, e.target_id
+FROM (
+  (SELECT n.* FROM audit_log n WHERE n.id > @after::bigint ORDER BY n.id LIMIT @max_rows)
+  UNION ALL
+  (SELECT g.* FROM audit_log g WHERE g.id = ANY (@gaps::bigint[]))
+) e
+ORDER BY e.id;
+
+-- name: StatusSince :many
+-- Presets whose status a pass wrote after the one numbered so. Passes commit in the order of their numbers, since each
+-- holds the fence until it has.
+SELECT s.preset_id, s.pass_seq, p.organization_id
+FROM preset_status s JOIN presets p ON p.id = s.preset_id
+WHERE s.pass_seq > @after::bigint ORDER BY s.pass_seq;
+
+-- name: EventMarks :one
+-- The ends of the logs: what comes after them is new.
+SELECT coalesce((SELECT max(h.id) FROM workspace_history h), 0)::bigint AS history,
+       coalesce((SELECT max(a.id) FROM audit_log a), 0)::bigint AS audit,
+       coalesce((SELECT max(s.pass_seq) FROM preset_status s), 0)::bigint AS status;
+
+-- name: TokenRoles :many
+-- Of the tokens that are still valid: the role of their user in each organization.
+SELECT tk.id AS token_id, m.organization_id, m.role
+FROM tokens tk
+JOIN users u ON u.id = tk.user_id
+JOIN memberships m ON m.user_id = u.id
+WHERE tk.id = ANY (@ids::uuid[]) AND tk.revoked_at IS NULL
+  AND (tk.expires_at IS NULL OR tk.expires_at > prewarm_now()) AND u.disabled_at IS NULL AND m.role <> 'system';
