@@ -58,7 +58,7 @@ func (w *world) fateOf(c *call) fate {
 			fateHangBefore, fateHangAfter}
 	case c.mark == markProvider:
 		among = []fate{fateErrorBefore, fateErrorAfter, fateTwice, fateLie, fateHangBefore, fateHangAfter}
-	case c.mark == markAnswer:
+	case c.mark == markAnswer || c.mark == markYield:
 		return fateGood
 	case c.tx != nil && c.mark == markQuery && c.name != "savepoint":
 		among = []fate{fateSerialization, fateDeadlock, fateLostBefore, fateLostAfter}

@@ -46,6 +46,7 @@ const (
 	markRollback
 	markProvider
 	markAnswer
+	markYield
 )
 
 type reply struct {

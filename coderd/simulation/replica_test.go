@@ -108,6 +108,7 @@ func (w *world) start(name string) *process {
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
 		Nudge:   p.reconciler.Nudge,
 		Publish: func(id uuid.UUID) { p.publish(ctx, claim.BoundChannel, id.String()) },
+		Yield:   p.yield,
 	})
 	p.instances = instance.New(instance.Options{
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, URL: "http://" + name,
@@ -157,6 +158,11 @@ func (p *process) publish(ctx context.Context, channel, payload string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
+}
+
+// yield is where a batch of claims waits for company: until the scheduler says so.
+func (p *process) yield() {
+	p.submit(&call{ctx: context.Background(), name: "batch", mark: markYield})
 }
 
 // hear is what coderd's subscriptions do with a notification.

@@ -254,6 +254,9 @@ func (w *world) through(c *call) {
 	case c.mark == markAnswer:
 		v, err := c.act(f)
 		c.give(reply{value: v, err: err})
+	case c.mark == markYield:
+		w.idle++
+		c.give(reply{})
 	case c.mark == markProvider:
 		w.provide(c, f)
 	default:
@@ -385,7 +388,7 @@ func (w *world) ghost(c *call) {
 	switch c.mark {
 	case markProvider:
 		w.provide(c, fateGood)
-	case markAnswer:
+	case markAnswer, markYield:
 	default:
 		w.execute(c, fateGood)
 	}
