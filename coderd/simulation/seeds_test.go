@@ -92,6 +92,7 @@ var unreached = map[string]bool{
 	"row:  -> deleting":         true, // adoption of unknown resources
 	"row: deleted -> deleting":  true, // the sweep deletes those at the provider and moves nothing
 	"row: claimed -> starting":  true, // reusable workspaces
+	"row: starting -> deleting": true, // the same
 	"row: draining -> deleted":  true, // by inventory
 	"row: ready -> quarantined": true,
 }

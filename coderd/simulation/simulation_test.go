@@ -143,6 +143,9 @@ func run(t *testing.T, plans []plan, workers int, trace bool) []outcome {
 		}
 		running.Go(func() {
 			got, err := work(ctx, o, func(res outcome) {
+				if res.Failure != nil && !trace { // said at once, since the others take a while
+					t.Logf("seed %d, step %d: %s: %s", res.Seed, res.Failure.Step, res.Failure.Invariant, res.Failure.Text)
+				}
 				if res.Failure != nil && os.Getenv("PREWARM_SIM_STOP") != "" {
 					cancel() // one is enough
 				}
