@@ -28,6 +28,9 @@ func (m *model) transition(before state, e event) {
 				e.from, e.to, *e.attempt, j.state, j.attempt)
 		}
 	}
+	if e.from == "ready" && e.to == "claimed" && was.intent {
+		m.w.fired("claim before an intent")
+	}
 	if e.from == "claimed" && e.to != "claimed" {
 		m.released(before, e, was)
 	}

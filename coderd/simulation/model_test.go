@@ -334,5 +334,8 @@ func (w *world) deletes(p *process, ref provider.Ref) {
 	if ok && ws.state == string(prebuilds.Claimed) {
 		w.violate("I2", "%s deletes %s at the provider, which is claimed", p.name, ref.Name)
 	}
+	if !ok {
+		w.fired("orphan swept")
+	}
 	delete(w.agents, ref.WorkspaceID)
 }
