@@ -241,6 +241,7 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 func (t *tx) CopyFrom(context.Context, pgx.Identifier, []string, pgx.CopyFromSource) (int64, error) {
 	panic("no COPY in a simulation")
 }
+
 func (t *tx) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 	panic("no batches in a simulation")
 }

@@ -102,8 +102,10 @@ type event struct {
 func newModel(w *world) *model {
 	return &model{
 		w: w, seen: map[int64]bool{}, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
-		now: state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
-			presets: map[uuid.UUID]preset{}},
+		now: state{
+			workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
+			presets: map[uuid.UUID]preset{},
+		},
 	}
 }
 
@@ -257,8 +259,10 @@ func reasonOf(e event) string {
 }
 
 func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
-	s = state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
-		presets: map[uuid.UUID]preset{}}
+	s = state{
+		workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
+		presets: map[uuid.UUID]preset{},
+	}
 	ctx := context.Background()
 	batch := &pgx.Batch{}
 	batch.Queue(selectWorkspaces).Query(func(rows pgx.Rows) error {

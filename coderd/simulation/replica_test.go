@@ -22,7 +22,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
-	"github.com/prewarm-dev/prewarm/coderd/retention"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -124,8 +123,6 @@ func (w *world) start(name string) *process {
 	sweeper := &inventory.Sweeper{
 		Store: p.store, Providers: registry, Clock: clock, Log: log.Named("inventory"), Installation: w.installation,
 	}
-	keeper := &retention.Keeper{Store: p.store, Clock: clock, Log: log.Named("retention")}
-	_ = keeper // its pace is minutes; the ending runs it by hand
 	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
 
 	var running sync.WaitGroup

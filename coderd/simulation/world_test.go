@@ -250,14 +250,14 @@ func (w *world) drop(c *call) {
 func (w *world) through(c *call) {
 	w.drop(c)
 	f := w.fateOf(c)
-	switch {
-	case c.mark == markAnswer:
+	switch c.mark {
+	case markAnswer:
 		v, err := c.act(f)
 		c.give(reply{value: v, err: err})
-	case c.mark == markYield:
+	case markYield:
 		w.idle++
 		c.give(reply{})
-	case c.mark == markProvider:
+	case markProvider:
 		w.provide(c, f)
 	default:
 		w.execute(c, f)
