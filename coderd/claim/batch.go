@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +51,7 @@ type batcher struct {
 	claim  func(context.Context, []workspaces.ClaimFor, map[uuid.UUID]time.Time) ([]database.Workspace, error)
 	floors *floors
 	active *sync.WaitGroup
+	yield  func()
 
 	mu       sync.Mutex
 	pending  []*place
@@ -101,7 +101,7 @@ func (b *batcher) run() {
 	var last []*place
 	for {
 		// Those who were answered just now, and those who came with whoever started this, are about to be here.
-		runtime.Gosched()
+		b.yield()
 		batch := b.next(last)
 		if batch == nil {
 			return

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -65,6 +66,8 @@ type Options struct {
 	// Cause says in whose trace the pass is that follows a nudge of the template. May be nil.
 	Cause  func(ctx context.Context, template uuid.UUID)
 	Tracer trace.Tracer // nil: no traces
+	// Yield lets other goroutines run before a batch is formed. Nil: runtime.Gosched.
+	Yield func()
 }
 
 // Service claims. It is safe for concurrent use.
@@ -87,13 +90,16 @@ func New(o Options) *Service {
 	if o.Cause == nil {
 		o.Cause = func(context.Context, uuid.UUID) {}
 	}
+	if o.Yield == nil {
+		o.Yield = runtime.Gosched
+	}
 	s := &Service{
 		Options: o, metrics: newMetrics(o.Registerer), closing: make(chan struct{}),
 		waiting: map[uuid.UUID]chan struct{}{},
 	}
 	s.batches = &batcher{
 		claim: o.Writer.ClaimBatch, floors: &floors{clock: o.Clock, pools: map[uuid.UUID]*floor{}}, active: &s.active,
-		keys: map[placeKey]bool{},
+		keys: map[placeKey]bool{}, yield: o.Yield,
 	}
 	return s
 }

@@ -18,15 +18,15 @@ func (w *world) execute(c *call, f fate) {
 		c.answer(answer{err: errLost})
 		return
 	}
-	switch f {
-	case fateSerialization, fateDeadlock:
+	if f == fateSerialization || f == fateDeadlock {
 		w.note("%s %s [%s]", c.p.name, c.name, f)
 		w.lose(t)
 		t.broken, t.closed = false, true
 		e := &pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: f.String(), Message: "simulated"}
 		c.answer(answer{err: e})
 		return
-	case fateLostBefore:
+	}
+	if f == fateLostBefore {
 		w.note("%s %s [%s]", c.p.name, c.name, f)
 		if t != nil {
 			w.lose(t)

@@ -54,11 +54,13 @@ func (w *world) fateOf(c *call) fate {
 	var among []fate
 	switch {
 	case c.mark == markProvider && c.name == "create":
-		among = []fate{fateErrorBefore, fateErrorAfter, fatePermanent, fatePermanent, fatePermanent, fateTwice, fateLie,
-			fateHangBefore, fateHangAfter}
+		among = []fate{
+			fateErrorBefore, fateErrorAfter, fatePermanent, fatePermanent, fatePermanent, fateTwice, fateLie,
+			fateHangBefore, fateHangAfter,
+		}
 	case c.mark == markProvider:
 		among = []fate{fateErrorBefore, fateErrorAfter, fateTwice, fateLie, fateHangBefore, fateHangAfter}
-	case c.mark == markAnswer:
+	case c.mark == markAnswer || c.mark == markYield:
 		return fateGood
 	case c.tx != nil && c.mark == markQuery && c.name != "savepoint":
 		among = []fate{fateSerialization, fateDeadlock, fateLostBefore, fateLostAfter}

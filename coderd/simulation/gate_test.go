@@ -46,6 +46,7 @@ const (
 	markRollback
 	markProvider
 	markAnswer
+	markYield
 )
 
 type reply struct {
@@ -240,6 +241,7 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 func (t *tx) CopyFrom(context.Context, pgx.Identifier, []string, pgx.CopyFromSource) (int64, error) {
 	panic("no COPY in a simulation")
 }
+
 func (t *tx) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 	panic("no batches in a simulation")
 }

@@ -201,16 +201,11 @@ func (w *world) crash(p *process) {
 			w.ghost(c)
 		}
 	}
-	for _, t := range slices.Clone(w.model.open) {
-		if t.p == p {
-			w.lose(t)
-		}
-	}
 	w.bury(p)
 	p.stop()
 }
 
-// bury forgets a process that is no more.
+// bury forgets a process that is no more. Its connections end with it, and so do the transactions on them.
 func (w *world) bury(p *process) {
 	p.dead = true
 	w.mail = slices.DeleteFunc(w.mail, func(l letter) bool { return l.to == p })
@@ -218,6 +213,11 @@ func (w *world) bury(p *process) {
 		if c.p == p {
 			w.drop(c)
 			c.give(reply{err: errLost})
+		}
+	}
+	for _, t := range slices.Clone(w.model.open) {
+		if t.p == p {
+			w.lose(t)
 		}
 	}
 }

@@ -28,6 +28,9 @@ func (m *model) transition(before state, e event) {
 				e.from, e.to, *e.attempt, j.state, j.attempt)
 		}
 	}
+	if e.from == "ready" && e.to == "claimed" && was.intent {
+		m.w.fired("claim before an intent")
+	}
 	if e.from == "claimed" && e.to != "claimed" {
 		m.released(before, e, was)
 	}
@@ -126,6 +129,7 @@ func (m *model) capped(win *window, events []event) {
 		return
 	}
 	have := map[uuid.UUID]int{}
+	soon := map[uuid.UUID]int{} // of these, ready and about to expire
 	live := 0
 	for _, ws := range m.now.workspaces {
 		live++
@@ -134,11 +138,14 @@ func (m *model) capped(win *window, events []event) {
 		case "provisioning", "starting", "ready", "standby":
 			if ws.key == p.key && !ws.intent {
 				have[ws.preset]++
+				if ws.state == "ready" && ws.expires != nil && !win.at.Before(ws.expires.Add(-win.ahead[ws.preset])) {
+					soon[ws.preset]++
+				}
 			}
 		}
 	}
 	for id := range planned {
-		limit := max(win.wanted[id], m.now.wanted(m.now.presets[id], m.w.now()))
+		limit := max(win.wanted[id], m.now.wanted(m.now.presets[id], m.w.now())) + min(soon[id], win.surge[id])
 		if have[id] > limit {
 			m.w.violate("I3", "%s has %d current prebuilds after a pass, and wanted %d at most", m.now.presets[id].name,
 				have[id], limit)

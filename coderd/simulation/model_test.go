@@ -47,6 +47,7 @@ type workspace struct {
 	incarnation     int32
 	claim           uuid.NullUUID
 	intent          bool
+	expires         *time.Time
 }
 
 type claimRow struct {
@@ -68,6 +69,7 @@ type preset struct {
 	id, template, key uuid.UUID
 	name              string
 	desired           int
+	ahead             time.Duration // how long before it expires a prebuild is replaced; 0: not at all
 	retired           bool
 	streak            int
 }
@@ -79,7 +81,10 @@ type leaseKey struct {
 
 // window is what was wanted at most since a pass began.
 type window struct {
+	at      time.Time // the instant that the pass goes by
 	wanted  map[uuid.UUID]int
+	surge   map[uuid.UUID]int           // most that renewal may add to it (C9)
+	ahead   map[uuid.UUID]time.Duration // longest time before their expiry at which it does
 	maximum int
 }
 
@@ -97,15 +102,19 @@ type event struct {
 func newModel(w *world) *model {
 	return &model{
 		w: w, seen: map[int64]bool{}, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
-		now: state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
-			presets: map[uuid.UUID]preset{}},
+		now: state{
+			workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
+			presets: map[uuid.UUID]preset{},
+		},
 	}
 }
 
 func (m *model) begun(t *tx) {
 	m.open = append(m.open, t)
 	if t.iso == pgx.RepeatableRead {
-		m.passes[t] = &window{wanted: map[uuid.UUID]int{}}
+		m.passes[t] = &window{
+			at: t.began, wanted: map[uuid.UUID]int{}, surge: map[uuid.UUID]int{}, ahead: map[uuid.UUID]time.Duration{},
+		}
 		m.passes[t].widen(&m.now, t.began)
 	}
 }
@@ -118,6 +127,10 @@ func (m *model) ended(t *tx) {
 func (win *window) widen(s *state, now time.Time) {
 	for id, p := range s.presets {
 		win.wanted[id] = max(win.wanted[id], s.wanted(p, now))
+		win.ahead[id] = max(win.ahead[id], p.ahead)
+		if !p.retired {
+			win.surge[id] = max(win.surge[id], (p.desired+3)/4)
+		}
 	}
 	if win.maximum >= 0 && s.maximum > win.maximum {
 		win.maximum = s.maximum
@@ -170,13 +183,14 @@ func (m *model) judge(c *call, a answer) {
 
 const (
 	selectWorkspaces = `SELECT w.id, w.preset_id, w.pool_key, w.name, w.state::text, w.incarnation, w.claim_id,
-		(i.workspace_id IS NOT NULL) FROM workspaces w
+		(i.workspace_id IS NOT NULL), w.expires_at FROM workspaces w
 		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
 	selectClaims = `SELECT id, preset_id, state::text, workspace_id, incarnation,
 		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
 	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, due_at FROM jobs
 		WHERE state IN ('pending', 'running')`
 	selectPresets = `SELECT p.id, p.template_id, p.pool_key, t.name, coalesce(p.instances, 0),
+		coalesce(least(p.ttl_s / 10.0, t.boot_timeout_s), 0)::double precision,
 		p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL OR t.deprecated_at IS NOT NULL, coalesce(f.streak, 0)
 		FROM presets p JOIN templates t ON t.id = p.template_id
 		LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key`
@@ -245,14 +259,17 @@ func reasonOf(e event) string {
 }
 
 func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
-	s = state{workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
-		presets: map[uuid.UUID]preset{}}
+	s = state{
+		workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
+		presets: map[uuid.UUID]preset{},
+	}
 	ctx := context.Background()
 	batch := &pgx.Batch{}
 	batch.Queue(selectWorkspaces).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var w workspace
-			if err := rows.Scan(&w.id, &w.preset, &w.key, &w.name, &w.state, &w.incarnation, &w.claim, &w.intent); err != nil {
+			if err := rows.Scan(&w.id, &w.preset, &w.key, &w.name, &w.state, &w.incarnation, &w.claim, &w.intent,
+				&w.expires); err != nil {
 				return err
 			}
 			s.workspaces[w.id] = w
@@ -282,9 +299,11 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 	batch.Queue(selectPresets).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var p preset
-			if err := rows.Scan(&p.id, &p.template, &p.key, &p.name, &p.desired, &p.retired, &p.streak); err != nil {
+			var ahead float64 // seconds
+			if err := rows.Scan(&p.id, &p.template, &p.key, &p.name, &p.desired, &ahead, &p.retired, &p.streak); err != nil {
 				return err
 			}
+			p.ahead = time.Duration(ahead * float64(time.Second))
 			s.presets[p.id] = p
 		}
 		return rows.Err()
@@ -318,6 +337,9 @@ func (w *world) deletes(p *process, ref provider.Ref) {
 	ws, ok := w.model.now.workspaces[ref.WorkspaceID]
 	if ok && ws.state == string(prebuilds.Claimed) {
 		w.violate("I2", "%s deletes %s at the provider, which is claimed", p.name, ref.Name)
+	}
+	if !ok {
+		w.fired("orphan swept")
 	}
 	delete(w.agents, ref.WorkspaceID)
 }

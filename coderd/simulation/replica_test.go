@@ -22,7 +22,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
-	"github.com/prewarm-dev/prewarm/coderd/retention"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -108,6 +107,7 @@ func (w *world) start(name string) *process {
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
 		Nudge:   p.reconciler.Nudge,
 		Publish: func(id uuid.UUID) { p.publish(ctx, claim.BoundChannel, id.String()) },
+		Yield:   p.yield,
 	})
 	p.instances = instance.New(instance.Options{
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, URL: "http://" + name,
@@ -123,8 +123,6 @@ func (w *world) start(name string) *process {
 	sweeper := &inventory.Sweeper{
 		Store: p.store, Providers: registry, Clock: clock, Log: log.Named("inventory"), Installation: w.installation,
 	}
-	keeper := &retention.Keeper{Store: p.store, Clock: clock, Log: log.Named("retention")}
-	_ = keeper // its pace is minutes; the ending runs it by hand
 	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
 
 	var running sync.WaitGroup
@@ -157,6 +155,11 @@ func (p *process) publish(ctx context.Context, channel, payload string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
+}
+
+// yield is where a batch of claims waits for company: until the scheduler says so.
+func (p *process) yield() {
+	p.submit(&call{ctx: context.Background(), name: "batch", mark: markYield})
 }
 
 // hear is what coderd's subscriptions do with a notification.

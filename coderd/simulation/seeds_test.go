@@ -92,6 +92,7 @@ var unreached = map[string]bool{
 	"row:  -> deleting":         true, // adoption of unknown resources
 	"row: deleted -> deleting":  true, // the sweep deletes those at the provider and moves nothing
 	"row: claimed -> starting":  true, // reusable workspaces
+	"row: starting -> deleting": true, // the same
 	"row: draining -> deleted":  true, // by inventory
 	"row: ready -> quarantined": true,
 }
@@ -123,22 +124,24 @@ func TestSameSeedSameTrace(t *testing.T) {
 	}
 	first := run(t, plans, 1, true)
 	for _, o := range first {
+		seen := []outcome{o}
 		same := false
-		var other outcome
 		// The operating system may take the one thread away for so long that the runtime puts another goroutine on it,
-		// which a busy machine has been seen to do; twice in a row it does not at the same place.
+		// which a busy machine has been seen to do, to the first run as well as to those after it; it does not twice at
+		// the same place.
 		for range 3 {
 			got := run(t, []plan{{Seed: o.Seed, Steps: 500}}, 1, true)
-			if len(got) == 1 {
-				if other = got[0]; other.Hash == o.Hash {
-					same = true
-					break
-				}
-				t.Logf("seed %d: %s and %s: %s", o.Seed, o.Hash, other.Hash, difference(o.Trace, other.Trace))
+			if len(got) != 1 {
+				continue
 			}
+			if same = slices.ContainsFunc(seen, func(s outcome) bool { return s.Hash == got[0].Hash }); same {
+				break
+			}
+			t.Logf("seed %d: %s and %s: %s", o.Seed, o.Hash, got[0].Hash, difference(o.Trace, got[0].Trace))
+			seen = append(seen, got[0])
 		}
 		if !same {
-			t.Errorf("seed %d has another trace each time: %s", o.Seed, difference(o.Trace, other.Trace))
+			t.Errorf("seed %d has another trace each time", o.Seed)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 
 	"github.com/google/uuid"
@@ -114,6 +115,7 @@ func simulate(t *testing.T, p plan, pg *postgres, ids identities) (res outcome) 
 	require.NoError(t, err)
 	runtime.GC()
 	t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, p.Seed) // ids and secrets for which the product has no source to be given
 		synctest.Test(t, func(*testing.T) {
 			w := newWorld(p, pg, ids)
 			w.live()
@@ -141,6 +143,9 @@ func run(t *testing.T, plans []plan, workers int, trace bool) []outcome {
 		}
 		running.Go(func() {
 			got, err := work(ctx, o, func(res outcome) {
+				if res.Failure != nil && !trace { // said at once, since the others take a while
+					t.Logf("seed %d, step %d: %s: %s", res.Seed, res.Failure.Step, res.Failure.Invariant, res.Failure.Text)
+				}
 				if res.Failure != nil && os.Getenv("PREWARM_SIM_STOP") != "" {
 					cancel() // one is enough
 				}

@@ -250,11 +250,14 @@ func (w *world) drop(c *call) {
 func (w *world) through(c *call) {
 	w.drop(c)
 	f := w.fateOf(c)
-	switch {
-	case c.mark == markAnswer:
+	switch c.mark {
+	case markAnswer:
 		v, err := c.act(f)
 		c.give(reply{value: v, err: err})
-	case c.mark == markProvider:
+	case markYield:
+		w.idle++
+		c.give(reply{})
+	case markProvider:
 		w.provide(c, f)
 	default:
 		w.execute(c, f)
@@ -385,7 +388,7 @@ func (w *world) ghost(c *call) {
 	switch c.mark {
 	case markProvider:
 		w.provide(c, fateGood)
-	case markAnswer:
+	case markAnswer, markYield:
 	default:
 		w.execute(c, fateGood)
 	}
