@@ -180,10 +180,12 @@ func (g *guarded) Start(ctx context.Context, ref Ref) (err error) {
 	return s.Start(ctx, ref)
 }
 
-func (g *guarded) Reset(ctx context.Context, req CreateRequest) (Instance, error) {
-	if err := g.check(ctx, "reset workspace"); err != nil {
-		return Instance{}, err
+func (g *guarded) Reset(ctx context.Context, req CreateRequest) (inst Instance, err error) {
+	ctx, end, err := g.begin(ctx, "reset", "reset workspace")
+	if err != nil {
+		return inst, err
 	}
+	defer func() { end(err) }()
 	r, ok := As[Resetter](g.inner)
 	if !ok {
 		return Instance{}, Permanent(xerrors.New("reset workspace: the provider cannot reset one"))
