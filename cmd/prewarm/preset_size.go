@@ -106,7 +106,11 @@ func (a *app) pastTable(p sdk.PresetPast) *table {
 	t := a.newTable()
 	t.add("Preset", p.Template+"/"+p.Preset)
 	t.add("Instances", p.Instances)
-	since := p.From.UTC().Format(time.DateOnly) + " to " + p.To.UTC().Format(time.DateOnly)
+	form := time.DateOnly
+	if p.To.Sub(p.From) < 48*time.Hour {
+		form = "2006-01-02 15:04"
+	}
+	since := p.From.UTC().Format(form) + " to " + p.To.UTC().Format(form)
 	if p.Cut {
 		since += " (there were more claims before: too many to look at)"
 	}

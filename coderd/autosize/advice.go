@@ -19,6 +19,8 @@ const (
 	mostSize = 10_000
 	// enoughClaims let a replay speak; with fewer, what little is known is widened by how little it is.
 	enoughClaims = 50
+	// enoughTime of history is what a recommendation needs: a size for every day can't be told from less than one.
+	enoughTime = 24 * time.Hour
 	// usual settings, where a preset has none of its own.
 	usualTarget = 0.99
 )
@@ -75,6 +77,8 @@ func (s *Service) Advise(ctx context.Context, preset uuid.UUID, days int, target
 	switch {
 	case len(past.Claims) == 0:
 		a.Size, a.By = int(view.Instances), "nothing was claimed: the size stays"
+	case past.To.Sub(past.From) < enoughTime:
+		a.Size, a.By = int(view.Instances), "there is less than a day of history: the size stays"
 	case len(past.Claims) < enoughClaims:
 		a.Size = sizing.ThinSize(len(past.Claims), float64(past.To.Sub(past.From))/float64(past.Provision), target, mostSize)
 		a.By = "few claims, widened by how little is known"

@@ -236,4 +236,13 @@ func TestAdviceAndReplay(t *testing.T) {
 	few, err := s.Advise(context.Background(), preset, 1, 0.5)
 	require.NoError(t, err)
 	assert.Len(t, few.Past.Claims, 60-5, "the last of them is a day old, and out")
+	assert.NotEqual(t, int(few.View.Instances), few.Size)
+
+	w.pool("new", "{mode: forecast, min: 1, max: 40, target: 95%}")
+	w.exec("UPDATE presets SET created_at = created_at - interval '1 hour' WHERE id = $1", w.Preset(t, "new"))
+	w.claims("new", 10*time.Minute, 5, 2)
+	early, err := s.Advise(context.Background(), w.Preset(t, "new"), 14, 0)
+	require.NoError(t, err)
+	assert.Len(t, early.Past.Claims, 5)
+	assert.Equal(t, int(early.View.Instances), early.Size, "an hour says nothing about a day")
 }
