@@ -1,4 +1,5 @@
-# `make` alone lists the targets. All of them need Go 1.26; PostgreSQL is installed by scripts/postgres.sh if it is missing.
+# `make` alone lists the targets. All of them need Go 1.26, the web UI Node 20.19; PostgreSQL is installed by
+# scripts/postgres.sh if it is missing.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
@@ -12,8 +13,25 @@ RACE     = $(if $(filter 1,$(shell go env CGO_ENABLED 2>/dev/null)),-race)
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
+.PHONY: site
+site: ## Build the web UI into site/dist, where Node 20.19 or newer is there
+	scripts/site.sh
+
+.PHONY: site-test
+site-test: build postgres ## Check the web UI, and test it in Chromium against bin/prewarm
+	scripts/site.sh test
+
+.PHONY: site-scale
+site-scale: build postgres ## Measure the pages with PRESETS=1000 presets of EACH=100 workspaces, ROUNDS=5 times each
+	PREWARM_SCALE_PRESETS=$(or $(PRESETS),1000) PREWARM_SCALE_EACH=$(or $(EACH),100) PREWARM_SCALE_ROUNDS=$(or $(ROUNDS),5) \
+		scripts/site.sh scale
+
+.PHONY: screenshots
+screenshots: build postgres ## Make the pictures in docs/images anew, of a server that has something to tell
+	scripts/site.sh screenshots
+
 .PHONY: build
-build: toolchain ## Build bin/prewarm, one static binary
+build: toolchain site ## Build bin/prewarm, one static binary with the web UI in it
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.release=$(VERSION)' -o bin/prewarm ./cmd/prewarm
 
 .PHONY: run
@@ -23,7 +41,7 @@ run: build postgres ## Build, and start a server with a first pool of 3; ARGS='-
 # The simulation owns the time and the order of everything, and the race detector would only slow it down: the first line
 # leaves its seeds out, the second runs them.
 .PHONY: test
-test: postgres haproxy gen-check vet ## Run every test, as CI does
+test: postgres haproxy sshd docker gen-check vet site-test ## Run every test, as CI does
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
 	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -count=1 -timeout 15m ./...
 	$(if $(RACE),$(TOOL) gotestsum --format pkgname -- -count=1 -timeout 30m ./coderd/simulation)
@@ -38,16 +56,18 @@ sim-mutants: postgres ## Take out one safeguard at a time, and show that an inva
 	scripts/sim-mutants.sh $(ARGS)
 
 .PHONY: soak
-soak: postgres ## Run the long tests in full, about an hour; ROUNDS=n sets how often for all of them
+soak: postgres sshd docker ## Run the long tests in full, about an hour; ROUNDS=n sets how often for all of them
 	PREWARM_ROUNDS=$(or $(ROUNDS),100) go test -count=1 -v -timeout 60m ./coderd/claim
 	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/e2e
 	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
+	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/chaos/engine
 	PREWARM_ROUNDS=$(or $(ROUNDS),2000) go test -count=1 -v -timeout 60m ./coderd/faults
+	PREWARM_ROUNDS=$(or $(ROUNDS),30) go test -count=1 -v -timeout 60m ./coderd/provider/hosts
 
 .PHONY: chaos
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race
 	PREWARM_CHAOS=$(or $(MINUTES),2)m PREWARM_SEED=$(SEED) PREWARM_CHAOS_COMPLETE=1 \
-		go test -count=1 -v -timeout $$(($(or $(MINUTES),2) + 20))m $(ARGS) ./coderd/chaos/faults
+		go test -count=1 -v -timeout $$(($(or $(MINUTES),2) + 20))m $(ARGS) ./coderd/chaos/storm
 
 .PHONY: image
 image: build ## Build the image prewarm:local of that binary; ENGINE=podman takes another builder than docker
@@ -87,8 +107,9 @@ vet: toolchain
 	go vet ./...
 
 .PHONY: gen
-gen: toolchain ## Make database/*.sql.go, docs/cli.md and the diagram in docs/STATE_MACHINE.md anew
+gen: toolchain ## Make database/*.sql.go, the site's types, docs/cli.md and the diagram in docs/STATE_MACHINE.md anew
 	$(SQLC) generate
+	go test ./scripts/sitetypes -count=1 -run '^TestTypesAreCurrent$$' -update
 	go test ./cmd/prewarm ./coderd/prebuilds -count=1 -run '^(TestReferenceIsCurrent|TestDocument)$$' -update
 
 .PHONY: gen-check
@@ -97,7 +118,8 @@ gen-check: toolchain ## Fail if what is generated is not current (the documents 
 
 .PHONY: clean
 clean: ## Remove what was built; data directories stay
-	rm -rf bin build
+	rm -rf bin build site/node_modules
+	find site/dist -mindepth 1 ! -name .gitkeep -delete
 
 .PHONY: toolchain
 toolchain:
@@ -107,6 +129,18 @@ toolchain:
 postgres:
 	scripts/postgres.sh
 
+.PHONY: docker
+docker:
+	scripts/docker.sh
+
+.PHONY: example-docker
+example-docker: build postgres ## Start a server with a pool of containers, of an image that is made here
+	examples/docker.sh
+
 .PHONY: haproxy
 haproxy:
 	scripts/haproxy.sh
+
+.PHONY: sshd
+sshd:
+	scripts/sshd.sh

@@ -33,6 +33,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
+	"github.com/prewarm-dev/prewarm/coderd/leases"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -45,6 +46,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/pubsub"
+	"github.com/prewarm-dev/prewarm/site"
 )
 
 // Options of one replica; the flags of `prewarm server`.
@@ -73,6 +75,8 @@ type Hooks struct {
 	Lease  time.Duration                             // of jobs; 0: the default
 	Tracer pgx.QueryTracer                           // sees every statement; nil: none
 	Wrap   func(provider.Provider) provider.Provider // put around every provider; nil: nothing
+	// Inventory may change how fast inventories are made, which takes minutes otherwise; nil: it stays.
+	Inventory func(*inventory.Options)
 }
 
 func (o Options) hooks() Hooks {
@@ -145,9 +149,11 @@ type replica struct {
 	claims     *claim.Service
 	instances  *instance.Service
 	events     *events.Hub
-	sweeper    *inventory.Sweeper
+	inventory  *inventory.Service
+	machines   *inventory.Machines
 	keeper     *retention.Keeper
 	sizes      *autosize.Service
+	leases     *leases.Ender
 	registered *replicas.Replica
 	traces     *tracing.Exporter
 	notifier   *notify.Notifier
@@ -177,8 +183,9 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		tracer = r.traces.Tracer()
 	}
 
+	var counted atomic.Pointer[inventory.Service] // which comes after the providers it counts the calls of
 	r.providers, err = newProviders(ctx, store, installation, opts, clock, log,
-		watchCalls(reg, clock, r.traces.Tracer()))
+		alsoCounted(watchCalls(reg, clock, r.traces.Tracer()), &counted))
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +199,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.claims = claim.New(claim.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: workspaces.NewID,
 		Nudge: r.reconciler.Nudge, Cause: r.reconciler.Cause, Tracer: tracer,
+		Wake:    func() { r.wakeWorkers(hints) },
 		Publish: func(id uuid.UUID) { r.publish(hints, claim.BoundChannel, id.String()) },
 	})
 	r.instances = instance.New(instance.Options{
@@ -213,9 +221,21 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		NewID: uuid.New,
 	})
 	r.watch(gauges.NewReader(store, clock), reg)
-	r.sweeper = &inventory.Sweeper{
-		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"),
-		Installation: installation,
+	inventories := inventory.Options{
+		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
+		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(hints) },
+	}
+	if change := opts.hooks().Inventory; change != nil {
+		change(&inventories)
+	}
+	r.inventory = inventory.New(inventories)
+	counted.Store(r.inventory)
+	r.machines = &inventory.Machines{
+		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"), Nudge: r.reconciler.Nudge,
+	}
+	r.leases = &leases.Ender{
+		Store: store, Writer: writer, Clock: clock, Log: log.Named("leases"), Nudge: r.reconciler.Nudge,
+		Wake: func() { r.wakeWorkers(hints) },
 	}
 	r.sizes = autosize.New(autosize.Options{
 		Store: store, Clock: clock, Log: log.Named("autosize"), Nudge: func(id uuid.UUID) { r.reconciler.Nudge(id) },
@@ -226,15 +246,19 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Version: opts.Version, Address: listener.Addr().String(), Sites: r.providers.Sites,
 	}
 	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
+	pages, err := site.Built()
+	if err != nil {
+		return nil, err
+	}
 	r.server = &http.Server{
 		Handler: api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Passes: r.reconciler, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
-			Events: r.events, Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
+			Inventory: r.inventory, Events: r.events, Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
-			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready,
+			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
-			Version: opts.Version,
+			Version: opts.Version, Site: pages,
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -264,8 +288,8 @@ func (r *replica) run(ctx context.Context) error {
 	for _, run := range []func(context.Context){
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
-		r.instances.Run, r.providers.run, r.sweeper.Run, r.keeper.Run, r.sizes.Run, r.registered.Run, r.notifier.Run,
-		r.watchdog.Run, r.events.Run,
+		r.instances.Run, r.providers.run, r.inventory.Run, r.machines.Run, r.keeper.Run, r.sizes.Run, r.registered.Run,
+		r.notifier.Run, r.watchdog.Run, r.events.Run, r.leases.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })
 	}

@@ -12,7 +12,8 @@
 //	instance    agents, the server's side: tokens, reports, delivery of claims, silence
 //	agent       agents, the workspace's side: runs inside of it
 //	claim       hands prebuilds to their users
-//	inventory   what providers have against what the database says
+//	leases      releases what is claimed, when its lease is over
+//	inventory   what providers have against what the database says; breakers
 //	sizing      how large a pool should be, by its claim history; pure
 //	autosize    counts claims, computes sizes, and stores them for the pass
 //	provider    where workspaces live; one folder for each kind, and the conformance suite
@@ -27,7 +28,8 @@
 //	notify      tells people by webhook, once for each episode
 //	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old
-//	chaos       tests that hurt real processes; chaos/judge says what those did wrong
+//	chaos       tests that hurt real processes; chaos/storm all faults at once, chaos/judge what was wrong,
+//	            chaos/engine behind the server's back on a container engine
 //	coderdtest  replicas inside of tests
 //	simulation  replicas under every order of events and every fault, by a seed; tests only
 //

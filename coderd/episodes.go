@@ -37,6 +37,28 @@ func viewOf(snap *gauges.Snapshot) watchdog.View {
 			subject.Detail = p.HardLimit
 			view.Stopped = append(view.Stopped, subject)
 		}
+		if p.Unattainable != "" {
+			subject.Detail = p.Unattainable
+			view.Short = append(view.Short, subject)
+		}
+	}
+	for _, i := range snap.Inventories {
+		if i.OpenedAt == nil {
+			continue
+		}
+		at := i.Provider
+		if i.Site != "" {
+			at += " at site " + i.Site
+		}
+		view.Breakers = append(view.Breakers, watchdog.Subject{
+			ID: i.Provider + " " + i.Site, Detail: "nothing is created or deleted at provider " + at + ": " + i.Reason,
+		})
+	}
+	for _, m := range snap.Missing {
+		view.Missing = append(view.Missing, watchdog.Subject{
+			ID: m.WorkspaceID.String(), OrganizationID: m.OrganizationID, Template: m.Template, Preset: m.Preset,
+			Detail: "claimed workspace " + m.Name + " is not at provider " + m.Provider + " any more; it stays claimed",
+		})
 	}
 	return view
 }
@@ -60,7 +82,7 @@ func (e *episodes) tell(ctx context.Context, v watchdog.View, stale string) erro
 	for _, k := range []struct {
 		kind notify.Kind
 		now  []watchdog.Subject
-	}{{notify.Stale, installation}, {notify.HardLimit, v.Stopped}, {notify.Unattainable, v.Short}} {
+	}{{notify.Stale, installation}, {notify.HardLimit, v.Stopped}, {notify.Unattainable, v.Short}, {notify.BreakerOpen, v.Breakers}, {notify.ClaimedMissing, v.Missing}} {
 		if err := e.keep(ctx, k.kind, k.now); err != nil {
 			return err
 		}

@@ -43,13 +43,15 @@ func TestEpisodes(t *testing.T) {
 	}
 	a, b := uuid.New(), uuid.New()
 	view := viewOf(&gauges.Snapshot{Staleness: time.Minute, Presets: []gauges.Preset{
-		{ID: a, Template: "go", Preset: "small", HardLimit: "hard limit: 3 failed creates"}, {ID: b, Template: "go", Preset: "large"},
+		{ID: a, Template: "go", Preset: "small", HardLimit: "hard limit: 3 failed creates"}, {ID: b, Template: "go", Preset: "large", Unattainable: "needs 12, may have 10"},
 	}})
 	require.Equal(t, time.Minute, view.Staleness)
 	require.Equal(t, []watchdog.Subject{
 		{ID: a.String(), Template: "go", Preset: "small", Detail: "hard limit: 3 failed creates"},
 	}, view.Stopped)
-	view.Short = []watchdog.Subject{{ID: b.String(), Template: "go", Preset: "large", Detail: "needs 12, may have 10"}}
+	require.Equal(t, []watchdog.Subject{
+		{ID: b.String(), Template: "go", Preset: "large", Detail: "needs 12, may have 10"},
+	}, view.Short)
 	for range 3 {
 		require.NoError(t, here.tell(ctx, view, "late"))
 		require.NoError(t, there.tell(ctx, view, "later"))

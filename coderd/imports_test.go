@@ -40,11 +40,12 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/agent", "coderd/sdk", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/sdk", "coderd/provider/docker", "coderd/provider/local"},
 		only: map[string][]string{
-			"coderd/agent":          {"agent.go"},
-			"coderd":                {"after_restore.go", "app.go", "main.go", "server.go", "server_notify.go"}, // everything else is a client
-			"coderd/provider/local": {"main.go"},                                                                // this binary is also the supervisor of a workspace
+			"coderd/agent":           {"agent.go"},
+			"coderd":                 {"after_restore.go", "app.go", "main.go", "server.go", "server_notify.go"}, // everything else is a client
+			"coderd/provider/docker": {"main.go"},                                                                // this binary also kills for exec, inside of a container
+			"coderd/provider/local":  {"main.go"},                                                                // this binary is also the supervisor of a workspace
 		},
 	},
 	"coderd":       {inside: []string{"all", "examples"}},
@@ -53,12 +54,13 @@ var rooms = map[string]room{
 		"coderd/auth", "coderd/claim", "coderd/demand", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
 		"coderd/events", "coderd/notify",
 		"coderd/prebuilds", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
-		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database",
+		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database", "site",
 	}},
 	"coderd/auth":         stores,
 	"coderd/autosize":     {inside: []string{"coderd/sizing", "database"}},
 	"coderd/chaos":        leaf,
-	"coderd/chaos/faults": leaf,
+	"coderd/chaos/engine": leaf,
+	"coderd/chaos/storm":  leaf,
 	"coderd/chaos/judge":  leaf,
 	"coderd/claim":        decides,
 	"coderd/demand":       drives,
@@ -68,6 +70,7 @@ var rooms = map[string]room{
 	"coderd/gauges":       {inside: []string{"coderd/prebuilds", "database"}},
 	"coderd/instance":     drives,
 	"coderd/inventory":    drives,
+	"coderd/leases":       decides,
 	"coderd/lifecycle":    drives,
 	"coderd/notify":       {inside: []string{"coderd/sdk", "database"}},
 	"coderd/prebuilds": {
@@ -76,7 +79,9 @@ var rooms = map[string]room{
 	},
 	"coderd/provider":             leaf,
 	"coderd/provider/conformance": place,
+	"coderd/provider/docker":      place,
 	"coderd/provider/external":    place,
+	"coderd/provider/hosts":       place,
 	"coderd/provider/local":       place,
 	"coderd/provider/sim":         place,
 	"coderd/reconcile":            decides,
@@ -106,6 +111,8 @@ var rooms = map[string]room{
 	"examples":          leaf,
 	"scripts/promql":    leaf,
 	"scripts/rules":     leaf,
+	"scripts/sitetypes": {inside: []string{"coderd/api", "coderd/auth", "database"}},
+	"site":              leaf,
 }
 
 // wiring is what no room may import, and everyTest what nobody may but tests.

@@ -2,6 +2,7 @@ package coderd
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/coder/quartz"
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
@@ -37,6 +39,22 @@ func watchCalls(reg prometheus.Registerer, clock quartz.Clock, tracer trace.Trac
 				span.SetStatus(codes.Error, result)
 			}
 			span.End()
+		}
+	}
+}
+
+// alsoCounted is a watch of which the inventory, once it is there, learns how often providers fail.
+func alsoCounted(watch provider.Watch, by *atomic.Pointer[inventory.Service]) provider.Watch {
+	return func(ctx context.Context, name, call string) (context.Context, func(error)) {
+		ctx, end := watch(ctx, name, call)
+		service := by.Load()
+		if service == nil {
+			return ctx, end
+		}
+		ctx, count := service.Watch(ctx, name, call)
+		return ctx, func(err error) {
+			count(err)
+			end(err)
 		}
 	}
 }

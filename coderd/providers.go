@@ -12,7 +12,9 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external"
+	"github.com/prewarm-dev/prewarm/coderd/provider/hosts"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
@@ -44,6 +46,10 @@ func newProviders(
 		},
 		"external": func(config json.RawMessage) (provider.Provider, error) {
 			return newExternal(ctx, config, installation, clock, log)
+		},
+		"hosts": func(config json.RawMessage) (provider.Provider, error) { return newHosts(config, clock, log) },
+		"docker": func(config json.RawMessage) (provider.Provider, error) {
+			return newDocker(ctx, config, clock, log)
 		},
 	}
 	if opts.hooks().Wrap != nil {
@@ -107,6 +113,28 @@ func newExternal(
 		return nil, err
 	}
 	return p.Offered(), nil
+}
+
+// newHosts reads the private key, and connects to nothing yet.
+func newHosts(config json.RawMessage, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
+	parsed, err := hosts.ParseConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return hosts.New(hosts.Options{Config: parsed, Clock: clock, Logger: log.Named("hosts")}), nil
+}
+
+// newDocker asks the engine who it is, within a few seconds.
+func newDocker(ctx context.Context, config json.RawMessage, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
+	parsed, err := docker.ParseConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	p, err := docker.New(ctx, docker.Options{Config: parsed, Clock: clock, Logger: log.Named("docker")})
+	if err != nil {
+		return nil, err // not p: a nil *Provider in an interface is not nil
+	}
+	return p, nil
 }
 
 // run keeps the registry current until ctx ends.

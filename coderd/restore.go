@@ -32,8 +32,9 @@ const (
 //
 // The world went on after the backup. What looks unclaimed may be somebody's by now, so all of it is quarantined: neither
 // handed out nor deleted until a person looked. What was made after the backup has no row at all, and is left alone and
-// reported by the sweep. All tokens of people end, since one that was revoked after the backup would be good again. With
-// nothingLost, for a database that was moved while nothing ran, only its new place is noted.
+// shown by inventories: it was made at no time that this database knows of. All tokens of people end, since one that was
+// revoked after the backup would be good again. With nothingLost, for a database that was moved while nothing ran, only its
+// new place is noted.
 func AfterRestore(ctx context.Context, opts Options, nothingLost bool) (Restored, error) {
 	log := slog.Make(sloghuman.Sink(opts.Stderr))
 	if err := ensureDataDir(opts.DataDir); opts.PostgresURL == "" && err != nil {
@@ -103,6 +104,9 @@ func forget(ctx context.Context, q *database.Queries, writer *workspaces.Writer)
 	}
 	if _, err = q.ForgetReplicas(ctx); err != nil {
 		return done, xerrors.Errorf("forget replicas: %w", err)
+	}
+	if err = q.ForgetInventories(ctx); err != nil {
+		return done, xerrors.Errorf("forget inventories: %w", err)
 	}
 	return done, nil
 }

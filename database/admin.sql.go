@@ -61,3 +61,45 @@ func (q *Queries) Notify(ctx context.Context, arg NotifyParams) error {
 	_, err := q.db.Exec(ctx, notify, arg.Channel, arg.Payload)
 	return err
 }
+
+const quota = `-- name: Quota :one
+SELECT id, name, created_at, max_claimed, max_claimed_per_user FROM organizations WHERE id = $1
+`
+
+func (q *Queries) Quota(ctx context.Context, id uuid.UUID) (Organization, error) {
+	row := q.db.QueryRow(ctx, quota, id)
+	var i Organization
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.CreatedAt,
+		&i.MaxClaimed,
+		&i.MaxClaimedPerUser,
+	)
+	return i, err
+}
+
+const setQuota = `-- name: SetQuota :one
+UPDATE organizations SET max_claimed = $1, max_claimed_per_user = $2
+WHERE id = $3 RETURNING id, name, created_at, max_claimed, max_claimed_per_user
+`
+
+type SetQuotaParams struct {
+	MaxClaimed        *int32
+	MaxClaimedPerUser *int32
+	ID                uuid.UUID
+}
+
+// How many workspaces an organization, and each user in it, may have claimed at once; null: any number.
+func (q *Queries) SetQuota(ctx context.Context, arg SetQuotaParams) (Organization, error) {
+	row := q.db.QueryRow(ctx, setQuota, arg.MaxClaimed, arg.MaxClaimedPerUser, arg.ID)
+	var i Organization
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.CreatedAt,
+		&i.MaxClaimed,
+		&i.MaxClaimedPerUser,
+	)
+	return i, err
+}

@@ -21,17 +21,23 @@ LEFT JOIN users u ON u.id = a.actor_id
 LEFT JOIN organizations o ON o.id = a.organization_id
 WHERE (a.organization_id = $1::uuid OR a.organization_id IS NULL)
   AND ($2::bigint IS NULL OR a.id < $2::bigint)
-  AND ($3::text IS NULL OR a.action = $3::text)
-  AND ($4::text IS NULL OR u.name = $4::text)
-  AND ($5::text IS NULL OR a.target_id = $5::text
-       OR a.target_name = $5::text)
+  AND (NOT $3::boolean OR a.actor_id <> '00000000-0000-4000-8000-000000000002') -- the built-in identity
+  AND ($4::timestamptz IS NULL OR a.at >= $4::timestamptz)
+  AND ($5::timestamptz IS NULL OR a.at < $5::timestamptz)
+  AND ($6::text IS NULL OR a.action = $6::text)
+  AND ($7::text IS NULL OR u.name = $7::text)
+  AND ($8::text IS NULL OR a.target_id = $8::text
+       OR a.target_name = $8::text)
 ORDER BY a.id DESC
-LIMIT $6
+LIMIT $9
 `
 
 type AuditLogParams struct {
 	OrganizationID uuid.UUID
 	BeforeID       *int64
+	People         bool
+	Since          *time.Time
+	Until          *time.Time
 	Action         *string
 	Actor          *string
 	Target         *string
@@ -59,6 +65,9 @@ func (q *Queries) AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogR
 	rows, err := q.db.Query(ctx, auditLog,
 		arg.OrganizationID,
 		arg.BeforeID,
+		arg.People,
+		arg.Since,
+		arg.Until,
 		arg.Action,
 		arg.Actor,
 		arg.Target,

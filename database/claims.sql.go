@@ -15,11 +15,15 @@ import (
 
 const bindOldest = `-- name: BindOldest :many
 WITH pool AS (
-  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated, t.claim_lease_s
+  FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ), waiter AS (
-  SELECT c.id, c.user_id FROM claims c
-  WHERE c.preset_id = $1 AND c.state = 'waiting' AND c.deadline_at > prewarm_now()
+  SELECT c.id, c.user_id, c.cold, c.created_at, c.lease_s FROM claims c
+  WHERE c.preset_id = $1 AND c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.group_id IS NULL
+    AND (NOT c.cold OR EXISTS (SELECT FROM workspaces f
+                               WHERE f.state = 'ready' AND f.preset_id = $1 AND f.created_at >= c.created_at
+                                 AND f.pool_key = (SELECT pool.pool_key FROM pool)))
   ORDER BY c.created_at, c.id
   LIMIT 1
   FOR NO KEY UPDATE -- waits for whoever is at the head of the line; to skip it would be to overtake it
@@ -29,7 +33,8 @@ WITH pool AS (
     AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
     AND (w.expires_at IS NULL OR w.expires_at > prewarm_now()
                                    + (SELECT pool.min_remaining_s FROM pool) * interval '1 second')
-    AND (SELECT count(*) FROM waiter) > 0
+    AND (SELECT count(*) FROM waiter) > 0 -- asked once: where nobody waits, no workspace is read
+    AND (SELECT NOT waiter.cold OR w.created_at >= waiter.created_at FROM waiter)
   ORDER BY (w.pool_key <> (SELECT pool.pool_key FROM pool)), w.ready_at, w.id
   LIMIT 1
   FOR NO KEY UPDATE SKIP LOCKED
@@ -42,9 +47,10 @@ WITH pool AS (
   RETURNING w.id, w.name, w.incarnation, w.organization_id, w.template_id, w.claim_id, w.owner_id
 ), claim AS (
   UPDATE claims c
-  SET state = 'bound', outcome = 'waited', bound_at = prewarm_now(), workspace_id = moved.id,
-      incarnation = moved.incarnation
-  FROM moved
+  SET state = 'bound', outcome = CASE WHEN c.cold THEN 'cold' ELSE 'waited' END::claim_outcome, bound_at = prewarm_now(),
+      workspace_id = moved.id, incarnation = moved.incarnation, lease_s = coalesce(c.lease_s, pool.claim_lease_s),
+      lease_until = prewarm_now() + coalesce(c.lease_s, pool.claim_lease_s) * interval '1 second'
+  FROM moved, pool
   WHERE c.id = moved.claim_id
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
@@ -70,7 +76,9 @@ type BindOldestRow struct {
 	TemplateID  uuid.UUID
 }
 
-// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
+// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking. A claim that
+// wants a workspace built for it is passed over while there is none that was planned after it came; those of a group
+// are bound together (BindTogether).
 func (q *Queries) BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error) {
 	rows, err := q.db.Query(ctx, bindOldest, arg.PresetID, arg.Source)
 	if err != nil {
@@ -91,26 +99,105 @@ func (q *Queries) BindOldest(ctx context.Context, arg BindOldestParams) ([]BindO
 	return items, nil
 }
 
+const bindTogether = `-- name: BindTogether :many
+WITH pairs AS MATERIALIZED (
+  SELECT unnest($1::uuid[]) AS claim_id, unnest($2::uuid[]) AS workspace_id
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = $3, claim_id = pairs.claim_id
+  FROM pairs
+  WHERE w.id = pairs.workspace_id AND w.state = 'ready'
+  RETURNING w.id, w.name, w.incarnation, w.organization_id, w.template_id, w.claim_id
+), claim AS (
+  UPDATE claims c
+  SET state = 'bound', bound_at = prewarm_now(), workspace_id = moved.id, incarnation = moved.incarnation,
+      outcome = CASE WHEN $4::boolean THEN 'hit' WHEN c.cold THEN 'cold' ELSE 'waited' END::claim_outcome,
+      lease_s = coalesce(c.lease_s, t.claim_lease_s),
+      lease_until = prewarm_now() + coalesce(c.lease_s, t.claim_lease_s) * interval '1 second'
+  FROM moved JOIN templates t ON t.id = moved.template_id
+  WHERE c.id = moved.claim_id AND c.state = 'waiting'
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), $3,
+         CASE WHEN $4::boolean THEN 'claimed' ELSE 'claimed after waiting' END
+  FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
+  SELECT prewarm_now(), $3, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
+         jsonb_build_object('claim_id', moved.claim_id), $5
+  FROM moved
+)
+SELECT moved.claim_id::uuid AS claim_id, moved.id AS workspace_id, moved.template_id FROM moved
+`
+
+type BindTogetherParams struct {
+	ClaimIds     []uuid.UUID
+	WorkspaceIds []uuid.UUID
+	UserID       uuid.UUID
+	AtOnce       bool
+	Source       string
+}
+
+type BindTogetherRow struct {
+	ClaimID     uuid.UUID
+	WorkspaceID uuid.UUID
+	TemplateID  uuid.UUID
+}
+
+// Binds claims that wait to workspaces that this transaction has locked as ready, one to one.
+func (q *Queries) BindTogether(ctx context.Context, arg BindTogetherParams) ([]BindTogetherRow, error) {
+	rows, err := q.db.Query(ctx, bindTogether,
+		arg.ClaimIds,
+		arg.WorkspaceIds,
+		arg.UserID,
+		arg.AtOnce,
+		arg.Source,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []BindTogetherRow{}
+	for rows.Next() {
+		var i BindTogetherRow
+		if err := rows.Scan(&i.ClaimID, &i.WorkspaceID, &i.TemplateID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const claimBatch = `-- name: ClaimBatch :many
 
 WITH instant AS MATERIALIZED (
   SELECT prewarm_now() AS now
 ), sent AS MATERIALIZED (
-  SELECT unnest($1::uuid[]) AS claim_id, unnest($2::uuid[]) AS preset_id,
-         unnest($3::uuid[]) AS user_id, nullif(unnest($4::text[]), '') AS key,
-         unnest(($5::text[])::claim_mode[]) AS mode, unnest($6::text[]) AS source
+  SELECT unnest((SELECT $1::uuid[])) AS claim_id, unnest((SELECT $2::uuid[])) AS preset_id,
+         unnest((SELECT $3::uuid[])) AS user_id, nullif(unnest((SELECT $4::text[])), '') AS key,
+         unnest((SELECT ($5::text[])::claim_mode[])) AS mode, unnest((SELECT $6::text[])) AS source,
+         nullif(unnest((SELECT $7::integer[])), 0) AS lease_s
 ), asked AS MATERIALIZED (
-  SELECT s.claim_id, s.preset_id, s.user_id, s.key, s.mode, s.source,
+  SELECT s.claim_id, s.preset_id, s.user_id, s.key, s.mode, s.source, s.lease_s,
          row_number() OVER (PARTITION BY s.preset_id) AS place
   FROM sent s
   WHERE s.key IS NULL
      OR NOT (SELECT count(*) > 0 FROM claims c WHERE c.user_id = s.user_id AND c.idempotency_key = s.key)
 ), pools AS MATERIALIZED (
-  SELECT p.id, p.pool_key, p.min_remaining_s, f.floor, (SELECT count(*) FROM asked WHERE asked.preset_id = p.id) AS wanted
-  FROM (SELECT unnest($7::uuid[]) AS preset_id, unnest($8::timestamptz[]) AS floor) f
-  JOIN presets p ON p.id = f.preset_id
-  JOIN templates t ON t.id = p.template_id
-  WHERE p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+  SELECT p.id, p.pool_key, p.min_remaining_s, p.claim_lease_s, f.floor, wish.wanted
+  FROM (SELECT unnest((SELECT $8::uuid[])) AS preset_id, unnest((SELECT $9::timestamptz[])) AS floor) f
+  JOIN (SELECT a.preset_id, count(*) AS wanted FROM asked a GROUP BY a.preset_id) wish ON wish.preset_id = f.preset_id
+  CROSS JOIN LATERAL ( -- with a limit, so that each preset is looked up; joined, all presets would be read for a batch
+    SELECT preset.id, preset.pool_key, preset.min_remaining_s, t.claim_lease_s
+    FROM presets preset
+    JOIN templates t ON t.id = preset.template_id
+    WHERE preset.id = f.preset_id AND preset.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+      AND NOT preset.metered
+    LIMIT 1
+  ) p
 ), picked AS MATERIALIZED (
   SELECT ready.id, pools.id AS preset_id, row_number() OVER (PARTITION BY pools.id ORDER BY ready.ready_at, ready.id) AS place
   FROM pools
@@ -133,10 +220,11 @@ WITH instant AS MATERIALIZED (
   RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at
 ), claim AS (
   INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
-                      incarnation, created_at, bound_at)
+                      incarnation, created_at, bound_at, lease_s, lease_until)
   SELECT asked.claim_id, moved.organization_id, moved.preset_id, asked.user_id, asked.key, asked.mode, 'bound', 'hit',
-         moved.id, moved.incarnation, moved.claimed_at, moved.claimed_at
-  FROM moved JOIN asked ON asked.claim_id = moved.claim_id
+         moved.id, moved.incarnation, moved.claimed_at, moved.claimed_at, coalesce(asked.lease_s, pools.claim_lease_s),
+         moved.claimed_at + coalesce(asked.lease_s, pools.claim_lease_s) * interval '1 second'
+  FROM moved JOIN asked ON asked.claim_id = moved.claim_id JOIN pools ON pools.id = moved.preset_id
   ORDER BY asked.user_id, asked.key
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
@@ -157,6 +245,7 @@ type ClaimBatchParams struct {
 	IdempotencyKeys []string
 	Modes           []string
 	Sources         []string
+	Leases          []int32
 	Pools           []uuid.UUID
 	Floors          []time.Time
 }
@@ -199,6 +288,9 @@ type ClaimBatchRow struct {
 //
 // A floor says where in ready_at a pool's ready workspaces begin, so that the scan does not walk over those that were
 // claimed before: while another session holds a snapshot, their index entries can't be removed.
+//
+// Each array is a (SELECT …), which hides its length from the planner: a plan for these very arrays then never looks
+// cheaper than the one for any, which is kept. Planning anew takes as long as a batch of ten.
 func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]ClaimBatchRow, error) {
 	rows, err := q.db.Query(ctx, claimBatch,
 		arg.ClaimIds,
@@ -207,6 +299,7 @@ func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]Claim
 		arg.IdempotencyKeys,
 		arg.Modes,
 		arg.Sources,
+		arg.Leases,
 		arg.Pools,
 		arg.Floors,
 	)
@@ -254,7 +347,7 @@ func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]Claim
 }
 
 const claimByID = `-- name: ClaimByID :one
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at FROM claims WHERE id = $1
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby FROM claims WHERE id = $1
 `
 
 func (q *Queries) ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error) {
@@ -276,12 +369,17 @@ func (q *Queries) ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error) {
 		&i.DeadlineAt,
 		&i.BoundAt,
 		&i.ReleasedAt,
+		&i.Cold,
+		&i.GroupID,
+		&i.LeaseS,
+		&i.LeaseUntil,
+		&i.FromStandby,
 	)
 	return i, err
 }
 
 const claimByKey = `-- name: ClaimByKey :one
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at FROM claims WHERE user_id = $1 AND idempotency_key = $2
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby FROM claims WHERE user_id = $1 AND idempotency_key = $2
 `
 
 type ClaimByKeyParams struct {
@@ -308,14 +406,56 @@ func (q *Queries) ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, 
 		&i.DeadlineAt,
 		&i.BoundAt,
 		&i.ReleasedAt,
+		&i.Cold,
+		&i.GroupID,
+		&i.LeaseS,
+		&i.LeaseUntil,
+		&i.FromStandby,
+	)
+	return i, err
+}
+
+const claimHook = `-- name: ClaimHook :one
+SELECT (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(a.status, 'expected')::agent_status AS status,
+       coalesce(a.message, '') AS message, coalesce(a.claim_id = c.id, false)::boolean AS seen,
+       coalesce(extract(epoch FROM a.claim_seen_at - c.bound_at) * 1000, 0)::double precision AS told_ms,
+       coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms
+FROM claims c
+JOIN workspaces w ON w.id = c.workspace_id AND w.incarnation = c.incarnation AND w.claim_id = c.id AND w.state = 'claimed'
+JOIN template_versions v ON v.id = w.template_version_id
+LEFT JOIN agents a ON a.workspace_id = w.id AND a.incarnation = w.incarnation
+WHERE c.id = $1 AND c.state = 'bound'
+`
+
+type ClaimHookRow struct {
+	HasAgent bool
+	Status   AgentStatus
+	Message  string
+	Seen     bool
+	ToldMs   float64
+	HookMs   float64
+}
+
+// How far the agent is with a claim that holds its workspace; no row if it does not hold it (any more).
+func (q *Queries) ClaimHook(ctx context.Context, claimID uuid.UUID) (ClaimHookRow, error) {
+	row := q.db.QueryRow(ctx, claimHook, claimID)
+	var i ClaimHookRow
+	err := row.Scan(
+		&i.HasAgent,
+		&i.Status,
+		&i.Message,
+		&i.Seen,
+		&i.ToldMs,
+		&i.HookMs,
 	)
 	return i, err
 }
 
 const claimLast = `-- name: ClaimLast :one
 WITH pool AS (
-  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated FROM presets p JOIN templates t ON t.id = p.template_id
-  WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+  SELECT p.pool_key, p.min_remaining_s, t.keep_outdated, t.claim_lease_s
+  FROM presets p JOIN templates t ON t.id = p.template_id
+  WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL AND NOT p.metered
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = $1
@@ -334,17 +474,19 @@ WITH pool AS (
   RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at
 ), claim AS (
   INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
-                      incarnation, created_at, bound_at)
+                      incarnation, created_at, bound_at, lease_s, lease_until)
   SELECT $3::uuid, moved.organization_id, moved.preset_id, $2, $4, $5, 'bound',
-         'hit', moved.id, moved.incarnation, prewarm_now(), prewarm_now()
-  FROM moved
+         'hit', moved.id, moved.incarnation, prewarm_now(), prewarm_now(),
+         coalesce($6::integer, pool.claim_lease_s),
+         prewarm_now() + coalesce($6::integer, pool.claim_lease_s) * interval '1 second'
+  FROM moved, pool
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
   SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), $2, 'claimed' FROM moved
 ), audit AS (
   INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
   SELECT prewarm_now(), $2, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
-         jsonb_build_object('claim_id', $3::uuid), $6
+         jsonb_build_object('claim_id', $3::uuid), $7
   FROM moved
 )
 SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at FROM moved
@@ -356,6 +498,7 @@ type ClaimLastParams struct {
 	ClaimID        uuid.UUID
 	IdempotencyKey *string
 	Mode           ClaimMode
+	LeaseS         *int32
 	Source         string
 }
 
@@ -395,6 +538,7 @@ func (q *Queries) ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLast
 		arg.ClaimID,
 		arg.IdempotencyKey,
 		arg.Mode,
+		arg.LeaseS,
 		arg.Source,
 	)
 	var i ClaimLastRow
@@ -425,6 +569,100 @@ func (q *Queries) ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLast
 		&i.ExpiresAt,
 	)
 	return i, err
+}
+
+const claimsTogether = `-- name: ClaimsTogether :many
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby FROM claims WHERE group_id = $1 ORDER BY id
+`
+
+// All claims of one request, the first of which has that id.
+func (q *Queries) ClaimsTogether(ctx context.Context, groupID uuid.NullUUID) ([]Claim, error) {
+	rows, err := q.db.Query(ctx, claimsTogether, groupID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Claim{}
+	for rows.Next() {
+		var i Claim
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.PresetID,
+			&i.UserID,
+			&i.IdempotencyKey,
+			&i.Mode,
+			&i.State,
+			&i.Outcome,
+			&i.WorkspaceID,
+			&i.Incarnation,
+			&i.Reason,
+			&i.CreatedAt,
+			&i.DeadlineAt,
+			&i.BoundAt,
+			&i.ReleasedAt,
+			&i.Cold,
+			&i.GroupID,
+			&i.LeaseS,
+			&i.LeaseUntil,
+			&i.FromStandby,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countClaimed = `-- name: CountClaimed :one
+SELECT ((SELECT count(*) FROM workspaces w
+         WHERE w.state = 'claimed' AND w.preset_id = ANY (
+             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = $1
+                     AND ($2::uuid IS NULL OR p.template_id = $2::uuid))))
+      + (SELECT count(*) FROM claims c
+         WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.preset_id = ANY (
+             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = $1
+                     AND ($2::uuid IS NULL OR p.template_id = $2::uuid)))))::int AS n
+`
+
+type CountClaimedParams struct {
+	OrganizationID uuid.UUID
+	TemplateID     uuid.NullUUID
+}
+
+// Workspaces that are claimed, and claims that wait for one: of a template or of a whole organization.
+func (q *Queries) CountClaimed(ctx context.Context, arg CountClaimedParams) (int32, error) {
+	row := q.db.QueryRow(ctx, countClaimed, arg.OrganizationID, arg.TemplateID)
+	var n int32
+	err := row.Scan(&n)
+	return n, err
+}
+
+const countClaimedOf = `-- name: CountClaimedOf :one
+SELECT ((SELECT count(*) FROM workspaces w
+         WHERE w.state = 'claimed' AND w.owner_id = $1 AND w.organization_id = $2
+           AND ($3::uuid IS NULL OR w.template_id = $3::uuid))
+      + (SELECT count(*) FROM claims c JOIN presets p ON p.id = c.preset_id
+         WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.user_id = $1
+           AND c.organization_id = $2
+           AND ($3::uuid IS NULL OR p.template_id = $3::uuid)))::int AS n
+`
+
+type CountClaimedOfParams struct {
+	UserID         uuid.UUID
+	OrganizationID uuid.UUID
+	TemplateID     uuid.NullUUID
+}
+
+// The same of one user, by what the user has and not by what the template has.
+func (q *Queries) CountClaimedOf(ctx context.Context, arg CountClaimedOfParams) (int32, error) {
+	row := q.db.QueryRow(ctx, countClaimedOf, arg.UserID, arg.OrganizationID, arg.TemplateID)
+	var n int32
+	err := row.Scan(&n)
+	return n, err
 }
 
 const endExpiredWaiting = `-- name: EndExpiredWaiting :execrows
@@ -462,6 +700,99 @@ func (q *Queries) EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const endWaitingTogether = `-- name: EndWaitingTogether :execrows
+UPDATE claims
+SET state = 'missed', outcome = 'miss', reason = $1, idempotency_key = NULL
+WHERE id = ANY ($2::uuid[]) AND state = 'waiting'
+`
+
+type EndWaitingTogetherParams struct {
+	Reason string
+	Ids    []uuid.UUID
+}
+
+func (q *Queries) EndWaitingTogether(ctx context.Context, arg EndWaitingTogetherParams) (int64, error) {
+	result, err := q.db.Exec(ctx, endWaitingTogether, arg.Reason, arg.Ids)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const endedLeases = `-- name: EndedLeases :many
+SELECT c.id, c.workspace_id, c.incarnation, c.lease_s FROM claims c
+WHERE c.state = 'bound' AND c.lease_until IS NOT NULL AND c.lease_until <= prewarm_now()
+ORDER BY c.lease_until
+LIMIT $1
+`
+
+type EndedLeasesRow struct {
+	ID          uuid.UUID
+	WorkspaceID uuid.NullUUID
+	Incarnation *int32
+	LeaseS      *int32
+}
+
+// Claims whose lease is over, by their index, those that are over for longest first.
+func (q *Queries) EndedLeases(ctx context.Context, maxClaims int32) ([]EndedLeasesRow, error) {
+	rows, err := q.db.Query(ctx, endedLeases, maxClaims)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []EndedLeasesRow{}
+	for rows.Next() {
+		var i EndedLeasesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkspaceID,
+			&i.Incarnation,
+			&i.LeaseS,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const freeKey = `-- name: FreeKey :exec
+UPDATE claims SET idempotency_key = NULL WHERE id = $1 AND state <> 'bound' AND idempotency_key IS NOT NULL
+`
+
+// The key is to be had again: what it was given was of no use.
+func (q *Queries) FreeKey(ctx context.Context, claimID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, freeKey, claimID)
+	return err
+}
+
+const freeOldKeys = `-- name: FreeOldKeys :execrows
+UPDATE claims c SET idempotency_key = NULL
+WHERE c.id = ANY (ARRAY(
+  SELECT o.id FROM claims o
+  WHERE o.state = 'released' AND o.idempotency_key IS NOT NULL
+    AND o.released_at < prewarm_now() - $1::double precision * interval '1 second'
+  ORDER BY o.released_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+`
+
+type FreeOldKeysParams struct {
+	KeepS float64
+	Batch int32
+}
+
+// Keys of released claims are kept for a day: a retry within it finds what it was given. Those of claims that hold a
+// workspace stay for as long as they do.
+func (q *Queries) FreeOldKeys(ctx context.Context, arg FreeOldKeysParams) (int64, error) {
+	result, err := q.db.Exec(ctx, freeOldKeys, arg.KeepS, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const insertMiss = `-- name: InsertMiss :exec
 INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, reason, created_at)
 VALUES ($1, $2, $3, $4, $5, 'missed', 'miss', $6, prewarm_now())
@@ -490,40 +821,221 @@ func (q *Queries) InsertMiss(ctx context.Context, arg InsertMissParams) error {
 }
 
 const insertWaiting = `-- name: InsertWaiting :exec
-INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, created_at, deadline_at)
-VALUES ($1, $2, $3, $4, $5, 'prefer', 'waiting', prewarm_now(),
-        prewarm_now() + $6::double precision * interval '1 second')
+INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, created_at, deadline_at, cold,
+                    group_id, lease_s)
+SELECT x.id, $1, $2, $3,
+       CASE WHEN x.id = ($4::uuid[])[1] THEN $5::text END, $6, 'waiting', prewarm_now(),
+       prewarm_now() + $7::double precision * interval '1 second', $8::boolean, $9::uuid,
+       $10::integer
+FROM (SELECT unnest($4::uuid[]) AS id) x
 `
 
 type InsertWaitingParams struct {
-	ID             uuid.UUID
 	OrganizationID uuid.UUID
 	PresetID       uuid.UUID
 	UserID         uuid.UUID
+	Ids            []uuid.UUID
 	IdempotencyKey *string
+	Mode           ClaimMode
 	WaitS          float64
+	Cold           bool
+	GroupID        uuid.NullUUID
+	LeaseS         *int32
 }
 
-// A waiter stands in line from its commit on; passes count it (C5), transitions to ready bind the oldest.
+// Waiters stand in line from their commit on; passes count them (C5), transitions to ready bind the oldest. Those that
+// are one request have a group, are bound together, and have their key on the first.
 func (q *Queries) InsertWaiting(ctx context.Context, arg InsertWaitingParams) error {
 	_, err := q.db.Exec(ctx, insertWaiting,
-		arg.ID,
 		arg.OrganizationID,
 		arg.PresetID,
 		arg.UserID,
+		arg.Ids,
 		arg.IdempotencyKey,
+		arg.Mode,
 		arg.WaitS,
+		arg.Cold,
+		arg.GroupID,
+		arg.LeaseS,
 	)
 	return err
 }
 
+const leaseOver = `-- name: LeaseOver :one
+SELECT c.id FROM workspaces w
+JOIN claims c ON c.id = w.claim_id AND c.state = 'bound'
+WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'claimed'
+  AND c.lease_until IS NOT NULL AND c.lease_until <= prewarm_now()
+FOR NO KEY UPDATE OF c
+`
+
+type LeaseOverParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+}
+
+// Asked again in the transaction that ends it, after the workspace is locked: whoever renewed it in between keeps it, and
+// whoever wants to renew it now waits and finds it over.
+func (q *Queries) LeaseOver(ctx context.Context, arg LeaseOverParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, leaseOver, arg.WorkspaceID, arg.Incarnation)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
+const lockClaimed = `-- name: LockClaimed :one
+SELECT w.id FROM workspaces w
+WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'claimed'
+FOR NO KEY UPDATE
+`
+
+type LockClaimedParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+}
+
+func (q *Queries) LockClaimed(ctx context.Context, arg LockClaimedParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, lockClaimed, arg.WorkspaceID, arg.Incarnation)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
+const lockQuotas = `-- name: LockQuotas :exec
+SELECT pg_advisory_xact_lock(1886545272, k.key)
+FROM (SELECT DISTINCT hashtext(x.name) AS key FROM (SELECT unnest($1::text[]) AS name) x ORDER BY 1) k
+`
+
+// Held to the end of the transaction by who counts against these limits: two claims that the same limit holds for are
+// counted one after the other. In one order, so that nobody waits for who waits for him.
+func (q *Queries) LockQuotas(ctx context.Context, names []string) error {
+	_, err := q.db.Exec(ctx, lockQuotas, names)
+	return err
+}
+
+const lockWaiting = `-- name: LockWaiting :many
+SELECT c.id, c.created_at FROM claims c WHERE c.id = ANY ($1::uuid[]) AND c.state = 'waiting'
+ORDER BY c.id FOR NO KEY UPDATE
+`
+
+type LockWaitingRow struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+}
+
+// The claims of these that still wait, for who binds or ends them together.
+func (q *Queries) LockWaiting(ctx context.Context, ids []uuid.UUID) ([]LockWaitingRow, error) {
+	rows, err := q.db.Query(ctx, lockWaiting, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LockWaitingRow{}
+	for rows.Next() {
+		var i LockWaitingRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pickReady = `-- name: PickReady :many
+SELECT w.id FROM workspaces w
+JOIN presets p ON p.id = w.preset_id
+JOIN templates t ON t.id = p.template_id
+WHERE w.state = 'ready' AND w.preset_id = $1 AND (w.pool_key = p.pool_key OR t.keep_outdated)
+  AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+  AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
+  AND ($2::timestamptz IS NULL OR w.created_at >= $2::timestamptz)
+ORDER BY (w.pool_key <> p.pool_key), w.ready_at, w.id
+LIMIT $3
+FOR NO KEY UPDATE OF w SKIP LOCKED
+`
+
+type PickReadyParams struct {
+	PresetID   uuid.UUID
+	FreshSince *time.Time
+	Wanted     int32
+}
+
+// Locks so many ready workspaces of the pool for the claims of one request, oldest first, and skips those that others
+// are at. Where a workspace must be fresh, only those planned since then will do.
+func (q *Queries) PickReady(ctx context.Context, arg PickReadyParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, pickReady, arg.PresetID, arg.FreshSince, arg.Wanted)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pickReadyLast = `-- name: PickReadyLast :many
+SELECT w.id FROM workspaces w
+JOIN presets p ON p.id = w.preset_id
+JOIN templates t ON t.id = p.template_id
+WHERE w.state = 'ready' AND w.preset_id = $1 AND (w.pool_key = p.pool_key OR t.keep_outdated)
+  AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+  AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
+  AND ($2::timestamptz IS NULL OR w.created_at >= $2::timestamptz)
+ORDER BY (w.pool_key <> p.pool_key), w.ready_at, w.id
+LIMIT $3
+FOR NO KEY UPDATE OF w
+`
+
+type PickReadyLastParams struct {
+	PresetID   uuid.UUID
+	FreshSince *time.Time
+	Wanted     int32
+}
+
+// The same, asked once before it is a miss: waits for rows that others are at. All who wait go through a pool in one
+// order, so that two requests that each have some never wait for each other's.
+func (q *Queries) PickReadyLast(ctx context.Context, arg PickReadyLastParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, pickReadyLast, arg.PresetID, arg.FreshSince, arg.Wanted)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const poolView = `-- name: PoolView :one
-SELECT p.template_id, p.instances, (p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)::boolean AS gone,
+SELECT p.template_id, p.instances, p.all_machines, (p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)::boolean AS gone,
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated,
        (SELECT count(*) FROM workspaces w WHERE w.preset_id = p.id AND w.template_id = p.template_id
           AND w.state NOT IN ('claimed', 'deleted') AND w.state IN ('provisioning', 'starting')
           AND w.pool_key = p.pool_key)::int AS starting,
-       coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error
+       EXISTS (SELECT FROM workspaces w WHERE w.state = 'standby' AND w.preset_id = p.id) AS standby,
+       coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error, p.metered,
+       t.name AS template,
+       EXISTS (SELECT FROM template_versions v WHERE v.id = t.active_version_id AND v.agent IS NOT NULL) AS has_agent
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -531,13 +1043,18 @@ WHERE p.id = $1
 `
 
 type PoolViewRow struct {
-	TemplateID uuid.UUID
-	Instances  *int32
-	Gone       bool
-	Deprecated bool
-	Starting   int32
-	Failures   int32
-	LastError  string
+	TemplateID  uuid.UUID
+	Instances   *int32
+	AllMachines bool
+	Gone        bool
+	Deprecated  bool
+	Starting    int32
+	Standby     bool
+	Failures    int32
+	LastError   string
+	Metered     bool
+	Template    string
+	HasAgent    bool
 }
 
 // Why a claim found nothing warm: what the pool looks like to it.
@@ -547,19 +1064,81 @@ func (q *Queries) PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow
 	err := row.Scan(
 		&i.TemplateID,
 		&i.Instances,
+		&i.AllMachines,
 		&i.Gone,
 		&i.Deprecated,
 		&i.Starting,
+		&i.Standby,
 		&i.Failures,
 		&i.LastError,
+		&i.Metered,
+		&i.Template,
+		&i.HasAgent,
 	)
 	return i, err
+}
+
+const quotaOf = `-- name: QuotaOf :one
+SELECT t.id AS template_id, t.name AS template, o.name AS organization, t.max_claimed, t.max_claimed_per_user,
+       o.max_claimed AS organization_max_claimed, o.max_claimed_per_user AS organization_max_claimed_per_user
+FROM presets p
+JOIN templates t ON t.id = p.template_id
+JOIN organizations o ON o.id = p.organization_id
+WHERE p.id = $1
+`
+
+type QuotaOfRow struct {
+	TemplateID                    uuid.UUID
+	Template                      string
+	Organization                  string
+	MaxClaimed                    *int32
+	MaxClaimedPerUser             *int32
+	OrganizationMaxClaimed        *int32
+	OrganizationMaxClaimedPerUser *int32
+}
+
+// The limits that hold for claims of a preset, each null where there is none.
+func (q *Queries) QuotaOf(ctx context.Context, presetID uuid.UUID) (QuotaOfRow, error) {
+	row := q.db.QueryRow(ctx, quotaOf, presetID)
+	var i QuotaOfRow
+	err := row.Scan(
+		&i.TemplateID,
+		&i.Template,
+		&i.Organization,
+		&i.MaxClaimed,
+		&i.MaxClaimedPerUser,
+		&i.OrganizationMaxClaimed,
+		&i.OrganizationMaxClaimedPerUser,
+	)
+	return i, err
+}
+
+const renewLease = `-- name: RenewLease :one
+UPDATE claims c
+SET lease_s = coalesce($1::integer, c.lease_s),
+    lease_until = prewarm_now() + coalesce($1::integer, c.lease_s) * interval '1 second'
+WHERE c.id = $2 AND c.state = 'bound' AND coalesce($1::integer, c.lease_s) IS NOT NULL
+RETURNING c.lease_until
+`
+
+type RenewLeaseParams struct {
+	LeaseS  *int32
+	ClaimID uuid.UUID
+}
+
+// Only of a claim that holds its workspace, by the lease it had unless another is asked for. No row: it is over, or it
+// has no lease and none was asked for.
+func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (*time.Time, error) {
+	row := q.db.QueryRow(ctx, renewLease, arg.LeaseS, arg.ClaimID)
+	var lease_until *time.Time
+	err := row.Scan(&lease_until)
+	return lease_until, err
 }
 
 const waitOn = `-- name: WaitOn :execrows
 UPDATE claims
 SET deadline_at = greatest(deadline_at, prewarm_now() + $1::double precision * interval '1 second')
-WHERE id = $2 AND state = 'waiting'
+WHERE (id = $2::uuid OR group_id = $2::uuid) AND state = 'waiting'
 `
 
 type WaitOnParams struct {

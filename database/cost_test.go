@@ -24,6 +24,9 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: each, Claimed: claimed, Deleted: deleted})
 	preset, template := poolIDs(t, store, 500)
 	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
+	_, err := store.Pool.Exec(context.Background(), `INSERT INTO preset_status (preset_id, counts, ledger, error, digest, pass_seq, changed_at)
+		SELECT id, '{"desired": 10, "actual": 10, "starting": 0}', 'null', '', '', 0, now() FROM presets`) // as passes do
+	require.NoError(t, err)
 
 	for _, c := range []struct {
 		name string
@@ -58,6 +61,15 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 		}},
 		{"counting provisions", 0, func(ctx context.Context, q *database.Queries) error {
 			return q.CountProvisions(ctx, time.Now().Add(-15*time.Minute))
+		}},
+		{"sampling all pools: what is claimed is counted", claimed, func(ctx context.Context, q *database.Queries) error {
+			sampled, err := q.SamplePresets(ctx, time.Now().Truncate(5*time.Minute))
+			require.EqualValues(t, pools, sampled)
+			return err
+		}},
+		{"how long states last", 3 * 200, func(ctx context.Context, q *database.Queries) error {
+			_, err := q.StateDurations(ctx, database.StateDurationsParams{TemplateID: template, PresetID: preset, Most: 200})
+			return err
 		}},
 		{"snapshot of everything", pools * each, func(ctx context.Context, q *database.Queries) error {
 			_, err := q.SnapshotWorkspaces(ctx)
@@ -170,6 +182,54 @@ func TestCost_batchReadsWhatItClaims(t *testing.T) {
 		})
 		require.LessOrEqual(t, rows, int64(3*len(presets)))
 	}
+}
+
+// A batch of few claims finds its presets among a thousand without reading the others.
+func TestCost_batchReadsItsPresets(t *testing.T) {
+	const pools, n = 1000, 8
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 1})
+	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
+	var presets []uuid.UUID
+	for i := range n {
+		preset, _ := poolIDs(t, store, i+1)
+		presets = append(presets, preset)
+	}
+	for _, table := range []string{"presets", "templates"} {
+		rows := rowsRead(t, store, table, func(ctx context.Context, q *database.Queries) error {
+			got, err := q.ClaimBatch(ctx, batchOf(user, presets...))
+			require.Len(t, got, n)
+			return err
+		})
+		require.LessOrEqual(t, rows, int64(2*n), table)
+	}
+}
+
+// To plan a batch takes about as long as to run it, so it is planned once for all sizes: PostgreSQL makes five plans for
+// the parameters at hand, and goes on with those only if they look cheaper than one for any.
+func TestCost_batchIsPlannedOnce(t *testing.T) {
+	const pools, times = 300, 40
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 10})
+	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
+	var presets []uuid.UUID
+	for i := range 16 {
+		preset, _ := poolIDs(t, store, i+1)
+		presets = append(presets, preset)
+	}
+	tx, err := store.Pool.Begin(ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(ctx) }()
+	for i := range times {
+		_, err := store.WithTx(tx).ClaimBatch(ctx, batchOf(user, presets[:1+i/10]...))
+		require.NoError(t, err)
+	}
+	var custom, generic int64
+	require.NoError(t, tx.QueryRow(ctx, `SELECT custom_plans, generic_plans FROM pg_prepared_statements
+		WHERE statement LIKE '-- name: ClaimBatch %'`).Scan(&custom, &generic))
+	require.Equal(t, int64(times), custom+generic)
+	require.LessOrEqual(t, custom, int64(5))
 }
 
 // Whoever looks for what has changed reads that, and not the log before it or workspaces that did not change.

@@ -116,6 +116,18 @@ func (q *Queries) AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]A
 	return items, nil
 }
 
+const dropUnclaimedParameters = `-- name: DropUnclaimedParameters :exec
+DELETE FROM claim_parameters p
+WHERE p.claim_id = ANY ($1::uuid[])
+  AND NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'))
+`
+
+// Of claims that came to nothing; those that wait or hold a workspace keep theirs.
+func (q *Queries) DropUnclaimedParameters(ctx context.Context, claimIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, dropUnclaimedParameters, claimIds)
+	return err
+}
+
 const ensureSigningKey = `-- name: EnsureSigningKey :exec
 INSERT INTO signing_keys (id, secret, created_at)
 SELECT $1, $2, prewarm_now() WHERE NOT EXISTS (SELECT FROM signing_keys k WHERE k.retired_at IS NULL)
@@ -164,17 +176,19 @@ func (q *Queries) ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64
 }
 
 const insertClaimParameters = `-- name: InsertClaimParameters :exec
-INSERT INTO claim_parameters (claim_id, parameters, created_at) VALUES ($1, $2, prewarm_now())
+INSERT INTO claim_parameters (claim_id, parameters, secrets, created_at)
+VALUES ($1, $2, $3, prewarm_now())
 `
 
 type InsertClaimParametersParams struct {
 	ClaimID    uuid.UUID
 	Parameters json.RawMessage
+	Secrets    json.RawMessage
 }
 
 // Before the claim itself, so that whoever sees the claim finds them.
 func (q *Queries) InsertClaimParameters(ctx context.Context, arg InsertClaimParametersParams) error {
-	_, err := q.db.Exec(ctx, insertClaimParameters, arg.ClaimID, arg.Parameters)
+	_, err := q.db.Exec(ctx, insertClaimParameters, arg.ClaimID, arg.Parameters, arg.Secrets)
 	return err
 }
 
@@ -202,7 +216,7 @@ func (q *Queries) InsertSigningKey(ctx context.Context, arg InsertSigningKeyPara
 const instanceMetadata = `-- name: InstanceMetadata :one
 SELECT w.id, w.name, w.state, w.incarnation, o.name AS organization, t.name AS template, p.name AS preset,
        v.number AS version, v.agent, w.parameters, u.name AS owner, w.owner_id, w.claim_id, w.claimed_at,
-       c.parameters AS claim_parameters
+       c.parameters AS claim_parameters, c.secrets
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
@@ -229,6 +243,7 @@ type InstanceMetadataRow struct {
 	ClaimID         uuid.NullUUID
 	ClaimedAt       *time.Time
 	ClaimParameters json.RawMessage
+	Secrets         json.RawMessage
 }
 
 // All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
@@ -251,6 +266,7 @@ func (q *Queries) InstanceMetadata(ctx context.Context, workspaceID uuid.UUID) (
 		&i.ClaimID,
 		&i.ClaimedAt,
 		&i.ClaimParameters,
+		&i.Secrets,
 	)
 	return i, err
 }
@@ -315,7 +331,8 @@ func (q *Queries) ProbeNow(ctx context.Context, workspaceID uuid.UUID) (int64, e
 const purgeClaimParameters = `-- name: PurgeClaimParameters :execrows
 DELETE FROM claim_parameters p
 WHERE NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'))
-  AND (p.created_at < prewarm_now() - interval '1 hour' OR EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id))
+  AND (p.created_at < prewarm_now() - interval '1 hour'
+       OR p.secrets IS NOT NULL AND p.created_at < prewarm_now() - interval '1 minute' OR EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id))
 `
 
 // Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
@@ -557,4 +574,17 @@ func (q *Queries) UndeliveredClaims(ctx context.Context, ids []uuid.UUID) ([]uui
 		return nil, err
 	}
 	return items, nil
+}
+
+const wipeSecrets = `-- name: WipeSecrets :execrows
+UPDATE claim_parameters SET secrets = NULL WHERE claim_id = $1 AND secrets IS NOT NULL
+`
+
+// The agent has them: they are in the workspace, and nowhere else from now on.
+func (q *Queries) WipeSecrets(ctx context.Context, claimID uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, wipeSecrets, claimID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -103,7 +103,8 @@ const jobForWork = `-- name: JobForWork :one
 SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent,
        t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
-       extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s
+       extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
+       coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
@@ -126,6 +127,7 @@ type JobForWorkRow struct {
 	AgentMessage      string
 	HeartbeatTimeoutS int32
 	InStateS          float64
+	Machine           string
 }
 
 // All that a worker needs to know of the workspace it works on.
@@ -168,6 +170,7 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.AgentMessage,
 		&i.HeartbeatTimeoutS,
 		&i.InStateS,
+		&i.Machine,
 	)
 	return i, err
 }
@@ -181,6 +184,8 @@ WITH due AS (
     AND j.kind = $5::job_kind
     AND j.provider = $6
     AND j.due_at <= prewarm_now()
+    AND ($5::job_kind IN ('probe', 'drain', 'start') OR j.force OR NOT EXISTS (
+      SELECT FROM inventories i WHERE i.provider = $6 AND i.site = $3::text AND i.opened_at IS NOT NULL))
     AND (j.site = '' OR j.site = $3::text OR j.kind = 'drain'
       OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
         SELECT FROM replicas r
@@ -226,6 +231,9 @@ type LeaseJobsParams struct {
 // A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
 // for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 // anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
+//
+// While the breaker of a provider is open (of its own site, where it has sites), nothing is created, reset or deleted
+// there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker.
 //
 // What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 func (q *Queries) LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error) {
@@ -293,7 +301,7 @@ UPDATE jobs j
 SET due_at = prewarm_now()
 FROM jobs mine
 WHERE mine.id = $1 AND mine.attempt = $2 AND mine.state = 'cancelled'
-  AND j.workspace_id = mine.workspace_id AND j.kind IN ('drain', 'delete') AND j.state = 'pending' AND j.attempt = 0
+  AND j.workspace_id = mine.workspace_id AND j.kind IN ('drain', 'delete', 'start') AND j.state = 'pending' AND j.attempt = 0
   AND j.created_at >= mine.finished_at
 `
 
@@ -302,7 +310,7 @@ type ReleaseCleanupParams struct {
 	Attempt int32
 }
 
-// The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
+// The worker whose job was cancelled has let go of the provider: what follows need not wait for the lease to end.
 func (q *Queries) ReleaseCleanup(ctx context.Context, arg ReleaseCleanupParams) (int64, error) {
 	result, err := q.db.Exec(ctx, releaseCleanup, arg.JobID, arg.Attempt)
 	if err != nil {

@@ -91,6 +91,7 @@ type ClaimMode string
 const (
 	ClaimModePrefer  ClaimMode = "prefer"
 	ClaimModeRequire ClaimMode = "require"
+	ClaimModeBypass  ClaimMode = "bypass"
 )
 
 func (e *ClaimMode) Scan(src interface{}) error {
@@ -131,7 +132,8 @@ func (ns NullClaimMode) Value() (driver.Value, error) {
 func (e ClaimMode) Valid() bool {
 	switch e {
 	case ClaimModePrefer,
-		ClaimModeRequire:
+		ClaimModeRequire,
+		ClaimModeBypass:
 		return true
 	}
 	return false
@@ -141,6 +143,7 @@ func AllClaimModeValues() []ClaimMode {
 	return []ClaimMode{
 		ClaimModePrefer,
 		ClaimModeRequire,
+		ClaimModeBypass,
 	}
 }
 
@@ -150,6 +153,7 @@ const (
 	ClaimOutcomeHit    ClaimOutcome = "hit"
 	ClaimOutcomeWaited ClaimOutcome = "waited"
 	ClaimOutcomeMiss   ClaimOutcome = "miss"
+	ClaimOutcomeCold   ClaimOutcome = "cold"
 )
 
 func (e *ClaimOutcome) Scan(src interface{}) error {
@@ -191,7 +195,8 @@ func (e ClaimOutcome) Valid() bool {
 	switch e {
 	case ClaimOutcomeHit,
 		ClaimOutcomeWaited,
-		ClaimOutcomeMiss:
+		ClaimOutcomeMiss,
+		ClaimOutcomeCold:
 		return true
 	}
 	return false
@@ -202,6 +207,7 @@ func AllClaimOutcomeValues() []ClaimOutcome {
 		ClaimOutcomeHit,
 		ClaimOutcomeWaited,
 		ClaimOutcomeMiss,
+		ClaimOutcomeCold,
 	}
 }
 
@@ -335,6 +341,8 @@ const (
 	JobKindDrain  JobKind = "drain"
 	JobKindDelete JobKind = "delete"
 	JobKindReset  JobKind = "reset"
+	JobKindStop   JobKind = "stop"
+	JobKindStart  JobKind = "start"
 )
 
 func (e *JobKind) Scan(src interface{}) error {
@@ -378,7 +386,9 @@ func (e JobKind) Valid() bool {
 		JobKindProbe,
 		JobKindDrain,
 		JobKindDelete,
-		JobKindReset:
+		JobKindReset,
+		JobKindStop,
+		JobKindStart:
 		return true
 	}
 	return false
@@ -391,6 +401,8 @@ func AllJobKindValues() []JobKind {
 		JobKindDrain,
 		JobKindDelete,
 		JobKindReset,
+		JobKindStop,
+		JobKindStart,
 	}
 }
 
@@ -653,6 +665,64 @@ func AllRoleValues() []Role {
 	}
 }
 
+type StandbyMoveKind string
+
+const (
+	StandbyMoveKindStop  StandbyMoveKind = "stop"
+	StandbyMoveKindStart StandbyMoveKind = "start"
+)
+
+func (e *StandbyMoveKind) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = StandbyMoveKind(s)
+	case string:
+		*e = StandbyMoveKind(s)
+	default:
+		return fmt.Errorf("unsupported scan type for StandbyMoveKind: %T", src)
+	}
+	return nil
+}
+
+type NullStandbyMoveKind struct {
+	StandbyMoveKind StandbyMoveKind
+	Valid           bool // Valid is true if StandbyMoveKind is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullStandbyMoveKind) Scan(value interface{}) error {
+	if value == nil {
+		ns.StandbyMoveKind, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.StandbyMoveKind.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullStandbyMoveKind) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.StandbyMoveKind), nil
+}
+
+func (e StandbyMoveKind) Valid() bool {
+	switch e {
+	case StandbyMoveKindStop,
+		StandbyMoveKindStart:
+		return true
+	}
+	return false
+}
+
+func AllStandbyMoveKindValues() []StandbyMoveKind {
+	return []StandbyMoveKind{
+		StandbyMoveKindStop,
+		StandbyMoveKindStart,
+	}
+}
+
 type WorkspaceState string
 
 const (
@@ -769,6 +839,7 @@ type AutosizeProgress struct {
 	OnlyRow        bool
 	CountedThrough *time.Time
 	ComputedAt     *time.Time
+	SampledAt      *time.Time
 }
 
 type Claim struct {
@@ -787,6 +858,11 @@ type Claim struct {
 	DeadlineAt     *time.Time
 	BoundAt        *time.Time
 	ReleasedAt     *time.Time
+	Cold           bool
+	GroupID        uuid.NullUUID
+	LeaseS         *int32
+	LeaseUntil     *time.Time
+	FromStandby    bool
 }
 
 type ClaimHistory struct {
@@ -802,6 +878,12 @@ type ClaimParameter struct {
 	ClaimID    uuid.UUID
 	Parameters json.RawMessage
 	CreatedAt  time.Time
+	Secrets    json.RawMessage
+}
+
+type CreateRate struct {
+	Provider string
+	FullAt   time.Time
 }
 
 type FailureLog struct {
@@ -828,6 +910,42 @@ type Intent struct {
 	Kind        IntentKind
 	Reason      string
 	CreatedAt   time.Time
+}
+
+type Inventory struct {
+	Provider      string
+	Site          string
+	Attempt       int64
+	LeasedBy      string
+	LeasedUntil   time.Time
+	DueAt         time.Time
+	FullAt        time.Time
+	Outcome       string
+	Error         string
+	EndedAt       *time.Time
+	CompleteAt    *time.Time
+	TookS         float64
+	Resources     int32
+	Workspaces    int32
+	Discrepancies int32
+	OpenedAt      *time.Time
+	Reason        string
+	Clean         int32
+	ChangedAt     *time.Time
+}
+
+type InventoryFinding struct {
+	Provider    string
+	Site        string
+	Subject     string
+	Verdict     string
+	WorkspaceID uuid.UUID
+	Resource    string
+	ProviderID  string
+	Detail      string
+	FirstAt     time.Time
+	Seen        int32
+	ToldAt      *time.Time
 }
 
 type Job struct {
@@ -874,9 +992,11 @@ type Notification struct {
 }
 
 type Organization struct {
-	ID        uuid.UUID
-	Name      string
-	CreatedAt time.Time
+	ID                uuid.UUID
+	Name              string
+	CreatedAt         time.Time
+	MaxClaimed        *int32
+	MaxClaimedPerUser *int32
 }
 
 type Pause struct {
@@ -926,6 +1046,9 @@ type Preset struct {
 	CreatesInFlight *int32
 	RolloutAt       time.Time
 	Autosize        json.RawMessage
+	Metered         bool
+	StandbyRunning  *string
+	AllMachines     bool
 }
 
 type PresetFailure struct {
@@ -951,15 +1074,25 @@ type PresetFailureCause struct {
 	LastVersion   int32
 }
 
+type PresetSample struct {
+	PresetID uuid.UUID
+	Bucket   time.Time
+	Desired  int32
+	Ready    int32
+	Starting int32
+	Claimed  int32
+}
+
 type PresetSize struct {
-	PresetID   uuid.UUID
-	Size       int32
-	Forecast   int32
-	Recent     int32
-	Boost      float64
-	Reason     string
-	State      json.RawMessage
-	ComputedAt time.Time
+	PresetID     uuid.UUID
+	Size         int32
+	Forecast     int32
+	Recent       int32
+	Boost        float64
+	Reason       string
+	State        json.RawMessage
+	ComputedAt   time.Time
+	Unattainable string
 }
 
 type PresetStatus struct {
@@ -973,13 +1106,47 @@ type PresetStatus struct {
 }
 
 type Provider struct {
-	Name            string
-	Kind            string
-	Config          json.RawMessage
-	Maximum         int32
-	CreatesInFlight int32
-	Chunk           int32
-	UpdatedAt       time.Time
+	Name             string
+	Kind             string
+	Config           json.RawMessage
+	Maximum          int32
+	CreatesInFlight  int32
+	Chunk            int32
+	UpdatedAt        time.Time
+	CreateEveryS     *float64
+	CreateBurst      int32
+	InventoryEveryS  float64
+	BreakerCount     int32
+	BreakerPercent   int32
+	BreakerErrors    int32
+	BreakerClean     int32
+	ConfirmedAt      *time.Time
+	Reserves         bool
+	MachinesBegunAt  *time.Time
+	MachinesListedAt *time.Time
+}
+
+type ProviderCall struct {
+	Provider string
+	Site     string
+	Minute   time.Time
+	Calls    int32
+	Errors   int32
+}
+
+type ProviderMachine struct {
+	Provider    string
+	Machine     string
+	Address     string
+	State       string
+	Error       string
+	Holder      string
+	SeenAt      *time.Time
+	WorkspaceID uuid.NullUUID
+	ReservedAt  *time.Time
+	ChangedAt   time.Time
+	Failures    int32
+	RetryAt     *time.Time
 }
 
 type ReconcileFence struct {
@@ -1010,28 +1177,40 @@ type SigningKey struct {
 	RetiredAt *time.Time
 }
 
+type StandbyMove struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	Kind        StandbyMoveKind
+	Reason      string
+	CreatedAt   time.Time
+}
+
 type Template struct {
-	ID                uuid.UUID
-	OrganizationID    uuid.UUID
-	Name              string
-	Description       string
-	Provider          string
-	ActiveVersionID   uuid.NullUUID
-	KeepOutdated      bool
-	BootTimeoutS      int32
-	CreatedAt         time.Time
-	UpdatedAt         time.Time
-	DeprecatedAt      *time.Time
-	DeletedAt         *time.Time
-	KeepFailures      int32
-	KeepFailuresS     int32
-	MaxUses           int32
-	MaxSurge          string
-	MaxUnavailable    string
-	ProgressDeadlineS int32
-	CreatesInFlight   *int32
-	PreviousVersionID uuid.NullUUID
-	IdleCostPerHour   float64
+	ID                 uuid.UUID
+	OrganizationID     uuid.UUID
+	Name               string
+	Description        string
+	Provider           string
+	ActiveVersionID    uuid.NullUUID
+	KeepOutdated       bool
+	BootTimeoutS       int32
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+	DeprecatedAt       *time.Time
+	DeletedAt          *time.Time
+	KeepFailures       int32
+	KeepFailuresS      int32
+	MaxUses            int32
+	MaxSurge           string
+	MaxUnavailable     string
+	ProgressDeadlineS  int32
+	CreatesInFlight    *int32
+	PreviousVersionID  uuid.NullUUID
+	IdleCostPerHour    float64
+	ClaimLeaseS        *int32
+	MaxClaimed         *int32
+	MaxClaimedPerUser  *int32
+	StoppedCostPerHour *float64
 }
 
 type TemplatePass struct {
@@ -1049,6 +1228,11 @@ type TemplateVersion struct {
 	CreatedAt  time.Time
 	CreatedBy  uuid.UUID
 	Agent      json.RawMessage
+}
+
+type TimesAtWork struct {
+	BeganAt time.Time
+	SeenAt  time.Time
 }
 
 type Token struct {

@@ -130,12 +130,15 @@ func (q *Queries) GaugePauses(ctx context.Context) ([]GaugePausesRow, error) {
 const gaugePresets = `-- name: GaugePresets :many
 
 SELECT p.id, p.organization_id, o.name AS organization, t.name AS template, p.name AS preset, p.pool_key,
-       s.counts, s.ledger, (coalesce(s.error, '') <> '')::boolean AS has_error, coalesce(f.streak, 0)::int AS failure_streak
+       s.counts, s.ledger, (coalesce(s.error, '') <> '')::boolean AS has_error, coalesce(f.streak, 0)::int AS failure_streak,
+       coalesce(z.unattainable, '') AS unattainable
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
+  AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE p.deleted_at IS NULL AND t.deleted_at IS NULL
 `
 
@@ -150,6 +153,7 @@ type GaugePresetsRow struct {
 	Ledger         json.RawMessage
 	HasError       bool
 	FailureStreak  int32
+	Unattainable   string
 }
 
 // What is told about the whole: gauges, traces. Nothing here locks, and nothing reads claimed or deleted workspaces but
@@ -176,6 +180,7 @@ func (q *Queries) GaugePresets(ctx context.Context) ([]GaugePresetsRow, error) {
 			&i.Ledger,
 			&i.HasError,
 			&i.FailureStreak,
+			&i.Unattainable,
 		); err != nil {
 			return nil, err
 		}

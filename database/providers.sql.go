@@ -11,7 +11,8 @@ import (
 
 const ensureProvider = `-- name: EnsureProvider :exec
 
-INSERT INTO providers (name, kind, updated_at) VALUES ($1, $2, prewarm_now()) ON CONFLICT (name) DO NOTHING
+INSERT INTO providers (name, kind, confirmed_at, updated_at) VALUES ($1, $2, prewarm_now(), prewarm_now())
+ON CONFLICT (name) DO NOTHING
 `
 
 type EnsureProviderParams struct {
@@ -24,6 +25,51 @@ type EnsureProviderParams struct {
 func (q *Queries) EnsureProvider(ctx context.Context, arg EnsureProviderParams) error {
 	_, err := q.db.Exec(ctx, ensureProvider, arg.Name, arg.Kind)
 	return err
+}
+
+const providerUse = `-- name: ProviderUse :many
+SELECT p.name, coalesce(c.n, 0)::int AS claimed, coalesce(u.n, 0)::int AS unclaimed, coalesce(j.n, 0)::int AS creating
+FROM providers p
+LEFT JOIN (SELECT w.provider, count(*) AS n FROM workspaces w WHERE w.state = 'claimed' GROUP BY w.provider) c
+  ON c.provider = p.name
+LEFT JOIN (SELECT w.provider, count(*) AS n FROM workspaces w WHERE w.state NOT IN ('claimed', 'deleted')
+           GROUP BY w.provider) u ON u.provider = p.name
+LEFT JOIN (SELECT x.provider, count(*) AS n FROM jobs x WHERE x.state = 'running' AND x.kind = 'create'
+           GROUP BY x.provider) j ON j.provider = p.name
+`
+
+type ProviderUseRow struct {
+	Name      string
+	Claimed   int32
+	Unclaimed int32
+	Creating  int32
+}
+
+// What each provider has: workspaces that are claimed and that are not, and creates in flight. Each half reads its own
+// partial index, once for all providers.
+func (q *Queries) ProviderUse(ctx context.Context) ([]ProviderUseRow, error) {
+	rows, err := q.db.Query(ctx, providerUse)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ProviderUseRow{}
+	for rows.Next() {
+		var i ProviderUseRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.Claimed,
+			&i.Unclaimed,
+			&i.Creating,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const removedProviders = `-- name: RemovedProviders :many

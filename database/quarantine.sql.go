@@ -7,6 +7,7 @@ package database
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -42,6 +43,185 @@ func (q *Queries) ExpiredQuarantine(ctx context.Context, maxWorkspaces int32) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const workspaceAdopted = `-- name: WorkspaceAdopted :one
+WITH ws AS (
+  SELECT w.id, w.name, w.organization_id FROM workspaces w
+  WHERE w.id = $1 AND w.incarnation = $2 AND w.provider_id = ''
+    AND w.state IN ('starting', 'ready', 'standby', 'claimed', 'draining', 'deleting', 'quarantined')
+  FOR NO KEY UPDATE
+), moved AS (
+  UPDATE workspaces w SET provider_id = $3
+  FROM ws
+  WHERE w.id = ws.id
+  RETURNING w.id, w.template_id, w.preset_id
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, reason, source)
+  SELECT prewarm_now(), $4, ws.organization_id, 'workspace.adopt', 'workspace', ws.id::text, ws.name,
+         jsonb_build_object('provider_id', $3::text), $5, $6
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id FROM moved
+`
+
+type WorkspaceAdoptedParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	ProviderID  string
+	ActorID     uuid.UUID
+	Reason      string
+	Source      string
+}
+
+type WorkspaceAdoptedRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// The provider has a resource with this workspace's tags, whose id was never recorded: it is recorded now. No state moves.
+func (q *Queries) WorkspaceAdopted(ctx context.Context, arg WorkspaceAdoptedParams) (WorkspaceAdoptedRow, error) {
+	row := q.db.QueryRow(ctx, workspaceAdopted,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.ProviderID,
+		arg.ActorID,
+		arg.Reason,
+		arg.Source,
+	)
+	var i WorkspaceAdoptedRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
+const workspaceKept = `-- name: WorkspaceKept :one
+WITH ws AS (
+  SELECT w.id, w.state, w.incarnation, w.name, w.organization_id, w.fault, w.expires_at FROM workspaces w
+  WHERE w.id = $1 AND w.incarnation = $2
+    AND w.state IN ('starting', 'ready', 'standby', 'quarantined')
+    AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.kind = 'reset' AND j.state IN ('pending', 'running'))
+  FOR NO KEY UPDATE OF w
+), old_job AS (
+  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
+  FROM ws
+  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'quarantined', fault = CASE WHEN ws.fault = '' THEN $3 ELSE ws.fault END,
+      state_at = CASE WHEN ws.state = 'quarantined' THEN w.state_at ELSE prewarm_now() END,
+      expires_at = prewarm_now() + $4::double precision * interval '1 second'
+  FROM ws
+  WHERE w.id = ws.id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.expires_at
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, ws.state, 'quarantined', prewarm_now(), $5, $3 FROM moved, ws
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, before, after,
+                         reason, source)
+  SELECT prewarm_now(), $5, ws.organization_id, 'workspace.keep', 'workspace', ws.id::text, ws.name,
+         jsonb_build_object('state', ws.state, 'expires_at', ws.expires_at),
+         jsonb_build_object('state', 'quarantined', 'expires_at', moved.expires_at), $3, $6
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id FROM moved
+`
+
+type WorkspaceKeptParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	Reason      string
+	KeepS       float64
+	ActorID     uuid.UUID
+	Source      string
+}
+
+type WorkspaceKeptRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// starting, ready, standby -> quarantined: a person wants to look into it. One that is quarantined stays so, for so long from
+// now on. Not while it is being reset: what is in it may be of the claim before. As with a missing one, what was being done
+// to it is cancelled.
+func (q *Queries) WorkspaceKept(ctx context.Context, arg WorkspaceKeptParams) (WorkspaceKeptRow, error) {
+	row := q.db.QueryRow(ctx, workspaceKept,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.Reason,
+		arg.KeepS,
+		arg.ActorID,
+		arg.Source,
+	)
+	var i WorkspaceKeptRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
+const workspaceMissing = `-- name: WorkspaceMissing :one
+WITH ws AS (
+  SELECT w.id, w.state, w.incarnation, w.name, w.organization_id FROM workspaces w
+  WHERE w.id = $1 AND w.incarnation = $2 AND w.state IN ('starting', 'ready', 'standby')
+    AND w.state_at < $3
+    AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.kind = 'reset' AND j.state IN ('pending', 'running'))
+  FOR NO KEY UPDATE OF w
+), old_job AS (
+  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
+  FROM ws
+  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'quarantined', state_at = prewarm_now(), fault = $4,
+      expires_at = prewarm_now() + $5::double precision * interval '1 second'
+  FROM ws
+  WHERE w.id = ws.id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, ws.state, 'quarantined', prewarm_now(), $6, $4 FROM moved, ws
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, before, after,
+                         reason, source)
+  SELECT prewarm_now(), $6, ws.organization_id, 'workspace.quarantine', 'workspace', ws.id::text, ws.name,
+         jsonb_build_object('state', ws.state), jsonb_build_object('state', 'quarantined'), $4, $7
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id FROM moved
+`
+
+type WorkspaceMissingParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	SeenAt      time.Time
+	Fault       string
+	KeepS       float64
+	ActorID     uuid.UUID
+	Source      string
+}
+
+type WorkspaceMissingRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// starting, ready, standby -> quarantined: two inventories agree that the provider has nothing of it, or that what it has
+// contradicts the row. It was in that state before the last of them began, and nothing is being made of it.
+func (q *Queries) WorkspaceMissing(ctx context.Context, arg WorkspaceMissingParams) (WorkspaceMissingRow, error) {
+	row := q.db.QueryRow(ctx, workspaceMissing,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.SeenAt,
+		arg.Fault,
+		arg.KeepS,
+		arg.ActorID,
+		arg.Source,
+	)
+	var i WorkspaceMissingRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
 }
 
 const workspaceRetried = `-- name: WorkspaceRetried :one
@@ -101,7 +281,7 @@ type WorkspaceRetriedRow struct {
 	PresetID   uuid.UUID
 }
 
-// The ends of quarantine: tried anew by a person, or kept for long enough.
+// The ends of quarantine, and what inventories and people put there: tried anew by a person, or kept for long enough.
 // quarantined -> starting where the provider has made it, to be asked for readiness again; else -> provisioning, to be
 // created anew. The create goes on counting where the one before ended: its attempt is beyond all tokens of before (G7),
 // and as one that has failed it deletes by name what may be left.
@@ -116,6 +296,64 @@ func (q *Queries) WorkspaceRetried(ctx context.Context, arg WorkspaceRetriedPara
 		arg.Source,
 	)
 	var i WorkspaceRetriedRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
+const workspaceVanished = `-- name: WorkspaceVanished :one
+WITH ws AS (
+  SELECT w.id, w.incarnation, w.name, w.organization_id FROM workspaces w
+  WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'deleting' AND w.state_at < $3
+  FOR NO KEY UPDATE
+), job AS (
+  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
+  FROM ws
+  WHERE j.workspace_id = ws.id AND j.kind = 'delete' AND j.state = 'pending' AND j.failures > 0
+  RETURNING j.workspace_id
+), moved AS (
+  UPDATE workspaces w SET state = 'deleted', state_at = prewarm_now(), deleted_at = prewarm_now()
+  FROM job
+  WHERE w.id = job.workspace_id
+  RETURNING w.id, w.incarnation, w.template_id, w.preset_id
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'deleting', 'deleted', prewarm_now(), $4, $5 FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
+  SELECT prewarm_now(), $4, ws.organization_id, 'workspace.deleted', 'workspace', ws.id::text, ws.name, $5,
+         $6
+  FROM moved, ws
+)
+SELECT id, template_id, preset_id FROM moved
+`
+
+type WorkspaceVanishedParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	SeenAt      time.Time
+	ActorID     uuid.UUID
+	Reason      string
+	Source      string
+}
+
+type WorkspaceVanishedRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// deleting -> deleted: two inventories agree that the provider has nothing of it, though deleting it fails. Not while a
+// worker is at it.
+func (q *Queries) WorkspaceVanished(ctx context.Context, arg WorkspaceVanishedParams) (WorkspaceVanishedRow, error) {
+	row := q.db.QueryRow(ctx, workspaceVanished,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.SeenAt,
+		arg.ActorID,
+		arg.Reason,
+		arg.Source,
+	)
+	var i WorkspaceVanishedRow
 	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
 	return i, err
 }

@@ -15,6 +15,8 @@ type Querier interface {
 	AbandonNotifications(ctx context.Context, keepS float64) ([]AbandonNotificationsRow, error)
 	// A version of this template that there is already, on its provider.
 	ActivateVersion(ctx context.Context, arg ActivateVersionParams) error
+	// Written by every replica now and then; what is too old for any breaker goes.
+	AddProviderCalls(ctx context.Context, arg AddProviderCallsParams) error
 	// Fails with 40001 if a pass committed since this transaction's snapshot. A nudge pass becomes a full one when the last
 	// full pass is overdue, so that nudges can't starve ticks.
 	AdvanceFence(ctx context.Context, arg AdvanceFenceParams) (AdvanceFenceRow, error)
@@ -34,8 +36,23 @@ type Querier interface {
 	AutosizedPresets(ctx context.Context) ([]AutosizedPresetsRow, error)
 	// Registers a replica, or says that it lives. Another run of the same name takes the row over.
 	BeatReplica(ctx context.Context, arg BeatReplicaParams) error
-	// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking.
+	// Machines that exist beforehand: what listings say of them, and their reservation. None of this runs in a pass or a claim
+	// but the count of those that are available, which is in reconcile.sql.
+	// Takes the next listing of a provider's machines upon this replica, where one is due. No row: another has it, or it is not
+	// due yet. It is also where a provider becomes one that reserves.
+	BeginMachines(ctx context.Context, arg BeginMachinesParams) (*time.Time, error)
+	// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking. A claim that
+	// wants a workspace built for it is passed over while there is none that was planned after it came; those of a group
+	// are bound together (BindTogether).
 	BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error)
+	// Binds claims that wait to workspaces that this transaction has locked as ready, one to one.
+	BindTogether(ctx context.Context, arg BindTogetherParams) ([]BindTogetherRow, error)
+	// Those that hold a workspace, the newest first, by the workspaces: they are fewer than all claims there were.
+	BoundClaims(ctx context.Context, arg BoundClaimsParams) ([]BoundClaimsRow, error)
+	// The same of one user, by what the user has: a member's page reads nobody else's rows.
+	BoundClaimsOf(ctx context.Context, arg BoundClaimsOfParams) ([]BoundClaimsOfRow, error)
+	// How often the provider was called and failed lately, but not before the breaker last changed.
+	CallsSince(ctx context.Context, arg CallsSinceParams) (CallsSinceRow, error)
 	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
 	// those; who loses the race for a row moves on to the next. The active version and the expiry are conditions of the
 	// statement, so that nothing outdated is handed out however late an apply came, nor what is about to expire (C9).
@@ -47,16 +64,45 @@ type Querier interface {
 	//
 	// A floor says where in ready_at a pool's ready workspaces begin, so that the scan does not walk over those that were
 	// claimed before: while another session holds a snapshot, their index entries can't be removed.
+	//
+	// Each array is a (SELECT …), which hides its length from the planner: a plan for these very arrays then never looks
+	// cheaper than the one for any, which is kept. Planning anew takes as long as a batch of ten.
 	ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]ClaimBatchRow, error)
 	ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error)
 	ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, error)
 	// The buckets of a preset from an instant on, in order.
 	ClaimHistory(ctx context.Context, arg ClaimHistoryParams) ([]ClaimHistoryRow, error)
+	// How far the agent is with a claim that holds its workspace; no row if it does not hold it (any more).
+	ClaimHook(ctx context.Context, claimID uuid.UUID) (ClaimHookRow, error)
 	// Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
 	// prebuild of an older version where the template keeps them claimable (C7), current ones first.
 	ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLastRow, error)
+	// claimed -> claimed, with a fault: it could not be started. It is left to its owner (I2).
+	ClaimNotStarted(ctx context.Context, arg ClaimNotStartedParams) (ClaimNotStartedRow, error)
+	// What is known of how long the stages of a claim took.
+	ClaimReceipt(ctx context.Context, claimID uuid.UUID) (ClaimReceiptRow, error)
+	// standby -> claimed for one claim, current versions first, then what was stopped longest ago; asked only where nothing is
+	// ready. The start job is first in line. Rows that others lock are on their way out of standby, and skipped.
+	ClaimStandby(ctx context.Context, arg ClaimStandbyParams) (ClaimStandbyRow, error)
+	// claimed -> claimed: a worker that had lost its lease has stopped it all the same. A start that is under way may have come
+	// before that, so it is cancelled, and another follows.
+	ClaimStartAgain(ctx context.Context, arg ClaimStartAgainParams) (uuid.UUID, error)
+	// claimed -> claimed: what was claimed out of standby can be used.
+	ClaimStarted(ctx context.Context, arg ClaimStartedParams) (ClaimStartedRow, error)
+	// What is shown of each, in no order. The stages are those of ClaimReceipt.
+	ClaimViews(ctx context.Context, ids []uuid.UUID) ([]ClaimViewsRow, error)
 	// When claims came and whether they hit, the latest first, no more than a replay can take.
 	ClaimsSince(ctx context.Context, arg ClaimsSinceParams) ([]ClaimsSinceRow, error)
+	// All claims of one request, the first of which has that id.
+	ClaimsTogether(ctx context.Context, groupID uuid.NullUUID) ([]Claim, error)
+	// A person's word that the provider can be trusted. What was seen before is forgotten, so that nothing of it is held
+	// against the provider again.
+	CloseBreakers(ctx context.Context, provider string) ([]CloseBreakersRow, error)
+	ConfirmProvider(ctx context.Context, name string) (int64, error)
+	// Workspaces that are claimed, and claims that wait for one: of a template or of a whole organization.
+	CountClaimed(ctx context.Context, arg CountClaimedParams) (int32, error)
+	// The same of one user, by what the user has and not by what the template has.
+	CountClaimedOf(ctx context.Context, arg CountClaimedOfParams) (int32, error)
 	// Counts the claims of each pool in the buckets that begin at an instant or later, from the index (preset_id, created_at).
 	// Claims that asked for no prebuild do not count: they say nothing about a pool.
 	CountClaims(ctx context.Context, since time.Time) error
@@ -65,23 +111,35 @@ type Querier interface {
 	// Not yet done and nobody's fault, such as a workspace that still boots: asked again later.
 	DeferJob(ctx context.Context, arg DeferJobParams) (int64, error)
 	DeleteIntent(ctx context.Context, arg DeleteIntentParams) error
+	DeleteMove(ctx context.Context, arg DeleteMoveParams) error
 	DeletePause(ctx context.Context, arg DeletePauseParams) (int64, error)
 	DeletePreset(ctx context.Context, id uuid.UUID) error
 	DeletePresetsOf(ctx context.Context, templateID uuid.UUID) error
 	DeleteTemplate(ctx context.Context, id uuid.UUID) error
 	DeprecateTemplate(ctx context.Context, id uuid.UUID) error
+	// Of claims that came to nothing; those that wait or hold a workspace keep theirs.
+	DropUnclaimedParameters(ctx context.Context, claimIds []uuid.UUID) error
 	// The oldest intents, for a worker to carry out one by one.
 	DueIntents(ctx context.Context, maxIntents int32) ([]DueIntentsRow, error)
+	// The oldest moves, for a worker to carry out one by one.
+	DueMoves(ctx context.Context, maxMoves int32) ([]DueMovesRow, error)
 	EndEpisode(ctx context.Context, id uuid.UUID) error
 	// Those of one kind that are no longer so. Where the same comes again, it is another episode. A young one is left alone:
 	// who asks may have looked before it began.
 	EndEpisodes(ctx context.Context, arg EndEpisodesParams) ([]EndEpisodesRow, error)
 	// Waiters whose replica died with them: nobody counts them any more; this records the miss.
 	EndExpiredWaiting(ctx context.Context) (int64, error)
+	// The listing came to its end, so that what is available can be counted by it.
+	EndMachines(ctx context.Context, arg EndMachinesParams) error
 	// Ends that backend if it still is in that transaction.
 	EndPassLockHolder(ctx context.Context, arg EndPassLockHolderParams) (int64, error)
 	// The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
 	EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, error)
+	EndWaitingTogether(ctx context.Context, arg EndWaitingTogetherParams) (int64, error)
+	// Those that are over, released or missed, by when they ended, the latest first.
+	EndedClaims(ctx context.Context, arg EndedClaimsParams) ([]EndedClaimsRow, error)
+	// Claims whose lease is over, by their index, those that are over for longest first.
+	EndedLeases(ctx context.Context, maxClaims int32) ([]EndedLeasesRow, error)
 	// Configured providers. What an apply changes of them is in templates.sql.
 	// The providers that every installation has; one that exists stays as it was configured.
 	EnsureProvider(ctx context.Context, arg EnsureProviderParams) error
@@ -91,6 +149,8 @@ type Querier interface {
 	EventMarks(ctx context.Context) (EventMarksRow, error)
 	// Before a create: from now on only the token of this attempt is good. A worker that comes late changes nothing.
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
+	// Before a start: what the agent said before the stop says nothing now. A worker that comes late changes nothing.
+	ExpectAgentAgain(ctx context.Context, arg ExpectAgentAgainParams) error
 	// Those that were kept for long enough, the longest first.
 	ExpiredQuarantine(ctx context.Context, maxWorkspaces int32) ([]ExpiredQuarantineRow, error)
 	// The heartbeat of everything a replica holds: what it still holds, and of that what was extended. What does not come
@@ -103,15 +163,31 @@ type Querier interface {
 	FailureLog(ctx context.Context, workspaceID uuid.UUID) (string, error)
 	// Of the pool as it is now; no row where the last create succeeded.
 	FailureStreak(ctx context.Context, presetID uuid.UUID) (FailureStreakRow, error)
+	FindingTold(ctx context.Context, arg FindingToldParams) error
+	FindingsOf(ctx context.Context, arg FindingsOfParams) ([]FindingsOfRow, error)
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
+	// being an orphan (see TimesAtWork).
+	ForgetInventories(ctx context.Context) error
+	// Machines that the provider does not have any more: one that is reserved stays until its workspace is deleted.
+	ForgetMachines(ctx context.Context, arg ForgetMachinesParams) error
 	ForgetReplicas(ctx context.Context) (int64, error)
 	// One that was revoked since the backup would be good again. Deleted rather than revoked, so that every replica makes
 	// itself a new token of the owner.
 	ForgetTokens(ctx context.Context) (int64, error)
+	// The key is to be had again: what it was given was of no use.
+	FreeKey(ctx context.Context, claimID uuid.UUID) error
+	// Reservations of workspaces that are deleted, such as by a replica that was killed before it gave the machine back. Nobody
+	// has proven that the machine was reset: the next listing says.
+	FreeMachinesOfDeleted(ctx context.Context, provider string) (int64, error)
+	// Keys of released claims are kept for a day: a retry within it finds what it was given. Those of claims that hold a
+	// workspace stay for as long as they do.
+	FreeOldKeys(ctx context.Context, arg FreeOldKeysParams) (int64, error)
 	// Claimed workspaces by preset: an index-only count over all of them, so asked rarely.
 	GaugeClaimed(ctx context.Context) ([]GaugeClaimedRow, error)
+	GaugeFindings(ctx context.Context) ([]GaugeFindingsRow, error)
 	// The jobs that are not over, and for how long the one that has waited longest has been due.
 	GaugeJobs(ctx context.Context) ([]GaugeJobsRow, error)
 	// What is paused, by the names that people know.
@@ -124,6 +200,10 @@ type Querier interface {
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
 	GetNow(ctx context.Context) (time.Time, error)
+	// The machine of a workspace, by the attempt that holds its job. With proof of its reset it is unused at once; without, the
+	// next listing says what it is. One on which a workspace failed is not the first to be tried again: 30 s later after the
+	// first, doubling to an hour.
+	GiveBackMachine(ctx context.Context, arg GiveBackMachineParams) (int64, error)
 	// What has changed lately, for the event stream (coderd/events). Ids of the two logs are given before the commit, so a row
 	// with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
 	// Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
@@ -146,6 +226,10 @@ type Querier interface {
 	InsertMembership(ctx context.Context, arg InsertMembershipParams) error
 	// A miss is recorded for the hit rate, without its key: the same key may try again.
 	InsertMiss(ctx context.Context, arg InsertMissParams) error
+	// The standby tier: built, stopped on purpose, started when claimed. Transitions have the shape of those in workspaces.sql.
+	// What a pass wants moved between the tiers. Plain inserts: passes exclude one another, and the snapshot showed which there
+	// are.
+	InsertMoves(ctx context.Context, arg InsertMovesParams) error
 	InsertPlan(ctx context.Context, arg InsertPlanParams) (InsertPlanRow, error)
 	InsertPreset(ctx context.Context, arg InsertPresetParams) error
 	InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) (SigningKey, error)
@@ -155,15 +239,31 @@ type Querier interface {
 	InsertUser(ctx context.Context, arg InsertUserParams) error
 	// The next number; safe, since the caller holds the template's lock.
 	InsertVersion(ctx context.Context, arg InsertVersionParams) (TemplateVersion, error)
-	// A waiter stands in line from its commit on; passes count it (C5), transitions to ready bind the oldest.
+	// Waiters stand in line from their commit on; passes count them (C5), transitions to ready bind the oldest. Those that
+	// are one request have a group, are bound together, and have their key on the first.
 	InsertWaiting(ctx context.Context, arg InsertWaitingParams) error
 	// All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
 	InstanceMetadata(ctx context.Context, workspaceID uuid.UUID) (InstanceMetadataRow, error)
 	// What a token is checked against, and what its bearer asks for most: whether the workspace is claimed.
 	InstanceOf(ctx context.Context, arg InstanceOfParams) (InstanceOfRow, error)
+	// How the inventories stand, of every provider that has had one.
+	Inventories(ctx context.Context) ([]InventoriesRow, error)
+	// Whether somebody should try to take it.
+	InventoryDue(ctx context.Context, arg InventoryDueParams) (bool, error)
+	// The database's side: what lives at the provider and site or is not yet bound to one, and whatever there is of the
+	// workspaces whose resources were found, also the deleted.
+	InventoryRows(ctx context.Context, arg InventoryRowsParams) ([]InventoryRowsRow, error)
+	InventorySettings(ctx context.Context, provider string) (InventorySettingsRow, error)
 	// All that a worker needs to know of the workspace it works on.
 	JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobForWorkRow, error)
+	// The workspace of a stop job is stopped. It locks no workspace, so that a claim, which skips locked ones, never overlooks it.
+	JobStopped(ctx context.Context, arg JobStoppedParams) (int64, error)
 	LastPass(ctx context.Context) (LastPassRow, error)
+	// Inventories (coderd/inventory): who makes one, what it found, and the breakers. Transitions that follow from findings
+	// are in quarantine.sql.
+	// Takes the inventory of one provider and site, if it is due (or at_once) and nobody is at it. began_at is the time from
+	// which on the answer of the provider counts. A burst of three inventories may be made faster than one each every_s.
+	LeaseInventory(ctx context.Context, arg LeaseInventoryParams) ([]LeaseInventoryRow, error)
 	// Provider work: who may do it, until when. `due_at` is the earliest start of a pending job and the end of the lease of a
 	// running one, so that 'due' finds new work and dropped work alike. The attempt is the fencing token: whatever a worker
 	// writes names the attempt it was given (I5).
@@ -174,12 +274,19 @@ type Querier interface {
 	// for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 	// anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 	//
+	// While the breaker of a provider is open (of its own site, where it has sites), nothing is created, reset or deleted
+	// there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker.
+	//
 	// What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 	LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error)
 	// Takes what is due for one attempt, until when nobody else tries it. What could not be told for a day is old news.
 	LeaseNotifications(ctx context.Context, arg LeaseNotificationsParams) ([]Notification, error)
+	// Asked again in the transaction that ends it, after the workspace is locked: whoever renewed it in between keeps it, and
+	// whoever wants to renew it now waits and finds it over.
+	LeaseOver(ctx context.Context, arg LeaseOverParams) (uuid.UUID, error)
 	// A replica that stopped in order is no longer listed.
 	LeaveReplica(ctx context.Context, arg LeaveReplicaParams) error
+	LockClaimed(ctx context.Context, arg LockClaimedParams) (uuid.UUID, error)
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
@@ -188,18 +295,33 @@ type Querier interface {
 	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
 	// workspace ever waits for another.
 	LockIntent(ctx context.Context, arg LockIntentParams) ([]uuid.UUID, error)
+	// No row: the lease is another's by now, and whoever held it has nothing more to say.
+	LockInventory(ctx context.Context, arg LockInventoryParams) (LockInventoryRow, error)
+	// No row: another replica is at it, or it is done. A transaction locks one move only, as with intents.
+	LockMove(ctx context.Context, arg LockMoveParams) ([]uuid.UUID, error)
 	// Serialises what must not run twice at once in an organization: the first start, and applies.
 	LockOrganization(ctx context.Context, id uuid.UUID) (LockOrganizationRow, error)
 	LockPause(ctx context.Context, arg LockPauseParams) (LockPauseRow, error)
 	LockProviders(ctx context.Context, names []string) ([]Provider, error)
+	// Held to the end of the transaction by who counts against these limits: two claims that the same limit holds for are
+	// counted one after the other. In one order, so that nobody waits for who waits for him.
+	LockQuotas(ctx context.Context, names []string) error
 	LockTemplates(ctx context.Context, arg LockTemplatesParams) ([]Template, error)
 	// The tokens that a name or an id may mean, for revocation.
 	LockTokens(ctx context.Context, arg LockTokensParams) ([]LockTokensRow, error)
+	// The claims of these that still wait, for who binds or ends them together.
+	LockWaiting(ctx context.Context, ids []uuid.UUID) ([]LockWaitingRow, error)
+	// What people are shown of a provider's machines, those that this installation's workspaces have with their names.
+	MachineViews(ctx context.Context, provider string) ([]MachineViewsRow, error)
+	// The next listing need not wait for its time.
+	MachinesDue(ctx context.Context, name string) error
 	MarkReturn(ctx context.Context) error
 	// A nudge may be for a template that is not there, which must not fail the pass of the others.
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
 	// Who waited at the time of the backup waits no more.
 	MissRestored(ctx context.Context, reason string) (int64, error)
+	// Claimed workspaces of which inventories agree that their provider has nothing any more (I2: nothing is done about them).
+	MissingClaimed(ctx context.Context) ([]MissingClaimedRow, error)
 	// Writes what NextHome said, in the same transaction. Only the owner of the database may.
 	MoveHome(ctx context.Context) error
 	// In how many seconds the next job of these kinds is due, so that a worker need not poll for it; an hour if none is.
@@ -223,12 +345,31 @@ type Querier interface {
 	PassesOf(ctx context.Context, templateIds []uuid.UUID) ([]PassesOfRow, error)
 	// What is paused (C10). Target is a provider's name, a template's id or a preset's id.
 	Pauses(ctx context.Context, organizationID uuid.UUID) ([]PausesRow, error)
+	// Locks so many ready workspaces of the pool for the claims of one request, oldest first, and skips those that others
+	// are at. Where a workspace must be fresh, only those planned since then will do.
+	PickReady(ctx context.Context, arg PickReadyParams) ([]uuid.UUID, error)
+	// The same, asked once before it is a miss: waits for rows that others are at. All who wait go through a pool in one
+	// order, so that two requests that each have some never wait for each other's.
+	PickReadyLast(ctx context.Context, arg PickReadyLastParams) ([]uuid.UUID, error)
 	PlanOf(ctx context.Context, arg PlanOfParams) (PlanOfRow, error)
+	// The claims of presets by the hour, over the last 24: hour 0 is the one that lasts now. From the buckets that autosize
+	// counts each minute.
+	PoolHours(ctx context.Context, ids []uuid.UUID) ([]PoolHoursRow, error)
 	// Why a claim found nothing warm: what the pool looks like to it.
 	PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow, error)
+	// What the page of pools shows: all of a page in two statements, however many workspaces there are. Nothing here locks.
+	// A page of presets in the order of their names, after (after_template, after_preset), or those of `ids`; and of each its
+	// unclaimed workspaces by what a slot of it shows. The classes are those of PresetViews (C3); what is expired, draining or
+	// deleting is on its way out. The counts are lateral: a page reads the index entries of its presets and of no others.
+	// The pause that holds, in the order of the planner.
+	PoolViews(ctx context.Context, arg PoolViewsParams) ([]PoolViewsRow, error)
 	// All there are, cheaply: to resolve a name, and to say what exists.
 	PresetNames(ctx context.Context, organizationID uuid.UUID) ([]PresetNamesRow, error)
+	// Of one template, for a claim that says by its parameters which preset it wants.
+	PresetParameters(ctx context.Context, arg PresetParametersParams) ([]PresetParametersRow, error)
 	PresetRef(ctx context.Context, arg PresetRefParams) (PresetRefRow, error)
+	// The samples of a preset from an instant on, in order.
+	PresetSamples(ctx context.Context, arg PresetSamplesParams) ([]PresetSamplesRow, error)
 	// What people see. Nothing here locks or writes.
 	// All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
 	// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
@@ -241,6 +382,9 @@ type Querier interface {
 	PresetsOfOrganization(ctx context.Context, organizationID uuid.UUID) ([]uuid.UUID, error)
 	// The agent has said something that a probe waits for: a pending one need not wait any longer.
 	ProbeNow(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// What each provider has: workspaces that are claimed and that are not, and creates in flight. Each half reads its own
+	// partial index, once for all providers.
+	ProviderUse(ctx context.Context) ([]ProviderUseRow, error)
 	// Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order
 	// everywhere (organization, providers by name, templates by name), and are NO KEY UPDATE: the foreign keys of a pass
 	// that runs meanwhile do not wait for them.
@@ -264,22 +408,37 @@ type Querier interface {
 	PurgeNotifications(ctx context.Context, arg PurgeNotificationsParams) (int64, error)
 	// Those that are over, and of each organization all but the latest, so that nobody fills the database with plans.
 	PurgePlans(ctx context.Context, most int32) (int64, error)
+	// Proofs of pools that no preset has any more. A version that is taken up again later has to prove itself again.
+	PurgePoolProofs(ctx context.Context, arg PurgePoolProofsParams) (int64, error)
+	PurgePresetSamples(ctx context.Context, arg PurgePresetSamplesParams) (int64, error)
 	// Of presets that are gone, or not sized any more.
 	PurgePresetSizes(ctx context.Context) (int64, error)
 	PurgeReplicas(ctx context.Context) (int64, error)
 	// What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
-	// Deleted workspaces, with their jobs (by foreign key).
+	// Deleted workspaces, with their jobs (by trigger).
 	PurgeWorkspaces(ctx context.Context, arg PurgeWorkspacesParams) (int64, error)
 	// What was unclaimed at the time of the backup may have been claimed since: it is neither handed out nor deleted. Its jobs
 	// and intents end.
 	QuarantineRestored(ctx context.Context, arg QuarantineRestoredParams) ([]string, error)
+	Quota(ctx context.Context, id uuid.UUID) (Organization, error)
+	// The limits that hold for claims of a preset, each null where there is none.
+	QuotaOf(ctx context.Context, presetID uuid.UUID) (QuotaOfRow, error)
+	// Audit of what an inventory did at a provider, or a person with one; the event stream tells it on.
+	RecordProviderAct(ctx context.Context, arg RecordProviderActParams) error
 	RecordRestore(ctx context.Context, arg RecordRestoreParams) error
 	// Audit of an act on a workspace that is no transition.
 	RecordWorkspaceAct(ctx context.Context, arg RecordWorkspaceActParams) error
-	// The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
+	// The worker whose job was cancelled has let go of the provider: what follows need not wait for the lease to end.
 	ReleaseCleanup(ctx context.Context, arg ReleaseCleanupParams) (int64, error)
+	// The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it.
+	ReleaseInventory(ctx context.Context, arg ReleaseInventoryParams) error
 	// Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
 	RemovedProviders(ctx context.Context) ([]string, error)
+	// Only of a claim that holds its workspace, by the lease it had unless another is asked for. No row: it is over, or it
+	// has no lease and none was asked for.
+	RenewLease(ctx context.Context, arg RenewLeaseParams) (*time.Time, error)
+	// What each replica is at: the jobs whose lease it has, by kind.
+	ReplicaWork(ctx context.Context) ([]ReplicaWorkRow, error)
 	// The server processes, as they report themselves.
 	// Stale: no heartbeat for 15 s. The fence names the replica of the last pass.
 	Replicas(ctx context.Context) ([]ReplicasRow, error)
@@ -287,6 +446,9 @@ type Querier interface {
 	ReplicasOfSite(ctx context.Context, site string) ([]ReplicasOfSiteRow, error)
 	// A report, which is also a heartbeat. No row: a later attempt has the agent's place.
 	ReportAgent(ctx context.Context, arg ReportAgentParams) (AgentStatus, error)
+	// The unused machine with the lowest id, for the attempt that holds the workspace's job; the one that the workspace has, if
+	// it has one. Others that reserve at the same time get others (S5). No row: none is available.
+	ReserveMachine(ctx context.Context, arg ReserveMachineParams) (string, error)
 	// Ends the streaks of all versions of a preset.
 	ResetFailures(ctx context.Context, presetID uuid.UUID) (int64, error)
 	// The time that a version has to prove itself begins anew.
@@ -299,9 +461,11 @@ type Querier interface {
 	// A replica that stops gives back what it can't finish (G6), for another to take at once.
 	ReturnJobs(ctx context.Context, arg ReturnJobsParams) (int64, error)
 	RevokeToken(ctx context.Context, id uuid.UUID) error
+	// The presets of a template: since when its pool is what it is, and whether one of it was ever ready.
+	RolloutsOf(ctx context.Context, templateID uuid.UUID) ([]RolloutsOfRow, error)
 	// Whether the workspace's pool would want it. This is the only place that says so. Wanted is as in C5: what is desired
 	// (by the preset and by what the last pass made of it, whichever is less; with a schedule or autosize, by the pass alone)
-	// and what is waited for. Has is what a pass would
+	// and what is waited for by claims that an old one serves. Has is what a pass would
 	// count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
 	// Where a database is at home, and what a database that was put back from a backup must forget.
@@ -311,11 +475,19 @@ type Querier interface {
 	// another home than the database it is in, or, where the settings were dumped too, than the cluster.
 	// How many sessions of replicas there are, but for those of `prewarm admin after-restore` itself.
 	RunningReplicas(ctx context.Context) (int32, error)
+	// A sample of all presets, in one statement, by the counts that the last pass over each stored. A row is written where it
+	// differs from the latest one of its preset, or that one is an hour old: a pool in which nothing happens costs a row an hour.
+	SamplePresets(ctx context.Context, bucket time.Time) (int64, error)
+	// Replaces what the inventory before found, and says of each since when and how often in a row it was found. NOT IN of
+	// nothing that is null: its answer is hashed, where NOT EXISTS would compare each with each.
+	SaveFindings(ctx context.Context, arg SaveFindingsParams) ([]SaveFindingsRow, error)
 	// The pass (DESIGN section 3): one REPEATABLE READ transaction, a constant number of statements, linear in unclaimed
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.
 	SetPassTimeouts(ctx context.Context) error
 	SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error
+	// How many workspaces an organization, and each user in it, may have claimed at once; null: any number.
+	SetQuota(ctx context.Context, arg SetQuotaParams) (Organization, error)
 	// What comes back into a pool without having been planned: a released workspace that serves again, and a quarantined one
 	// that a person wants tried anew. I3 must hold for them too, so both go through the pass's fence: MarkReturn first, then
 	// RoomFor, then the transition, in one READ COMMITTED transaction. A pass that has planned already is waited for, and
@@ -333,28 +505,52 @@ type Querier interface {
 	SilentReady(ctx context.Context, arg SilentReadyParams) ([]SilentReadyRow, error)
 	// What a preset is sized by: its settings, the size in effect, and what autosize recommended last.
 	SizingView(ctx context.Context, presetID uuid.UUID) (SizingViewRow, error)
+	// Waiting claims that want a workspace built for them; they are among the waiting ones that are counted above.
+	SnapshotCold(ctx context.Context) ([]SnapshotColdRow, error)
 	SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, error)
 	// Every live preset, and every retired one that still has unclaimed workspaces. A size that autosize has not renewed for a
 	// quarter of an hour is none; one from before a change of its bounds is within them at once.
 	SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, error)
 	SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error)
-	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
+	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
+	// sites counts as broken while no other site of it works: creates go there.
 	SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error)
 	// The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
 	// thinks that there are none, and would join by reading all of them for every workspace.
 	SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error)
 	SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error)
+	// How far a workspace that was claimed out of standby is: starting while its job is not over, and its fault if it failed.
+	StartOf(ctx context.Context, workspaceID uuid.UUID) (StartOfRow, error)
+	// How long the latest workspaces of a preset were in each state: the median and the 95th percentile, in seconds, and of how
+	// many. What a workspace is in still does not count. `most` of those that are there unclaimed, of those claimed, and of the
+	// last that were deleted within the week in which they are kept.
+	StateDurations(ctx context.Context, arg StateDurationsParams) ([]StateDurationsRow, error)
 	// Presets whose status a pass wrote after the one numbered so. Passes commit in the order of their numbers, since each
 	// holds the fence until it has.
 	StatusSince(ctx context.Context, after int64) ([]StatusSinceRow, error)
 	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error
+	// What passes have begun of what the rates of creates allow; written by passes only, under the fence.
+	StoreCreateRates(ctx context.Context, arg StoreCreateRatesParams) error
 	StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error
+	// How one ended that the provider gave no complete answer to. What was found before stays; calls that failed until now
+	// are accounted for, and do not keep the breaker open when the provider is back.
+	StoreIncomplete(ctx context.Context, arg StoreIncompleteParams) error
+	// How a complete one ended, and what became of the breaker.
+	StoreInventory(ctx context.Context, arg StoreInventoryParams) error
+	// What a listing found. A machine that was reserved or given back since the listing began is known better already. Counts
+	// the machines of which something is another than before.
+	StoreMachines(ctx context.Context, arg StoreMachinesParams) (int64, error)
 	StorePresetSize(ctx context.Context, arg StorePresetSizeParams) error
+	// What pools looked like over time, and how long states usually last: for charts and for people. See migration 00022.
+	StoreSamplesTakenAt(ctx context.Context, sampledAt *time.Time) error
 	StoreStatus(ctx context.Context, arg StoreStatusParams) error
 	TemplateNames(ctx context.Context, organizationID uuid.UUID) ([]string, error)
 	TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error)
 	// Which templates need a pass when something of that scope changes.
 	TemplatesInScope(ctx context.Context, arg TemplatesInScopeParams) ([]uuid.UUID, error)
+	// Whose pools a change at a provider may be about.
+	TemplatesOn(ctx context.Context, provider string) ([]uuid.UUID, error)
+	TimesAtWork(ctx context.Context) ([]TimesAtWork, error)
 	TokenByHash(ctx context.Context, hash []byte) (TokenByHashRow, error)
 	// Who may do what: users, memberships and tokens.
 	// Who a token speaks for, one row per organization; no row if it is unknown, revoked or expired, or its user is
@@ -380,6 +576,7 @@ type Querier interface {
 	UpdatePreset(ctx context.Context, arg UpdatePresetParams) error
 	UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) error
 	UpsertPause(ctx context.Context, arg UpsertPauseParams) (UpsertPauseRow, error)
+	// One whose kind is trusted is confirmed from the start; what was confirmed stays so.
 	UpsertProvider(ctx context.Context, arg UpsertProviderParams) error
 	UserByName(ctx context.Context, name string) (User, error)
 	UserInOrganization(ctx context.Context, arg UserInOrganizationParams) (UserInOrganizationRow, error)
@@ -388,9 +585,28 @@ type Querier interface {
 	VersionByHash(ctx context.Context, arg VersionByHashParams) (TemplateVersion, error)
 	VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersion, error)
 	VersionByNumber(ctx context.Context, arg VersionByNumberParams) (TemplateVersion, error)
+	VersionNumbered(ctx context.Context, arg VersionNumberedParams) (VersionNumberedRow, error)
+	// Versions of templates and how far they have come, as people see them. Nothing here locks or writes.
+	// Without the specs, which may be long; the newest first, below before_number.
+	VersionPage(ctx context.Context, arg VersionPageParams) ([]VersionPageRow, error)
+	// The workspaces of a template by preset and version, each in one class; the classes are those of PoolViews. A prebuild of
+	// the active version is outdated, too, where its preset was invalidated or has other parameters now. The presets of a
+	// template are few, and each half reads the index that is its own.
+	VersionSlots(ctx context.Context, templateID uuid.UUID) ([]VersionSlotsRow, error)
 	VersionViews(ctx context.Context, templateID uuid.UUID) ([]VersionViewsRow, error)
 	// A retry takes up the place in line that its key has, for as long as it waits itself.
 	WaitOn(ctx context.Context, arg WaitOnParams) (int64, error)
+	// Claims as people see them: a page of ids in the order of the state that is asked for, each by the index that is that
+	// state's, and then what is shown of them. Nothing here locks or writes.
+	// Those that stand in line now, the longest first, with their places in the lines of their presets.
+	WaitingClaims(ctx context.Context, arg WaitingClaimsParams) ([]WaitingClaimsRow, error)
+	// The agent has them: they are in the workspace, and nowhere else from now on.
+	WipeSecrets(ctx context.Context, claimID uuid.UUID) (int64, error)
+	// A replica is at work on this database. A gap of a minute begins another time: that is less than it takes to put a
+	// backup back.
+	WorkOn(ctx context.Context) error
+	// The provider has a resource with this workspace's tags, whose id was never recorded: it is recorded now. No state moves.
+	WorkspaceAdopted(ctx context.Context, arg WorkspaceAdoptedParams) (WorkspaceAdoptedRow, error)
 	WorkspaceByID(ctx context.Context, id uuid.UUID) (Workspace, error)
 	// provisioning -> deleted if its create was never leased, else -> deleting: what the create may have made, or still
 	// makes until its lease ends, is deleted by name.
@@ -410,23 +626,29 @@ type Querier interface {
 	WorkspaceFailed(ctx context.Context, arg WorkspaceFailedParams) (WorkspaceFailedRow, error)
 	// deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know.
 	WorkspaceGone(ctx context.Context, arg WorkspaceGoneParams) (WorkspaceGoneRow, error)
+	// starting, ready, standby -> quarantined: a person wants to look into it. One that is quarantined stays so, for so long from
+	// now on. Not while it is being reset: what is in it may be of the claim before. As with a missing one, what was being done
+	// to it is cancelled.
+	WorkspaceKept(ctx context.Context, arg WorkspaceKeptParams) (WorkspaceKeptRow, error)
+	// starting, ready, standby -> quarantined: two inventories agree that the provider has nothing of it, or that what it has
+	// contradicts the row. It was in that state before the last of them began, and nothing is being made of it.
+	WorkspaceMissing(ctx context.Context, arg WorkspaceMissingParams) (WorkspaceMissingRow, error)
 	// The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
 	// words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
 	// parameter only, a prepared statement would come to read all rows.
 	WorkspacePage(ctx context.Context, arg WorkspacePageParams) ([]uuid.UUID, error)
 	// The same for one owner.
 	WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams) ([]uuid.UUID, error)
-	// What the database says of resources found at a provider: whether they should exist, and where (I4).
-	WorkspacePlaces(ctx context.Context, ids []uuid.UUID) ([]WorkspacePlacesRow, error)
 	// starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
-	// ready together does not expire together (C9); and the streak of failures ends.
+	// ready together does not expire together (C9); and the streak of failures ends. What was ready before, and was silent or
+	// stopped meanwhile, says nothing about creates; and stopping and starting one prolongs no life.
 	WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) (WorkspaceReadyRow, error)
 	// starting -> starting, like new. The probe job follows, and the boot timeout runs from here.
 	WorkspaceReset(ctx context.Context, arg WorkspaceResetParams) (WorkspaceResetRow, error)
 	// starting -> deleting: it could not be made like new. It is never kept, since what is in it is of the claim before; and
 	// it is no failed create, so the streak stays.
 	WorkspaceResetFailed(ctx context.Context, arg WorkspaceResetFailedParams) (WorkspaceResetFailedRow, error)
-	// The ends of quarantine: tried anew by a person, or kept for long enough.
+	// The ends of quarantine, and what inventories and people put there: tried anew by a person, or kept for long enough.
 	// quarantined -> starting where the provider has made it, to be asked for readiness again; else -> provisioning, to be
 	// created anew. The create goes on counting where the one before ended: its attempt is beyond all tokens of before (G7),
 	// and as one that has failed it deletes by name what may be left.
@@ -437,7 +659,18 @@ type Querier interface {
 	// ready -> starting: its agent has not been heard of, so it may recover until the boot timeout. The heartbeat is looked
 	// at again under the lock.
 	WorkspaceSilent(ctx context.Context, arg WorkspaceSilentParams) (WorkspaceSilentRow, error)
+	// starting -> starting, or claimed -> claimed: it runs again. The probe job that asks for its readiness follows, as urgent
+	// as the start was, and the boot timeout of one of the pool runs from here.
+	WorkspaceStarted(ctx context.Context, arg WorkspaceStartedParams) (WorkspaceStartedRow, error)
+	// standby -> starting, while nobody has claimed it. A stop under way is cancelled, and the start waits for the end of its
+	// lease, since its provider call may still be running.
+	WorkspaceStarting(ctx context.Context, arg WorkspaceStartingParams) (WorkspaceStartingRow, error)
 	WorkspaceState(ctx context.Context, id uuid.UUID) (WorkspaceStateRow, error)
+	// ready -> standby, while nobody has claimed it. From here on no claim takes it for a running one; the stop job follows.
+	WorkspaceStopping(ctx context.Context, arg WorkspaceStoppingParams) (WorkspaceStoppingRow, error)
+	// deleting -> deleted: two inventories agree that the provider has nothing of it, though deleting it fails. Not while a
+	// worker is at it.
+	WorkspaceVanished(ctx context.Context, arg WorkspaceVanishedParams) (WorkspaceVanishedRow, error)
 	// By id or by name; a name is never a UUID.
 	WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (WorkspaceViewRow, error)
 	// What a page shows, in its order.

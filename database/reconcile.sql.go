@@ -216,6 +216,38 @@ func (q *Queries) SetPassTimeouts(ctx context.Context) error {
 	return err
 }
 
+const snapshotCold = `-- name: SnapshotCold :many
+SELECT preset_id, created_at FROM claims
+WHERE state = 'waiting' AND cold AND deadline_at > prewarm_now()
+ORDER BY preset_id, created_at DESC
+`
+
+type SnapshotColdRow struct {
+	PresetID  uuid.UUID
+	CreatedAt time.Time
+}
+
+// Waiting claims that want a workspace built for them; they are among the waiting ones that are counted above.
+func (q *Queries) SnapshotCold(ctx context.Context) ([]SnapshotColdRow, error) {
+	rows, err := q.db.Query(ctx, snapshotCold)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SnapshotColdRow{}
+	for rows.Next() {
+		var i SnapshotColdRow
+		if err := rows.Scan(&i.PresetID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const snapshotPauses = `-- name: SnapshotPauses :many
 SELECT scope, target, reason, expires_at FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now()
 `
@@ -254,7 +286,7 @@ func (q *Queries) SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, erro
 
 const snapshotPresets = `-- name: SnapshotPresets :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
-       p.min_remaining_s, t.boot_timeout_s,
+       p.min_remaining_s, t.boot_timeout_s, p.standby_running,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
@@ -264,7 +296,8 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
-             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
+             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
+       p.all_machines
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -289,6 +322,7 @@ type SnapshotPresetsRow struct {
 	TtlS                    *int64
 	MinRemainingS           int64
 	BootTimeoutS            int32
+	StandbyRunning          *string
 	Template                string
 	Provider                string
 	KeepOutdated            bool
@@ -309,6 +343,7 @@ type SnapshotPresetsRow struct {
 	Unproven                bool
 	Digest                  []byte
 	Autosized               int32
+	AllMachines             bool
 }
 
 // Every live preset, and every retired one that still has unclaimed workspaces. A size that autosize has not renewed for a
@@ -334,6 +369,7 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.TtlS,
 			&i.MinRemainingS,
 			&i.BootTimeoutS,
+			&i.StandbyRunning,
 			&i.Template,
 			&i.Provider,
 			&i.KeepOutdated,
@@ -354,6 +390,7 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.Unproven,
 			&i.Digest,
 			&i.Autosized,
+			&i.AllMachines,
 		); err != nil {
 			return nil, err
 		}
@@ -367,7 +404,7 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 
 const snapshotPresetsOf = `-- name: SnapshotPresetsOf :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
-       p.min_remaining_s, t.boot_timeout_s,
+       p.min_remaining_s, t.boot_timeout_s, p.standby_running,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
@@ -377,7 +414,8 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
-             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
+             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
+       p.all_machines
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -403,6 +441,7 @@ type SnapshotPresetsOfRow struct {
 	TtlS                    *int64
 	MinRemainingS           int64
 	BootTimeoutS            int32
+	StandbyRunning          *string
 	Template                string
 	Provider                string
 	KeepOutdated            bool
@@ -423,6 +462,7 @@ type SnapshotPresetsOfRow struct {
 	Unproven                bool
 	Digest                  []byte
 	Autosized               int32
+	AllMachines             bool
 }
 
 func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error) {
@@ -446,6 +486,7 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.TtlS,
 			&i.MinRemainingS,
 			&i.BootTimeoutS,
+			&i.StandbyRunning,
 			&i.Template,
 			&i.Provider,
 			&i.KeepOutdated,
@@ -466,6 +507,7 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.Unproven,
 			&i.Digest,
 			&i.Autosized,
+			&i.AllMachines,
 		); err != nil {
 			return nil, err
 		}
@@ -478,25 +520,52 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 }
 
 const snapshotProviders = `-- name: SnapshotProviders :many
-SELECT p.name, p.maximum, p.chunk, h.instances AS headroom,
+SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.create_burst, r.full_at,
+       coalesce((SELECT i.reason FROM inventories i
+                 WHERE i.provider = p.name AND i.opened_at IS NOT NULL AND NOT EXISTS (
+                   SELECT FROM inventories o
+                   WHERE o.provider = p.name AND o.opened_at IS NULL
+                     AND o.complete_at > prewarm_now() - interval '10 minutes')
+                 ORDER BY i.opened_at, i.site LIMIT 1), '')::text AS breaker,
        (CASE WHEN p.maximum > 0 AND $1::boolean
              THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
                 + (SELECT count(*) FROM workspaces w
                    WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
-             ELSE 0 END)::int AS live
+             ELSE 0 END)::int AS live,
+       -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
+       -- yet (S4). By a listing that is stale, or not there, nothing.
+       p.reserves,
+       (CASE WHEN p.reserves AND p.machines_listed_at > prewarm_now() - interval '5 minutes'
+             THEN (SELECT count(*) FROM provider_machines m
+                   WHERE m.provider = p.name AND m.workspace_id IS NULL AND m.state = 'unused'
+                     AND (m.retry_at IS NULL OR m.retry_at <= prewarm_now()))
+                - (SELECT count(*) FROM workspaces w
+                   WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted') AND w.state = 'provisioning'
+                     AND NOT EXISTS (SELECT FROM provider_machines m WHERE m.workspace_id = w.id))
+             ELSE 0 END)::int AS available,
+       (p.reserves AND coalesce(p.machines_listed_at <= prewarm_now() - interval '5 minutes', true))::boolean AS stale
 FROM providers p
 LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum
+LEFT JOIN create_rates r ON r.provider = p.name
 `
 
 type SnapshotProvidersRow struct {
-	Name     string
-	Maximum  int32
-	Chunk    int32
-	Headroom *int32
-	Live     int32
+	Name         string
+	Maximum      int32
+	Chunk        int32
+	Headroom     *int32
+	CreateEveryS *float64
+	CreateBurst  int32
+	FullAt       *time.Time
+	Breaker      string
+	Live         int32
+	Reserves     bool
+	Available    int32
+	Stale        bool
 }
 
-// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
+// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
+// sites counts as broken while no other site of it works: creates go there.
 func (q *Queries) SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error) {
 	rows, err := q.db.Query(ctx, snapshotProviders, isFull)
 	if err != nil {
@@ -511,7 +580,14 @@ func (q *Queries) SnapshotProviders(ctx context.Context, isFull bool) ([]Snapsho
 			&i.Maximum,
 			&i.Chunk,
 			&i.Headroom,
+			&i.CreateEveryS,
+			&i.CreateBurst,
+			&i.FullAt,
+			&i.Breaker,
 			&i.Live,
+			&i.Reserves,
+			&i.Available,
+			&i.Stale,
 		); err != nil {
 			return nil, err
 		}
@@ -527,7 +603,9 @@ const snapshotWorkspaces = `-- name: SnapshotWorkspaces :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
        ((w.id, w.incarnation) IN (SELECT i.workspace_id, i.incarnation FROM intents i))::boolean AS has_intent,
        (w.id IN (SELECT j.workspace_id FROM jobs j
-                 WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased
+                 WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased,
+       (w.ready_at IS NOT NULL)::boolean AS was_ready,
+       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving
 FROM workspaces w
 WHERE w.state NOT IN ('claimed', 'deleted')
 `
@@ -543,6 +621,8 @@ type SnapshotWorkspacesRow struct {
 	ExpiresAt   *time.Time
 	HasIntent   bool
 	Leased      bool
+	WasReady    bool
+	Moving      bool
 }
 
 // The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
@@ -567,6 +647,8 @@ func (q *Queries) SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesR
 			&i.ExpiresAt,
 			&i.HasIntent,
 			&i.Leased,
+			&i.WasReady,
+			&i.Moving,
 		); err != nil {
 			return nil, err
 		}
@@ -580,9 +662,11 @@ func (q *Queries) SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesR
 
 const snapshotWorkspacesOf = `-- name: SnapshotWorkspacesOf :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
-       (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased
+       (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased,
+       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving
 FROM workspaces w
 LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
+LEFT JOIN standby_moves m ON m.workspace_id = w.id AND m.incarnation = w.incarnation
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0
 WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY ($1::uuid[])
 `
@@ -598,6 +682,8 @@ type SnapshotWorkspacesOfRow struct {
 	ExpiresAt   *time.Time
 	HasIntent   bool
 	Leased      bool
+	WasReady    bool
+	Moving      bool
 }
 
 func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error) {
@@ -620,6 +706,8 @@ func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.U
 			&i.ExpiresAt,
 			&i.HasIntent,
 			&i.Leased,
+			&i.WasReady,
+			&i.Moving,
 		); err != nil {
 			return nil, err
 		}
@@ -629,6 +717,23 @@ func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.U
 		return nil, err
 	}
 	return items, nil
+}
+
+const storeCreateRates = `-- name: StoreCreateRates :exec
+INSERT INTO create_rates (provider, full_at)
+SELECT unnest($1::text[]), unnest($2::timestamptz[])
+ON CONFLICT (provider) DO UPDATE SET full_at = excluded.full_at
+`
+
+type StoreCreateRatesParams struct {
+	Providers []string
+	FullAt    []time.Time
+}
+
+// What passes have begun of what the rates of creates allow; written by passes only, under the fence.
+func (q *Queries) StoreCreateRates(ctx context.Context, arg StoreCreateRatesParams) error {
+	_, err := q.db.Exec(ctx, storeCreateRates, arg.Providers, arg.FullAt)
+	return err
 }
 
 const storeHeadroom = `-- name: StoreHeadroom :exec

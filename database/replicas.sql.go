@@ -71,6 +71,41 @@ func (q *Queries) PurgeReplicas(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const replicaWork = `-- name: ReplicaWork :many
+SELECT j.leased_by AS replica, j.kind, count(*)::int AS jobs
+FROM jobs j
+WHERE j.state = 'running'
+GROUP BY j.leased_by, j.kind
+ORDER BY j.leased_by, j.kind
+`
+
+type ReplicaWorkRow struct {
+	Replica string
+	Kind    JobKind
+	Jobs    int32
+}
+
+// What each replica is at: the jobs whose lease it has, by kind.
+func (q *Queries) ReplicaWork(ctx context.Context) ([]ReplicaWorkRow, error) {
+	rows, err := q.db.Query(ctx, replicaWork)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ReplicaWorkRow{}
+	for rows.Next() {
+		var i ReplicaWorkRow
+		if err := rows.Scan(&i.Replica, &i.Kind, &i.Jobs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const replicas = `-- name: Replicas :many
 
 SELECT r.name, r.version, r.address, r.sites, r.started_at, r.heartbeat_at,

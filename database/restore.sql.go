@@ -11,6 +11,18 @@ import (
 	"github.com/google/uuid"
 )
 
+const forgetInventories = `-- name: ForgetInventories :exec
+WITH findings AS (DELETE FROM inventory_findings), times AS (DELETE FROM times_at_work)
+DELETE FROM inventories
+`
+
+// What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
+// being an orphan (see TimesAtWork).
+func (q *Queries) ForgetInventories(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, forgetInventories)
+	return err
+}
+
 const forgetReplicas = `-- name: ForgetReplicas :execrows
 DELETE FROM replicas
 `

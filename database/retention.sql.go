@@ -103,6 +103,30 @@ func (q *Queries) PurgeIntents(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const purgePoolProofs = `-- name: PurgePoolProofs :execrows
+DELETE FROM pool_proofs d
+USING (SELECT o.preset_id, o.pool_key FROM pool_proofs o
+       WHERE o.ready_at < prewarm_now() - $1::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM presets p
+                         WHERE p.id = o.preset_id AND p.pool_key = o.pool_key AND p.deleted_at IS NULL)
+       ORDER BY o.ready_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+WHERE d.preset_id = old.preset_id AND d.pool_key = old.pool_key
+`
+
+type PurgePoolProofsParams struct {
+	KeepS float64
+	Batch int32
+}
+
+// Proofs of pools that no preset has any more. A version that is taken up again later has to prove itself again.
+func (q *Queries) PurgePoolProofs(ctx context.Context, arg PurgePoolProofsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, purgePoolProofs, arg.KeepS, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const purgeWorkspaces = `-- name: PurgeWorkspaces :execrows
 
 DELETE FROM workspaces w
@@ -118,7 +142,7 @@ type PurgeWorkspacesParams struct {
 }
 
 // What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
-// Deleted workspaces, with their jobs (by foreign key).
+// Deleted workspaces, with their jobs (by trigger).
 func (q *Queries) PurgeWorkspaces(ctx context.Context, arg PurgeWorkspacesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, purgeWorkspaces, arg.KeepS, arg.Batch)
 	if err != nil {

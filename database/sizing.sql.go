@@ -14,19 +14,25 @@ import (
 )
 
 const autosizeProgress = `-- name: AutosizeProgress :one
-SELECT counted_through, computed_at, prewarm_now()::timestamptz AS now FROM autosize_progress
+SELECT counted_through, computed_at, sampled_at, prewarm_now()::timestamptz AS now FROM autosize_progress
 `
 
 type AutosizeProgressRow struct {
 	CountedThrough *time.Time
 	ComputedAt     *time.Time
+	SampledAt      *time.Time
 	Now            time.Time
 }
 
 func (q *Queries) AutosizeProgress(ctx context.Context) (AutosizeProgressRow, error) {
 	row := q.db.QueryRow(ctx, autosizeProgress)
 	var i AutosizeProgressRow
-	err := row.Scan(&i.CountedThrough, &i.ComputedAt, &i.Now)
+	err := row.Scan(
+		&i.CountedThrough,
+		&i.ComputedAt,
+		&i.SampledAt,
+		&i.Now,
+	)
 	return i, err
 }
 
@@ -193,7 +199,9 @@ SELECT w.preset_id, date_bin('5 minutes', e.at, 'epoch'::timestamptz), count(*):
 FROM workspace_history e
 JOIN workspaces w ON w.id = e.workspace_id
 WHERE e.at >= $1::timestamptz AND e.at <= prewarm_now()
-  AND e.from_state = 'starting' AND e.to_state = 'ready' AND e.incarnation = 1 AND w.ready_at = e.at
+  AND e.from_state = 'starting' AND e.to_state = 'ready' AND e.incarnation = 1
+  AND NOT EXISTS (SELECT FROM workspace_history b -- nor after a silence, nor out of standby
+                  WHERE b.workspace_id = e.workspace_id AND b.id < e.id AND b.to_state = 'ready')
 GROUP BY 1, 2
 ORDER BY 1, 2
 ON CONFLICT (preset_id, bucket) DO UPDATE SET provisions = excluded.provisions, provision_s = excluded.provision_s
@@ -244,7 +252,8 @@ const sizingView = `-- name: SizingView :one
 SELECT p.id, coalesce(p.instances, 0)::int AS instances, (p.instances IS NOT NULL)::boolean AS pool, p.autosize,
        p.created_at, t.idle_cost_per_hour, prewarm_now()::timestamptz AS now, coalesce(s.size, -1)::int AS size,
        coalesce(s.forecast, 0)::int AS forecast, coalesce(s.recent, 0)::int AS recent,
-       coalesce(s.boost, 1)::double precision AS boost, coalesce(s.reason, '') AS reason, s.computed_at
+       coalesce(s.boost, 1)::double precision AS boost, coalesce(s.reason, '') AS reason,
+       coalesce(s.unattainable, '') AS unattainable, s.computed_at
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_sizes s ON s.preset_id = p.id
@@ -264,6 +273,7 @@ type SizingViewRow struct {
 	Recent          int32
 	Boost           float64
 	Reason          string
+	Unattainable    string
 	ComputedAt      *time.Time
 }
 
@@ -284,6 +294,7 @@ func (q *Queries) SizingView(ctx context.Context, presetID uuid.UUID) (SizingVie
 		&i.Recent,
 		&i.Boost,
 		&i.Reason,
+		&i.Unattainable,
 		&i.ComputedAt,
 	)
 	return i, err
@@ -304,22 +315,24 @@ func (q *Queries) StoreAutosizeProgress(ctx context.Context, arg StoreAutosizePr
 }
 
 const storePresetSize = `-- name: StorePresetSize :exec
-INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, state, computed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, unattainable, state, computed_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (preset_id) DO UPDATE
   SET size = excluded.size, forecast = excluded.forecast, recent = excluded.recent, boost = excluded.boost,
-      reason = excluded.reason, state = excluded.state, computed_at = excluded.computed_at
+      reason = excluded.reason, unattainable = excluded.unattainable, state = excluded.state,
+      computed_at = excluded.computed_at
 `
 
 type StorePresetSizeParams struct {
-	PresetID   uuid.UUID
-	Size       int32
-	Forecast   int32
-	Recent     int32
-	Boost      float64
-	Reason     string
-	State      json.RawMessage
-	ComputedAt time.Time
+	PresetID     uuid.UUID
+	Size         int32
+	Forecast     int32
+	Recent       int32
+	Boost        float64
+	Reason       string
+	Unattainable string
+	State        json.RawMessage
+	ComputedAt   time.Time
 }
 
 func (q *Queries) StorePresetSize(ctx context.Context, arg StorePresetSizeParams) error {
@@ -330,6 +343,7 @@ func (q *Queries) StorePresetSize(ctx context.Context, arg StorePresetSizeParams
 		arg.Recent,
 		arg.Boost,
 		arg.Reason,
+		arg.Unattainable,
 		arg.State,
 		arg.ComputedAt,
 	)

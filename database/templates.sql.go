@@ -69,10 +69,11 @@ func (q *Queries) DeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 
 const insertPreset = `-- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
-                     min_remaining_s, schedule, priority, creates_in_flight, autosize, created_at, updated_at)
+                     min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
+                     created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
         $10, $11, $12, $13, $14,
-        prewarm_now(), prewarm_now())
+        $15, $16, prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
@@ -90,6 +91,8 @@ type InsertPresetParams struct {
 	Priority        int32
 	CreatesInFlight *int32
 	Autosize        json.RawMessage
+	AllMachines     bool
+	StandbyRunning  *string
 }
 
 func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) error {
@@ -108,6 +111,8 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 		arg.Priority,
 		arg.CreatesInFlight,
 		arg.Autosize,
+		arg.AllMachines,
+		arg.StandbyRunning,
 	)
 	return err
 }
@@ -115,29 +120,35 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 const insertTemplate = `-- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
                        keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
-                       idle_cost_per_hour, created_at, updated_at)
+                       idle_cost_per_hour, stopped_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user,
+                       created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
         $9, $10, $11, $12, $13, $14,
-        $15, prewarm_now(), prewarm_now())
-RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour
+        $15, $16, $17, $18,
+        $19, prewarm_now(), prewarm_now())
+RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user, stopped_cost_per_hour
 `
 
 type InsertTemplateParams struct {
-	ID                uuid.UUID
-	OrganizationID    uuid.UUID
-	Name              string
-	Description       string
-	Provider          string
-	KeepOutdated      bool
-	BootTimeoutS      int32
-	KeepFailures      int32
-	KeepFailuresS     int32
-	MaxUses           int32
-	MaxSurge          string
-	MaxUnavailable    string
-	ProgressDeadlineS int32
-	CreatesInFlight   *int32
-	IdleCostPerHour   float64
+	ID                 uuid.UUID
+	OrganizationID     uuid.UUID
+	Name               string
+	Description        string
+	Provider           string
+	KeepOutdated       bool
+	BootTimeoutS       int32
+	KeepFailures       int32
+	KeepFailuresS      int32
+	MaxUses            int32
+	MaxSurge           string
+	MaxUnavailable     string
+	ProgressDeadlineS  int32
+	CreatesInFlight    *int32
+	IdleCostPerHour    float64
+	StoppedCostPerHour *float64
+	ClaimLeaseS        *int32
+	MaxClaimed         *int32
+	MaxClaimedPerUser  *int32
 }
 
 func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error) {
@@ -157,6 +168,10 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.ProgressDeadlineS,
 		arg.CreatesInFlight,
 		arg.IdleCostPerHour,
+		arg.StoppedCostPerHour,
+		arg.ClaimLeaseS,
+		arg.MaxClaimed,
+		arg.MaxClaimedPerUser,
 	)
 	var i Template
 	err := row.Scan(
@@ -181,6 +196,10 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		&i.CreatesInFlight,
 		&i.PreviousVersionID,
 		&i.IdleCostPerHour,
+		&i.ClaimLeaseS,
+		&i.MaxClaimed,
+		&i.MaxClaimedPerUser,
+		&i.StoppedCostPerHour,
 	)
 	return i, err
 }
@@ -230,7 +249,7 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (T
 }
 
 const lockProviders = `-- name: LockProviders :many
-SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at FROM providers WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at FROM providers WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider, error) {
@@ -250,6 +269,17 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 			&i.CreatesInFlight,
 			&i.Chunk,
 			&i.UpdatedAt,
+			&i.CreateEveryS,
+			&i.CreateBurst,
+			&i.InventoryEveryS,
+			&i.BreakerCount,
+			&i.BreakerPercent,
+			&i.BreakerErrors,
+			&i.BreakerClean,
+			&i.ConfirmedAt,
+			&i.Reserves,
+			&i.MachinesBegunAt,
+			&i.MachinesListedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -262,7 +292,7 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 }
 
 const lockTemplates = `-- name: LockTemplates :many
-SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour FROM templates
+SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user, stopped_cost_per_hour FROM templates
 WHERE organization_id = $1 AND deleted_at IS NULL AND name = ANY ($2::text[])
 ORDER BY name FOR NO KEY UPDATE
 `
@@ -303,6 +333,10 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 			&i.CreatesInFlight,
 			&i.PreviousVersionID,
 			&i.IdleCostPerHour,
+			&i.ClaimLeaseS,
+			&i.MaxClaimed,
+			&i.MaxClaimedPerUser,
+			&i.StoppedCostPerHour,
 		); err != nil {
 			return nil, err
 		}
@@ -315,7 +349,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -347,6 +381,9 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.CreatesInFlight,
 			&i.RolloutAt,
 			&i.Autosize,
+			&i.Metered,
+			&i.StandbyRunning,
+			&i.AllMachines,
 		); err != nil {
 			return nil, err
 		}
@@ -360,7 +397,7 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 
 const providers = `-- name: Providers :many
 
-SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at FROM providers ORDER BY name
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at FROM providers ORDER BY name
 `
 
 // Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order
@@ -383,6 +420,17 @@ func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
 			&i.CreatesInFlight,
 			&i.Chunk,
 			&i.UpdatedAt,
+			&i.CreateEveryS,
+			&i.CreateBurst,
+			&i.InventoryEveryS,
+			&i.BreakerCount,
+			&i.BreakerPercent,
+			&i.BreakerErrors,
+			&i.BreakerClean,
+			&i.ConfirmedAt,
+			&i.Reserves,
+			&i.MachinesBegunAt,
+			&i.MachinesListedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -456,8 +504,9 @@ const updatePreset = `-- name: UpdatePreset :exec
 UPDATE presets
 SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4,
     ttl_jitter = $5, min_remaining_s = $6, schedule = $7, priority = $8,
-    creates_in_flight = $9, autosize = $10, updated_at = prewarm_now()
-WHERE id = $11
+    creates_in_flight = $9, autosize = $10, all_machines = $11,
+    standby_running = $12, updated_at = prewarm_now()
+WHERE id = $13
 `
 
 type UpdatePresetParams struct {
@@ -471,6 +520,8 @@ type UpdatePresetParams struct {
 	Priority        int32
 	CreatesInFlight *int32
 	Autosize        json.RawMessage
+	AllMachines     bool
+	StandbyRunning  *string
 	ID              uuid.UUID
 }
 
@@ -486,6 +537,8 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 		arg.Priority,
 		arg.CreatesInFlight,
 		arg.Autosize,
+		arg.AllMachines,
+		arg.StandbyRunning,
 		arg.ID,
 	)
 	return err
@@ -497,28 +550,34 @@ SET description = $1, provider = $2, keep_outdated = $3,
     boot_timeout_s = $4, keep_failures = $5, keep_failures_s = $6,
     max_uses = $7, max_surge = $8, max_unavailable = $9,
     progress_deadline_s = $10, creates_in_flight = $11,
-    idle_cost_per_hour = $12,
-    previous_version_id = CASE WHEN active_version_id = $13 THEN previous_version_id
+    idle_cost_per_hour = $12, stopped_cost_per_hour = $13,
+    claim_lease_s = $14,
+    max_claimed = $15, max_claimed_per_user = $16,
+    previous_version_id = CASE WHEN active_version_id = $17 THEN previous_version_id
                                ELSE active_version_id END,
-    active_version_id = $13, updated_at = prewarm_now()
-WHERE id = $14
+    active_version_id = $17, updated_at = prewarm_now()
+WHERE id = $18
 `
 
 type UpdateTemplateParams struct {
-	Description       string
-	Provider          string
-	KeepOutdated      bool
-	BootTimeoutS      int32
-	KeepFailures      int32
-	KeepFailuresS     int32
-	MaxUses           int32
-	MaxSurge          string
-	MaxUnavailable    string
-	ProgressDeadlineS int32
-	CreatesInFlight   *int32
-	IdleCostPerHour   float64
-	ActiveVersionID   uuid.NullUUID
-	ID                uuid.UUID
+	Description        string
+	Provider           string
+	KeepOutdated       bool
+	BootTimeoutS       int32
+	KeepFailures       int32
+	KeepFailuresS      int32
+	MaxUses            int32
+	MaxSurge           string
+	MaxUnavailable     string
+	ProgressDeadlineS  int32
+	CreatesInFlight    *int32
+	IdleCostPerHour    float64
+	StoppedCostPerHour *float64
+	ClaimLeaseS        *int32
+	MaxClaimed         *int32
+	MaxClaimedPerUser  *int32
+	ActiveVersionID    uuid.NullUUID
+	ID                 uuid.UUID
 }
 
 func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) error {
@@ -535,6 +594,10 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 		arg.ProgressDeadlineS,
 		arg.CreatesInFlight,
 		arg.IdleCostPerHour,
+		arg.StoppedCostPerHour,
+		arg.ClaimLeaseS,
+		arg.MaxClaimed,
+		arg.MaxClaimedPerUser,
 		arg.ActiveVersionID,
 		arg.ID,
 	)
@@ -542,11 +605,19 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 }
 
 const upsertProvider = `-- name: UpsertProvider :exec
-INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, prewarm_now())
+INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
+                       inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
+                       updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
+        $9, $10, $11, $12, $13,
+        CASE WHEN $14::boolean THEN prewarm_now() END, prewarm_now())
 ON CONFLICT (name) DO UPDATE
-  SET config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
-      chunk = excluded.chunk, updated_at = excluded.updated_at
+  SET machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
+      config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
+      chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
+      inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
+      breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
+      breaker_clean = excluded.breaker_clean, updated_at = excluded.updated_at
 `
 
 type UpsertProviderParams struct {
@@ -556,8 +627,17 @@ type UpsertProviderParams struct {
 	Maximum         int32
 	CreatesInFlight int32
 	Chunk           int32
+	CreateEveryS    *float64
+	CreateBurst     int32
+	InventoryEveryS float64
+	BreakerCount    int32
+	BreakerPercent  int32
+	BreakerErrors   int32
+	BreakerClean    int32
+	IsConfirmed     bool
 }
 
+// One whose kind is trusted is confirmed from the start; what was confirmed stays so.
 func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) error {
 	_, err := q.db.Exec(ctx, upsertProvider,
 		arg.Name,
@@ -566,6 +646,14 @@ func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) 
 		arg.Maximum,
 		arg.CreatesInFlight,
 		arg.Chunk,
+		arg.CreateEveryS,
+		arg.CreateBurst,
+		arg.InventoryEveryS,
+		arg.BreakerCount,
+		arg.BreakerPercent,
+		arg.BreakerErrors,
+		arg.BreakerClean,
+		arg.IsConfirmed,
 	)
 	return err
 }

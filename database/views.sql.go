@@ -13,6 +13,40 @@ import (
 	"github.com/google/uuid"
 )
 
+const claimReceipt = `-- name: ClaimReceipt :one
+SELECT c.outcome, coalesce(extract(epoch FROM c.bound_at - c.created_at) * 1000, 0)::double precision AS wait_ms,
+       coalesce(extract(epoch FROM a.claim_seen_at - c.bound_at) * 1000, 0)::double precision AS told_ms,
+       coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms,
+       (a.claim_seen_at IS NOT NULL)::boolean AS told, (a.claim_ready_at IS NOT NULL)::boolean AS ready
+FROM claims c
+LEFT JOIN agents a ON a.workspace_id = c.workspace_id AND a.incarnation = c.incarnation AND a.claim_id = c.id
+WHERE c.id = $1 AND c.bound_at IS NOT NULL
+`
+
+type ClaimReceiptRow struct {
+	Outcome *ClaimOutcome
+	WaitMs  float64
+	ToldMs  float64
+	HookMs  float64
+	Told    bool
+	Ready   bool
+}
+
+// What is known of how long the stages of a claim took.
+func (q *Queries) ClaimReceipt(ctx context.Context, claimID uuid.UUID) (ClaimReceiptRow, error) {
+	row := q.db.QueryRow(ctx, claimReceipt, claimID)
+	var i ClaimReceiptRow
+	err := row.Scan(
+		&i.Outcome,
+		&i.WaitMs,
+		&i.ToldMs,
+		&i.HookMs,
+		&i.Told,
+		&i.Ready,
+	)
+	return i, err
+}
+
 const failureLog = `-- name: FailureLog :one
 SELECT log FROM failure_logs WHERE workspace_id = $1
 `
@@ -124,6 +158,44 @@ func (q *Queries) PresetNames(ctx context.Context, organizationID uuid.UUID) ([]
 	return items, nil
 }
 
+const presetParameters = `-- name: PresetParameters :many
+SELECT p.name, p.parameters
+FROM presets p JOIN templates t ON t.id = p.template_id
+WHERE t.organization_id = $1 AND t.name = $2 AND p.deleted_at IS NULL AND t.deleted_at IS NULL
+ORDER BY p.name
+`
+
+type PresetParametersParams struct {
+	OrganizationID uuid.UUID
+	Template       string
+}
+
+type PresetParametersRow struct {
+	Name       string
+	Parameters json.RawMessage
+}
+
+// Of one template, for a claim that says by its parameters which preset it wants.
+func (q *Queries) PresetParameters(ctx context.Context, arg PresetParametersParams) ([]PresetParametersRow, error) {
+	rows, err := q.db.Query(ctx, presetParameters, arg.OrganizationID, arg.Template)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PresetParametersRow{}
+	for rows.Next() {
+		var i PresetParametersRow
+		if err := rows.Scan(&i.Name, &i.Parameters); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const presetRef = `-- name: PresetRef :one
 SELECT p.id, t.id AS template_id
 FROM presets p JOIN templates t ON t.id = p.template_id
@@ -160,9 +232,10 @@ WITH unclaimed AS MATERIALIZED (
          count(*) FILTER (WHERE x.class = 'outdated') AS outdated,
          count(*) FILTER (WHERE x.class = 'expired') AS expired,
          count(*) FILTER (WHERE x.class = 'quarantined') AS quarantined,
-         count(*) FILTER (WHERE x.eligible) AS eligible
+         count(*) FILTER (WHERE x.eligible) AS eligible,
+         count(*) FILTER (WHERE x.class = 'actual' AND x.state = 'standby') AS standby
   FROM (
-    SELECT w.preset_id,
+    SELECT w.preset_id, w.state,
            CASE WHEN w.state = 'deleting' THEN 'deleting'
                 WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
                 WHEN w.state = 'quarantined' THEN 'quarantined'
@@ -170,7 +243,7 @@ WITH unclaimed AS MATERIALIZED (
                 WHEN w.expires_at <= prewarm_now() + p.min_remaining_s * interval '1 second' THEN 'expired'
                 WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
                 ELSE 'actual' END AS class,
-           w.state = 'ready'
+           w.state IN ('ready', 'standby')
              AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
              AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
     FROM workspaces w
@@ -193,7 +266,8 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
-       coalesce(u.actual, 0)::int AS actual, coalesce(u.eligible, 0)::int AS eligible,
+       coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
+       coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
@@ -202,6 +276,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
                    - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
+       coalesce(z.unattainable, '') AS unattainable,
        coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused, pause.expires_at AS paused_until
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
@@ -212,7 +287,7 @@ LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'appl
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 CROSS JOIN LATERAL (
   SELECT (CASE WHEN t.deprecated_at IS NOT NULL THEN 0
-               WHEN p.schedule IS NOT NULL THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
+               WHEN p.schedule IS NOT NULL OR p.all_machines THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
                WHEN z.size IS NOT NULL THEN least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int)
                ELSE coalesce(p.instances, 0) END)::int AS desired
 ) d
@@ -256,6 +331,7 @@ type PresetViewsRow struct {
 	Now           time.Time
 	Desired       int32
 	Actual        int32
+	Standby       int32
 	Eligible      int32
 	Starting      int32
 	Stopping      int32
@@ -269,6 +345,7 @@ type PresetViewsRow struct {
 	Ledger        json.RawMessage
 	Error         string
 	PassedAt      *time.Time
+	Unattainable  string
 	Paused        string
 	PausedUntil   *time.Time
 }
@@ -308,6 +385,7 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Now,
 			&i.Desired,
 			&i.Actual,
+			&i.Standby,
 			&i.Eligible,
 			&i.Starting,
 			&i.Stopping,
@@ -321,6 +399,7 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Ledger,
 			&i.Error,
 			&i.PassedAt,
+			&i.Unattainable,
 			&i.Paused,
 			&i.PausedUntil,
 		); err != nil {
@@ -682,7 +761,7 @@ const workspaceView = `-- name: WorkspaceView :one
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
        w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
-       w.deleted_at, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
+       w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
@@ -691,6 +770,7 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
+LEFT JOIN claims c ON c.id = w.claim_id AND c.state = 'bound'
 WHERE w.organization_id = $1
   AND (w.id = $2::uuid OR w.name = $3::text)
 `
@@ -727,6 +807,7 @@ type WorkspaceViewRow struct {
 	ClaimedAt    *time.Time
 	ExpiresAt    *time.Time
 	DeletedAt    *time.Time
+	LeaseUntil   *time.Time
 	JobID        uuid.NullUUID
 	JobKind      *JobKind
 	JobState     *JobState
@@ -767,6 +848,7 @@ func (q *Queries) WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (W
 		&i.ClaimedAt,
 		&i.ExpiresAt,
 		&i.DeletedAt,
+		&i.LeaseUntil,
 		&i.JobID,
 		&i.JobKind,
 		&i.JobState,
@@ -783,7 +865,7 @@ const workspaceViews = `-- name: WorkspaceViews :many
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
        w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
-       w.deleted_at, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
+       w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
@@ -792,6 +874,7 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
+LEFT JOIN claims c ON c.id = w.claim_id AND c.state = 'bound'
 WHERE w.id = ANY ($1::uuid[])
 ORDER BY w.created_at DESC, w.id DESC
 `
@@ -822,6 +905,7 @@ type WorkspaceViewsRow struct {
 	ClaimedAt    *time.Time
 	ExpiresAt    *time.Time
 	DeletedAt    *time.Time
+	LeaseUntil   *time.Time
 	JobID        uuid.NullUUID
 	JobKind      *JobKind
 	JobState     *JobState
@@ -868,6 +952,7 @@ func (q *Queries) WorkspaceViews(ctx context.Context, ids []uuid.UUID) ([]Worksp
 			&i.ClaimedAt,
 			&i.ExpiresAt,
 			&i.DeletedAt,
+			&i.LeaseUntil,
 			&i.JobID,
 			&i.JobKind,
 			&i.JobState,

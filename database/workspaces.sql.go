@@ -648,48 +648,9 @@ func (q *Queries) WorkspaceGone(ctx context.Context, arg WorkspaceGoneParams) (W
 	return i, err
 }
 
-const workspacePlaces = `-- name: WorkspacePlaces :many
-SELECT id, name, state, site, provider_id FROM workspaces WHERE id = ANY ($1::uuid[])
-`
-
-type WorkspacePlacesRow struct {
-	ID         uuid.UUID
-	Name       string
-	State      WorkspaceState
-	Site       string
-	ProviderID string
-}
-
-// What the database says of resources found at a provider: whether they should exist, and where (I4).
-func (q *Queries) WorkspacePlaces(ctx context.Context, ids []uuid.UUID) ([]WorkspacePlacesRow, error) {
-	rows, err := q.db.Query(ctx, workspacePlaces, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []WorkspacePlacesRow{}
-	for rows.Next() {
-		var i WorkspacePlacesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Name,
-			&i.State,
-			&i.Site,
-			&i.ProviderID,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const workspaceReady = `-- name: WorkspaceReady :one
 WITH ws AS (
-  SELECT w.id FROM workspaces w
+  SELECT w.id, w.ready_at IS NULL AS first FROM workspaces w
   WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'starting'
   FOR NO KEY UPDATE
 ), job AS (
@@ -700,13 +661,14 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'ready', state_at = prewarm_now(), ready_at = prewarm_now(), addresses = $5,
-      environment = $6, expires_at = prewarm_now() + p.ttl_s * interval '1 second'
-        * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0)
+      environment = $6, expires_at = coalesce(w.expires_at, prewarm_now() + p.ttl_s * interval '1 second'
+        * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0))
   FROM job, presets p
   WHERE w.id = job.workspace_id AND p.id = w.preset_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.pool_key
 ), streak AS (
-  DELETE FROM preset_failures f USING moved WHERE f.preset_id = moved.preset_id AND f.pool_key = moved.pool_key
+  DELETE FROM preset_failures f USING moved, ws
+  WHERE f.preset_id = moved.preset_id AND f.pool_key = moved.pool_key AND ws.first
 ), proof AS (
   INSERT INTO pool_proofs (preset_id, pool_key, ready_at)
   SELECT moved.preset_id, moved.pool_key, prewarm_now() FROM moved
@@ -737,7 +699,8 @@ type WorkspaceReadyRow struct {
 }
 
 // starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
-// ready together does not expire together (C9); and the streak of failures ends.
+// ready together does not expire together (C9); and the streak of failures ends. What was ready before, and was silent or
+// stopped meanwhile, says nothing about creates; and stopping and starting one prolongs no life.
 func (q *Queries) WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) (WorkspaceReadyRow, error) {
 	row := q.db.QueryRow(ctx, workspaceReady,
 		arg.WorkspaceID,

@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"encoding/csv"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -25,7 +26,8 @@ func startBalancer(t testing.TB, replicas [3]string) *balancer {
 	t.Helper()
 	binary := findHAProxy()
 	if binary == "" {
-		t.Skip("LEFT OUT: there is no HAProxy here to try a rolling restart with; scripts/haproxy.sh installs it")
+		missing(t, "there is no HAProxy here to try a rolling restart with; scripts/haproxy.sh installs it "+
+			"(apt-get install haproxy, dnf install haproxy, brew install haproxy)")
 	}
 	dir, err := os.MkdirTemp("", "haproxy-") // short: the path of a socket must fit in
 	require.NoError(t, err)
@@ -89,5 +91,31 @@ func (b *balancer) awaitUp() {
 	b.t.Helper()
 	for _, replica := range []string{"replica-1", "replica-2", "replica-3"} {
 		eventually(b.t, "HAProxy finds "+replica+" ready", func() bool { return b.status(replica) == "UP" })
+	}
+}
+
+// ended is a test as missing sees it.
+type ended struct {
+	testing.TB
+	failed, skipped string
+}
+
+func (*ended) Helper()             {}
+func (e *ended) Fatal(args ...any) { e.failed = fmt.Sprint(args...) }
+func (e *ended) Skip(args ...any)  { e.skipped = fmt.Sprint(args...) }
+
+// What is missing fails in CI, and says what to install; elsewhere it is left out, and says so.
+func TestMissingFailsInCI(t *testing.T) {
+	for ci, fails := range map[string]bool{"true": true, "1": true, "false": false, "": false} {
+		t.Setenv("CI", ci)
+		e := &ended{TB: t}
+		missing(e, "install haproxy")
+		if fails {
+			require.Contains(t, e.failed, "install haproxy", "CI=%s", ci)
+			require.Empty(t, e.skipped)
+		} else {
+			require.Contains(t, e.skipped, "LEFT OUT: install haproxy", "CI=%s", ci)
+			require.Empty(t, e.failed)
+		}
 	}
 }

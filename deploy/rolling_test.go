@@ -1,9 +1,12 @@
 package deploy_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -42,14 +45,33 @@ func (c *claimer) run(ctx context.Context) {
 
 // Three replicas behind HAProxy are restarted one after the other, as an upgrade does, while clients claim who never ask
 // twice: no request fails.
+//
+// PREWARM_ROUNDS=20 does it so often, and says how often a request failed; PREWARM_DRAIN=0s with another drain.
 func TestRollingRestart(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()                                      // it mostly waits
+	drain := cmp.Or(os.Getenv("PREWARM_DRAIN"), "3s") // that of the unit and the compose file
+	rounds, failed := 1, 0
+	if n := os.Getenv("PREWARM_ROUNDS"); n != "" {
+		var err error
+		rounds, err = strconv.Atoi(n)
+		require.NoError(t, err)
+	}
+	for n := range rounds {
+		if !t.Run(fmt.Sprintf("round-%d", n+1), func(t *testing.T) { rollingRestart(t, drain) }) {
+			failed++
+		}
+	}
+	t.Logf("with a drain of %s requests failed in %d of %d rounds", drain, failed, rounds)
+}
+
+func rollingRestart(t *testing.T, drain string) {
+	t.Helper()
 	opts := [3]e2etest.Options{}
 	servers, url, cloud := [3]*e2etest.Server{}, dbtest.URL(t), t.TempDir()
 	for i := range opts {
 		opts[i] = e2etest.Options{
 			PostgresURL: url, DataDir: t.TempDir(), Replica: fmt.Sprintf("replica-%d", i+1), Listen: freeAddress(t),
-			Tick: time.Second, Env: []string{"PREWARM_DRAIN=3s"}, // that of the unit and the compose file
+			Tick: time.Second, Env: []string{"PREWARM_DRAIN=" + drain},
 		}
 	}
 	b := startBalancer(t, [3]string{opts[0].Listen, opts[1].Listen, opts[2].Listen})

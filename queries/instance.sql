@@ -52,7 +52,7 @@ WHERE a.workspace_id = @workspace_id AND a.incarnation = @incarnation;
 -- All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
 SELECT w.id, w.name, w.state, w.incarnation, o.name AS organization, t.name AS template, p.name AS preset,
        v.number AS version, v.agent, w.parameters, u.name AS owner, w.owner_id, w.claim_id, w.claimed_at,
-       c.parameters AS claim_parameters
+       c.parameters AS claim_parameters, c.secrets
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
@@ -140,10 +140,22 @@ WHERE a.workspace_id = @workspace_id AND (v.agent IS NOT NULL OR a.status <> 'ex
 
 -- name: InsertClaimParameters :exec
 -- Before the claim itself, so that whoever sees the claim finds them.
-INSERT INTO claim_parameters (claim_id, parameters, created_at) VALUES (@claim_id, @parameters, prewarm_now());
+INSERT INTO claim_parameters (claim_id, parameters, secrets, created_at)
+VALUES (@claim_id, @parameters, sqlc.narg(secrets), prewarm_now());
+
+-- name: WipeSecrets :execrows
+-- The agent has them: they are in the workspace, and nowhere else from now on.
+UPDATE claim_parameters SET secrets = NULL WHERE claim_id = @claim_id AND secrets IS NOT NULL;
+
+-- name: DropUnclaimedParameters :exec
+-- Of claims that came to nothing; those that wait or hold a workspace keep theirs.
+DELETE FROM claim_parameters p
+WHERE p.claim_id = ANY (@claim_ids::uuid[])
+  AND NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'));
 
 -- name: PurgeClaimParameters :execrows
 -- Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
 DELETE FROM claim_parameters p
 WHERE NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'))
-  AND (p.created_at < prewarm_now() - interval '1 hour' OR EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id));
+  AND (p.created_at < prewarm_now() - interval '1 hour'
+       OR p.secrets IS NOT NULL AND p.created_at < prewarm_now() - interval '1 minute' OR EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id));

@@ -10,6 +10,9 @@
 -- for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 -- anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 --
+-- While the breaker of a provider is open (of its own site, where it has sites), nothing is created, reset or deleted
+-- there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker.
+--
 -- What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 WITH due AS (
   SELECT j.id
@@ -18,6 +21,8 @@ WITH due AS (
     AND j.kind = @kind::job_kind
     AND j.provider = @provider
     AND j.due_at <= prewarm_now()
+    AND (@kind::job_kind IN ('probe', 'drain', 'start') OR j.force OR NOT EXISTS (
+      SELECT FROM inventories i WHERE i.provider = @provider AND i.site = @own_site::text AND i.opened_at IS NOT NULL))
     AND (j.site = '' OR j.site = @own_site::text OR j.kind = 'drain'
       OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
         SELECT FROM replicas r
@@ -92,12 +97,12 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::integer[]) AS attempt
 WHERE j.id = held.id AND j.attempt = held.attempt AND j.state = 'running';
 
 -- name: ReleaseCleanup :execrows
--- The worker whose create was cancelled has let go of the provider: its clean-up need not wait for the lease to end.
+-- The worker whose job was cancelled has let go of the provider: what follows need not wait for the lease to end.
 UPDATE jobs j
 SET due_at = prewarm_now()
 FROM jobs mine
 WHERE mine.id = @job_id AND mine.attempt = @attempt AND mine.state = 'cancelled'
-  AND j.workspace_id = mine.workspace_id AND j.kind IN ('drain', 'delete') AND j.state = 'pending' AND j.attempt = 0
+  AND j.workspace_id = mine.workspace_id AND j.kind IN ('drain', 'delete', 'start') AND j.state = 'pending' AND j.attempt = 0
   AND j.created_at >= mine.finished_at;
 
 -- name: NextDue :one
@@ -111,7 +116,8 @@ WHERE state IN ('pending', 'running') AND kind = ANY ((@kinds::text[])::job_kind
 SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent,
        t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
-       extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s
+       extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
+       coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id

@@ -5,12 +5,15 @@
 -- The counts of rule C3 and the ledger, as the last pass over each preset stored them: a row for each preset that is
 -- shown, however many workspaces there are.
 SELECT p.id, p.organization_id, o.name AS organization, t.name AS template, p.name AS preset, p.pool_key,
-       s.counts, s.ledger, (coalesce(s.error, '') <> '')::boolean AS has_error, coalesce(f.streak, 0)::int AS failure_streak
+       s.counts, s.ledger, (coalesce(s.error, '') <> '')::boolean AS has_error, coalesce(f.streak, 0)::int AS failure_streak,
+       coalesce(z.unattainable, '') AS unattainable
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
+LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
+  AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE p.deleted_at IS NULL AND t.deleted_at IS NULL;
 
 -- name: GaugeClaimed :many

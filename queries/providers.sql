@@ -2,9 +2,22 @@
 
 -- name: EnsureProvider :exec
 -- The providers that every installation has; one that exists stays as it was configured.
-INSERT INTO providers (name, kind, updated_at) VALUES (@name, @kind, prewarm_now()) ON CONFLICT (name) DO NOTHING;
+INSERT INTO providers (name, kind, confirmed_at, updated_at) VALUES (@name, @kind, prewarm_now(), prewarm_now())
+ON CONFLICT (name) DO NOTHING;
 
 -- name: RemovedProviders :many
 -- Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
 SELECT DISTINCT j.provider FROM jobs j
 WHERE j.state IN ('pending', 'running') AND NOT EXISTS (SELECT FROM providers p WHERE p.name = j.provider);
+
+-- name: ProviderUse :many
+-- What each provider has: workspaces that are claimed and that are not, and creates in flight. Each half reads its own
+-- partial index, once for all providers.
+SELECT p.name, coalesce(c.n, 0)::int AS claimed, coalesce(u.n, 0)::int AS unclaimed, coalesce(j.n, 0)::int AS creating
+FROM providers p
+LEFT JOIN (SELECT w.provider, count(*) AS n FROM workspaces w WHERE w.state = 'claimed' GROUP BY w.provider) c
+  ON c.provider = p.name
+LEFT JOIN (SELECT w.provider, count(*) AS n FROM workspaces w WHERE w.state NOT IN ('claimed', 'deleted')
+           GROUP BY w.provider) u ON u.provider = p.name
+LEFT JOIN (SELECT x.provider, count(*) AS n FROM jobs x WHERE x.state = 'running' AND x.kind = 'create'
+           GROUP BY x.provider) j ON j.provider = p.name;

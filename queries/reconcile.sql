@@ -48,7 +48,7 @@ ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at;
 -- Every live preset, and every retired one that still has unclaimed workspaces. A size that autosize has not renewed for a
 -- quarter of an hour is none; one from before a change of its bounds is within them at once.
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
-       p.min_remaining_s, t.boot_timeout_s,
+       p.min_remaining_s, t.boot_timeout_s, p.standby_running,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
@@ -58,7 +58,8 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
-             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
+             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
+       p.all_machines
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -72,7 +73,7 @@ WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
 
 -- name: SnapshotPresetsOf :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
-       p.min_remaining_s, t.boot_timeout_s,
+       p.min_remaining_s, t.boot_timeout_s, p.standby_running,
        t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
@@ -82,7 +83,8 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        t.max_surge, t.max_unavailable, t.progress_deadline_s, t.creates_in_flight AS template_creates_in_flight,
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
-             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized
+             ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
+       p.all_machines
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -95,34 +97,64 @@ WHERE p.template_id = ANY (@template_ids::uuid[])
    OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
                 AND w.state NOT IN ('claimed', 'deleted')));
 
+-- name: SnapshotCold :many
+-- Waiting claims that want a workspace built for them; they are among the waiting ones that are counted above.
+SELECT preset_id, created_at FROM claims
+WHERE state = 'waiting' AND cold AND deadline_at > prewarm_now()
+ORDER BY preset_id, created_at DESC;
+
 -- name: SnapshotWorkspaces :many
 -- The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
 -- thinks that there are none, and would join by reading all of them for every workspace.
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
        ((w.id, w.incarnation) IN (SELECT i.workspace_id, i.incarnation FROM intents i))::boolean AS has_intent,
        (w.id IN (SELECT j.workspace_id FROM jobs j
-                 WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased
+                 WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased,
+       (w.ready_at IS NOT NULL)::boolean AS was_ready,
+       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving
 FROM workspaces w
 WHERE w.state NOT IN ('claimed', 'deleted');
 
 -- name: SnapshotWorkspacesOf :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
-       (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased
+       (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased,
+       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving
 FROM workspaces w
 LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
+LEFT JOIN standby_moves m ON m.workspace_id = w.id AND m.incarnation = w.incarnation
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0
 WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY (@template_ids::uuid[]);
 
 -- name: SnapshotProviders :many
--- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes.
-SELECT p.name, p.maximum, p.chunk, h.instances AS headroom,
+-- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
+-- sites counts as broken while no other site of it works: creates go there.
+SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.create_burst, r.full_at,
+       coalesce((SELECT i.reason FROM inventories i
+                 WHERE i.provider = p.name AND i.opened_at IS NOT NULL AND NOT EXISTS (
+                   SELECT FROM inventories o
+                   WHERE o.provider = p.name AND o.opened_at IS NULL
+                     AND o.complete_at > prewarm_now() - interval '10 minutes')
+                 ORDER BY i.opened_at, i.site LIMIT 1), '')::text AS breaker,
        (CASE WHEN p.maximum > 0 AND @is_full::boolean
              THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
                 + (SELECT count(*) FROM workspaces w
                    WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
-             ELSE 0 END)::int AS live
+             ELSE 0 END)::int AS live,
+       -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
+       -- yet (S4). By a listing that is stale, or not there, nothing.
+       p.reserves,
+       (CASE WHEN p.reserves AND p.machines_listed_at > prewarm_now() - interval '5 minutes'
+             THEN (SELECT count(*) FROM provider_machines m
+                   WHERE m.provider = p.name AND m.workspace_id IS NULL AND m.state = 'unused'
+                     AND (m.retry_at IS NULL OR m.retry_at <= prewarm_now()))
+                - (SELECT count(*) FROM workspaces w
+                   WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted') AND w.state = 'provisioning'
+                     AND NOT EXISTS (SELECT FROM provider_machines m WHERE m.workspace_id = w.id))
+             ELSE 0 END)::int AS available,
+       (p.reserves AND coalesce(p.machines_listed_at <= prewarm_now() - interval '5 minutes', true))::boolean AS stale
 FROM providers p
-LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum;
+LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum
+LEFT JOIN create_rates r ON r.provider = p.name;
 
 -- name: SnapshotPauses :many
 SELECT scope, target, reason, expires_at FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now();
@@ -131,6 +163,12 @@ SELECT scope, target, reason, expires_at FROM pauses WHERE expires_at IS NULL OR
 INSERT INTO headroom (provider, maximum, instances)
 SELECT unnest(@providers::text[]), unnest(@maxima::integer[]), unnest(@instances::integer[])
 ON CONFLICT (provider) DO UPDATE SET maximum = excluded.maximum, instances = excluded.instances;
+
+-- name: StoreCreateRates :exec
+-- What passes have begun of what the rates of creates allow; written by passes only, under the fence.
+INSERT INTO create_rates (provider, full_at)
+SELECT unnest(@providers::text[]), unnest(@full_at::timestamptz[])
+ON CONFLICT (provider) DO UPDATE SET full_at = excluded.full_at;
 
 -- name: InsertIntents :exec
 -- Plain inserts: passes exclude one another, and the snapshot showed which there are.

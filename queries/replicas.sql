@@ -32,3 +32,11 @@ DELETE FROM replicas WHERE name = @name AND instance_id = @instance_id;
 
 -- name: PurgeReplicas :execrows
 DELETE FROM replicas WHERE heartbeat_at < prewarm_now() - interval '1 day';
+
+-- name: ReplicaWork :many
+-- What each replica is at: the jobs whose lease it has, by kind.
+SELECT j.leased_by AS replica, j.kind, count(*)::int AS jobs
+FROM jobs j
+WHERE j.state = 'running'
+GROUP BY j.leased_by, j.kind
+ORDER BY j.leased_by, j.kind;

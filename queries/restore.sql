@@ -80,6 +80,12 @@ DELETE FROM tokens;
 -- name: ForgetReplicas :execrows
 DELETE FROM replicas;
 
+-- name: ForgetInventories :exec
+-- What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
+-- being an orphan (see TimesAtWork).
+WITH findings AS (DELETE FROM inventory_findings), times AS (DELETE FROM times_at_work)
+DELETE FROM inventories;
+
 -- name: RecordRestore :exec
 INSERT INTO audit_log (at, actor_id, action, target_type, target_id, reason, source)
 SELECT prewarm_now(), @actor_id, 'installation.after-restore', 'installation', i.id::text, @reason, @source

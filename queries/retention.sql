@@ -1,7 +1,7 @@
 -- What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
 
 -- name: PurgeWorkspaces :execrows
--- Deleted workspaces, with their jobs (by foreign key).
+-- Deleted workspaces, with their jobs (by trigger).
 DELETE FROM workspaces w
 USING (SELECT d.id FROM workspaces d
        WHERE d.state = 'deleted' AND d.deleted_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
@@ -35,6 +35,16 @@ WHERE a.id = old.id;
 -- name: PurgeFailureCauses :execrows
 DELETE FROM preset_failure_causes c
 WHERE c.last_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second';
+
+-- name: PurgePoolProofs :execrows
+-- Proofs of pools that no preset has any more. A version that is taken up again later has to prove itself again.
+DELETE FROM pool_proofs d
+USING (SELECT o.preset_id, o.pool_key FROM pool_proofs o
+       WHERE o.ready_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM presets p
+                         WHERE p.id = o.preset_id AND p.pool_key = o.pool_key AND p.deleted_at IS NULL)
+       ORDER BY o.ready_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE d.preset_id = old.preset_id AND d.pool_key = old.pool_key;
 
 -- name: PurgeIntents :execrows
 -- Intents whose workspace is gone; normally a worker has dropped them long before.

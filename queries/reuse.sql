@@ -13,7 +13,7 @@ UPDATE reconcile_fence SET returns = returns + 1;
 -- name: RoomFor :one
 -- Whether the workspace's pool would want it. This is the only place that says so. Wanted is as in C5: what is desired
 -- (by the preset and by what the last pass made of it, whichever is less; with a schedule or autosize, by the pass alone)
--- and what is waited for. Has is what a pass would
+-- and what is waited for by claims that an old one serves. Has is what a pass would
 -- count as actual and starting.
 SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL)::boolean AS current,
        EXISTS (SELECT FROM pauses pa
@@ -25,7 +25,8 @@ SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NUL
              THEN least(coalesce(p.instances, 0), (s.counts ->> 'desired')::int)
              ELSE coalesce((s.counts ->> 'desired')::int, p.instances, 0) END
         + (SELECT count(*) FROM claims c
-           WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()))::int AS wanted,
+           WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()
+            AND NOT c.cold))::int AS wanted,
        (SELECT count(*) FROM workspaces o
         WHERE o.template_id = p.template_id AND o.preset_id = p.id AND o.pool_key = p.pool_key
           AND o.state NOT IN ('claimed', 'deleted') AND o.state IN ('provisioning', 'starting', 'ready', 'standby')

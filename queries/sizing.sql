@@ -4,7 +4,7 @@
 SELECT pg_try_advisory_xact_lock(1886545271, 2) AS locked;
 
 -- name: AutosizeProgress :one
-SELECT counted_through, computed_at, prewarm_now()::timestamptz AS now FROM autosize_progress;
+SELECT counted_through, computed_at, sampled_at, prewarm_now()::timestamptz AS now FROM autosize_progress;
 
 -- name: StoreAutosizeProgress :exec
 UPDATE autosize_progress SET counted_through = @counted_through, computed_at = @computed_at;
@@ -36,7 +36,9 @@ SELECT w.preset_id, date_bin('5 minutes', e.at, 'epoch'::timestamptz), count(*):
 FROM workspace_history e
 JOIN workspaces w ON w.id = e.workspace_id
 WHERE e.at >= sqlc.arg(since)::timestamptz AND e.at <= prewarm_now()
-  AND e.from_state = 'starting' AND e.to_state = 'ready' AND e.incarnation = 1 AND w.ready_at = e.at
+  AND e.from_state = 'starting' AND e.to_state = 'ready' AND e.incarnation = 1
+  AND NOT EXISTS (SELECT FROM workspace_history b -- nor after a silence, nor out of standby
+                  WHERE b.workspace_id = e.workspace_id AND b.id < e.id AND b.to_state = 'ready')
 GROUP BY 1, 2
 ORDER BY 1, 2
 ON CONFLICT (preset_id, bucket) DO UPDATE SET provisions = excluded.provisions, provision_s = excluded.provision_s
@@ -58,18 +60,20 @@ SELECT bucket, claims, hits, provisions, provision_s FROM claim_history
 WHERE preset_id = @preset_id AND bucket >= sqlc.arg(since)::timestamptz ORDER BY bucket;
 
 -- name: StorePresetSize :exec
-INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, state, computed_at)
-VALUES (@preset_id, @size, @forecast, @recent, @boost, @reason, @state, @computed_at)
+INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, unattainable, state, computed_at)
+VALUES (@preset_id, @size, @forecast, @recent, @boost, @reason, @unattainable, @state, @computed_at)
 ON CONFLICT (preset_id) DO UPDATE
   SET size = excluded.size, forecast = excluded.forecast, recent = excluded.recent, boost = excluded.boost,
-      reason = excluded.reason, state = excluded.state, computed_at = excluded.computed_at;
+      reason = excluded.reason, unattainable = excluded.unattainable, state = excluded.state,
+      computed_at = excluded.computed_at;
 
 -- name: SizingView :one
 -- What a preset is sized by: its settings, the size in effect, and what autosize recommended last.
 SELECT p.id, coalesce(p.instances, 0)::int AS instances, (p.instances IS NOT NULL)::boolean AS pool, p.autosize,
        p.created_at, t.idle_cost_per_hour, prewarm_now()::timestamptz AS now, coalesce(s.size, -1)::int AS size,
        coalesce(s.forecast, 0)::int AS forecast, coalesce(s.recent, 0)::int AS recent,
-       coalesce(s.boost, 1)::double precision AS boost, coalesce(s.reason, '') AS reason, s.computed_at
+       coalesce(s.boost, 1)::double precision AS boost, coalesce(s.reason, '') AS reason,
+       coalesce(s.unattainable, '') AS unattainable, s.computed_at
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_sizes s ON s.preset_id = p.id

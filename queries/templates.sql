@@ -9,11 +9,20 @@ SELECT * FROM providers ORDER BY name;
 SELECT * FROM providers WHERE name = ANY (@names::text[]) ORDER BY name FOR NO KEY UPDATE;
 
 -- name: UpsertProvider :exec
-INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, updated_at)
-VALUES (@name, @kind, @config, @maximum, @creates_in_flight, @chunk, prewarm_now())
+-- One whose kind is trusted is confirmed from the start; what was confirmed stays so.
+INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
+                       inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
+                       updated_at)
+VALUES (@name, @kind, @config, @maximum, @creates_in_flight, @chunk, sqlc.narg(create_every_s), @create_burst,
+        @inventory_every_s, @breaker_count, @breaker_percent, @breaker_errors, @breaker_clean,
+        CASE WHEN @is_confirmed::boolean THEN prewarm_now() END, prewarm_now())
 ON CONFLICT (name) DO UPDATE
-  SET config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
-      chunk = excluded.chunk, updated_at = excluded.updated_at;
+  SET machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
+      config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
+      chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
+      inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
+      breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
+      breaker_clean = excluded.breaker_clean, updated_at = excluded.updated_at;
 
 -- name: LockTemplates :many
 SELECT * FROM templates
@@ -23,10 +32,12 @@ ORDER BY name FOR NO KEY UPDATE;
 -- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
                        keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
-                       idle_cost_per_hour, created_at, updated_at)
+                       idle_cost_per_hour, stopped_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user,
+                       created_at, updated_at)
 VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, @keep_failures,
         @keep_failures_s, @max_uses, @max_surge, @max_unavailable, @progress_deadline_s, sqlc.narg(creates_in_flight),
-        @idle_cost_per_hour, prewarm_now(), prewarm_now())
+        @idle_cost_per_hour, sqlc.narg(stopped_cost_per_hour), sqlc.narg(claim_lease_s), sqlc.narg(max_claimed),
+        sqlc.narg(max_claimed_per_user), prewarm_now(), prewarm_now())
 RETURNING *;
 
 -- name: UpdateTemplate :exec
@@ -35,7 +46,9 @@ SET description = @description, provider = @provider, keep_outdated = @keep_outd
     boot_timeout_s = @boot_timeout_s, keep_failures = @keep_failures, keep_failures_s = @keep_failures_s,
     max_uses = @max_uses, max_surge = @max_surge, max_unavailable = @max_unavailable,
     progress_deadline_s = @progress_deadline_s, creates_in_flight = sqlc.narg(creates_in_flight),
-    idle_cost_per_hour = @idle_cost_per_hour,
+    idle_cost_per_hour = @idle_cost_per_hour, stopped_cost_per_hour = sqlc.narg(stopped_cost_per_hour),
+    claim_lease_s = sqlc.narg(claim_lease_s),
+    max_claimed = sqlc.narg(max_claimed), max_claimed_per_user = sqlc.narg(max_claimed_per_user),
     previous_version_id = CASE WHEN active_version_id = @active_version_id THEN previous_version_id
                                ELSE active_version_id END,
     active_version_id = @active_version_id, updated_at = prewarm_now()
@@ -95,16 +108,18 @@ SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL OR
 
 -- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
-                     min_remaining_s, schedule, priority, creates_in_flight, autosize, created_at, updated_at)
+                     min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
+                     created_at, updated_at)
 VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @ttl_jitter,
         @min_remaining_s, sqlc.narg(schedule), @priority, sqlc.narg(creates_in_flight), sqlc.narg(autosize),
-        prewarm_now(), prewarm_now());
+        @all_machines, sqlc.narg(standby_running), prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets
 SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s,
     ttl_jitter = @ttl_jitter, min_remaining_s = @min_remaining_s, schedule = sqlc.narg(schedule), priority = @priority,
-    creates_in_flight = sqlc.narg(creates_in_flight), autosize = sqlc.narg(autosize), updated_at = prewarm_now()
+    creates_in_flight = sqlc.narg(creates_in_flight), autosize = sqlc.narg(autosize), all_machines = @all_machines,
+    standby_running = sqlc.narg(standby_running), updated_at = prewarm_now()
 WHERE id = @id;
 
 -- name: DeletePreset :exec

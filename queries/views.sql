@@ -13,9 +13,10 @@ WITH unclaimed AS MATERIALIZED (
          count(*) FILTER (WHERE x.class = 'outdated') AS outdated,
          count(*) FILTER (WHERE x.class = 'expired') AS expired,
          count(*) FILTER (WHERE x.class = 'quarantined') AS quarantined,
-         count(*) FILTER (WHERE x.eligible) AS eligible
+         count(*) FILTER (WHERE x.eligible) AS eligible,
+         count(*) FILTER (WHERE x.class = 'actual' AND x.state = 'standby') AS standby
   FROM (
-    SELECT w.preset_id,
+    SELECT w.preset_id, w.state,
            CASE WHEN w.state = 'deleting' THEN 'deleting'
                 WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
                 WHEN w.state = 'quarantined' THEN 'quarantined'
@@ -23,7 +24,7 @@ WITH unclaimed AS MATERIALIZED (
                 WHEN w.expires_at <= prewarm_now() + p.min_remaining_s * interval '1 second' THEN 'expired'
                 WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
                 ELSE 'actual' END AS class,
-           w.state = 'ready'
+           w.state IN ('ready', 'standby')
              AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
              AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
     FROM workspaces w
@@ -46,7 +47,8 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
-       coalesce(u.actual, 0)::int AS actual, coalesce(u.eligible, 0)::int AS eligible,
+       coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
+       coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
@@ -55,6 +57,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
                    - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
+       coalesce(z.unattainable, '') AS unattainable,
        coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused, pause.expires_at AS paused_until
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
@@ -66,7 +69,7 @@ LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'appl
 -- With a schedule, what the last pass decided by it.
 CROSS JOIN LATERAL (
   SELECT (CASE WHEN t.deprecated_at IS NOT NULL THEN 0
-               WHEN p.schedule IS NOT NULL THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
+               WHEN p.schedule IS NOT NULL OR p.all_machines THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
                WHEN z.size IS NOT NULL THEN least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int)
                ELSE coalesce(p.instances, 0) END)::int AS desired
 ) d
@@ -97,6 +100,13 @@ SELECT p.id, t.id AS template_id
 FROM presets p JOIN templates t ON t.id = p.template_id
 WHERE t.organization_id = @organization_id AND t.name = @template AND p.name = @preset AND p.deleted_at IS NULL
   AND t.deleted_at IS NULL;
+
+-- name: PresetParameters :many
+-- Of one template, for a claim that says by its parameters which preset it wants.
+SELECT p.name, p.parameters
+FROM presets p JOIN templates t ON t.id = p.template_id
+WHERE t.organization_id = @organization_id AND t.name = @template AND p.deleted_at IS NULL AND t.deleted_at IS NULL
+ORDER BY p.name;
 
 -- name: TemplateViews :many
 SELECT t.id, o.name AS organization, t.name, t.description, t.provider, coalesce(v.number, 0)::int AS active_version,
@@ -223,7 +233,7 @@ LIMIT @max_workspaces;
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
        w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
-       w.deleted_at, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
+       w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
@@ -232,6 +242,7 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
+LEFT JOIN claims c ON c.id = w.claim_id AND c.state = 'bound'
 WHERE w.id = ANY (@ids::uuid[])
 ORDER BY w.created_at DESC, w.id DESC;
 
@@ -240,7 +251,7 @@ ORDER BY w.created_at DESC, w.id DESC;
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
        w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
-       w.deleted_at, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
+       w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
@@ -249,6 +260,7 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running')
+LEFT JOIN claims c ON c.id = w.claim_id AND c.state = 'bound'
 WHERE w.organization_id = @organization_id
   AND (w.id = sqlc.narg(id)::uuid OR w.name = sqlc.narg(name)::text);
 
@@ -267,3 +279,13 @@ ORDER BY h.id;
 
 -- name: FailureLog :one
 SELECT log FROM failure_logs WHERE workspace_id = @workspace_id;
+
+-- name: ClaimReceipt :one
+-- What is known of how long the stages of a claim took.
+SELECT c.outcome, coalesce(extract(epoch FROM c.bound_at - c.created_at) * 1000, 0)::double precision AS wait_ms,
+       coalesce(extract(epoch FROM a.claim_seen_at - c.bound_at) * 1000, 0)::double precision AS told_ms,
+       coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms,
+       (a.claim_seen_at IS NOT NULL)::boolean AS told, (a.claim_ready_at IS NOT NULL)::boolean AS ready
+FROM claims c
+LEFT JOIN agents a ON a.workspace_id = c.workspace_id AND a.incarnation = c.incarnation AND a.claim_id = c.id
+WHERE c.id = @claim_id AND c.bound_at IS NOT NULL;

@@ -72,9 +72,10 @@ SELECT id, template_id, preset_id FROM moved;
 
 -- name: WorkspaceReady :one
 -- starting -> ready. The TTL runs from here, less a jitter that is a fraction by the workspace's id, so that what became
--- ready together does not expire together (C9); and the streak of failures ends.
+-- ready together does not expire together (C9); and the streak of failures ends. What was ready before, and was silent or
+-- stopped meanwhile, says nothing about creates; and stopping and starting one prolongs no life.
 WITH ws AS (
-  SELECT w.id FROM workspaces w
+  SELECT w.id, w.ready_at IS NULL AS first FROM workspaces w
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'starting'
   FOR NO KEY UPDATE
 ), job AS (
@@ -85,13 +86,14 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'ready', state_at = prewarm_now(), ready_at = prewarm_now(), addresses = @addresses,
-      environment = @environment, expires_at = prewarm_now() + p.ttl_s * interval '1 second'
-        * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0)
+      environment = @environment, expires_at = coalesce(w.expires_at, prewarm_now() + p.ttl_s * interval '1 second'
+        * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0))
   FROM job, presets p
   WHERE w.id = job.workspace_id AND p.id = w.preset_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.pool_key
 ), streak AS (
-  DELETE FROM preset_failures f USING moved WHERE f.preset_id = moved.preset_id AND f.pool_key = moved.pool_key
+  DELETE FROM preset_failures f USING moved, ws
+  WHERE f.preset_id = moved.preset_id AND f.pool_key = moved.pool_key AND ws.first
 ), proof AS (
   INSERT INTO pool_proofs (preset_id, pool_key, ready_at)
   SELECT moved.preset_id, moved.pool_key, prewarm_now() FROM moved
@@ -371,10 +373,6 @@ SELECT w.id, w.state, w.incarnation, w.template_id, w.preset_id, w.provider, w.o
 FROM workspaces w
 JOIN templates t ON t.id = w.template_id
 WHERE w.id = @id;
-
--- name: WorkspacePlaces :many
--- What the database says of resources found at a provider: whether they should exist, and where (I4).
-SELECT id, name, state, site, provider_id FROM workspaces WHERE id = ANY (@ids::uuid[]);
 
 -- name: RecordWorkspaceAct :exec
 -- Audit of an act on a workspace that is no transition.

@@ -13,7 +13,7 @@ source=$PWD
 
 copy=$(mktemp -d "${TMPDIR:-/tmp}/prewarm-mutants-XXXXXX")
 trap 'rm -rf "$copy"' EXIT
-git ls-files -z --cached --others --exclude-standard | grep -zv '^site/' |
+git ls-files -z --cached --others --exclude-standard |
   while IFS= read -r -d '' file; do [[ -e $file ]] && printf '%s\0' "$file"; done |
   xargs -0 cp --parents -t "$copy"
 cd "$copy"

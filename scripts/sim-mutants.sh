@@ -21,7 +21,7 @@ mutant() {
   name=$(basename "$patch" .patch)
   copy=$scratch/$name output=$scratch/$name.log
   mkdir "$copy"
-  (cd "$source" && git ls-files -z --cached --others --exclude-standard | grep -zv '^site/' |
+  (cd "$source" && git ls-files -z --cached --others --exclude-standard |
     tar --null --ignore-failed-read -cf - -T - 2>/dev/null | tar -xf - -C "$copy")
   cd "$copy"
   local outcome=SURVIVED where='' what=''

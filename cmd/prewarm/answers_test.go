@@ -47,6 +47,28 @@ var testFailures = sdk.Failures{
 	},
 }
 
+var testInventories = []sdk.Inventory{
+	{
+		Provider: "openstack",
+		Last: &sdk.LastInventory{
+			EndedAt: before(time.Minute), Outcome: "incomplete", Error: "no answer", NextAt: before(-time.Minute),
+		},
+		Breaker: &sdk.Breaker{Reason: "the listing failed: no answer", Since: before(time.Minute), Clean: 1, CloseAt: 3},
+		Entries: []sdk.InventoryEntry{
+			{Verdict: "ok", Workspace: "prebuild-a", State: "ready", Resource: "prebuild-a", ProviderID: "x", Status: "running"},
+			{
+				Verdict: "orphan", Resource: "prebuild-b", ProviderID: "y", Status: "running", Detail: "no row has it", Seen: 1,
+				Since: ptr(before(time.Minute)), Next: "would be deleted: the provider is not confirmed",
+			},
+			{
+				Verdict: "missing", Workspace: "prebuild-c", State: "ready", Detail: "the provider has nothing of it", Seen: 2,
+				Since: ptr(before(2 * time.Minute)), Next: "will be quarantined and replaced",
+			},
+		},
+	},
+	{Provider: "old", Confirmed: true, Error: "config_file: no such file", Entries: []sdk.InventoryEntry{}},
+}
+
 func berlin(day, hour, minute int) time.Time {
 	location, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -145,8 +167,10 @@ func answers(t *testing.T) map[string]answer {
 	t.Helper()
 	canned := func(value any) answer { return answer{body: mustJSON(t, value)} }
 	workspace := "/workspaces/" + testWorkspace.Name
-	releasing, deleting, retrying := testWorkspace, testWorkspace, testWorkspace
-	releasing.State, deleting.State, retrying.State = "draining", "deleting", "starting"
+	releasing, deleting, retrying, kept := testWorkspace, testWorkspace, testWorkspace, testWorkspace
+	releasing.State, deleting.State, retrying.State, kept.State = "draining", "deleting", "starting", "quarantined"
+	leased := testWorkspace
+	leased.LeaseUntil = ptr(now.Add(2 * time.Hour))
 	revoked := testToken
 	revoked.ID, revoked.Name, revoked.RevokedAt, revoked.LastUsedAt = id(52), "old", ptr(before(time.Hour)), nil
 	return map[string]answer{
@@ -179,13 +203,25 @@ func answers(t *testing.T) map[string]answer {
 				Job: &sdk.Job{Kind: "delete", State: "pending", Failures: 4, LastError: "credentials expired"},
 			},
 		}}),
-		"GET " + workspace:                       canned(shownWorkspace()),
-		"GET " + workspace + "/logs":             {body: "setting up\nready\n"},
-		"POST " + workspace + "/release":         canned(releasing),
-		"POST " + workspace + "/retry":           canned(retrying),
-		"DELETE " + workspace:                    canned(deleting),
-		"GET /templates":                         canned([]sdk.Template{testTemplate}),
-		"GET /templates/quickstart":              canned(shownTemplate()),
+		"GET " + workspace:               canned(shownWorkspace()),
+		"GET " + workspace + "/logs":     {body: "setting up\nready\n"},
+		"POST " + workspace + "/release": canned(releasing),
+		"POST " + workspace + "/renew":   canned(leased),
+		"POST " + workspace + "/retry":   canned(retrying),
+		"POST " + workspace + "/keep":    canned(kept),
+		"DELETE " + workspace:            canned(deleting),
+		"GET /templates":                 canned([]sdk.Template{testTemplate}),
+		"GET /templates/quickstart":      canned(shownTemplate()),
+		"GET /templates/quickstart/versions": canned(sdk.TemplateVersionList{Next: 1, Versions: []sdk.TemplateVersion{
+			{
+				ID: id(42), Number: 2, Hash: "b2c4", Active: true, Provider: "local", CreatedAt: before(time.Hour),
+				CreatedBy: "alice", Unclaimed: 3, Claimed: 1,
+			},
+			{ID: id(41), Number: 1, Hash: "a1b3", Provider: "local", CreatedAt: before(72 * time.Hour), CreatedBy: "owner"},
+		}}),
+		"GET /templates/quickstart/versions/2": canned(sdk.TemplateVersionSpec{
+			Version: shownTemplate().Versions[0], Text: "provider: local\nspec:\n  command:\n  - sh\n",
+		}),
 		"POST /templates/quickstart/deprecate":   {status: 204},
 		"DELETE /templates/quickstart/deprecate": {status: 204},
 		"DELETE /templates/quickstart":           {status: 204},
@@ -211,6 +247,10 @@ func answers(t *testing.T) map[string]answer {
 			{Name: "openstack", Kind: "external", Can: []string{"stop"}},
 			{Name: "old", Kind: "external", Can: []string{}, Error: "config_file: no such file\n\x1b[31mevil"},
 		}),
+		"POST /providers/openstack/resume":  canned(sdk.Provider{Name: "openstack", Kind: "external", Can: []string{}, Confirmed: true}),
+		"POST /providers/openstack/confirm": canned(sdk.Provider{Name: "openstack", Kind: "external", Can: []string{}, Confirmed: true}),
+		"GET /inventory":                    canned(testInventories),
+		"GET /inventory?provider=openstack": canned(testInventories[:1]),
 		"POST /providers/openstack/check": {body: mustJSON(t, sdk.CheckVerdict{
 			Case: "GetUnknown", About: "what does not exist is not found", Outcome: "passed", TookMS: 1234,
 		}) + "\n" + mustJSON(t, sdk.CheckVerdict{
@@ -237,6 +277,8 @@ func answers(t *testing.T) map[string]answer {
 		"GET /tokens":           canned([]sdk.Token{testToken, revoked}),
 		"POST /tokens":          canned(sdk.CreatedToken{Token: testToken, Secret: "pw_secret"}),
 		"DELETE /tokens/laptop": {status: 204},
+		"GET /quotas":           canned([]sdk.Quota{{Organization: "default", Maximum: ptr(int32(50)), Claimed: 4}}),
+		"PUT /quotas":           canned(sdk.Quota{Organization: "default", MaximumPerUser: ptr(int32(3)), Claimed: 4}),
 		"GET /pauses": canned([]sdk.Pause{
 			{
 				Scope: "global", Reason: "moving", CreatedBy: "alice", CreatedAt: before(time.Hour),

@@ -77,7 +77,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 		a.serverCommand(), a.agentCommand(),
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
 		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
-		a.providerCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.providerCommand(), a.inventoryCommand(), a.pauseCommand(), a.quotaCommand(), a.resumeCommand(),
 		a.replicasCommand(), a.auditCommand(), a.adminCommand(),
 		a.versionCommand(), a.cliDocsCommand(),
 	)
@@ -120,7 +120,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		return usageErrorf("unknown command %q; did you mean %q?", args[0], strings.Join(similar, `" or "`))
+		return usageErrorf("unknown command %q; did you mean \"%s\"?", args[0], strings.Join(similar, `" or "`))
 	}
 	return usageErrorf("unknown command %q", args[0])
 }

@@ -58,6 +58,7 @@ has what was before and after. Owners and auditors see all of it.`,
 	cmd.Flags().StringVar(&filter.Action, "action", "", "only this action, such as workspace.release")
 	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only what this user did")
 	cmd.Flags().StringVar(&filter.Target, "target", "", "only what was done to this, by name or id")
+	cmd.Flags().BoolVar(&filter.People, "people", false, "leave out what Prewarm did by itself")
 	cmd.Flags().IntVar(&filter.Limit, "limit", 100, "at most so many entries, up to 500")
 	cmd.Flags().Int64Var(&filter.Before, "before", 0, "only entries with a smaller id than this")
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,23 +17,38 @@ import (
 
 func (a *app) claimCommand() *cobra.Command {
 	var req sdk.ClaimRequest
-	var wait time.Duration
+	var wait, startWait, ready, lease time.Duration
 	var exec, keep, ownKey bool
-	var parameters []string
+	var parameters, secrets, choice []string
 	cmd := &cobra.Command{
-		Use:   "claim TEMPLATE/PRESET [--exec -- COMMAND...]",
+		Use:   "claim TEMPLATE[/PRESET] [--exec -- COMMAND...]",
 		Short: "Claim a warm workspace",
 		Long: `Claims a workspace of a preset: it is yours until it is released. The outcome is hit if a warm one was
 there, waited if one became ready within --wait, and miss if there was none; a miss exits with status 3 and says why.
 
-With --mode require a claim never waits. With --key the same key gives the same workspace again, so that a script can
+With --mode require a claim never waits. With --mode bypass it is given a workspace that is built for it, as with --cold
+where none is warm: the outcome is cold then, and --wait 10m unless given. With --key the same key gives the same workspace again, so that a script can
 be repeated; without one, each run claims another workspace.
+
+A workspace out of standby is started first: the claim is yours at once, and the command waits for the start for as long
+as --start-wait says. If it cannot be started, the status is 1 and it stays yours until it is released.
 
 With --exec the command after -- runs inside the workspace, on a terminal if this is one. Afterwards the workspace is
 released, unless --keep says otherwise, and the status is that of the command.
 
+Without a preset, --preset-parameter chooses the one whose parameters are all among those given, and of several the one
+with most; what it does not have goes to the agent. A miss says which parameter of the nearest preset differs.
+
+With --count so many are claimed, all or none. With --lease the workspace is released by itself then, unless the lease is
+renewed ("prewarm workspace renew"). With --wait-ready on_claim has succeeded when the command returns: a workspace in
+which it fails is given up, and another claimed.
+
 With --parameter the agent of the workspace is given more, without a rebuild: NAME=VALUE, or NAME=@FILE for the content
 of a file, as befits a secret. The workspace's on_claim gets it as PARAM_NAME.
+
+With --secret the agent is given a secret, as a file in the folder $PREWARM_SECRETS of the workspace. It is never an
+argument, which others could see: NAME=- reads it from standard input, NAME=@FILE from a file, NAME=env:VARIABLE from the
+environment. The server forgets it as soon as the agent has it.
 
 With -o env the output is lines of "export NAME='value'" that a shell can eval: what is needed to enter the workspace,
 with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that a miss is noticed.`,
@@ -40,6 +56,9 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
   prewarm claim quickstart/default --mode require -o json
   prewarm claim quickstart/default --wait 2m --key build-1234
   prewarm claim quickstart/default --exec -- make test
+  prewarm claim go --preset-parameter cpu=4 --lease 2h --wait-ready
+  prewarm claim ci/runner --count 5 --wait 5m -o json
+  prewarm claim quickstart/default --mode bypass --secret token=env:CI_TOKEN
   env=$(prewarm claim quickstart/default -o env) && eval "$env"`,
 		Annotations:       map[string]string{outputs: "table,json,env"},
 		ValidArgsFunction: a.completePresets,
@@ -48,14 +67,30 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if req.Template, req.Preset, err = presetArg(args[0]); err != nil {
+			if req.Template, req.Preset, err = claimedArg(args[0]); err != nil {
 				return err
 			}
 			switch {
-			case req.Mode != "prefer" && req.Mode != "require":
-				return usageErrorf("unknown mode %q: it is prefer or require", req.Mode)
+			case req.Mode != "prefer" && req.Mode != "require" && req.Mode != "bypass":
+				return usageErrorf("unknown mode %q: it is prefer, require or bypass", req.Mode)
+			case req.Cold && req.Mode != "prefer":
+				return usageErrorf("--cold goes with --mode prefer, not with %s", req.Mode)
+			case req.Preset != "" && len(choice) > 0:
+				return usageErrorf("--preset-parameter chooses a preset, and %s names one: leave one of them out", args[0])
+			case req.Count < 1 || req.Count > 100:
+				return usageErrorf("--count must be from 1 to 100")
+			case req.Count > 1 && (exec || a.output == "env"):
+				return usageErrorf("--count %d goes with neither --exec nor -o env, which are about one workspace", req.Count)
+			case req.Count > 1 && ready > 0:
+				return usageErrorf("--wait-ready goes with one workspace, not with --count %d", req.Count)
+			case cmd.Flags().Changed("lease") && lease < time.Second:
+				return usageErrorf("--lease must be at least 1s")
+			case cmd.Flags().Changed("wait-ready") && ready < time.Second:
+				return usageErrorf("--wait-ready must be at least 1s")
 			case wait < 0:
 				return usageErrorf("--wait must not be negative")
+			case startWait < 0:
+				return usageErrorf("--start-wait must not be negative")
 			case keep && !exec:
 				return usageErrorf("--keep goes with --exec; without it a claimed workspace is always kept")
 			case exec && a.output != "table":
@@ -64,7 +99,24 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			if req.Parameters, err = claimParameters(parameters); err != nil {
 				return err
 			}
-			req.Wait = wait.String()
+			if req.PresetParameters, err = presetParameters(choice); err != nil {
+				return err
+			}
+			if req.Secrets, err = a.claimSecrets(secrets); err != nil {
+				return err
+			}
+			if req.Wait = wait.String(); !cmd.Flags().Changed("wait") && (req.Cold || req.Mode == "bypass") {
+				req.Wait = "" // the server knows how long a build may take
+			}
+			if lease > 0 {
+				req.Lease = lease.String()
+			}
+			if ready > 0 {
+				req.WaitReady = ready.String()
+			}
+			if req.Count == 1 {
+				req.Count = 0
+			}
 			if req.Key == "" {
 				// A request whose answer was lost can then be sent again without taking a second workspace.
 				req.Key, ownKey = uuid.NewString(), true
@@ -84,23 +136,40 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			case claim.Outcome == "miss":
 				return a.miss(claim)
 			case exec:
+				if err := a.startedOrReleased(cmd.Context(), client, &claim, startWait, keep); err != nil {
+					return err
+				}
 				return a.execClaimed(cmd.Context(), client, claim, args[1:], keep)
-			case a.output == "env":
-				return a.writeEnv(claim)
-			default:
-				return a.printClaim(claim)
 			}
+			startErr := a.awaitStart(cmd.Context(), client, &claim, startWait)
+			if a.output == "env" {
+				err = a.writeEnv(claim)
+			} else {
+				err = a.printClaim(claim)
+			}
+			return errors.Join(startErr, err)
 		},
 	}
-	cmd.Flags().StringVar(&req.Mode, "mode", "prefer", "prefer: warm, else wait for one; require: warm or a miss")
-	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long mode prefer waits")
+	cmd.Flags().StringVar(&req.Mode, "mode", "prefer", "prefer: warm, else wait for one; require: warm or a miss; bypass: built for this claim")
+	cmd.Flags().BoolVar(&req.Cold, "cold", false, "with mode prefer: where none is warm, have one built for this claim")
+	cmd.Flags().IntVar(&req.Count, "count", 1, "how many workspaces, all or none")
+	cmd.Flags().DurationVar(&lease, "lease", 0, "release it by itself after this time, unless renewed")
+	cmd.Flags().DurationVar(&ready, "wait-ready", 0, "wait so long (5m where no time is given) until on_claim has succeeded")
+	cmd.Flags().Lookup("wait-ready").NoOptDefVal = "5m"
+	cmd.Flags().StringArrayVar(&choice, "preset-parameter", nil,
+		"NAME=VALUE that the preset must have, instead of its name; can be given more than once")
+	cmd.Flags().StringArrayVar(&secrets, "secret", nil,
+		"NAME=-, NAME=@FILE or NAME=env:VARIABLE for the workspace's agent; can be given more than once")
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait; 10m where one is built for this claim")
+	cmd.Flags().DurationVar(&startWait, "start-wait", 5*time.Minute,
+		"how long to wait for one out of standby to start; 0s: not at all")
 	cmd.Flags().StringVar(&req.Key, "key", "", "idempotency key: the same key gives the same workspace")
 	cmd.Flags().StringArrayVar(&parameters, "parameter", nil,
 		"NAME=VALUE or NAME=@FILE for the workspace's agent; can be given more than once")
 	cmd.Flags().BoolVar(&exec, "exec", false, "run the command after -- in the workspace, then release it")
 	cmd.Flags().BoolVar(&keep, "keep", false, "with --exec, do not release the workspace afterwards")
 	must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(
-		[]string{"prefer", "require"}, cobra.ShellCompDirectiveNoFileComp)))
+		[]string{"prefer", "require", "bypass"}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -152,6 +221,9 @@ func (a *app) miss(claim sdk.Claim) error {
 			return err
 		}
 	}
+	if claim.Preset == "" {
+		return &exitError{status: statusMiss, message: oneLine(claim.Reason)}
+	}
 	message := fmt.Sprintf("no warm workspace of %s/%s", claim.Template, claim.Preset)
 	if claim.Reason != "" {
 		message += ": " + oneLine(claim.Reason)
@@ -167,8 +239,25 @@ func (a *app) printClaim(claim sdk.Claim) error {
 	if claim.WaitedMS > 0 {
 		outcome = fmt.Sprintf("%s (%d ms)", claim.Outcome, claim.WaitedMS)
 	}
+	switch {
+	case claim.Starting:
+		outcome += ", out of standby, still starting"
+	case claim.Standby && claim.Fault == "":
+		outcome += ", started out of standby"
+	}
 	t.add("Outcome", outcome)
+	if claim.Fault != "" {
+		t.add("Fault", cell{oneLine(claim.Fault), red})
+	}
 	t.add("Claim", claim.ClaimID)
+	t.addIf("Lease ends", a.agoOr(claim.LeaseUntil, ""))
+	if claim.Replaced > 0 {
+		t.add("Given up before", fmt.Sprintf("%d, in which on_claim failed", claim.Replaced))
+	}
+	t.addIf("Receipt", receiptText(claim.Receipt))
+	if len(claim.Workspaces) > 0 {
+		return a.printClaimed(claim)
+	}
 	t.addIf("Provider id", claim.ProviderID)
 	for _, address := range claim.Addresses {
 		t.add("Address", address.Type+" "+address.Address)

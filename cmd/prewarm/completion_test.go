@@ -19,7 +19,7 @@ func TestCompletionOfNames(t *testing.T) {
 		"template show quickstart ":  "",
 		"workspace list --template ": "quickstart\n",
 		"workspace list --state r":   "ready\n",
-		"claim a/b --mode ":          "prefer\nrequire\n",
+		"claim a/b --mode ":          "prefer\nrequire\nbypass\n",
 		"preset list -o ":            "table\njson\n",
 		"pause ":                     "list\tList what is paused\nglobal\nprovider\ntemplate\npreset\n",
 		"workspace del":              "delete\tDelete a workspace, claimed or not\n",

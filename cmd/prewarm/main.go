@@ -24,6 +24,7 @@ import (
 	"github.com/coder/quartz"
 
 	"github.com/prewarm-dev/prewarm/coderd"
+	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
 
@@ -32,6 +33,9 @@ func main() {
 	// with signals, so it branches off before anything else is set up.
 	if len(os.Args) > 1 && os.Args[1] == local.SupervisorCommand {
 		os.Exit(local.RunSupervisor(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == docker.KillCommand {
+		os.Exit(docker.RunKill(os.Args[2:]))
 	}
 	ctx, stop := untilSignal(context.Background())
 	status := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)

@@ -92,8 +92,12 @@ func (a *app) writePlan(w io.Writer, plan sdk.Plan, withFile bool) error {
 		return err
 	}
 	sum := plan.Totals
-	if _, err := fmt.Fprintf(w, "Plan %s: create %d, cancel %d, drain %d.\n", plan.ID, sum.Create, sum.Cancel,
-		sum.Drain); err != nil {
+	moves := ""
+	if sum.Stop+sum.Start > 0 {
+		moves = fmt.Sprintf(", stop %d, start %d", sum.Stop, sum.Start)
+	}
+	if _, err := fmt.Fprintf(w, "Plan %s: create %d, cancel %d, drain %d%s.\n", plan.ID, sum.Create, sum.Cancel,
+		sum.Drain, moves); err != nil {
 		return err
 	}
 	if withFile && len(plan.Changes) > 0 {

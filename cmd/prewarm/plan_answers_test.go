@@ -10,7 +10,7 @@ var testExplanation = sdk.Explanation{
 	Template: "quickstart", Preset: "default", At: now, Counts: sdk.Counts{Desired: 5, Actual: 1, Eligible: 1, Starting: 1},
 	Headline: "Not warm: 1 of 5 prebuilds ready, 1 starting; 3 creates held back: backoff, until 2026-03-01T12:00:06Z: 2 failed " +
 		"creates in a row: no \x1b[31mroom.",
-	WarmAt: ptr(now.Add(46 * time.Second)), ProvisionMS: 40_123, Measured: 12, LookAgainAt: ptr(now.Add(6 * time.Second)),
+	WarmAt: ptr(now.Add(46 * time.Second)), ProvisionMS: 40_123, Measured: 12, LookAgainAt: ptr(now.Add(6 * time.Second)), Unattainable: testUnattainable,
 	Lines: []sdk.LedgerLine{
 		{Label: "desired", Count: 5, Sentence: "as many as the preset is to have"},
 		{Label: "actual", Count: -1, Sentence: "are ready already"},

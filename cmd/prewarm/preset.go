@@ -56,6 +56,8 @@ func noteCell(p sdk.Preset) cell {
 		return cell{"paused, " + p.Paused, yellow}
 	case len(p.Reasons) > 0:
 		return cell{p.Reasons[0], plain}
+	case p.Unattainable != "":
+		return cell{"target not reached: " + p.Unattainable, yellow}
 	case !p.Pool:
 		return cell{"not a pool", plain}
 	default:
@@ -109,6 +111,9 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 	t.add("Desired", desired)
 	actual := actualCell(p)
 	t.add("Actual", actual)
+	if p.Standby > 0 {
+		t.add("Standby", fmt.Sprintf("%d of the actual", p.Standby))
+	}
 	t.add("Eligible", p.Eligible)
 	t.add("Starting", p.Starting)
 	t.add("Stopping", p.Stopping)
@@ -125,6 +130,9 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 			rollout.style = red
 		}
 		t.add("Rollout", rollout)
+	}
+	if p.Unattainable != "" {
+		t.add("Target not reached", cell{p.Unattainable, yellow})
 	}
 	if p.Paused != "" {
 		t.add("Paused", cell{p.Paused + " (ends: " + a.agoOr(p.PausedUntil, "when resumed") + ")", yellow})

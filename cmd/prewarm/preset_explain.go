@@ -62,6 +62,9 @@ func (a *app) writeExplanation(w io.Writer, e sdk.Explanation) error {
 		more.add("Paused", fmt.Sprintf("%s, by %s: %s (ends: %s)", scope, p.CreatedBy, p.Reason,
 			a.agoOr(p.ExpiresAt, "when resumed")))
 	}
+	if e.Unattainable != "" {
+		more.add("Target not reached", cell{e.Unattainable, yellow})
+	}
 	if e.Measured > 0 {
 		more.add("Usual time to ready", fmt.Sprintf("%s (median of %d)",
 			(time.Duration(e.ProvisionMS)*time.Millisecond).Round(10*time.Millisecond), e.Measured))

@@ -84,6 +84,9 @@ func (a *app) writeSize(w io.Writer, s sdk.PresetSize) error {
 	t.add("Recommended", fmt.Sprintf("%d (%s)", s.Recommended, s.Why))
 	t.add("Models", fmt.Sprintf("%d where a miss waits, %d where it goes cold, in the busiest hour", s.ModelWaits, s.ModelCold))
 	t.add("Autosize", autosizeText(s.Autosize))
+	if s.Autosize != nil && s.Autosize.Unattainable != "" {
+		t.add("Target not reached", cell{s.Autosize.Unattainable, yellow})
+	}
 	if err := t.write(w); err != nil {
 		return err
 	}

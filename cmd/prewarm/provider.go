@@ -17,7 +17,8 @@ func (a *app) providerCommand() *cobra.Command {
 		`A provider is where workspaces live, such as this machine or a cloud. Providers are made and changed with "prewarm
 apply".`,
 		"  prewarm provider list",
-		a.providerListCommand(), a.providerCheckCommand())
+		a.providerListCommand(), a.providerCheckCommand(), a.providerMachinesCommand(), a.providerConfirmCommand(),
+		a.providerResumeCommand())
 }
 
 func (a *app) providerListCommand() *cobra.Command {
@@ -39,6 +40,9 @@ func (a *app) providerListCommand() *cobra.Command {
 			t := a.newTable("NAME", "KIND", "CAN", "WORKS")
 			for _, p := range providers {
 				works := cell{"yes", green}
+				if p.Breaker != nil {
+					works = cell{"breaker open: " + p.Breaker.Reason, red}
+				}
 				if p.Error != "" {
 					works = cell{"no: " + p.Error, red}
 				}

@@ -13,6 +13,8 @@ var testOutcomes = []sdk.SizeOutcome{
 	{Size: "autosize", Hits: 1981, HitRate: 0.9905, IdleHours: 700, MeanIdle: 4.17, Peak: 19, IdleCost: 84, CostPerClaim: 0.042},
 }
 
+const testUnattainable = "1234 of the 2000 claims of the last day were hits: 61.7%, where the target is 99%"
+
 func busyPast() sdk.PresetPast {
 	return sdk.PresetPast{
 		Template: "quickstart", Preset: "default", Instances: 3, From: before(7 * 24 * time.Hour), To: now, Claims: 2000,
@@ -26,7 +28,7 @@ func sizedPreset() sdk.PresetSize {
 		Why: "the smallest size whose replay reaches the target", Outcomes: testOutcomes,
 		Autosize: &sdk.Autosize{
 			Mode: "apply", Min: 1, Max: 40, Target: 0.99, Timezone: "Europe/Berlin", Size: ptr(9), Forecast: 9, Recent: 4,
-			Boost: 1.25, Reason: "forecast", ComputedAt: ptr(before(20 * time.Second)),
+			Boost: 1.25, Reason: "forecast", Unattainable: testUnattainable, ComputedAt: ptr(before(20 * time.Second)),
 		},
 	}
 }

@@ -14,11 +14,12 @@ import (
 )
 
 func (a *app) workspaceCommand() *cobra.Command {
-	return group("workspace", "See, enter, release, retry and delete workspaces",
+	return group("workspace", "See, enter, renew, release, retry and delete workspaces",
 		`A workspace is one instance at a provider, whoever owns it. Commands name it by its name or its id.`,
 		"  prewarm workspace list --state claimed",
 		a.workspaceListCommand(), a.workspaceShowCommand(), a.workspaceLogsCommand(), a.workspaceExecCommand(),
-		a.workspaceReleaseCommand(), a.workspaceRetryCommand(), a.workspaceDeleteCommand())
+		a.workspaceRenewCommand(), a.workspaceReleaseCommand(), a.workspaceRetryCommand(),
+		a.workspaceKeepCommand(), a.workspaceDeleteCommand())
 }
 
 // printState reports a workspace after something was asked of it.

@@ -36,10 +36,10 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 			if len(workspaces) == 0 {
 				a.hint("There are no such workspaces. Pools are shown by: prewarm preset list")
 			}
-			t := a.newTable("NAME", "PRESET", "VERSION", "STATE", "SINCE", "OWNER", "PROVIDER", "FAULT")
+			t := a.newTable("NAME", "PRESET", "VERSION", "STATE", "SINCE", "OWNER", "LEASE ENDS", "PROVIDER", "FAULT")
 			for _, w := range workspaces {
 				t.add(w.Name, w.Template+"/"+w.Preset, w.Version, stateCell(w.State), a.ago(w.StateAt), w.Owner,
-					w.Provider, cell{trouble(w), red})
+					a.agoOr(w.LeaseUntil, ""), w.Provider, cell{trouble(w), red})
 			}
 			return a.print(workspaces, t.write)
 		},

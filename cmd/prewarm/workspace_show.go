@@ -72,6 +72,8 @@ func (a *app) workspaceDetails(w sdk.Workspace) *table {
 	t.add("Created", a.ago(w.CreatedAt))
 	t.addIf("Ready", a.agoOr(w.ReadyAt, ""))
 	t.addIf("Claimed", a.agoOr(w.ClaimedAt, ""))
+	t.addIf("Lease ends", a.agoOr(w.LeaseUntil, ""))
+	t.addIf("Receipt", receiptText(w.Receipt))
 	t.addIf("Expires", a.agoOr(w.ExpiresAt, ""))
 	t.addIf("Deleted", a.agoOr(w.DeletedAt, ""))
 	if j := w.Job; j != nil {

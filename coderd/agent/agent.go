@@ -46,6 +46,7 @@ type agent struct {
 
 	mu        sync.Mutex
 	condition condition
+	written   uuid.UUID // the claim whose files are written
 	heartbeat time.Duration
 }
 
@@ -54,6 +55,7 @@ type condition struct {
 	status  sdk.AgentStatus
 	message string
 	claim   uuid.UUID // that is known; zero for none
+	secrets bool      // its secrets are in the workspace
 }
 
 // Run is the life of an agent. It ends when ctx does, or with the command, whose exit status it returns; an error means
@@ -126,7 +128,7 @@ func (a *agent) serve(ctx context.Context) {
 // set makes the condition another, to be reported at once.
 func (a *agent) set(status sdk.AgentStatus, message string, claim uuid.UUID) {
 	a.mu.Lock()
-	a.condition = condition{status, message, claim}
+	a.condition = condition{status, message, claim, claim != uuid.Nil && claim == a.written}
 	a.mu.Unlock()
 	select {
 	case a.changed <- struct{}{}:

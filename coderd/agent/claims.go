@@ -48,12 +48,16 @@ func (a *agent) followClaims(ctx context.Context, m sdk.InstanceMetadata, env []
 // claimed gives the workspace to its owner: files, then on_claim, then word to the server.
 func (a *agent) claimed(ctx context.Context, m sdk.InstanceMetadata, claim sdk.InstanceClaim, env []string) {
 	if done, ok := a.doneClaim(); ok && done.ClaimID == claim.ClaimID {
+		a.noteWritten(claim.ClaimID)
 		a.set(done.Status, done.Message, claim.ClaimID)
 		return
 	}
-	a.set(sdk.AgentReady, "", claim.ClaimID) // so that the server knows that it is known, however long on_claim takes
 	end := finished{ClaimID: claim.ClaimID, Status: sdk.AgentClaimReady}
 	env, err := a.writeClaim(m, claim, env)
+	if err == nil {
+		a.noteWritten(claim.ClaimID)
+	}
+	a.set(sdk.AgentReady, "", claim.ClaimID) // so that the server knows that it is known, however long on_claim takes
 	if err == nil && len(m.Agent.OnClaim) > 0 {
 		err = a.script(ctx, "on_claim", m.Agent.OnClaim, env)
 	}
@@ -67,4 +71,11 @@ func (a *agent) claimed(ctx context.Context, m sdk.InstanceMetadata, claim sdk.I
 		a.Log.Warn(ctx, "note that on_claim is done", slog.Error(err))
 	}
 	a.set(end.Status, end.Message, claim.ClaimID)
+}
+
+// noteWritten has reports say that what the claim brought is in the workspace, secrets too.
+func (a *agent) noteWritten(claim uuid.UUID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.written = claim
 }

@@ -46,7 +46,12 @@ func (a *agent) writeClaim(m sdk.InstanceMetadata, claim sdk.InstanceClaim, env 
 		shell.WriteString("export " + name + "='" + strings.ReplaceAll(brought[name], "'", `'\''`) + "'\n")
 		env = append(env[:len(env):len(env)], name+"="+brought[name])
 	}
-	content, err := json.MarshalIndent(claim, "", "  ")
+	err := a.writeSecrets(claim.Secrets)
+	claim.Secrets = nil // each in a file of its own, and in no other
+	content, encodeErr := json.MarshalIndent(claim, "", "  ")
+	if err == nil {
+		err = encodeErr
+	}
 	if err == nil {
 		err = writeFile(a.file("claim.env"), []byte(shell.String()))
 	}
@@ -59,6 +64,28 @@ func (a *agent) writeClaim(m sdk.InstanceMetadata, claim sdk.InstanceClaim, env 
 	return env, nil
 }
 
+// secretsDir holds a file for each secret of the claim. Once they are written the server has them no more: an agent that
+// starts again in the same claim leaves the files as they are.
+const secretsDir = "secrets"
+
+func (a *agent) writeSecrets(secrets map[string]string) error {
+	if len(secrets) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(a.file(secretsDir), 0o700); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if !filepath.IsLocal(name) || name != filepath.Base(name) {
+			return xerrors.Errorf("secret %q cannot be the name of a file", name)
+		}
+		if err := writeFile(filepath.Join(a.file(secretsDir), name), []byte(secrets[name])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (a *agent) finishClaim(f finished) error { return writeFile(a.file("claim.done"), encode(f)) }
 
 // doneClaim is the claim that on_claim was run for last.
@@ -69,6 +96,9 @@ func (a *agent) doneClaim() (f finished, ok bool) {
 
 // forgetClaim removes what a claim brought that is over.
 func (a *agent) forgetClaim(ctx context.Context) {
+	if err := os.RemoveAll(a.file(secretsDir)); err != nil {
+		a.Log.Warn(ctx, "remove the secrets of an earlier claim", slog.Error(err))
+	}
 	for _, name := range []string{"claim.json", "claim.env", "claim.done"} {
 		if err := os.Remove(a.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			a.Log.Warn(ctx, "remove what an earlier claim brought", slog.Error(err))
@@ -93,6 +123,7 @@ func environment(m sdk.InstanceMetadata, given []string, dir string) []string {
 func claimFiles(dir string) []string {
 	return []string{
 		"PREWARM_CLAIM_FILE=" + filepath.Join(dir, "claim.json"), "PREWARM_CLAIM_ENV=" + filepath.Join(dir, "claim.env"),
+		"PREWARM_SECRETS=" + filepath.Join(dir, secretsDir),
 	}
 }
 

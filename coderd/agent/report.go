@@ -31,11 +31,12 @@ func heartbeatEvery(timeoutS int) time.Duration {
 func (a *agent) report(ctx context.Context) {
 	var failed backoff
 	info := a.systemInfo()
+	wiped := uuid.Nil // the claim whose secrets the server knows to be here
 	for {
 		now, every := a.current()
 		report := sdk.AgentReport{Status: now.status, Message: now.message, SystemInfo: info}
 		if now.claim != uuid.Nil {
-			report.ClaimID = &now.claim
+			report.ClaimID, report.SecretsWritten = &now.claim, now.secrets && now.claim != wiped
 		}
 		err := a.server.report(ctx, report)
 		wait := every - every/5 + rand.N(2*every/5+1)
@@ -50,6 +51,9 @@ func (a *agent) report(ctx context.Context) {
 			}
 		default:
 			info, failed = nil, backoff{} // it is told once
+			if report.SecretsWritten {
+				wiped = now.claim
+			}
 		}
 		if !pause(ctx, a.Clock, wait, a.changed, "report") {
 			return

@@ -228,10 +228,14 @@ func TestAudit(t *testing.T) {
 	do("revoke-token", admin.RevokeToken(ctx, "t"))
 	_, err = admin.Claim(ctx, sdk.ClaimRequest{Template: "quickstart", Preset: "default", Mode: "require"})
 	do("create-claim", err)
+	_, err = admin.RenewWorkspace(ctx, mine.Name, "1h")
+	do("renew-workspace", err)
 	_, err = admin.ReleaseWorkspace(ctx, mine.Name)
 	do("release-workspace", err)
 	_, err = admin.RetryWorkspace(ctx, failed.Name)
 	do("retry-workspace", err)
+	_, err = admin.KeepWorkspace(ctx, failed.Name, sdk.KeepRequest{Reason: "r"})
+	do("keep-workspace", err)
 	_, err = admin.DeleteWorkspace(ctx, gone.Name, false)
 	do("delete-workspace", err)
 	_, err = owner.DeleteWorkspace(ctx, gone.Name, true)
@@ -248,8 +252,17 @@ func TestAudit(t *testing.T) {
 	do("deprecate-template", admin.DeprecateTemplate(ctx, "plain"))
 	do("undeprecate-template", admin.UndeprecateTemplate(ctx, "plain"))
 	do("delete-template", admin.DeleteTemplate(ctx, "plain"))
+	_, err = admin.ConfirmProvider(ctx, "bare")
+	do("confirm-provider", err)
+	_, err = w.store.Pool.Exec(ctx, openBreaker, "bare")
+	require.NoError(t, err)
+	_, err = admin.ResumeProvider(ctx, "bare")
+	do("resume-provider", err)
 	_, err = owner.RotateSigningKey(ctx, sdk.RotateRequest{})
 	do("rotate-signing-key", err)
+	most := int32(9)
+	_, err = owner.SetQuota(ctx, sdk.QuotaRequest{Maximum: &most})
+	do("set-quota", err)
 	for _, op := range operations(t) {
 		// A nudge carries no state, a plan changes nothing, and reports are what workspaces do, each in its row.
 		if op.method == http.MethodGet || op.id == "nudge-preset" || op.id == "create-plan" || op.action == "instance.report" {
@@ -286,18 +299,18 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{ // newest first
-		"owner signing-key.rotate signing-key",
+		"owner quota.set organization", "owner signing-key.rotate signing-key", "admin provider.resume provider", "admin provider.confirm provider",
 		"admin template.delete template", "admin template.undeprecate template", "admin template.deprecate template",
 		"admin preset.invalidate preset", "admin preset.reset preset", "admin template.rollback template",
 		"admin version.create version", "admin pause.delete pause", "admin pause.create pause",
-		"owner workspace.force-delete workspace", "admin workspace.delete workspace", "admin workspace.retry workspace",
-		"admin workspace.release workspace",
+		"owner workspace.force-delete workspace", "admin workspace.delete workspace", "admin workspace.keep workspace", "admin workspace.retry workspace",
+		"admin workspace.release workspace", "admin workspace.renew workspace",
 		"admin workspace.claim workspace", "admin token.revoke token", "admin token.create token", "admin self.login user",
 		"admin self.login user",
 	}, got)
 
 	for filter, n := range map[sdk.AuditFilter]int{
-		{Action: "token.revoke"}: 1, {Actor: "auditor"}: 0, {Target: mine.Name}: 1, {Target: mine.ID.String()}: 1,
+		{Action: "token.revoke"}: 1, {Actor: "auditor"}: 0, {Target: mine.Name}: 2, {Target: mine.ID.String()}: 2,
 		{Actor: "owner", Action: "workspace.force-delete"}: 1,
 	} {
 		page, err := owner.Audit(ctx, filter)

@@ -24,6 +24,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/site"
 )
 
 // Claimer hands out prebuilds; *claim.Service is one.
@@ -36,6 +37,7 @@ type WorkspaceActions interface {
 	Release(ctx context.Context, a workspaces.Actor, id uuid.UUID) (workspaces.Moved, error)
 	Delete(ctx context.Context, a workspaces.Actor, id uuid.UUID, force bool) (workspaces.Moved, error)
 	Retry(ctx context.Context, a workspaces.Actor, id uuid.UUID) (workspaces.Moved, error)
+	Keep(ctx context.Context, a workspaces.Actor, id uuid.UUID, keep time.Duration) (workspaces.Moved, error)
 }
 
 // Providers are those of this replica; *provider.Registry has them.
@@ -56,6 +58,7 @@ type Options struct {
 	Instances  *instance.Service
 	Notifier   *notify.Notifier
 	Sizes      Sizes
+	Inventory  Inventories
 	Events     *events.Hub
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
@@ -65,10 +68,14 @@ type Options struct {
 	Wake func()
 	// ProvidersChanged is called after an apply that changed providers. May be nil.
 	ProvidersChanged func()
+	// StaleAfter is how old the last pass over all templates may be before people are told; a minute where 0.
+	StaleAfter time.Duration
 	// Ready says why the replica must not be sent requests; nothing where it may.
 	Ready func(ctx context.Context) []string
 	// Metrics serves /metrics.
 	Metrics http.Handler
+	// Site is the web UI; nil: the binary was built without.
+	Site    *site.Site
 	Clock   quartz.Clock
 	Log     slog.Logger
 	Version string
@@ -89,13 +96,14 @@ func New(o Options) http.Handler {
 	if o.ProvidersChanged == nil {
 		o.ProvidersChanged = func() {}
 	}
+	if o.StaleAfter == 0 {
+		o.StaleAfter = time.Minute
+	}
 	s := &server{Options: o}
 	s.Log = s.Log.Named("api")
 	router := chi.NewRouter()
 	router.Use(s.requestID, s.accessLog, s.traced, s.recoverPanics, securityHeaders, limitBody, jsonByDefault)
-	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; the API is described at /openapi.json")
-	})
+	router.NotFound(s.notFound)
 	router.MethodNotAllowed(methodNotAllowed(router))
 	s.api = humachi.New(router, config(o.Version))
 	s.register()
@@ -123,21 +131,27 @@ func (s *server) document() ([]byte, error) {
 // register declares every operation there is.
 func (s *server) register() {
 	s.registerPresets()
+	s.registerPools()
 	s.registerSizing()
+	s.registerHistory()
 	s.registerClaims()
+	s.registerClaimList()
 	s.registerWorkspaces()
 	s.registerLogs()
 	s.registerExec()
 	s.registerTemplates()
+	s.registerVersions()
 	s.registerApply()
 	s.registerPlans()
 	s.registerReplicas()
 	s.registerProviders()
+	s.registerInventory()
 	s.registerAudit()
 	s.registerIdentity()
 	s.registerSession()
 	s.registerTokens()
 	s.registerPauses()
+	s.registerQuotas()
 	s.registerSigningKeys()
 	s.registerNotifications()
 	s.registerInstance()

@@ -28,6 +28,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
+	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
@@ -43,6 +44,8 @@ const site = "here"
 
 // bare is a provider that can do only what it must.
 type bare struct{ provider.Provider }
+
+func (bare) List(context.Context, uuid.UUID) ([]provider.Instance, error) { return nil, nil }
 
 func (bare) Validate(json.RawMessage, map[string]string) []provider.Problem { return nil }
 
@@ -81,7 +84,9 @@ type world struct {
 	nudged    []uuid.UUID
 	woken     int
 	providers int // how often they changed
-	unready   []string
+
+	installation uuid.UUID // where a test says whose the workspaces are
+	unready      []string
 }
 
 const configuration = `
@@ -149,6 +154,14 @@ func (w *world) serve(o api.Options) string {
 			Store: w.store, Clock: o.Clock, Log: o.Log, Registerer: prometheus.NewRegistry(), NewID: uuid.New,
 		})
 	}
+	registry, ok := o.Providers.(*provider.Registry)
+	if !ok {
+		registry = provider.NewRegistry(nil, database.InTransaction)
+	}
+	o.Inventory = inventory.New(inventory.Options{ // only asked, never run
+		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Providers: registry, Clock: o.Clock, Log: o.Log,
+		Registerer: prometheus.NewRegistry(), Replica: "test", Installation: o.Installation,
+	})
 	o.Sizes = autosize.New(autosize.Options{Store: w.store, Clock: o.Clock, Log: o.Log})
 	o.Passes = reconcile.New(reconcile.Options{ // only asked, never run
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: o.Clock, Log: o.Log,

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"golang.org/x/xerrors"
 
@@ -17,6 +18,10 @@ type auditInput struct {
 	Action string `query:"action" doc:"Such as workspace.release"`
 	Actor  string `query:"actor" doc:"Name of a user"`
 	Target string `query:"target" doc:"Name or id of what it was done to"`
+
+	People bool      `query:"people" doc:"Leave out what Prewarm did by itself"`
+	Since  time.Time `query:"since" doc:"Only what was done from then on"`
+	Until  time.Time `query:"until" doc:"Only what was done before then"`
 }
 
 func (s *server) registerAudit() {
@@ -29,7 +34,7 @@ func (s *server) registerAudit() {
 func (s *server) listAudit(ctx context.Context, who auth.Identity, in *auditInput) (*body[sdk.AuditList], error) {
 	params := database.AuditLogParams{
 		OrganizationID: who.OrganizationID, Action: given(in.Action), Actor: given(in.Actor), Target: given(in.Target),
-		MaxEntries: in.Limit + 1,
+		People: in.People, Since: timeOrNil(in.Since), Until: timeOrNil(in.Until), MaxEntries: in.Limit + 1,
 	}
 	if in.Before > 0 {
 		params.BeforeID = &in.Before
@@ -49,6 +54,13 @@ func (s *server) listAudit(ctx context.Context, who auth.Identity, in *auditInpu
 			TargetID: r.TargetID, TargetName: r.TargetName, Before: r.Before, After: r.After, Reason: r.Reason,
 			Source: r.Source,
 		})
+	}
+	n, err := fitting(list.Entries)
+	if err != nil {
+		return nil, err
+	}
+	if n < len(list.Entries) {
+		list.Entries, list.Next = list.Entries[:n], list.Entries[n-1].ID
 	}
 	return bodyOf(list), nil
 }

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -19,41 +16,47 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-const (
-	defaultWait = 30 * time.Second
-	// maxWait bounds a long poll; who wants to wait longer asks again with the same key.
-	maxWait = 15 * time.Minute
-)
-
 func (s *server) registerClaims() {
 	register(s, operation{
 		id: "create-claim", method: http.MethodPost, path: "/claims", action: auth.ActCreateClaim, tag: "claims",
 		endless: true, summary: "Claim a workspace",
-		description: "Answers at once with a warm workspace (hit), or waits for one if the mode is prefer (waited). " +
+		description: "Answers at once with a warm workspace (hit), or waits for one if the mode is prefer (waited), or for one " +
+			"that is built for it (cold). " +
+			"One out of standby is started first, which the answer does not wait for: it says starting, and the " +
+			"workspace can be used when it says so no longer. " +
 			"That there is none is an answer too (miss), with status 200 and a reason. With a key the request can be " +
-			"repeated: it gives the same workspace.",
+			"repeated: it gives the same workspace. 409 if a quota is exceeded.",
 	}, s.createClaim)
 }
 
 func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sdk.ClaimRequest]) (*body[sdk.Claim], error) {
-	req := in.Body
-	wait, err := parseWait(req.Wait)
+	req, err := claimRequest(who, in.Body)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkParameters(req.Parameters); err != nil {
-		return nil, err
+	asked := in.Body
+	if asked.Preset == "" {
+		chosen, why, err := s.choosePreset(ctx, who, asked)
+		switch {
+		case err != nil:
+			return nil, err
+		case why != "":
+			return bodyOf(sdk.Claim{
+				Template: asked.Template, Outcome: string(database.ClaimOutcomeMiss), Reason: why, Addresses: []sdk.Address{},
+				Environment: map[string]string{},
+			}), nil
+		}
+		asked.Preset, req.Names.Preset = chosen.name, chosen.name
+		req.Parameters = chosen.late(req.Parameters)
 	}
-	mode := database.ClaimMode(req.Mode)
-	if req.Mode == "" {
-		mode = database.ClaimModePrefer
+	if len(req.Secrets) > 0 {
+		if err := s.checkAgent(ctx, who, asked); err != nil {
+			return nil, err
+		}
 	}
-	result, err := withPreset(ctx, s, who, req.Template, req.Preset, func(id uuid.UUID) (claim.Result, bool, error) {
-		result, err := s.Claims.Claim(ctx, claim.Request{
-			UserID: who.UserID, Source: who.Source, OrganizationID: who.OrganizationID, PresetID: id, Mode: mode,
-			Wait: wait, Key: req.Key, Parameters: req.Parameters,
-			Names: claim.Names{Organization: who.Organization, Template: req.Template, Preset: req.Preset},
-		})
+	result, err := withPreset(ctx, s, who, asked.Template, asked.Preset, func(id uuid.UUID) (claim.Result, bool, error) {
+		req.PresetID = id
+		result, err := s.Claims.Claim(ctx, req)
 		if err != nil {
 			return result, errors.Is(err, claim.ErrKeyReused), xerrors.Errorf("claim: %w", err)
 		}
@@ -62,61 +65,46 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 	if err != nil {
 		return nil, err
 	}
-	answer, err := claimOf(req, result)
+	answer, err := claimOf(asked, result)
 	if err != nil {
 		return nil, err
 	}
 	return bodyOf(answer), nil
 }
 
-const maxClaimParameters = 100
-
-var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,127}$`)
-
-// checkParameters never repeats a value: it may be a secret.
-func checkParameters(parameters map[string]string) error {
-	if len(parameters) > maxClaimParameters {
-		return auth.Refuse(auth.ErrInvalid, "%d parameters: at most %d are possible", len(parameters), maxClaimParameters)
-	}
-	size := 0
-	for name, value := range parameters {
-		size += len(name) + len(value)
-		switch {
-		case !parameterName.MatchString(name):
-			return auth.Refuse(auth.ErrInvalid, "parameter name %q: use letters, digits and _ . - after a letter or _, at "+
-				"most 128 characters", name)
-		case strings.ContainsRune(value, 0) || !utf8.ValidString(value):
-			return auth.Refuse(auth.ErrInvalid, "parameter %s must be text without a NUL character", name)
-		}
-	}
-	if size > maxInstanceBody/2 {
-		return auth.Refuse(auth.ErrInvalid, "the parameters have %d bytes: at most %d fit", size, maxInstanceBody/2)
-	}
-	return nil
-}
-
-func parseWait(s string) (time.Duration, error) {
-	if s == "" {
-		return defaultWait, nil
-	}
-	wait, err := time.ParseDuration(s)
-	if err != nil || wait < 0 || wait > maxWait {
-		return 0, auth.Refuse(auth.ErrInvalid, "wait %q: write a duration like 30s, from 0s to %s", s, maxWait)
-	}
-	return wait, nil
-}
-
 func claimOf(req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {
 	c := sdk.Claim{
 		ClaimID: result.ClaimID, Template: req.Template, Preset: req.Preset, Outcome: string(result.Outcome),
 		WaitedMS: result.Waited.Milliseconds(), Reason: result.Reason, Addresses: []sdk.Address{},
-		Environment: map[string]string{},
+		Environment: map[string]string{}, LeaseUntil: result.LeaseUntil, Replaced: result.Replaced,
+		Standby: result.Standby, Starting: result.Starting, Fault: result.Fault,
 	}
-	w := result.Workspace
-	if w == nil {
+	if result.Workspace == nil {
+		c.LeaseUntil = nil
 		return c, nil
 	}
-	c.WorkspaceID, c.Name, c.ProviderID = &w.ID, w.Name, w.ProviderID
+	c.Receipt = receiptOf(result)
+	first, err := claimedOf(result.ClaimID, *result.Workspace)
+	if err != nil {
+		return c, err
+	}
+	c.WorkspaceID, c.Name, c.ProviderID = &first.WorkspaceID, first.Name, first.ProviderID
+	c.Addresses, c.Environment = first.Addresses, first.Environment
+	for _, given := range result.Together {
+		w, err := claimedOf(given.ClaimID, given.Workspace)
+		if err != nil {
+			return c, err
+		}
+		c.Workspaces = append(c.Workspaces, w)
+	}
+	return c, nil
+}
+
+func claimedOf(claimID uuid.UUID, w database.Workspace) (sdk.ClaimedWorkspace, error) {
+	c := sdk.ClaimedWorkspace{
+		ClaimID: claimID, WorkspaceID: w.ID, Name: w.Name, ProviderID: w.ProviderID, Addresses: []sdk.Address{},
+		Environment: map[string]string{},
+	}
 	if err := json.Unmarshal(w.Addresses, &c.Addresses); err != nil {
 		return c, xerrors.Errorf("decode addresses: %w", err)
 	}
@@ -124,4 +112,27 @@ func claimOf(req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {
 		return c, xerrors.Errorf("decode environment: %w", err)
 	}
 	return c, nil
+}
+
+func receiptOf(result claim.Result) *sdk.Receipt {
+	var r sdk.Receipt
+	if result.Receipt.Batched {
+		r.QueueMS, r.StatementMS = inMS(result.Receipt.Queue), inMS(result.Receipt.Statement)
+	}
+	if result.Waited > 0 {
+		r.WaitMS = inMS(result.Waited)
+	}
+	if result.Receipt.Told > 0 {
+		r.ToldMS, r.HookMS = inMS(result.Receipt.Told), inMS(result.Receipt.Hook)
+	}
+	if r == (sdk.Receipt{}) {
+		return nil
+	}
+	return &r
+}
+
+// inMS is in milliseconds, to the microsecond.
+func inMS(d time.Duration) *float64 {
+	ms := float64(d.Microseconds()) / 1000
+	return &ms
 }

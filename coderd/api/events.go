@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -41,6 +42,8 @@ func (s *server) registerEvents() {
 			"or everything, first of all and in place of very many. A slow client finds its hints merged. Once the stream " +
 			"has ended, connect again after reconnect_ms; the status 4401 says that the token is no longer valid.",
 	}, s.streamEvents)
+	// No operation answers with it, but clients are generated from the document.
+	s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[sdk.Events](), true, "Events")
 }
 
 func (s *server) streamEvents(ctx context.Context, who auth.Identity, in *streamInput) (*huma.StreamResponse, error) {

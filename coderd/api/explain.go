@@ -50,6 +50,7 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	out := sdk.Explanation{
 		Template: view.Template, Preset: view.Preset, At: preview.Now, Lines: []sdk.LedgerLine{},
 		Pauses: pausesOf(pauses, p.Preset), Measured: int(took.Measured),
+		Unattainable: view.Unattainable,
 	}
 	if p.Err != nil {
 		out.Error, out.Headline = p.Err.Error(), "Not decided: "+p.Err.Error()+"."
@@ -66,7 +67,7 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	out.Counts = sdk.Counts{
 		Desired: c.Desired, Actual: c.Actual, Eligible: c.Eligible, Starting: c.Starting, Stopping: c.Stopping,
 		Deleting: c.Deleting, Outdated: c.Outdated, Extraneous: c.Extraneous, Expired: c.Expired,
-		Quarantined: c.Quarantined, Waiting: c.Waiting, Claimed: int(view.Claimed),
+		Standby: c.Standby, Quarantined: c.Quarantined, Waiting: c.Waiting, Claimed: int(view.Claimed),
 	}
 	return bodyOf(out), nil
 }

@@ -123,7 +123,7 @@ func bearerOf(authorization string) string {
 func (s *server) reportInstance(
 	ctx context.Context, i instance.Instance, in *body[sdk.AgentReport],
 ) (*body[sdk.AgentReceipt], error) {
-	report := instance.Report{Status: statusOf(in.Body.Status), Message: in.Body.Message}
+	report := instance.Report{Status: statusOf(in.Body.Status), Message: in.Body.Message, SecretsWritten: in.Body.SecretsWritten}
 	if in.Body.ClaimID != nil {
 		report.ClaimID = *in.Body.ClaimID
 	}
@@ -217,6 +217,11 @@ func instanceClaimOf(row database.InstanceMetadataRow) (*sdk.InstanceClaim, erro
 		}
 		if err := json.Unmarshal(raw, &c.Parameters); err != nil {
 			return nil, xerrors.Errorf("decode parameters: %w", err)
+		}
+	}
+	if row.Secrets != nil {
+		if err := json.Unmarshal(row.Secrets, &c.Secrets); err != nil {
+			return nil, xerrors.New("decode secrets: they are not texts") // without what they are
 		}
 	}
 	return c, nil

@@ -59,6 +59,8 @@ func (o operation) request() (path, body string) {
 		"apply":        `{"document":"nothing"}`,
 		"create-plan":  `{"document":"nothing"}`,
 
+		"keep-workspace": `{"reason":"x"}`,
+
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 		"check-provider": `{}`, "rollback-template": `{}`, "reset-preset": `{}`, "invalidate-preset": `{}`,
 	}[o.id]

@@ -27,7 +27,7 @@ var (
 	docsPage string
 )
 
-// servePages serves the page at the root, and the description of the API for people (/docs) and machines
+// servePages serves the page at the root where there is no web UI, or the reader is no browser, and the description of the API for people (/docs) and machines
 // (/openapi.json). None of them says anything about this installation but its version.
 func (s *server) servePages(router chi.Router) {
 	document, err := s.document()
@@ -38,8 +38,21 @@ func (s *server) servePages(router chi.Router) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(document)
 	})
-	router.Get("/", page(homePage, map[string]any{"Version": s.Version}))
+	home := page(homePage, map[string]any{"Version": s.Version})
+	router.Get("/", func(w http.ResponseWriter, r *http.Request) {
+		if !s.Site.Serve(w, r) {
+			home(w, r)
+		}
+	})
 	router.Get("/docs", page(docsPage, map[string]any{"Version": s.Version, "Operations": described(s.api.OpenAPI())}))
+}
+
+// notFound answers whatever has no route: pages and files of the web UI, which makes up paths of its own, and a problem
+// for the rest.
+func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/api/") || !s.Site.Serve(w, r) {
+		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; the API is described at /openapi.json")
+	}
 }
 
 // page is filled in once, and served as it is.

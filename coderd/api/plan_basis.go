@@ -63,6 +63,9 @@ func (b *basis) note(p reconcile.Previewed) {
 	for _, i := range p.Plan.Intents {
 		counts[fmt.Sprintf("%s (%s)", i.Kind, i.Rule)]++
 	}
+	for _, m := range p.Plan.Moves {
+		counts[string(m.Kind)]++
+	}
 	for _, l := range p.Plan.Ledger.Creates {
 		if l.Label == "held back" {
 			counts[fmt.Sprintf("held back (%s)", l.Rule)] -= l.Count

@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,16 +41,30 @@ func (s *server) registerPlans() {
 func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk.PlanRequest]) (*body[sdk.Plan], error) {
 	var plan sdk.Plan
 	var based basis
+	document, file := in.Body.Document, in.Body.File
+	if r := in.Body.Resize; r != nil {
+		if document != "" {
+			return nil, auth.Refuse(auth.ErrInvalid, "a plan is of a document or of a resize: leave one of them out")
+		}
+		var err error
+		if document, err = s.Templates.Resized(ctx, who, r.Template, r.Preset, r.Instances); err != nil {
+			return nil, err
+		}
+		file = fmt.Sprintf("resize of %s/%s to %d", r.Template, r.Preset, r.Instances)
+	}
 	look := func(ctx context.Context, q *database.Queries, changes []sdk.Change) error {
+		if r := in.Body.Resize; r != nil && !only(changes, r.Template+"/"+r.Preset) {
+			return auth.Refuse(auth.ErrConflict, "template %s was changed at that moment: try again", r.Template)
+		}
 		var err error
 		plan, based, err = s.preview(ctx, q, who, changes)
 		return err
 	}
 	params := database.InsertPlanParams{
 		ID: uuid.New(), OrganizationID: who.OrganizationID, CreatedBy: who.UserID, KeepS: plansAreKept.Seconds(),
-		File: in.Body.File,
+		File: file,
 	}
-	if in.Body.Document == "" {
+	if document == "" {
 		opts := database.TxOptions{Label: "plan", Isolation: pgx.RepeatableRead, ReadOnly: true}
 		err := s.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
 			return look(ctx, q, []sdk.Change{})
@@ -56,9 +73,9 @@ func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk
 			return nil, err
 		}
 	} else {
-		params.Document = &in.Body.Document
+		params.Document = &document
 		_, err := s.Templates.Apply(ctx, templates.Request{
-			By: who, File: in.Body.File, Source: in.Body.Document, DryRun: true, Inspect: look,
+			By: who, File: file, Source: document, DryRun: true, Inspect: look,
 		})
 		if err != nil {
 			return nil, err
@@ -74,6 +91,14 @@ func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk
 	}
 	plan.ID, plan.ExpiresAt = params.ID, kept.ExpiresAt
 	return bodyOf(plan), nil
+}
+
+// only says whether nothing is changed but the instances of one preset, if that.
+func only(changes []sdk.Change, preset string) bool {
+	return !slices.ContainsFunc(changes, func(c sdk.Change) bool {
+		return c.Kind != "preset" || c.Action != "update" || c.Name != preset || len(c.Fields) != 1 ||
+			!strings.HasPrefix(c.Fields[0], "instances: ")
+	})
 }
 
 // preview is what the next pass would do for the presets of an organization in the state that q sees, and what of it an
@@ -104,6 +129,8 @@ func (s *server) preview(
 		plan.Totals.Create += shown.Create
 		plan.Totals.Cancel += shown.Cancel
 		plan.Totals.Drain += shown.Drain
+		plan.Totals.Stop += shown.Stop
+		plan.Totals.Start += shown.Start
 		based.note(p)
 	}
 	sortPlans(plan.Presets)
@@ -124,6 +151,13 @@ func presetPlanOf(p reconcile.Previewed, now time.Time) sdk.PresetPlan {
 			out.Cancel++
 		} else {
 			out.Drain++
+		}
+	}
+	for _, m := range p.Plan.Moves {
+		if m.Kind == prebuilds.Stop {
+			out.Stop++
+		} else {
+			out.Start++
 		}
 	}
 	out.Lines = linesOf(prebuilds.Explain(p.Preset, p.Workspaces, p.Plan, now, 0).Lines)

@@ -137,9 +137,10 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 	p := sdk.Preset{
 		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,
-		Paused: row.Paused, PausedUntil: row.PausedUntil,
+		Paused: row.Paused, PausedUntil: row.PausedUntil, Unattainable: row.Unattainable,
 		Counts: sdk.Counts{
-			Desired: int(row.Desired), Actual: int(row.Actual), Eligible: int(row.Eligible), Starting: int(row.Starting),
+			Desired: int(row.Desired), Actual: int(row.Actual), Standby: int(row.Standby), Eligible: int(row.Eligible),
+			Starting: int(row.Starting),
 			Stopping: int(row.Stopping), Deleting: int(row.Deleting), Outdated: int(row.Outdated),
 			Extraneous: int(row.Extraneous), Expired: int(row.Expired), Quarantined: int(row.Quarantined),
 			Waiting: int(row.Waiting), Claimed: int(row.Claimed),

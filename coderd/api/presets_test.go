@@ -85,7 +85,7 @@ func TestPresetCounts(t *testing.T) {
 			got, err := w.as("member").Preset(ctx, "quickstart", "default")
 			require.NoError(t, err)
 			require.Equal(t, sdk.Counts{
-				Desired: want.Desired, Actual: want.Actual, Eligible: want.Eligible, Starting: want.Starting,
+				Desired: want.Desired, Actual: want.Actual, Standby: want.Standby, Eligible: want.Eligible, Starting: want.Starting,
 				Stopping: want.Stopping, Deleting: want.Deleting, Outdated: want.Outdated, Extraneous: want.Extraneous,
 				Expired: want.Expired, Quarantined: want.Quarantined, Waiting: want.Waiting, Claimed: claimed,
 			}, got.Counts, "keep %t, retired %q", keep, retired)

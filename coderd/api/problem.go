@@ -28,6 +28,7 @@ func (s *server) problem(ctx context.Context, err error) error {
 		refusal  *auth.Refusal
 		token    *instance.Refusal
 		full     *workspaces.NoRoom
+		quota    *claim.QuotaExceeded
 		problems *templates.Problems
 	)
 	switch {
@@ -49,12 +50,16 @@ func (s *server) problem(ctx context.Context, err error) error {
 	case errors.As(err, &full):
 		return huma.Error409Conflict("the workspace cannot be tried anew: " + full.Why)
 	case errors.Is(err, workspaces.ErrNotClaimed), errors.Is(err, workspaces.ErrGone),
-		errors.Is(err, workspaces.ErrNotQuarantined):
+		errors.Is(err, workspaces.ErrNotQuarantined), errors.Is(err, workspaces.ErrNotKept):
 		return huma.Error409Conflict(innermost(err))
 	case errors.Is(err, workspaces.ErrLost):
 		return retryLater(http.StatusConflict, "the workspace was changed by somebody else at that moment: try again")
 	case errors.Is(err, claim.ErrKeyReused):
 		return huma.Error409Conflict(claim.ErrKeyReused.Error() + ": use another key")
+	case errors.Is(err, claim.ErrCountChanged):
+		return huma.Error409Conflict(claim.ErrCountChanged.Error() + ": use another key")
+	case errors.As(err, &quota):
+		return huma.Error409Conflict(quota.Error() + "; release what you need no more (`prewarm workspace list --state claimed`)")
 	case errors.Is(err, provider.ErrNotFound):
 		return huma.Error409Conflict("the provider does not have the workspace any more")
 	case errors.Is(err, database.ErrCommitUnknown):

@@ -33,6 +33,12 @@ func (s *server) registerProviders() {
 		summary: "List providers, and whether they work on this replica",
 	}, s.listProviders)
 	register(s, operation{
+		id: "list-machines", method: http.MethodGet, path: "/providers/{provider}/machines", action: auth.ActReadProviders,
+		tag: "providers", summary: "List a provider's machines, where they exist beforehand",
+		description: "As they were listed last, each minute: which are unused, whose the others are, and what is wrong with " +
+			"them. Empty for a provider that makes what it is asked for.",
+	}, s.listMachines)
+	register(s, operation{
 		id: "check-provider", method: http.MethodPost, path: "/providers/{provider}/check",
 		action: auth.ActCheckProvider, tag: "providers", endless: true,
 		summary: "Check a provider against the contract that all must keep",
@@ -46,9 +52,34 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*
 	if err != nil {
 		return nil, xerrors.Errorf("list providers: %w", err)
 	}
+	stand, err := s.Store.Inventories(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("list inventories: %w", err)
+	}
+	use, err := s.Store.ProviderUse(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("count workspaces of providers: %w", err)
+	}
 	list := make([]sdk.Provider, len(rows))
 	for i, row := range rows {
-		list[i] = sdk.Provider{Name: row.Name, Kind: row.Kind, Can: []string{}}
+		list[i] = sdk.Provider{
+			Name: row.Name, Kind: row.Kind, Can: []string{}, Confirmed: row.ConfirmedAt != nil, Reserves: row.Reserves,
+			Limits: limitsOf(row), Sites: []sdk.SiteInventory{},
+		}
+		for _, inv := range stand {
+			if inv.Provider != row.Name {
+				continue
+			}
+			if inv.OpenedAt != nil {
+				list[i].Breaker = breakerOf(inv)
+			}
+			list[i].Sites = append(list[i].Sites, sdk.SiteInventory{Site: inv.Site, Breaker: breakerOf(inv), Last: lastOf(inv)})
+		}
+		for _, u := range use {
+			if u.Name == row.Name {
+				list[i].Claimed, list[i].Unclaimed, list[i].Creating = int(u.Claimed), int(u.Unclaimed), int(u.Creating)
+			}
+		}
 		p, err := s.Providers.Get(row.Name)
 		if err != nil {
 			list[i].Error = err.Error()
@@ -70,6 +101,20 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*
 	}
 	return bodyOf(list), nil
 }
+
+func limitsOf(row database.Provider) sdk.ProviderLimits {
+	l := sdk.ProviderLimits{
+		Maximum: int(row.Maximum), CreatesInFlight: int(row.CreatesInFlight), Chunk: int(row.Chunk),
+		CreateBurst: int(row.CreateBurst), InventoryEvery: seconds(row.InventoryEveryS), BreakerCount: int(row.BreakerCount),
+		BreakerPercent: int(row.BreakerPercent), BreakerErrors: int(row.BreakerErrors),
+	}
+	if row.CreateEveryS != nil {
+		l.CreateEvery = seconds(*row.CreateEveryS)
+	}
+	return l
+}
+
+func seconds(s float64) string { return time.Duration(s * float64(time.Second)).String() }
 
 func can[T any](p provider.Provider) bool {
 	_, ok := provider.As[T](p)

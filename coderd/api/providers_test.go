@@ -42,7 +42,8 @@ func cloudy(t *testing.T) (*world, *sim.Provider, func(user string) *sdk.Client)
 	_, err = service.Apply(t.Context(), templates.Request{By: w.owner, File: "cloud.yaml", Source: cloudConfiguration})
 	require.NoError(t, err)
 	registry.Update([]provider.Row{{Name: "cloud", Kind: "sim"}, {Name: "idle", Kind: "sim"}, {Name: "bare", Kind: "gone"}})
-	url := w.serve(api.Options{Providers: registry, Templates: service, Installation: uuid.New()})
+	w.installation = uuid.New()
+	url := w.serve(api.Options{Providers: registry, Templates: service, Installation: w.installation})
 	return w, cloud, func(user string) *sdk.Client {
 		c, err := sdk.New(url, w.token[user])
 		require.NoError(t, err)
@@ -55,10 +56,19 @@ func TestListProviders(t *testing.T) {
 	_, _, client := cloudy(t)
 	list, err := client("auditor").Providers(t.Context())
 	require.NoError(t, err)
+	limits := sdk.ProviderLimits{
+		CreatesInFlight: 16, Chunk: 1000, CreateBurst: 1, InventoryEvery: "1m0s", BreakerCount: 10, BreakerPercent: 25,
+		BreakerErrors: 50,
+	}
+	for i := range list {
+		require.Equal(t, limits, list[i].Limits, "those of who configures none")
+		require.Equal(t, []sdk.SiteInventory{}, list[i].Sites, "no inventory was made yet")
+		list[i].Limits, list[i].Sites = sdk.ProviderLimits{}, nil
+	}
 	require.Equal(t, []sdk.Provider{
 		{Name: "bare", Kind: "bare", Can: []string{}, Error: `make provider "bare": unknown kind "gone": it is one of sim`},
-		{Name: "cloud", Kind: "sim", Can: []string{"reset"}},
-		{Name: "idle", Kind: "sim", Can: []string{"reset"}},
+		{Name: "cloud", Kind: "sim", Can: []string{"stop", "reset"}, Confirmed: true},
+		{Name: "idle", Kind: "sim", Can: []string{"stop", "reset"}, Confirmed: true},
 		{Name: "roomy", Kind: "roomy", Can: []string{}, Error: `no provider is named "roomy"`},
 	}, list)
 }
@@ -78,7 +88,7 @@ func TestCheckProvider(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "passed", verdicts["BecomesReady"])
 		require.Equal(t, "passed", verdicts["ResetIsFenced"])
-		require.Equal(t, "not_offered", verdicts["StopAndStart"])
+		require.Equal(t, "passed", verdicts["StopAndStart"])
 		require.NotContains(t, verdicts, "ManyNamesAtOnce")
 	}
 	n, err := cloud.Count()

@@ -66,7 +66,7 @@ func (s *server) sizePreset(ctx context.Context, who auth.Identity, in *sizeInpu
 		out.Autosize = &sdk.Autosize{
 			Mode: string(c.Mode), Min: c.Min, Max: c.Max, Target: c.Target, Timezone: c.Timezone,
 			Forecast: int(a.View.Forecast), Recent: int(a.View.Recent), Boost: a.View.Boost, Reason: a.View.Reason,
-			ComputedAt: a.View.ComputedAt,
+			Unattainable: a.View.Unattainable, ComputedAt: a.View.ComputedAt,
 		}
 		if a.View.Size >= 0 {
 			size := int(a.View.Size)

@@ -35,7 +35,8 @@ func TestSizing(t *testing.T) {
 		WHERE t.name = 'quickstart'`)
 	exec("UPDATE templates SET idle_cost_per_hour = 0.5")
 	exec(`UPDATE presets SET autosize = '{"mode": "apply", "min": 1, "max": 9, "target": 0.9}' WHERE instances IS NOT NULL`)
-	exec(`INSERT INTO preset_sizes SELECT id, 7, 6, 5, 1.5, 'forecast', '{}', prewarm_now() FROM presets WHERE instances IS NOT NULL`)
+	exec(`INSERT INTO preset_sizes SELECT id, 7, 6, 5, 1.5, 'forecast', '{}', prewarm_now(), 'claims ask for more than the maximum'
+		FROM presets WHERE instances IS NOT NULL`)
 	size, err = member.PresetSize(ctx, "quickstart", "default", 14, 0.8)
 	require.NoError(t, err)
 	assert.Equal(t, []any{400, 4, 0.8, 4}, []any{size.Claims, size.Recommended, size.Target, size.Busiest})
@@ -51,10 +52,16 @@ func TestSizing(t *testing.T) {
 	shown, err := member.Preset(ctx, "quickstart", "default")
 	require.NoError(t, err)
 	assert.Equal(t, 7, shown.Desired, "what is shown as desired is what a pass takes")
+	why, err := member.ExplainPreset(ctx, "quickstart", "default")
+	require.NoError(t, err)
+	for _, said := range []string{size.Autosize.Unattainable, shown.Unattainable, why.Unattainable} {
+		assert.Equal(t, "claims ask for more than the maximum", said)
+	}
 	exec(`UPDATE presets SET autosize = '{"mode": "forecast", "min": 1, "max": 9, "target": 0.9}' WHERE instances IS NOT NULL`)
 	shown, err = member.Preset(ctx, "quickstart", "default")
 	require.NoError(t, err)
 	assert.Equal(t, 3, shown.Desired, "a forecast is not")
+	assert.Empty(t, shown.Unattainable, "and it is not held against the target")
 
 	own, err := member.PresetReplay(ctx, "quickstart", "default", 3, -1, false)
 	require.NoError(t, err)

@@ -18,6 +18,11 @@ type templateInput struct {
 	Name string `path:"template" doc:"Name of the template"`
 }
 
+type getTemplateInput struct {
+	Name     string `path:"template" doc:"Name of the template"`
+	Versions bool   `query:"versions" default:"true" doc:"With all of its versions and their specs; they may be many"`
+}
+
 func (s *server) registerTemplates() {
 	register(s, operation{
 		id: "list-templates", method: http.MethodGet, path: "/templates", action: auth.ActReadTemplates,
@@ -60,21 +65,19 @@ func (s *server) listTemplates(ctx context.Context, who auth.Identity, _ *none) 
 	return bodyOf(list), nil
 }
 
-func (s *server) getTemplate(ctx context.Context, who auth.Identity, in *templateInput) (*body[sdk.Template], error) {
-	rows, err := s.Store.TemplateViews(ctx, database.TemplateViewsParams{
-		OrganizationID: who.OrganizationID, Name: &in.Name,
-	})
+func (s *server) getTemplate(ctx context.Context, who auth.Identity, in *getTemplateInput) (*body[sdk.Template], error) {
+	row, err := s.findTemplate(ctx, who, in.Name)
 	if err != nil {
-		return nil, xerrors.Errorf("read template: %w", err)
+		return nil, err
 	}
-	if len(rows) == 0 {
-		return nil, s.unknownTemplate(ctx, who, in.Name)
+	t := templateOf(row)
+	if !in.Versions {
+		return bodyOf(t), nil
 	}
-	versions, err := s.Store.VersionViews(ctx, rows[0].ID)
+	versions, err := s.Store.VersionViews(ctx, row.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("list versions: %w", err)
 	}
-	t := templateOf(rows[0])
 	for _, v := range versions {
 		agent, err := agentConfigOf(v.Agent)
 		if err != nil {

@@ -46,8 +46,13 @@ func (s *server) listWorkspaces(
 		}
 		list.Workspaces = append(list.Workspaces, w)
 	}
-	if more && len(rows) > 0 {
-		last := rows[len(rows)-1]
+	n, err := fitting(list.Workspaces)
+	if err != nil {
+		return nil, err
+	}
+	if (more || n < len(rows)) && n > 0 {
+		list.Workspaces = list.Workspaces[:n]
+		last := list.Workspaces[n-1]
 		list.Next = encodeCursor(last.CreatedAt, last.ID)
 	}
 	return bodyOf(list), nil

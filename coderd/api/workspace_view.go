@@ -19,7 +19,7 @@ func workspaceOf(who auth.Identity, row database.WorkspaceViewRow) (sdk.Workspac
 		Owner: row.Owner, ProviderID: row.ProviderID, Site: row.Site, Addresses: []sdk.Address{},
 		Environment: map[string]string{}, Parameters: map[string]string{}, Fault: row.Fault, CreatedAt: row.CreatedAt,
 		StateAt: row.StateAt, ReadyAt: row.ReadyAt, ClaimedAt: row.ClaimedAt, ExpiresAt: row.ExpiresAt,
-		DeletedAt: row.DeletedAt, Job: jobOf(row),
+		DeletedAt: row.DeletedAt, LeaseUntil: row.LeaseUntil, Job: jobOf(row),
 	}
 	if row.ClaimID.Valid {
 		w.ClaimID = &row.ClaimID.UUID
@@ -35,6 +35,8 @@ func workspaceOf(who auth.Identity, row database.WorkspaceViewRow) (sdk.Workspac
 			return w, xerrors.Errorf("decode environment: %w", err)
 		}
 	}
+	w.Starting = row.State == database.WorkspaceStateClaimed && row.JobID.Valid &&
+		(*row.JobKind == database.JobKindStart || *row.JobKind == database.JobKindProbe)
 	return w, nil
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -40,11 +41,23 @@ func (s *server) registerWorkspaces() {
 			"not wait for that.",
 	}, s.releaseWorkspace)
 	register(s, operation{
+		id: "renew-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/renew",
+		action: auth.ActRenewLease, tag: "workspaces", summary: "Renew the lease of a claimed workspace",
+		description: "From now on it lasts as long as it was asked for, or as this request says. 409 if the workspace is not " +
+			"claimed (any more), or has no lease and none is asked for.",
+	}, s.renewWorkspace)
+	register(s, operation{
 		id: "retry-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/retry",
 		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace anew",
 		description: "It is asked for readiness again, or created anew if nothing was ever made of it. 409 if its pool has no " +
 			"room for it.",
 	}, s.retryWorkspace)
+	register(s, operation{
+		id: "keep-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/keep",
+		action: auth.ActKeepWorkspace, tag: "workspaces", summary: "Keep a workspace for inspection",
+		description: "An unclaimed one is quarantined, with the reason: it is never claimed, left alone by passes, and its pool " +
+			"builds another. One that is quarantined is kept for longer. 409 if it is claimed, or not built yet, or going.",
+	}, s.keepWorkspace)
 	register(s, operation{
 		id: "delete-workspace", method: http.MethodDelete, path: "/workspaces/{workspace}",
 		action: auth.ActDeleteWorkspace, tag: "workspaces", summary: "Delete a workspace, also a claimed one",
@@ -71,6 +84,11 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 	}
 	if w.Agent, err = s.agentOf(ctx, row.ID); err != nil {
 		return nil, err
+	}
+	if row.ClaimID.Valid {
+		if w.Receipt, err = s.receipt(ctx, row.ClaimID.UUID); err != nil {
+			return nil, err
+		}
 	}
 	return bodyOf(w), nil
 }
@@ -143,6 +161,35 @@ func (s *server) retryWorkspace(ctx context.Context, who auth.Identity, in *Work
 	moved, err := s.Workspaces.Retry(ctx, actor(who, "tried anew by hand", row), row.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("retry: %w", err)
+	}
+	return s.retired(ctx, who, row.ID, moved)
+}
+
+type keepInput struct {
+	WorkspaceRef
+	Body *sdk.KeepRequest // none is refused, but only of a workspace that exists for the asker
+}
+
+const (
+	usualKeep = 24 * time.Hour
+	maxKeep   = 30 * 24 * time.Hour // as of a template's keep_failures
+)
+
+func (s *server) keepWorkspace(ctx context.Context, who auth.Identity, in *keepInput) (*body[sdk.Workspace], error) {
+	row, err := s.findWorkspace(ctx, who, auth.ActKeepWorkspace, in.Ref)
+	if err != nil {
+		return nil, err
+	}
+	if in.Body == nil {
+		return nil, auth.Refuse(auth.ErrInvalid, "reason: say why the workspace is to be kept, for whoever finds it")
+	}
+	keep, err := claimDuration("for", in.Body.For, usualKeep, time.Minute, maxKeep)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := s.Workspaces.Keep(ctx, actor(who, "kept by "+who.User+": "+in.Body.Reason, row), row.ID, keep)
+	if err != nil {
+		return nil, xerrors.Errorf("keep: %w", err)
 	}
 	return s.retired(ctx, who, row.ID, moved)
 }

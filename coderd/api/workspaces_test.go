@@ -63,7 +63,7 @@ func TestClaim(t *testing.T) {
 			`template "quickstart" has no preset "defualt" (did you mean "default"?): there are default`,
 		},
 		"a path":       {sdk.ClaimRequest{Template: "../quickstart", Preset: "default"}, 404, "there is no preset"},
-		"no such mode": {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Mode: "bypass"}, 422, "body.mode: expected value to be one of"},
+		"no such mode": {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Mode: "fast"}, 422, "body.mode: expected value to be one of"},
 		"a bad wait":   {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Wait: "soon"}, 422, `wait "soon": write a duration like 30s`},
 		"a long wait":  {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Wait: "24h"}, 422, "from 0s to 15m0s"},
 		"no template":  {sdk.ClaimRequest{Preset: "default"}, 422, "body.template: expected length >= 1"},

@@ -47,6 +47,10 @@ func EnsureOwner(ctx context.Context, store *database.Store, dataDir string) (pa
 				rename = known
 				return err
 			}
+			// Whoever committed before us renames without the lock: between the two looks above, perhaps.
+			if known, err := knownToken(ctx, q, path); err != nil || known {
+				return err
+			}
 			user, err := ownerOf(ctx, q, dataDir)
 			if err != nil || user.DisabledAt != nil || user.Role != database.RoleOwner {
 				return err

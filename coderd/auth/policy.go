@@ -21,6 +21,9 @@ const (
 	ActReadProviders Action = "provider.read"
 	ActCheckProvider Action = "provider.check" // makes workspaces at it, and deletes them
 
+	ActResumeProvider  Action = "provider.resume"  // close its breaker
+	ActConfirmProvider Action = "provider.confirm" // let orphans be deleted there
+
 	ActReadTemplates     Action = "template.read"
 	ActApply             Action = "template.apply"
 	ActPlan              Action = "template.plan"
@@ -32,9 +35,14 @@ const (
 	ActReadWorkspace    Action = "workspace.read"
 	ActEnterWorkspace   Action = "workspace.enter" // exec, logs and environment: what is inside, not only that it exists
 	ActReleaseWorkspace Action = "workspace.release"
+	ActRenewLease       Action = "workspace.renew"
 	ActDeleteWorkspace  Action = "workspace.delete"
 	ActRetryWorkspace   Action = "workspace.retry" // of a quarantined one
+	ActKeepWorkspace    Action = "workspace.keep"  // in quarantine, to look into it
 	ActForceWorkspace   Action = "workspace.force" // delete whatever the provider says (G5)
+
+	ActReadQuotas Action = "quota.read"
+	ActSetQuota   Action = "quota.set"
 
 	ActReadTokens   Action = "token.read"
 	ActCreateToken  Action = "token.create"
@@ -85,6 +93,9 @@ var policy = map[Action]parts{
 	ActReadProviders: auditors(None),
 	ActCheckProvider: admins(None),
 
+	ActResumeProvider:  admins(None),
+	ActConfirmProvider: admins(None),
+
 	ActReadTemplates:     everybody,
 	ActApply:             admins(None),
 	ActPlan:              admins(None),
@@ -96,9 +107,14 @@ var policy = map[Action]parts{
 	ActReadWorkspace:    auditors(Own),
 	ActEnterWorkspace:   admins(Own),
 	ActReleaseWorkspace: admins(Own),
+	ActRenewLease:       admins(Own),
 	ActDeleteWorkspace:  admins(Own),
 	ActRetryWorkspace:   admins(Own),
+	ActKeepWorkspace:    admins(Own),
 	ActForceWorkspace:   owners(None),
+
+	ActReadQuotas: auditors(Any),
+	ActSetQuota:   owners(None),
 
 	ActReadTokens: {
 		database.RoleOwner: Any, database.RoleAuditor: Any, database.RoleTemplateAdmin: Own, database.RoleMember: Own,

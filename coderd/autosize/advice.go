@@ -164,6 +164,24 @@ func (s *Service) past(ctx context.Context, preset uuid.UUID, view database.Sizi
 	}
 	counted := beginning(rows, view.Now)
 	fill(counted, rows)
-	p.Provision = counted.ProvisionTime(view.Now)
-	return p, nil
+	p.Provision, err = s.provisionTime(ctx, preset, counted, view.Now)
+	return p, err
+}
+
+// provisionTime is how long a prebuild takes by what was counted; where nothing was, since the preset or the server is new, by
+// the prebuilds that are there.
+func (s *Service) provisionTime(
+	ctx context.Context, preset uuid.UUID, counted *sizing.History, now time.Time,
+) (time.Duration, error) {
+	if d, measured := counted.MeasuredProvisionTime(now); measured {
+		return d, nil
+	}
+	latest, err := s.Store.ProvisionTime(ctx, preset)
+	if err != nil {
+		return 0, xerrors.Errorf("read times of creates: %w", err)
+	}
+	if latest.Measured == 0 {
+		return sizing.DefaultProvisionTime, nil
+	}
+	return max(time.Duration(latest.MedianS*float64(time.Second)), time.Millisecond), nil // it is divided by
 }

@@ -109,6 +109,9 @@ func (s *Service) Step(ctx context.Context) (Result, error) {
 		if err := count(ctx, q, progress.CountedThrough, now); err != nil {
 			return err
 		}
+		if err := sample(ctx, q, progress.SampledAt, now); err != nil {
+			return err
+		}
 		nudges, result, err = s.compute(ctx, q, now)
 		return err
 	})
@@ -138,6 +141,21 @@ func count(ctx context.Context, q *database.Queries, through *time.Time, now tim
 	err := q.StoreAutosizeProgress(ctx, database.StoreAutosizeProgressParams{CountedThrough: &now, ComputedAt: &now})
 	if err != nil {
 		return xerrors.Errorf("store progress: %w", err)
+	}
+	return nil
+}
+
+// sample notes what pools look like, once in each bucket (see migration 00022). Nothing that is decided depends on it.
+func sample(ctx context.Context, q *database.Queries, last *time.Time, now time.Time) error {
+	bucket := now.UTC().Truncate(sizing.BucketLength)
+	if last != nil && !last.Before(bucket) && !last.After(now) {
+		return nil
+	}
+	if _, err := q.SamplePresets(ctx, bucket); err != nil {
+		return xerrors.Errorf("sample pools: %w", err)
+	}
+	if err := q.StoreSamplesTakenAt(ctx, &now); err != nil {
+		return xerrors.Errorf("store time of samples: %w", err)
 	}
 	return nil
 }
@@ -194,7 +212,7 @@ func store(
 	}
 	err = q.StorePresetSize(ctx, database.StorePresetSizeParams{
 		PresetID: preset, Size: narrow(r.Size), Forecast: narrow(r.Forecast), Recent: narrow(r.Recent), Boost: r.Boost,
-		Reason: r.Reason, State: encoded, ComputedAt: now,
+		Reason: r.Reason, Unattainable: r.Unattainable, State: encoded, ComputedAt: now,
 	})
 	if err != nil {
 		return xerrors.Errorf("store size: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 )
@@ -172,6 +173,39 @@ func TestSizes(t *testing.T) {
 	assert.Greater(t, w.size("applied"), before, "what is new counts, beside what was read before")
 }
 
+// A pool that has asked for more than its maximum for an hour is what people are to be told of, as long as the size is fresh.
+func TestUnattainable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pool("low", "{mode: apply, min: 1, max: 2}")
+	w.pool("high", "{mode: apply, min: 1, max: 400}")
+	w.pool("shown", "{mode: forecast, min: 1, max: 2}")
+	told := func() map[string]string {
+		w.t.Helper()
+		snap, err := gauges.NewReader(w.Store, quartz.NewMock(t)).Read(context.Background())
+		require.NoError(t, err)
+		said := map[string]string{}
+		for _, p := range snap.Presets {
+			if p.Unattainable != "" {
+				said[p.Template] = p.Unattainable
+			}
+		}
+		return said
+	}
+	for _, name := range []string{"low", "high", "shown"} {
+		w.claims(name, time.Hour, 1, 1)
+		w.claims(name, 5*time.Minute, 20, 20)
+	}
+	w.step(w.service())
+	require.Empty(t, told(), "at its maximum, for a moment")
+	w.exec(`UPDATE preset_sizes SET state = jsonb_set(state, '{Shortfall,Since}', to_jsonb('2026-06-01T02:15:00Z'::text))
+		WHERE state #> '{Shortfall,Since}' IS NOT NULL`)
+	w.step(w.service())
+	require.Equal(t, map[string]string{"low": "claims ask for more than the maximum of 2, since 2026-06-01 02:15 UTC"}, told())
+	w.exec("UPDATE preset_sizes SET computed_at = computed_at - interval '1 hour'")
+	require.Empty(t, told(), "nobody knows")
+}
+
 // A pass takes what autosize computed for the instances, where it is applied and fresh, within bounds that may be newer.
 func TestPassTakesTheSize(t *testing.T) {
 	t.Parallel()
@@ -245,4 +279,23 @@ func TestAdviceAndReplay(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, early.Past.Claims, 5)
 	assert.Equal(t, int(early.View.Instances), early.Size, "an hour says nothing about a day")
+}
+
+// How long a prebuild takes is known as soon as there is one, also before it was counted.
+func TestProvisionTimeBeforeTheCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pool("new", "{mode: off, max: 40}")
+	s := w.service()
+	provision := func() time.Duration {
+		a, err := s.Advise(context.Background(), w.Preset(t, "new"), 14, 0)
+		require.NoError(t, err)
+		return a.Past.Provision
+	}
+	require.Equal(t, sizing.DefaultProvisionTime, provision(), "nobody can know")
+	r := w.Start(t, coderdtest.Config{Tick: 200 * time.Millisecond})
+	coderdtest.Eventually(t, "prebuilds", func() bool { return w.Warm(t, "new") == 2 })
+	r.Stop()
+	w.exec("UPDATE workspaces SET created_at = ready_at - interval '42 seconds'")
+	require.Equal(t, 42*time.Second, provision())
 }

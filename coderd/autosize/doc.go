@@ -6,6 +6,7 @@
 //	count    claims and provisions of the last minutes, out of claims and workspace_history, into claim_history. Buckets
 //	         that may still change are counted again, so a late commit and a crash cost nothing. A claim's own statement
 //	         has no part in it
+//	sample   once in five minutes, what each pool looks like, into preset_samples: for charts, nothing is decided by it
 //	compute  for each pool with autosize on: history in, sizing.Step, size and what it remembers out, into preset_sizes
 //
 // and after its commit nudges the templates whose sizes changed. The pass reads a size beside the preset's settings, within

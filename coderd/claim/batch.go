@@ -29,6 +29,8 @@ type place struct {
 	ctx       context.Context //nolint:containedctx // For its values; a batch outlives any one client.
 	workspace database.Workspace
 	err       error
+	came      time.Time
+	receipt   Receipt
 	done      chan struct{} // closed when the two above are set
 }
 
@@ -62,8 +64,8 @@ type batcher struct {
 
 // take claims one workspace: workspaces.ErrLost if none was free or the key was used before. If ctx ends before the batch
 // is formed, nothing was claimed: errWithdrawn. After that the answer is awaited, since nobody else would know of it.
-func (b *batcher) take(ctx context.Context, c workspaces.ClaimFor) (database.Workspace, error) {
-	p := &place{ClaimFor: c, ctx: ctx, done: make(chan struct{})}
+func (b *batcher) take(ctx context.Context, c workspaces.ClaimFor) (database.Workspace, Receipt, error) {
+	p := &place{ClaimFor: c, ctx: ctx, came: b.floors.clock.Now("claim", "queue"), done: make(chan struct{})}
 	b.mu.Lock()
 	b.pending = append(b.pending, p)
 	if b.runners < maxInFlight && 2*len(b.pending) >= b.inFlight {
@@ -76,11 +78,11 @@ func (b *batcher) take(ctx context.Context, c workspaces.ClaimFor) (database.Wor
 	case <-p.done:
 	case <-ctx.Done():
 		if b.withdraw(p) {
-			return database.Workspace{}, errWithdrawn
+			return database.Workspace{}, Receipt{}, errWithdrawn
 		}
 		<-p.done
 	}
-	return p.workspace, p.err
+	return p.workspace, p.receipt, p.err
 }
 
 // withdraw takes a place out of the batch to come; false if it is in flight already.
@@ -173,9 +175,14 @@ func (b *batcher) claimFor(batch []*place) error {
 		claims[i] = p.ClaimFor
 	}
 	floors := b.floors.of(claims)
+	sent := b.floors.clock.Now("claim", "statement")
 	got, err := b.claim(ctx, claims, floors)
 	if err != nil {
 		return err
+	}
+	took := b.floors.clock.Since(sent, "claim", "statement")
+	for _, p := range batch {
+		p.receipt = Receipt{Queue: max(0, sent.Sub(p.came)), Statement: took, Batched: true}
 	}
 	b.floors.learn(claims, got)
 	if len(batch) == 1 && len(got) == 1 {

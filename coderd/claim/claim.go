@@ -1,9 +1,11 @@
 package claim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +25,9 @@ import (
 // ErrKeyReused: the idempotency key was used before, for another preset.
 var ErrKeyReused = errors.New("the idempotency key was used before for another preset")
 
+// ErrCountChanged: the idempotency key was used before, for another number of workspaces.
+var ErrCountChanged = errors.New("the idempotency key was used before for another number of workspaces")
+
 // Request is one claim.
 type Request struct {
 	UserID         uuid.UUID
@@ -36,6 +41,16 @@ type Request struct {
 	Names Names
 	// Parameters are for the agent of the claimed workspace; perhaps secrets.
 	Parameters map[string]string
+	// Secrets are too, and are wiped once it has them.
+	Secrets map[string]string
+	// Cold has prefer wait for a workspace that is built for it, where none is warm. Bypass always does.
+	Cold bool
+	// Count is how many workspaces are claimed, all or none; one where it is not above 1.
+	Count int
+	// Lease ends the claim by itself; whole seconds, 0: what the template says.
+	Lease time.Duration
+	// WaitReady is how long on_claim is waited for in each workspace; 0: not.
+	WaitReady time.Duration
 }
 
 // Names are how people call a preset.
@@ -48,7 +63,23 @@ type Result struct {
 	Reason    string
 	Waited    time.Duration
 	Workspace *database.Workspace
-	Gone      bool // a miss because the preset or its template was deleted
+	Standby   bool   // it was stopped, and is started for this claim
+	Starting  bool   // with Standby: that is not over yet
+	Fault     string // with Standby: why it could not be started; empty otherwise
+	Gone      bool   // a miss because the preset or its template was deleted
+	Receipt   Receipt
+	// LeaseUntil is when it ends by itself, where the request said how long; nil: not, or as the template says.
+	LeaseUntil *time.Time
+	// Replaced workspaces failed in on_claim and were given up before this one (WaitReady).
+	Replaced int
+	// Together are all that were claimed, where more than one was asked for; the first is also in the fields above.
+	Together []Given
+}
+
+// Given is one of several workspaces that were claimed together.
+type Given struct {
+	ClaimID   uuid.UUID
+	Workspace database.Workspace
 }
 
 // Options of a Service. All are needed but those that say otherwise.
@@ -61,6 +92,8 @@ type Options struct {
 	NewID      func() uuid.UUID
 	// Nudge is called after a claim, so that the pool is refilled, and after a miss or wait, so that it is looked at.
 	Nudge func(templates ...uuid.UUID)
+	// Wake is called after a claim out of standby: there is a start job that somebody waits for. May be nil.
+	Wake func()
 	// Publish tells the other replicas that a waiting claim was bound. It must not block for long.
 	Publish func(claimID uuid.UUID)
 	// Cause says in whose trace the pass is that follows a nudge of the template. May be nil.
@@ -90,6 +123,9 @@ func New(o Options) *Service {
 	if o.Cause == nil {
 		o.Cause = func(context.Context, uuid.UUID) {}
 	}
+	if o.Wake == nil {
+		o.Wake = func() {}
+	}
 	if o.Yield == nil {
 		o.Yield = runtime.Gosched
 	}
@@ -118,6 +154,9 @@ func (s *Service) Claim(ctx context.Context, req Request) (Result, error) {
 	start := s.Clock.Now("claim", "start")
 	ctx, span := s.startTrace(ctx, req)
 	res, err := s.claim(ctx, req)
+	if err == nil && req.WaitReady > 0 {
+		res, err = s.ready(ctx, req, res)
+	}
 	s.endTrace(span, res, err)
 	s.metrics.observe(req, res, s.Clock.Since(start, "claim", "end"), err)
 	return res, err
@@ -138,13 +177,25 @@ func (s *Service) claim(ctx context.Context, req Request) (Result, error) {
 }
 
 func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
-	c := workspaces.ClaimFor{
-		ClaimID: s.NewID(), PresetID: req.PresetID, UserID: req.UserID, Key: req.Key, Mode: req.Mode, Source: req.Source,
-	}
-	if err := s.keepParameters(ctx, c.ClaimID, req.Parameters); err != nil {
+	ids := s.newIDs(req)
+	if err := s.keepParameters(ctx, req, ids); err != nil {
 		return Result{}, err
 	}
-	w, err := s.batches.take(ctx, c)
+	res, err := s.claimAs(ctx, req, ids)
+	var quota *QuotaExceeded
+	if err == nil && (res.ClaimID != ids[0] || res.Workspace == nil) || errors.As(err, &quota) {
+		s.dropParameters(ctx, req, ids)
+	}
+	return res, err
+}
+
+// claimAs claims under new ids: one, or as many as are claimed together.
+func (s *Service) claimAs(ctx context.Context, req Request, ids []uuid.UUID) (Result, error) {
+	if len(ids) > 1 || req.Mode == database.ClaimModeBypass {
+		return s.standInLine(ctx, req, ids)
+	}
+	c := req.claimFor(ids[0])
+	w, receipt, err := s.batches.take(ctx, c)
 	if errors.Is(err, workspaces.ErrLost) {
 		if req.Key != "" { // is it why?
 			res, err := s.resume(ctx, req)
@@ -160,14 +211,53 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 	case err == nil:
 		s.Cause(ctx, w.TemplateID)
 		s.Nudge(w.TemplateID)
-		return Result{ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w}, nil
+		return s.hit(ctx, req, Result{
+			ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w, Receipt: receipt,
+		})
 	case errors.Is(err, errWithdrawn):
 		return Result{}, ctx.Err()
 	case !errors.Is(err, workspaces.ErrLost):
 		s.settleUnknown(err, req, c.ClaimID)
 		return Result{}, err
 	}
-	return s.standInLine(ctx, req, c.ClaimID)
+	return s.standInLine(ctx, req, ids)
+}
+
+// cold says whether the claim waits for a workspace that is built for it.
+func (r Request) cold() bool { return r.Cold || r.Mode == database.ClaimModeBypass }
+
+func (r Request) claimFor(id uuid.UUID) workspaces.ClaimFor {
+	return workspaces.ClaimFor{
+		ClaimID: id, PresetID: r.PresetID, UserID: r.UserID, Key: r.Key, Mode: r.Mode, Source: r.Source, LeaseS: r.leaseS(),
+	}
+}
+
+func (r Request) leaseS() int32 { return int32(r.Lease / time.Second) }
+
+// newIDs are sorted, since that is the order in which they are locked; the first is the request's.
+func (s *Service) newIDs(req Request) []uuid.UUID {
+	ids := make([]uuid.UUID, max(1, req.Count))
+	for i := range ids {
+		ids[i] = s.NewID()
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return ids
+}
+
+// hit completes the answer of a claim that found a warm workspace: only with a lease is there more to read.
+func (s *Service) hit(ctx context.Context, req Request, res Result) (Result, error) {
+	if req.Lease <= 0 {
+		return res, nil
+	}
+	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	c, err := s.Store.ClaimByID(reads, res.ClaimID)
+	if err != nil {
+		s.settle(req, res.ClaimID)
+		return Result{}, xerrors.Errorf("read lease: %w", err)
+	}
+	res.LeaseUntil = c.LeaseUntil
+	return res, nil
 }
 
 // takeLast asks once more, for one claim, before it is a miss.
@@ -177,26 +267,47 @@ func (s *Service) takeLast(ctx context.Context, c workspaces.ClaimFor) (database
 	return s.Writer.ClaimLast(writes, c)
 }
 
-// standInLine is for a claim that found nothing: it waits if it may, and else is a miss.
-func (s *Service) standInLine(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
+// standInLine is for a claim that found nothing running: it takes one out of standby, waits if it may, and else is a miss.
+// Claims that are one request come here at once.
+func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID) (Result, error) {
+	id := ids[0]
 	pool, err := s.Store.PoolView(ctx, req.PresetID)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read pool: %w", err)
 	}
-	if req.Mode == database.ClaimModeRequire || req.Wait <= 0 || pool.Gone || pool.Deprecated {
+	switch {
+	case pool.Gone || pool.Deprecated:
+		return s.miss(ctx, req, id, pool)
+	case len(ids) > 1 || pool.Metered:
+		return s.claimTogether(ctx, req, ids, pool)
+	case pool.Standby && req.Mode != database.ClaimModeBypass:
+		res, err := s.takeStandby(ctx, req, req.claimFor(id))
+		if !errors.Is(err, workspaces.ErrLost) {
+			return res, err
+		}
+	}
+	if !req.mayWait() {
 		return s.miss(ctx, req, id, pool)
 	}
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err = s.Store.InsertWaiting(writes, database.InsertWaitingParams{
-		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID,
-		IdempotencyKey: key(req.Key), WaitS: req.Wait.Seconds(),
-	})
+	err = s.Store.InsertWaiting(writes, req.waiting(ids))
 	if err != nil {
 		s.settleUnknown(err, req, id)
 		return Result{}, xerrors.Errorf("stand in line: %w", err)
 	}
 	return s.wait(ctx, req, id, pool.TemplateID)
+}
+
+func (r Request) mayWait() bool { return r.Mode != database.ClaimModeRequire && r.Wait > 0 }
+
+// waiting are the rows of the request's claims.
+func (r Request) waiting(ids []uuid.UUID) database.InsertWaitingParams {
+	return database.InsertWaitingParams{
+		Ids: ids, OrganizationID: r.OrganizationID, PresetID: r.PresetID, UserID: r.UserID, IdempotencyKey: key(r.Key),
+		Mode: r.Mode, WaitS: r.Wait.Seconds(), Cold: r.cold(), LeaseS: workspaces.LeaseOrNone(r.leaseS()),
+		GroupID: uuid.NullUUID{UUID: ids[0], Valid: len(ids) > 1},
+	}
 }
 
 func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool database.PoolViewRow) (Result, error) {
@@ -232,6 +343,9 @@ func (s *Service) byKey(ctx context.Context, req Request) (database.Claim, error
 	if c.PresetID != req.PresetID {
 		return c, ErrKeyReused
 	}
+	if c.GroupID.Valid != (req.Count > 1) {
+		return c, ErrCountChanged
+	}
 	return c, nil
 }
 
@@ -253,12 +367,26 @@ func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, xerrors.Errorf("read pool: %w", err)
 	}
+	if c.GroupID.Valid {
+		ids, err := s.idsTogether(ctx, req, c)
+		if err != nil {
+			return Result{}, err
+		}
+		return s.waitTogether(ctx, req, ids, pool.TemplateID)
+	}
 	return s.wait(ctx, req, c.ID, pool.TemplateID)
 }
 
 // answer is the result of a claim that is no longer waiting.
 func (s *Service) answer(ctx context.Context, c database.Claim) (Result, error) {
-	res := Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: c.Reason}
+	if c.GroupID.Valid {
+		return s.answerTogether(ctx, c.GroupID.UUID)
+	}
+	return s.answerOne(ctx, c)
+}
+
+func (s *Service) answerOne(ctx context.Context, c database.Claim) (Result, error) {
+	res := Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: c.Reason, LeaseUntil: c.LeaseUntil}
 	if c.Outcome != nil {
 		res.Outcome = *c.Outcome
 	}
@@ -279,6 +407,9 @@ func (s *Service) answer(ctx context.Context, c database.Claim) (Result, error) 
 		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: usedAgain}, nil
 	}
 	res.Workspace = &w
+	if c.FromStandby && c.State == database.ClaimStateBound {
+		return s.withStart(ctx, res)
+	}
 	return res, nil
 }
 

@@ -12,6 +12,7 @@ type metrics struct {
 	claims  *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 	waiting prometheus.Gauge
+	tiers   *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -27,7 +28,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "prewarm_claims_waiting", Help: "Claims that wait on this replica.",
 	})
-	reg.MustRegister(m.claims, m.seconds, m.waiting)
+	m.tiers = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "prewarm_claims_by_tier_total", Help: "Claims that were given a prebuild, by the tier it was in (running, standby).",
+	}, []string{"organization", "template", "preset", "tier"})
+	reg.MustRegister(m.claims, m.seconds, m.waiting, m.tiers)
 	return m
 }
 
@@ -42,4 +46,11 @@ func (m *metrics) observe(req Request, res Result, took time.Duration, err error
 	}
 	m.claims.WithLabelValues(req.Names.Organization, req.Names.Template, req.Names.Preset, outcome).Inc()
 	m.seconds.WithLabelValues(outcome).Observe(took.Seconds())
+	if err == nil && res.Workspace != nil {
+		tier := "running"
+		if res.Standby {
+			tier = "standby"
+		}
+		m.tiers.WithLabelValues(req.Names.Organization, req.Names.Template, req.Names.Preset, tier).Inc()
+	}
 }

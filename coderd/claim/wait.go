@@ -181,7 +181,7 @@ func whyMissed(p database.PoolViewRow) string {
 		return fmt.Sprintf("no prebuild is ready, and the last %d creates failed: %s", p.Failures, p.LastError)
 	case p.Instances == nil:
 		return "the preset keeps no prebuilds"
-	case *p.Instances == 0:
+	case *p.Instances == 0 && !p.AllMachines:
 		return "the preset is scaled to 0"
 	case p.Starting > 0:
 		return fmt.Sprintf("no prebuild is ready, %d starting", p.Starting)

@@ -188,6 +188,7 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	r.Claims = claim.New(claim.Options{
 		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, NewID: workspaces.NewID,
 		Nudge:   r.Reconciler.Nudge,
+		Wake:    func() { r.Worker.Wake() },
 		Publish: func(id uuid.UUID) { _ = ps.Publish(ctx, claim.BoundChannel, id.String()) },
 	})
 	r.Instances = instance.New(instance.Options{

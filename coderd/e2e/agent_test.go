@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
@@ -42,7 +43,13 @@ templates:
 // agents starts a server with the template, all of whose workspaces are gone before the server is killed: they outlive it.
 func agents(t *testing.T, document string, args ...string) *e2etest.Server {
 	t.Helper()
-	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond, Args: args})
+	return agentsOn(t, dbtest.URL(t), document, args...)
+}
+
+// agentsOn is agents on a database that the test looks into.
+func agentsOn(t *testing.T, url, document string, args ...string) *e2etest.Server {
+	t.Helper()
+	server := e2etest.Start(t, e2etest.Options{PostgresURL: url, Tick: 300 * time.Millisecond, Args: args})
 	_, err := server.Client.Apply(t.Context(), sdk.ApplyRequest{Document: document, File: "test.yaml"})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -114,6 +121,62 @@ func agentPID(t *testing.T, w sdk.Workspace) int {
 	}
 	require.Fail(t, "the workspace has no agent")
 	return 0
+}
+
+// A secret reaches on_claim as a file, and then is nowhere else: not in the database, and in no file of the server. A claim
+// that waits for on_claim goes through workspaces in which it fails, each under a claim of its own.
+func TestSecretsAndWaitReady(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2-but-longer"
+	url := dbtest.URL(t)
+	server := agentsOn(t, url, `
+templates:
+  - name: agents
+    provider: local
+    boot_timeout: 2m
+    agent:
+      on_claim: [sh, -c, 'cat "$PREWARM_SECRETS/token" > got; test "$PARAM_FAIL" != yes || exit 7']
+    spec: {command: [sleep, infinity]}
+    presets:
+      - name: default
+        prebuilds: {instances: 1}
+`)
+	c := server.Client
+	claim, err := c.Claim(t.Context(), sdk.ClaimRequest{
+		Template: "agents", Wait: "2m", WaitReady: "2m", Key: "k1", Secrets: map[string]string{"token": secret},
+	})
+	require.NoError(t, err)
+	require.NotNil(t, claim.WorkspaceID, claim.Reason)
+	w := show(t, c, claim.Name)
+	require.Equal(t, "claim-ready", w.Agent.Status)
+	require.Equal(t, secret, read(t, filepath.Join(home(w), "got")))
+	require.NotNil(t, claim.Receipt)
+	require.NotNil(t, claim.Receipt.ToldMS)
+	require.NotNil(t, w.Receipt.HookMS)
+	rows, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = rows.Close(context.WithoutCancel(t.Context())) }()
+	var left int
+	require.NoError(t, rows.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM claim_parameters WHERE secrets IS NOT NULL)
+		+ (SELECT count(*) FROM audit_log a WHERE a::text LIKE '%hunter2%')`).Scan(&left))
+	require.Zero(t, left)
+	require.NotContains(t, server.Log(), "hunter2")
+
+	failed, err := c.Claim(t.Context(), sdk.ClaimRequest{
+		Template: "agents", Preset: "default", Wait: "2m", WaitReady: "2m", Key: "k2",
+		Parameters: map[string]string{"fail": "yes"}, Secrets: map[string]string{"token": secret},
+	})
+	require.NoError(t, err)
+	require.Equal(t, "miss", failed.Outcome)
+	require.Equal(t, 3, failed.Replaced)
+	require.Contains(t, failed.Reason, "on_claim failed")
+	list, err := c.Workspaces(t.Context(), sdk.WorkspaceFilter{State: "claimed"})
+	require.NoError(t, err)
+	require.Len(t, list.Workspaces, 1, "those in which it failed are held by nobody")
+
+	_, err = c.Claim(t.Context(), sdk.ClaimRequest{Template: "agents", Secrets: map[string]string{"../x": secret}})
+	require.ErrorContains(t, err, "secret name")
+	require.NotContains(t, err.Error(), secret)
 }
 
 // The whole way with the real binary: on_start makes ready, a claim runs on_claim with owner and late parameters, and

@@ -100,7 +100,7 @@ func (w *world) view(preset uuid.UUID, now, later time.Time) view {
 	if p.Instances != nil {
 		v.least, v.most = *p.Instances, *p.Instances
 	}
-	v.most += w.renewals(p, t, later)
+	v.most += w.renewals(p, t, now, later)
 	for _, c := range w.waiting[preset] {
 		if c.DeadlineAt.After(now) {
 			v.most++
@@ -112,15 +112,16 @@ func (w *world) view(preset uuid.UUID, now, later time.Time) view {
 	return v
 }
 
-// renewals is how many more than desired a pool may have for those that expire soon (C9): a quarter.
-func (w *world) renewals(p, t row, now time.Time) int {
+// renewals is how many more than desired a pool may have for those that expire soon (C9): a quarter. One that is on its
+// way out is none any more.
+func (w *world) renewals(p, t row, now, later time.Time) int {
 	if p.Instances == nil || p.TTL == nil {
 		return 0
 	}
 	ahead := min(time.Duration(*p.TTL)*time.Second/10, time.Duration(t.BootTimeout)*time.Second)
 	soon := 0
 	for id := range w.pool[p.ID] {
-		if at := w.workspaces[id].ExpiresAt; at != nil && !at.Add(-ahead).After(now) {
+		if at := w.workspaces[id].ExpiresAt; at != nil && !at.Add(-ahead).After(later) && w.stays(id, now) {
 			soon++
 		}
 	}
@@ -131,13 +132,16 @@ func (w *world) renewals(p, t row, now time.Time) int {
 func (w *world) population(preset, key uuid.UUID, now time.Time) int {
 	n := 0
 	for id := range w.pool[preset] {
-		ws := w.workspaces[id]
-		intent, leaving := w.intents[id]
-		leaving = leaving && intent.Incarnation == ws.Incarnation
-		expired := ws.ExpiresAt != nil && !ws.ExpiresAt.After(now)
-		if ws.PoolKey == key && !leaving && !expired {
+		if w.workspaces[id].PoolKey == key && w.stays(id, now) {
 			n++
 		}
 	}
 	return n
+}
+
+// stays says that a workspace has not expired and nobody wants it gone.
+func (w *world) stays(id uuid.UUID, now time.Time) bool {
+	ws := w.workspaces[id]
+	intent, leaving := w.intents[id]
+	return !(leaving && intent.Incarnation == ws.Incarnation) && (ws.ExpiresAt == nil || ws.ExpiresAt.After(now))
 }

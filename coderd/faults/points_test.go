@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ type plot struct {
 	fail  string // what the first process's provider does wrong, once
 	scale scale
 	want  int // workspaces at the end
+	// tier of the pool. One that is to be started is stopped first.
+	tier, before string
 }
 
 // scale says when a pool of one is scaled to none, if it is.
@@ -38,6 +41,8 @@ var plots = map[string]plot{
 	"drain":               {scale: whenReady},
 	"delete":              {scale: whenReady},
 	"delete, again":       {scale: whenReady, fail: "delete"},
+	"stop":                {want: 1, tier: "stopped"},
+	"start":               {want: 1, tier: "running", before: "stopped"},
 }
 
 // point is where a worker is stopped.
@@ -97,6 +102,20 @@ var points = []point{
 	{"delete, again", "sql:RetryJob:before", "after a failure, before the retry is recorded"},
 	{"delete, again", "sql:RetryJob:after", "after the retry is recorded"},
 	{"delete, again", "call:delete:before", "in the second call, before its effect"},
+	{"stop", "sql:WorkspaceStopping:before", "before the stop is ordered"},
+	{"stop", "commit:WorkspaceStopping:after", "after it is ordered"},
+	{"stop", "sql:LeaseJobs/stop:after", "after the lease"},
+	{"stop", "call:stop:before", "in the call, before its effect"},
+	{"stop", "call:stop:after", "in the call, after its effect"},
+	{"stop", "sql:JobStopped:before", "after the call, before the record"},
+	{"stop", "sql:JobStopped:after", "after the record"},
+	{"start", "sql:WorkspaceStarting:before", "before the start is ordered"},
+	{"start", "commit:WorkspaceStarting:after", "after it is ordered"},
+	{"start", "sql:LeaseJobs/start:after", "after the lease"},
+	{"start", "call:start:before", "in the call, before its effect"},
+	{"start", "call:start:after", "in the call, after its effect"},
+	{"start", "sql:WorkspaceStarted:before", "after the call, before the record"},
+	{"start", "sql:WorkspaceStarted:after", "after the record, before anybody is told"},
 }
 
 // replaced are the points where a worker that wakes late takes away what its successor made, notices, and has it
@@ -147,7 +166,13 @@ func TestPoints(t *testing.T) {
 func (p point) run(t *testing.T, frozen bool) string {
 	w, pl := newWorld(t), plots[p.plot]
 	first := w.start("first", p.moment, pl.fail)
+	w.tier = cmp.Or(pl.before, pl.tier)
 	w.pool(first.Server, 1, pl.spec)
+	if pl.before != "" {
+		w.settle(1, "before the start")
+		w.tier = pl.tier
+		w.pool(first.Server, 1, pl.spec)
+	}
 	switch pl.scale {
 	case whenReady:
 		w.settle(1, "before the harm")

@@ -150,6 +150,23 @@ func (s *stopping) Delete(ctx context.Context, ref provider.Ref) error {
 	return err
 }
 
+func (s *stopping) Stop(ctx context.Context, ref provider.Ref) error {
+	return s.power(ctx, "stop", func(ctx context.Context, p provider.Stopper) error { return p.Stop(ctx, ref) })
+}
+
+func (s *stopping) Start(ctx context.Context, ref provider.Ref) error {
+	return s.power(ctx, "start", func(ctx context.Context, p provider.Stopper) error { return p.Start(ctx, ref) })
+}
+
+func (s *stopping) power(ctx context.Context, kind string, do func(context.Context, provider.Stopper) error) error {
+	p, ok := provider.As[provider.Stopper](s.inner)
+	if !ok {
+		return errors.New("the provider cannot")
+	}
+	_, err := call(ctx, s.w, kind, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx, p) })
+	return err
+}
+
 func (s *stopping) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	return call(ctx, s.w, "ready", func(ctx context.Context) (provider.Readiness, error) { return s.inner.Ready(ctx, ref) })
 }

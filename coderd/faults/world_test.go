@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -34,6 +35,7 @@ type world struct {
 	url   string
 	store *database.Store
 	cloud *sim.Provider // as the test sees it, behind all faults
+	tier  string        // of the pool; empty: running
 }
 
 func newWorld(t *testing.T) *world {
@@ -136,8 +138,8 @@ templates:
   - name: t
     provider: cloud
     spec: {%s}
-    presets: [{name: default, prebuilds: {instances: %d}}]
-`, filepath.Join(w.dir, "cloud"), spec, instances)})
+    presets: [{name: default, prebuilds: {instances: %d, standby: %s}}]
+`, filepath.Join(w.dir, "cloud"), spec, instances, cmp.Or(w.tier, "running"))})
 	require.NoError(w.t, err)
 }
 
@@ -187,13 +189,18 @@ func (w *world) settled(want int) string {
 	w.t.Helper()
 	i := w.look()
 	var intents int
-	require.NoError(w.t, w.store.Pool.QueryRow(context.Background(), "SELECT count(*) FROM intents").Scan(&intents))
+	require.NoError(w.t, w.store.Pool.QueryRow(context.Background(),
+		"SELECT (SELECT count(*) FROM intents) + (SELECT count(*) FROM standby_moves)").Scan(&intents))
+	rest := "ready"
+	if w.tier == "stopped" {
+		rest = "standby"
+	}
 	live := map[string]workspace{}
 	for _, ws := range i.workspaces {
 		if ws.State == "deleted" {
 			continue
 		}
-		if ws.State != "ready" {
+		if ws.State != rest {
 			return ws.Name + " is " + ws.State
 		}
 		live[ws.Name] = ws
@@ -210,6 +217,9 @@ func (w *world) settled(want int) string {
 		ws, ok := live[r.Name]
 		if !ok || ws.ProviderID != r.ProviderID || r.Tags.WorkspaceID != ws.ID {
 			return "the cloud has " + r.Name + ", of which the database does not know"
+		}
+		if r.Stopped != (rest == "standby") {
+			return r.Name + " is " + ws.State + ", and the cloud says otherwise"
 		}
 	}
 	if len(i.resources) != want {

@@ -38,6 +38,14 @@ var (
 		"Jobs that are not over, by state (pending, running).", []string{"kind", "provider", "state"}, nil)
 	descOverdue = prometheus.NewDesc("prewarm_jobs_overdue_seconds",
 		"For how long the job that has waited longest has been due.", []string{"kind", "provider"}, nil)
+	descBreaker = prometheus.NewDesc("prewarm_breaker_open",
+		"1 while the breaker of a provider is open: nothing is created or deleted there.", []string{"provider", "site"}, nil)
+	descInventoryAge = prometheus.NewDesc("prewarm_inventory_age_seconds",
+		"Seconds since the last complete inventory of a provider began.", []string{"provider", "site"}, nil)
+	descFindings = prometheus.NewDesc("prewarm_inventory_discrepancies",
+		"What the last complete inventory found amiss, by verdict.", []string{"provider", "site", "verdict"}, nil)
+	descMissing = prometheus.NewDesc("prewarm_claimed_missing",
+		"Claimed workspaces of which their provider has nothing any more.", nil, nil)
 	descStaleness = prometheus.NewDesc("prewarm_pass_staleness_seconds",
 		"Seconds since any replica began the last full pass that was committed.", nil, nil)
 )
@@ -54,7 +62,7 @@ func NewCollector(reader *Reader, log slog.Logger) *Collector {
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descWorkspaces, descToCreate, descToDelete, descStreak, descHardLimit, descError, descPaused, descJobs, descOverdue,
-		descStaleness,
+		descStaleness, descBreaker, descInventoryAge, descFindings, descMissing,
 	} {
 		ch <- d
 	}
@@ -91,6 +99,16 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		send(descJobs, float64(j.Running), kind, j.Provider, string(database.JobStateRunning))
 		send(descOverdue, j.OverdueS, kind, j.Provider)
 	}
+	for _, i := range snap.Inventories {
+		send(descBreaker, flag(i.OpenedAt != nil), i.Provider, i.Site)
+		if i.CompleteAt != nil {
+			send(descInventoryAge, max(0, c.reader.clock.Since(*i.CompleteAt, "gauges", "inventory").Seconds()), i.Provider, i.Site)
+		}
+	}
+	for _, f := range snap.Findings {
+		send(descFindings, float64(f.Findings), f.Provider, f.Site, f.Verdict)
+	}
+	send(descMissing, float64(len(snap.Missing)))
 	for _, p := range snap.Pauses {
 		send(descPaused, 1, string(p.Scope), p.Organization, p.Target)
 	}
@@ -104,6 +122,7 @@ func sendPreset(send func(d *prometheus.Desc, value float64, labels ...string), 
 	}{
 		{"desired", c.Desired},
 		{"actual", c.Actual},
+		{"standby", c.Standby},
 		{"eligible", c.Eligible},
 		{"starting", c.Starting},
 		{"stopping", c.Stopping},

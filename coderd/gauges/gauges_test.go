@@ -78,7 +78,7 @@ func TestC3_countsOfAPool(t *testing.T) {
 		got = scrape(t, reg, "prewarm_preset_workspaces", map[string]string{"template": "go", "organization": "default"}, "count")
 		return maps.Equal(got, live(t, w, "go")) && got["actual"] == 3 && got["claimed"] == 1
 	})
-	require.Len(t, got, 12)
+	require.Len(t, got, 13)
 	reg, _ := exported(w.Store)
 	require.Equal(t, map[string]float64{"go": 3, "java": 2},
 		scrape(t, reg, "prewarm_preset_workspaces", map[string]string{"count": "eligible"}, "template"))
@@ -95,7 +95,7 @@ func live(t *testing.T, w *coderdtest.World, template string) map[string]float64
 	for _, p := range views {
 		if p.Template == template {
 			raw, err := json.Marshal(map[string]int32{
-				"desired": p.Desired, "actual": p.Actual, "eligible": p.Eligible, "starting": p.Starting,
+				"desired": p.Desired, "actual": p.Actual, "standby": p.Standby, "eligible": p.Eligible, "starting": p.Starting,
 				"stopping": p.Stopping, "deleting": p.Deleting, "outdated": p.Outdated, "expired": p.Expired,
 				"quarantined": p.Quarantined, "waiting": p.Waiting, "claimed": p.Claimed, "extraneous": p.Extraneous,
 			})

@@ -30,6 +30,10 @@ type Snapshot struct {
 	Presets   []Preset
 	Jobs      []database.GaugeJobsRow
 	Pauses    []database.GaugePausesRow
+
+	Inventories []database.InventoriesRow // with the breakers
+	Findings    []database.GaugeFindingsRow
+	Missing     []database.MissingClaimedRow // claimed workspaces that are not at their provider
 }
 
 // Preset is one preset with what its last pass said.
@@ -45,6 +49,7 @@ type Preset struct {
 	ToDelete       int // the last pass's drains and cancels
 	FailureStreak  int
 	HardLimit      string // why creation stopped (C8); empty: it did not
+	Unattainable   string // why autosize does not reach its target; empty: it does
 	Error          bool   // the last pass could not reconcile it
 }
 
@@ -129,6 +134,15 @@ func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	if snap.Pauses, err = r.store.GaugePauses(ctx); err != nil {
 		return nil, xerrors.Errorf("read pauses: %w", err)
 	}
+	if snap.Inventories, err = r.store.Inventories(ctx); err != nil {
+		return nil, xerrors.Errorf("read inventories: %w", err)
+	}
+	if snap.Findings, err = r.store.GaugeFindings(ctx); err != nil {
+		return nil, xerrors.Errorf("count findings: %w", err)
+	}
+	if snap.Missing, err = r.store.MissingClaimed(ctx); err != nil {
+		return nil, xerrors.Errorf("read missing workspaces: %w", err)
+	}
 	return snap, nil
 }
 
@@ -136,6 +150,7 @@ func presetOf(row database.GaugePresetsRow) (Preset, error) {
 	p := Preset{
 		ID: row.ID, OrganizationID: row.OrganizationID, Organization: row.Organization, Template: row.Template,
 		Preset: row.Preset, FailureStreak: int(row.FailureStreak), Error: row.HasError,
+		Unattainable: row.Unattainable,
 	}
 	if row.Counts == nil { // no pass has seen it yet
 		return p, nil

@@ -22,6 +22,8 @@ type Report struct {
 	Message    string
 	SystemInfo json.RawMessage // nil: as before
 	ClaimID    uuid.UUID       // that it knows of; zero for none
+	// SecretsWritten: those of that claim are in the workspace.
+	SecretsWritten bool
 }
 
 // Report records a report and what follows from it. It returns a new token where the one used is not of the newest key,
@@ -41,6 +43,11 @@ func (s *Service) Report(ctx context.Context, i Instance, r Report) (token strin
 	}
 	if err != nil {
 		return "", xerrors.Errorf("record report: %w", err)
+	}
+	if r.SecretsWritten && r.ClaimID != uuid.Nil { // said until it was answered
+		if _, err := s.Store.WipeSecrets(ctx, r.ClaimID); err != nil {
+			return "", xerrors.Errorf("wipe secrets: %w", err)
+		}
 	}
 	s.metrics.reports.WithLabelValues(string(r.Status)).Inc()
 	if before != r.Status {

@@ -33,10 +33,11 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	if !ok {
 		return
 	}
+	w.giveWay(ctx, job, p)
 	ref := refOf(info)
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
 	token := w.wantsToken(p, info)
-	if job.Failures > 0 || token && job.Attempt > 1 {
+	if (job.Failures > 0 || token && job.Attempt > 1) && mayExist(p, ref) {
 		err := w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, ref) })
 		if ctx.Err() != nil {
 			w.letGo(ctx, job)
@@ -47,6 +48,10 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 			w.refused(ctx, job, info, p, xerrors.Errorf("delete before retry: %w", err))
 			return
 		}
+		if err := w.giveBack(ctx, job, ref, givenBack{proven: true, failed: job.Failures > 0}); err != nil {
+			w.postpone(ctx, job, err)
+			return
+		}
 	}
 	req, err := w.request(ctx, job, info, token)
 	if err != nil { // our own database or replica, and no failure of the provider's
@@ -54,10 +59,24 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 		return
 	}
 	var inst provider.Instance
-	err = w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
-		inst, err = p.Create(ctx, req)
-		return err
-	})
+	for {
+		if req.Machine, err = w.reserve(ctx, job, p); err != nil {
+			w.postpone(ctx, job, err)
+			return
+		}
+		ref.Machine = req.Machine
+		err = w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
+			inst, err = p.Create(ctx, req)
+			return err
+		})
+		if ctx.Err() != nil || !errors.Is(err, provider.ErrMachineTaken) {
+			break
+		}
+		if err := w.giveBack(ctx, job, ref, givenBack{why: err.Error()}); err != nil {
+			w.postpone(ctx, job, err)
+			return
+		}
+	}
 	if ctx.Err() != nil {
 		w.removeLate(ctx, p, ref)
 		w.letGo(ctx, job)
@@ -115,17 +134,17 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 			w.letGo(ctx, job)
 			return
 		case errors.Is(err, provider.ErrNotFound):
-			w.failed(ctx, job, info, p, "", "the workspace vanished while it was starting", false)
+			w.unready(ctx, job, info, p, "the workspace vanished while it was starting", false)
 			return
 		case err == nil && state.Ready:
-			w.ready(ctx, job, p, ref, info.InStateS+asked.Seconds())
+			w.ready(ctx, job, info, p, info.InStateS+asked.Seconds())
 			return
 		case err == nil && state.Failed:
-			w.failed(ctx, job, info, p, "", state.Detail, true)
+			w.unready(ctx, job, info, p, state.Detail, true)
 			return
 		case asked >= bootLeft:
 			w.metrics.timeouts.WithLabelValues(job.Provider).Inc()
-			w.failed(ctx, job, info, p, "", "boot timeout: "+detail(state, err), err == nil)
+			w.unready(ctx, job, info, p, "boot timeout: "+detail(state, err), err == nil)
 			return
 		case err != nil:
 			w.retry(ctx, job, err)
@@ -145,14 +164,20 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 }
 
 // ready records readiness, bootS seconds after creation, and gives the workspace to whoever waits.
-func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provider, ref provider.Ref, bootS float64) {
+func (w *Worker) ready(
+	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, bootS float64,
+) {
 	var inst provider.Instance // addresses may have come with readiness
 	err := w.call(ctx, w.Timeouts.Look, func(ctx context.Context) (err error) {
-		inst, err = p.Get(ctx, ref)
+		inst, err = p.Get(ctx, refOf(info))
 		return err
 	})
 	if err != nil {
 		w.retry(ctx, job, xerrors.Errorf("look up ready workspace: %w", err))
+		return
+	}
+	if info.Workspace.State == database.WorkspaceStateClaimed {
+		w.claimStarted(ctx, job, inst)
 		return
 	}
 	moved, bound, err := w.Writer.Ready(ctx, leaseOf(job), facts(inst), "ready")
@@ -168,8 +193,21 @@ func (w *Worker) ready(ctx context.Context, job database.Job, p provider.Provide
 	if bound = append(bound, late...); len(bound) > 0 {
 		w.Bound(bound)
 	}
-	w.metrics.boot.Observe(bootS)
+	if info.Workspace.ReadyAt == nil { // else it was only silent, or in standby
+		w.metrics.boot.Observe(bootS)
+	}
 	w.Nudge(moved.TemplateID)
+}
+
+// unready gives up on waiting for readiness. What was claimed out of standby is left to its owner.
+func (w *Worker) unready(
+	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, fault string, permanent bool,
+) {
+	if info.Workspace.State == database.WorkspaceStateClaimed {
+		w.claimNotStarted(ctx, job, info, fault)
+		return
+	}
+	w.failed(ctx, job, info, p, "", fault, permanent)
 }
 
 // failed gives a workspace up, and keeps what there is to be seen of it where its template says so. It is permanent if
@@ -215,6 +253,8 @@ func (w *Worker) load(ctx context.Context, job database.Job) (database.JobForWor
 		w.refused(ctx, job, info, nil, err)
 	case job.Kind == database.JobKindReset && last && ctx.Err() == nil:
 		w.resetFailed(ctx, job, err)
+	case job.Kind == database.JobKindStart && last && ctx.Err() == nil:
+		w.notStarted(ctx, job, info, nil, err, false)
 	default:
 		w.retry(ctx, job, err)
 	}
@@ -239,6 +279,7 @@ func (w *Worker) removeLate(ctx context.Context, p provider.Provider, ref provid
 func refOf(info database.JobForWorkRow) provider.Ref {
 	return provider.Ref{
 		Name: info.Workspace.Name, ProviderID: info.Workspace.ProviderID, WorkspaceID: info.Workspace.ID,
+		Machine: info.Machine,
 	}
 }
 
@@ -254,7 +295,7 @@ func (w *Worker) request(
 	parameters := map[string]string{}
 	_ = json.Unmarshal(info.Workspace.Parameters, &parameters) // apply stored an object of strings
 	req := provider.CreateRequest{
-		Name: info.Workspace.Name,
+		Name: info.Workspace.Name, Machine: info.Machine,
 		Tags: provider.Tags{
 			Installation: w.Installation, WorkspaceID: info.Workspace.ID, Incarnation: info.Workspace.Incarnation,
 		},

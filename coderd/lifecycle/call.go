@@ -19,6 +19,9 @@ import (
 type Timeouts struct {
 	Look   time.Duration // 1 min
 	Delete time.Duration // 10 min
+	Power  time.Duration // 10 min, to stop or to start
+	// GiveWay is how long a create for a pool lets a start go first that a claim waits for, on one machine: 2 s.
+	GiveWay time.Duration
 }
 
 func (t Timeouts) orDefault() Timeouts {
@@ -27,6 +30,12 @@ func (t Timeouts) orDefault() Timeouts {
 	}
 	if t.Delete == 0 {
 		t.Delete = 10 * time.Minute
+	}
+	if t.Power == 0 {
+		t.Power = 10 * time.Minute
+	}
+	if t.GiveWay == 0 {
+		t.GiveWay = defaultGiveWay
 	}
 	return t
 }

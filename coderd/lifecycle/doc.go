@@ -11,8 +11,10 @@
 //
 //	create   makes the resource, then asks for its readiness in the
 //	probe    lane until it is ready, failed, or out of time
-//	retire   drains and deletes, for ever if need be; and makes released workspaces like new
-//	intents  turns what passes want gone into drains, unless a claim came first (I2)
+//	start    starts what is in standby, those first that are claimed; readiness is asked for in the probe lane
+//	retire   drains and deletes, for ever if need be; makes released workspaces like new; stops for standby
+//	intents  turns what passes want gone into drains, and what they want in another tier into stops and starts, unless a
+//	         claim came first (I2)
 //
 // No provider is called inside a transaction (I8). When the replica stops, it takes no new lease, finishes what it can
 // within a deadline and returns the rest (G6).

@@ -10,6 +10,10 @@ type metrics struct {
 	boot     prometheus.Histogram
 	queue    *prometheus.HistogramVec
 	timeouts *prometheus.CounterVec
+	stops    *prometheus.CounterVec
+
+	claimStarts *prometheus.CounterVec
+	claimStart  prometheus.Histogram
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -40,6 +44,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Workspaces given up since they were not ready, or their agent had not reported, within the boot timeout.",
 		}, []string{"provider"}),
 	}
-	reg.MustRegister(m.jobs, m.retries, m.failures, m.resets, m.boot, m.queue, m.timeouts)
+	m.stops = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "prewarm_standby_stops_total", Help: "Prebuilds stopped for the standby tier, by provider.",
+	}, []string{"provider"})
+	m.claimStarts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "prewarm_standby_claim_starts_total",
+		Help: "Workspaces claimed out of standby that were started for their claim, by outcome (started, failed).",
+	}, []string{"outcome"})
+	m.claimStart = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "prewarm_standby_claim_start_seconds", Help: "Time from a claim out of standby until its workspace can be used.",
+		Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
+	})
+	reg.MustRegister(m.jobs, m.retries, m.failures, m.resets, m.boot, m.queue, m.timeouts, m.stops, m.claimStarts, m.claimStart)
 	return m
 }

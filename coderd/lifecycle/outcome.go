@@ -122,6 +122,7 @@ func (w *Worker) letGo(ctx context.Context, job database.Job) {
 	}
 	if n > 0 {
 		signal(w.retires.wake)
+		signal(w.starts.wake)
 	}
 }
 

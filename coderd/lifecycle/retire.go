@@ -35,7 +35,9 @@ func (w *Worker) delete(ctx context.Context, job database.Job) {
 	}
 	p, err := w.Providers.Get(job.Provider)
 	if err == nil {
-		err = w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, refOf(info)) })
+		if ref := refOf(info); mayExist(p, ref) {
+			err = w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+		}
 	}
 	if ctx.Err() != nil {
 		w.letGo(ctx, job)
@@ -48,6 +50,14 @@ func (w *Worker) delete(ctx context.Context, job database.Job) {
 			return
 		}
 		reason, fault = "forced", text("deleted by force although: "+err.Error())
+	}
+	back := givenBack{proven: err == nil, failed: info.Workspace.Fault != ""}
+	if err != nil {
+		back.why = fault
+	}
+	if err := w.giveBack(ctx, job, refOf(info), back); err != nil {
+		w.lostOr(ctx, job, "give machine back", err)
+		return
 	}
 	moved, err := w.Writer.Gone(ctx, leaseOf(job), reason, fault)
 	if err != nil {
@@ -64,6 +74,8 @@ func (w *Worker) carryOutIntents(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		n, err := w.someIntents(ctx)
+		moves, movesErr := w.someMoves(ctx)
+		n, err = max(n, moves), errors.Join(err, movesErr)
 		if err != nil && ctx.Err() == nil {
 			w.log.Warn(ctx, "carry out intents", slog.Error(err))
 		}

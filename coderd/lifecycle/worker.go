@@ -49,7 +49,7 @@ type Options struct {
 }
 
 // Slots are how many jobs of each lane this replica runs at once.
-type Slots struct{ Create, Probe, Retire int }
+type Slots struct{ Create, Probe, Start, Retire int }
 
 const (
 	defaultLease = 15 * time.Second
@@ -65,8 +65,10 @@ type Worker struct {
 	held    *leases
 	creates *lane
 	probes  *lane
+	starts  *lane
 	retires *lane
 	intents chan struct{}
+	awaited awaited
 	metrics *metrics
 	traced  bool
 }
@@ -80,7 +82,7 @@ func New(o Options) *Worker {
 		o.Grace = defaultGrace
 	}
 	if o.Slots == (Slots{}) {
-		o.Slots = Slots{Create: 64, Probe: 256, Retire: 32} // creates are bounded per provider too (S5)
+		o.Slots = Slots{Create: 64, Probe: 256, Start: 64, Retire: 32} // creates are bounded per provider too (S5)
 	}
 	o.Timeouts = o.Timeouts.orDefault()
 	traced := o.Tracer != nil
@@ -96,8 +98,10 @@ func New(o Options) *Worker {
 	}
 	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{database.JobKindCreate: w.create})
 	w.probes = newLane(w, "probe", o.Slots.Probe, map[database.JobKind]task{database.JobKindProbe: w.probe})
+	w.starts = newLane(w, "start", o.Slots.Start, map[database.JobKind]task{database.JobKindStart: w.start})
 	w.retires = newLane(w, "retire", o.Slots.Retire, map[database.JobKind]task{
 		database.JobKindDrain: w.drain, database.JobKindDelete: w.delete, database.JobKindReset: w.reset,
+		database.JobKindStop: w.stop,
 	})
 	return w
 }
@@ -106,6 +110,7 @@ func New(o Options) *Worker {
 func (w *Worker) Wake() {
 	signal(w.creates.wake)
 	signal(w.probes.wake)
+	signal(w.starts.wake)
 	signal(w.retires.wake)
 	signal(w.intents)
 }
@@ -120,7 +125,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	var heart, eg errgroup.Group
 	heart.Go(func() error { w.held.beat(beats, w.log); return nil })
-	for _, l := range []*lane{w.creates, w.probes, w.retires} {
+	for _, l := range []*lane{w.creates, w.probes, w.starts, w.retires} {
 		eg.Go(func() error { l.run(ctx, jobs); return nil })
 	}
 	eg.Go(func() error { w.carryOutIntents(ctx); return nil })

@@ -20,9 +20,14 @@ type Kind string
 
 const (
 	HardLimit    Kind = "hard-limit"   // creation of a preset stopped (C8)
-	Unattainable Kind = "unattainable" // the size that a preset's target calls for is above its maximum
+	Unattainable Kind = "unattainable" // autosize does not reach a preset's target: its maximum is too low, or claims miss
 	Stale        Kind = "stale"        // no full pass succeeded for too long
-	Test         Kind = "test"         // somebody wants to see whether it works
+	// BreakerOpen: nothing is created or deleted at a provider, since its word cannot be taken (S3).
+	BreakerOpen Kind = "breaker-open"
+	// ClaimedMissing: a provider has nothing any more of a claimed workspace, of which nothing else is done (I2).
+	ClaimedMissing Kind = "claimed-missing"
+
+	Test Kind = "test" // somebody wants to see whether it works
 )
 
 const (

@@ -32,6 +32,7 @@ func Check(p Preset, ws []Workspace, plan Plan, now time.Time) []error {
 	c.victims(ws)
 	c.oldestFirst(ws)
 	c.availability(ws)
+	c.moves(ws)
 	c.ledger()
 	if !plan.RetryAt.IsZero() && !plan.RetryAt.After(now) {
 		c.fail("retry at %s is not in the future", instant(plan.RetryAt))
@@ -52,6 +53,9 @@ type checker struct {
 func (c *checker) fail(format string, args ...any) {
 	c.errs = append(c.errs, xerrors.Errorf(format, args...))
 }
+
+// still says that nothing may go.
+func (c *checker) still() bool { return c.preset.Pause != "" || c.preset.Breaker != "" }
 
 // active says whether w is one that the preset has: unclaimed, of the active version, not expired and not on its way
 // out before this plan.
@@ -87,7 +91,7 @@ func (c *checker) counts(ws []Workspace) {
 			}
 		}
 		current := w.PoolKey == c.preset.PoolKey || c.preset.KeepOutdated
-		if w.State == Ready && current && c.alive(w) && c.preset.Retired == "" {
+		if c.built(w) && current && c.alive(w) && c.preset.Retired == "" {
 			eligible++
 		}
 	}
@@ -103,6 +107,9 @@ func (c *checker) counts(ws []Workspace) {
 func (c *checker) intents() {
 	if c.preset.Pause != "" && len(c.plan.Intents) > 0 {
 		c.fail("C10: %d intents while paused", len(c.plan.Intents))
+	}
+	if c.preset.Breaker != "" && len(c.plan.Intents) > 0 {
+		c.fail("S3: %d intents while the breaker is open", len(c.plan.Intents))
 	}
 	for _, i := range c.plan.Intents {
 		w, known := c.byID[i.WorkspaceID]
@@ -136,7 +143,7 @@ func (c *checker) intents() {
 func (c *checker) creates(ws []Workspace) {
 	has := 0
 	for _, w := range ws {
-		if c.active(w) {
+		if c.active(w) && (len(c.preset.Cold) == 0 || !c.gone[w.ID]) { // what goes makes room for those built for claims
 			has++
 		}
 	}
@@ -147,6 +154,8 @@ func (c *checker) creates(ws []Workspace) {
 	case n == 0:
 	case c.preset.Pause != "":
 		c.fail("C10: create %d while paused", n)
+	case c.preset.Breaker != "":
+		c.fail("S3: create %d while the breaker is open", n)
 	case c.preset.Retired != "":
 		c.fail("C4: create %d for a retired preset", n)
 	case c.preset.FailureStreak >= HardLimit && !c.preset.FailuresMayPass:
@@ -211,7 +220,7 @@ func (c *checker) victims(ws []Workspace) {
 			case building:
 				unbuiltLeft++
 			}
-		case c.preset.Pause != "" || w.HasIntent || !(building || c.built(w)):
+		case c.still() || w.HasIntent || !(building || c.built(w)):
 		case !c.alive(w) && !c.gone[w.ID]:
 			c.fail("C9: expired workspace %s stays", w.ID)
 		case building && !c.gone[w.ID]:
@@ -221,9 +230,12 @@ func (c *checker) victims(ws []Workspace) {
 	if replaced > 0 && builtLeft+wentBuilt < wanted {
 		c.fail("C9: %d go before they expire, though only %d of %d ready ones stay", replaced, builtLeft, wanted)
 	}
+	if len(c.preset.Cold) > 0 { // which of them are for claims and which are surplus, their own test says
+		return
+	}
 	if surplus := max(0, has-wanted-surge); went > surplus {
 		c.fail("I3: %d of the active version go, but only %d are surplus", went, surplus)
-	} else if went < surplus && c.preset.Pause == "" {
+	} else if went < surplus && !c.still() {
 		c.fail("C6: %d of the active version go, but %d are surplus", went, surplus)
 	}
 	if wentBuilt > 0 && unbuiltLeft > 0 {
@@ -261,7 +273,7 @@ func (c *checker) oldestFirst(ws []Workspace) {
 // never fall below desired; and no more outdated ones stay than that takes. Those that make room under a full maximum
 // (S4) are as good as kept: nobody could claim them.
 func (c *checker) availability(ws []Workspace) {
-	if c.preset.Pause != "" {
+	if c.still() {
 		return
 	}
 	desired := c.preset.Desired

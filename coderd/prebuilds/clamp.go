@@ -44,26 +44,37 @@ func Clamp(plans []*Plan, presets map[uuid.UUID]Preset, limits map[string]Limits
 		}
 		room, reason, rule := l.room(name)
 		granted := share(cs, room)
+		l = l.without(granted)
 		for _, c := range cs {
 			held := c.plan.Create - c.granted
 			c.plan.holdBack(held, rule, reason)
-			if rule == "S4" {
+			if held > 0 && l.Rate != nil && rule == "S5" {
+				c.plan.retryAt(l.Rate.spend(granted).NextAt)
+			}
+			if rule == "S4" && !l.Stale { // else nobody knows whether what goes would make room
 				c.plan.makeRoom(&c.preset, held, reason)
 			}
 		}
 		l.Live += granted
 		l.Chunk -= granted
+		l.Rate = l.Rate.spend(granted)
 		left[name] = l
 	}
 	return left
 }
 
-// room is how many creates the limits leave, and which of the two limits says so. The texts carry no numbers that move
+// room is how many creates the limits leave, and which of the limits says so. The texts carry no numbers that move
 // with every create.
 func (l Limits) room(provider string) (n int, reason, rule string) {
 	n, reason, rule = max(0, l.Chunk), fmt.Sprintf("chunk of provider %s for this pass", provider), "S5"
+	if l.Rate != nil && l.Rate.Creates <= n {
+		n, reason = l.Rate.Creates, fmt.Sprintf("rate of provider %s: one each %s", provider, l.Rate.rate.Every)
+	}
 	if l.Maximum > 0 && l.Maximum-l.Live <= n {
 		n, reason, rule = max(0, l.Maximum-l.Live), fmt.Sprintf("maximum %d of provider %s", l.Maximum, provider), "S4"
+	}
+	if l.Reserves && l.unused() <= n {
+		n, reason, rule = l.unused(), l.whyNoMachine(provider), "S4"
 	}
 	return n, reason, rule
 }

@@ -25,7 +25,10 @@ func TestConvergence(t *testing.T) {
 			"give up":     func(t *rapid.T) { p := w.pick("preset"); p.Waiting = max(0, p.Waiting-1) },
 			"new version": func(t *rapid.T) { w.newVersion(w.pick("preset")) },
 			"scale":       func(t *rapid.T) { w.pick("preset").Desired = rapid.IntRange(0, 5).Draw(t, "desired") },
-			"keep":        func(t *rapid.T) { p := w.pick("preset"); p.KeepOutdated = !p.KeepOutdated },
+			"tier": func(t *rapid.T) {
+				w.pick("preset").Running = rapid.SampledFrom([]Share{"", "0", "2", "50%"}).Draw(t, "running")
+			},
+			"keep": func(t *rapid.T) { p := w.pick("preset"); p.KeepOutdated = !p.KeepOutdated },
 			"time passes": func(t *rapid.T) {
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second)
 			},
@@ -73,7 +76,9 @@ func TestConvergence(t *testing.T) {
 		w.calm(150)
 		for _, p := range w.presets {
 			ready := w.of(p, func(ws *Workspace) bool { return ws.State == Ready && ws.PoolKey == p.PoolKey })
-			require.Len(t, ready, p.desired(), p.Name)
+			require.Len(t, ready, p.running(), p.Name)
+			built := w.of(p, func(ws *Workspace) bool { return ws.settled() && ws.PoolKey == p.PoolKey })
+			require.Len(t, built, p.desired(), p.Name)
 			require.Len(t, w.of(p, func(*Workspace) bool { return true }), p.desired(), "nothing else is left of %s", p.Name)
 			require.Zero(t, p.Waiting, "nobody waits for %s any more", p.Name)
 		}
@@ -107,11 +112,11 @@ func TestRolloutKeepsThePool(t *testing.T) {
 			"time passes": func(*rapid.T) { w.now = w.now.Add(7 * time.Second) },
 			"": func(t *rapid.T) {
 				staying := func(ws *Workspace) bool { return !ws.HasIntent }
-				ready := w.of(p, func(ws *Workspace) bool { return ws.State == Ready && staying(ws) })
-				require.GreaterOrEqual(t, len(ready), p.Desired)
+				built := w.of(p, func(ws *Workspace) bool { return (ws.settled() || ws.State == Starting && ws.WasReady) && staying(ws) })
+				require.GreaterOrEqual(t, len(built), p.Desired)
 				current := w.of(p, func(ws *Workspace) bool {
 					unfinished := ws.State == Provisioning || ws.State == Starting
-					return (unfinished || ws.State == Ready) && ws.PoolKey == p.PoolKey && staying(ws)
+					return (unfinished || ws.settled()) && ws.PoolKey == p.PoolKey && staying(ws)
 				})
 				require.LessOrEqual(t, len(current), p.Desired)
 			},

@@ -3,10 +3,12 @@ package prebuilds
 import "time"
 
 // Counts are those of rule C3 for one preset. Deleting, Stopping, Quarantined, Outdated, Expired, Starting and Actual
-// partition its unclaimed workspaces; Eligible cuts across them, and Extraneous is a part of Starting and Actual.
+// partition its unclaimed workspaces; Eligible cuts across them, Extraneous is a part of Starting and Actual, and Standby
+// is a part of Actual.
 type Counts struct {
 	Desired     int `json:"desired"`
 	Actual      int `json:"actual"`
+	Standby     int `json:"standby"`
 	Eligible    int `json:"eligible"`
 	Starting    int `json:"starting"`
 	Stopping    int `json:"stopping"`
@@ -45,13 +47,16 @@ func Count(p Preset, ws []Workspace, now time.Time) Counts {
 			c.Starting++
 		case classActual:
 			c.Actual++
+			if ws[i].State == Standby {
+				c.Standby++
+			}
 		}
 		if eligible(&p, &ws[i], now) {
 			c.Eligible++
 		}
 	}
 	renewal := p.renewals(ws, c, now)
-	c.Extraneous = max(0, c.Actual-len(renewal.gone)+c.Starting-p.wanted()-renewal.surge)
+	c.Extraneous = p.surplus(c, ws, now, renewal)
 	return c
 }
 
@@ -94,7 +99,7 @@ func classify(p *Preset, w *Workspace, now time.Time) class {
 
 // eligible says whether a claim would take w now. Its intent, if any, is no obstacle: a claim wins over it (I2).
 func eligible(p *Preset, w *Workspace, now time.Time) bool {
-	return w.State == Ready && !w.expired(now) && p.Retired == "" && (w.PoolKey == p.PoolKey || p.KeepOutdated)
+	return w.settled() && !w.expired(now) && p.Retired == "" && (w.PoolKey == p.PoolKey || p.KeepOutdated)
 }
 
 // desired is how many prebuilds p should have. C4: a retired preset scales to zero.

@@ -30,7 +30,7 @@ func TestCountOneClass(t *testing.T) {
 		{"provisioning is starting", newPool(1).add(1, Provisioning, leased), Counts{Desired: 1, Starting: 1}},
 		{"starting", newPool(1).add(1, Starting, expires(time.Nanosecond)), Counts{Desired: 1, Starting: 1}},
 		{"ready is actual", newPool(1).add(1, Ready, expires(time.Nanosecond)), Counts{Desired: 1, Actual: 1, Eligible: 1}},
-		{"standby is actual, not eligible", newPool(1).add(1, Standby), Counts{Desired: 1, Actual: 1}},
+		{"standby is actual in its tier", newPool(1).add(1, Standby), Counts{Desired: 1, Actual: 1, Standby: 1, Eligible: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,13 +50,15 @@ func TestCountEligible(t *testing.T) {
 	}{
 		{"ready", newPool(1).add(1, Ready), 1},
 		{"ready with an intent: a claim wins", newPool(1).add(1, Ready, withIntent), 1},
+		{"standby", newPool(1).add(1, Standby), 1},
+		{"standby, expired", newPool(1).add(1, Standby, expired), 0},
 		{"outdated", newPool(1).add(1, Ready, old), 0},
 		{"outdated, where the template keeps it", newPool(1).with(keeps).add(1, Ready, old), 1},
 		{"outdated and kept, but expired", newPool(1).with(keeps).add(1, Ready, old, expired), 0},
 		{"at the instant of expiry", newPool(1).add(1, Ready, expires(0)), 0},
 		{"retired", newPool(1).with(deleted).add(1, Ready), 0},
 		{"paused: claims go on", newPool(1).with(paused).add(1, Ready), 1},
-		{"every state but ready", newPool(1).add(1, Provisioning).add(1, Starting).add(1, Standby).add(1, Draining).
+		{"every state but ready and standby", newPool(1).add(1, Provisioning).add(1, Starting).add(1, Draining).
 			add(1, Deleting).add(1, Quarantined), 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -82,9 +84,9 @@ func TestCountsOnTheWire(t *testing.T) {
 	t.Parallel()
 	raw, err := json.Marshal(Counts{
 		Desired: 1, Actual: 2, Eligible: 3, Starting: 4, Stopping: 5, Deleting: 6, Outdated: 7, Extraneous: 8, Expired: 9,
-		Quarantined: 10, Waiting: 11,
+		Quarantined: 10, Waiting: 11, Standby: 12,
 	})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"desired":1,"actual":2,"eligible":3,"starting":4,"stopping":5,"deleting":6,"outdated":7,
-		"extraneous":8,"expired":9,"quarantined":10,"waiting":11}`, string(raw))
+		"extraneous":8,"expired":9,"quarantined":10,"waiting":11,"standby":12}`, string(raw))
 }

@@ -48,6 +48,8 @@
 //     goes at once, and C5 replaces it. Ahead of it a quarter of desired is made on top (renewal.go).
 //   - C10: a pause stops creates and intents. The counts go on, and the ledger says what is held back.
 //   - C11: outdated ones that are not ready go at once, a pending create by an intent of kind cancel.
+//   - C17: of desired so many run as the preset's tier says, and one for each claim that waits; the others are stopped
+//     (standby.go). Claims take running ones first.
 //   - S4, S5: Clamp keeps the creates within each provider's maximum and chunk, by priority, then emptiest pool first.
 //
 // What is wrong with one preset's rows is an error of that preset: the plans of the others are made all the same.

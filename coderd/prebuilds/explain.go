@@ -3,6 +3,7 @@ package prebuilds
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,7 +38,7 @@ func Explain(p Preset, ws []Workspace, plan Plan, now time.Time, provision time.
 		out.Lines = append(out.Lines, x.line(line))
 	}
 	out.Lines = append(out.Lines, x.line(Line{Label: "create", Count: plan.Ledger.Create}))
-	for _, line := range plan.Ledger.Drains {
+	for _, line := range slices.Concat(plan.Ledger.Drains, plan.Ledger.Moves) {
 		out.Lines = append(out.Lines, x.line(line))
 	}
 	if r := plan.Ledger.Rollout; r != nil && r.Phase == RolloutStopped {
@@ -85,6 +86,13 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 		note := ""
 		if x.preset.Pause != "" {
 			note = " It is paused (" + x.preset.Pause + "): what is claimed is not replaced."
+		}
+		if x.preset.Breaker != "" && note == "" {
+			note = " The breaker of its provider is open (" + x.preset.Breaker + "): what is claimed is not replaced."
+		}
+		if c.Standby > 0 {
+			return fmt.Sprintf("Warm: %d of %s ready, %d of them stopped in standby.%s", c.Actual, wanted, c.Standby, note),
+				time.Time{}
 		}
 		return fmt.Sprintf("Warm: %d of %s ready.%s", c.Actual, wanted, note), time.Time{}
 	}

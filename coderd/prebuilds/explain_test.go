@@ -56,6 +56,12 @@ func TestExplain_everySentenceIsSaid(t *testing.T) {
 		}
 		plan := mustPlan(t, p, noon)
 		limits := map[string]Limits{"sim": {Chunk: 1 + seed%4, Maximum: 4 * (seed % 3), Live: seed % 5}}
+		if seed%5 == 0 {
+			limits["sim"] = Limits{Chunk: 4, Reserves: true, Available: seed % 3, Stale: seed%4 == 0}
+		}
+		if seed%5 == 1 {
+			limits["sim"] = Limits{Chunk: 100, Rate: Rate{Every: time.Minute, Burst: 1}.At(noon)}
+		}
 		if seed%11 == 0 {
 			limits = nil
 		}

@@ -16,9 +16,14 @@ import (
 var update = flag.Bool("update", false, "write the golden files and docs/STATE_MACHINE.md anew")
 
 func paused(p *Preset)  { p.Pause = "maintenance of the cluster" }
+func broken(p *Preset)  { p.Breaker = "the listing failed" }
 func renews(p *Preset)  { p.RenewAhead = 5 * time.Minute }
 func deleted(p *Preset) { p.Retired = "template deleted" }
 func keeps(p *Preset)   { p.KeepOutdated = true }
+func tier(running Share) func(*Preset) {
+	return func(p *Preset) { p.Running = running }
+}
+
 func waiting(n int) func(*Preset) {
 	return func(p *Preset) { p.Waiting = n }
 }
@@ -162,6 +167,16 @@ func TestGoldenPlans(t *testing.T) {
 			Limits{},
 		},
 		{
+			"breaker", "What the provider says cannot be trusted: nothing is created and nothing goes there.",
+			newPool(4).with(broken).add(1, Ready).add(1, Ready, expired).add(1, Starting, old),
+			Limits{},
+		},
+		{
+			"rate", "One create is left of a burst of two, and another comes back in 4 s.",
+			newPool(3),
+			Limits{Chunk: 100, Rate: Rate{Every: 5 * time.Second, Burst: 2, FullAt: noon.Add(4 * time.Second)}.At(noon)},
+		},
+		{
 			"retired", "The template was deleted: all go, whatever they are, and a waiting claim gets nothing.",
 			newPool(3).with(deleted).with(waiting(1)).
 				add(2, Ready).add(1, Ready, old).add(1, Provisioning).add(1, Quarantined).add(1, Deleting),
@@ -170,6 +185,36 @@ func TestGoldenPlans(t *testing.T) {
 		{
 			"on_their_way_out", "Those draining, deleting, quarantined or with an intent are replaced and left alone.",
 			newPool(4).add(1, Ready, withIntent).add(1, Draining).add(1, Deleting).add(1, Quarantined),
+			Limits{},
+		},
+		{
+			"standby_stops", "Two of five are kept running: those that became ready last are stopped.",
+			newPool(5).with(tier("2")).add(4, Ready).add(1, Standby),
+			Limits{},
+		},
+		{
+			"standby_starts", "A running one was claimed: one is started in its place, and one is created, to be stopped later.",
+			newPool(5).with(tier("40%")).add(1, Ready).add(3, Standby),
+			Limits{},
+		},
+		{
+			"standby_waiting", "A claim waits, and what is stopped was not free to be claimed: one more is started for it.",
+			newPool(3).with(tier("0")).with(waiting(1)).add(3, Standby),
+			Limits{},
+		},
+		{
+			"standby_moving", "One is about to be started and another to be stopped: nothing more is moved.",
+			newPool(4).with(tier("2")).add(1, Ready).add(1, Ready, moving).add(1, Standby, moving).add(1, Standby),
+			Limits{},
+		},
+		{
+			"standby_ends", "The preset has no standby tier any more: all are started.",
+			newPool(3).add(1, Ready).add(2, Standby),
+			Limits{},
+		},
+		{
+			"standby_extraneous", "Scaled down: those that are stopped go first.",
+			newPool(2).with(tier("2")).add(2, Ready).add(2, Standby),
 			Limits{},
 		},
 		{

@@ -3,6 +3,7 @@ package prebuilds
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,9 +33,11 @@ type Intent struct {
 // letGo decides which workspaces go.
 func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rollout, now time.Time) {
 	var current, expired, unfinished, outdated []*Workspace
+	cold := p.coldBuilds(ws, now)
 	for i := range ws {
 		w := &ws[i]
 		switch c := classify(p, w, now); {
+		case cold[i]: // somebody waits for this one
 		case c == classActual && renewal.replaced(w):
 		case c == classStarting || c == classActual:
 			current = append(current, w)
@@ -59,7 +62,7 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rol
 	plan.release(p, outdated, len(outdated)-kept, "C7", "outdated")
 	plan.release(p, current, plan.Counts.Extraneous, "C6", "extraneous")
 	plan.Ledger.drain("keep", kept, keepRule, keepReason)
-	if p.Pause == "" && p.Retired == "" {
+	if p.Pause == "" && p.Breaker == "" && p.Retired == "" {
 		plan.replaceable = outdated[len(outdated)-kept:] // those behind them go
 		if p.KeepOutdated {
 			plan.replaceable = plan.replaceable[:p.spare(plan.Counts.Actual, kept)]
@@ -98,6 +101,10 @@ func (plan *Plan) release(p *Preset, ws []*Workspace, n int, rule, reason string
 	}
 	if p.Pause != "" {
 		plan.Ledger.drain("keep", n, "C10", reason+", but paused: "+p.Pause)
+		return
+	}
+	if p.Breaker != "" { // what goes could not be deleted, nor replaced
+		plan.Ledger.drain("keep", n, "S3", fmt.Sprintf("%s, but the breaker of provider %s is open: %s", reason, p.Provider, p.Breaker))
 		return
 	}
 	slices.SortFunc(ws, firstToGo)

@@ -14,6 +14,8 @@ type Ledger struct {
 	Create  int    `json:"create"`
 	// Drains says what goes (labels drain and cancel), grouped by reason, and what only would (label keep).
 	Drains []Line `json:"drains"`
+	// Moves says what is stopped and started between the tiers, grouped by reason.
+	Moves []Line `json:"moves,omitempty"`
 	// Rollout is there while a version replaces another.
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
@@ -41,7 +43,7 @@ func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal) {
 	}
 	plan.Ledger.create("starting", -c.Starting)
 	plan.Ledger.create("extraneous", c.Extraneous)
-	plan.Create = max(0, p.wanted()+renewal.surge-c.Actual+len(renewal.gone)-c.Starting)
+	plan.Create = max(0, p.wanted()+renewal.surge-c.Actual+len(renewal.gone)-c.Starting+c.Extraneous)
 	plan.Ledger.Create = plan.Create
 }
 
@@ -106,6 +108,9 @@ func (l Ledger) Reasons() []string {
 	for _, line := range l.Drains {
 		reasons = append(reasons, fmt.Sprintf("%s %d: %s (%s)", line.Label, line.Count, line.Reason, line.Rule))
 	}
+	for _, line := range l.Moves {
+		reasons = append(reasons, fmt.Sprintf("%s %d: %s (%s)", line.Label, line.Count, line.Reason, line.Rule))
+	}
 	return reasons
 }
 
@@ -121,7 +126,7 @@ func (l Ledger) String() string {
 		line.explain(&b)
 	}
 	fmt.Fprintf(&b, "%-12s%6d\n", "create", l.Create)
-	for _, line := range l.Drains {
+	for _, line := range slices.Concat(l.Drains, l.Moves) {
 		fmt.Fprintf(&b, "%-12s%6d", line.Label, line.Count)
 		line.explain(&b)
 	}
@@ -142,6 +147,9 @@ func (plan Plan) String() string {
 	for _, i := range plan.Intents {
 		fmt.Fprintf(&b, "%s workspace %s, incarnation %d: %s (%s)\n",
 			i.Kind, i.WorkspaceID, i.Incarnation, i.Reason, i.Rule)
+	}
+	for _, m := range plan.Moves {
+		fmt.Fprintf(&b, "%s workspace %s, incarnation %d: %s (%s)\n", m.Kind, m.WorkspaceID, m.Incarnation, m.Reason, moveRule)
 	}
 	if !plan.RetryAt.IsZero() {
 		fmt.Fprintf(&b, "may change by itself at %s\n", instant(plan.RetryAt))

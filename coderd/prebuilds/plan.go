@@ -14,6 +14,7 @@ type Plan struct {
 	Counts   Counts    `json:"counts"`
 	Create   int       `json:"create"`
 	Intents  []Intent  `json:"intents"`
+	Moves    []Move    `json:"moves,omitempty"`
 	Ledger   Ledger    `json:"ledger"`
 	// RetryAt is the earliest instant at which the same rows could give another plan, because a backoff ends or a
 	// workspace expires; zero if time alone changes nothing. Before it the plan is the same to the byte.
@@ -41,6 +42,7 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan.holdBackCreates(&p, rollout, now)
 	plan.holdBackInFlight(&p, ws)
 	plan.letGo(&p, ws, renewal, rollout, now)
+	plan.moveTiers(&p, ws)
 	plan.retryAt(look)
 	plan.retryAt(nextExpiry(&p, ws, now))
 	if p.Pause != "" && p.PauseUntil.After(now) {
@@ -53,7 +55,7 @@ func validate(p *Preset, ws []Workspace) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"desired", p.Desired}, {"waiting", p.Waiting}, {"failure streak", p.FailureStreak}} {
+	}{{"desired", p.Desired}, {"waiting", p.Waiting}, {"failure streak", p.FailureStreak}, {"waiting but cold", p.Waiting - len(p.Cold)}} {
 		if n.value < 0 {
 			return xerrors.Errorf("%s is negative: %d", n.name, n.value)
 		}
@@ -76,6 +78,8 @@ func (plan *Plan) holdBackCreates(p *Preset, r *rollout, now time.Time) {
 	switch {
 	case p.Pause != "":
 		plan.holdBack(plan.Create, "C10", "paused: "+p.Pause)
+	case p.Breaker != "":
+		plan.holdBack(plan.Create, "S3", fmt.Sprintf("breaker of provider %s: %s", p.Provider, p.Breaker))
 	case p.hardLimited():
 		plan.holdBack(plan.Create, "C8", p.hardLimitReason())
 	case p.FailureStreak > 0 && plan.Create > 0:

@@ -59,6 +59,7 @@ func (p *pool) add(n int, s State, changes ...func(*Workspace)) *pool {
 
 func old(w *Workspace)        { w.PoolKey = oldKey }
 func leased(w *Workspace)     { w.Leased = true }
+func moving(w *Workspace)     { w.Moving = true }
 func withIntent(w *Workspace) { w.HasIntent = true }
 func expired(w *Workspace)    { w.ExpiresAt = noon }
 func expires(at time.Duration) func(*Workspace) {

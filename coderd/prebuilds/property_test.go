@@ -30,8 +30,12 @@ func drawPool(t *rapid.T) *pool {
 	if sometimes("paused") {
 		paused(&p.preset)
 	}
+	if sometimes("breaker") {
+		broken(&p.preset)
+	}
 	shares := rapid.SampledFrom([]Share{"", "", "0", "1", "0%", "25%", "50%", "2"})
 	p.preset.MaxSurge, p.preset.MaxUnavailable = shares.Draw(t, "surge"), shares.Draw(t, "unavailable")
+	p.preset.Running = rapid.SampledFrom([]Share{"", "", "0", "1", "3", "50%", "100%"}).Draw(t, "running")
 	p.preset.Unproven = sometimes("unproven")
 	p.preset.RolloutAt = noon.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "rollout began")) * time.Second)
 	p.preset.ProgressDeadline = time.Duration(rapid.IntRange(0, 20).Draw(t, "deadline")) * time.Second
@@ -47,7 +51,8 @@ func drawPool(t *rapid.T) *pool {
 		p.add(1, states.Draw(t, "state"), func(w *Workspace) {
 			w.CreatedAt = noon.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Hour)
 			w.Incarnation = int32(rapid.IntRange(1, 3).Draw(t, "incarnation"))
-			w.HasIntent = sometimes("intent")
+			w.HasIntent, w.Moving = sometimes("intent"), sometimes("moving")
+			w.WasReady = w.State == Ready || w.State == Standby || sometimes("was ready")
 			w.Leased = rapid.Bool().Draw(t, "leased")
 			if rapid.IntRange(0, 2).Draw(t, "outdated") == 0 {
 				w.PoolKey = oldKey
@@ -84,7 +89,7 @@ func TestPlansAreComplete(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPool(t).with(func(p *Preset) {
-			p.Retired, p.Pause, p.FailureStreak, p.CreatesInFlight, p.Unproven, p.MaxSurge = "", "", 0, 0, false, ""
+			p.Retired, p.Pause, p.Breaker, p.FailureStreak, p.CreatesInFlight, p.Unproven, p.MaxSurge = "", "", "", 0, 0, false, ""
 		})
 		plan := mustPlan(t, p, noon)
 		has := plan.Counts.Actual + plan.Counts.Starting
@@ -113,6 +118,7 @@ func TestPlansSettle(t *testing.T) {
 		again := mustPlan(t, p, noon)
 		require.Zero(t, again.Create, "%s\n%s", p, again)
 		require.Empty(t, again.Intents, "%s\n%s", p, again)
+		require.Empty(t, again.Moves, "%s\n%s", p, again)
 	})
 }
 
@@ -122,6 +128,11 @@ func apply(p *pool, plan Plan, now time.Time) {
 		for _, intent := range plan.Intents {
 			if intent.WorkspaceID == p.workspaces[i].ID {
 				p.workspaces[i].HasIntent = true
+			}
+		}
+		for _, m := range plan.Moves {
+			if m.WorkspaceID == p.workspaces[i].ID {
+				p.workspaces[i].Moving = true
 			}
 		}
 	}
@@ -186,6 +197,10 @@ func TestClampIsFair(t *testing.T) {
 				Maximum: rapid.IntRange(0, 20).Draw(t, "maximum"),
 				Live:    rapid.IntRange(0, 20).Draw(t, "live"),
 				Chunk:   rapid.IntRange(0, 15).Draw(t, "chunk"),
+
+				Reserves:  rapid.Bool().Draw(t, "reserves"),
+				Stale:     rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "stale"),
+				Available: rapid.IntRange(-3, 15).Draw(t, "available"),
 			}
 		}
 		left := Clamp(plans, presets, limits)
@@ -210,8 +225,19 @@ func TestClampIsFair(t *testing.T) {
 			if l.Maximum > 0 {
 				room = min(room, max(0, l.Maximum-l.Live))
 			}
+			switch {
+			case l.Reserves && l.Stale:
+				room = 0
+			case l.Reserves:
+				room = min(room, max(0, l.Available))
+			}
 			require.Equal(t, min(room, total[name]), granted[name], "all of the room is used, and no more")
-			require.Equal(t, Limits{l.Maximum, l.Live + granted[name], l.Chunk - granted[name]}, left[name])
+			after := l
+			after.Live, after.Chunk = l.Live+granted[name], l.Chunk-granted[name]
+			if l.Reserves {
+				after.Available -= granted[name]
+			}
+			require.Equal(t, after, left[name])
 		}
 		for _, hungry := range plans {
 			h := presets[hungry.PresetID]

@@ -39,6 +39,11 @@ var sentences = []sentence{
 		when: (*explaining).resumed,
 	},
 	{
+		label: "held back", rule: "S3", reason: "breaker of provider *",
+		says: "nothing is created while what the provider says cannot be trusted: the breaker of", quotes: true,
+		when: never("when its inventories are clean again, or with `prewarm provider resume`"),
+	},
+	{
 		label: "held back", rule: "C8", reason: "hard limit, until the version changes or a reset: *",
 		says: "creation has stopped, until the version changes or somebody runs `prewarm preset reset`:", quotes: true,
 		when: never("when reset, or by a new version"),
@@ -70,8 +75,21 @@ var sentences = []sentence{
 		when: never("when a workspace there goes"),
 	},
 	{
+		label: "held back", rule: "S4", reason: "unused machines of provider *",
+		says: "every machine is used, reserved or not to be reached: there are no more", quotes: true,
+		when: never("when a workspace there goes, or a machine comes back"),
+	},
+	{
+		label: "held back", rule: "S4", reason: "machines not listed lately at provider *",
+		says: "nobody knows which machines are unused:", quotes: true, when: never("when they can be listed again"),
+	},
+	{
 		label: "held back", rule: "S5", reason: "chunk of provider *", says: "one pass begins only so many creates: the chunk of", quotes: true,
 		when: (*explaining).nextPass,
+	},
+	{
+		label: "held back", rule: "S5", reason: "rate of provider *", says: "creates are begun one after the other: the rate of",
+		quotes: true, when: (*explaining).rated,
 	},
 	{
 		label: "held back", rule: "S5", reason: "creates_in_flight *", says: "as many are being built as may be at once: creates_in_flight",
@@ -97,6 +115,18 @@ var sentences = []sentence{
 		when: (*explaining).built,
 	},
 	{label: "keep", rule: "C10", reason: "*", says: "would go, but nothing goes while this is paused:", quotes: true, when: (*explaining).resumed},
+
+	{label: "stop", rule: moveRule, reason: stopReason, says: "more run than the standby tier keeps running, and are stopped: the youngest", when: atOnce},
+	{
+		label: "start", rule: moveRule, reason: startReason,
+		says: "fewer run than the standby tier keeps running, and are started: the oldest of the stopped", when: atOnce,
+	},
+	{label: "start", rule: moveRule, reason: allReason, says: "are stopped, though the preset has no standby tier, and are started", when: atOnce},
+
+	{
+		label: "keep", rule: "S3", reason: "*", says: "would go, but nothing goes while the breaker is open:", quotes: true,
+		when: never("when its inventories are clean again, or with `prewarm provider resume`"),
+	},
 
 	{
 		label: "rollout", rule: "C7", reason: "*", says: "the rollout has stopped, and the old prebuilds stay:", quotes: true,
@@ -127,6 +157,14 @@ func never(words string) func(*explaining) (string, time.Time) {
 func atOnce(x *explaining) (string, time.Time) { return "at once", x.now }
 
 func (x *explaining) nextPass() (string, time.Time) { return "with the next pass", x.now }
+
+// rated is when the rate lets another create begin.
+func (x *explaining) rated() (string, time.Time) {
+	if x.plan.RetryAt.After(x.now) {
+		return "the next one", x.plan.RetryAt
+	}
+	return x.nextPass()
+}
 
 // nextRange is when the schedule gives another number.
 func (x *explaining) nextRange() (string, time.Time) {

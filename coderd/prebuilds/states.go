@@ -15,7 +15,6 @@ type Transition struct {
 // coderd/workspaces has one function per row; docs/STATE_MACHINE.md shows them.
 var Transitions = []Transition{
 	{"", "planned", "below desired and every limit", Provisioning, "create job"},
-	{"", "tagged resource seen without a row", "past a grace", Deleting, "delete job, by provider id"},
 
 	{Provisioning, "created", "attempt matches", Starting, "provider id and addresses stored"},
 	{Provisioning, "create failed, retryable", "attempts left", Provisioning, "backoff; delete by name before that"},
@@ -32,38 +31,46 @@ var Transitions = []Transition{
 	{Starting, "reset", "attempt and incarnation match", Starting, "probe job"},
 	{Starting, "reset failed", "attempts used up, or for good", Deleting, "delete job; never kept"},
 	{Starting, "no longer wanted", "unclaimed", Draining, "deregister"},
-	{Starting, "missing", "two complete inventories and a grace", Quarantined, "replan"},
+	{Starting, "started out of standby", "attempt and incarnation match", Starting, "probe job"},
+	{Starting, "missing or contradicted at the provider", "two complete inventories and a grace", Quarantined, "replan"},
+	{Starting, "kept by a person", "unclaimed, and not being reset", Quarantined, "the pool builds another"},
 
 	{Ready, "claimed", "one statement", Claimed, "claim bound; agent told; nudge"},
 	{Ready, "no longer wanted", "unclaimed", Draining, "deregister"},
-	{Ready, "stopped for standby", "unclaimed", Standby, "stop job"},
+	{Ready, "stopped for standby", "unclaimed", Standby, "stop job, repeated until it is stopped"},
 	{Ready, "silent", "below the recovery limit; the observer is healthy", Starting, "probe job: wait for the agent"},
 	{Ready, "silent", "at the recovery limit; the observer is healthy", Draining, "deregister"},
 	{Ready, "unhealthy", "the agent says so", Draining, "deregister"},
-	{Ready, "missing", "two complete inventories and a grace", Quarantined, "replan"},
+	{Ready, "in error or stopped at the provider", "two complete inventories and a grace", Draining, "deregister"},
+	{Ready, "missing or contradicted at the provider", "two complete inventories and a grace", Quarantined, "replan"},
+	{Ready, "kept by a person", "unclaimed, and not being reset", Quarantined, "the pool builds another"},
 
 	{Standby, "claimed", "one statement", Claimed, "claim bound; start job, first in line"},
 	{Standby, "started", "unclaimed", Starting, "start job"},
 	{Standby, "no longer wanted", "unclaimed", Draining, "deregister"},
-	{Standby, "missing", "two complete inventories and a grace", Quarantined, "replan"},
+	{Standby, "in error at the provider", "two complete inventories and a grace", Draining, "deregister"},
+	{Standby, "missing or contradicted at the provider", "two complete inventories and a grace", Quarantined, "replan"},
+	{Standby, "kept by a person", "unclaimed, and not being reset", Quarantined, "the pool builds another"},
 
 	{Claimed, "released, job completed or lease over", "", Draining, "deregister"},
 	{Claimed, "released, job completed or lease over", "reusable, and its pool has room, under the fence", Starting, "reset job; incarnation + 1"},
+	{Claimed, "started out of standby", "attempt and incarnation match", Claimed, "probe job; with its answer the claim can be used"},
+	{Claimed, "not started", "attempts used up, for good or out of time", Claimed, "fault stored, alarm only"},
 	{Claimed, "silent, unhealthy or missing", "", Claimed, "alarm only"},
 
 	{Draining, "busy veto", "the forge says a job runs", Draining, "wait"},
 	{Draining, "deregistered or never registered", "", Deleting, "delete job"},
-	{Draining, "missing", "two complete inventories and a grace", Deleted, "deregistration finished first"},
 
 	{Deleting, "gone or not found", "attempt matches", Deleted, ""},
 	{Deleting, "delete failed", "attempt matches", Deleting, "endless backoff, 1 s doubling to 5 min, jittered"},
 	{Deleting, "delete failed", "forced", Deleted, "the resource is still watched for"},
-	{Deleting, "missing", "two complete inventories and a grace", Deleted, ""},
+	{Deleting, "missing", "deleting it fails; two complete inventories and a grace", Deleted, ""},
 
-	{Deleted, "tagged resource seen", "past a grace", Deleting, "delete job, by provider id"},
+	{Deleted, "tagged resource seen", "past a grace", Deleted, "the inventory deletes it, by provider id; nothing moves"},
 
 	{Quarantined, "retried", "its pool has room, under the fence", Starting, "probe job"},
 	{Quarantined, "retried", "the same, and nothing was ever made of it", Provisioning, "create job, which deletes by name first"},
+	{Quarantined, "kept by a person", "", Quarantined, "for longer"},
 	{Quarantined, "kept long enough, or let go by a person", "", Draining, "deregister"},
 }
 

@@ -38,7 +38,7 @@ func TestCanMove(t *testing.T) {
 		assert.False(t, CanMove(from, Claimed), "only what is ready or on standby can be claimed, not %q", from)
 	}
 	for _, to := range allStates {
-		if to != Deleting {
+		if to != Deleted {
 			assert.False(t, CanMove(Deleted, to), "I1: a deleted workspace never comes back as %s", to)
 		}
 	}

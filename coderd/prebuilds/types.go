@@ -50,7 +50,10 @@ type Preset struct {
 	Retired      string    // empty, or why it scales to zero: "template deprecated", "preset removed"
 	Pause        string    // empty, or why it is paused (preset, template or provider; C10)
 	PauseUntil   time.Time // when that pause ends by itself; zero: when somebody resumes
+	Breaker      string    // empty, or why the breaker of its provider is open (S3)
 	Waiting      int       // claims waiting for a workspace
+	// Cold are those of the waiting claims that want a workspace planned after they came: when that was, latest first.
+	Cold []time.Time
 	// RenewAhead is how long before its expiry a prebuild's replacement is begun (C9); 0: not before it.
 	RenewAhead time.Duration
 	// Failures in a row of creates for this PoolKey (C8).
@@ -67,6 +70,9 @@ type Preset struct {
 	ProgressDeadline time.Duration
 	RolloutAt        time.Time // since when PoolKey is what it is
 	Unproven         bool
+
+	// Running is how many of Desired are kept running, the others being stopped (C17). Left out: all.
+	Running Share
 
 	// The template, and how many of all its presets may be being built at once; 0: no limit of its own.
 	TemplateID              uuid.UUID
@@ -85,6 +91,8 @@ type Workspace struct {
 	ExpiresAt   time.Time // from when on no claim takes it (its TTL less what a claim must have left of it); zero: never
 	HasIntent   bool      // a pass already decided to drain or cancel it
 	Leased      bool      // its create job was leased at least once
+	WasReady    bool      // it was ready before, in this incarnation
+	Moving      bool      // a pass already decided to stop or start it
 }
 
 // Limits are one provider's (S4, S5). Zero Maximum is no limit. Live counts every workspace there that is not deleted,
@@ -93,4 +101,10 @@ type Limits struct {
 	Maximum int
 	Live    int
 	Chunk   int // creates left for this pass
+	// Reserves: its machines exist beforehand, and Available of them are unused and nobody's (S4). Stale: they were not listed
+	// lately, so that none is available.
+	Reserves, Stale bool
+	Available       int
+	// Rate is what the rate of creates leaves; nil: there is no such limit.
+	Rate *Allowance
 }

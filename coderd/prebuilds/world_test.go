@@ -1,6 +1,7 @@
 package prebuilds
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -39,6 +40,7 @@ func newWorld(t *rapid.T, presets int) *world {
 		p.MaxSurge, p.MaxUnavailable = shares.Draw(t, "surge"), shares.Draw(t, "unavailable")
 		p.CreatesInFlight, p.TemplateID = rapid.IntRange(0, 3).Draw(t, "in flight"), numbered(2000+n/2)
 		p.TemplateCreatesInFlight = rapid.SampledFrom([]int{0, 2}).Draw(t, "in flight of the template")
+		p.Running = rapid.SampledFrom([]Share{"", "0", "1", "50%"}).Draw(t, "running")
 		p.Unproven, p.RolloutAt, p.ProgressDeadline = true, w.now, time.Minute
 		w.presets = append(w.presets, &p)
 	}
@@ -107,6 +109,10 @@ func (w *world) pass() (retryAt time.Time) {
 			at := slices.IndexFunc(w.workspaces, func(ws *Workspace) bool { return ws.ID == intent.WorkspaceID })
 			w.workspaces[at].HasIntent = true
 		}
+		for _, m := range plan.Moves {
+			at := slices.IndexFunc(w.workspaces, func(ws *Workspace) bool { return ws.ID == m.WorkspaceID })
+			w.workspaces[at].Moving = true
+		}
 		for range plan.Create {
 			w.created++
 			w.workspaces = append(w.workspaces, &Workspace{
@@ -137,6 +143,13 @@ func (w *world) work(ws *Workspace, fault bool) bool {
 		}
 		return true
 	}
+	if ws.Moving {
+		ws.Moving = false
+		if to := map[State]State{Ready: Standby, Standby: Starting}[ws.State]; to != "" {
+			w.move(ws, to)
+		}
+		return true
+	}
 	switch ws.State {
 	case Provisioning:
 		switch {
@@ -155,9 +168,10 @@ func (w *world) work(ws *Workspace, fault bool) bool {
 			w.move(ws, Draining)
 		default:
 			w.move(ws, Ready)
-			if ws.PoolKey == p.PoolKey {
+			if ws.PoolKey == p.PoolKey && !ws.WasReady {
 				p.FailureStreak, p.Unproven = 0, false
 			}
+			ws.WasReady = true
 			if p.Waiting > 0 && eligible(p, ws, w.now) {
 				p.Waiting--
 				w.claim(ws)
@@ -206,6 +220,7 @@ func (w *world) ask(p *Preset) {
 		return
 	}
 	found := w.of(p, func(ws *Workspace) bool { return eligible(p, ws, w.now) })
+	slices.SortStableFunc(found, func(a, b *Workspace) int { return cmp.Compare(b.worth(), a.worth()) }) // running ones first
 	if len(found) == 0 {
 		p.Waiting++
 		return

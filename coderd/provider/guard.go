@@ -56,6 +56,7 @@ var _ interface {
 	Logger
 	Stopper
 	Resetter
+	Reserver
 } = (*guarded)(nil)
 
 // HostsAgent says nothing by itself: As looks whether the inner provider has it.
@@ -191,4 +192,17 @@ func (g *guarded) Reset(ctx context.Context, req CreateRequest) (inst Instance, 
 		return Instance{}, Permanent(xerrors.New("reset workspace: the provider cannot reset one"))
 	}
 	return r.Reset(ctx, req)
+}
+
+func (g *guarded) ListMachines(ctx context.Context) (all []Machine, err error) {
+	ctx, end, err := g.begin(ctx, "machines", "list machines")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { end(err) }()
+	r, ok := As[Reserver](g.inner)
+	if !ok {
+		return nil, xerrors.New("list machines: the provider has none that exist beforehand")
+	}
+	return r.ListMachines(ctx)
 }

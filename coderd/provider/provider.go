@@ -11,7 +11,7 @@
 //   - List returns only what carries this installation's tag.
 //
 // No call is made inside a database transaction (I8); Guarded enforces it. What a provider can do beyond Provider (be
-// Sited, an Execer, a Logger, a Stopper, a Resetter) is asked for with As, which sees through such wrappers.
+// Sited, an Execer, a Logger, a Stopper, a Resetter, a Reserver) is asked for with As, which sees through such wrappers.
 package provider
 
 import (
@@ -105,6 +105,8 @@ type CreateRequest struct {
 	Preset       string
 	Spec         json.RawMessage
 	Parameters   map[string]string
+	// Machine is the one reserved for it, at a Reserver; empty elsewhere.
+	Machine string
 	// Callback is how what runs inside reports for itself; zero where nothing does.
 	Callback Callback
 }
@@ -130,6 +132,9 @@ type Ref struct {
 	Name        string
 	ProviderID  string
 	WorkspaceID uuid.UUID
+	// Machine is the one that was reserved for it, at a Reserver: where it is if ProviderID is not known yet. Empty: look at
+	// all of them.
+	Machine string
 }
 
 // Status is what the provider says of a resource.
@@ -158,6 +163,9 @@ type Instance struct {
 	Addresses   []Address
 	Environment map[string]string // what a user needs to enter it; handed out with the claim
 	CreatedAt   time.Time         // zero where the provider does not know
+	// KnownAs are all ids by which it may have been recorded, from a provider that can tell: recorded by another, it is
+	// another resource, whatever its name and tags. Nil: the provider cannot.
+	KnownAs []string
 }
 
 // Readiness is the answer to one question. Detail says what is waited for, or what came to an end.

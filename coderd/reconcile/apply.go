@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
@@ -23,7 +25,7 @@ func (r *Reconciler) apply(ctx context.Context, q *database.Queries, tx pgx.Tx, 
 		if hopeless(ctx, err) {
 			return err
 		}
-		res.Created, res.Intents = 0, 0
+		res.Created, res.Intents, res.Moves = 0, 0, 0
 		for i, p := range plans {
 			if p == nil {
 				continue
@@ -66,6 +68,7 @@ func underSavepoint(ctx context.Context, q *database.Queries, tx pgx.Tx, fn func
 func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*prebuilds.Plan, res *Result) error {
 	var planned []workspaces.Planned
 	var intents database.InsertIntentsParams
+	var moves database.InsertMovesParams
 	for _, p := range plans {
 		if p == nil {
 			continue
@@ -90,6 +93,12 @@ func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*pr
 			intents.Kinds = append(intents.Kinds, string(in.Kind))
 			intents.Reasons = append(intents.Reasons, in.Rule+": "+in.Reason)
 		}
+		for _, m := range p.Moves {
+			moves.WorkspaceIds = append(moves.WorkspaceIds, m.WorkspaceID)
+			moves.Incarnations = append(moves.Incarnations, m.Incarnation)
+			moves.Kinds = append(moves.Kinds, string(m.Kind))
+			moves.Reasons = append(moves.Reasons, m.Reason)
+		}
 	}
 	if err := r.writer.Plan(ctx, q, planned); err != nil {
 		return err
@@ -99,7 +108,13 @@ func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*pr
 			return xerrors.Errorf("write intents: %w", err)
 		}
 	}
+	if len(moves.WorkspaceIds) > 0 {
+		if err := q.InsertMoves(ctx, moves); err != nil {
+			return xerrors.Errorf("write moves: %w", err)
+		}
+	}
 	res.Created += len(planned)
+	res.Moves += len(moves.WorkspaceIds)
 	res.Intents += len(intents.WorkspaceIds)
 	return nil
 }
@@ -165,6 +180,26 @@ func (r *Reconciler) storeHeadroom(ctx context.Context, q *database.Queries, lef
 	}
 	if err := q.StoreHeadroom(ctx, arg); err != nil {
 		return xerrors.Errorf("store headroom: %w", err)
+	}
+	return nil
+}
+
+// storeCreateRates writes what was spent of the rates of creates (S5). Of a preset that could not be written it was spent
+// all the same: rather one create less than one too many.
+func storeCreateRates(ctx context.Context, q *database.Queries, before, left map[string]prebuilds.Limits) error {
+	var arg database.StoreCreateRatesParams
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		was, is := before[name].Rate, left[name].Rate
+		if is != nil && was != nil && !is.FullAt().Equal(was.FullAt()) {
+			arg.Providers = append(arg.Providers, name)
+			arg.FullAt = append(arg.FullAt, is.FullAt())
+		}
+	}
+	if len(arg.Providers) == 0 {
+		return nil
+	}
+	if err := q.StoreCreateRates(ctx, arg); err != nil {
+		return xerrors.Errorf("store rates of creates: %w", err)
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ type Decision struct {
 	Create  int
 	Drain   int
 	Cancel  int
+	Stop    int
+	Start   int
 	Reasons []string // of the ledger
 }
 
@@ -23,7 +25,7 @@ type Decision struct {
 func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 	var made []Decision
 	for i, p := range plans {
-		if p == nil || p.Create == 0 && len(p.Intents) == 0 {
+		if p == nil || p.Create == 0 && len(p.Intents) == 0 && len(p.Moves) == 0 {
 			continue
 		}
 		d := Decision{
@@ -36,6 +38,13 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 				d.Drain++
 			}
 		}
+		for _, m := range p.Moves {
+			if m.Kind == prebuilds.Stop {
+				d.Stop++
+			} else {
+				d.Start++
+			}
+		}
 		made = append(made, d)
 	}
 	return made
@@ -45,7 +54,7 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 func (r *Reconciler) tell(ctx context.Context, trigger string, res Result, took time.Duration) {
 	for _, d := range res.Decisions {
 		r.log.Info(ctx, "decided", slog.F("preset", d.Preset), slog.F("create", d.Create), slog.F("drain", d.Drain),
-			slog.F("cancel", d.Cancel), slog.F("why", strings.Join(d.Reasons, "; ")), slog.F("trigger", trigger),
+			slog.F("cancel", d.Cancel), slog.F("stop", d.Stop), slog.F("start", d.Start), slog.F("why", strings.Join(d.Reasons, "; ")), slog.F("trigger", trigger),
 			slog.F("pass", res.Seq), slog.F("took", took.String()))
 	}
 }

@@ -30,6 +30,7 @@ type Result struct {
 	Presets int
 	Created int
 	Intents int
+	Moves   int // stops and starts between the tiers
 	Changed int // presets whose status was written
 	Reruns  int
 	// Errors are by preset: each was reported on its preset and stopped no other.
@@ -105,6 +106,9 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 	}
 	res.Decisions = decisions(snap, plans)
 	if err := r.storeHeadroom(ctx, q, left); err != nil {
+		return Result{}, err
+	}
+	if err := storeCreateRates(ctx, q, snap.Providers, left); err != nil {
 		return Result{}, err
 	}
 	if !fence.IsFull {

@@ -263,7 +263,7 @@ func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.U
 	for id, presetErr := range res.Errors {
 		r.log.Error(ctx, "preset could not be reconciled", slog.F("preset_id", id), slog.Error(presetErr))
 	}
-	if res.Created+res.Intents > 0 {
+	if res.Created+res.Intents+res.Moves > 0 {
 		r.tell(spanned, trigger, res, took)
 		r.committed(res)
 	}

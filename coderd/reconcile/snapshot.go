@@ -29,7 +29,7 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		digests:    map[uuid.UUID][]byte{},
 		faults:     map[uuid.UUID]error{},
 	}
-	presets, workspaces, err := readPools(ctx, q, templates)
+	presets, unclaimed, err := readPools(ctx, q, templates)
 	if err != nil {
 		return snap, err
 	}
@@ -42,7 +42,16 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		return snap, xerrors.Errorf("read providers: %w", err)
 	}
 
-	paused := map[string]database.SnapshotPausesRow{}
+	waiting, err := q.SnapshotCold(ctx)
+	if err != nil {
+		return snap, xerrors.Errorf("read cold claims: %w", err)
+	}
+
+	cold := map[uuid.UUID][]time.Time{}
+	for _, c := range waiting {
+		cold[c.PresetID] = append(cold[c.PresetID], c.CreatedAt)
+	}
+	paused, breakers := map[string]database.SnapshotPausesRow{}, map[string]string{}
 	for _, p := range pauses {
 		if p.Scope == database.PauseScopeGlobal {
 			snap.GlobalPause, snap.GlobalPauseUntil = p.Reason, orNever(p.ExpiresAt)
@@ -50,12 +59,14 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		paused[string(p.Scope)+" "+p.Target] = p
 	}
 	for _, p := range providers {
-		snap.Providers[p.Name] = limits(p, templates == nil)
+		snap.Providers[p.Name] = limits(p, templates == nil, now)
+		breakers[p.Name] = p.Breaker
 	}
 	snap.Presets = make([]prebuilds.Preset, 0, len(presets))
 	minRemaining := make(map[uuid.UUID]time.Duration, len(presets))
 	for _, row := range presets {
 		p := toPreset(row)
+		p.Cold = cold[p.ID]
 		minRemaining[p.ID] = time.Duration(row.MinRemainingS) * time.Second
 		if p.Schedule, err = r.schedules.of(row.Schedule); err != nil {
 			snap.faults[p.ID] = err
@@ -67,15 +78,17 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 				p.Pause, p.PauseUntil = pause.Reason, orNever(pause.ExpiresAt)
 			}
 		}
+		p.Breaker = breakers[row.Provider]
 		snap.Presets = append(snap.Presets, p)
 		snap.byID[p.ID] = p
 		snap.templateOf[p.ID] = row.TemplateID
 		snap.digests[p.ID] = row.Digest
 	}
-	snap.Workspaces = make([]prebuilds.Workspace, 0, len(workspaces))
-	for _, w := range workspaces {
+	snap.Workspaces = make([]prebuilds.Workspace, 0, len(unclaimed))
+	for _, w := range unclaimed {
 		snap.Workspaces = append(snap.Workspaces, toWorkspace(w, minRemaining[w.PresetID]))
 	}
+	snap.takeAll(presets)
 	return snap, nil
 }
 
@@ -116,6 +129,9 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 		MaxSurge: prebuilds.Share(row.MaxSurge), MaxUnavailable: prebuilds.Share(row.MaxUnavailable),
 		ProgressDeadline: time.Duration(row.ProgressDeadlineS) * time.Second, RolloutAt: row.RolloutAt,
 		Unproven: row.Unproven, TemplateID: row.TemplateID,
+	}
+	if row.StandbyRunning != nil {
+		p.Running = prebuilds.Share(*row.StandbyRunning)
 	}
 	if row.CreatesInFlight != nil {
 		p.CreatesInFlight = int(*row.CreatesInFlight)
@@ -162,7 +178,7 @@ func toWorkspace(row database.SnapshotWorkspacesRow, minRemaining time.Duration)
 	w := prebuilds.Workspace{
 		ID: row.ID, PresetID: row.PresetID, PoolKey: row.PoolKey, Provider: row.Provider,
 		State: prebuilds.State(row.State), Incarnation: row.Incarnation, CreatedAt: row.CreatedAt,
-		HasIntent: row.HasIntent, Leased: row.Leased,
+		HasIntent: row.HasIntent, Leased: row.Leased, WasReady: row.WasReady, Moving: row.Moving,
 	}
 	if row.ExpiresAt != nil {
 		w.ExpiresAt = row.ExpiresAt.Add(-minRemaining)
@@ -172,8 +188,16 @@ func toWorkspace(row database.SnapshotWorkspacesRow, minRemaining time.Duration)
 
 // limits of a provider. A nudge pass does not count what lives there: it spends the headroom that the last full pass
 // left, and where there is none yet it creates nothing against a maximum.
-func limits(p database.SnapshotProvidersRow, full bool) prebuilds.Limits {
-	l := prebuilds.Limits{Maximum: int(p.Maximum), Live: int(p.Live), Chunk: int(p.Chunk)}
+func limits(p database.SnapshotProvidersRow, full bool, now time.Time) prebuilds.Limits {
+	l := prebuilds.Limits{
+		Maximum: int(p.Maximum), Live: int(p.Live), Chunk: int(p.Chunk), Reserves: p.Reserves, Stale: p.Stale,
+		Available: int(p.Available),
+	}
+	if p.CreateEveryS != nil {
+		l.Rate = prebuilds.Rate{
+			Every: time.Duration(*p.CreateEveryS * float64(time.Second)), Burst: int(p.CreateBurst), FullAt: orNever(p.FullAt),
+		}.At(now)
+	}
 	if !full && l.Maximum > 0 {
 		l.Live = l.Maximum
 		if p.Headroom != nil {

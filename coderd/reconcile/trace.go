@@ -77,7 +77,7 @@ func (r *Reconciler) endTrace(span trace.Span, taken []cause, res Result, err er
 		r.causes = append(taken, r.causes...)
 		r.mu.Unlock()
 	}
-	if errors.Is(err, errBusy) || err == nil && res.Created+res.Intents == 0 {
+	if errors.Is(err, errBusy) || err == nil && res.Created+res.Intents+res.Moves == 0 {
 		return
 	}
 	span.SetAttributes(attribute.Int64("prewarm.seq", res.Seq), attribute.Bool("prewarm.full", res.Full),

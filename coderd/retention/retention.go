@@ -1,5 +1,5 @@
 // Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// claim history, audit. It goes in small batches, on every replica, each skipping what another is at.
+// claim history, samples and proofs of pools, audit. It goes in small batches, on every replica, each skipping what another is at.
 package retention
 
 import (
@@ -21,9 +21,12 @@ const (
 	keepWorkspaces = 7 * day
 	keepHistory    = 30 * day
 	keepClaims     = 30 * day
+	keepKeys       = day // of claims that were released
 	keepAudit      = 365 * day
 	keepNotices    = 30 * day
 	keepSizing     = 35 * day // a little more than sizes are computed from
+	keepSamples    = 14 * day // of pools, for charts
+	keepProofs     = 30 * day // of pools that are no preset's any more; as long as a rollback is likely
 	keepPlans      = 200      // the latest of each organization; each ends by itself too
 )
 
@@ -64,6 +67,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 			return q.PurgeClaims(ctx, database.PurgeClaimsParams{KeepS: keepClaims.Seconds(), Batch: batch})
 		},
 		func() (int64, error) {
+			return q.FreeOldKeys(ctx, database.FreeOldKeysParams{KeepS: keepKeys.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
 			return q.PurgeAudit(ctx, database.PurgeAuditParams{KeepS: keepAudit.Seconds(), Batch: batch})
 		},
 		func() (int64, error) {
@@ -71,6 +77,12 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		},
 		func() (int64, error) {
 			return q.PurgeClaimHistory(ctx, database.PurgeClaimHistoryParams{KeepS: keepSizing.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgePresetSamples(ctx, database.PurgePresetSamplesParams{KeepS: keepSamples.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgePoolProofs(ctx, database.PurgePoolProofsParams{KeepS: keepProofs.Seconds(), Batch: batch})
 		},
 	} {
 		for {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // AuditFilter narrows a listing of the audit log; empty fields match everything.
@@ -12,8 +13,11 @@ type AuditFilter struct {
 	Action string
 	Actor  string
 	Target string // name or id
-	Limit  int    // of one page; the server's choice where 0
-	Before int64  // Next of the page before
+	People bool   // leaves out what Prewarm did by itself
+	Since  time.Time
+	Until  time.Time // exclusive
+	Limit  int       // of one page; the server's choice where 0
+	Before int64     // Next of the page before
 }
 
 // Audit lists one page of the audit log, newest first.
@@ -25,6 +29,14 @@ func (c *Client) Audit(ctx context.Context, filter AuditFilter) (AuditList, erro
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	for name, at := range map[string]time.Time{"since": filter.Since, "until": filter.Until} {
+		if !at.IsZero() {
+			query.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	if filter.People {
+		query.Set("people", "true")
 	}
 	if filter.Limit > 0 {
 		query.Set("limit", strconv.Itoa(filter.Limit))
@@ -42,4 +54,11 @@ func (c *Client) Replicas(ctx context.Context) ([]Replica, error) {
 	var replicas []Replica
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"replicas"}, into: &replicas, idempotent: true})
 	return replicas, err
+}
+
+// LastPass says how the passes stand.
+func (c *Client) LastPass(ctx context.Context) (LastPass, error) {
+	var p LastPass
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"passes", "last"}, into: &p, idempotent: true})
+	return p, err
 }

@@ -41,11 +41,13 @@ const (
 // workspace. User data that was written for GARM uses its words: installing is starting, idle is ready, failed is
 // unhealthy.
 type AgentReport struct {
-	Status     AgentStatus     `json:"status" enum:"starting,ready,unhealthy,claim-ready,claim-failed,installing,pending,idle,active,failed"`
-	Message    string          `json:"message,omitempty" maxLength:"4096" doc:"For people: why it is unhealthy, or the claim failed"`
-	SystemInfo json.RawMessage `json:"system_info,omitempty" doc:"An object of the agent's own choice"`
-	ClaimID    *uuid.UUID      `json:"claim_id,omitempty"`
-	AgentID    json.RawMessage `json:"agent_id,omitempty" doc:"A runner's number at its forge, in reports of GARM; not kept"`
+	Status         AgentStatus     `json:"status" enum:"starting,ready,unhealthy,claim-ready,claim-failed,installing,pending,idle,active,failed"`
+	Message        string          `json:"message,omitempty" maxLength:"4096" doc:"For people: why it is unhealthy, or the claim failed"`
+	SystemInfo     json.RawMessage `json:"system_info,omitempty" doc:"An object of the agent's own choice"`
+	ClaimID        *uuid.UUID      `json:"claim_id,omitempty"`
+	SecretsWritten bool            `json:"secrets_written,omitempty" doc:"The secrets of that claim are in the workspace: the server wipes them"`
+
+	AgentID json.RawMessage `json:"agent_id,omitempty" doc:"A runner's number at its forge, in reports of GARM; not kept"`
 }
 
 // SystemInfo is what user data that was written for GARM says of the system it runs on.
@@ -85,6 +87,7 @@ type InstanceClaim struct {
 	Owner      string            `json:"owner"`
 	ClaimedAt  time.Time         `json:"claimed_at"`
 	Parameters map[string]string `json:"parameters" doc:"Of the preset, with those of the claim over them"`
+	Secrets    map[string]string `json:"secrets,omitempty" doc:"Of the claim, until a report says that they are written"`
 }
 
 // InstanceEvents is the state that an agent acts on, as the database had it when it was asked.

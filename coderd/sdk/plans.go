@@ -12,6 +12,15 @@ import (
 type PlanRequest struct {
 	Document string `json:"document,omitempty" doc:"YAML; the state as it is where empty"`
 	File     string `json:"file,omitempty" doc:"Its name, for error messages"`
+	// Resize is in the place of a document: that of the preset's template as it is, with another number of instances.
+	Resize *PlanResize `json:"resize,omitempty" doc:"Instead of a document: another number of instances for one preset"`
+}
+
+// PlanResize is another number of instances for one preset.
+type PlanResize struct {
+	Template  string `json:"template"`
+	Preset    string `json:"preset"`
+	Instances int    `json:"instances" minimum:"0" maximum:"10000"`
 }
 
 // Plan is what the next pass would do. Nothing of it is done.
@@ -29,6 +38,8 @@ type PlanTotals struct {
 	Create int `json:"create"`
 	Cancel int `json:"cancel"`
 	Drain  int `json:"drain"`
+	Stop   int `json:"stop,omitempty" doc:"Into standby"`
+	Start  int `json:"start,omitempty" doc:"Out of standby"`
 }
 
 // PresetPlan is what the next pass would do with one preset.
@@ -59,15 +70,16 @@ type Explanation struct {
 	Template string `json:"template"`
 	Preset   string `json:"preset"`
 	Counts
-	At          time.Time    `json:"at"`
-	Headline    string       `json:"headline" doc:"Why it is warm, or is not, in a sentence"`
-	WarmAt      *time.Time   `json:"warm_at,omitempty" doc:"When desired are ready at the earliest, where that is known"`
-	Lines       []LedgerLine `json:"lines" doc:"Those of the creates add up to the one labelled create"`
-	Pauses      []Pause      `json:"pauses" doc:"All that hold for it"`
-	ProvisionMS int64        `json:"provision_ms,omitempty" doc:"Median time from the decision to being ready, of the latest"`
-	Measured    int          `json:"measured" doc:"Of how many"`
-	LookAgainAt *time.Time   `json:"look_again_at,omitempty" doc:"When time alone changes the decision"`
-	Error       string       `json:"error,omitempty" doc:"Why nothing can be decided for it"`
+	At           time.Time    `json:"at"`
+	Headline     string       `json:"headline" doc:"Why it is warm, or is not, in a sentence"`
+	WarmAt       *time.Time   `json:"warm_at,omitempty" doc:"When desired are ready at the earliest, where that is known"`
+	Lines        []LedgerLine `json:"lines" doc:"Those of the creates add up to the one labelled create"`
+	Pauses       []Pause      `json:"pauses" doc:"All that hold for it"`
+	ProvisionMS  int64        `json:"provision_ms,omitempty" doc:"Median time from the decision to being ready, of the latest"`
+	Measured     int          `json:"measured" doc:"Of how many"`
+	Unattainable string       `json:"unattainable,omitempty" doc:"Why autosize does not reach its target"`
+	LookAgainAt  *time.Time   `json:"look_again_at,omitempty" doc:"When time alone changes the decision"`
+	Error        string       `json:"error,omitempty" doc:"Why nothing can be decided for it"`
 }
 
 // MakePlan says what the next pass would do, with a file applied or not, and changes nothing.

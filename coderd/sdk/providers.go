@@ -16,6 +16,36 @@ type Provider struct {
 	Kind  string   `json:"kind" example:"local"`
 	Can   []string `json:"can" doc:"What it can do beyond making and deleting: exec, logs, stop, reset"`
 	Error string   `json:"error,omitempty" doc:"Why it does not work on this replica"`
+
+	Confirmed bool     `json:"confirmed" doc:"Orphans are deleted there; else they are only shown"`
+	Breaker   *Breaker `json:"breaker,omitempty" doc:"Present while it is open: nothing is created or deleted there"`
+
+	Limits    ProviderLimits  `json:"limits"`
+	Claimed   int             `json:"claimed" doc:"Workspaces there that somebody has"`
+	Unclaimed int             `json:"unclaimed" doc:"Workspaces there that nobody has, whatever their state"`
+	Creating  int             `json:"creating" doc:"Creates in flight"`
+	Reserves  bool            `json:"reserves" doc:"Its machines exist beforehand"`
+	Sites     []SiteInventory `json:"sites" doc:"How its inventories stand; one where it has no sites, none before the first"`
+}
+
+// ProviderLimits bound what is made at a provider, and when its breaker opens.
+type ProviderLimits struct {
+	Maximum         int    `json:"maximum" doc:"Live workspaces; 0: no limit"`
+	CreatesInFlight int    `json:"creates_in_flight" doc:"Creates at once"`
+	Chunk           int    `json:"chunk" doc:"Creates of one pass"`
+	CreateEvery     string `json:"create_every,omitempty" doc:"One create each, such as 5s; empty: as fast as it can" example:"5s"`
+	CreateBurst     int    `json:"create_burst" doc:"Creates that may go ahead of that rate"`
+	InventoryEvery  string `json:"inventory_every" example:"1m0s"`
+	BreakerCount    int    `json:"breaker_count" doc:"Discrepancies that open the breaker, where they are also that many per cent"`
+	BreakerPercent  int    `json:"breaker_percent"`
+	BreakerErrors   int    `json:"breaker_errors" doc:"Per cent of calls whose failure opens it"`
+}
+
+// SiteInventory is how the last inventory of a provider ended, at one site where it has sites.
+type SiteInventory struct {
+	Site    string         `json:"site,omitempty"`
+	Breaker *Breaker       `json:"breaker,omitempty" doc:"Present while it is open"`
+	Last    *LastInventory `json:"last,omitempty" doc:"None has ended yet where it is left out"`
 }
 
 // CheckRequest says of what a check makes its workspaces: of a preset, or where both are empty of the first one of the

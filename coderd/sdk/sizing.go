@@ -55,17 +55,18 @@ type PresetSize struct {
 
 // Autosize is the setting of a preset, and what it recommends now.
 type Autosize struct {
-	Mode       string     `json:"mode" enum:"apply,forecast,off"`
-	Min        int        `json:"min"`
-	Max        int        `json:"max"`
-	Target     float64    `json:"target"`
-	Timezone   string     `json:"timezone,omitempty"`
-	Size       *int       `json:"size,omitempty" doc:"Computed last; none where it was not computed yet"`
-	Forecast   int        `json:"forecast" doc:"What the same time in past weeks asks for"`
-	Recent     int        `json:"recent" doc:"What the last half hour asks for"`
-	Boost      float64    `json:"boost" doc:"Feedback from misses, a factor"`
-	Reason     string     `json:"reason,omitempty" doc:"forecast, recent, shrinking, minimum or maximum"`
-	ComputedAt *time.Time `json:"computed_at,omitempty"`
+	Mode         string     `json:"mode" enum:"apply,forecast,off"`
+	Min          int        `json:"min"`
+	Max          int        `json:"max"`
+	Target       float64    `json:"target"`
+	Timezone     string     `json:"timezone,omitempty"`
+	Size         *int       `json:"size,omitempty" doc:"Computed last; none where it was not computed yet"`
+	Forecast     int        `json:"forecast" doc:"What the same time in past weeks asks for"`
+	Recent       int        `json:"recent" doc:"What the last half hour asks for"`
+	Boost        float64    `json:"boost" doc:"Feedback from misses, a factor"`
+	Reason       string     `json:"reason,omitempty" doc:"forecast, recent, shrinking, minimum or maximum"`
+	Unattainable string     `json:"unattainable,omitempty" doc:"Why the target is not reached; where the mode is apply"`
+	ComputedAt   *time.Time `json:"computed_at,omitempty"`
 }
 
 // PresetSize asks for a recommendation by the last days; a target of 0 is the preset's own, or 0.99.

@@ -11,10 +11,12 @@ import (
 
 // Counts are those of rule C3 for one preset. Every unclaimed workspace of the preset is in exactly one of Actual,
 // Starting, Stopping, Deleting, Outdated, Expired and Quarantined. Eligible and Extraneous are taken out of these:
-// Eligible is what a claim could take now, Extraneous the surplus of Actual + Starting over Desired.
+// Eligible is what a claim could take now, Extraneous the surplus of Actual + Starting over Desired, Standby those of Actual
+// that are stopped.
 type Counts struct {
 	Desired     int `json:"desired" doc:"How many prebuilds the preset should have ready"`
 	Actual      int `json:"actual" doc:"Ready prebuilds of the active version, not expired, with no intent to drain"`
+	Standby     int `json:"standby" doc:"Of the actual, those that are stopped and started when claimed"`
 	Eligible    int `json:"eligible" doc:"Prebuilds that can be claimed now"`
 	Starting    int `json:"starting" doc:"Provisioning and starting, of the active version"`
 	Stopping    int `json:"stopping" doc:"Draining, or with an intent to drain"`
@@ -48,6 +50,8 @@ type Preset struct {
 
 	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When that pause ends by itself"`
 
+	Unattainable string `json:"unattainable,omitempty" doc:"Why autosize does not reach its target"`
+
 	Error    string     `json:"error,omitempty" doc:"What the last pass could not do for this preset"`
 	PassedAt *time.Time `json:"passed_at,omitempty" doc:"When the decision last changed"`
 }
@@ -71,12 +75,15 @@ type Workspace struct {
 	Environment  map[string]string `json:"environment"`
 	Parameters   map[string]string `json:"parameters"`
 	Fault        string            `json:"fault,omitempty"`
+	Starting     bool              `json:"starting,omitempty" doc:"Claimed out of standby, and cannot be used yet"`
 	CreatedAt    time.Time         `json:"created_at"`
 	StateAt      time.Time         `json:"state_at"`
 	ReadyAt      *time.Time        `json:"ready_at,omitempty"`
 	ClaimedAt    *time.Time        `json:"claimed_at,omitempty"`
+	LeaseUntil   *time.Time        `json:"lease_until,omitempty" doc:"When its claim ends by itself unless the lease is renewed"`
 	ExpiresAt    *time.Time        `json:"expires_at,omitempty"`
 	DeletedAt    *time.Time        `json:"deleted_at,omitempty"`
+	Receipt      *Receipt          `json:"receipt,omitempty" doc:"Of its claim; only when one workspace is asked for"`
 	History      []Transition      `json:"history,omitempty" doc:"Only when one workspace is asked for"`
 	Job          *Job              `json:"job,omitempty" doc:"The work under way on it, if any"`
 	Evidence     string            `json:"evidence,omitempty" doc:"The end of its output when it failed, where the template keeps failures; only when one workspace is asked for, by who may enter it"`
@@ -108,39 +115,13 @@ type Transition struct {
 // Job is provider work under way.
 type Job struct {
 	ID        uuid.UUID `json:"id"`
-	Kind      string    `json:"kind" enum:"create,probe,drain,delete,reset"`
+	Kind      string    `json:"kind" enum:"create,probe,drain,delete,reset,stop,start"`
 	State     string    `json:"state" enum:"pending,running,done,failed,cancelled"`
 	Attempt   int       `json:"attempt"`
 	Failures  int       `json:"failures"`
 	DueAt     time.Time `json:"due_at"`
 	LeasedBy  string    `json:"leased_by,omitempty"`
 	LastError string    `json:"last_error,omitempty"`
-}
-
-// ClaimRequest asks for a workspace of a preset.
-type ClaimRequest struct {
-	Template string `json:"template" minLength:"1" maxLength:"64"`
-	Preset   string `json:"preset" minLength:"1" maxLength:"64"`
-	Mode     string `json:"mode,omitempty" enum:"prefer,require" default:"prefer" doc:"require: a warm one or a miss; prefer: wait for one up to wait"`
-	Wait     string `json:"wait,omitempty" doc:"How long prefer waits, such as 30s; 30s where empty" example:"30s"`
-	Key      string `json:"key,omitempty" maxLength:"200" doc:"Idempotency key: the same key gives the same workspace"`
-
-	Parameters map[string]string `json:"parameters,omitempty" doc:"For the agent of the claimed workspace, secrets too: kept until the claim is over, told to nobody else"`
-}
-
-// Claim is the answer to a claim. Outcome miss has no workspace but a reason, and HTTP status 200: it is an answer.
-type Claim struct {
-	ClaimID     uuid.UUID         `json:"claim_id"`
-	WorkspaceID *uuid.UUID        `json:"workspace_id,omitempty"`
-	Name        string            `json:"name,omitempty"`
-	Template    string            `json:"template"`
-	Preset      string            `json:"preset"`
-	Outcome     string            `json:"outcome" enum:"hit,waited,miss"`
-	WaitedMS    int64             `json:"waited_ms"`
-	Reason      string            `json:"reason,omitempty" doc:"Of a miss"`
-	ProviderID  string            `json:"provider_id,omitempty"`
-	Addresses   []Address         `json:"addresses"`
-	Environment map[string]string `json:"environment"`
 }
 
 // Template is a named kind of workspace on one provider.
@@ -215,6 +196,19 @@ type Replica struct {
 	HeartbeatAt time.Time `json:"heartbeat_at"`
 	State       string    `json:"state" enum:"alive,stopping,stale"`
 	LastPass    bool      `json:"last_pass" doc:"Whether it did the last pass"`
+
+	Work map[string]int `json:"work" doc:"How many jobs of each kind it is at"`
+}
+
+// LastPass is how the passes stand: whichever replica does them, there is one at a time for all.
+type LastPass struct {
+	Replica     string     `json:"replica,omitempty" doc:"That did the last one"`
+	Sequence    int64      `json:"sequence" doc:"Its number"`
+	BeganAt     *time.Time `json:"began_at,omitempty"`
+	FullBeganAt *time.Time `json:"full_began_at,omitempty" doc:"Of the last one over all templates"`
+	StalenessMS int64      `json:"staleness_ms" doc:"Since the last one over all templates; 0 before the first"`
+	LimitMS     int64      `json:"limit_ms" doc:"From which staleness on pools count as not looked after"`
+	Stale       bool       `json:"stale" doc:"Pools are not refilled: no pass over all templates succeeded for longer than the limit, or ever"`
 }
 
 // AuditEntry is who did what, on what, before and after, from where.

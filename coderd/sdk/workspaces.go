@@ -79,11 +79,31 @@ func (c *Client) ReleaseWorkspace(ctx context.Context, ref string) (Workspace, e
 	return w, err
 }
 
+// RenewWorkspace makes the lease of a claimed workspace last longer, from now on: as long as it was asked for at first where
+// lease is empty.
+func (c *Client) RenewWorkspace(ctx context.Context, ref, lease string) (Workspace, error) {
+	var w Workspace
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "renew"}, body: RenewRequest{Lease: lease}, into: &w,
+		idempotent: true,
+	})
+	return w, err
+}
+
 // RetryWorkspace tries a quarantined workspace anew.
 func (c *Client) RetryWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	var w Workspace
 	err := c.do(ctx, call{
 		method: http.MethodPost, path: []string{"workspaces", ref, "retry"}, into: &w,
+	})
+	return w, err
+}
+
+// KeepWorkspace puts an unclaimed workspace into quarantine, to look into it, or keeps a quarantined one for longer.
+func (c *Client) KeepWorkspace(ctx context.Context, ref string, req KeepRequest) (Workspace, error) {
+	var w Workspace
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "keep"}, body: req, into: &w, idempotent: true,
 	})
 	return w, err
 }

@@ -25,6 +25,7 @@ type agent struct {
 	token     string
 	silent    time.Time // until when
 	sick      bool
+	stopped   bool // with its resource
 	leave     context.CancelFunc
 }
 
@@ -61,7 +62,7 @@ func (a *agent) run(ctx context.Context) {
 		if a.w.over || a.w.agents[a.workspace] != a {
 			return
 		}
-		if time.Now().Before(a.silent) {
+		if a.stopped || time.Now().Before(a.silent) {
 			continue
 		}
 		p := a.w.any("agent")

@@ -72,10 +72,13 @@ func (c cloud) Create(ctx context.Context, req provider.CreateRequest) (provider
 			c.p.w.made(req, inst)
 		}
 		return inst, err
-	}, func(i provider.Instance, _ fate) (provider.Instance, error) {
-		i.Status, i.Fault = provider.StatusError, "simulated error status"
-		return i, nil
-	})
+	}, broken)
+}
+
+// broken is the lie that what was made is not well.
+func broken(i provider.Instance, _ fate) (provider.Instance, error) {
+	i.Status, i.Fault = provider.StatusError, "simulated error status"
+	return i, nil
 }
 
 func (c cloud) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {

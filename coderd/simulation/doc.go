@@ -21,6 +21,10 @@
 //	people_test.go     what people do: claims, releases, configuration
 //	agent_test.go      agents inside of workspaces
 //	model_test.go      the invariants
+//	order_test.go      orders of events that are legal and rare: late calls, slow transactions, ambushes
+//	eligible_test.go   no miss while something is eligible
+//	standby_test.go    the tier of stopped prebuilds
+//	upkeep_test.go     reuse, kept failures, schedules
 //	ending_test.go     convergence, and what comes after
 //	shrink_test.go     the shortest trace of a failing seed
 //

@@ -51,6 +51,11 @@ func (w *world) ending() {
 		w.processes = nil
 		w.comeBack()
 	}
+	for i := range w.strays { // what is on its way arrives soon
+		if soon := time.Now().Add(3 * time.Second); w.strays[i].until.After(soon) {
+			w.strays[i].until = soon
+		}
+	}
 	for _, a := range w.agents {
 		a.silent, a.sick = time.Time{}, false
 	}
@@ -72,7 +77,7 @@ func (w *world) ending() {
 		}
 	}
 	for _, p := range w.model.sortedPresets() {
-		w.note("converged: %s of %d, waiting %d, retired %t", p.name, p.desired, w.model.now.wanted(p, w.now())-p.desired, p.retired)
+		w.note("converged: %s of %d, waiting %d, retired %t", p.name, p.desired, w.model.now.wanted(p, w.now())-p.at(w.now()), p.retired)
 	}
 	w.settled = true
 	w.fired("converged")
@@ -114,7 +119,10 @@ func (w *world) wishes() {
 		}
 	}
 	a := c["a"]
-	a.instances, a.ttl = max(1, a.instances), 0
+	a.instances, a.ttl, a.schedule = max(1, a.instances), 0, 0
+	if a.running == "0" { // one that runs is claimed at last
+		a.running = "1"
+	}
 	c["a"] = a
 	if w.people.config.maximum > 0 {
 		w.people.config.maximum = max(w.people.config.maximum, 12)
@@ -125,7 +133,7 @@ func (w *world) wishes() {
 	w.pause(p, database.PauseScopeProvider, "sim", false)
 	for _, ws := range w.model.sortedWorkspaces() {
 		if ws.state == "claimed" {
-			w.deleteByHand(p, ws.id, false)
+			w.deleteByHand(p, ws, false)
 		}
 	}
 }
@@ -135,18 +143,24 @@ func (w *world) unsettled() string {
 	var why []string
 	live := map[string]bool{}
 	ready := map[uuid.UUID]int{}
+	kept := 0
 	for _, ws := range w.model.sortedWorkspaces() {
 		live[ws.name] = true
+		if ws.state == "quarantined" { // kept for as long as its template says; there may be nothing of it
+			kept++
+			continue
+		}
 		p := w.model.now.presets[ws.preset]
 		if ws.state == "claimed" && w.settled {
 			continue
 		}
-		if ws.state != "ready" || ws.key != p.key || ws.intent {
+		if ws.state != "ready" && ws.state != "standby" || ws.key != p.key || ws.intent {
 			why = append(why, fmt.Sprintf("%s has one %s", p.name, ws.state))
 			continue
 		}
 		ready[ws.preset]++
 	}
+	why = append(why, w.tiersUnsettled()...)
 	names := map[string]int{}
 	for _, p := range w.model.sortedPresets() {
 		if !p.retired {
@@ -166,6 +180,9 @@ func (w *world) unsettled() string {
 			why = append(why, "a claim waits")
 		}
 	}
+	if len(w.strays) > 0 {
+		why = append(why, "a late call is on its way")
+	}
 	if len(w.people.clients) > 0 {
 		why = append(why, "somebody waits for an answer")
 	}
@@ -175,8 +192,11 @@ func (w *world) unsettled() string {
 			why = append(why, "the provider has a resource of a deleted workspace")
 		}
 	}
-	if len(all) < len(live) {
+	if len(all) < len(live)-kept {
 		why = append(why, "resources are missing at the provider")
+	}
+	if w.model.now.broken {
+		why = append(why, "the breaker is open")
 	}
 	slices.Sort(why)
 	return strings.Join(slices.Compact(why), ", ")
@@ -192,7 +212,7 @@ func (w *world) afterClaim(nudge bool, within time.Duration) {
 	planned := func() int {
 		n := 0
 		for _, ws := range w.model.now.workspaces {
-			if ws.preset == id && ws.state != "claimed" && ws.state != "draining" && ws.state != "deleting" {
+			if ws.preset == id && ws.state != "claimed" && ws.state != "quarantined" && ws.state != "draining" && ws.state != "deleting" {
 				n++
 			}
 		}

@@ -53,7 +53,6 @@ func (w *world) execute(c *call, f fate) {
 	if t != nil && c.mark == markQuery && s.conn.PgConn().TxStatus() == 'E' || c.mark == markCommit || c.mark == markRollback {
 		now = time.Time{}
 	}
-	w.model.before(c)
 	var a answer
 	w.pg.outside(func() { c.st, a = w.pg.start(s, now, c.sql, c.args) })
 	c.since = time.Now()
@@ -74,7 +73,7 @@ var framework = map[string]bool{
 
 // idleLooks are statements that replicas repeat all the time. They are no steps where they find nothing.
 var idleLooks = map[string]bool{
-	"LeaseJobs": true, "DueIntents": true, "UndeliveredClaims": true, "SilentReady": true, "BindOldest": true,
+	"LeaseJobs": true, "DueIntents": true, "DueMoves": true, "UndeliveredClaims": true, "SilentReady": true, "BindOldest": true,
 }
 
 func (c *call) answer(a answer) { c.give(reply{answer: a}) }
@@ -89,12 +88,19 @@ func (w *world) finish(c *call, a answer, f fate) {
 	if t != nil {
 		t.wrote = t.wrote || a.err == nil && writes
 		wrote = c.mark == markCommit && a.err == nil && t.wrote
+		if a.err == nil {
+			w.linger(c)
+			w.model.purpose(c, a)
+		}
 	}
 	if c.name == "SetPassTimeouts" && a.err == nil {
 		t.pass = true
 		w.pg.outside(func() {
 			_ = t.s.simple("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 		})
+	}
+	if c.name == "SetReturnTimeout" && a.err == nil { // it would be told by the clock on the wall, and seeds not be repeated
+		w.pg.outside(func() { _ = t.s.simple("SET LOCAL lock_timeout = 0") })
 	}
 	if c.name == "EndPassLockHolder" && len(a.rows) == 0 && a.tag.RowsAffected() > 0 {
 		w.watchdog(c)

@@ -2,7 +2,10 @@
 
 package simulation
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // fate is what becomes of a call that is let through.
 type fate int
@@ -48,12 +51,16 @@ func (w *world) fateOf(c *call) fate {
 	if c.mark == markProvider { // there are fewer of those
 		trouble *= 4
 	}
+	if c.name == "create" && c.mark == markProvider && time.Now().Before(w.spoiled) && d.IntN(2) == 0 {
+		w.fired(fatePermanent.String())
+		return fatePermanent
+	}
 	if roll >= trouble {
 		return fateGood
 	}
 	var among []fate
 	switch {
-	case c.mark == markProvider && c.name == "create":
+	case c.mark == markProvider && (c.name == "create" || c.name == "reset"):
 		among = []fate{
 			fateErrorBefore, fateErrorAfter, fatePermanent, fatePermanent, fatePermanent, fateTwice, fateLie,
 			fateHangBefore, fateHangAfter,

@@ -32,9 +32,10 @@ type call struct {
 	act     func(f fate) (any, error) // of what is no statement; runs on the scheduler
 	reply   chan reply                // made inside of the bubble
 
-	gaveUp bool       // nobody waits for the reply any more
-	st     *statement // while it waits for a lock
-	since  time.Time  // when it began to
+	stunned bool       // its process froze just before it
+	gaveUp  bool       // nobody waits for the reply any more
+	st      *statement // while it waits for a lock
+	since   time.Time  // when it began to
 }
 
 type mark int
@@ -166,6 +167,8 @@ type tx struct {
 	iso    pgx.TxIsoLevel
 	began  time.Time // of the database's clock; what a REPEATABLE READ one goes by
 	touch  time.Time // of the bubble's clock, when it was last used
+	slow   time.Time // its next statement does not come before this, on the bubble's clock
+	intent *life     // whose intent it carries out
 	pass   bool      // has the timeouts of a pass
 	deaf   bool      // the server's time-outs do not reach it, as when its client stopped while receiving
 	wrote  bool

@@ -31,6 +31,13 @@ var happenings = []happening{
 		w.claim(p, []string{"a", "b"}[d.IntN(4)/3], wait, w.key(d.IntN(3) == 0))
 		return true
 	}},
+	{"claim and give back", 6, func(w *world, p *process) bool {
+		if _, ok := w.presetOf("a"); !ok || !w.anyReady() {
+			return false
+		}
+		w.claimAnd(p, []string{"a", "b"}[w.dice("both").IntN(4)/3], 0, "", true)
+		return true
+	}},
 	{"storm of claims", 9, func(w *world, p *process) bool {
 		if _, ok := w.presetOf("a"); !ok || !w.anyReady() {
 			return false
@@ -76,6 +83,7 @@ var happenings = []happening{
 		n := w.dice("scale").IntN(5)
 		return w.change(p, func(t *templateConfig) { t.instances = n })
 	}},
+	{"change the tier", 3, func(w *world, p *process) bool { return w.retier(p) }},
 	{"apply again", 3, func(w *world, p *process) bool { w.apply(p); return true }},
 	{"maximum", 1, func(w *world, p *process) bool {
 		w.people.config.maximum = []int{0, 4, 8}[w.dice("maximum").IntN(3)]
@@ -100,7 +108,7 @@ var happenings = []happening{
 		if len(list) == 0 {
 			return false
 		}
-		w.deleteByHand(p, list[d.IntN(len(list))].id, d.IntN(2) == 0)
+		w.deleteByHand(p, list[d.IntN(len(list))], d.IntN(2) == 0)
 		return true
 	}},
 	{"silent agent", 6, func(w *world, _ *process) bool { return w.silence() }},
@@ -113,9 +121,15 @@ var happenings = []happening{
 		if len(list) == 0 {
 			return false
 		}
-		w.deleteByHand(p, list[w.dice("force").IntN(len(list))].id, true)
+		if busy := slices.DeleteFunc(slices.Clone(list), func(ws workspace) bool { return !w.model.atWork(ws) }); len(busy) > 0 {
+			list = busy
+		}
+		w.deleteByHand(p, list[w.dice("force").IntN(len(list))], true)
 		return true
 	}},
+	{"claims before the workers", 5, func(w *world, p *process) bool { return w.outrun(p) }},
+	{"retry what is kept", 16, func(w *world, p *process) bool { return w.retryKept(p) }},
+	{"provider is spoiled", 5, func(w *world, _ *process) bool { return w.spoil() }},
 	{"crash", 5, func(w *world, p *process) bool { w.crash(p); return true }},
 	{"stop in order", 2, func(w *world, p *process) bool { w.shut(p); return true }},
 	{"start", 10, func(w *world, _ *process) bool { return w.comeBack() }},
@@ -160,7 +174,7 @@ func (w *world) happen() bool {
 
 func (w *world) anyReady() bool {
 	for _, ws := range w.model.now.workspaces {
-		if ws.state == "ready" {
+		if ws.state == "ready" || ws.state == "standby" {
 			return true
 		}
 	}

@@ -32,7 +32,7 @@ func (m *model) transition(before state, e event) {
 		m.w.fired("claim before an intent")
 	}
 	if e.from == "claimed" && e.to != "claimed" {
-		m.released(before, e, was)
+		m.released(e)
 	}
 }
 
@@ -40,9 +40,13 @@ func (m *model) transition(before state, e event) {
 func chained(_ *model, e event) bool { return e.from == "ready" && e.to == "claimed" }
 
 // released: only a person ends a claim, or Prewarm one that nobody was told of (I2, I7).
-func (m *model) released(before state, e event, was workspace) {
+func (m *model) released(e event) {
+	over := life{e.workspace, e.incarnation}
+	if e.to == "starting" { // recorded of the incarnation that begins
+		over.incarnation--
+	}
 	for id, told := range m.w.people.told {
-		if told.workspace != e.workspace || told.incarnation != e.incarnation || m.w.people.asked[e.workspace] {
+		if told.life != over || m.w.people.asked[over] {
 			continue
 		}
 		m.w.violate("I2", "claim %s was told of its workspace, which left claimed though nobody asked: %s", short(id), e.reason)
@@ -50,8 +54,6 @@ func (m *model) released(before state, e event, was workspace) {
 	if e.actor == workspaces.Prewarm && !strings.HasPrefix(e.reason, "the client went away") {
 		m.w.violate("I2", "Prewarm ended a claim: %s", e.reason)
 	}
-	_ = before
-	_ = was
 }
 
 func short(id uuid.UUID) string { return id.String()[:8] }
@@ -66,6 +68,7 @@ func (m *model) leasesHeld(c *call, before state) {
 			if c.name != "LeaseJobs" {
 				m.w.violate("I5", "%s leased a job", c.name)
 			}
+			m.withheld(c, before, j)
 			if ok && old.state == "running" && old.due.After(m.w.now()) {
 				m.w.violate("I5", "a job was leased whose lease runs for another %s", old.due.Sub(m.w.now()))
 			}
@@ -75,6 +78,20 @@ func (m *model) leasesHeld(c *call, before state) {
 				m.w.violate("I5", "%s of %s#%d touched a job that %s#%d holds", c.name, c.p.name, c.p.run, holder.name, holder.run)
 			}
 		}
+	}
+}
+
+// withheld: while the breaker is open, nothing is created, reset or deleted at the provider but by force (S3), and what was
+// claimed out of standby is started all the same.
+func (m *model) withheld(c *call, before state, j job) {
+	if !before.broken {
+		return
+	}
+	switch {
+	case (j.kind == "create" || j.kind == "reset" || j.kind == "delete") && !j.force:
+		m.w.violate("S3", "%s of %s leased a %s job while the breaker is open", c.name, c.p.name, j.kind)
+	case j.kind == "start":
+		m.w.fired("start while the breaker is open")
 	}
 }
 
@@ -108,7 +125,7 @@ func (m *model) claimsKept() {
 	}
 	for id, told := range m.w.people.told {
 		c, ok := m.now.claims[id]
-		if m.w.people.asked[told.workspace] {
+		if m.w.people.asked[told.life] {
 			continue
 		}
 		if !ok || c.state != "bound" || c.workspace.UUID != told.workspace {
@@ -121,7 +138,8 @@ func (m *model) claimsKept() {
 func (m *model) capped(win *window, events []event) {
 	planned := map[uuid.UUID]bool{}
 	for _, e := range events {
-		if e.from == "" {
+		if e.from == "" || e.from == "quarantined" && (e.to == "starting" || e.to == "provisioning") ||
+			e.from == "claimed" && e.to == "starting" {
 			planned[m.now.workspaces[e.workspace].preset] = true
 		}
 	}
@@ -138,7 +156,10 @@ func (m *model) capped(win *window, events []event) {
 		case "provisioning", "starting", "ready", "standby":
 			if ws.key == p.key && !ws.intent {
 				have[ws.preset]++
-				if ws.state == "ready" && ws.expires != nil && !win.at.Before(ws.expires.Add(-win.ahead[ws.preset])) {
+				if win.returns && ws.expires != nil && !ws.expires.After(m.w.now()) {
+					have[ws.preset]-- // to be replaced anyhow
+				}
+				if (ws.state == "ready" || ws.state == "standby") && ws.expires != nil && !win.at.Before(ws.expires.Add(-win.ahead[ws.preset])) {
 					soon[ws.preset]++
 				}
 			}
@@ -147,11 +168,11 @@ func (m *model) capped(win *window, events []event) {
 	for id := range planned {
 		limit := max(win.wanted[id], m.now.wanted(m.now.presets[id], m.w.now())) + min(soon[id], win.surge[id])
 		if have[id] > limit {
-			m.w.violate("I3", "%s has %d current prebuilds after a pass, and wanted %d at most", m.now.presets[id].name,
+			m.w.violate("I3", "%s has %d current prebuilds after a pass or return, and wanted %d at most", m.now.presets[id].name,
 				have[id], limit)
 		}
 	}
-	if win.maximum >= 0 && live > max(win.maximum, m.now.maximum) && m.now.maximum > 0 {
+	if !win.returns && win.maximum >= 0 && live > max(win.maximum, m.now.maximum) && m.now.maximum > 0 {
 		m.w.violate("I3", "%d workspaces are live, and the maximum is %d", live, win.maximum)
 	}
 }

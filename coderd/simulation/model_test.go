@@ -29,6 +29,8 @@ type model struct {
 	leases  map[leaseKey]*process
 	names   map[string]uuid.UUID // of resources
 	ever    map[uuid.UUID]bool   // workspaces there ever were
+	// lookouts are the claims under way that will not wait.
+	lookouts map[*lookout]bool
 }
 
 // state is the database at one commit.
@@ -38,6 +40,7 @@ type state struct {
 	jobs       map[uuid.UUID]job
 	presets    map[uuid.UUID]preset
 	maximum    int
+	broken     bool // the breaker of the provider is open
 	seq        int64
 }
 
@@ -48,6 +51,8 @@ type workspace struct {
 	claim           uuid.NullUUID
 	intent          bool
 	expires         *time.Time
+	written         uint32 // by which transaction
+	fromStandby     bool   // it was claimed out of standby
 }
 
 type claimRow struct {
@@ -63,6 +68,7 @@ type job struct {
 	kind, state, by string
 	attempt         int32
 	due             time.Time
+	force           bool
 }
 
 type preset struct {
@@ -72,6 +78,9 @@ type preset struct {
 	ahead             time.Duration // how long before it expires a prebuild is replaced; 0: not at all
 	retired           bool
 	streak            int
+	kept              int    // most failures that are kept for inspection
+	scheduled         int    // instances in even minutes; negative: no schedule
+	running           string // how many of its prebuilds run; empty: all
 }
 
 type leaseKey struct {
@@ -86,6 +95,7 @@ type window struct {
 	surge   map[uuid.UUID]int           // most that renewal may add to it (C9)
 	ahead   map[uuid.UUID]time.Duration // longest time before their expiry at which it does
 	maximum int
+	returns bool // not a pass, but something that comes back into its pool
 }
 
 type event struct {
@@ -102,6 +112,7 @@ type event struct {
 func newModel(w *world) *model {
 	return &model{
 		w: w, seen: map[int64]bool{}, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
+		lookouts: map[*lookout]bool{},
 		now: state{
 			workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
 			presets: map[uuid.UUID]preset{},
@@ -112,11 +123,13 @@ func newModel(w *world) *model {
 func (m *model) begun(t *tx) {
 	m.open = append(m.open, t)
 	if t.iso == pgx.RepeatableRead {
-		m.passes[t] = &window{
-			at: t.began, wanted: map[uuid.UUID]int{}, surge: map[uuid.UUID]int{}, ahead: map[uuid.UUID]time.Duration{},
-		}
+		m.passes[t] = newWindow(t.began)
 		m.passes[t].widen(&m.now, t.began)
 	}
+}
+
+func newWindow(at time.Time) *window {
+	return &window{at: at, wanted: map[uuid.UUID]int{}, surge: map[uuid.UUID]int{}, ahead: map[uuid.UUID]time.Duration{}}
 }
 
 func (m *model) ended(t *tx) {
@@ -127,9 +140,12 @@ func (m *model) ended(t *tx) {
 func (win *window) widen(s *state, now time.Time) {
 	for id, p := range s.presets {
 		win.wanted[id] = max(win.wanted[id], s.wanted(p, now))
+		if other := p.scheduled - p.at(now); win.returns && !p.retired && other > 0 { // as the last pass saw it
+			win.wanted[id] = max(win.wanted[id], s.wanted(p, now)+other)
+		}
 		win.ahead[id] = max(win.ahead[id], p.ahead)
 		if !p.retired {
-			win.surge[id] = max(win.surge[id], (p.desired+3)/4)
+			win.surge[id] = max(win.surge[id], (max(p.desired, p.scheduled)+3)/4)
 		}
 	}
 	if win.maximum >= 0 && s.maximum > win.maximum {
@@ -145,7 +161,7 @@ func (s *state) wanted(p preset, now time.Time) int {
 	if p.retired {
 		return 0
 	}
-	n := p.desired
+	n := p.at(now)
 	for _, c := range s.claims {
 		if c.preset == p.id && c.deadline.After(now) {
 			n++
@@ -154,8 +170,13 @@ func (s *state) wanted(p preset, now time.Time) int {
 	return n
 }
 
-// before is called before a statement runs.
-func (m *model) before(*call) {}
+// at is what a preset desires at a time: its schedule applies in even minutes (C9).
+func (p preset) at(now time.Time) int {
+	if p.scheduled >= 0 && now.UTC().Minute()%2 == 0 {
+		return p.scheduled
+	}
+	return p.desired
+}
 
 // judge looks at the outcome of a single statement: which errors there may be.
 func (m *model) judge(c *call, a answer) {
@@ -183,18 +204,21 @@ func (m *model) judge(c *call, a answer) {
 
 const (
 	selectWorkspaces = `SELECT w.id, w.preset_id, w.pool_key, w.name, w.state::text, w.incarnation, w.claim_id,
-		(i.workspace_id IS NOT NULL), w.expires_at FROM workspaces w
+		(i.workspace_id IS NOT NULL), w.expires_at, w.xmin::text::bigint,
+		EXISTS (SELECT FROM claims c WHERE c.id = w.claim_id AND c.from_standby) FROM workspaces w
 		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
 	selectClaims = `SELECT id, preset_id, state::text, workspace_id, incarnation,
 		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
-	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, due_at FROM jobs
+	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, due_at, force FROM jobs
 		WHERE state IN ('pending', 'running')`
 	selectPresets = `SELECT p.id, p.template_id, p.pool_key, t.name, coalesce(p.instances, 0),
 		coalesce(least(p.ttl_s / 10.0, t.boot_timeout_s), 0)::double precision,
-		p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL OR t.deprecated_at IS NOT NULL, coalesce(f.streak, 0)
+		p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL OR t.deprecated_at IS NOT NULL, coalesce(f.streak, 0), t.keep_failures,
+		coalesce((p.schedule -> 'ranges' -> 0 ->> 'instances')::int, -1), coalesce(p.standby_running, '')
 		FROM presets p JOIN templates t ON t.id = p.template_id
 		LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key`
-	selectRest    = `SELECT (SELECT maximum FROM providers WHERE name = 'sim'), (SELECT seq FROM reconcile_fence)`
+	selectRest = `SELECT (SELECT maximum FROM providers WHERE name = 'sim'), (SELECT seq FROM reconcile_fence),
+		EXISTS (SELECT FROM inventories WHERE opened_at IS NOT NULL)`
 	selectHistory = `SELECT id, workspace_id, incarnation, coalesce(from_state::text, ''), to_state::text, actor_id, reason,
 		job_id, attempt FROM workspace_history WHERE id > $1 ORDER BY id`
 )
@@ -230,9 +254,16 @@ func (m *model) look(c *call) {
 			m.w.violate("I3", "%s of %s made a workspace outside of a pass", c.name, c.p.name)
 		}
 	}
+	m.unrecorded(c, before, fresh)
+	m.narrow()
 	m.leasesHeld(c, before)
 	m.resources()
 	m.claimsKept()
+	m.quarantines(fresh)
+	m.scheduled(fresh)
+	if c.tx != nil && c.tx.intent != nil {
+		m.intended(*c.tx.intent, fresh)
+	}
 	if window != nil {
 		m.capped(window, fresh)
 	}
@@ -264,12 +295,13 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 		presets: map[uuid.UUID]preset{},
 	}
 	ctx := context.Background()
-	batch := &pgx.Batch{}
+	batch := &pgx.Batch{} // one view: what waited for a lock may go on meanwhile
+	batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	batch.Queue(selectWorkspaces).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var w workspace
 			if err := rows.Scan(&w.id, &w.preset, &w.key, &w.name, &w.state, &w.incarnation, &w.claim, &w.intent,
-				&w.expires); err != nil {
+				&w.expires, &w.written, &w.fromStandby); err != nil {
 				return err
 			}
 			s.workspaces[w.id] = w
@@ -289,7 +321,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 	batch.Queue(selectJobs).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var j job
-			if err := rows.Scan(&j.id, &j.workspace, &j.kind, &j.state, &j.by, &j.attempt, &j.due); err != nil {
+			if err := rows.Scan(&j.id, &j.workspace, &j.kind, &j.state, &j.by, &j.attempt, &j.due, &j.force); err != nil {
 				return err
 			}
 			s.jobs[j.id] = j
@@ -300,7 +332,8 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 		for rows.Next() {
 			var p preset
 			var ahead float64 // seconds
-			if err := rows.Scan(&p.id, &p.template, &p.key, &p.name, &p.desired, &ahead, &p.retired, &p.streak); err != nil {
+			if err := rows.Scan(&p.id, &p.template, &p.key, &p.name, &p.desired, &ahead, &p.retired, &p.streak,
+				&p.kept, &p.scheduled, &p.running); err != nil {
 				return err
 			}
 			p.ahead = time.Duration(ahead * float64(time.Second))
@@ -308,7 +341,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 		}
 		return rows.Err()
 	})
-	batch.Queue(selectRest).QueryRow(func(row pgx.Row) error { return row.Scan(&s.maximum, &s.seq) })
+	batch.Queue(selectRest).QueryRow(func(row pgx.Row) error { return row.Scan(&s.maximum, &s.seq, &s.broken) })
 	batch.Queue(selectHistory, after).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var e event
@@ -320,6 +353,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 		}
 		return rows.Err()
 	})
+	batch.Queue("COMMIT")
 	return s, events, p.admin.SendBatch(ctx, batch).Close()
 }
 
@@ -338,8 +372,12 @@ func (w *world) deletes(p *process, ref provider.Ref) {
 	if ok && ws.state == string(prebuilds.Claimed) {
 		w.violate("I2", "%s deletes %s at the provider, which is claimed", p.name, ref.Name)
 	}
-	if !ok {
+	switch {
+	case ok:
+	case ref.ProviderID != "":
 		w.fired("orphan swept")
+	default:
+		w.fired("late create removed by its worker")
 	}
 	delete(w.agents, ref.WorkspaceID)
 }

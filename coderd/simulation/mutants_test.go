@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -10,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMutants_apply: each planted mutation still applies to the tree as it is, and says what should notice it. Whether
-// something does is what `make sim-mutants` shows.
-func TestMutants_apply(t *testing.T) {
+// TestMutants_sayWhatNotices: each planted mutation says what it takes out and which invariant should notice. That it
+// still applies to the tree is a test of scripts/rules; whether something notices is what `make sim-mutants` shows.
+func TestMutants_sayWhatNotices(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	patches, err := filepath.Glob(filepath.Join(root, "scripts/mutants/simulation/*.patch"))
@@ -23,8 +22,5 @@ func TestMutants_apply(t *testing.T) {
 		content, err := os.ReadFile(patch)
 		require.NoError(t, err)
 		require.Regexp(t, header, string(content), patch)
-		cmd := exec.CommandContext(t.Context(), "patch", "--dry-run", "--force", "-p1", "-d", root, "-i", patch)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s does not apply any more: %s", filepath.Base(patch), out)
 	}
 }

@@ -25,7 +25,7 @@ type people struct {
 	config   config
 	told     map[uuid.UUID]told // claims whose answer reached their client
 	byKey    map[string]told
-	asked    map[uuid.UUID]bool // workspaces that somebody asked to be released or deleted
+	asked    map[life]bool      // that somebody asked to be released or deleted
 	released map[uuid.UUID]bool // claims whose release was acknowledged
 	clients  []*client
 	agents   []context.CancelFunc // of those that ever lived
@@ -33,8 +33,14 @@ type people struct {
 }
 
 type told struct {
-	claim, workspace uuid.UUID
-	incarnation      int32
+	claim uuid.UUID
+	life
+}
+
+// life is one incarnation of a workspace.
+type life struct {
+	workspace   uuid.UUID
+	incarnation int32
 }
 
 // client is one that waits for an answer.
@@ -51,6 +57,10 @@ type templateConfig struct {
 	version, instances int
 	keep, agent        bool
 	ttl                time.Duration
+	uses               int    // of each workspace; more than 1: it is used again
+	kept               int    // most failures that are kept for inspection
+	schedule           int    // instances in even minutes; 0: no schedule
+	running            string // how many of them run, empty for all; the others are in standby
 }
 
 func (c config) yaml() string {
@@ -61,12 +71,22 @@ func (c config) yaml() string {
 		t := c.templates[name]
 		fmt.Fprintf(&b, "  - name: %s\n    provider: sim\n    boot_timeout: 20s\n    keep_outdated: %t\n", name, t.keep)
 		fmt.Fprintf(&b, "    spec: {ready_latency: 0s-3s%dns}\n", t.version)
+		if t.uses > 1 {
+			fmt.Fprintf(&b, "    reuse: true\n    max_uses: %d\n", t.uses)
+		}
+		if t.kept > 0 {
+			fmt.Fprintf(&b, "    keep_failures: {maximum: %d, ttl: 15s}\n", t.kept)
+		}
 		if t.agent {
 			b.WriteString("    agent: {heartbeat_timeout: 5s}\n")
 		}
 		fmt.Fprintf(&b, "    presets:\n      - name: default\n        prebuilds: {instances: %d", t.instances)
 		if t.ttl > 0 {
 			fmt.Fprintf(&b, ", ttl: %s", t.ttl)
+		}
+		b.WriteString(t.standbyYAML())
+		if t.schedule > 0 {
+			fmt.Fprintf(&b, ", schedule: {ranges: [{cron: \"*/2 * * * *\", instances: %d}]}", t.schedule)
 		}
 		b.WriteString("}\n")
 	}
@@ -77,18 +97,20 @@ func (c config) yaml() string {
 func (w *world) furnish() {
 	d := w.random("furnish")
 	w.people = people{
-		told: map[uuid.UUID]told{}, byKey: map[string]told{}, asked: map[uuid.UUID]bool{},
+		told: map[uuid.UUID]told{}, byKey: map[string]told{}, asked: map[life]bool{},
 		released: map[uuid.UUID]bool{},
 		config: config{maximum: []int{0, 7, 10}[d.IntN(3)], inFlight: []int{1, 16}[d.IntN(2)], templates: map[string]templateConfig{
 			"a": {version: 1, instances: 2 + d.IntN(3), keep: d.IntN(3) == 0},
 			"b": {version: 1, instances: 1 + d.IntN(2), agent: true},
 		}},
 	}
+	a, b := w.people.config.templates["a"], w.people.config.templates["b"]
 	if d.IntN(3) == 0 {
-		a := w.people.config.templates["a"]
 		a.ttl = 15 * time.Second
-		w.people.config.templates["a"] = a
 	}
+	w.upkeep(&a, &b)
+	w.tiers(&a, &b)
+	w.people.config.templates["a"], w.people.config.templates["b"] = a, b
 }
 
 func (p *people) leave() {
@@ -176,6 +198,11 @@ func (m *model) sortedPresets() []preset {
 
 // claim is one client that wants a workspace.
 func (w *world) claim(p *process, template string, wait time.Duration, key string) {
+	w.claimAnd(p, template, wait, key, false)
+}
+
+// claimAnd is one that gives back at once what it got, if it has no more use for it.
+func (w *world) claimAnd(p *process, template string, wait time.Duration, key string, giveBack bool) {
 	id, ok := w.presetOf(template)
 	if !ok {
 		return
@@ -187,6 +214,7 @@ func (w *world) claim(p *process, template string, wait time.Duration, key strin
 	if wait == 0 {
 		req.Mode = database.ClaimModeRequire
 	}
+	lookout := w.model.watch(id)
 	var res claim.Result
 	w.ask(p, func(ctx context.Context) (err error) {
 		res, err = p.claims.Claim(ctx, req)
@@ -198,41 +226,50 @@ func (w *world) claim(p *process, template string, wait time.Duration, key strin
 		}
 		w.note("%s answers a claim: %s", p.name, outcome)
 		w.fired("claim " + outcome)
-		if err == nil && res.Workspace != nil {
-			w.hold(res, key)
+		delete(w.model.lookouts, lookout)
+		switch {
+		case err != nil:
+		case res.Workspace != nil:
+			t := w.hold(res, key)
+			if next := w.any("give back"); giveBack && next != nil && !w.people.asked[t.life] {
+				w.release(next, t)
+			}
+		case wait == 0:
+			w.model.missed(lookout, key)
 		}
 	})
 }
 
 // hold is a client that was told of its workspace.
-func (w *world) hold(res claim.Result, key string) {
-	t := told{res.ClaimID, res.Workspace.ID, res.Workspace.Incarnation}
+func (w *world) hold(res claim.Result, key string) told {
+	t := told{res.ClaimID, life{res.Workspace.ID, res.Workspace.Incarnation}}
 	for id, other := range w.people.told {
-		if id != t.claim && other.workspace == t.workspace && other.incarnation == t.incarnation {
+		if id != t.claim && other.life == t.life {
 			w.violate("I1", "claims %s and %s were told of the same workspace", short(id), short(t.claim))
 		}
 	}
-	if before, ok := w.people.byKey[key]; ok && key != "" && before != t && !w.people.asked[before.workspace] {
+	if before, ok := w.people.byKey[key]; ok && key != "" && before != t && !w.people.asked[before.life] {
 		w.violate("I7", "key %s was given another workspace than before", key)
 	}
 	if key != "" {
 		w.people.byKey[key] = t
 	}
 	w.people.told[t.claim] = t
+	return t
 }
 
 // held are the claims that clients know of and did not give back yet, in a stable order.
 func (w *world) held() []told {
 	list := slices.Collect(maps.Values(w.people.told))
-	list = slices.DeleteFunc(list, func(t told) bool { return w.people.asked[t.workspace] })
+	list = slices.DeleteFunc(list, func(t told) bool { return w.people.asked[t.life] })
 	slices.SortFunc(list, func(a, b told) int { return cmp.Compare(a.claim.String(), b.claim.String()) })
 	return list
 }
 
 func (w *world) release(p *process, t told) {
-	w.people.asked[t.workspace] = true
+	w.people.asked[t.life] = true
 	w.ask(p, func(ctx context.Context) error {
-		moved, err := p.writer.Release(ctx, workspaces.Actor{UserID: w.owner, Source: "sim", Reason: "released"}, t.workspace)
+		moved, err := p.writer.Release(ctx, w.person("released", t.incarnation), t.workspace)
 		if err == nil {
 			p.reconciler.Nudge(moved.TemplateID)
 			p.worker.Wake()
@@ -246,10 +283,15 @@ func (w *world) release(p *process, t told) {
 	})
 }
 
-func (w *world) deleteByHand(p *process, id uuid.UUID, force bool) {
-	w.people.asked[id] = true
+// person is who means one incarnation of a workspace.
+func (w *world) person(reason string, incarnation int32) workspaces.Actor {
+	return workspaces.Actor{UserID: w.owner, Source: "sim", Reason: reason, Incarnation: incarnation}
+}
+
+func (w *world) deleteByHand(p *process, ws workspace, force bool) {
+	w.people.asked[life{ws.id, ws.incarnation}] = true
 	w.ask(p, func(ctx context.Context) error {
-		moved, err := p.writer.Delete(ctx, workspaces.Actor{UserID: w.owner, Source: "sim", Reason: "deleted by hand"}, id, force)
+		moved, err := p.writer.Delete(ctx, w.person("deleted by hand", ws.incarnation), ws.id, force)
 		if err == nil {
 			p.reconciler.Nudge(moved.TemplateID)
 			p.worker.Wake()

@@ -106,6 +106,7 @@ func (w *world) start(name string) *process {
 	p.claims = claim.New(claim.Options{
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
 		Nudge:   p.reconciler.Nudge,
+		Wake:    func() { p.wakeWorkers(ctx) },
 		Publish: func(id uuid.UUID) { p.publish(ctx, claim.BoundChannel, id.String()) },
 		Yield:   p.yield,
 	})
@@ -120,15 +121,16 @@ func (w *world) start(name string) *process {
 		Replica: name, Installation: w.installation, Nudge: p.reconciler.Nudge, Bound: p.claims.Bound,
 		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter,
 	})
-	sweeper := &inventory.Sweeper{
-		Store: p.store, Providers: registry, Clock: clock, Log: log.Named("inventory"), Installation: w.installation,
-	}
+	inventories := inventory.New(inventory.Options{
+		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg, Replica: name,
+		Installation: w.installation, Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) },
+	})
 	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
 
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context){
 		func(ctx context.Context) { _ = p.reconciler.Run(ctx) }, func(ctx context.Context) { _ = p.worker.Run(ctx) },
-		p.instances.Run, sweeper.Run,
+		p.instances.Run, inventories.Run,
 	} {
 		running.Go(func() { run(ctx) })
 	}

@@ -46,29 +46,26 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds, %d calls and happenings", len(all), total)
-	coverage(t, covered, len(all) >= 200)
-}
-
-// notReached are the rows of the table of states that no seed can reach, with the reason.
-var notReached = map[string]string{
-	"standby":     "the standby tier does not exist",
-	"quarantined": "nothing is quarantined yet",
+	coverage(t, covered, len(all))
 }
 
 // coverage prints how often each row of the table of states, fault and happening came about, and fails for those that
-// never did.
-func coverage(t *testing.T, covered map[string]int, strict bool) {
+// never did; with fewer than 1000 seeds not for rare ones, which any change of the code may make come later.
+func coverage(t *testing.T, covered map[string]int, seeds int) {
 	t.Helper()
 	want := map[string]bool{}
 	for _, row := range prebuilds.Transitions {
 		what := "row: " + string(row.From) + " -> " + string(row.To)
-		if row.From == row.To || notReached[string(row.From)] != "" || notReached[string(row.To)] != "" || unreached[what] {
+		if row.From == row.To || unreached[what] {
 			continue
 		}
 		want[what] = true
 	}
 	for _, name := range fateNames {
 		want[name] = name != ""
+	}
+	for _, name := range situations {
+		want[name] = true
 	}
 	for _, h := range happenings {
 		want[h.kind] = true
@@ -81,20 +78,28 @@ func coverage(t *testing.T, covered map[string]int, strict bool) {
 			continue
 		}
 		t.Logf("%8d  %s", covered[what], what)
-		if covered[what] == 0 && strict {
+		if covered[what] == 0 && (seeds >= 1000 || seeds >= 200 && !rare[what]) {
 			t.Errorf("never happened: %s", what)
 		}
 	}
 }
 
+// situations are what seeds have to come to, beside what is done to them.
+var situations = []string{
+	"claim before an intent", "orphan swept", "clear miss", "call wanders", "slow transaction", "late call",
+	"planned by a schedule", "retry of a kept failure: ok", "last word when another has the job", "waits for a lock",
+}
+
+// rare come about fewer than ten times in 200 seeds.
+var rare = map[string]bool{
+	"row: standby -> draining": true, "row: standby -> claimed": true, "row: starting -> deleting": true,
+	"row: quarantined -> starting": true, "row: quarantined -> provisioning": true,
+	"retry of a kept failure: ok": true, "orphan swept": true, "claim before an intent": true, "row: ready -> starting": true,
+}
+
 // unreached are rows that need what the simulation does not have.
 var unreached = map[string]bool{
-	"row:  -> deleting":         true, // adoption of unknown resources
-	"row: deleted -> deleting":  true, // the sweep deletes those at the provider and moves nothing
-	"row: claimed -> starting":  true, // reusable workspaces
-	"row: starting -> deleting": true, // the same
-	"row: draining -> deleted":  true, // by inventory
-	"row: ready -> quarantined": true,
+	"row: ready -> quarantined": true, "row: standby -> quarantined": true, // by inventory
 }
 
 // TestReplay runs the seed of PREWARM_SIM_SEED again and prints its trace; PREWARM_SIM_WITHOUT is what to leave out.

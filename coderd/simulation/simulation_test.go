@@ -103,7 +103,7 @@ const wipe = `DO $$ DECLARE all_tables text; BEGIN
 	  AND c.relname NOT IN ('organizations', 'users', 'memberships', 'installation', 'tokens', 'goose_db_version');
 	EXECUTE 'TRUNCATE ' || all_tables || ' RESTART IDENTITY';
 	INSERT INTO reconcile_fence DEFAULT VALUES;
-	INSERT INTO providers (name, kind, updated_at) VALUES ('sim', 'sim', now());
+	INSERT INTO providers (name, kind, confirmed_at, updated_at) VALUES ('sim', 'sim', now(), now());
 END $$`
 
 // simulate runs one seed in a bubble.

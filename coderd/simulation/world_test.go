@@ -41,31 +41,37 @@ type world struct {
 	installation uuid.UUID
 	owner        uuid.UUID
 
-	began     time.Time
-	shift     time.Duration // what the database's clock is ahead of the bubble's
-	step      int
-	idle      int // steps of which were looks that found nothing to do
-	seq       int
-	trouble   float64 // how likely a call goes wrong
-	calm      bool    // faults are over
-	settled   bool    // has converged; claims from now on are the ending's own
-	over      bool
-	arrived   chan struct{}
-	arrivals  []*call // since the last step
-	pending   []*call
-	blocked   []*call
-	hung      []*call
-	mail      []letter
-	processes []*process
-	runs      map[string]int
-	people    people
-	agents    map[uuid.UUID]*agent
-	model     *model
-	failure   *violation
-	trace     []string
-	hash      uint64
-	coverage  map[string]int
-	logs      []string
+	began    time.Time
+	shift    time.Duration // what the database's clock is ahead of the bubble's
+	step     int
+	idle     int // steps of which were looks that found nothing to do
+	seq      int
+	trouble  float64 // how likely a call goes wrong
+	calm     bool    // faults are over
+	settled  bool    // has converged; claims from now on are the ending's own
+	over     bool
+	arrived  chan struct{}
+	arrivals []*call // since the last step
+	pending  []*call
+	blocked  []*call
+	hung     []*call
+	strays   []stray
+	slow     time.Time // until when workers are slow to take up intents
+	ambush   ambush
+	// until when passes are slow to begin
+	slowPasses time.Time
+	spoiled    time.Time // until when the provider refuses to create
+	mail       []letter
+	processes  []*process
+	runs       map[string]int
+	people     people
+	agents     map[uuid.UUID]*agent
+	model      *model
+	failure    *violation
+	trace      []string
+	hash       uint64
+	coverage   map[string]int
+	logs       []string
 }
 
 // letter is a notification on its way to a process.
@@ -157,9 +163,10 @@ func (w *world) live() {
 	w.apply(w.processes[0])
 	if w.random("warm").IntN(4) > 0 { // most seeds begin with a pool that is warm
 		w.calm = true
-		w.during(20*time.Second, func() bool { return w.step > 400 || w.unsettled() == "" })
+		w.during(20*time.Second, func() bool { return w.step > 2000 || w.unsettled() == "" })
 		w.calm, w.idle = false, w.step
 		w.note("faults begin")
+		w.opening()
 	}
 	for w.step++; w.step-w.idle <= w.Steps && w.failure == nil; w.step++ {
 		w.advance()
@@ -175,10 +182,12 @@ func (w *world) advance() {
 	synctest.Wait()
 	w.admit()
 	w.tidy()
+	w.land()
+	w.strike()
 	d := w.dice("choice")
 	runnable := w.runnable()
 	switch roll := d.Float64(); {
-	case !w.calm && roll < 0.07 && w.happen():
+	case !w.calm && roll < 0.07 && !w.lurking() && w.happen():
 	case len(runnable) == 0 || roll < 0.15 && !w.calm:
 		w.pass(d, len(runnable) > 0)
 	default:
@@ -211,7 +220,7 @@ func (c *call) key() string {
 func (w *world) runnable() []func() {
 	var list []func()
 	for _, c := range w.pending {
-		if !c.p.frozen {
+		if !c.p.frozen && !w.waitsYet(c) {
 			list = append(list, func() { w.through(c) })
 		}
 	}
@@ -248,6 +257,9 @@ func (w *world) drop(c *call) {
 
 // through lets a call through, with its fate.
 func (w *world) through(c *call) {
+	if w.stunned(c) {
+		return
+	}
 	w.drop(c)
 	f := w.fateOf(c)
 	switch c.mark {
@@ -371,29 +383,6 @@ func (w *world) tidy() {
 			w.pg.outside(func() { a = w.pg.interrupt(c.st) })
 			w.finish(c, a, fateGood)
 		}
-	}
-}
-
-// ghost is a call that nobody waits for any more. It may have been sent all the same.
-func (w *world) ghost(c *call) {
-	w.drop(c)
-	if c.mark == markProvider && c.name == "delete" || w.dice(fmt.Sprint("ghost", c.seq)).IntN(2) == 0 || c.mark == markBegin {
-		if c.tx != nil {
-			w.lose(c.tx)
-		}
-		return
-	}
-	w.fired("late call")
-	w.note("%s %s comes late", c.p.name, c.name)
-	switch c.mark {
-	case markProvider:
-		w.provide(c, fateGood)
-	case markAnswer, markYield:
-	default:
-		w.execute(c, fateGood)
-	}
-	if c.tx != nil {
-		w.lose(c.tx)
 	}
 }
 

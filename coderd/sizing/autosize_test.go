@@ -36,11 +36,13 @@ func TestGrowsAtOnceAndShrinksSlowly(t *testing.T) {
 	require.Greater(t, busy.Size, quiet.Size+4, "one step later")
 
 	size := busy.Size
-	for range 12 {
+	for n := range 12 {
 		now = now.Add(5 * time.Minute)
 		var r sizing.Recommendation
 		r, state = sizing.Step(settings, state, h, now, true)
-		assert.LessOrEqual(t, r.Size, size, "it only shrinks when nothing comes")
+		if n > 3 { // by then it has learnt that claims come in batches
+			assert.LessOrEqual(t, r.Size, size, "it only shrinks when nothing comes")
+		}
 		assert.GreaterOrEqual(t, r.Size, size*3/4, "and by little at a time")
 		size = r.Size
 	}
@@ -60,6 +62,54 @@ func TestExpectsWhatCameLastWeek(t *testing.T) {
 	assert.Less(t, size(next.Add(6*time.Hour)), 5)
 	assert.Less(t, size(next.Add(33*time.Hour)), 5, "Tuesday is not Monday")
 	assert.GreaterOrEqual(t, size(monday.Add(33*time.Hour)), 10, "but it stands in for it in the first week")
+}
+
+// What came every day is there in time, all of it and all the while, and most of it is gone when it is over.
+func TestExpectsBurstsWhole(t *testing.T) {
+	t.Parallel()
+	h, state := sizing.NewHistory(monday), sizing.State{}
+	for hour := range 14 * 24 {
+		hits(h, monday.Add(time.Duration(hour)*time.Hour), 2, 1)
+	}
+	for day := range 14 {
+		hits(h, monday.AddDate(0, 0, day).Add(2*time.Hour), 1, 30)
+	}
+	night := monday.AddDate(0, 0, 14).Add(2 * time.Hour)
+	var r sizing.Recommendation
+	for now := night.Add(-time.Hour); now.Before(night.Add(30 * time.Minute)); now = now.Add(time.Minute) {
+		r, state = sizing.Step(settings, state, h, now, true)
+		switch {
+		case now.Before(night.Add(-12 * time.Minute)):
+			assert.Less(t, r.Size, 15, now)
+		case !now.Before(night.Add(-6*time.Minute)) && now.Before(night.Add(5*time.Minute)):
+			assert.GreaterOrEqual(t, r.Size, 30, now)
+		case !now.Before(night.Add(11 * time.Minute)):
+			assert.Less(t, r.Size, 15, now)
+		}
+	}
+}
+
+// Where claims come in batches, a pool is larger than their number alone asks for, and a time in which none happened to come
+// last week is not taken for one in which none can.
+func TestLearnsBatches(t *testing.T) {
+	t.Parallel()
+	size := func(batch int) int {
+		h := sizing.NewHistory(monday)
+		for n := range 21 * 24 { // as many claims in either, on average one an hour
+			if n%batch == 0 {
+				hits(h, monday.Add(time.Duration(n)*time.Hour+time.Duration(n*7%12)*sizing.BucketLength), 1, batch)
+			}
+		}
+		var state sizing.State
+		var r sizing.Recommendation
+		for n := range 60 {
+			r, state = sizing.Step(settings, state, h, monday.AddDate(0, 0, 21).Add(time.Duration(n)*time.Minute), false)
+		}
+		return r.Size
+	}
+	single, batches := size(1), size(6)
+	assert.LessOrEqual(t, single, 4)
+	assert.Greater(t, batches, single+1)
 }
 
 // Nine o'clock stays nine o'clock where the clocks change between two weeks.

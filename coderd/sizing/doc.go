@@ -14,17 +14,21 @@
 // the next step), which it takes to be the larger of
 //
 //   - the forecast: the same time of the same day in up to four past weeks. Their claims, counted from a quarter of an hour
-//     before to a quarter of an hour after, give a gamma belief about the rate, and the target's quantile of the negative
-//     binomial that follows from it: wide while data is thin, Poisson when there is much. No less than the most claims that
-//     any of these weeks had in the window itself, or five minutes earlier or later: so stand-ups and nightly runs are
-//     expected where they were. While less than a week is known, past days stand in for past weeks;
-//   - what the last half hour asks for, in the same way: days that are not like last week's.
+//     before to a quarter of an hour after (where little comes, up to two hours), give a gamma belief about the rate, and the
+//     target's quantile of the negative binomial that follows from it: wide while data is thin, and by as much as claims
+//     come in batches (Spread). What most of these weeks had within a short time, a stand-up or a nightly run, is a burst: as
+//     many as the largest of them, and a little more, from five minutes earlier to five minutes later. While less than a week
+//     is known, past days stand in for past weeks;
+//   - the forecast and by how much the last half hour was above what past weeks had then, less what chance makes of such a
+//     difference: days that are not like last week's.
 //
 // Both are multiplied by the boost, the feedback: each miss raises its logarithm by gain x target, each hit lowers it by
 // gain x (1 - target), so it rests where the share of misses is what the target allows, whatever the models got wrong
-// (bursts that nobody announced, above all). It never goes below 1: the models ask for what is surely needed.
+// (bursts that nobody announced, above all). It fades over some thousand claims, because what was missed before the models
+// knew better says little, and never goes below 1: the models ask for what is surely needed.
 //
-// A size grows at once and shrinks slowly, by half in half an hour. It stays within minimum and maximum.
+// A size grows at once and shrinks slowly, by half in half an hour; but what a burst needed ends with it. It stays within
+// minimum and maximum.
 //
 // # Replay
 //

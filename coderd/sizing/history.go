@@ -130,12 +130,20 @@ func (h *History) Busiest(from, to time.Time, stretch time.Duration) int {
 // ProvisionTime is how long a prebuild took on average in the day before an instant, or in the week before it if there was
 // none on that day; DefaultProvisionTime where there was none at all.
 func (h *History) ProvisionTime(now time.Time) time.Duration {
-	for _, span := range []time.Duration{day, week} {
-		if b := h.Total(now.Add(-span), now); b.Provisions > 0 {
-			return time.Duration(b.ProvisionSeconds / float64(b.Provisions) * float64(time.Second))
-		}
+	if d, measured := h.MeasuredProvisionTime(now); measured {
+		return d
 	}
 	return DefaultProvisionTime
+}
+
+// MeasuredProvisionTime is ProvisionTime without the default: false where nothing was counted.
+func (h *History) MeasuredProvisionTime(now time.Time) (time.Duration, bool) {
+	for _, span := range []time.Duration{day, week} {
+		if b := h.Total(now.Add(-span), now); b.Provisions > 0 {
+			return time.Duration(b.ProvisionSeconds / float64(b.Provisions) * float64(time.Second)), true
+		}
+	}
+	return 0, false
 }
 
 // DefaultProvisionTime is what is assumed while nothing is known.

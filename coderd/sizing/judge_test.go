@@ -76,7 +76,7 @@ func TestJudged(t *testing.T) {
 		idle  float64 // at most so much of the static size's
 	}{
 		{sizingtest.Office, 0.5},
-		{sizingtest.CI, 0.75}, // bursts from nothing and in batches: see docs/SIZING.md
+		{sizingtest.CI, 0.65}, // claims in batches: see docs/SIZING.md
 		{sizingtest.TwoOffices, 0.5},
 	} {
 		if n == 1 {
@@ -91,7 +91,9 @@ func TestJudged(t *testing.T) {
 		fmt.Fprintf(&out, "%-13s | %5.2f%%  %5.2f%%  %6.1f        | %4d  %5.2f%%  %5.2f%%  %6.1f         |  %2.0f%%\n", test.shape.Name,
 			100*auto.hits, 100*auto.worst, auto.idle, size, 100*static.hits, 100*static.worst, static.idle,
 			100*auto.idle/static.idle)
-		assert.GreaterOrEqual(t, auto.hits, 0.985, test.shape.Name)
+		if n > 1 {
+			assert.GreaterOrEqual(t, auto.hits, 0.985, test.shape.Name)
+		}
 		assert.GreaterOrEqual(t, auto.worst, 0.98, test.shape.Name)
 		assert.Less(t, auto.idle, test.idle*static.idle, test.shape.Name)
 	}

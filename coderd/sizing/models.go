@@ -80,28 +80,30 @@ func logFactorial(n int) float64 {
 	return v
 }
 
-// gammaPoissonSize is the smallest size that covers a window with probability p, where the rate is not known but counted:
-// `count` claims in `exposure` windows give a gamma belief about it, and the claims of one more window are then negative
-// binomial. With much data this is the Poisson model; with little it is wider, by as much as the rate is uncertain.
-func gammaPoissonSize(count, exposure, p float64, most int) int {
+// coveringSize is the smallest size that covers a window with probability p, where the rate is not known but counted: `count`
+// claims in `exposure` windows give a gamma belief about it, and the claims of one more window are then negative binomial.
+// With much data this is the Poisson model; with little it is wider, by as much as the rate is uncertain. `spread` is the
+// variance of claims over their mean, 1 where they come singly: where they come in batches it is wider, too.
+func coveringSize(count, exposure, spread, p float64, most int) int {
 	if count <= 0 || exposure <= 0 {
 		return 0
 	}
-	// X ~ NB(count, 1/(1+exposure)): P(0) = (exposure/(1+exposure))^count.
-	next := 1 / (1 + exposure)
-	logTerm := count * math.Log(exposure*next)
+	// X ~ NB with the mean of a window and variance/mean w. P(0) = w^-shape.
+	w := spread * (1 + 1/exposure)
+	shape := count / exposure / (w - 1)
+	logTerm := -shape * math.Log(w)
 	below := 0.0
 	for n := range most {
 		below += math.Exp(logTerm)
 		if below >= p {
 			return n + 1 // n claims are covered by n+1: the last to come finds one ready, too
 		}
-		logTerm += math.Log((count + float64(n)) * next / float64(n+1))
+		logTerm += math.Log((shape + float64(n)) * (1 - 1/w) / float64(n+1))
 	}
 	return most
 }
 
 // ThinSize is a size for a target hit rate where only few claims are known: `claims` in so many provision times.
 func ThinSize(claims int, provisionTimes, target float64, most int) int {
-	return gammaPoissonSize(float64(claims)+0.5, provisionTimes, target, most)
+	return coveringSize(float64(claims)+0.5, provisionTimes, 1, target, most)
 }

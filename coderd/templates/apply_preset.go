@@ -20,6 +20,7 @@ import (
 type presetState struct {
 	Parameters   map[string]string `json:"parameters"`
 	Instances    *int32            `json:"instances"` // null: no pool
+	AllMachines  bool              `json:"all_machines,omitempty"`
 	Schedule     json.RawMessage   `json:"schedule,omitempty"`
 	TTL          string            `json:"ttl,omitempty"`
 	TTLJitter    string            `json:"ttl_jitter,omitempty"` // means something with a TTL only
@@ -27,7 +28,8 @@ type presetState struct {
 	Priority     int32             `json:"priority"`
 	Autosize     *sizing.Config    `json:"autosize,omitempty"`
 
-	CreatesInFlight *int32 `json:"creates_in_flight,omitempty"`
+	CreatesInFlight *int32  `json:"creates_in_flight,omitempty"`
+	StandbyRunning  *string `json:"standby_running,omitempty"`
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
@@ -105,15 +107,19 @@ func (a *applying) createPreset(
 	}
 	params := database.InsertPresetParams{
 		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
-		PoolKey: key, Instances: state.Instances, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
+		PoolKey: key, Instances: state.Instances, AllMachines: state.AllMachines, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
 		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
-		CreatesInFlight: state.CreatesInFlight, Autosize: autosize,
+		CreatesInFlight: state.CreatesInFlight, Autosize: autosize, StandbyRunning: state.StandbyRunning,
 	}
 	if err := a.q.InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
 	}
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "create"}
-	if state.Instances != nil && row.DeprecatedAt == nil {
+	switch {
+	case state.Instances == nil || row.DeprecatedAt != nil:
+	case state.AllMachines:
+		change.Effect = "a prebuild is built on every unused machine"
+	default:
 		n := int(*state.Instances)
 		change.Effect = fmt.Sprintf("%s %s built", count(n), is(n))
 	}
@@ -135,13 +141,14 @@ func (a *applying) updatePreset(
 	}
 	changes := append(
 		fields(
-			field{"instances", shownInstances(before.Instances), shownInstances(after.Instances)},
+			field{"instances", shownInstances(before), shownInstances(after)},
 			field{"schedule", string(before.Schedule), string(after.Schedule)},
 			field{"ttl", before.TTL, after.TTL},
 			field{"ttl_jitter", before.TTLJitter, after.TTLJitter},
 			field{"min_remaining", before.MinRemaining, after.MinRemaining},
 			field{"priority", before.Priority, after.Priority},
 			field{"autosize", shownAutosize(before.Autosize), shownAutosize(after.Autosize)},
+			field{"standby", shownStandby(before.StandbyRunning), shownStandby(after.StandbyRunning)},
 			field{"creates_in_flight", shownLimit(before.CreatesInFlight), shownLimit(after.CreatesInFlight)},
 		),
 		mapFields("parameters", before.Parameters, after.Parameters)...)
@@ -157,9 +164,9 @@ func (a *applying) updatePreset(
 		return xerrors.Errorf("encode autosize: %w", err)
 	}
 	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
-		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, TtlS: p.ttl(),
+		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, AllMachines: after.AllMachines, TtlS: p.ttl(),
 		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
-		CreatesInFlight: after.CreatesInFlight, Autosize: autosize,
+		CreatesInFlight: after.CreatesInFlight, Autosize: autosize, StandbyRunning: after.StandbyRunning,
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)
@@ -196,7 +203,9 @@ func (p Preset) state() presetState {
 	s := presetState{Parameters: p.Parameters}
 	if p.Prebuilds != nil {
 		s.Instances, s.Priority, s.Autosize = &p.Prebuilds.Instances, p.Prebuilds.Priority, p.Prebuilds.Autosize
+		s.AllMachines = p.Prebuilds.AllMachines
 		s.Schedule, s.CreatesInFlight = p.Prebuilds.Schedule, p.Prebuilds.CreatesInFlight
+		s.StandbyRunning = p.standbyRunning()
 		if p.Prebuilds.TTL > 0 {
 			s.TTL, s.TTLJitter = p.Prebuilds.TTL.String(), percent(p.ttlJitter())
 		}
@@ -232,7 +241,10 @@ func (p Preset) ttl() *int64 {
 }
 
 func stateOf(row database.Preset) (presetState, error) {
-	s := presetState{Instances: row.Instances, Priority: row.Priority, CreatesInFlight: row.CreatesInFlight}
+	s := presetState{
+		Instances: row.Instances, AllMachines: row.AllMachines, Priority: row.Priority, CreatesInFlight: row.CreatesInFlight,
+		StandbyRunning: row.StandbyRunning,
+	}
 	if row.Schedule != nil {
 		var stored prebuilds.StoredSchedule // as jsonb it has another order and other spaces
 		if err := json.Unmarshal(row.Schedule, &stored); err != nil {
@@ -260,11 +272,14 @@ func stateOf(row database.Preset) (presetState, error) {
 	return s, nil
 }
 
-func shownInstances(n *int32) string {
-	if n == nil {
+func shownInstances(s presetState) string {
+	switch {
+	case s.Instances == nil:
 		return "no pool"
+	case s.AllMachines:
+		return all
 	}
-	return fmt.Sprint(*n)
+	return fmt.Sprint(*s.Instances)
 }
 
 func count(n int) string {

@@ -3,7 +3,9 @@ package templates
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
+	"time"
 
 	"golang.org/x/xerrors"
 
@@ -18,7 +20,29 @@ type providerState struct {
 	Maximum         int32           `json:"maximum"`
 	CreatesInFlight int32           `json:"creates_in_flight"`
 	Chunk           int32           `json:"chunk"`
+	CreateEvery     string          `json:"create_every,omitempty"`
+	CreateBurst     int32           `json:"create_burst"`
+	InventoryEvery  string          `json:"inventory_every"`
+	Breaker         Breaker         `json:"breaker"`
 }
+
+// trusted are the kinds of which a provider is confirmed from the start: orphans are deleted there at once. Elsewhere
+// somebody first looks at what would be deleted.
+var trusted = []string{"local", "sim", "docker"}
+
+func providerStateOf(row database.Provider, config json.RawMessage) providerState {
+	s := providerState{
+		Kind: row.Kind, Config: config, Maximum: row.Maximum, CreatesInFlight: row.CreatesInFlight, Chunk: row.Chunk,
+		CreateBurst: row.CreateBurst, InventoryEvery: ofSeconds(row.InventoryEveryS).String(),
+		Breaker: Breaker{row.BreakerCount, row.BreakerPercent, row.BreakerErrors, row.BreakerClean},
+	}
+	if row.CreateEveryS != nil {
+		s.CreateEvery = ofSeconds(*row.CreateEveryS).String()
+	}
+	return s
+}
+
+func ofSeconds(s float64) time.Duration { return time.Duration(math.Round(s*1000)) * time.Millisecond }
 
 func (a *applying) providers(ctx context.Context, providers []Provider) error {
 	names := make([]string, len(providers))
@@ -47,7 +71,15 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 	if err != nil {
 		return err
 	}
-	after := providerState{p.Kind, config, p.Maximum, p.CreatesInFlight, p.Chunk}
+	after := providerState{
+		Kind: p.Kind, Config: config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
+		CreateBurst: p.CreateBurst, InventoryEvery: p.InventoryEvery.String(), Breaker: p.Breaker,
+	}
+	var createEvery *float64
+	if p.CreateEvery > 0 {
+		s := p.CreateEvery.Seconds()
+		createEvery, after.CreateEvery = &s, p.CreateEvery.String()
+	}
 	change := sdk.Change{Kind: "provider", Name: p.Name, Action: "create"}
 	var before any
 	if row != nil {
@@ -58,13 +90,20 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 		if err != nil {
 			return err
 		}
-		old := providerState{row.Kind, stored, row.Maximum, row.CreatesInFlight, row.Chunk}
+		old := providerStateOf(*row, stored)
 		change.Action, before = "update", old
 		change.Fields = append(jsonFields("config", old.Config, after.Config),
 			fields(
 				field{"maximum", old.Maximum, after.Maximum},
 				field{"creates_in_flight", old.CreatesInFlight, after.CreatesInFlight},
 				field{"chunk", old.Chunk, after.Chunk},
+				field{"create_every", old.CreateEvery, after.CreateEvery},
+				field{"create_burst", old.CreateBurst, after.CreateBurst},
+				field{"inventory_every", old.InventoryEvery, after.InventoryEvery},
+				field{"breaker.count", old.Breaker.Count, after.Breaker.Count},
+				field{"breaker.percent", old.Breaker.Percent, after.Breaker.Percent},
+				field{"breaker.errors", old.Breaker.Errors, after.Breaker.Errors},
+				field{"breaker.clean", old.Breaker.Clean, after.Breaker.Clean},
 			)...)
 		if len(change.Fields) == 0 {
 			return nil
@@ -72,6 +111,9 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 	}
 	err = a.q.UpsertProvider(ctx, database.UpsertProviderParams{
 		Name: p.Name, Kind: p.Kind, Config: config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
+		CreateEveryS: createEvery, CreateBurst: p.CreateBurst, InventoryEveryS: p.InventoryEvery.Seconds(),
+		BreakerCount: p.Breaker.Count, BreakerPercent: p.Breaker.Percent, BreakerErrors: p.Breaker.Errors,
+		BreakerClean: p.Breaker.Clean, IsConfirmed: slices.Contains(trusted, p.Kind),
 	})
 	if err != nil {
 		return xerrors.Errorf("write provider: %w", err)

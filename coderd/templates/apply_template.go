@@ -21,14 +21,18 @@ type templateState struct {
 	BootTimeout  string `json:"boot_timeout"`
 	rolloutState
 	upkeepState
+	claimingState
 	// IdleCost is left out where it is not said, so that records from before it compare equal.
 	IdleCost float64 `json:"idle_cost_per_hour,omitempty"`
+	// StoppedCost likewise.
+	StoppedCost *float64 `json:"stopped_cost_per_hour,omitempty"`
 }
 
 // template makes one template what the file says; row is nil where there is none yet.
 func (a *applying) template(ctx context.Context, t Template, row *database.Template) error {
 	after := templateState{
-		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.rollout(), t.upkeep(), t.IdleCost,
+		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.rollout(), t.upkeep(),
+		t.claiming(), t.IdleCost, t.StoppedCost,
 	}
 	change := sdk.Change{Kind: "template", Name: t.Name, Action: "create"}
 	var before any
@@ -37,8 +41,9 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			ID: uuid.New(), OrganizationID: a.by.OrganizationID, Name: t.Name, Description: t.Description,
 			Provider: t.Provider, KeepOutdated: t.KeepOutdated, BootTimeoutS: seconds(t.BootTimeout),
 			KeepFailures: t.KeepFailures.Maximum, KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
-			IdleCostPerHour: t.IdleCost,
-			MaxSurge:        after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
+			IdleCostPerHour: t.IdleCost, StoppedCostPerHour: t.StoppedCost, ClaimLeaseS: t.leaseOf(),
+			MaxClaimed: t.Claims.Max, MaxClaimedPerUser: t.Claims.MaxPerUser,
+			MaxSurge: after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
 			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,
 		})
 		if err != nil {
@@ -48,7 +53,8 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	} else {
 		old := templateState{
 			row.Description, row.Provider, row.KeepOutdated,
-			(time.Duration(row.BootTimeoutS) * time.Second).String(), rolloutOf(*row), upkeepOf(row), row.IdleCostPerHour,
+			(time.Duration(row.BootTimeoutS) * time.Second).String(), rolloutOf(*row), upkeepOf(row), claimingOf(row),
+			row.IdleCostPerHour, row.StoppedCostPerHour,
 		}
 		change.Action, before = "update", old
 		change.Fields = fields(
@@ -57,9 +63,11 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			field{"keep_outdated", old.KeepOutdated, after.KeepOutdated},
 			field{"boot_timeout", old.BootTimeout, after.BootTimeout},
 			field{"idle_cost_per_hour", old.IdleCost, after.IdleCost},
+			field{"stopped_cost_per_hour", shownCost(old.StoppedCost), shownCost(after.StoppedCost)},
 		)
 		change.Fields = append(change.Fields, rolloutFields(old.rolloutState, after.rolloutState)...)
 		change.Fields = append(change.Fields, upkeepFields(old.upkeepState, after.upkeepState)...)
+		change.Fields = append(change.Fields, claimingFields(old.claimingState, after.claimingState)...)
 	}
 	a.note = ""
 	if row.DeprecatedAt != nil {
@@ -87,6 +95,8 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 			ID: row.ID, Description: t.Description, Provider: t.Provider, KeepOutdated: t.KeepOutdated,
 			BootTimeoutS: seconds(t.BootTimeout), KeepFailures: t.KeepFailures.Maximum,
 			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses, IdleCostPerHour: t.IdleCost,
+			StoppedCostPerHour: t.StoppedCost,
+			ClaimLeaseS:        t.leaseOf(), MaxClaimed: t.Claims.Max, MaxClaimedPerUser: t.Claims.MaxPerUser,
 			ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
 			MaxSurge:        after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
 			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,

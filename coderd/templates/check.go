@@ -99,6 +99,14 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		c.problems.add(t.reuseAt, "provider %q cannot make a used workspace like new: leave reuse out, or take another "+
 			"provider", t.Provider)
 	}
+	c.machines(t, p)
+	_, stops := provider.As[provider.Stopper](p)
+	for _, preset := range t.Presets {
+		if preset.standbyRunning() != nil && !stops {
+			c.problems.add(preset.Prebuilds.Standby.at, "preset %q: provider %q cannot stop and start its workspaces: leave standby "+
+				"out, or take another provider", preset.Name, t.Provider)
+		}
+	}
 	if len(t.Presets) == 0 {
 		c.refusals(t, Preset{at: t.specAt}, p.Validate(t.Spec, map[string]string{}))
 	}

@@ -31,9 +31,7 @@ const (
 
 // Defaults of settings left out.
 const (
-	defaultInFlight = 16
-	defaultChunk    = 1_000
-	defaultBoot     = 20 * time.Minute
+	defaultBoot = 20 * time.Minute
 	// defaultTTLJitter spreads the expiries of a pool that was built at once over a tenth of the TTL.
 	defaultTTLJitter = 10
 	// defaultHeartbeat is six heartbeats at their usual pace.
@@ -60,8 +58,20 @@ type Provider struct {
 	Maximum         int32           // 0: no limit
 	CreatesInFlight int32
 	Chunk           int32
+	CreateEvery     time.Duration // 0: no limit
+	CreateBurst     int32
+	InventoryEvery  time.Duration
+	Breaker         Breaker
 
 	at, kindAt, configAt Pos
+}
+
+// Breaker is when a provider's breaker opens and closes (S3).
+type Breaker struct {
+	Count   int32 `json:"count"`   // of new discrepancies, at which it opens
+	Percent int32 `json:"percent"` // of all that there is, which they must be as well
+	Errors  int32 `json:"errors"`  // per cent of calls that fail, at which it opens
+	Clean   int32 `json:"clean"`   // inventories in a row after which it closes
 }
 
 // Template is a named kind of workspace on one provider.
@@ -73,10 +83,12 @@ type Template struct {
 	Rollout      Rollout
 	BootTimeout  time.Duration   // whole seconds
 	IdleCost     float64         // of a prebuild in an hour; 0: not said
+	StoppedCost  *float64        // of one in standby; nil: as much
 	Spec         json.RawMessage // canonical; nil where it could not be read
 	Agent        *Agent          // nil: none, and the provider is asked for readiness
 	KeepFailures KeepFailures
 	Reuse        Reuse
+	Claims       Claiming
 	Presets      []Preset
 
 	CreatesInFlight *int32 // nil: no limit of its own
@@ -118,12 +130,16 @@ type Preset struct {
 // Prebuilds is the pool of a preset.
 type Prebuilds struct {
 	Instances    int32
+	AllMachines  bool            // `instances: all`; Instances is 0 then
 	Schedule     json.RawMessage // prebuilds.StoredSchedule; nil: none
 	TTL          time.Duration   // whole seconds; 0: no end
 	TTLJitter    int32           // per cent
 	MinRemaining time.Duration   // whole seconds; what a claim must find left of the TTL
 	Priority     int32
 	Autosize     *sizing.Config // nil: off
+	Standby      Standby
 
 	CreatesInFlight *int32 // nil: no limit of its own
+
+	instancesAt Pos
 }

@@ -1,10 +1,12 @@
 package templates_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"cdr.dev/slog"
@@ -12,8 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
+	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/hosts"
+	"github.com/prewarm-dev/prewarm/coderd/provider/hosts/hoststest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -21,6 +28,9 @@ import (
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
+	key := filepath.Join(root, "key")
+	hoststest.NewKey(t, key)
+	engine := "" // of the subtest that needs one
 	registry := provider.NewRegistry(map[string]provider.Factory{
 		"local": func(json.RawMessage) (provider.Provider, error) {
 			return local.New(local.Options{Root: filepath.Join(root, "local"), Clock: quartz.NewReal(), Logger: slog.Make()})
@@ -31,6 +41,18 @@ func TestExamples(t *testing.T) {
 				return nil, err
 			}
 			return sim.New(opts)
+		},
+		"hosts": func(config json.RawMessage) (provider.Provider, error) {
+			parsed, err := hosts.ParseConfig(bytes.ReplaceAll(config, []byte("/etc/prewarm/id_ed25519"), []byte(key)))
+			return hosts.New(hosts.Options{Config: parsed}), err
+		},
+		"docker": func(raw json.RawMessage) (provider.Provider, error) {
+			config, err := docker.ParseConfig(raw)
+			if err != nil {
+				return nil, err
+			}
+			config.Host = engine
+			return docker.New(t.Context(), docker.Options{Config: config})
 		},
 	}, database.InTransaction)
 
@@ -51,12 +73,24 @@ func TestExamples(t *testing.T) {
 
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
+			if strings.Contains(source, "kind: docker") {
+				engine = dockertest.Start(t).Host
+			}
 			b := newBench(t)
 			b.NewProvider = registry.New
 			b.apply(t, "providers: [{name: local, kind: local}, {name: sim, kind: sim}]") // as every server has them
 			require.NotEmpty(t, b.apply(t, source).Templates)
 			if name == "quickstart.yaml" {
 				require.EqualValues(t, 3, *b.preset(t, "quickstart", "default").Instances)
+			}
+			doc, err := templates.Parse(name, source)
+			require.NoError(t, err)
+			for _, of := range doc.Templates { // what is written of a template reads as the file it came from
+				for _, p := range of.Presets {
+					if p.Prebuilds != nil && !p.Prebuilds.AllMachines {
+						require.Empty(t, b.resized(t, of.Name, p.Name, int(p.Prebuilds.Instances)))
+					}
+				}
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -42,26 +41,6 @@ func parse(file, source string, problems *Problems) *Document {
 	return doc
 }
 
-func (d decoder) provider(n ast.Node) Provider {
-	p := Provider{CreatesInFlight: defaultInFlight, Chunk: defaultChunk, Config: json.RawMessage(`{}`), at: position(n)}
-	what := titled(n, "provider")
-	d.object(n, what,
-		setting{key: "name", required: true, read: func(n ast.Node) { p.Name, p.at = d.name(n, "provider name"), position(n) }},
-		setting{key: "kind", required: true, read: func(n ast.Node) { p.Kind, p.kindAt = d.text(n, "kind"), position(n) }},
-		setting{key: "config", read: func(n ast.Node) {
-			p.configAt = position(n)
-			p.Config, _ = d.freeform(n, "config")
-		}},
-		setting{key: "maximum", read: func(n ast.Node) { p.Maximum = d.integer(n, "maximum", 0, maxLimit, "; 0 is no limit") }},
-		setting{key: "creates_in_flight", read: func(n ast.Node) {
-			p.CreatesInFlight = d.integer(n, "creates_in_flight", 1, maxLimit, ": with 0 nothing would ever be created")
-		}},
-		setting{key: "chunk", read: func(n ast.Node) {
-			p.Chunk = d.integer(n, "chunk", 1, maxLimit, ": with 0 nothing would ever be created")
-		}})
-	return p
-}
-
 func (d decoder) template(n ast.Node) Template {
 	t := Template{
 		BootTimeout: defaultBoot, KeepOutdated: true, Rollout: defaultRollout(),
@@ -80,6 +59,10 @@ func (d decoder) template(n ast.Node) Template {
 		setting{key: "creates_in_flight", read: func(n ast.Node) { t.CreatesInFlight = d.inFlight(n) }},
 		setting{key: "boot_timeout", read: func(n ast.Node) { t.BootTimeout = d.duration(n, "boot_timeout", maxBoot) }},
 		setting{key: "idle_cost_per_hour", read: func(n ast.Node) { t.IdleCost = d.cost(n, "idle_cost_per_hour") }},
+		setting{key: "stopped_cost_per_hour", read: func(n ast.Node) {
+			cost := d.cost(n, "stopped_cost_per_hour")
+			t.StoppedCost = &cost
+		}},
 		setting{key: "spec", required: true, read: func(n ast.Node) {
 			t.specAt = position(n)
 			t.Spec, t.spec = d.freeform(n, "spec")
@@ -87,10 +70,12 @@ func (d decoder) template(n ast.Node) Template {
 		setting{key: "agent", read: func(n ast.Node) { t.Agent, t.agentAt = d.agent(n), position(n) }},
 		setting{key: "keep_failures", read: func(n ast.Node) { t.KeepFailures = d.keepFailures(n) }},
 		reuse[0], reuse[1],
+		setting{key: "claims", read: func(n ast.Node) { t.Claims = d.claims(n) }},
 		setting{key: "presets", read: func(n ast.Node) {
 			d.list(n, "presets", func(n ast.Node) { t.Presets = append(t.Presets, d.preset(n)) })
 		}})
 	d.checkReuse(&t)
+	d.checkQuota(&t)
 	presets := uniqueNames{d, "preset of " + what}
 	presets.check(len(t.Presets), func(i int) (string, Pos) { return t.Presets[i].Name, t.Presets[i].at })
 	return t
@@ -138,6 +123,10 @@ func (d decoder) prebuilds(n ast.Node) *Prebuilds {
 	remainingAt := position(n)
 	d.object(n, "prebuilds",
 		setting{key: "instances", required: true, read: func(n ast.Node) {
+			if p.AllMachines = isAll(n); p.AllMachines {
+				p.instancesAt = position(n)
+				return
+			}
 			p.Instances = d.integer(n, "instances", 0, MaxInstances, "")
 		}},
 		setting{key: "schedule", read: func(n ast.Node) { p.Schedule = d.schedule(n) }},
@@ -148,7 +137,11 @@ func (d decoder) prebuilds(n ast.Node) *Prebuilds {
 		}},
 		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }},
 		setting{key: "creates_in_flight", read: func(n ast.Node) { p.CreatesInFlight = d.inFlight(n) }},
-		setting{key: "autosize", read: func(n ast.Node) { p.Autosize = d.autosize(n) }})
+		setting{key: "autosize", read: func(n ast.Node) { p.Autosize = d.autosize(n) }},
+		setting{key: "standby", read: func(n ast.Node) { p.Standby = d.standby(n) }})
+	if p.AllMachines && p.Autosize != nil {
+		d.problems.add(p.instancesAt, "instances is all: that leaves nothing for autosize to choose, so leave one of the two out")
+	}
 	switch least := p.TTL - p.TTL*time.Duration(p.TTLJitter)/100; {
 	case p.MinRemaining == 0:
 	case p.TTL == 0:

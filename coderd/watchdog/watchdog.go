@@ -26,10 +26,12 @@ type View struct {
 	Staleness time.Duration // since the last full pass that was committed began
 	NoPass    bool          // none was, ever
 	Stopped   []Subject     // presets whose creation stopped (C8)
-	Short     []Subject     // presets whose target is above what they may have
+	Short     []Subject     // presets whose autosize does not reach its target
+	Breakers  []Subject     // providers whose breaker is open (S3)
+	Missing   []Subject     // claimed workspaces that are not at their provider any more
 }
 
-// Subject is one preset and what is wrong with it.
+// Subject is one preset, provider or workspace, and what is wrong with it.
 type Subject struct {
 	ID             string
 	OrganizationID uuid.UUID

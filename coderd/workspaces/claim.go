@@ -21,6 +21,7 @@ type ClaimFor struct {
 	Key      string // idempotency key; empty for none
 	Mode     database.ClaimMode
 	Source   string
+	LeaseS   int32 // seconds; 0: what the template says
 }
 
 // Bound is a waiting claim that got its workspace.
@@ -41,12 +42,13 @@ func (w *Writer) ClaimBatch(
 	arg := database.ClaimBatchParams{
 		ClaimIds: make([]uuid.UUID, n), PresetIds: make([]uuid.UUID, n), UserIds: make([]uuid.UUID, n),
 		IdempotencyKeys: make([]string, n), Modes: make([]string, n), Sources: make([]string, n),
-		Pools: make([]uuid.UUID, 0, 1), Floors: make([]time.Time, 0, 1),
+		Leases: make([]int32, n), Pools: make([]uuid.UUID, 0, 1), Floors: make([]time.Time, 0, 1),
 	}
 	for i := range claims {
 		c := &claims[i]
 		arg.ClaimIds[i], arg.PresetIds[i], arg.UserIds[i] = c.ClaimID, c.PresetID, c.UserID
 		arg.IdempotencyKeys[i], arg.Modes[i], arg.Sources[i] = c.Key, string(c.Mode), c.Source
+		arg.Leases[i] = c.LeaseS
 		if !slices.Contains(arg.Pools, c.PresetID) {
 			arg.Pools = append(arg.Pools, c.PresetID)
 			arg.Floors = append(arg.Floors, floors[c.PresetID])
@@ -71,7 +73,7 @@ func (w *Writer) ClaimBatch(
 func (w *Writer) ClaimLast(ctx context.Context, c ClaimFor) (database.Workspace, error) {
 	row, err := w.store.ClaimLast(ctx, database.ClaimLastParams{
 		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
-		Source: c.Source,
+		Source: c.Source, LeaseS: LeaseOrNone(c.LeaseS),
 	})
 	if err == nil {
 		w.claimed(row.ID)
@@ -108,6 +110,14 @@ func (w *Writer) tell(bound []Bound) {
 	for _, b := range bound {
 		w.claimed(b.WorkspaceID)
 	}
+}
+
+// LeaseOrNone is null for none.
+func LeaseOrNone(seconds int32) *int32 {
+	if seconds == 0 {
+		return nil
+	}
+	return &seconds
 }
 
 func key(k string) *string {

@@ -56,6 +56,11 @@ func (w *Writer) Gone(ctx context.Context, l Lease, reason, fault string) (Moved
 // has workspaces used again and the pool has room for this one. ErrNotClaimed if it is not claimed, or not any more in the
 // incarnation that is meant; ErrNotFound if it never was.
 func (w *Writer) Release(ctx context.Context, a Actor, id uuid.UUID) (Moved, error) {
+	return w.release(ctx, a, id, nil)
+}
+
+// release is Release, if still says so in the transaction that does it; nil: it does.
+func (w *Writer) release(ctx context.Context, a Actor, id uuid.UUID, still guard) (Moved, error) {
 	for {
 		cur, err := w.current(ctx, id)
 		if err != nil {
@@ -65,7 +70,7 @@ func (w *Writer) Release(ctx context.Context, a Actor, id uuid.UUID) (Moved, err
 			return Moved{}, ErrNotClaimed
 		}
 		if cur.Incarnation < cur.MaxUses {
-			moved, err := w.reuse(ctx, a, cur)
+			moved, err := w.reuse(ctx, a, cur, still)
 			if err == nil {
 				w.released(moved)
 				return moved, nil
@@ -75,7 +80,7 @@ func (w *Writer) Release(ctx context.Context, a Actor, id uuid.UUID) (Moved, err
 			}
 		}
 		var moved Moved
-		err = w.traced(ctx, func(ctx context.Context, q *database.Queries) error {
+		err = w.guarded(ctx, still, cur, func(ctx context.Context, q *database.Queries) error {
 			moved, err = w.draining(ctx, q, id, cur.Incarnation, []string{string(database.WorkspaceStateClaimed)},
 				PriorityPerson, false, "workspace.release", a)
 			return err

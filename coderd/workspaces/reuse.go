@@ -26,8 +26,13 @@ func (e *NoRoom) Error() string { return e.Why }
 
 // reuse: claimed -> starting, incarnation + 1, under the fence. errNoRoom also if the fence could not be had in time: then
 // the workspace is not used again, which costs a build and no more.
-func (w *Writer) reuse(ctx context.Context, a Actor, cur database.WorkspaceStateRow) (moved Moved, err error) {
+func (w *Writer) reuse(ctx context.Context, a Actor, cur database.WorkspaceStateRow, still guard) (moved Moved, err error) {
 	err = w.returning(ctx, cur.ID, func(ctx context.Context, q *database.Queries, room database.RoomForRow) error {
+		if still != nil {
+			if err := still(ctx, q, cur); err != nil {
+				return err
+			}
+		}
 		if whyNot(room) != "" || room.BeyondMaximum {
 			return errNoRoom
 		}
@@ -90,10 +95,30 @@ func (w *Writer) Retry(ctx context.Context, a Actor, id uuid.UUID) (moved Moved,
 	return moved, err
 }
 
+// Keep: starting, ready or standby -> quarantined, because a person wants to look into it; what is quarantined stays so for
+// that long from now on. ErrNotKept where it is in no such state, or being reset.
+func (w *Writer) Keep(ctx context.Context, a Actor, id uuid.UUID, keep time.Duration) (Moved, error) {
+	cur, err := w.current(ctx, id)
+	if err != nil {
+		return Moved{}, err
+	}
+	if a.Incarnation != 0 && a.Incarnation != cur.Incarnation {
+		return Moved{}, ErrLost
+	}
+	row, err := w.store.WorkspaceKept(ctx, database.WorkspaceKeptParams{
+		WorkspaceID: id, Incarnation: cur.Incarnation, Reason: a.Reason, KeepS: keep.Seconds(), ActorID: a.UserID,
+		Source: a.Source,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Moved{}, ErrNotKept
+	}
+	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("keep workspace", err)
+}
+
 // EndQuarantine: quarantined -> draining, because it was kept for long enough. ErrLost if somebody was faster.
 func (w *Writer) EndQuarantine(ctx context.Context, id uuid.UUID, incarnation int32) (Moved, error) {
 	return w.draining(ctx, w.store.Queries, id, incarnation, []string{string(database.WorkspaceStateQuarantined)},
-		PriorityPrebuild, false, "workspace.drain", w.System("it was kept for as long as its template says"))
+		PriorityPrebuild, false, "workspace.drain", w.System("it was kept for as long as it was to be"))
 }
 
 // returning runs a transition that brings a workspace back into its pool, under the pass's fence (I3).

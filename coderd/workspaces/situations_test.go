@@ -20,6 +20,7 @@ type situation struct {
 	state      database.WorkspaceState
 	job        string // its kind, running in its first attempt; empty: none
 	unleased   bool   // the job was never leased
+	vain       bool   // the job failed, and waits to be tried again
 	providerID string
 	// incarnation, 1 where 0.
 	incarnation int32
@@ -31,10 +32,15 @@ var situations = []situation{
 	{name: "starting", state: "starting", job: "probe", providerID: "p"},
 	{name: "starting, being reset", state: "starting", job: "reset", providerID: "p", incarnation: 2},
 	{name: "ready", state: "ready", providerID: "p"},
+	{name: "starting, out of standby", state: "starting", job: "start", providerID: "p"},
 	{name: "standby", state: "standby", providerID: "p"},
+	{name: "standby, being stopped", state: "standby", job: "stop", providerID: "p"},
 	{name: "claimed", state: "claimed", providerID: "p"},
+	{name: "claimed, out of standby", state: "claimed", job: "start", providerID: "p"},
+	{name: "claimed, and started", state: "claimed", job: "probe", providerID: "p"},
 	{name: "draining", state: "draining", job: "drain", providerID: "p"},
 	{name: "deleting", state: "deleting", job: "delete", providerID: "p"},
+	{name: "deleting, in vain", state: "deleting", job: "delete", vain: true, providerID: "p"},
 	{name: "deleted", state: "deleted"},
 	{name: "quarantined", state: "quarantined", providerID: "p"},
 	{name: "quarantined, never made", state: "quarantined"},
@@ -92,10 +98,11 @@ func (b *bench) put(s situation, keeps, reuses bool) {
 			b.claim, b.Owner, b.ws.WorkspaceID, b.ws.Incarnation)
 	}
 	if s.job != "" {
-		b.exec(`INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, state, attempt, due_at, leased_by, created_at)
-			SELECT $1, $2, $3, $4::text::job_kind, 'sim', CASE WHEN $5 THEN 'pending' ELSE 'running' END::job_state,
-			  CASE WHEN $5 THEN 0 ELSE 1 END, now() + interval '1 minute', CASE WHEN $5 THEN '' ELSE 'test' END, now()`,
-			b.ws.JobID, b.ws.WorkspaceID, b.ws.Incarnation, s.job, s.unleased)
+		b.exec(`INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, state, attempt, due_at, leased_by, created_at, failures)
+			SELECT $1, $2, $3, $4::text::job_kind, 'sim', CASE WHEN $5 OR $6 THEN 'pending' ELSE 'running' END::job_state,
+			  CASE WHEN $5 THEN 0 ELSE 1 END, now() + interval '1 minute', CASE WHEN $5 OR $6 THEN '' ELSE 'test' END, now(),
+			  CASE WHEN $6 THEN 1 ELSE 0 END`,
+			b.ws.JobID, b.ws.WorkspaceID, b.ws.Incarnation, s.job, s.unleased, s.vain)
 	}
 }
 

@@ -28,6 +28,10 @@ var ErrGone = errors.New("workspace is already going")
 // ErrNotQuarantined: only a quarantined workspace can be tried anew.
 var ErrNotQuarantined = errors.New("workspace is not quarantined")
 
+// ErrNotKept: it is claimed, or being built or reset, or already going: it can't be kept for inspection.
+var ErrNotKept = errors.New("workspace cannot be kept for inspection: it must be starting, ready, standby or quarantined, " +
+	"and not being made like new")
+
 // Actor is who did it and from where, for history and audit.
 type Actor struct {
 	UserID uuid.UUID

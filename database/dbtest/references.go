@@ -14,6 +14,8 @@ var references = map[string]string{
 		(SELECT FROM presets p WHERE p.id = w.preset_id AND p.template_id = w.template_id)`,
 	"workspace without its version": `SELECT count(*) FROM workspaces w WHERE NOT EXISTS
 		(SELECT FROM template_versions v WHERE v.id = w.template_version_id AND v.template_id = w.template_id)`,
+	"job without its workspace": `SELECT count(*) FROM jobs j WHERE NOT EXISTS
+		(SELECT FROM workspaces w WHERE w.id = j.workspace_id)`,
 	"claim without its preset": `SELECT count(*) FROM claims c WHERE NOT EXISTS
 		(SELECT FROM presets p WHERE p.id = c.preset_id)`,
 	"claim without its user": `SELECT count(*) FROM claims c WHERE NOT EXISTS

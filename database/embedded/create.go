@@ -25,9 +25,11 @@ const (
 //go:embed postgresql.conf
 var defaults string
 
-// firstCommands run before anybody can connect: one statement a line.
+// firstCommands run before anybody can connect: one statement a line. The last lets the server note in the database's
+// settings where it is at home, by which it tells a restored backup; before PostgreSQL 15 only superusers may.
 const firstCommands = `CREATE ROLE ` + role + ` LOGIN;
 CREATE DATABASE ` + database + ` OWNER ` + role + `;
+DO $$BEGIN IF current_setting('server_version_num')::int >= 150000 THEN EXECUTE 'GRANT SET ON PARAMETER prewarm.home TO ` + role + `'; END IF; END$$;
 `
 
 // create makes a new cluster in cluster. It is made elsewhere and renamed when complete, and what an interrupted try

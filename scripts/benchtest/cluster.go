@@ -23,6 +23,7 @@ type cluster struct {
 	admin      *pgx.Conn
 	postmaster int
 	databases  int
+	version    int // of the server, as in server_version_num
 }
 
 func startCluster(ctx context.Context, dir string) (*cluster, error) {
@@ -31,14 +32,14 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{server: server}
-	if c.admin, err = pgx.Connect(ctx, server.SuperuserURL()); err != nil {
+	if err := c.connect(ctx); err != nil {
 		return nil, err
 	}
 	var settings string
 	var backend int
-	err = c.admin.QueryRow(ctx, `SELECT pg_backend_pid(), concat_ws(' ', version(), 'fsync', current_setting('fsync'),
+	err = c.admin.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int, concat_ws(' ', version(), 'fsync', current_setting('fsync'),
 		'synchronous_commit', current_setting('synchronous_commit'), 'full_page_writes', current_setting('full_page_writes'),
-		'shared_buffers', current_setting('shared_buffers'))`).Scan(&backend, &settings)
+		'shared_buffers', current_setting('shared_buffers'))`).Scan(&backend, &c.version, &settings)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +52,14 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	return c, nil
 }
 
+// connect connects anew if need be: a statement whose context ends takes its connection along.
+func (c *cluster) connect(ctx context.Context) (err error) {
+	if c.admin == nil || c.admin.IsClosed() {
+		c.admin, err = pgx.Connect(ctx, c.server.SuperuserURL())
+	}
+	return err
+}
+
 func (c *cluster) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -58,11 +67,22 @@ func (c *cluster) stop() {
 	_ = c.server.Stop(ctx)
 }
 
-// database makes an empty one, and returns its URL and what removes it.
-func (c *cluster) database(ctx context.Context) (string, func(), error) {
+// database makes a copy of the one at that URL, or an empty one, and returns its URL and what removes it.
+func (c *cluster) database(ctx context.Context, like string) (string, func(), error) {
 	c.databases++
 	name := "bench" + strconv.Itoa(c.databases)
-	if _, err := c.admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+	create := "CREATE DATABASE " + name
+	if like != "" {
+		from, err := url.Parse(like)
+		if err != nil {
+			return "", nil, err
+		}
+		create += " TEMPLATE " + strings.TrimPrefix(from.Path, "/")
+		if c.version >= 150000 { // as files, as it always was before; through the log it would push all else out of the buffers
+			create += " STRATEGY file_copy"
+		}
+	}
+	if _, err := c.admin.Exec(ctx, create); err != nil {
 		return "", nil, err
 	}
 	u, err := url.Parse(c.server.SuperuserURL())
@@ -77,7 +97,7 @@ func (c *cluster) database(ctx context.Context) (string, func(), error) {
 
 // store makes an empty, migrated database.
 func (c *cluster) store(ctx context.Context) (*database.Store, string, func(), error) {
-	address, drop, err := c.database(ctx)
+	address, drop, err := c.database(ctx, "")
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -149,4 +169,10 @@ func procStat(pid int) (stat, error) {
 		parent: number(1), own: time.Duration(number(11)+number(12)) * tick,
 		children: time.Duration(number(13)+number(14)) * tick,
 	}, nil
+}
+
+// wal is how far the log has come, in bytes.
+func (c *cluster) wal(ctx context.Context) (at int64, err error) {
+	err = c.admin.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn() - '0/0'").Scan(&at)
+	return at, err
 }

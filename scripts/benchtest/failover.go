@@ -21,6 +21,7 @@ var phases = []struct{ name, state, query string }{
 // lock is killed, or frozen, in each phase of its pass. Replicas are processes.
 func failover(ctx context.Context, b *bench) error {
 	const pools, each = 1000, 20
+	var failed []error
 	for _, end := range []struct {
 		name string
 		kill bool
@@ -34,14 +35,17 @@ func failover(ctx context.Context, b *bench) error {
 			for range rounds {
 				took, err := b.failoverOnce(ctx, pools, each, phase.name, phase.state, phase.query, end.kill)
 				if err != nil {
-					return fmt.Errorf("%s while %s: %w", end.name, phase.name, err)
+					failed = append(failed, fmt.Errorf("%s while %s: %w", end.name, phase.name, err))
+					continue
 				}
 				all = append(all, took.Seconds()*1000)
 			}
-			line("failover."+end.name+"."+phase.name, median(all), "ms", 0, "")
+			if len(all) > 0 {
+				line("failover."+end.name+"."+phase.name, median(all), "ms", 0, "")
+			}
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (b *bench) failoverOnce(

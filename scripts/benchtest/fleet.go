@@ -24,6 +24,9 @@ type fleet struct {
 	owner uuid.UUID
 	token auth.Secret
 	seen  map[uuid.UUID]bool // claimed in this database
+
+	cloud        string // where the files of `sim` are, to have resources made too; no resources where empty
+	installation uuid.UUID
 }
 
 type pool struct {
@@ -59,6 +62,9 @@ func (b *bench) fleet(ctx context.Context, pools, instances int) (*fleet, error)
 	}
 	batch := &pgx.Batch{}
 	batch.Queue("INSERT INTO providers (name, kind, chunk, creates_in_flight, updated_at) VALUES ('sim', 'sim', 1000000, 64, now())")
+	// What is filled in by SQL is at no provider: the first inventory of a server would open the breaker.
+	batch.Queue(`INSERT INTO inventories (provider, leased_until, due_at, full_at)
+		VALUES ('sim', now(), now() + interval '1 day', now())`)
 	for n := range pools {
 		p := pool{fmt.Sprintf("t%d", n+1), uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 		f.pools = append(f.pools, p)
@@ -113,6 +119,9 @@ func (f *fleet) insert(ctx context.Context, n int, state string) error {
 		presets, keys = append(presets, p.preset), append(keys, p.key)
 		ready = append(ready, epoch.Add(time.Duration(f.made)*time.Millisecond/10))
 		f.made++
+	}
+	if err := f.build(ids, names); err != nil {
+		return err
 	}
 	return pgx.BeginFunc(ctx, f.store.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {

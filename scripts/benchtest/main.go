@@ -12,7 +12,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,24 +32,26 @@ type bench struct {
 	sql     string // run on each database of Prewarm
 	binary  string // of prewarm; built when first needed
 	scratch string
-	su      map[int][]sample // by clients: simple updates measured so far
+	asked   bool // for certain groups: what cannot be measured then is an error
 }
 
 var groups = []struct {
 	name, what string
 	run        func(context.Context, *bench) error
+	most       time.Duration // 0: mostLasts
 }{
-	{"claims", "claims through the store and through HTTP, by clients, pools and what stands beside", claims},
-	{"tune", "claims through the store by 32 clients, alone: to see what -sql changes; only where asked for", tune},
-	{"latency", "claims at half the peak rate, open loop", openLoop},
-	{"snapshot", "claims while another session holds a snapshot", openSnapshot},
-	{"passes", "idle passes, beside a bare read of the same rows", idlePasses},
-	{"creating", "passes that create prebuilds", creatingPasses},
-	{"refill", "from a claim to the lease of the job that replaces it", refill},
-	{"mixed", "claims while passes, creates and deletes run", mixed},
-	{"failover", "a nudge that is pending when the holder of the pass's lock dies", failover},
-	{"memory", "resident memory of a replica", memory},
-	// Events to 500 connected pages belong here once there is a stream of them.
+	{"claims", "claims through the store and through HTTP, by clients, pools and what stands beside", claims, 14 * time.Minute},
+	{"tune", "claims through the store by 32 clients, alone: to see what -sql changes; only where asked for", tune, 0},
+	{"latency", "claims at half the peak rate, open loop", openLoop, 0},
+	{"snapshot", "claims while another session holds a snapshot", openSnapshot, 0},
+	{"passes", "idle passes, beside a bare read of the same rows", idlePasses, 0},
+	{"creating", "passes that create prebuilds", creatingPasses, 0},
+	{"refill", "from a claim to the lease of the job that replaces it", refill, 0},
+	{"mixed", "claims while passes, creates and deletes run", mixed, 0},
+	{"failover", "a nudge that is pending when the holder of the pass's lock dies", failover, 0},
+	{"memory", "resident memory of a replica", memory, 0},
+	{"docker", "claims of containers, running and stopped, beside a container run cold; left out where no engine can be started", containers, 20 * time.Minute},
+	{"events", "what 500 screens that follow 50 changes a second cost a replica", events, 0},
 }
 
 func main() {
@@ -57,6 +61,10 @@ func main() {
 	profile := flag.String("profile", "", "write a CPU profile of this process to that file")
 	sql := flag.String("sql", "", "statements to run on each database, to see what they change")
 	list := flag.Bool("list", false, "list the groups")
+	filled := flag.String("fill", "", "measure nothing: fill the database at that URL, of a server that runs, for its pages")
+	workspaces := flag.Int("workspaces", 0, "how many workspaces to fill it with")
+	cloud := flag.String("cloud", "", "where the files of that server's provider `sim` are, for the workspaces to be there too")
+	days := flag.Int("days", 1, "how many days of claims to fill it with")
 	flag.Parse()
 	if *list {
 		for _, g := range groups {
@@ -66,7 +74,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *quick, *rounds, *profile, *sql); err != nil {
+	do := func() error { return run(ctx, *only, *quick, *rounds, *profile, *sql) }
+	if *filled != "" {
+		do = func() error { return fill(ctx, *filled, *cloud, *workspaces, *days) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1) //nolint:gocritic // The context's resources end with the process.
 	}
@@ -82,7 +94,7 @@ func run(ctx context.Context, only string, quick bool, rounds int, profile, sql 
 	if err := os.Chmod(scratch, 0o755); err != nil { // PostgreSQL may run as another user
 		return err
 	}
-	b := &bench{quick: quick, rounds: rounds, scratch: scratch, sql: sql, su: map[int][]sample{}}
+	b := &bench{quick: quick, rounds: rounds, scratch: scratch, sql: sql, asked: only != ""}
 	if b.rounds == 0 {
 		b.rounds = 3
 		if quick {
@@ -98,17 +110,38 @@ func run(ctx context.Context, only string, quick bool, rounds int, profile, sql 
 		return err
 	}
 	defer stopProfile()
+	var failed []error
 	for _, g := range groups {
 		if only == "" && g.name == "tune" || only != "" && !wanted.MatchString(g.name) {
 			continue
 		}
 		began := time.Now()
-		if err := g.run(ctx, b); err != nil {
-			return fmt.Errorf("%s: %w", g.name, err)
+		fmt.Fprintf(os.Stderr, "# %s: %s\n", g.name, g.what)
+		if err := b.group(ctx, g.run, cmp.Or(g.most, mostLasts)); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", g.name, err))
+			fmt.Fprintf(os.Stderr, "# %s failed, and the others go on: %v\n", g.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "# %s took %s\n", g.name, time.Since(began).Round(time.Second))
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+const (
+	mostLasts = 6 * time.Minute // what a group takes at most; a third of that is usual
+	warmUp    = time.Second     // after each checkpoint, before claims or updates count
+)
+
+// group runs one group for no longer than that.
+func (b *bench) group(ctx context.Context, run func(context.Context, *bench) error, most time.Duration) error {
+	if err := b.connect(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return run(ctx, b)
 }
 
 // window is how long one measurement takes.

@@ -32,7 +32,7 @@ func openLoop(ctx context.Context, b *bench) error {
 		name    string
 		connect func(int) (claimer, func(), error)
 	}{{"store", d.store}, {"http", d.overHTTP}} {
-		if err := d.stock(ctx, int(15_000*b.window().Seconds())); err != nil {
+		if err := d.stock(ctx, int(15_000*(warmUp+b.window()).Seconds())); err != nil {
 			return err
 		}
 		if err := d.settle(ctx); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -79,114 +80,136 @@ func idlePasses(ctx context.Context, b *bench) error {
 		claimed = 20_000
 	}
 	times := map[string]float64{}
-	for _, c := range []struct {
-		name                 string
-		pools, each, claimed int
-		than                 string // the figure that this one is compared with
-	}{
+	var failed []error
+	for _, c := range []idleCase{
 		{"100x10", 100, 10, 0, ""},
 		{"1000x10", 1000, 10, 0, ""},
 		{fmt.Sprintf("1000x10.beside-%dk", claimed/1000), 1000, 10, claimed, "1000x10"},
 		{"1000x100", 1000, 100, 0, "1000x10"},
 	} {
-		f, err := b.fleet(ctx, c.pools, c.each)
+		ours, yard, err := b.idle(ctx, c)
 		if err != nil {
-			return err
+			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
+			continue
 		}
-		if err := f.addClaimed(ctx, c.claimed); err != nil {
-			return err
-		}
-		if err := f.add(ctx, c.pools*c.each); err != nil {
-			return err
-		}
-		if err := f.settle(ctx); err != nil {
-			return err
-		}
-		p, err := f.passer(ctx)
-		if err != nil {
-			return err
-		}
-		var ours, yard []float64
-		for range 7 * b.rounds {
-			r, took, err := p.pass(ctx)
-			if err != nil {
-				return err
-			}
-			if r.Created+r.Intents+r.Changed > 0 {
-				return fmt.Errorf("a pass over %s had something to do: %+v", c.name, r)
-			}
-			ours = append(ours, took.Seconds()*1000)
-			read, err := f.bareRead(ctx)
-			if err != nil {
-				return err
-			}
-			yard = append(yard, read.Seconds()*1000)
-		}
-		f.drop()
 		times[c.name] = median(ours)
 		line("passes.idle."+c.name, median(ours), "ms", median(yard), "bare-read-of-the-rows")
 		if c.than != "" {
 			line("passes.idle."+c.name+".beside-"+c.than, median(ours), "ms", times[c.than], "passes.idle."+c.than)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+type idleCase struct {
+	name                 string
+	pools, each, claimed int
+	than                 string // the figure that this one is compared with
+}
+
+// idle returns how long passes took, and bare reads in between, in milliseconds.
+func (b *bench) idle(ctx context.Context, c idleCase) (ours, yard []float64, err error) {
+	f, err := b.fleet(ctx, c.pools, c.each)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.drop()
+	if err := f.addClaimed(ctx, c.claimed); err != nil {
+		return nil, nil, err
+	}
+	if err := f.add(ctx, c.pools*c.each); err != nil {
+		return nil, nil, err
+	}
+	if err := f.settle(ctx); err != nil {
+		return nil, nil, err
+	}
+	p, err := f.passer(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for range 7 * b.rounds {
+		r, took, err := p.pass(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if r.Created+r.Intents+r.Changed > 0 {
+			return nil, nil, fmt.Errorf("a pass had something to do: %+v", r)
+		}
+		ours = append(ours, took.Seconds()*1000)
+		read, err := f.bareRead(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		yard = append(yard, read.Seconds()*1000)
+	}
+	return ours, yard, nil
 }
 
 // creatingPasses are passes that create prebuilds: workspace, job, history and audit row each.
 func creatingPasses(ctx context.Context, b *bench) error {
-	for _, c := range []struct {
-		name                string
-		pools, each, create int
-	}{
+	var failed []error
+	for _, c := range []createCase{
 		{"1000-at-100x10", 100, 10, 1000},
 		{"1000-at-1000x10", 1000, 10, 1000},
 		{"1000-at-1000x100", 1000, 100, 1000},
 		{"10000-at-100x0", 100, 0, 10_000},
 	} {
-		f, err := b.fleet(ctx, c.pools, c.each)
-		if err != nil {
-			return err
+		if err := b.creating(ctx, c); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
 		}
-		if err := f.add(ctx, c.pools*c.each); err != nil {
-			return err
-		}
-		if err := f.settle(ctx); err != nil {
-			return err
-		}
-		p, err := f.passer(ctx)
-		if err != nil {
-			return err
-		}
-		var took, rates, idle, processor []float64
-		for range 2*b.rounds + 1 {
-			_, nothing, err := p.pass(ctx)
-			if err != nil {
-				return err
-			}
-			if _, err := f.store.Pool.Exec(ctx, "UPDATE presets SET instances = instances + $1", c.create/c.pools); err != nil {
-				return err
-			}
-			if err := b.checkpoint(ctx); err != nil {
-				return err
-			}
-			before := b.processor()
-			r, lasted, err := p.pass(ctx)
-			if err != nil {
-				return err
-			}
-			if r.Created != c.create {
-				return fmt.Errorf("%s: created %d instead of %d", c.name, r.Created, c.create)
-			}
-			spent := b.processor().since(before)
-			idle = append(idle, nothing.Seconds()*1000)
-			took = append(took, lasted.Seconds()*1000)
-			rates = append(rates, float64(c.create)/lasted.Seconds())
-			processor = append(processor, float64((spent.here+spent.server).Microseconds())/float64(c.create))
-		}
-		f.drop()
-		line("creating."+c.name, median(took), "ms", median(idle), "idle-pass-before")
-		line("creating."+c.name+".rate", median(rates), "/s", 0, "")
-		line("creating."+c.name+".processor", median(processor), "us", 0, "")
 	}
+	return errors.Join(failed...)
+}
+
+type createCase struct {
+	name                string
+	pools, each, create int
+}
+
+func (b *bench) creating(ctx context.Context, c createCase) error {
+	f, err := b.fleet(ctx, c.pools, c.each)
+	if err != nil {
+		return err
+	}
+	defer f.drop()
+	if err := f.add(ctx, c.pools*c.each); err != nil {
+		return err
+	}
+	if err := f.settle(ctx); err != nil {
+		return err
+	}
+	p, err := f.passer(ctx)
+	if err != nil {
+		return err
+	}
+	var took, rates, idle, processor []float64
+	for range 2*b.rounds + 1 {
+		_, nothing, err := p.pass(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := f.store.Pool.Exec(ctx, "UPDATE presets SET instances = instances + $1", c.create/c.pools); err != nil {
+			return err
+		}
+		if err := b.checkpoint(ctx); err != nil {
+			return err
+		}
+		before := b.processor()
+		r, lasted, err := p.pass(ctx)
+		if err != nil {
+			return err
+		}
+		if r.Created != c.create {
+			return fmt.Errorf("created %d instead of %d", r.Created, c.create)
+		}
+		spent := b.processor().since(before)
+		idle = append(idle, nothing.Seconds()*1000)
+		took = append(took, lasted.Seconds()*1000)
+		rates = append(rates, float64(c.create)/lasted.Seconds())
+		processor = append(processor, float64((spent.here+spent.server).Microseconds())/float64(c.create))
+	}
+	line("creating."+c.name, median(took), "ms", median(idle), "idle-pass-before")
+	line("creating."+c.name+".rate", median(rates), "/s", 0, "")
+	line("creating."+c.name+".processor", median(processor), "us", 0, "")
 	return nil
 }

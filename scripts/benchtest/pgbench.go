@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ type yardstick struct {
 }
 
 func (b *bench) yardstick(ctx context.Context) (*yardstick, func(), error) {
-	address, drop, err := b.database(ctx)
+	address, drop, err := b.database(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +88,7 @@ func (y *yardstick) fill(ctx context.Context) error {
 	return err
 }
 
-// measure runs it for a window. A rate above zero is an open loop of so many transactions per second.
+// measure runs it for a window, after the same moment as claims. A rate above zero is an open loop of so many transactions per second.
 func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate float64) (sample, error) {
 	if err := b.checkpoint(ctx); err != nil {
 		return sample{}, err
@@ -96,9 +97,13 @@ func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate flo
 		return y.bare(ctx, b, clients)
 	}
 	args := []string{
-		"-n", "-N", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)),
-		"-T", strconv.Itoa(int(b.window().Seconds())), "-s", strconv.Itoa(y.scale),
+		"-n", "-N", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-s", strconv.Itoa(y.scale),
 	}
+	warm := append(slices.Clone(args), "-T", strconv.Itoa(int(warmUp.Seconds())), y.url)
+	if out, err := exec.CommandContext(ctx, y.program, warm...).CombinedOutput(); err != nil {
+		return sample{}, fmt.Errorf("pgbench: %w: %s", err, out)
+	}
+	args = append(args, "-T", strconv.Itoa(int(b.window().Seconds())))
 	logs := filepath.Join(b.scratch, "pgbench")
 	args = append(args, "-l", "--log-prefix", logs) // for the quantiles
 	if rate > 0 {

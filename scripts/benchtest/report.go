@@ -15,6 +15,7 @@ type sample struct {
 	processor time.Duration // of both sides, per operation
 	ours      time.Duration // of this side, per operation
 	p50, p99  time.Duration
+	wal       float64 // bytes of log per operation; of claims only
 }
 
 // middle is the median of a figure over samples.
@@ -37,15 +38,26 @@ func median(values []float64) float64 {
 
 func perSecond(s sample) float64 { return s.perSecond }
 func micros(s sample) float64    { return float64(s.processor) / float64(time.Microsecond) }
+func here(s sample) float64      { return float64(s.ours) / float64(time.Microsecond) }
+func logged(s sample) float64    { return s.wal }
 func p50(s sample) float64       { return float64(s.p50) / float64(time.Millisecond) }
 func p99(s sample) float64       { return float64(s.p99) / float64(time.Millisecond) }
 
 // line prints a figure beside its yardstick; none where its value is 0.
 func line(name string, value float64, unit string, yard float64, yardstick string) {
-	ratio := "-"
+	ratio := 0.0
 	if yard != 0 {
-		ratio = strconv.FormatFloat(value/yard, 'f', 2, 64)
+		ratio = value / yard
 		yardstick += "=" + number(yard)
+	}
+	lineRatio(name, value, unit, ratio, yardstick)
+}
+
+// lineRatio prints a figure with the ratio that was found some other way; none where it is 0.
+func lineRatio(name string, value float64, unit string, of float64, yardstick string) {
+	ratio := "-"
+	if of != 0 {
+		ratio = strconv.FormatFloat(of, 'f', 2, 64)
 	}
 	if yardstick == "" {
 		yardstick = "-"

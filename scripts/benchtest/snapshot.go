@@ -28,7 +28,7 @@ func openSnapshot(ctx context.Context, b *bench) error {
 	rate := 12_000.0
 	var without, with []sample
 	for round := range 2 {
-		if err := d.stock(ctx, int(1.3*rate*b.window().Seconds())); err != nil {
+		if err := d.stock(ctx, int(1.3*rate*(warmUp+b.window()).Seconds())); err != nil {
 			return err
 		}
 		if err := d.settle(ctx); err != nil {
@@ -42,7 +42,7 @@ func openSnapshot(ctx context.Context, b *bench) error {
 		if round == 1 {
 			break
 		}
-		if err := d.stock(ctx, int(1.3*rate*long.Seconds())); err != nil {
+		if err := d.stock(ctx, int(1.3*rate*(long+b.window()).Seconds())); err != nil {
 			return err
 		}
 		if err := d.settle(ctx); err != nil {

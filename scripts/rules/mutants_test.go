@@ -3,6 +3,7 @@ package rules_test
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,6 +60,27 @@ func TestMutantsOfRules(t *testing.T) {
 		all = append(all, n)
 	}
 	require.Equal(t, all, rules)
+}
+
+// TestMutants_apply: every planted mutation, in whichever folder, still applies to the tree as it is. Code that is changed
+// takes its mutants along: edit it as the patch means, and put the new difference below the patch's header.
+func TestMutants_apply(t *testing.T) {
+	t.Parallel()
+	abs, err := filepath.Abs(root)
+	require.NoError(t, err)
+	var patches []string
+	for _, pattern := range []string{"scripts/mutants/*.patch", "scripts/mutants/*/*.patch"} {
+		found, err := filepath.Glob(filepath.Join(abs, pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		patches = append(patches, found...)
+	}
+	for _, patch := range patches {
+		// The program and its options are those of scripts/mutants.sh and scripts/sim-mutants.sh.
+		cmd := exec.CommandContext(t.Context(), "patch", "--dry-run", "--force", "-p1", "-d", abs, "-i", patch)
+		out, err := cmd.CombinedOutput()
+		assert.NoError(t, err, "%s does not apply any more: %s", strings.TrimPrefix(patch, abs+"/"), out)
+	}
 }
 
 func readMutant(t *testing.T, file string) mutant {

@@ -42,6 +42,9 @@ var skipped = map[string]bool{
 
 var tests = regexp.MustCompile(`(_test\.go|test/.*)$`)
 
+// generated is the line that generated files of any language have, as the go command defines it.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
 // Read reads every text file under fsys, which is the folder root.
 func Read(fsys fs.FS, root string) (*Tree, error) {
 	tree := &Tree{Root: root, Fset: token.NewFileSet()}
@@ -71,7 +74,7 @@ func Read(fsys fs.FS, root string) (*Tree, error) {
 }
 
 func (t *Tree) add(name string, text []byte) error {
-	file := &File{Path: name, Text: text, Test: tests.MatchString(name)}
+	file := &File{Path: name, Text: text, Test: tests.MatchString(name), Generated: generated.Match(text)}
 	if strings.HasSuffix(name, ".go") && !strings.Contains(name, "testdata/") {
 		parsed, err := parser.ParseFile(t.Fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {

@@ -41,6 +41,7 @@ func run(m *testing.M) (int, error) {
 var build = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(folder, "prewarm")
 	cmd := exec.Command("go", "build", "-o", path, "github.com/prewarm-dev/prewarm/cmd/prewarm")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as it is released: it is copied into containers
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", xerrors.Errorf("build binary: %w: %s", err, out)
 	}

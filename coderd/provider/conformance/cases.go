@@ -184,6 +184,19 @@ func stopAndStart(ctx context.Context, t *trial) error {
 		}); err != nil {
 			return err
 		}
+		state, err := t.Other.Ready(ctx, refOf(i))
+		if err := errors.Join(err, want(!state.Ready && !state.Failed, "stopped, it is said to be ready (%t) or to have failed "+
+			"(%t): %s", state.Ready, state.Failed, state.Detail)); err != nil {
+			return err
+		}
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if err := wantError(stopper.Start(ended, refOf(i)), context.Canceled, "start with a context that has ended"); err != nil {
+		return err
+	}
+	if is, err := t.Provider.Get(ctx, refOf(i)); err != nil || is.Status != provider.StatusStopped {
+		return errors.Join(err, want(false, "a start whose context had ended made it %q", is.Status))
 	}
 	for range 2 {
 		if err := stopper.Start(ctx, refOf(i)); err != nil {
@@ -193,11 +206,45 @@ func stopAndStart(ctx context.Context, t *trial) error {
 			return err
 		}
 	}
+	if err := startedAgain(ctx, t, stopper, i); err != nil {
+		return err
+	}
 	unknown := provider.Ref{Name: t.Prefix + "unknown"}
 	return errors.Join(
 		wantError(stopper.Stop(ctx, unknown), provider.ErrNotFound, "stop what does not exist"),
 		wantError(stopper.Start(ctx, unknown), provider.ErrNotFound, "start what does not exist"),
 	)
+}
+
+// startedAgain: what was started becomes ready as it did at first; a stop whose context has ended leaves it running; and
+// what is stopped can be deleted.
+func startedAgain(ctx context.Context, t *trial, stopper provider.Stopper, i provider.Instance) error {
+	var last provider.Readiness
+	err := t.poll(ctx, t.Deadline, func() error {
+		var err error
+		if last, err = t.Other.Ready(ctx, refOf(i)); err != nil {
+			return xerrors.Errorf("ask whether it is ready: %w", err)
+		}
+		return want(last.Ready || last.Failed, "started again, it is not ready after %s: %s", t.Deadline, last.Detail)
+	})
+	if err := errors.Join(err, want(!last.Failed, "started again, it has failed: %s", last.Detail)); err != nil {
+		return err
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if err := wantError(stopper.Stop(ended, refOf(i)), context.Canceled, "stop with a context that has ended"); err != nil {
+		return err
+	}
+	if _, err := t.wantRunning(ctx, t.Other, refOf(i)); err != nil {
+		return xerrors.Errorf("after a stop whose context had ended: %w", err)
+	}
+	if err := stopper.Stop(ctx, refOf(i)); err != nil {
+		return err
+	}
+	if err := t.Other.Delete(ctx, refOf(i)); err != nil {
+		return xerrors.Errorf("delete what is stopped: %w", err)
+	}
+	return t.wantGone(ctx, refOf(i))
 }
 
 func endedContext(ctx context.Context, t *trial) error {

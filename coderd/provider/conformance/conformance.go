@@ -45,6 +45,8 @@ type Subject struct {
 	Settle time.Duration
 	// CutOff is the span in which a create is cut off by the cases that do so; zero: 15 ms.
 	CutOff time.Duration
+	// Rounds is how often such a case cuts one off; zero: 15.
+	Rounds int
 	// Ageless: the provider need not know when a resource was made.
 	Ageless bool
 	Clock   quartz.Clock // nil: the real one
@@ -103,6 +105,9 @@ func (c Case) Run(ctx context.Context, s Subject) error {
 	if s.CutOff == 0 {
 		s.CutOff = 15 * time.Millisecond
 	}
+	if s.Rounds == 0 {
+		s.Rounds = 15
+	}
 	if s.Clock == nil {
 		s.Clock = quartz.NewReal()
 	}
@@ -115,6 +120,9 @@ func (c Case) Run(ctx context.Context, s Subject) error {
 	if s.Foreign != nil {
 		t.theirs.p = &bounded{s.Foreign, s.Deadline}
 		t.theirs.other = t.theirs.p
+	}
+	if err := t.findMachines(ctx); err != nil {
+		return err
 	}
 	err := c.run(ctx, t)
 	// Also when ctx has ended: nothing is to stay behind.
@@ -131,6 +139,7 @@ type trial struct {
 	mine    side
 	theirs  side
 	made    []provider.Ref // by mine
+	machines
 }
 
 // side is one installation's view of the resources.
@@ -143,13 +152,13 @@ func (t *trial) request(name string) provider.CreateRequest { return t.requestOf
 
 func (t *trial) requestOf(s side, name string) provider.CreateRequest {
 	req := provider.CreateRequest{
-		Name:         t.Prefix + name,
+		Name: t.Prefix + name, Machine: t.machineOf(t.Prefix + name),
 		Tags:         provider.Tags{Installation: s.installation, WorkspaceID: uuid.New(), Incarnation: 1},
 		Organization: "default", Template: "conformance", Preset: "conformance",
 		Spec: t.Spec, Parameters: t.Parameters,
 	}
 	if s == t.mine {
-		t.made = append(t.made, provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID})
+		t.made = append(t.made, provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID, Machine: req.Machine})
 	}
 	return req
 }
@@ -173,7 +182,8 @@ func (t *trial) createOf(ctx context.Context, s side, name string) (provider.Cre
 // list is what a side sees of the names that are ours.
 func (t *trial) list(ctx context.Context, s side) ([]provider.Instance, error) {
 	all, err := s.other.List(ctx, s.installation)
-	if err != nil {
+	// What is on a machine that is away is none of what this case made: that would have failed.
+	if _, err = provider.Partial(err); err != nil {
 		return nil, xerrors.Errorf("list: %w", err)
 	}
 	var ours []provider.Instance

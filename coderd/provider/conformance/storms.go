@@ -13,20 +13,18 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// storm is how many do something at once, and rounds how often something is cut off.
-const (
-	storm  = 20
-	rounds = 15
-)
+// storm is how many do something at once.
+const storm = 20
 
 func manyNames(ctx context.Context, t *trial) error {
-	names := make([]string, storm)
-	requests := make([]provider.CreateRequest, storm)
+	n := t.most(storm)
+	names := make([]string, n)
+	requests := make([]provider.CreateRequest, n)
 	for n := range names {
 		names[n] = fmt.Sprintf("many-%d", n)
 		requests[n] = t.request(names[n])
 	}
-	err := each(storm, func(n int) error {
+	err := each(n, func(n int) error {
 		_, err := t.one(n).Create(ctx, requests[n])
 		return err
 	})
@@ -55,7 +53,7 @@ func oneName(ctx context.Context, t *trial) error {
 
 // cutOffCreate ends the context of a create at any point, and then does what a worker does: the same again.
 func cutOffCreate(ctx context.Context, t *trial) error {
-	for round := range rounds {
+	for round := range t.Rounds {
 		name := fmt.Sprintf("cut-%d", round)
 		req := t.request(name)
 		cut, cancel := context.WithTimeout(ctx, rand.N(t.CutOff))
@@ -81,7 +79,7 @@ func cutOffCreate(ctx context.Context, t *trial) error {
 // deleteDuringCreate gives a create up, as a worker whose lease ends does, and deletes by name before it has returned.
 // What an interrupted create still made may come after that delete, but it is found under its name and no other.
 func deleteDuringCreate(ctx context.Context, t *trial) error {
-	for round := range rounds {
+	for round := range t.Rounds {
 		req := t.request(fmt.Sprintf("race-%d", round))
 		creating, cancel := context.WithCancel(ctx)
 		returned := make(chan struct{})
@@ -92,7 +90,7 @@ func deleteDuringCreate(ctx context.Context, t *trial) error {
 		giveUp := t.Clock.NewTimer(max(rand.N(t.CutOff), time.Microsecond), "conformance", "give up")
 		<-giveUp.C
 		cancel()
-		byName := provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID}
+		byName := provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID, Machine: req.Machine}
 		err := t.Other.Delete(ctx, byName)
 		<-returned
 		if err := errors.Join(err, t.Other.Delete(ctx, byName), t.wantNames(ctx, t.mine)); err != nil {

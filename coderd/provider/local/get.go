@@ -70,6 +70,8 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 	switch {
 	case v.lost():
 		return provider.Readiness{Failed: true, Detail: withOutput(d, lostDetail)}, nil
+	case v.Phase == phaseStopped:
+		return provider.Readiness{Detail: "it is stopped"}, nil
 	case v.final():
 		return provider.Readiness{Failed: true, Detail: withOutput(d, v.Detail)}, nil
 	case v.Phase == phaseSetup:
@@ -179,7 +181,7 @@ func instance(d dir, w workspace, v view) provider.Instance {
 		i.Status = provider.StatusUnknown // a Create is at it, or was cut off
 	case v.Phase == phaseFailed:
 		i.Status, i.Fault = provider.StatusError, v.Detail
-	case v.Phase == phaseExited:
+	case v.Phase == phaseExited, v.Phase == phaseStopped:
 		i.Status = provider.StatusStopped
 	default:
 		i.Status = provider.StatusRunning

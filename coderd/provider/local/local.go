@@ -43,6 +43,7 @@ var _ interface {
 	provider.Execer
 	provider.Logger
 	provider.Resetter
+	provider.Stopper
 } = (*Provider)(nil)
 
 // New opens a root, or makes it.

@@ -32,8 +32,9 @@ const (
 	phaseStarting phase = "starting" // it is there, and has run nothing yet
 	phaseSetup    phase = "setup"
 	phaseRunning  phase = "running"
-	phaseExited   phase = "exited" // final: the command ended
-	phaseFailed   phase = "failed" // final: setup failed, or something could not be started
+	phaseExited   phase = "exited"  // final: the command ended
+	phaseFailed   phase = "failed"  // final: setup failed, or something could not be started
+	phaseStopped  phase = "stopped" // final: by Stop, to be started again
 )
 
 // state is what a supervisor records. It is about processes, which do not outlive the machine, so it need not be on
@@ -45,9 +46,12 @@ type state struct {
 	Phase      phase   `json:"phase"`
 	ExitCode   int     `json:"exit_code"` // of what ended; 128 + n after signal n
 	Detail     string  `json:"detail,omitempty"`
+	SetupDone  bool    `json:"setup_done,omitempty"` // not to be run again by a Start
 }
 
-func (s state) final() bool { return s.Phase == phaseExited || s.Phase == phaseFailed }
+func (s state) final() bool {
+	return s.Phase == phaseExited || s.Phase == phaseFailed || s.Phase == phaseStopped
+}
 
 func (s state) write(d dir) error {
 	content, err := json.Marshal(s)

@@ -116,11 +116,15 @@ func (s *supervisor) start() error {
 	if err != nil {
 		return xerrors.Errorf("read own start: %w", err)
 	}
-	s.state = state{BootID: bootID(), Supervisor: self.process}
+	before, err := observe(s.dir) // of the supervisor before a stop, if any
+	if err != nil {
+		return xerrors.Errorf("read state: %w", err)
+	}
+	s.state = state{BootID: bootID(), Supervisor: self.process, SetupDone: before.SetupDone}
 	if err := s.record(phaseStarting, 0, ""); err != nil {
 		return err
 	}
-	if len(s.w.spec.setup) > 0 {
+	if len(s.w.spec.setup) > 0 && !s.state.SetupDone {
 		err = s.begin(phaseSetup, s.w.spec.setup)
 	} else {
 		err = s.begin(phaseRunning, s.w.spec.command)
@@ -184,7 +188,7 @@ func (s *supervisor) begin(phase phase, command []string) error {
 		go s.stop()
 		return s.record(phaseFailed, 127, err.Error())
 	}
-	s.state.Main = main
+	s.state.Main, s.state.SetupDone = main, phase == phaseRunning
 	return s.record(phase, 0, "")
 }
 

@@ -19,6 +19,8 @@ type Behavior struct {
 	CreateLatency Latency `json:"create_latency"`
 	ReadyLatency  Latency `json:"ready_latency"` // from the creation until Ready says so
 	DeleteLatency Latency `json:"delete_latency"`
+	StopLatency   Latency `json:"stop_latency"`
+	StartLatency  Latency `json:"start_latency"`  // after it, a started one is ready
 	Fail          float64 `json:"fail"`           // a create fails, and may be tried again
 	FailPermanent float64 `json:"fail_permanent"` // a create fails for good
 	Hang          float64 `json:"hang"`           // a call blocks until its context ends, before or after its effect
@@ -69,6 +71,7 @@ func (b Behavior) with(raw json.RawMessage) (Behavior, []provider.Problem) {
 	}
 	latencies := map[string]*Latency{
 		"create_latency": &b.CreateLatency, "ready_latency": &b.ReadyLatency, "delete_latency": &b.DeleteLatency,
+		"stop_latency": &b.StopLatency, "start_latency": &b.StartLatency,
 	}
 	probabilities := map[string]*float64{
 		"fail": &b.Fail, "fail_permanent": &b.FailPermanent, "hang": &b.Hang, "lie": &b.Lie,

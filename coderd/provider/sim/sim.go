@@ -81,6 +81,7 @@ type Resource struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Behavior   Behavior          `json:"behavior"`
 	Broken     bool              `json:"broken,omitempty"`
+	Stopped    bool              `json:"-"` // kept beside it
 	CreatedAt  time.Time         `json:"created_at"`
 	ReadyAt    time.Time         `json:"ready_at"`
 }
@@ -101,6 +102,7 @@ type call struct{ name, kind string }
 var _ interface {
 	provider.Provider
 	provider.Resetter
+	provider.Stopper
 } = (*Provider)(nil)
 
 // New opens the cloud.
@@ -219,6 +221,9 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 	if r.Broken {
 		return provider.Readiness{Failed: true, Detail: brokenDetail}, nil
 	}
+	if r.Stopped {
+		return provider.Readiness{Detail: "it is stopped"}, nil
+	}
 	if left := p.clock.Until(r.ReadyAt); left > 0 {
 		return provider.Readiness{Detail: "ready in " + left.Round(time.Millisecond).String()}, nil
 	}
@@ -334,6 +339,9 @@ func (r Resource) instance() provider.Instance {
 			"PREWARM_TEMPLATE": r.Template, "PREWARM_PRESET": r.Preset,
 		},
 		CreatedAt: r.CreatedAt,
+	}
+	if r.Stopped {
+		i.Status = provider.StatusStopped
 	}
 	if r.Broken {
 		i.Status, i.Fault = provider.StatusError, brokenDetail

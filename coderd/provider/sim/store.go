@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // Event is one thing that happened to a resource.
@@ -34,6 +36,8 @@ type store interface {
 	get(name string) (Resource, error)
 	// remove says whether it was this call that removed it.
 	remove(r Resource) (bool, error)
+	// setStopped says whether r is stopped; provider.ErrNotFound if it is not there any more.
+	setStopped(r Resource, stopped bool) error
 	all() ([]Resource, error)
 	history() ([]Event, error)
 }
@@ -84,6 +88,18 @@ func (s *memoryStore) remove(r Resource) (bool, error) {
 	return true, nil
 }
 
+func (s *memoryStore) setStopped(r Resource, stopped bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there, ok := s.resources[r.Name]
+	if !ok || there.ProviderID != r.ProviderID {
+		return provider.ErrNotFound
+	}
+	there.Stopped = stopped
+	s.resources[r.Name] = there
+	return nil
+}
+
 func (s *memoryStore) all() ([]Resource, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -113,7 +129,7 @@ const suffix = ".json"
 
 func openFileStore(root string) (*fileStore, error) {
 	s := &fileStore{root: root}
-	for _, d := range []string{s.path("resources"), s.path("new")} {
+	for _, d := range []string{s.path("resources"), s.path("new"), s.path("stopped")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, xerrors.Errorf("open store: %w", err)
 		}
@@ -161,6 +177,8 @@ func (s *fileStore) get(name string) (Resource, error) {
 	if err := json.Unmarshal(content, &r); err != nil {
 		return r, xerrors.Errorf("read resource %s: %w", name, err)
 	}
+	_, err = os.Stat(s.path("stopped", r.ProviderID))
+	r.Stopped = err == nil
 	return r, nil
 }
 
@@ -182,7 +200,31 @@ func (s *fileStore) remove(r Resource) (bool, error) {
 	if err != nil {
 		return false, xerrors.Errorf("remove resource: %w", err)
 	}
+	if err := os.Remove(s.path("stopped", r.ProviderID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true, xerrors.Errorf("remove resource: %w", err)
+	}
 	return true, os.Remove(gone)
+}
+
+// setStopped makes or removes a mark beside the resource, by an id that no other ever has: so it never brings back one that
+// is removed at the same time.
+func (s *fileStore) setStopped(r Resource, stopped bool) error {
+	if there, err := s.get(r.Name); errors.Is(err, fs.ErrNotExist) || err == nil && there.ProviderID != r.ProviderID {
+		return provider.ErrNotFound
+	} else if err != nil {
+		return err
+	}
+	mark := s.path("stopped", r.ProviderID)
+	var err error
+	if stopped {
+		err = os.WriteFile(mark, nil, 0o600)
+	} else {
+		err = os.Remove(mark)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return xerrors.Errorf("mark resource: %w", err)
+	}
+	return nil
 }
 
 func (s *fileStore) all() ([]Resource, error) {

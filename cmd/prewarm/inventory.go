@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) inventoryCommand() *cobra.Command {
+	var provider string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "inventory",
+		Short: "Compare what providers have with what the database says",
+		Long: `Asks the providers and the database now, and shows where they differ, with what will follow once two inventories
+agree on it. Nothing is done by looking. With --all, also what is as it should be.
+
+The replicas make the same comparison by themselves, about each minute. "prewarm provider confirm" lets orphans be
+deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
+		Example: `  prewarm inventory
+  prewarm inventory --provider docker --all`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			list, err := client.Inventories(cmd.Context(), provider)
+			if err != nil {
+				return err
+			}
+			return a.print(list, func(w io.Writer) error { return a.writeInventories(w, list, all) })
+		},
+	}
+	cmd.Flags().StringVar(&provider, "provider", "", "only this one")
+	cmd.Flags().BoolVar(&all, "all", false, "also what is as it should be")
+	must(cmd.RegisterFlagCompletionFunc("provider", a.completeProviders))
+	return cmd
+}
+
+func (a *app) writeInventories(w io.Writer, list []sdk.Inventory, all bool) error {
+	summary := a.newTable("PROVIDER", "SITE", "LAST", "RESOURCES", "AMISS", "BREAKER", "ORPHANS")
+	entries := a.newTable("PROVIDER", "VERDICT", "WORKSPACE", "STATE", "RESOURCE", "STATUS", "SEEN", "WHY", "NEXT")
+	for _, inv := range list {
+		last, wrong := cell{"never", yellow}, 0
+		if inv.Last != nil {
+			last = cell{a.ago(inv.Last.EndedAt), green}
+			if inv.Last.Outcome != "complete" {
+				last = cell{last.text + ", incomplete: " + inv.Last.Error, red}
+			}
+		}
+		resources := 0
+		for _, e := range inv.Entries {
+			if e.Resource != "" {
+				resources++
+			}
+			fine := e.Verdict == "ok" || e.Verdict == "making" || e.Verdict == "going"
+			if !fine {
+				wrong++
+			}
+			if all || !fine {
+				entries.add(inv.Provider, verdictCell(e.Verdict), e.Workspace, e.State, e.Resource, e.Status, e.Seen, e.Detail, e.Next)
+			}
+		}
+		if inv.Error != "" {
+			entries.add(inv.Provider, cell{"not seen", red}, "", "", "", "", 0, inv.Error, "")
+		}
+		breaker := cell{"closed", green}
+		if b := inv.Breaker; b != nil {
+			breaker = cell{fmt.Sprintf("open: %s (%d of %d clean)", b.Reason, b.Clean, b.CloseAt), red}
+		}
+		orphans := "deleted"
+		if !inv.Confirmed {
+			orphans = "shown"
+		}
+		summary.add(inv.Provider, inv.Site, last, resources, wrong, breaker, orphans)
+	}
+	if err := summary.write(w); err != nil {
+		return err
+	}
+	if len(entries.rows) <= 1 { // the heading
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return entries.write(w)
+}
+
+func verdictCell(verdict string) cell {
+	switch verdict {
+	case "ok":
+		return cell{verdict, green}
+	case "making", "going", "adopt", "unknown":
+		return cell{verdict, yellow}
+	default:
+		return cell{verdict, red}
+	}
+}
+
+func (a *app) providerResumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume PROVIDER",
+		Short: "Close the breaker of a provider",
+		Long: `Closes the breaker of a provider, so that workspaces are created and deleted there again. It closes by itself after
+some clean inventories; this is for who knows sooner that all is well. If what opened it is still so, it opens again.
+
+A pause is another thing: "prewarm resume provider NAME" ends that.`,
+		Example:           "  prewarm provider resume docker",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeProviders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := client.ResumeProvider(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(p, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "The breaker of provider %s is closed.\n", p.Name)
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) providerConfirmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "confirm PROVIDER",
+		Short: "Let orphans be deleted at a provider",
+		Long: `Lets inventories delete what they find at a provider with this installation's tag and no workspace. Until then they
+only show it: look at "prewarm inventory --provider NAME" first. Providers of the kinds local, sim and docker are
+confirmed from the start. Nothing takes it back.`,
+		Example: `  prewarm inventory --provider openstack
+  prewarm provider confirm openstack`,
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeProviders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := client.ConfirmProvider(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(p, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Orphans are deleted at provider %s from now on.\n", p.Name)
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) providerMachinesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "machines PROVIDER",
+		Short: "List a provider's machines: which are unused, and whose the others are",
+		Long: `Lists the machines of a provider whose machines exist beforehand, as each said when it was asked last: used, unused, or
+possibly_used, of which nobody can say whether it is used, and which is left alone until somebody can. Machines are asked
+each minute, and by themselves when they are reserved or given back.`,
+		Example:           "  prewarm provider machines fleet",
+		Args:              exactArgs,
+		ValidArgsFunction: a.completeProviders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			machines, err := client.Machines(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			t := a.newTable("MACHINE", "ADDRESS", "STATE", "WORKSPACE", "SEEN", "ERROR")
+			for _, m := range machines {
+				state := cell{m.State, green}
+				if m.State == "possibly_used" {
+					state = cell{m.State, red}
+				}
+				holder := m.Workspace
+				if holder == "" {
+					holder = m.Holder
+				}
+				if holder != "" && m.WorkspaceState != "" {
+					holder += fmt.Sprintf(" (%s)", m.WorkspaceState)
+				}
+				seen := "never"
+				if m.SeenAt != nil {
+					seen = m.SeenAt.UTC().Format(time.RFC3339)
+				}
+				t.add(m.Machine, m.Address, state, holder, seen, m.Error)
+			}
+			return a.print(machines, t.write)
+		},
+	}
+}

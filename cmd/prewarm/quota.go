@@ -1,0 +1,107 @@
+package main
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) quotaCommand() *cobra.Command {
+	return group("quota", "Show and set how many workspaces may be claimed at once",
+		`Quotas bound how many workspaces of the organization are claimed at once, over all templates: by all users
+together, and by each of them. A template's own limits are in its configuration, and hold as well.`,
+		"  prewarm quota set --maximum 50 --maximum-per-user 3", a.quotaListCommand(), a.quotaSetCommand())
+}
+
+func (a *app) quotaListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "Show the quotas, and how much is claimed",
+		Long:    "Shows how many workspaces may be claimed at once, and how many are claimed or waited for.",
+		Example: "  prewarm quota list",
+		Args:    exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			quotas, err := client.Quotas(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(quotas, func(w io.Writer) error { return a.quotaTable(quotas).write(w) })
+		},
+	}
+}
+
+func (a *app) quotaSetCommand() *cobra.Command {
+	var maximum, perUser string
+	cmd := &cobra.Command{
+		Use:   "set",
+		Short: "Change the quotas",
+		Long: `Changes how many workspaces of the organization may be claimed at once. "none", or 0, is any number; what is not
+given stays as it is. What is claimed stays claimed, also where it is more than that. Only owners may.`,
+		Example: `  prewarm quota set --maximum 50 --maximum-per-user 3
+  prewarm quota set --maximum none`,
+		Args: exactArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var req sdk.QuotaRequest
+			var err error
+			if req.Maximum, err = quotaFlag("maximum", maximum); err != nil {
+				return err
+			}
+			if req.MaximumPerUser, err = quotaFlag("maximum-per-user", perUser); err != nil {
+				return err
+			}
+			if req.Maximum == nil && req.MaximumPerUser == nil {
+				return usageErrorf("give --maximum, --maximum-per-user or both")
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			quota, err := client.SetQuota(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.print(quota, func(w io.Writer) error { return a.quotaTable([]sdk.Quota{quota}).write(w) })
+		},
+	}
+	cmd.Flags().StringVar(&maximum, "maximum", "", "how many all users together may have claimed; none for any number")
+	cmd.Flags().StringVar(&perUser, "maximum-per-user", "", "how many each user may have claimed; none for any number")
+	return cmd
+}
+
+// quotaFlag reads a limit; nil where none is given, 0 for any number.
+func quotaFlag(name, text string) (*int32, error) {
+	switch text {
+	case "":
+		return nil, nil //nolint:nilnil // Not given.
+	case "none":
+		return new(int32), nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return nil, usageErrorf("--%s %q: write a number of 1 or more, or none", name, text)
+	}
+	limit := int32(n)
+	return &limit, nil
+}
+
+func (a *app) quotaTable(quotas []sdk.Quota) *table {
+	t := a.newTable("ORGANIZATION", "CLAIMED", "MAXIMUM", "PER USER")
+	for _, q := range quotas {
+		t.add(q.Organization, strconv.Itoa(int(q.Claimed)), limitText(q.Maximum), limitText(q.MaximumPerUser))
+	}
+	return t
+}
+
+func limitText(limit *int32) string {
+	if limit == nil {
+		return "none"
+	}
+	return strconv.Itoa(int(*limit))
+}

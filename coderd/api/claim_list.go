@@ -1,0 +1,190 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+type listClaimsInput struct {
+	State    string `query:"state" enum:"waiting,bound,released,missed" default:"bound" doc:"bound: those that hold a workspace"`
+	Outcome  string `query:"outcome" enum:"hit,waited,cold,miss"`
+	Template string `query:"template"`
+	Preset   string `query:"preset"`
+	User     string `query:"user" doc:"Name of who claimed"`
+	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	After    string `query:"after" doc:"What the page before gave as next"`
+}
+
+func (s *server) registerClaimList() {
+	register(s, operation{
+		id: "list-claims", method: http.MethodGet, path: "/claims", action: auth.ActReadWorkspace, tag: "claims",
+		summary: "List claims: the line of those that wait, or the others, newest first",
+	}, s.listClaims)
+}
+
+// placed is a claim of a page: where it is in the order of the page, and in its line if it waits.
+type placed struct {
+	id    uuid.UUID
+	at    time.Time
+	place int32
+}
+
+func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClaimsInput) (*body[sdk.ClaimList], error) {
+	page, err := s.claimPage(ctx, who, in)
+	if err != nil {
+		return nil, err
+	}
+	list := sdk.ClaimList{Claims: []sdk.ClaimRecord{}}
+	if len(page) > int(in.Limit) {
+		page = page[:in.Limit]
+		last := page[len(page)-1]
+		list.Next = encodeCursor(last.at, last.id)
+	}
+	ids := make([]uuid.UUID, len(page))
+	for i, p := range page {
+		ids[i] = p.id
+	}
+	rows, err := s.Store.ClaimViews(ctx, ids)
+	if err != nil {
+		return nil, xerrors.Errorf("list claims: %w", err)
+	}
+	byID := make(map[uuid.UUID]database.ClaimViewsRow, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	for _, p := range page {
+		if row, found := byID[p.id]; found { // else it was purged between the two statements
+			list.Claims = append(list.Claims, claimRecordOf(row, p.place))
+		}
+	}
+	return bodyOf(list), nil
+}
+
+// claimPage is a page, and one more where there is another page.
+func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaimsInput) ([]placed, error) {
+	user, err := s.ownerFilter(ctx, who, in.User)
+	if err != nil {
+		return nil, err
+	}
+	var afterAt *time.Time
+	var afterID uuid.NullUUID
+	if in.After != "" {
+		at, id, err := decodeCursor(in.After)
+		if err != nil {
+			return nil, err
+		}
+		afterAt, afterID = &at, uuid.NullUUID{UUID: id, Valid: true}
+	}
+	var outcome *database.ClaimOutcome
+	if in.Outcome != "" {
+		o := database.ClaimOutcome(in.Outcome)
+		outcome = &o
+	}
+	page := []placed{}
+	switch state := database.ClaimState(in.State); state {
+	case database.ClaimStateWaiting:
+		if outcome != nil {
+			return page, nil // they have none yet
+		}
+		rows, err := s.Store.WaitingClaims(ctx, database.WaitingClaimsParams{
+			OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Preset: given(in.Preset),
+			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+		})
+		if err != nil {
+			return nil, xerrors.Errorf("find waiting claims: %w", err)
+		}
+		for _, r := range rows {
+			page = append(page, placed{r.ID, r.At, r.Place})
+		}
+	case database.ClaimStateBound:
+		return s.boundClaims(ctx, database.BoundClaimsParams{
+			OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Outcome: outcome,
+			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+		}, user)
+	default:
+		rows, err := s.Store.EndedClaims(ctx, database.EndedClaimsParams{
+			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template),
+			Preset: given(in.Preset), Outcome: outcome, AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+		})
+		if err != nil {
+			return nil, xerrors.Errorf("find claims that are over: %w", err)
+		}
+		for _, r := range rows {
+			page = append(page, placed{id: r.ID, at: r.At})
+		}
+	}
+	return page, nil
+}
+
+// boundClaims is a page of those that hold a workspace, of everybody or of one user.
+func (s *server) boundClaims(
+	ctx context.Context, params database.BoundClaimsParams, user uuid.NullUUID,
+) ([]placed, error) {
+	page := []placed{}
+	if user.Valid {
+		rows, err := s.Store.BoundClaimsOf(ctx, database.BoundClaimsOfParams{
+			OrganizationID: params.OrganizationID, UserID: user.UUID, Template: params.Template, Preset: params.Preset,
+			Outcome: params.Outcome, AfterAt: params.AfterAt, AfterID: params.AfterID, MaxClaims: params.MaxClaims,
+		})
+		if err != nil {
+			return nil, xerrors.Errorf("find bound claims of a user: %w", err)
+		}
+		for _, r := range rows {
+			page = append(page, placed{id: r.ID, at: r.At})
+		}
+		return page, nil
+	}
+	rows, err := s.Store.BoundClaims(ctx, params)
+	if err != nil {
+		return nil, xerrors.Errorf("find bound claims: %w", err)
+	}
+	for _, r := range rows {
+		page = append(page, placed{id: r.ID, at: r.At})
+	}
+	return page, nil
+}
+
+func claimRecordOf(row database.ClaimViewsRow, place int32) sdk.ClaimRecord {
+	c := sdk.ClaimRecord{
+		ClaimID: row.ID, State: string(row.State), Mode: string(row.Mode), User: row.UserName, Template: row.Template,
+		Preset: row.Preset, Workspace: row.Workspace, Standby: row.FromStandby, Cold: row.Cold, Place: int(place),
+		Reason: row.Reason, CreatedAt: row.CreatedAt, BoundAt: row.BoundAt, ReleasedAt: row.ReleasedAt,
+		WaitedMS: *rounded(max(0, row.WaitMs)),
+	}
+	if row.Outcome != nil {
+		c.Outcome = string(*row.Outcome)
+	}
+	switch row.State {
+	case database.ClaimStateWaiting:
+		c.DeadlineAt = row.DeadlineAt
+	case database.ClaimStateBound:
+		c.LeaseUntil = row.LeaseUntil
+	case database.ClaimStateMissed:
+		c.WaitedMS = 0 // how long is not on record
+	}
+	if row.LeaseS > 0 {
+		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()
+	}
+	var r sdk.Receipt
+	if c.Outcome == string(database.ClaimOutcomeWaited) || c.Outcome == string(database.ClaimOutcomeCold) {
+		r.WaitMS = rounded(row.WaitMs)
+	}
+	if row.Told {
+		r.ToldMS = rounded(row.ToldMs)
+	}
+	if row.Ready {
+		r.HookMS = rounded(row.HookMs)
+	}
+	if r != (sdk.Receipt{}) {
+		c.Receipt = &r
+	}
+	return c
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+type renewInput struct {
+	WorkspaceRef
+	Body *sdk.RenewRequest // none: as long as it was asked for at first
+}
+
+func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *renewInput) (*body[sdk.Workspace], error) {
+	var asked sdk.RenewRequest
+	if in.Body != nil {
+		asked = *in.Body
+	}
+	lease, err := claimDuration("lease", asked.Lease, 0, time.Second, maxLease)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.findWorkspace(ctx, who, auth.ActRenewLease, in.Ref)
+	if err != nil {
+		return nil, err
+	}
+	if row.State != database.WorkspaceStateClaimed {
+		return nil, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
+	}
+	var until *time.Time
+	err = s.Store.InTx(ctx, database.TxOptions{Label: "renew lease"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			var err error
+			until, err = q.RenewLease(ctx, database.RenewLeaseParams{
+				ClaimID: row.ClaimID.UUID, LeaseS: workspaces.LeaseOrNone(int32(lease / time.Second)),
+			})
+			if err != nil {
+				return xerrors.Errorf("write lease: %w", err)
+			}
+			return auth.Record(ctx, q, auth.Entry{
+				ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: string(auth.ActRenewLease),
+				TargetType: "workspace", TargetID: row.ID.String(), TargetName: row.Name,
+				Before: map[string]any{"lease_until": row.LeaseUntil}, After: map[string]any{"lease_until": until},
+				Source: who.Source,
+			})
+		})
+	switch {
+	case database.NoRows(err) && row.LeaseUntil == nil && lease == 0:
+		return nil, auth.Refuse(auth.ErrConflict, "the claim of workspace %s has no lease to renew: say how long it is to last",
+			row.Name)
+	case database.NoRows(err):
+		return nil, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
+	case err != nil:
+		return nil, xerrors.Errorf("renew lease: %w", err)
+	}
+	row.LeaseUntil = until
+	w, err := workspaceOf(who, row)
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(w), nil
+}
+
+// receipt is what is known of how long the claim of a workspace took; nil where there is nothing to tell.
+func (s *server) receipt(ctx context.Context, claimID uuid.UUID) (*sdk.Receipt, error) {
+	row, err := s.Store.ClaimReceipt(ctx, claimID)
+	if database.NoRows(err) {
+		return nil, nil //nolint:nilnil // There is no claim (any more).
+	}
+	if err != nil {
+		return nil, xerrors.Errorf("read receipt: %w", err)
+	}
+	var r sdk.Receipt
+	if row.Outcome != nil && *row.Outcome != database.ClaimOutcomeHit {
+		r.WaitMS = rounded(row.WaitMs)
+	}
+	if row.Told {
+		r.ToldMS = rounded(row.ToldMs)
+	}
+	if row.Ready {
+		r.HookMS = rounded(row.HookMs)
+	}
+	if r == (sdk.Receipt{}) {
+		return nil, nil //nolint:nilnil // A hit without an agent.
+	}
+	return &r, nil
+}
+
+func rounded(ms float64) *float64 { return inMS(time.Duration(ms * float64(time.Millisecond))) }

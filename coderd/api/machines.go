@@ -1,0 +1,29 @@
+package api
+
+import (
+	"context"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (s *server) listMachines(ctx context.Context, _ auth.Identity, in *providerInput) (*body[[]sdk.Machine], error) {
+	if err := s.checkProvider(ctx, in.Provider); err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.MachineViews(ctx, in.Provider)
+	if err != nil {
+		return nil, xerrors.Errorf("list machines: %w", err)
+	}
+	list := make([]sdk.Machine, len(rows))
+	for i, row := range rows {
+		list[i] = sdk.Machine{
+			Machine: row.Machine, Address: row.Address, State: row.State, Error: row.Error, Workspace: row.Workspace,
+			WorkspaceState: row.WorkspaceState, Incarnation: row.Incarnation, Holder: row.Holder, ReservedAt: row.ReservedAt,
+			SeenAt: row.SeenAt, Failures: row.Failures, RetryAt: row.RetryAt,
+		}
+	}
+	return bodyOf(list), nil
+}

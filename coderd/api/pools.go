@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	// hoursShown of claims, of each pool.
+	hoursShown = 24
+	// changeShown is how far ahead the next change of a schedule is looked for.
+	changeShown = 24 * time.Hour
+	// Bounds of what is told of one pool: its page tells all.
+	reasonsShown = 3
+	textShown    = 300 // characters
+)
+
+type listPoolsInput struct {
+	IDs   []string `query:"ids" maxItems:"100" doc:"Of presets: only these"`
+	Limit int32    `query:"limit" minimum:"1" maximum:"500" default:"200"`
+	After string   `query:"after" maxLength:"200" doc:"What the page before gave as next"`
+}
+
+func (s *server) registerPools() {
+	register(s, operation{
+		id: "list-pools", method: http.MethodGet, path: "/pools", action: auth.ActReadPresets, tag: "presets",
+		summary: "List presets by their names, each in one line: its slots, its hits, and what is wrong with it",
+	}, s.listPools)
+}
+
+func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPoolsInput) (*body[sdk.PoolList], error) {
+	params := database.PoolViewsParams{OrganizationID: who.OrganizationID, MaxPools: in.Limit + 1}
+	for _, text := range in.IDs {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, auth.Refuse(auth.ErrInvalid, "ids: %q is no id", text)
+		}
+		params.Ids = append(params.Ids, id)
+	}
+	if in.After != "" {
+		var found bool
+		if params.AfterTemplate, params.AfterPreset, found = strings.Cut(in.After, "/"); !found {
+			return nil, auth.Refuse(auth.ErrInvalid, "after: not what a page gave as next")
+		}
+	}
+	rows, err := s.Store.PoolViews(ctx, params)
+	if err != nil {
+		return nil, xerrors.Errorf("list pools: %w", err)
+	}
+	list := sdk.PoolList{Pools: []sdk.Pool{}}
+	more := len(rows) > int(in.Limit)
+	if more {
+		rows = rows[:in.Limit]
+	}
+	ids := make([]uuid.UUID, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	hours, err := s.Store.PoolHours(ctx, ids)
+	if err != nil {
+		return nil, xerrors.Errorf("read claims of pools: %w", err)
+	}
+	claims := map[uuid.UUID][]database.PoolHoursRow{}
+	for _, h := range hours {
+		claims[h.PresetID] = append(claims[h.PresetID], h)
+	}
+	for _, row := range rows {
+		pool, err := poolOf(row, claims[row.ID])
+		if err != nil {
+			return nil, err
+		}
+		list.Pools = append(list.Pools, pool)
+	}
+	n, err := fitting(list.Pools)
+	if err != nil {
+		return nil, err
+	}
+	if more || n < len(list.Pools) {
+		list.Pools = list.Pools[:n]
+		list.Next = list.Pools[n-1].Template + "/" + list.Pools[n-1].Preset
+	}
+	return bodyOf(list), nil
+}
+
+func poolOf(row database.PoolViewsRow, hours []database.PoolHoursRow) (sdk.Pool, error) {
+	p := sdk.Pool{
+		ID: row.ID, Template: row.Template, Preset: row.Preset, Version: int(row.Version), Provider: row.Provider,
+		Pool: row.Pool, Desired: int(row.Desired), Waiting: int(row.Waiting), Hours: []int{}, Reasons: []string{},
+		Paused: short(row.Paused), Failures: int(row.Failures), Error: short(row.Error),
+		Slots: sdk.Slots{
+			Ready: int(row.Actual), Outdated: int(row.Outdated), Starting: int(row.Starting), Leaving: int(row.Leaving),
+			Failed: int(row.Quarantined), Claimed: int(row.Claimed),
+		},
+	}
+	if p.Failures > 0 {
+		p.Fault = short(row.LastError)
+	}
+	if len(hours) > 0 {
+		p.Hours = make([]int, 2*hoursShown)
+	}
+	for _, h := range hours {
+		// A bucket may begin in the future of a clock that was set back, and one of the 24th hour in the 25th.
+		at := 2 * (hoursShown - 1 - min(max(int(h.HoursAgo), 0), hoursShown-1))
+		p.Hours[at] += int(h.Claims)
+		p.Hours[at+1] += int(h.Hits)
+		p.Claims += int(h.Claims)
+		p.Hits += int(h.Hits)
+	}
+	if row.Schedule != nil {
+		schedule, err := prebuilds.DecodeSchedule(row.Schedule)
+		if err != nil {
+			return p, err
+		}
+		windows := schedule.Windows(int(row.Instances), row.Now, row.Now.Add(changeShown))
+		for _, w := range windows[min(1, len(windows)):] {
+			if w.Instances != windows[0].Instances {
+				p.NextChange = &sdk.PoolChange{At: w.From, Instances: w.Instances}
+				break
+			}
+		}
+	}
+	var ledger prebuilds.Ledger
+	if err := json.Unmarshal(row.Ledger, &ledger); err != nil {
+		return p, xerrors.Errorf("decode ledger of preset: %w", err)
+	}
+	for _, reason := range ledger.Reasons() {
+		if len(p.Reasons) == reasonsShown {
+			break
+		}
+		p.Reasons = append(p.Reasons, short(reason))
+	}
+	if r := ledger.Rollout; r != nil {
+		p.Rollout = &sdk.Rollout{
+			Phase: string(r.Phase), Ready: r.Ready, Desired: r.Desired, Outdated: r.Outdated, Reason: short(r.Reason),
+		}
+	}
+	return p, nil
+}
+
+// short cuts a text where it gets long.
+func short(s string) string {
+	if runes := []rune(s); len(runes) > textShown {
+		return string(runes[:textShown-1]) + "…"
+	}
+	return s
+}

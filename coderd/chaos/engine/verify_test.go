@@ -1,0 +1,107 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// amiss says what is not as it should be yet: the pools, what is left, the breaker, and that people are told of claimed
+// workspaces whose container is gone.
+func (a *acts) amiss() string {
+	a.t.Helper()
+	if b := a.breaker(); b != nil {
+		return "the breaker is open: " + b.Reason
+	}
+	if why := a.in.unsettled(a.removed, a.strays); why != "" {
+		return why
+	}
+	told := map[string]bool{}
+	for _, e := range a.in.audit("workspace.missing") {
+		told[e.TargetID] = true
+	}
+	for _, r := range a.in.rows() {
+		if r.State == "claimed" && a.removed[r.ProviderID] && !told[r.ID.String()] {
+			return fmt.Sprintf("nobody was told that %s is claimed and missing", r.Name)
+		}
+	}
+	return ""
+}
+
+// verify holds what there is at the end against what the users and the test itself know.
+func (a *acts) verify(all []*user) {
+	a.t.Helper()
+	ctx := context.Background()
+	for _, f := range a.foreign {
+		assert.Equal(a.t, f, a.look(f.ID), "a foreign container was touched")
+	}
+	states, recorded := map[string]string{}, map[string]bool{}
+	for _, r := range a.in.rows() {
+		states[r.ID.String()], recorded[r.ProviderID] = r.State, true
+	}
+	ends := map[string]int{}
+	for id, kind := range a.strays {
+		is, err := a.in.engine.Client.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		switch {
+		case err != nil:
+			ends[kind+", deleted"]++
+		case recorded[id]: // made anew while its create was under way, which found it by name and tags
+			ends[kind+", taken for what it claims to be"]++
+			assert.Equal(a.t, "made anew", kind)
+		default: // left alone as long as the workspace is there in whose place it was made
+			ends[kind+", left alone"]++
+			assert.NotEqual(a.t, "stray", kind, "it is still there")
+			assert.Contains(a.t, []string{"claimed", "quarantined"}, states[is.Container.Config.Labels[labelWorkspace]], kind)
+		}
+	}
+
+	alarms := map[string]bool{}
+	for _, e := range a.in.audit("workspace.missing") {
+		alarms[e.TargetID] = true
+	}
+	holds, gone := 0, 0
+	for _, u := range all {
+		for _, h := range u.holds {
+			holds++
+			w, err := a.in.client().Workspace(ctx, h.id.String())
+			require.NoError(a.t, err)
+			assert.Equal(a.t, "claimed", w.State, "workspace %s, which its user holds", h.name)
+			assert.Equal(a.t, &h.claim, w.ClaimID)
+			_, err = a.in.engine.Client.ContainerInspect(ctx, h.providerID, client.ContainerInspectOptions{})
+			if a.removed[h.providerID] {
+				gone++
+				assert.True(a.t, alarms[h.id.String()], "people are told that %s is missing", h.name)
+			} else {
+				assert.NoError(a.t, err, "the container of %s, which its user holds", h.name)
+			}
+		}
+		for id := range u.released {
+			w, err := a.in.client().Workspace(ctx, id.String())
+			require.NoError(a.t, err)
+			assert.Equal(a.t, "deleted", w.State, "workspace %s, which its user released", w.Name)
+		}
+	}
+	assert.Zero(a.t, a.in.number(`SELECT count(*) FROM workspace_history h WHERE h.from_state = 'claimed'
+		AND h.to_state <> 'claimed' AND NOT EXISTS (SELECT FROM claims c WHERE c.workspace_id = h.workspace_id
+		AND c.incarnation = h.incarnation AND c.state = 'released')`), "I2: a claimed workspace went without a release")
+	assert.Zero(a.t, a.in.number(`SELECT count(*) FROM (SELECT FROM workspace_history WHERE to_state = 'claimed'
+		AND from_state <> 'claimed' GROUP BY workspace_id, incarnation HAVING count(*) > 1) twice`), "I1: claimed twice")
+
+	opened, closed := a.in.audit("provider.breaker-open"), a.in.audit("provider.breaker-close")
+	assert.NotEmpty(a.t, opened, "the breaker opened")
+	assert.Len(a.t, closed, len(opened), "and closed as often")
+	assert.Empty(a.t, a.in.audit("provider.resume"), "no person closed it")
+	for i := range min(len(opened), len(closed)) {
+		a.t.Logf("the breaker was open for %.1f s: %s", closed[i].At.Sub(opened[i].At).Seconds(), opened[i].Reason)
+	}
+	assert.Positive(a.t, a.tally.hitsAway.Load(), "claims go on while the engine is away")
+	assert.Positive(a.t, a.tally.releases.Load(), "nobody released anything")
+	a.t.Logf("%d acts; %d claims (%d of them while the engine was away), %d misses, %d releases; %d held at the end, of which %d "+
+		"have no container any more; %d workspaces made; %d orphans deleted; %d foreign containers untouched; with our tags, and "+
+		"not ours: %v",
+		len(a.deeds), a.tally.hits.Load(), a.tally.hitsAway.Load(), a.tally.misses.Load(), a.tally.releases.Load(), holds, gone,
+		len(a.in.rows()), len(a.in.audit("provider.delete-orphan")), len(a.foreign), ends)
+}

@@ -1,0 +1,63 @@
+package storm_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/chaos/judge"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+var (
+	anyID    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	anyState = regexp.MustCompile(`SQLSTATE \w+`)
+)
+
+// story tells all there is to know of the workspace that a violation names: for whoever has to find out.
+func (w *world) story(store *database.Store, violation string, events []judge.Event) string {
+	id, err := uuid.Parse(anyID.FindString(violation))
+	if err != nil {
+		return ""
+	}
+	var s strings.Builder
+	at := func(t time.Time) string { return fmt.Sprintf("  %7.2f s ", t.Sub(w.began).Seconds()) }
+	for _, e := range events {
+		if e.WorkspaceID == id {
+			fmt.Fprintf(&s, "%s cloud: %s deleted=%t\n", at(e.NotAfter), e.ProviderID, e.Deleted)
+		}
+	}
+	rows, err := store.Pool.Query(context.Background(), `SELECT at, 'state: ' || to_state || ' (' || reason || ')'
+		FROM workspace_history WHERE workspace_id = $1
+		UNION ALL SELECT coalesce(finished_at, due_at), 'job: ' || kind || ' ' || state || ' by ' || leased_by || ', attempt '
+		|| attempt || ', failures ' || failures || ' ' || last_error FROM jobs WHERE workspace_id = $1 ORDER BY 1`, id)
+	if err != nil {
+		return err.Error()
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var when time.Time
+		var what string
+		if err := rows.Scan(&when, &what); err != nil {
+			return err.Error()
+		}
+		fmt.Fprintln(&s, at(when), what)
+	}
+	return s.String()
+}
+
+// logged is what the server that answered a request said of it, and whether that was the binary before.
+func (w *world) logged(request string) (lines string, older bool) {
+	for _, r := range w.replicas {
+		for server, older := range r.servers {
+			if lines := server.LogAround(request); request != "" && lines != "" {
+				return r.options.Replica + ": " + lines, older
+			}
+		}
+	}
+	return "", false
+}

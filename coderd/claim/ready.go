@@ -1,0 +1,124 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	// readyTries bounds how many workspaces a claim goes through that waits for on_claim.
+	readyTries = 3
+	// readyEvery is how often it looks: what an agent says is a row, and nobody is told of it.
+	readyEvery = 100 * time.Millisecond
+)
+
+// ready waits until on_claim has succeeded in the claimed workspace (C14). Where it fails, the workspace is given up, never
+// to be used again, and another is claimed; after a few, and when the time is up, it is a miss: who waits for a workspace
+// that is ready is given one that is, or none.
+func (s *Service) ready(ctx context.Context, req Request, res Result) (Result, error) {
+	for tried := 1; ; tried++ {
+		if res.Workspace == nil {
+			res.Replaced = tried - 1
+			return res, nil
+		}
+		told, hook, fault, err := s.awaitHook(ctx, req, res)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return Result{}, s.abandon(ctx, req, res.ClaimID, res.Workspace.TemplateID)
+		case err != nil:
+			return Result{}, err
+		case fault == nil:
+			res.Receipt.Told, res.Receipt.Hook, res.Replaced = told, hook, tried-1
+			return res, nil
+		}
+		miss := Result{
+			ClaimID: res.ClaimID, Outcome: database.ClaimOutcomeMiss, Replaced: tried, Waited: res.Waited,
+			Reason: fmt.Sprintf("%s in workspace %s", fault.why, res.Workspace.Name),
+		}
+		if fault.released {
+			miss.Replaced = tried - 1
+			return miss, nil
+		}
+		if err := s.giveUp(ctx, req, res, fault.why); err != nil {
+			return Result{}, err
+		}
+		if fault.late || tried == readyTries {
+			return miss, nil
+		}
+		if res, err = s.claim(ctx, req); err != nil {
+			return Result{}, err
+		}
+		if res.Workspace == nil {
+			res.Reason = miss.Reason + ", and then " + res.Reason
+		}
+	}
+}
+
+// fault is why a workspace is not ready for its owner.
+type fault struct {
+	why      string
+	late     bool // it took too long: so it would in another
+	released bool // somebody has given it back
+}
+
+// awaitHook waits for on_claim. fault is nil where it has succeeded, or there is no agent to run it.
+func (s *Service) awaitHook(ctx context.Context, req Request, res Result) (told, hook time.Duration, f *fault, err error) {
+	end := s.Clock.NewTimer(req.WaitReady, "claim", "ready")
+	defer end.Stop()
+	look := s.Clock.NewTicker(readyEvery, "claim", "ready")
+	defer look.Stop()
+	for {
+		row, err := s.Store.ClaimHook(ctx, res.ClaimID)
+		switch {
+		case database.NoRows(err):
+			return 0, 0, &fault{why: "the claim was released before on_claim had ended", released: true}, nil
+		case err != nil && ctx.Err() != nil:
+			return 0, 0, nil, ctx.Err()
+		case err != nil:
+			return 0, 0, nil, xerrors.Errorf("look after on_claim: %w", err)
+		case !row.HasAgent:
+			return 0, 0, nil, nil
+		case row.Seen && row.Status == database.AgentStatusClaimReady:
+			return milliseconds(row.ToldMs), milliseconds(row.HookMs), nil, nil
+		case row.Seen && row.Status == database.AgentStatusClaimFailed:
+			return 0, 0, &fault{why: "on_claim failed (" + row.Message + ")"}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, 0, nil, ctx.Err()
+		case <-end.C:
+			return 0, 0, &fault{why: fmt.Sprintf("on_claim had not ended after %s", req.WaitReady), late: true}, nil
+		case <-look.C:
+		}
+	}
+}
+
+// giveUp deletes a workspace that is of no use to its owner, and frees the key for the next.
+func (s *Service) giveUp(ctx context.Context, req Request, res Result, why string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	by := workspaces.Actor{
+		UserID: req.UserID, Source: req.Source, Reason: why, Incarnation: res.Workspace.Incarnation,
+	}
+	moved, err := s.Writer.Delete(ctx, by, res.Workspace.ID, false)
+	if err != nil && !errors.Is(err, workspaces.ErrGone) && !errors.Is(err, workspaces.ErrLost) {
+		return xerrors.Errorf("give up workspace: %w", err)
+	}
+	if moved.TemplateID != uuid.Nil {
+		s.Nudge(moved.TemplateID)
+	}
+	if err := s.Store.FreeKey(ctx, res.ClaimID); err != nil {
+		return xerrors.Errorf("free key: %w", err)
+	}
+	return nil
+}
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

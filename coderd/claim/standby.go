@@ -1,0 +1,50 @@
+package claim
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// takeStandby claims a workspace that is stopped, and has it started: the answer does not wait for that.
+// workspaces.ErrLost if none is left.
+func (s *Service) takeStandby(ctx context.Context, req Request, c workspaces.ClaimFor) (Result, error) {
+	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	w, err := s.Writer.ClaimStandby(writes, c)
+	switch {
+	case errors.Is(err, workspaces.ErrLost):
+		return Result{}, err
+	case err != nil:
+		s.settleUnknown(err, req, c.ClaimID)
+		return Result{}, err
+	}
+	s.Wake()
+	if ctx.Err() != nil {
+		return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
+	}
+	s.Cause(ctx, w.TemplateID)
+	s.Nudge(w.TemplateID)
+	return s.hit(ctx, req, Result{
+		ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w, Standby: true, Starting: true,
+	})
+}
+
+// withStart says of a claim out of standby how far its start is.
+func (s *Service) withStart(ctx context.Context, res Result) (Result, error) {
+	res.Standby = true
+	start, err := s.Store.StartOf(ctx, res.Workspace.ID)
+	if errors.Is(err, pgx.ErrNoRows) { // it was released meanwhile
+		return res, nil
+	}
+	if err != nil {
+		return Result{}, xerrors.Errorf("read start of workspace: %w", err)
+	}
+	res.Starting, res.Fault = start.Starting, start.Fault
+	return res, nil
+}

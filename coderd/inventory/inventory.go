@@ -1,0 +1,153 @@
+package inventory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	// every is how often a replica looks whether an inventory is due, says that it is at work, and writes down how often
+	// its providers failed.
+	every = 10 * time.Second
+	// soon is when the next inventory is wanted where this one left something open.
+	soon = 10 * time.Second
+	// listDeadline is how long both sides may take to answer (S1).
+	listDeadline = 30 * time.Second
+	// leaseFor is how long an inventory may take in all, and actFor how long it may go on acting.
+	leaseFor = 2 * time.Minute
+	actFor   = 90 * time.Second
+	// defaultGrace is what a discrepancy must have lasted before anything is done about it.
+	defaultGrace = 10 * time.Second
+	// keepMissing is how long a workspace that was missing stays in quarantine.
+	keepMissing = 10 * time.Minute
+)
+
+// Options of a Service. Zero durations take the defaults.
+type Options struct {
+	Store        *database.Store
+	Writer       *workspaces.Writer
+	Providers    *provider.Registry
+	Clock        quartz.Clock
+	Log          slog.Logger
+	Registerer   prometheus.Registerer
+	Replica      string
+	Installation uuid.UUID
+	// Nudge is called with templates that need a pass: of what was taken out of their pools, and of a provider whose
+	// breaker opened or closed; Wake when jobs may be leased again.
+	Nudge func(templates ...uuid.UUID)
+	Wake  func()
+	Grace time.Duration // 10 s
+	Every time.Duration // how often a replica looks whether an inventory is due: 10 s
+	Soon  time.Duration // when the next is wanted where one left something open: 10 s
+}
+
+// Service makes inventories on one replica.
+type Service struct {
+	Options
+	metrics *metrics
+	calls   calls
+
+	mu   sync.Mutex
+	busy map[string]bool // providers whose inventory this replica is making
+}
+
+// New returns a Service; nothing happens before Run.
+func New(o Options) *Service {
+	o.Log = o.Log.Named("inventory")
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Every == 0 {
+		o.Every = every
+	}
+	if o.Soon == 0 {
+		o.Soon = soon
+	}
+	return &Service{Options: o, metrics: newMetrics(o.Registerer), busy: map[string]bool{}}
+}
+
+// Run makes inventories as they come due, until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	ticker := s.Clock.NewTicker(s.Every, "inventory", "look")
+	defer ticker.Stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		if err := s.Store.WorkOn(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "say that this replica is at work", slog.Error(err))
+		}
+		if err := s.writeCalls(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "write down how often providers failed", slog.Error(err))
+		}
+		for _, name := range s.Providers.Names() {
+			if s.begin(name) {
+				running.Go(func() {
+					defer s.end(name)
+					if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {
+						s.Log.Warn(ctx, "make an inventory", slog.F("provider", name), slog.Error(err))
+					}
+				})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// begin is false where this replica is still at it: one provider that hangs does not hold up the others.
+func (s *Service) begin(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[name] {
+		return false
+	}
+	s.busy[name] = true
+	return true
+}
+
+func (s *Service) end(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, name)
+}
+
+func (s *Service) ifDue(ctx context.Context, name string) error {
+	p, site, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	due, err := s.Store.InventoryDue(ctx, database.InventoryDueParams{Provider: name, Site: site})
+	if err != nil {
+		return xerrors.Errorf("see whether an inventory is due: %w", err)
+	}
+	if due {
+		_, err = s.pass(ctx, name, p, site, false)
+	}
+	return err
+}
+
+// find is a provider with the site at which this replica reaches it; empty if that is everywhere.
+func (s *Service) find(name string) (provider.Provider, string, error) {
+	p, err := s.Providers.Get(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if sited, ok := provider.As[provider.Sited](p); ok {
+		return p, sited.Site(), nil
+	}
+	return p, "", nil
+}

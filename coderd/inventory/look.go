@@ -1,0 +1,79 @@
+package inventory
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Judged is an entry with what inventories have said of it so far, and what follows.
+type Judged struct {
+	Entry
+	Since time.Time // when an inventory first found it; zero: none has
+	Seen  int       // inventories in a row that have
+	Next  string    // what follows, for people; empty: nothing
+}
+
+// Look compares both sides of one provider now, and changes nothing: what `prewarm inventory` shows. The error of a
+// provider that gives no complete answer is that of its call.
+func (s *Service) Look(ctx context.Context, name string) (site string, judged []Judged, err error) {
+	p, site, err := s.find(name)
+	if err != nil {
+		return "", nil, err
+	}
+	now, err := s.Store.GetNow(ctx)
+	if err != nil {
+		return site, nil, xerrors.Errorf("read the time: %w", err)
+	}
+	sides, confirmed, _, err := s.Sides(ctx, name, p, site, now)
+	if err != nil {
+		return site, nil, err
+	}
+	rows, err := s.Store.FindingsOf(ctx, database.FindingsOfParams{Provider: name, Site: site})
+	if err != nil {
+		return site, nil, xerrors.Errorf("read findings: %w", err)
+	}
+	found := make(map[key]database.FindingsOfRow, len(rows))
+	for _, row := range rows {
+		found[key{row.Subject, row.Verdict}] = row
+	}
+	for _, e := range Compare(sides) {
+		f := found[key{e.Subject(), string(e.Verdict)}]
+		judged = append(judged, Judged{Entry: e, Since: f.FirstAt, Seen: int(f.Seen), Next: next(e, confirmed)})
+	}
+	return site, judged, nil
+}
+
+// next is what follows from an entry once two inventories agree on it.
+func next(e Entry, confirmed bool) string {
+	claimed := e.Workspace != nil && e.Workspace.State == database.WorkspaceStateClaimed
+	switch e.Verdict {
+	case Orphan:
+		if !confirmed {
+			return "would be deleted: the provider is not confirmed"
+		}
+		return "will be deleted"
+	case Missing:
+		return "will be quarantined and replaced"
+	case Contradiction:
+		if claimed {
+			return "is shown, and left alone"
+		}
+		return "will be quarantined and replaced"
+	case Failed, Stopped:
+		return "will be drained and replaced"
+	case Vanished:
+		return "will count as deleted"
+	case Adopt:
+		return "its id will be recorded"
+	case ClaimedMissing:
+		return "stays claimed; people are told"
+	case Unknown, Unreadable:
+		return "is shown, and left alone"
+	default:
+		return ""
+	}
+}

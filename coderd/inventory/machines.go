@@ -1,0 +1,134 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	// machinesEvery is how often a provider's machines are listed, by one replica at a time (S5); machinesLook how often each
+	// replica looks whether it is time.
+	machinesEvery = time.Minute
+	machinesLook  = 5 * time.Second
+)
+
+// Machines keeps what is known of machines that exist beforehand (S2): passes create as many workspaces as there are unused
+// ones (S4), and creates reserve among them.
+type Machines struct {
+	Store     *database.Store
+	Providers *provider.Registry
+	Clock     quartz.Clock
+	Log       slog.Logger
+	// Nudge is called with the templates of a provider of which a listing has something new.
+	Nudge func(templates ...uuid.UUID)
+}
+
+// Run lists machines when it is time, until ctx ends. Each provider is on its own: one that hangs holds up no other.
+func (m *Machines) Run(ctx context.Context) {
+	ticker := m.Clock.NewTicker(machinesLook, "inventory", "machines")
+	defer ticker.Stop()
+	listing := map[string]chan struct{}{}
+	for {
+		for _, name := range m.Providers.Names() {
+			select {
+			case <-listing[name]: // nil: none was begun, which the default is for
+			default:
+				if listing[name] != nil {
+					continue
+				}
+			}
+			done := make(chan struct{})
+			listing[name] = done
+			go func() {
+				defer close(done)
+				if _, err := m.List(ctx, name, machinesEvery); err != nil && ctx.Err() == nil {
+					m.Log.Warn(ctx, "list machines", slog.F("provider", name), slog.Error(err))
+				}
+			}()
+		}
+		select {
+		case <-ctx.Done():
+			for _, done := range listing {
+				<-done
+			}
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// List asks the provider for its machines and stores what it says, if the last listing is older than that. False: it is not,
+// or this is no provider with machines of its own.
+func (m *Machines) List(ctx context.Context, name string, olderThan time.Duration) (bool, error) {
+	p, err := m.Providers.Get(name)
+	if err != nil {
+		return false, nil //nolint:nilerr // whoever has work there says so
+	}
+	reserver, ok := provider.As[provider.Reserver](p)
+	if !ok {
+		return false, nil
+	}
+	begunAt, err := m.Store.BeginMachines(ctx, database.BeginMachinesParams{Name: name, EveryS: olderThan.Seconds()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, xerrors.Errorf("begin listing: %w", err)
+	}
+	listCtx, cancel := context.WithTimeout(ctx, machinesEvery)
+	defer cancel()
+	machines, err := reserver.ListMachines(listCtx)
+	if err != nil {
+		return false, err
+	}
+	return true, m.store(ctx, name, *begunAt, machines)
+}
+
+func (m *Machines) store(ctx context.Context, name string, begunAt time.Time, machines []provider.Machine) error {
+	found := database.StoreMachinesParams{Provider: name, BegunAt: begunAt}
+	for _, machine := range machines {
+		found.Machines = append(found.Machines, machine.ID)
+		found.Addresses = append(found.Addresses, machine.Address)
+		found.States = append(found.States, string(machine.State))
+		found.Errors = append(found.Errors, fit(machine.Error))
+		found.Holders = append(found.Holders, fit(machine.HolderName))
+		found.Seen = append(found.Seen, !machine.SeenAt.IsZero())
+	}
+	err := m.Store.InTx(ctx, database.TxOptions{Label: "store machines"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			if _, err := q.StoreMachines(ctx, found); err != nil {
+				return xerrors.Errorf("store machines: %w", err)
+			}
+			if _, err := q.FreeMachinesOfDeleted(ctx, name); err != nil {
+				return xerrors.Errorf("free machines of deleted workspaces: %w", err)
+			}
+			err := q.ForgetMachines(ctx, database.ForgetMachinesParams{
+				Provider: name, BegunAt: begunAt, Machines: found.Machines,
+			})
+			if err != nil {
+				return xerrors.Errorf("forget machines: %w", err)
+			}
+			return q.EndMachines(ctx, database.EndMachinesParams{Name: name, BegunAt: begunAt})
+		})
+	if err != nil {
+		return err
+	}
+	templates, err := m.Store.TemplatesOn(ctx, name)
+	if err != nil {
+		return xerrors.Errorf("read templates: %w", err)
+	}
+	if len(templates) > 0 {
+		m.Nudge(templates...)
+	}
+	return nil
+}

@@ -1,0 +1,338 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Result is what one inventory came to.
+type Result struct {
+	Held    bool // another replica is at it, or has it been since: nothing was done
+	Entries []Entry
+	Breaker Breaker
+	Done    int // discrepancies that something was done about
+}
+
+// lease is the right to one inventory.
+type lease struct {
+	provider string
+	site     string
+	attempt  int64
+	beganAt  time.Time // the database's clock
+	until    time.Time // ours: after it nothing more is begun
+}
+
+// Pass makes an inventory of one provider now, whether it is due or not, and acts on it.
+func (s *Service) Pass(ctx context.Context, name string) (Result, error) {
+	p, site, err := s.find(name)
+	if err != nil {
+		return Result{}, err
+	}
+	return s.pass(ctx, name, p, site, true)
+}
+
+func (s *Service) pass(ctx context.Context, name string, p provider.Provider, site string, atOnce bool) (Result, error) {
+	start := s.Clock.Now("inventory", "lease")
+	ctx, cancel := context.WithTimeout(ctx, leaseFor-every)
+	defer cancel()
+	rows, err := s.Store.LeaseInventory(ctx, database.LeaseInventoryParams{
+		Provider: name, Site: site, Replica: s.Replica, LeaseS: leaseFor.Seconds(), AtOnce: atOnce,
+	})
+	if err != nil {
+		return Result{}, xerrors.Errorf("lease the inventory: %w", err)
+	}
+	if len(rows) == 0 {
+		return Result{Held: true}, nil
+	}
+	l := lease{name, site, rows[0].Attempt, rows[0].BeganAt, start.Add(actFor)}
+	res, again, err := s.make(ctx, l, p)
+	outcome := "complete"
+	switch {
+	case err != nil:
+		outcome = "failed"
+	case res.Entries == nil:
+		outcome = "incomplete"
+	}
+	if !res.Held && ctx.Err() == nil {
+		s.metrics.inventories.WithLabelValues(name, outcome).Inc()
+		s.metrics.seconds.WithLabelValues(name).Observe(s.Clock.Since(start, "inventory", "pass").Seconds())
+	}
+	// Also when the replica stops: another need not wait for the lease to end.
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), every)
+	defer cancelLast()
+	releaseErr := s.Store.ReleaseInventory(last, database.ReleaseInventoryParams{
+		Provider: name, Site: site, Attempt: l.attempt, Soon: again, SoonS: s.Soon.Seconds(),
+	})
+	if err == nil && releaseErr != nil {
+		err = xerrors.Errorf("release the inventory: %w", releaseErr)
+	}
+	return res, err
+}
+
+// make is the inventory itself. again says that another look is wanted soon.
+func (s *Service) make(ctx context.Context, l lease, p provider.Provider) (res Result, again bool, err error) {
+	sides, confirmed, limits, err := s.Sides(ctx, l.provider, p, l.site, l.beganAt)
+	if ctx.Err() != nil {
+		return res, true, ctx.Err()
+	}
+	var incomplete *listingError
+	if err != nil && !errors.As(err, &incomplete) {
+		return res, true, err
+	}
+	if incomplete == nil {
+		res.Entries = Compare(sides)
+		if res.Entries == nil {
+			res.Entries = []Entry{}
+		}
+	}
+	said, was, err := s.record(ctx, l, limits, sides, &res, incomplete)
+	if err != nil {
+		return res, true, err
+	}
+	if res.Held {
+		return res, false, nil
+	}
+	s.tellBreaker(ctx, l, was, res.Breaker)
+	open := res.Breaker.Open()
+	if incomplete == nil {
+		settled := true
+		for _, e := range res.Entries {
+			if e.Verdict.Amiss() {
+				done, final := s.act(ctx, l, p, e, said[key{e.Subject(), string(e.Verdict)}], open, confirmed)
+				if done {
+					res.Done++
+				}
+				settled = settled && final
+			} else if e.Verdict == Going && e.Workspace != nil && e.Workspace.State == database.WorkspaceStateDeleted {
+				settled = false
+			}
+		}
+		again = !settled
+	}
+	return res, again || open, nil
+}
+
+// listingError is that the provider gave no complete answer.
+type listingError struct{ err error }
+
+func (e *listingError) Error() string { return e.err.Error() }
+func (e *listingError) Unwrap() error { return e.err }
+
+// Sides asks both sides, under one deadline, and changes nothing. An error of the provider is a *listingError.
+func (s *Service) Sides(ctx context.Context, name string, p provider.Provider, site string, beganAt time.Time) (
+	sides Sides, confirmed bool, limits Limits, err error,
+) {
+	ctx, cancel := context.WithTimeout(ctx, listDeadline)
+	defer cancel()
+	settings, err := s.Store.InventorySettings(ctx, name)
+	if err != nil {
+		return sides, false, limits, xerrors.Errorf("read settings of provider: %w", err)
+	}
+	limits = Limits{
+		Count: int(settings.BreakerCount), Percent: int(settings.BreakerPercent), Errors: int(settings.BreakerErrors),
+		Clean: int(settings.BreakerClean),
+	}
+	sides = Sides{Provider: name, Site: site, Installation: s.Installation, ListedAt: beganAt, Grace: s.Grace}
+	sides.Resources, err = p.List(ctx, s.Installation)
+	if sides.Unheard, err = provider.Partial(err); err != nil {
+		return sides, settings.Confirmed, limits, &listingError{err}
+	}
+	ids := make([]uuid.UUID, 0, len(sides.Resources))
+	for _, r := range sides.Resources {
+		ids = append(ids, r.Tags.WorkspaceID)
+	}
+	rows, err := s.Store.InventoryRows(ctx, database.InventoryRowsParams{Provider: name, Site: site, Ids: ids})
+	if err != nil {
+		return sides, settings.Confirmed, limits, xerrors.Errorf("read workspaces: %w", err)
+	}
+	for _, row := range rows {
+		sides.Workspaces = append(sides.Workspaces, workspaceOf(row))
+	}
+	times, err := s.Store.TimesAtWork(ctx)
+	if err != nil {
+		return sides, settings.Confirmed, limits, xerrors.Errorf("read times at work: %w", err)
+	}
+	for _, t := range times {
+		sides.AtWork = append(sides.AtWork, Span{t.BeganAt, t.SeenAt})
+	}
+	return sides, settings.Confirmed, limits, nil
+}
+
+func workspaceOf(row database.InventoryRowsRow) Workspace {
+	w := Workspace{
+		ID: row.ID, Name: row.Name, Provider: row.Provider, Site: row.Site, State: row.State, Incarnation: row.Incarnation,
+		ProviderID: row.ProviderID, StateAt: row.StateAt, Making: row.Making, Stuck: row.Stuck, TemplateID: row.TemplateID,
+	}
+	if row.DeletedAt != nil {
+		w.DeletedAt = *row.DeletedAt
+	}
+	return w
+}
+
+// key tells findings apart.
+type key struct{ subject, verdict string }
+
+// record writes what was found and what becomes of the breaker, if the lease still holds. It returns how often in a row
+// each finding was made, and the breaker as it was.
+func (s *Service) record(
+	ctx context.Context, l lease, limits Limits, sides Sides, res *Result, incomplete *listingError,
+) (said map[key]database.SaveFindingsRow, was Breaker, err error) {
+	err = s.Store.InTx(ctx, database.TxOptions{Label: "record inventory"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			said = map[key]database.SaveFindingsRow{}
+			row, err := q.LockInventory(ctx, database.LockInventoryParams{Provider: l.provider, Site: l.site, Attempt: l.attempt})
+			if database.NoRows(err) {
+				res.Held = true
+				return nil
+			}
+			if err != nil {
+				return xerrors.Errorf("look for the lease: %w", err)
+			}
+			was = Breaker{Reason: row.Reason, Clean: int(row.Clean)}
+			seen := Seen{Entries: len(res.Entries)}
+			if incomplete != nil {
+				seen.Incomplete = brief(incomplete.Error())
+			} else if said, seen.New, err = save(ctx, q, l, res.Entries); err != nil {
+				return err
+			}
+			calls, err := q.CallsSince(ctx, database.CallsSinceParams{Provider: l.provider, Site: l.site, ChangedAt: row.ChangedAt})
+			if err != nil {
+				return xerrors.Errorf("count calls: %w", err)
+			}
+			seen.Calls, seen.Errors = int(calls.Calls), int(calls.Errors)
+			res.Breaker = was.Next(limits, seen)
+			if err := store(ctx, q, l, sides, *res, incomplete); err != nil {
+				return err
+			}
+			return s.recordBreaker(ctx, q, l, was, res.Breaker)
+		})
+	return said, was, err
+}
+
+// save replaces the findings, and counts those that are new.
+func save(ctx context.Context, q *database.Queries, l lease, entries []Entry) (map[key]database.SaveFindingsRow, int, error) {
+	arg := database.SaveFindingsParams{Provider: l.provider, Site: l.site, BeganAt: l.beganAt}
+	taken := map[key]bool{}
+	for _, e := range entries {
+		k := key{e.Subject(), string(e.Verdict)}
+		if !e.Verdict.Amiss() || taken[k] {
+			continue
+		}
+		taken[k] = true
+		name, id := "", ""
+		if e.Resource != nil {
+			name, id = e.Resource.Name, e.Resource.ProviderID
+		}
+		arg.Subjects = append(arg.Subjects, clean(k.subject))
+		arg.Verdicts = append(arg.Verdicts, k.verdict)
+		arg.WorkspaceIds = append(arg.WorkspaceIds, e.WorkspaceID())
+		arg.Resources = append(arg.Resources, clean(name))
+		arg.ProviderIds = append(arg.ProviderIds, clean(id))
+		arg.Details = append(arg.Details, brief(e.Detail))
+	}
+	rows, err := q.SaveFindings(ctx, arg)
+	if err != nil {
+		return nil, 0, xerrors.Errorf("save findings: %w", err)
+	}
+	said, fresh := make(map[key]database.SaveFindingsRow, len(rows)), 0
+	for _, row := range rows {
+		said[key{row.Subject, row.Verdict}] = row
+		if row.Seen == 1 {
+			fresh++
+		}
+	}
+	return said, fresh, nil
+}
+
+func store(ctx context.Context, q *database.Queries, l lease, sides Sides, res Result, incomplete *listingError) error {
+	var err error
+	if incomplete != nil {
+		err = q.StoreIncomplete(ctx, database.StoreIncompleteParams{
+			Provider: l.provider, Site: l.site, BeganAt: l.beganAt, Error: brief(incomplete.Error()),
+			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
+		})
+	} else {
+		amiss, live := 0, 0
+		for _, e := range res.Entries {
+			if e.Verdict.Amiss() {
+				amiss++
+			}
+			if e.Workspace != nil && e.Workspace.State != database.WorkspaceStateDeleted {
+				live++
+			}
+		}
+		err = q.StoreInventory(ctx, database.StoreInventoryParams{
+			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(len(sides.Resources)),
+			Workspaces: int32(live), Discrepancies: int32(amiss),
+			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
+		})
+	}
+	if err != nil {
+		return xerrors.Errorf("store inventory: %w", err)
+	}
+	return nil
+}
+
+// recordBreaker leaves a trace of a breaker that opened or closed, which is also the event for pages that watch.
+func (s *Service) recordBreaker(ctx context.Context, q *database.Queries, l lease, was, is Breaker) error {
+	if was.Open() == is.Open() {
+		return nil
+	}
+	action, reason := "provider.breaker-open", is.Reason
+	if !is.Open() {
+		action, reason = "provider.breaker-close", "its inventories are clean again"
+	}
+	err := q.RecordProviderAct(ctx, database.RecordProviderActParams{
+		ActorID: workspaces.Prewarm, Action: action, Provider: l.provider, Reason: reason, Source: s.Replica,
+	})
+	if err != nil {
+		return xerrors.Errorf("record breaker: %w", err)
+	}
+	return nil
+}
+
+// tellBreaker has passes plan anew, and workers look for jobs again.
+func (s *Service) tellBreaker(ctx context.Context, l lease, was, is Breaker) {
+	if was.Open() == is.Open() {
+		return
+	}
+	fields := []any{slog.F("provider", l.provider), slog.F("site", l.site)}
+	if is.Open() {
+		s.Log.Warn(ctx, "the breaker opened: nothing is created or deleted", append(fields, slog.F("why", is.Reason))...)
+	} else {
+		s.Log.Info(ctx, "the breaker closed", fields...)
+	}
+	affected, err := s.Store.TemplatesInScope(ctx, database.TemplatesInScopeParams{
+		Scope: database.PauseScopeProvider, Target: l.provider,
+	})
+	if err != nil {
+		s.Log.Warn(ctx, "find templates of provider", append(fields, slog.Error(err))...)
+	}
+	s.Nudge(affected...)
+	s.Wake()
+}
+
+// clean makes what a provider says fit for the database, which refuses NUL and broken UTF-8.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// brief is the beginning of the first line.
+func brief(text string) string {
+	line, _, _ := strings.Cut(clean(strings.TrimSpace(text)), "\n")
+	if len(line) > 300 {
+		line = strings.ToValidUTF8(line[:300], "") + " …"
+	}
+	return line
+}

@@ -1,0 +1,79 @@
+// Package leases releases claimed workspaces whose lease is over. Every replica looks now and then, by an index that holds
+// claims with a lease and no others; that two look at the same one does no harm, since the release asks again, in its own
+// transaction, whether the lease is over. A renewal that is in time is never lost (I2).
+package leases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	every = 5 * time.Second
+	batch = 100
+)
+
+// Ender ends leases.
+type Ender struct {
+	Store  *database.Store
+	Writer *workspaces.Writer
+	Clock  quartz.Clock
+	Log    slog.Logger
+	// Nudge asks for a pass after a release, and Wake tells the workers that there is a job.
+	Nudge func(templates ...uuid.UUID)
+	Wake  func()
+}
+
+// Run ends leases until ctx ends.
+func (e *Ender) Run(ctx context.Context) {
+	for {
+		timer := e.Clock.NewTimer(every/2+rand.N(every), "leases")
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if err := e.End(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Warn(ctx, "end leases", slog.Error(err))
+		}
+	}
+}
+
+// End ends the leases that are over now. One that cannot be ended does not keep the others.
+func (e *Ender) End(ctx context.Context) error {
+	rows, err := e.Store.EndedLeases(ctx, batch)
+	if err != nil {
+		return xerrors.Errorf("find ended leases: %w", err)
+	}
+	var failed []error
+	for _, row := range rows {
+		if row.LeaseS == nil || row.Incarnation == nil {
+			continue
+		}
+		reason := fmt.Sprintf("the lease of %s was over", time.Duration(*row.LeaseS)*time.Second)
+		moved, err := e.Writer.EndLease(ctx, row.WorkspaceID.UUID, *row.Incarnation, reason)
+		switch {
+		case err == nil:
+			e.Log.Info(ctx, "released a workspace", slog.F("workspace_id", row.WorkspaceID.UUID), slog.F("reason", reason))
+			e.Nudge(moved.TemplateID)
+			e.Wake()
+		case errors.Is(err, workspaces.ErrRenewed), errors.Is(err, workspaces.ErrNotClaimed),
+			errors.Is(err, workspaces.ErrNotFound): // somebody was faster
+		default:
+			failed = append(failed, xerrors.Errorf("end lease of claim %s: %w", row.ID, err))
+		}
+	}
+	return errors.Join(failed...)
+}

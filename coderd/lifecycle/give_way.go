@@ -1,0 +1,77 @@
+package lifecycle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// awaited are the starts that somebody waits for, which this replica is making right now, by provider.
+type awaited struct {
+	mu   sync.Mutex
+	n    map[string]int
+	over map[string]chan struct{} // closed when the last of them has ended
+}
+
+// begin notes one, which goes on until end is called.
+func (a *awaited) begin(name string) (end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n == nil {
+		a.n, a.over = map[string]int{}, map[string]chan struct{}{}
+	}
+	if a.n[name]++; a.n[name] == 1 {
+		a.over[name] = make(chan struct{})
+	}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.n[name]--; a.n[name] == 0 {
+			close(a.over[name])
+		}
+	}
+}
+
+// end is closed when none is under way; nil: there is none.
+func (a *awaited) end(name string) <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n[name] == 0 {
+		return nil
+	}
+	return a.over[name]
+}
+
+// giveWay has a create that nobody waits for wait until those workspaces are started that are claimed, where both take
+// from one machine: the prebuild that takes the place of what was claimed out of standby would slow down that very claim.
+// It waits no longer than the timeout, so that a pool fills however often it is claimed from.
+func (w *Worker) giveWay(ctx context.Context, job database.Job, p provider.Provider) {
+	if _, ok := provider.As[provider.Sited](p); !ok || job.Priority <= workspaces.PriorityPerson {
+		return
+	}
+	timer := w.Clock.NewTimer(w.Timeouts.GiveWay, "lifecycle", "give way")
+	defer timer.Stop()
+	for over := w.awaited.end(job.Provider); over != nil; over = w.awaited.end(job.Provider) {
+		select {
+		case <-over:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// startAwaited notes that a start is made which somebody waits for, if that is so.
+func (w *Worker) startAwaited(job database.Job) (end func()) {
+	if job.Priority > workspaces.PriorityPerson {
+		return func() {}
+	}
+	return w.awaited.begin(job.Provider)
+}
+
+const defaultGiveWay = 2 * time.Second

@@ -1,0 +1,63 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// mapped makes an engine's answer one of package provider's: what does not exist is ErrNotFound, what a retry cannot mend
+// is permanent, and of an engine that is not there it says so. All else may be tried again.
+func (p *Provider) mapped(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case client.IsErrConnectionFailed(err), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return xerrors.Errorf("the container engine at %s does not answer: is it running, and may this user use it? %w",
+			p.host, err)
+	case cerrdefs.IsNotFound(err):
+		return errors.Join(provider.ErrNotFound, err)
+	case cerrdefs.IsInvalidArgument(err):
+		return provider.Permanent(err)
+	}
+	return err
+}
+
+// lasting is a context that outlives ctx by a grace: for a request that the engine carries out whether it is waited for
+// or not, and whose result must be known.
+func (p *Provider) lasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := p.clock.NewTimer(grace, "docker", "lasting")
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-lasting.Done():
+		}
+	})
+	return lasting, func() { stop(); cancel() }
+}
+
+// pause waits a little, or until ctx ends.
+func (p *Provider) pause(ctx context.Context, d time.Duration) error {
+	timer := p.clock.NewTimer(d, "docker", "pause")
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

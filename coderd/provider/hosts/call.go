@@ -1,0 +1,171 @@
+package hosts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/xerrors"
+)
+
+// shell is all that is ever on a command line: the operation follows on its standard input.
+const shell = "exec sh -s"
+
+// maxAnswer bounds what is read of a machine's answer, in bytes.
+const maxAnswer = 256 << 10
+
+// ask sends an operation to a machine and reads its answer. The error names the machine and its address (S2).
+func (p *Provider) ask(ctx context.Context, m *Host, r request) (answer, error) {
+	r.dir = p.config.Directory
+	a, err := p.answer(ctx, m, r)
+	if err != nil {
+		return a, &machineError{machine: m.Name, place: m.place(), err: err}
+	}
+	return a, nil
+}
+
+// machineError is what is wrong with one machine.
+type machineError struct {
+	machine, place string
+	err            error
+}
+
+func (e *machineError) Error() string {
+	return "machine " + e.machine + " (" + e.place + "): " + e.err.Error()
+}
+func (e *machineError) Unwrap() error { return e.err }
+
+func (p *Provider) answer(caller context.Context, m *Host, r request) (answer, error) {
+	if err := caller.Err(); err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(caller, time.Duration(p.config.CallTimeout), errCallTimeout)
+	defer cancel()
+	out, err := p.session(ctx, m, r.script())
+	switch {
+	case caller.Err() != nil:
+		return answer{}, caller.Err()
+	case err != nil && errors.Is(context.Cause(ctx), errCallTimeout):
+		return answer{}, xerrors.Errorf("it did not answer within %s", time.Duration(p.config.CallTimeout))
+	}
+	a, parseErr := parseAnswer(out.String())
+	if parseErr != nil && a.outcome != "broken" {
+		said := strings.TrimSpace(out.errors.String())
+		if err == nil {
+			err = parseErr
+		}
+		if said != "" {
+			err = xerrors.Errorf("%w: it says: %s", err, said)
+		}
+		return answer{}, err
+	}
+	return a, parseErr
+}
+
+var errCallTimeout = errors.New("the machine did not answer in time")
+
+// output is what a session said, up to a limit.
+type output struct {
+	limited
+	errors limited
+}
+
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(b []byte) (int, error) {
+	if room := maxAnswer - l.Len(); room > 0 {
+		_, _ = l.Buffer.Write(b[:min(len(b), room)])
+	}
+	return len(b), nil
+}
+
+// session runs a script on the machine, over a connection that may have been there before. One that turns out to be dead
+// before anything was sent is replaced once.
+func (p *Provider) session(ctx context.Context, m *Host, script string) (*output, error) {
+	out := &output{}
+	for {
+		c, fresh, err := p.connections.get(ctx, m)
+		if err != nil {
+			return out, err
+		}
+		s, err := open(ctx, c)
+		if err != nil {
+			p.connections.done(c, true)
+			if ctx.Err() == nil && !fresh {
+				continue
+			}
+			return out, xerrors.Errorf("open a session: %w", err)
+		}
+		s.Stdin, s.Stdout, s.Stderr = strings.NewReader(script), out, &out.errors
+		err = runSession(ctx, s, shell)
+		var missing *ssh.ExitMissingError
+		p.connections.done(c, ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout) || errors.As(err, &missing))
+		return out, err
+	}
+}
+
+// open begins a session. Where the peer is frozen it is left to end by itself when the connection is closed.
+func open(ctx context.Context, c *connection) (*ssh.Session, error) {
+	type opened struct {
+		s   *ssh.Session
+		err error
+	}
+	result := make(chan opened, 1)
+	go func() {
+		s, err := c.client.NewSession()
+		result <- opened{s, err}
+	}()
+	select {
+	case <-ctx.Done():
+		go func() {
+			if o := <-result; o.s != nil {
+				_ = o.s.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	case o := <-result:
+		return o.s, o.err
+	}
+}
+
+// runSession runs a command to its end, or until ctx ends: then the session is closed, and not waited for.
+func runSession(ctx context.Context, s *ssh.Session, command string) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(command) }()
+	select {
+	case <-ctx.Done():
+		go func() { _ = s.Close() }()
+		return ctx.Err()
+	case err := <-ended:
+		_ = s.Close()
+		return err
+	}
+}
+
+// exitStatus is how a command ended, as a shell says it.
+func exitStatus(err error) (int, error) {
+	var exit *ssh.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &exit) && exit.Signal() != "":
+		return 128 + signalNumber(exit.Signal()), nil
+	case errors.As(err, &exit):
+		return exit.ExitStatus(), nil
+	}
+	return 0, err
+}
+
+func signalNumber(name string) int {
+	numbers := map[ssh.Signal]int{
+		ssh.SIGHUP: 1, ssh.SIGINT: 2, ssh.SIGQUIT: 3, ssh.SIGILL: 4, ssh.SIGABRT: 6, ssh.SIGFPE: 8, ssh.SIGKILL: 9,
+		ssh.SIGSEGV: 11, ssh.SIGPIPE: 13, ssh.SIGALRM: 14, ssh.SIGTERM: 15,
+	}
+	return numbers[ssh.Signal(name)]
+}
+
+var _ io.Writer = (*limited)(nil)

@@ -1,0 +1,65 @@
+package sdk
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ClaimRecord is a claim as it is on record, from standing in line to its end.
+type ClaimRecord struct {
+	ClaimID    uuid.UUID  `json:"claim_id"`
+	State      string     `json:"state" enum:"waiting,bound,released,missed"`
+	Outcome    string     `json:"outcome,omitempty" enum:"hit,waited,cold,miss" doc:"None yet while it waits"`
+	Mode       string     `json:"mode" enum:"prefer,require,bypass"`
+	User       string     `json:"user"`
+	Template   string     `json:"template"`
+	Preset     string     `json:"preset"`
+	Workspace  string     `json:"workspace,omitempty" doc:"Name of the workspace, where one was bound to it and is on record still"`
+	Standby    bool       `json:"standby,omitempty" doc:"The workspace was stopped, and was started for this claim"`
+	Cold       bool       `json:"cold,omitempty" doc:"It wants one that is built for it"`
+	Place      int        `json:"place,omitempty" doc:"In the line of its preset while it waits, from 1"`
+	Reason     string     `json:"reason,omitempty" doc:"Of a miss"`
+	CreatedAt  time.Time  `json:"created_at" doc:"When it was asked for"`
+	DeadlineAt *time.Time `json:"deadline_at,omitempty" doc:"Until when it waits"`
+	BoundAt    *time.Time `json:"bound_at,omitempty" doc:"When it got its workspace"`
+	ReleasedAt *time.Time `json:"released_at,omitempty"`
+	Lease      string     `json:"lease,omitempty" doc:"For how long it was asked for, such as 2h0m0s; empty: for any time"`
+	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it ends by itself unless the lease is renewed"`
+	WaitedMS   float64    `json:"waited_ms" doc:"In line, until a workspace was bound to it or until now"`
+	Receipt    *Receipt   `json:"receipt,omitempty"`
+}
+
+// ClaimFilter narrows a listing of claims. A State that is empty is bound; other empty fields match everything.
+type ClaimFilter struct {
+	State    string // waiting, bound, released or missed
+	Outcome  string // hit, waited, cold or miss
+	Template string
+	Preset   string
+	User     string
+	Limit    int    // of one page; the server's choice where 0
+	After    string // Next of the page before
+}
+
+// Claims lists one page of claims: those that wait as they stand in line, others the newest first.
+func (c *Client) Claims(ctx context.Context, filter ClaimFilter) (ClaimList, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"state": filter.State, "outcome": filter.Outcome, "template": filter.Template, "preset": filter.Preset,
+		"user": filter.User, "after": filter.After,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if filter.Limit > 0 {
+		query.Set("limit", strconv.Itoa(filter.Limit))
+	}
+	var list ClaimList
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"claims"}, query: query, into: &list, idempotent: true})
+	return list, err
+}

@@ -1,0 +1,151 @@
+//go:build !race
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+)
+
+// upkeep gives some seeds templates whose workspaces are used again, keep failures, or follow a schedule.
+func (w *world) upkeep(a, b *templateConfig) {
+	d := w.random("upkeep")
+	if d.IntN(2) == 0 {
+		a.uses = 2 + d.IntN(2)
+	}
+	if d.IntN(3) == 0 {
+		b.uses = 3
+	}
+	if d.IntN(2) == 0 {
+		a.kept, b.kept = 1+d.IntN(2), d.IntN(2)
+	}
+	if d.IntN(4) == 0 { // the clock passes a minute while there are faults
+		a.schedule = 1 + d.IntN(4)
+		w.shift = (time.Duration(15+d.IntN(40)) * time.Second)
+	}
+}
+
+// retryKept has a person try one that was kept for inspection.
+func (w *world) retryKept(p *process) bool {
+	for _, ws := range w.model.sortedWorkspaces() {
+		if ws.state != "quarantined" {
+			continue
+		}
+		w.ask(p, func(ctx context.Context) error {
+			moved, err := p.writer.Retry(ctx, w.person("retried", 0), ws.id)
+			if err == nil {
+				p.reconciler.Nudge(moved.TemplateID)
+				p.worker.Wake()
+			}
+			return err
+		}, func(err error) {
+			what := outcomeOf(err)
+			if full := (*workspaces.NoRoom)(nil); errors.As(err, &full) {
+				what = "no room"
+			}
+			w.note("%s answers a retry: %s", p.name, what)
+			w.fired("retry of a kept failure: " + what)
+		})
+		return true
+	}
+	return false
+}
+
+// spoil has the provider refuse what it is to create for some seconds.
+func (w *world) spoil() bool {
+	w.spoiled = time.Now().Add(time.Duration(2000+w.dice("spoil").IntN(6000)) * time.Millisecond)
+	return true
+}
+
+var _ provider.Resetter = cloud{}
+
+// Reset replaces a resource by one that is like new, which nobody may do to one that is claimed (I2).
+func (c cloud) Reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
+	return ask(ctx, c, "reset", req.Name, func(ctx context.Context) (provider.Instance, error) {
+		before, _ := c.real.Get(ctx, provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID})
+		inst, err := c.real.Reset(ctx, req)
+		w := c.p.w
+		if ws := w.model.now.workspaces[req.Tags.WorkspaceID]; ws.state == "claimed" && err == nil && inst.ProviderID != before.ProviderID {
+			w.violate("I2", "%s resets %s at the provider, which is claimed", c.p.name, req.Name)
+		}
+		if err == nil {
+			w.made(req, inst)
+		}
+		return inst, err
+	}, broken)
+}
+
+// What a transaction is about, where only its statements tell, and what must hold of it.
+
+// purpose notes what a statement of a transaction says of all of it.
+func (m *model) purpose(c *call, a answer) {
+	switch {
+	case (c.name == "LockIntent" || c.name == "LockMove") && len(a.rows) > 0:
+		id, _ := c.args[0].(uuid.UUID)
+		incarnation, _ := c.args[1].(int32)
+		c.tx.intent = &life{id, incarnation}
+	case c.name == "MarkReturn": // what comes back into a pool is judged like what a pass makes
+		win := newWindow(m.w.now())
+		win.returns = true
+		m.passes[c.tx] = win
+		win.widen(&m.now, win.at)
+	}
+}
+
+// intended: what a pass decided of one incarnation is not done to another.
+func (m *model) intended(of life, events []event) {
+	for _, e := range events {
+		if e.workspace == of.workspace && e.incarnation != of.incarnation {
+			m.w.violate("I2", "an intent or move for incarnation %d of a workspace was carried out on incarnation %d", of.incarnation,
+				e.incarnation)
+		}
+	}
+}
+
+// unrecorded: a workspace's row is written by transitions only, each of which has its row of history. What is written more
+// often, as heartbeats are, hides it from claims, which pass over rows that are locked (DESIGN section 6).
+func (m *model) unrecorded(c *call, before state, events []event) {
+	moved := map[uuid.UUID]bool{}
+	for _, e := range events {
+		moved[e.workspace] = true
+	}
+	for id, ws := range m.now.workspaces {
+		if was, ok := before.workspaces[id]; ok && was.written != ws.written && !moved[id] {
+			m.w.violate("claims", "%s of %s wrote the row of a workspace without a transition", c.name, c.p.name)
+		}
+	}
+}
+
+// quarantines: no more failures of a preset are kept than its template says.
+func (m *model) quarantines(events []event) {
+	for _, e := range events {
+		if e.to != "quarantined" {
+			continue
+		}
+		id, n := m.now.workspaces[e.workspace].preset, 0
+		for _, ws := range m.now.workspaces {
+			if ws.preset == id && ws.state == "quarantined" {
+				n++
+			}
+		}
+		if p := m.now.presets[id]; n > p.kept {
+			m.w.violate("quarantine", "%d failures of %s are kept, and the most is %d", n, p.name, p.kept)
+		}
+	}
+}
+
+// scheduled notes that something was made while a schedule says how many there are to be.
+func (m *model) scheduled(events []event) {
+	for _, e := range events {
+		p := m.now.presets[m.now.workspaces[e.workspace].preset]
+		if e.from == "" && p.at(m.w.now()) != p.desired {
+			m.w.fired("planned by a schedule")
+		}
+	}
+}

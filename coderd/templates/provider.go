@@ -1,0 +1,108 @@
+package templates
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// defaultLimits are those of a provider whose file says nothing of them (S5). Where machines exist beforehand, a slip
+// would take them all at once, so that fewer are begun, and one after the other.
+func defaultLimits(kind string) Provider {
+	p := Provider{
+		CreatesInFlight: 16, Chunk: 1_000, CreateBurst: 1, InventoryEvery: time.Minute,
+		Breaker: Breaker{Count: 10, Percent: 25, Errors: 50, Clean: 3},
+	}
+	if kind == "hosts" {
+		p.Maximum, p.Chunk, p.CreateEvery = 50, 20, 5*time.Second
+	}
+	return p
+}
+
+const maxEvery = 24 * time.Hour // between two creates or inventories
+
+func (d decoder) provider(n ast.Node) Provider {
+	p := Provider{Config: json.RawMessage(`{}`), at: position(n)}
+	var limits []func(p *Provider) // which hold over the defaults of the kind, wherever it is written
+	limit := func(set func(*Provider)) { limits = append(limits, set) }
+	const never = ": with 0 nothing would ever be created"
+	d.object(n, titled(n, "provider"),
+		setting{key: "name", required: true, read: func(n ast.Node) { p.Name, p.at = d.name(n, "provider name"), position(n) }},
+		setting{key: "kind", required: true, read: func(n ast.Node) { p.Kind, p.kindAt = d.text(n, "kind"), position(n) }},
+		setting{key: "config", read: func(n ast.Node) {
+			p.configAt = position(n)
+			p.Config, _ = d.freeform(n, "config")
+		}},
+		setting{key: "maximum", read: func(n ast.Node) {
+			maximum := d.integer(n, "maximum", 0, maxLimit, "; 0 is no limit")
+			limit(func(p *Provider) { p.Maximum = maximum })
+		}},
+		setting{key: "creates_in_flight", read: func(n ast.Node) {
+			inFlight := d.integer(n, "creates_in_flight", 1, maxLimit, never)
+			limit(func(p *Provider) { p.CreatesInFlight = inFlight })
+		}},
+		setting{key: "chunk", read: func(n ast.Node) {
+			chunk := d.integer(n, "chunk", 1, maxLimit, never)
+			limit(func(p *Provider) { p.Chunk = chunk })
+		}},
+		setting{key: "create_every", read: func(n ast.Node) {
+			every := d.duration(n, "create_every", maxEvery)
+			limit(func(p *Provider) { p.CreateEvery = every })
+		}},
+		setting{key: "create_burst", read: func(n ast.Node) {
+			burst := d.integer(n, "create_burst", 1, maxLimit, never)
+			limit(func(p *Provider) { p.CreateBurst = burst })
+		}},
+		setting{key: "inventory_every", read: func(n ast.Node) {
+			every := d.duration(n, "inventory_every", maxEvery)
+			limit(func(p *Provider) { p.InventoryEvery = every })
+		}},
+		setting{key: "breaker", read: func(n ast.Node) { limit(d.breaker(n)) }})
+	read := p
+	p = defaultLimits(p.Kind)
+	p.Name, p.Kind, p.Config, p.at, p.kindAt, p.configAt = read.Name, read.Kind, read.Config, read.at, read.kindAt, read.configAt
+	for _, set := range limits {
+		set(&p)
+	}
+	return p
+}
+
+// breaker reads when a breaker opens and closes. What is left out keeps its default.
+func (d decoder) breaker(n ast.Node) func(*Provider) {
+	var given []func(*Breaker)
+	set := func(to func(*Breaker)) { given = append(given, to) }
+	d.object(n, "breaker",
+		setting{key: "count", read: func(n ast.Node) {
+			v := d.integer(n, "count", 1, maxLimit, ": with 0 it would always be open")
+			set(func(b *Breaker) { b.Count = v })
+		}},
+		setting{key: "percent", read: func(n ast.Node) {
+			v := d.someOf(n, "percent")
+			set(func(b *Breaker) { b.Percent = v })
+		}},
+		setting{key: "errors", read: func(n ast.Node) {
+			v := d.someOf(n, "errors")
+			set(func(b *Breaker) { b.Errors = v })
+		}},
+		setting{key: "clean", read: func(n ast.Node) {
+			v := d.integer(n, "clean", 1, 1_000, ": with 0 it would close before anything is better")
+			set(func(b *Breaker) { b.Clean = v })
+		}})
+	return func(p *Provider) {
+		for _, to := range given {
+			to(&p.Breaker)
+		}
+	}
+}
+
+// someOf reads a share like "25%" that is not nothing.
+func (d decoder) someOf(n ast.Node, what string) int32 {
+	before := len(d.problems.List)
+	v := d.percent(n, what, 100)
+	if v == 0 && len(d.problems.List) == before {
+		d.problems.add(position(n), `%s is "0%%": it must be "1%%" to "100%%": with 0%% the breaker would always be open`, what)
+		return 1
+	}
+	return v
+}

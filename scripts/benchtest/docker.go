@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// guestPort is where each container takes connections, which is what counts as usable here.
+const guestPort = "8080"
+
+// pooled is the configuration of two pools of containers.
+const pooled = `
+providers:
+  - {name: docker, kind: docker, config: {host: %q, network: %q}}
+templates:
+  - name: guests
+    provider: docker
+    boot_timeout: 2m
+    spec: {image: %q, pull: never, command: [listen, %q], readiness: {tcp: %s}, stop_grace: 1s}
+    presets:
+      - {name: running, prebuilds: {instances: 4}}
+      - {name: stopped, prebuilds: {instances: 4, standby: stopped}}
+`
+
+// yard is an engine, with a server whose pools are on it.
+type yard struct {
+	engine  *dockertest.Engine
+	network string
+	client  *sdk.Client
+	took    map[string][]time.Duration // by what was measured
+}
+
+// containers measures from the request of a claim, over HTTP, until the container takes connections: out of each tier of a
+// pool that is full and at rest, and beside that of a container of the same image which is created and started then (what
+// `docker run` does) by the engine's API. The three take turns.
+func containers(ctx context.Context, b *bench) error {
+	engine, err := dockertest.New()
+	if err != nil {
+		if b.asked {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "# docker is left out: no container engine can be started here:", err)
+		return nil
+	}
+	defer engine.Remove()
+	if err := engine.AddImage(ctx); err != nil {
+		return err
+	}
+	y := &yard{engine: engine, took: map[string][]time.Duration{}}
+	for range 20 { // until a subnet is free
+		if y.network, _, err = engine.AddNetwork(ctx); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	f, err := b.fleet(ctx, 0, 0)
+	if err != nil {
+		return err
+	}
+	defer f.drop()
+	r, err := b.serve(ctx, f, "docker", 15*time.Second)
+	if err != nil {
+		return err
+	}
+	defer r.stop()
+	y.client = r.client
+	_, err = y.client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(pooled, engine.Host, y.network, dockertest.GuestImage,
+		guestPort, guestPort)})
+	if err != nil {
+		return err
+	}
+	n := 100
+	if b.quick {
+		n = 10
+	}
+	turns := []func(context.Context) error{
+		func(ctx context.Context) error { return y.warm(ctx, "running") },
+		func(ctx context.Context) error { return y.warm(ctx, "stopped") },
+		y.cold,
+	}
+	for i := range n {
+		for turn := range turns {
+			if err := y.atRest(ctx); err != nil {
+				return err
+			}
+			if err := turns[(i+turn)%len(turns)](ctx); err != nil {
+				return err
+			}
+		}
+	}
+	for _, q := range []struct {
+		name string
+		at   float64
+	}{{"p50", 0.5}, {"p99", 0.99}} {
+		ms := func(what string) float64 { return float64(quantile(y.took[what], q.at).Microseconds()) / 1000 }
+		cold := "docker.cold." + q.name
+		line(cold, ms("cold"), "ms", 0, "")
+		for _, tier := range []string{"running", "stopped"} {
+			line("docker.claim."+tier+".answered."+q.name, ms(tier+" answered"), "ms", ms("cold"), cold)
+			line("docker.claim."+tier+".usable."+q.name, ms(tier), "ms", ms("cold"), cold)
+		}
+	}
+	return nil
+}
+
+// atRest waits until both pools are full, and nothing is made, stopped or deleted.
+func (y *yard) atRest(ctx context.Context) error {
+	return until(ctx, 3*time.Minute, "pools of containers are at rest", func() (bool, error) {
+		presets, err := y.client.Presets(ctx)
+		for _, p := range presets {
+			stopped := 0
+			if p.Preset == "stopped" {
+				stopped = p.Counts.Desired
+			}
+			if c := p.Counts; c.Actual != c.Desired || c.Standby != stopped || c.Starting+c.Stopping+c.Deleting+c.Claimed > 0 {
+				time.Sleep(20 * time.Millisecond) // the server has better things to do
+				return false, err
+			}
+		}
+		if err != nil {
+			return false, err
+		}
+		all, err := y.engine.Client.ContainerList(ctx, client.ContainerListOptions{}) // one that stops is in standby before it has
+		return len(all.Items) == 4, err
+	})
+}
+
+// warm claims one out of a tier, uses it, and gives it back.
+func (y *yard) warm(ctx context.Context, tier string) error {
+	began := time.Now()
+	claim, err := y.client.Claim(ctx, sdk.ClaimRequest{Template: "guests", Preset: tier, Mode: "require"})
+	if err != nil {
+		return err
+	}
+	y.took[tier+" answered"] = append(y.took[tier+" answered"], time.Since(began))
+	if claim.Outcome != "hit" || claim.Standby != (tier == "stopped") {
+		return fmt.Errorf("a claim of %s: %s, out of standby: %t, %s", tier, claim.Outcome, claim.Standby, claim.Reason)
+	}
+	addresses := claim.Addresses
+	if claim.Starting {
+		err := until(ctx, time.Minute, "the claimed container starts", func() (bool, error) {
+			w, err := y.client.Workspace(ctx, claim.Name)
+			addresses = w.Addresses
+			return !w.Starting, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, a := range addresses {
+		if a.Type == "ip" {
+			err = y.connects(ctx, a.Address)
+			y.took[tier] = append(y.took[tier], time.Since(began))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = y.client.ReleaseWorkspace(ctx, claim.Name)
+	return err
+}
+
+// cold is what it takes without a pool.
+func (y *yard) cold(ctx context.Context) error {
+	began := time.Now()
+	made, err := y.engine.Client.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config:     &container.Config{Image: dockertest.GuestImage, Cmd: []string{"listen", guestPort}},
+		HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(y.network)},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := y.engine.Client.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
+		return err
+	}
+	is, err := y.engine.Client.ContainerInspect(ctx, made.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return err
+	}
+	var ip netip.Addr
+	if at := is.Container.NetworkSettings.Networks[y.network]; at != nil {
+		ip = at.IPAddress
+	}
+	if err := y.connects(ctx, ip.String()); err != nil {
+		return err
+	}
+	y.took["cold"] = append(y.took["cold"], time.Since(began))
+	_, err = y.engine.Client.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{Force: true})
+	return err
+}
+
+// connects returns as soon as the container takes connections.
+func (y *yard) connects(ctx context.Context, ip string) error {
+	dialer := net.Dialer{Timeout: time.Second}
+	return until(ctx, time.Minute, "container at "+ip+" takes connections", func() (bool, error) {
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, guestPort))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil, nil
+	})
+}

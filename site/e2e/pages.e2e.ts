@@ -1,0 +1,221 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import axe from "axe-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { browsing, live, patience, signIn, startBrowser } from "./browser";
+import { repository, startServer, type Server } from "./server";
+
+const configuration = `
+providers:
+  - {name: cloud, kind: sim}
+templates:
+  - name: web-ide
+    description: The front end, in a browser
+    provider: cloud
+    spec: {create_latency: 10ms, ready_latency: 10ms}
+    presets:
+      - {name: large, parameters: {size: l}, prebuilds: {instances: 8}}
+      - name: office-hours
+        prebuilds: {instances: 2, schedule: {timezone: Europe/Berlin, ranges: [{cron: "* 8-18 * * *", instances: 9}]}}
+  - name: slow
+    provider: cloud
+    spec: {create_latency: 10ms, ready_latency: 1h}
+    presets: [{name: default, prebuilds: {instances: 5}}]
+  - name: broken
+    provider: cloud
+    keep_failures: {maximum: 1}
+    spec: {create_latency: 10ms, fail_permanent: 1}
+    presets: [{name: default, prebuilds: {instances: 3}}]
+`;
+
+let server: Server;
+let browser: Browser;
+let claimed: string;
+let session: Awaited<ReturnType<BrowserContext["storageState"]>>;
+
+beforeAll(async () => {
+  [server, browser] = await Promise.all([startServer("--tick", "1s", "--quickstart"), startBrowser()]);
+  await server.api("POST", "/api/v1/apply", { document: configuration, file: "e2e.yaml" });
+  const claim = (await server.api("POST", "/api/v1/claims", {
+    template: "quickstart",
+    preset: "default",
+    wait: "90s",
+  })) as { name: string };
+  claimed = claim.name;
+  await browsing(browser, "session", async (context) => {
+    await signIn(await context.newPage(), server);
+    session = await context.storageState();
+  });
+});
+afterAll(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** Each page, and what is on it once it is there. */
+const pages: readonly { name: string; path: () => string; there: (page: Page) => Promise<unknown> }[] = [
+  { name: "pools", path: () => "/", there: (p) => p.getByRole("link", { name: "web-ide/large" }).waitFor() },
+  { name: "no-pool", path: () => "/?q=nothing", there: (p) => p.getByText("No pool matches").waitFor() },
+  {
+    name: "preset",
+    path: () => "/presets/web-ide/large",
+    there: (p) => p.getByRole("figure", { name: "Ready", exact: true }).waitFor(),
+  },
+  {
+    name: "preset-14d",
+    path: () => "/presets/web-ide/large?range=14d",
+    there: (p) => p.getByRole("figure", { name: "Claims in 14 d" }).waitFor(),
+  },
+  {
+    name: "schedule",
+    path: () => "/presets/web-ide/office-hours",
+    there: (p) => p.getByRole("region", { name: "Schedule" }).waitFor(),
+  },
+  {
+    name: "broken",
+    path: () => "/presets/broken/default",
+    there: (p) => p.getByRole("region", { name: "Failures by cause" }).getByText("simulated permanent failure").first().waitFor(),
+  },
+  { name: "no-preset", path: () => "/presets/no/such", there: (p) => p.getByRole("alert").waitFor() },
+  {
+    name: "workspace",
+    path: () => `/workspaces/${claimed}`,
+    there: (p) => p.getByRole("region", { name: "Timeline" }).waitFor(),
+  },
+  { name: "welcome", path: () => "/welcome", there: (p) => p.getByRole("button", { name: "Claim one" }).waitFor() },
+  { name: "claims", path: () => "/claims", there: (p) => p.getByRole("table").waitFor() },
+  { name: "templates", path: () => "/templates", there: (p) => p.getByRole("table").waitFor() },
+  {
+    name: "template",
+    path: () => "/templates/web-ide",
+    there: (p) => p.getByRole("region", { name: "Rollout" }).waitFor(),
+  },
+  { name: "no-template", path: () => "/templates/nothing", there: (p) => p.getByRole("alert").first().waitFor() },
+  { name: "apply", path: () => "/apply", there: (p) => p.getByRole("textbox").waitFor() },
+  { name: "no-claim", path: () => "/claims?state=waiting", there: (p) => p.getByText("Nobody waits").waitFor() },
+  {
+    name: "providers",
+    path: () => "/providers",
+    there: (p) => p.getByRole("list", { name: "Providers" }).getByRole("link", { name: "cloud" }).waitFor(),
+  },
+  {
+    name: "provider",
+    path: () => "/providers/cloud",
+    there: (p) => p.getByRole("list", { name: "Verdicts" }).waitFor(),
+  },
+  { name: "replicas", path: () => "/replicas", there: (p) => p.getByRole("table").waitFor() },
+  { name: "audit", path: () => "/audit", there: (p) => p.getByRole("table").waitFor() },
+  { name: "tokens", path: () => "/tokens", there: (p) => p.getByRole("list", { name: "Users" }).waitFor() },
+  { name: "sign-in", path: () => "/sign-in", there: (p) => p.getByRole("button", { name: "Sign in" }).waitFor() },
+];
+
+/** painted waits until the page is drawn in those colours: axe would read some of the old ones otherwise. */
+async function painted(page: Page, colorScheme: string): Promise<void> {
+  await page.evaluate(
+    (scheme) =>
+      new Promise<void>((drawn) => {
+        const look = () => {
+          if (!matchMedia(`(prefers-color-scheme: ${scheme})`).matches) setTimeout(look, 10);
+          else requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(() => drawn()), 50));
+        };
+        look();
+      }),
+    colorScheme,
+  );
+}
+
+/** PREWARM_SCREENSHOTS is a folder that pictures of all pages are left in. */
+const pictures = process.env["PREWARM_SCREENSHOTS"];
+
+for (const { name, path, there } of pages) {
+  test(`${name}: accessible, and as wide as the screen`, async () => {
+    await browsing(
+      browser,
+      `page-${name}`,
+      async (context, problems) => {
+        const page = await context.newPage();
+        await page.goto(server.url + path());
+        await there(page);
+        await page.evaluate(axe.source);
+        for (const width of [1440, 320]) {
+          await page.setViewportSize({ width, height: 900 });
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+          expect(wide, `at ${width} px it is as wide as`).toBeLessThanOrEqual(width);
+          for (const colorScheme of ["light", "dark"] as const) {
+            await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+            await painted(page, colorScheme);
+            const found = await page.evaluate(() =>
+              (window as unknown as { axe: typeof axe }).axe.run({ resultTypes: ["violations"] }),
+            );
+            const violations = found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`);
+            expect(violations, `at ${width} px, ${colorScheme}`).toEqual([]);
+            if (pictures) {
+              mkdirSync(pictures, { recursive: true });
+              await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+            }
+          }
+        }
+        // What is not there is an answer of 404, which browsers report as an error.
+        if (name === "no-preset" || name === "no-template") problems.splice(0, problems.length, ...problems.filter((p) => !p.includes("404")));
+      },
+      { storageState: session, reducedMotion: "reduce" },
+    );
+  });
+}
+
+test("every route is among these pages", () => {
+  const source = readFileSync(join(repository, "site/src/router.tsx"), "utf8");
+  const routes = [...source.matchAll(/path: "([^"]+)"/g)].map(([, route = ""]) => route);
+  expect(routes).toContain("/presets/$template/$preset");
+  for (const route of routes) {
+    const shape = new RegExp(`^${route.replace(/\$\w+/g, "[^/?]+")}(\\?.*)?$`);
+    expect(pages.map((p) => p.path()).filter((path) => shape.test(path)), route).not.toEqual([]);
+  }
+});
+
+test("what is broken is explained, and a pause is there for all to see", async () => {
+  await browsing(browser, "pause", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    await attention.getByText("simulated permanent failure").first().waitFor();
+    await attention.getByRole("link", { name: "broken/default" }).click();
+    await page.getByText("reset").first().waitFor(); // the headline says what would help
+
+    await page.goto(`${server.url}/presets/web-ide/large`);
+    await page.getByRole("button", { name: "Pause" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Claims go on").waitFor();
+    await dialog.getByLabel("Reason").fill("moving house");
+    await dialog.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("Paused (preset: moving house)").waitFor();
+
+    const other = await context.newPage();
+    await other.goto(`${server.url}/?show=paused`);
+    await live(other);
+    await other.getByRole("link", { name: "web-ide/large" }).first().waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("button", { name: "Pause" }).waitFor();
+    await other.getByText("No pool matches").waitFor({ timeout: patience });
+  });
+});
+
+test("the keyboard reaches everything", async () => {
+  await browsing(browser, "keyboard", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await page.getByRole("link", { name: "web-ide/large" }).first().waitFor();
+    await page.keyboard.press("Tab");
+    await page.getByRole("link", { name: "Skip to the page" }).and(page.locator(":focus")).waitFor();
+    await page.getByRole("link", { name: "web-ide/large" }).last().focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "web-ide/large" }).waitFor();
+    await page.getByRole("button", { name: "Replace all" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog", { name: "Replace all prebuilds of web-ide/large?" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Replace all" }).and(page.locator(":focus")).waitFor();
+  });
+});

@@ -1,0 +1,205 @@
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { browsing, signIn, startBrowser } from "./browser";
+import { repository, startServer, until, type Server } from "./server";
+
+/** How much there is. `make site-scale` has 1,000 presets with 100 workspaces each; what CI asserts holds for few as well. */
+const presets = Number(process.env["PREWARM_SCALE_PRESETS"] ?? 100);
+const each = Number(process.env["PREWARM_SCALE_EACH"] ?? 20);
+/** A page is measured so often, in a browser that knows nothing of it; the median is said. */
+const rounds = Number(process.env["PREWARM_SCALE_ROUNDS"] ?? 1);
+
+/** What an answer may weigh, in bytes, and how many rows a page may have, whatever there is. */
+const mostBytes = 1_000_000;
+const mostRows = 600;
+
+/** Ten presets make a template. */
+const templates = Array.from({ length: presets / 10 }, (_, n) => `kind-${String(n).padStart(3, "0")}`);
+const configuration = `
+providers:
+  - {name: sim, kind: sim, inventory_every: 24h}
+templates:
+${templates
+  .map(
+    (name) => `
+  - name: ${name}
+    description: One of many kinds of workspaces
+    provider: sim
+    spec: {create_latency: 20ms, ready_latency: 1s}
+    presets:
+${Array.from({ length: 10 }, (_, n) => `      - {name: size-${n}, parameters: {size: "${n}", region: eu-1}, prebuilds: {instances: ${each / 2}}}`).join("\n")}`,
+  )
+  .join("\n")}
+`;
+
+let server: Server;
+let browser: Browser;
+let session: Awaited<ReturnType<BrowserContext["storageState"]>>;
+let claimed: string;
+
+beforeAll(async () => {
+  [server, browser] = await Promise.all([startServer("--replica", "scale"), startBrowser()]);
+  await server.api("POST", "/api/v1/pauses", { scope: "global", reason: "being filled", expires_in: "30m" });
+  await server.api("POST", "/api/v1/apply", { document: configuration, file: "scale.yaml" });
+  const address = server.database.replace("//prewarm@/prewarm", "//postgres@/prewarm");
+  const cloud = join(server.directory, "data/sim");
+  const fill = ["run", "./scripts/benchtest", "-fill", address, "-cloud", cloud, "-workspaces", String(presets * each)];
+  execFileSync("go", fill, { cwd: repository, stdio: ["ignore", "inherit", "pipe"] });
+  await server.api("DELETE", "/api/v1/pauses?scope=global");
+  await until("passes have seen all pools as they are", async () => {
+    const { pools } = (await server.api("GET", "/api/v1/pools?limit=500")) as {
+      pools: { desired: number; paused?: string; slots: { ready: number; claimed: number } }[];
+    };
+    return (
+      pools.length === Math.min(500, presets) &&
+      pools.every((p) => p.desired === each / 2 && p.slots.ready === p.desired && p.slots.claimed === each / 2 && !p.paused)
+    );
+  });
+  const { workspaces } = (await server.api("GET", "/api/v1/workspaces?state=claimed&limit=1")) as {
+    workspaces: { name: string }[];
+  };
+  claimed = workspaces[0]?.name ?? "";
+  await browsing(browser, "scale-session", async (context) => {
+    await signIn(await context.newPage(), server);
+    session = await context.storageState();
+  });
+}, 900_000);
+afterAll(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** What every page is measured by: the first thing on it that is of use to whoever looks, by what it says. */
+const pages: readonly { name: string; path: () => string; useful: string }[] = [
+  { name: "pools", path: () => "/", useful: "kind-000/size-0" },
+  { name: "preset", path: () => "/presets/kind-000/size-3", useful: "Why it is so" },
+  { name: "workspace", path: () => `/workspaces/${claimed}`, useful: "Timeline" },
+  { name: "claims", path: () => "/claims", useful: "prebuild-" },
+  { name: "templates", path: () => "/templates", useful: "kind-000" },
+  { name: "template", path: () => "/templates/kind-000", useful: "Versions" },
+  { name: "apply", path: () => "/apply", useful: "The file" },
+  { name: "providers", path: () => "/providers", useful: "sim" },
+  { name: "provider", path: () => "/providers/sim", useful: "Inventory" },
+  { name: "replicas", path: () => "/replicas", useful: "scale" },
+  { name: "audit", path: () => "/audit", useful: "owner" },
+  { name: "tokens", path: () => "/tokens", useful: "owner" },
+];
+
+/** What was seen of each page; said when all were looked at. */
+const table: Record<string, Record<string, number>> = {};
+
+afterAll(() => console.table(table));
+
+for (const { name, path, useful } of pages) {
+  test(`${name}: asks for no more than it may, and puts no more onto the screen`, async () => {
+    const painted: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      await browsing(
+        browser,
+        `scale-${name}`,
+        async (context) => {
+          const seen = await measured(await context.newPage(), path(), useful);
+          painted.push(seen.useful);
+          table[name] = {
+            "useful, ms": median(painted),
+            "largest answer, kB": Math.round(seen.largest / 1000),
+            "all answers, kB": Math.round(seen.all / 1000),
+            rows: seen.rows,
+            elements: seen.elements,
+          };
+          expect(seen.largest, seen.of).toBeLessThan(mostBytes);
+          expect(seen.rows).toBeLessThan(mostRows);
+        },
+        { storageState: session },
+        { trace: rounds === 1 },
+      );
+    }
+  });
+}
+
+/** measured opens a page, and waits until it has read all that it reads. */
+async function measured(page: Page, path: string, useful: string) {
+  let largest = 0;
+  let all = 0;
+  let of = "";
+  const bodies: Promise<void>[] = [];
+  page.on("response", (response) => {
+    const { pathname } = new URL(response.url());
+    if (!pathname.startsWith("/api/") || pathname.endsWith("/logs")) return;
+    const read = response.body().then((body) => {
+      all += body.length;
+      if (body.length <= largest) return;
+      largest = body.length;
+      of = response.url();
+    });
+    read.catch(() => undefined); // whoever waits for it hears of it
+    bodies.push(read);
+  });
+  await page.addInitScript((words) => {
+    const look = () => {
+      if (!document.querySelector("main")?.innerText.includes(words)) return;
+      observer.disconnect();
+      requestAnimationFrame(() => setTimeout(() => performance.mark("useful")));
+    };
+    const observer = new MutationObserver(look);
+    observer.observe(document, { subtree: true, childList: true, characterData: true });
+  }, useful);
+  await page.goto(server.url + path);
+  await page.getByRole("main").getByText(useful).first().waitFor();
+  await page.waitForLoadState("networkidle");
+  await Promise.all(bodies);
+  const shown = await page.evaluate(() => ({
+    useful: performance.getEntriesByName("useful")[0]?.startTime ?? NaN,
+    rows: document.querySelectorAll("tr, li").length,
+    elements: document.querySelectorAll("*").length,
+  }));
+  return { ...shown, largest, all, of };
+}
+
+test("the list of all pools is filtered as one types, and scrolled to its end", async () => {
+  await browsing(
+    browser,
+    "scale-interaction",
+    async (context) => {
+      const page = await context.newPage();
+      await page.addInitScript(() => {
+        const slow = window as unknown as { slowest: Record<string, number> };
+        slow.slowest = {};
+        new PerformanceObserver((list) => {
+          for (const e of list.getEntries()) slow.slowest[e.name] = Math.max(slow.slowest[e.name] ?? 0, e.duration);
+        }).observe({ type: "event", durationThreshold: 16, buffered: true } as PerformanceObserverInit);
+      });
+      await page.goto(server.url);
+      const status = page.getByRole("status").filter({ hasText: "presets" });
+      await status.getByText(`${presets} presets`, { exact: true }).waitFor();
+      await page.getByRole("searchbox").pressSequentially(`${templates.at(-1)} size-9`, { delay: 30 });
+      await status.getByText(`1 of ${presets} presets`).waitFor();
+      await page.getByRole("searchbox").fill("");
+      await status.getByText(`${presets} presets`, { exact: true }).waitFor();
+
+      // The end is a long way down, and what has left the screen is no longer in the page.
+      await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+      await page.getByRole("link", { name: `${templates.at(-1)}/size-9` }).waitFor();
+      expect(await page.getByRole("list", { name: "Pools", exact: true }).getByRole("listitem").count()).toBeLessThan(60);
+      const slowest = await page.evaluate(() => (window as unknown as { slowest: Record<string, number> }).slowest);
+      const worst = Math.max(0, ...Object.values(slowest));
+      console.info(`the slowest of these keys took ${worst} ms, from the key to the screen`);
+
+      // A claim still comes by itself.
+      await page.evaluate(() => scrollTo(0, 0));
+      const first = page.getByRole("listitem").filter({ has: page.getByRole("link", { name: "kind-000/size-0" }) });
+      await first.getByRole("img", { name: `${each / 2} ready, ${each / 2} claimed` }).waitFor();
+      await server.api("POST", "/api/v1/claims", { template: "kind-000", preset: "size-0" });
+      await first.getByRole("img", { name: new RegExp(`\\b${each / 2 + 1} claimed`) }).waitFor();
+    },
+    { storageState: session },
+    { trace: rounds === 1 },
+  );
+});
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return Math.round(sorted[Math.floor(sorted.length / 2)] ?? NaN);
+}

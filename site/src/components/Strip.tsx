@@ -1,0 +1,135 @@
+/** Kinds of cells, in the order in which a strip shows them. Each has a shape of its own, so that no colour is needed. */
+export const kinds = ["ready", "outdated", "starting", "empty", "draining", "failed", "claimed"] as const;
+
+export type Kind = (typeof kinds)[number];
+
+export type Slots = Record<Kind, number>;
+
+const words: Record<Kind, string> = {
+  ready: "ready",
+  outdated: "outdated",
+  starting: "building",
+  empty: "empty",
+  draining: "draining",
+  failed: "failed",
+  claimed: "claimed",
+};
+
+const colours: Record<Kind, string> = {
+  ready: "text-ready",
+  outdated: "text-ready",
+  starting: "text-starting",
+  empty: "text-empty",
+  draining: "text-draining",
+  failed: "text-failed",
+  claimed: "text-claimed",
+};
+
+const width = 11;
+const height = 18;
+const gap = 3;
+
+/** Cell is one slot. */
+export function Cell({ kind, x = 0 }: { kind: Kind; x?: number }) {
+  const box = { x: x + 0.75, y: 0.75, width: width - 1.5, height: height - 1.5, rx: 2.5 };
+  const middle = x + width / 2;
+  return (
+    <g className={colours[kind]} stroke="currentColor" strokeWidth="1.500" fill="none" strokeLinecap="round">
+      {kind === "ready" && <rect {...box} fill="currentColor" />}
+      {kind === "outdated" && (
+        <>
+          <rect {...box} />
+          <path d={`M${x + 3} 5.500h5m-5 3.500h5m-5 3.500h5`} />
+        </>
+      )}
+      {kind === "starting" && (
+        <>
+          <rect {...box} />
+          <path d={`M${x + 3} 14.800h5m-5 -3h5m-5 -3h5`} strokeWidth="2.400" strokeLinecap="butt" />
+        </>
+      )}
+      {kind === "empty" && <rect {...box} strokeDasharray="2.200 2.600" />}
+      {kind === "draining" && (
+        <>
+          <rect {...box} />
+          <path d={`M${middle} 5v7m-2.200-2.200 2.200 2.200 2.200-2.200`} />
+        </>
+      )}
+      {kind === "failed" && (
+        <>
+          <rect {...box} fill="currentColor" />
+          <path d={`m${middle - 2} 7 4 4m0-4-4 4`} stroke="var(--surface)" />
+        </>
+      )}
+      {kind === "claimed" && (
+        <>
+          <rect {...box} fill="currentColor" />
+          <circle cx={middle} cy="6.500" r="1.500" fill="var(--surface)" stroke="none" />
+          <path d={`M${middle - 2.3} 13a2.300 2.600 0 0 1 4.600 0`} fill="var(--surface)" stroke="none" />
+        </>
+      )}
+    </g>
+  );
+}
+
+/** describe is a strip in words: 3 ready, 1 building. */
+export function describe(slots: Slots): string {
+  const parts = kinds.filter((k) => slots[k] > 0).map((k) => `${slots[k]} ${words[k]}`);
+  return parts.length > 0 ? parts.join(", ") : "no slots";
+}
+
+/**
+ * cells is what fits of the slots: one cell for each while there is room, else one for so many of them. Each kind that is
+ * there at all keeps a cell.
+ */
+export function cells(slots: Slots, room: number): { cells: Kind[]; each: number } {
+  const total = kinds.reduce((sum, k) => sum + slots[k], 0);
+  const each = Math.max(1, Math.ceil(total / room));
+  const list = kinds.flatMap((k) => Array<Kind>(slots[k] > 0 ? Math.max(1, Math.round(slots[k] / each)) : 0).fill(k));
+  return { cells: list, each };
+}
+
+/** Strip is a pool in one look: a cell for each slot. */
+export function Strip({ slots, room = 40 }: { slots: Slots; room?: number }) {
+  const drawn = cells(slots, room);
+  const wide = Math.max(1, drawn.cells.length) * (width + gap) - gap;
+  const label = describe(slots) + (drawn.each > 1 ? `; each cell stands for ${drawn.each}` : "");
+  return (
+    <span className="flex min-w-0 items-center gap-2">
+      <svg
+        role="img"
+        aria-label={label}
+        viewBox={`0 0 ${wide} ${height}`}
+        width={wide}
+        height={height}
+        className="h-auto max-w-full min-w-0 shrink"
+      >
+        <title>{label}</title>
+        {drawn.cells.map((kind, i) => (
+          <Cell key={i} kind={kind} x={i * (width + gap)} />
+        ))}
+      </svg>
+      {drawn.each > 1 && (
+        <span className="text-2xs whitespace-nowrap text-ink-2" aria-hidden="true">
+          {drawn.each} a cell
+        </span>
+      )}
+    </span>
+  );
+}
+
+/** StripLegend says what the shapes mean. */
+export function StripLegend({ of = kinds }: { of?: readonly Kind[] }) {
+  return (
+    <ul className="flex flex-wrap gap-x-4 gap-y-1.5 text-xs text-ink-2" aria-label="Legend">
+      {of.map((kind) => (
+        <li key={kind} className="flex items-center gap-1.5">
+          <svg viewBox={`0 0 ${width} ${height}`} width={width * 0.8} height={height * 0.8} aria-hidden="true">
+            <Cell kind={kind} />
+          </svg>
+          {words[kind]}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,194 @@
+import type { QueryClient } from "@tanstack/react-query";
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+} from "@tanstack/react-router";
+import { ErrorState } from "./components/Status";
+import { Page } from "./components/Page";
+import { Shell } from "./components/Shell";
+import type { AuditSearch } from "./routes/audit/AuditView";
+import type { ClaimSearch } from "./routes/claims/ClaimsView";
+import { NotFound } from "./routes/NotFound";
+
+const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Outlet, notFoundComponent: NotFound });
+
+/** text is a parameter of the URL, where it is there and is text. */
+const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: "/sign-in",
+  validateSearch: (s: Record<string, unknown>): { to?: string; ended?: boolean } => ({
+    to: text(s["to"]),
+    ended: s["ended"] === true || undefined,
+  }),
+  component: lazyRouteComponent(() => import("./routes/SignIn"), "SignIn"),
+});
+
+/** inside is everything that needs somebody who is signed in. */
+const inside = createRoute({
+  getParentRoute: () => root,
+  id: "inside",
+  component: Shell,
+  errorComponent: ({ error }) => (
+    <Page title="Something went wrong">
+      <ErrorState error={error} retry={() => location.reload()} />
+    </Page>
+  ),
+});
+
+const pools = createRoute({
+  getParentRoute: () => inside,
+  path: "/",
+  validateSearch: (s: Record<string, unknown>): { q?: string; show?: "attention" | "paused" | "rollout" } => {
+    const show = text(s["show"]);
+    return {
+      q: typeof s["q"] === "number" ? String(s["q"]) : text(s["q"]),
+      show: show === "attention" || show === "paused" || show === "rollout" ? show : undefined,
+    };
+  },
+  component: lazyRouteComponent(() => import("./routes/pools/Pools"), "Pools"),
+});
+
+const preset = createRoute({
+  getParentRoute: () => inside,
+  path: "/presets/$template/$preset",
+  validateSearch: (s: Record<string, unknown>): { range?: "7d" | "14d" } => {
+    const range = text(s["range"]);
+    return { range: range === "7d" || range === "14d" ? range : undefined };
+  },
+  component: lazyRouteComponent(() => import("./routes/preset/Preset"), "PresetPage"),
+});
+
+const workspace = createRoute({
+  getParentRoute: () => inside,
+  path: "/workspaces/$workspace",
+  component: lazyRouteComponent(() => import("./routes/workspace/Workspace"), "WorkspacePage"),
+});
+
+const welcome = createRoute({
+  getParentRoute: () => inside,
+  path: "/welcome",
+  component: lazyRouteComponent(() => import("./routes/welcome/Welcome"), "Welcome"),
+});
+
+const states = ["waiting", "bound", "released", "missed"] as const;
+const outcomes = ["hit", "waited", "cold", "miss"] as const;
+
+/** among is a parameter of the URL, where it is one of a few. */
+const among = <T extends string>(list: readonly T[], value: unknown): T | undefined => list.find((v) => v === value);
+
+/** name is a parameter of the URL that is a name; one of digits only comes as a number. */
+const name = (value: unknown) => (typeof value === "number" ? String(value) : text(value));
+
+/** instant is a parameter of the URL, where it is one. */
+const instant = (value: unknown) => (typeof value === "string" && !Number.isNaN(Date.parse(value)) ? value : undefined);
+
+const number = (value: unknown) => (typeof value === "number" && Number.isInteger(value) && value > 0 ? value : undefined);
+
+const claims = createRoute({
+  getParentRoute: () => inside,
+  path: "/claims",
+  validateSearch: (s: Record<string, unknown>): ClaimSearch => ({
+    state: among(states, s["state"]),
+    outcome: among(outcomes, s["outcome"]),
+    template: name(s["template"]),
+    preset: name(s["preset"]),
+    user: name(s["user"]),
+  }),
+  component: lazyRouteComponent(() => import("./routes/claims/Claims"), "Claims"),
+});
+
+const templates = createRoute({
+  getParentRoute: () => inside,
+  path: "/templates",
+  component: lazyRouteComponent(() => import("./routes/templates/Templates"), "Templates"),
+});
+
+const template = createRoute({
+  getParentRoute: () => inside,
+  path: "/templates/$template",
+  validateSearch: (s: Record<string, unknown>): { from?: number; to?: number } => ({
+    from: number(s["from"]),
+    to: number(s["to"]),
+  }),
+  component: lazyRouteComponent(() => import("./routes/templates/Template"), "TemplatePage"),
+});
+
+const apply = createRoute({
+  getParentRoute: () => inside,
+  path: "/apply",
+  component: lazyRouteComponent(() => import("./routes/templates/Apply"), "ApplyPage"),
+});
+
+const providers = createRoute({
+  getParentRoute: () => inside,
+  path: "/providers",
+  component: lazyRouteComponent(() => import("./routes/providers/Providers"), "Providers"),
+});
+
+const provider = createRoute({
+  getParentRoute: () => inside,
+  path: "/providers/$provider",
+  component: lazyRouteComponent(() => import("./routes/providers/Provider"), "ProviderPage"),
+});
+
+const replicas = createRoute({
+  getParentRoute: () => inside,
+  path: "/replicas",
+  component: lazyRouteComponent(() => import("./routes/replicas/Replicas"), "Replicas"),
+});
+
+const audit = createRoute({
+  getParentRoute: () => inside,
+  path: "/audit",
+  validateSearch: (s: Record<string, unknown>): AuditSearch => ({
+    actor: name(s["actor"]),
+    action: name(s["action"]),
+    target: name(s["target"]),
+    since: instant(s["since"]),
+    until: instant(s["until"]),
+    people: s["people"] === true || undefined,
+  }),
+  component: lazyRouteComponent(() => import("./routes/audit/Audit"), "Audit"),
+});
+
+const tokens = createRoute({
+  getParentRoute: () => inside,
+  path: "/tokens",
+  validateSearch: (s: Record<string, unknown>): { ended?: boolean } => ({ ended: s["ended"] === true || undefined }),
+  component: lazyRouteComponent(() => import("./routes/tokens/Tokens"), "Tokens"),
+});
+
+const tree = root.addChildren([
+  signIn,
+  inside.addChildren([
+    pools,
+    preset,
+    workspace,
+    welcome,
+    claims,
+    templates,
+    template,
+    apply,
+    providers,
+    provider,
+    replicas,
+    audit,
+    tokens,
+  ]),
+]);
+
+/** makeRouter is all pages there are. */
+export function makeRouter(client: QueryClient) {
+  return createRouter({ routeTree: tree, context: { client }, defaultPreload: "intent", scrollRestoration: true });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof makeRouter>;
+  }
+}

@@ -1,0 +1,170 @@
+import { Link } from "@tanstack/react-router";
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { memo, useLayoutEffect, useRef, useState } from "react";
+import { Hours, percent } from "../../components/Hours";
+import { Icon } from "../../components/Icon";
+import { Progress } from "../../components/Progress";
+import { Strip } from "../../components/Strip";
+import { RelativeTime } from "../../components/Time";
+import type { Pool } from "../../generated/api";
+import { attention, slotsOf, warm } from "../../services/pools";
+
+/** PoolRows lists pools, of which only those in sight are there. */
+export function PoolRows({ pools }: { pools: readonly Pool[] }) {
+  const list = useRef<HTMLUListElement>(null);
+  const [offset, setOffset] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => setOffset(list.current ? list.current.getBoundingClientRect().top + window.scrollY : 0);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(document.body);
+    return () => observer.disconnect();
+  }, []);
+  const rows = useWindowVirtualizer({
+    count: pools.length,
+    estimateSize: () => 84,
+    overscan: 8,
+    scrollMargin: offset,
+    getItemKey: (i) => pools[i]?.id ?? i,
+    initialRect: { width: 1024, height: 1024 },
+  });
+  return (
+    <div className="card">
+      <div
+        aria-hidden="true"
+        className="hidden border-b border-line px-5 py-2.5 text-xs font-medium text-ink-2 lg:grid lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-6"
+      >
+        <span>Pool</span>
+        <span>Slots</span>
+        <span className="text-right">Ready / desired</span>
+        <span>Hits in 24 h</span>
+      </div>
+      <ul ref={list} aria-label="Pools" className="relative" style={{ height: rows.getTotalSize() }}>
+        {rows.getVirtualItems().map((item) => {
+          const pool = pools[item.index];
+          return (
+            pool && (
+              <li
+                key={item.key}
+                ref={rows.measureElement}
+                data-index={item.index}
+                aria-setsize={pools.length}
+                aria-posinset={item.index + 1}
+                className="absolute inset-x-0 top-0 border-b border-line last:border-b-0"
+                style={{ transform: `translateY(${item.start - offset}px)` }}
+              >
+                <Row pool={pool} />
+              </li>
+            )
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+/** Row is one pool. The whole of it leads to its page. */
+const Row = memo(function Row({ pool }: { pool: Pool }) {
+  return (
+    <div className="relative grid gap-x-6 gap-y-2.5 px-5 py-3.5 hover:bg-sunken/50 lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:items-center">
+      <div className="min-w-0">
+        <Link
+          to="/presets/$template/$preset"
+          params={{ template: pool.template, preset: pool.preset }}
+          className="block truncate font-medium after:absolute after:inset-0"
+        >
+          <span className="text-ink-2">{pool.template}/</span>
+          {pool.preset}
+        </Link>
+        <p className="truncate text-xs text-ink-2">
+          {pool.provider}, version {pool.version}
+          {pool.paused && ", paused"}
+        </p>
+      </div>
+      <div className="flex min-w-0 flex-col gap-1.5">
+        <Strip slots={slotsOf(pool)} room={36} />
+        <Says pool={pool} />
+      </div>
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-0.5 lg:flex-col lg:items-end">
+        <p className="flex items-center gap-1.5 tabular-nums">
+          <Icon name={warm(pool) ? "check" : "clock"} className={`size-4 ${warm(pool) ? "text-ready" : "text-draining"}`} />
+          <span className="sr-only">{warm(pool) ? "Warm:" : "Not warm:"}</span>
+          <span>
+            <span className="font-semibold">{pool.slots.ready}</span>
+            <span className="text-ink-2">
+              {pool.slots.outdated > 0 && (
+                <span title="outdated">
+                  <span className="sr-only"> and outdated </span>
+                  <span aria-hidden="true"> + </span>
+                  {pool.slots.outdated}
+                </span>
+              )}
+              <span className="sr-only"> ready of </span>
+              <span aria-hidden="true"> / </span>
+              {pool.desired}
+            </span>
+            <span className="text-ink-2 lg:sr-only"> ready</span>
+          </span>
+        </p>
+        {pool.next_change && <Next change={pool.next_change} />}
+      </div>
+      <div className="flex items-center gap-3 lg:flex-col lg:items-start lg:gap-1">
+        <Hours hours={pool.hours} height={16} />
+        <p className="text-xs whitespace-nowrap text-ink-2 tabular-nums">
+          {pool.claims === 0 ? (
+            "no claims"
+          ) : (
+            <>
+              <b className="font-semibold text-ink">{percent(pool.hits, pool.claims)}</b> of {pool.claims}
+            </>
+          )}
+        </p>
+      </div>
+    </div>
+  );
+});
+
+/** Says is the one thing that is most worth saying of a pool, if there is any. */
+function Says({ pool }: { pool: Pool }) {
+  const why = attention(pool);
+  if (why) {
+    return (
+      <p className="flex min-w-0 items-center gap-1.5 text-xs">
+        <Icon
+          name={why.bad ? "alert" : "pause"}
+          className={`size-3.5 ${why.bad ? "text-failed" : "text-draining"}`}
+        />
+        <span className="truncate" title={why.text}>
+          {why.text}
+        </span>
+      </p>
+    );
+  }
+  if (pool.rollout) {
+    const { ready, desired, outdated } = pool.rollout;
+    return (
+      <div className="flex min-w-0 items-center gap-2 text-xs text-ink-2">
+        <Icon name="refresh" className="size-3.5 text-starting" />
+        <span className="min-w-0 truncate">
+          Version {pool.version} rolls out: {ready} of {desired} ready, {outdated} outdated
+        </span>
+        <span className="hidden w-24 shrink-0 sm:block">
+          <Progress done={ready} of={desired} label={`${ready} of ${desired} ready`} />
+        </span>
+      </div>
+    );
+  }
+  return null;
+}
+
+/** Next is what the schedule changes next. */
+function Next({ change }: { change: NonNullable<Pool["next_change"]> }) {
+  return (
+    <p className="flex items-center gap-1 text-xs text-ink-2 tabular-nums" title="By its schedule">
+      <Icon name="clock" className="size-3" />
+      <span className="sr-only">By its schedule </span>
+      {change.instances}
+      <span className="sr-only"> desired</span> <RelativeTime at={change.at} />
+    </p>
+  );
+}

@@ -1,0 +1,25 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Page } from "../../components/Page";
+import { ErrorState, Loading } from "../../components/Status";
+import { usePools } from "../../services/pools";
+import { PoolsView } from "./PoolsView";
+
+/** Pools is the page to leave open: are my pools warm, and if not why. The filter is in the URL. */
+export function Pools() {
+  const pools = usePools();
+  const search = useSearch({ from: "/inside/" });
+  const navigate = useNavigate({ from: "/" });
+  return (
+    <Page title="Pools">
+      {pools.error && <ErrorState error={pools.error} retry={() => void pools.refetch()} />}
+      {pools.isPending && <Loading label="Loading pools" lines={8} />}
+      {pools.data && (
+        <PoolsView
+          pools={pools.data}
+          filter={search}
+          onFilter={(filter) => void navigate({ search: filter, replace: true })}
+        />
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,205 @@
+import { useState, type ReactNode } from "react";
+import { Button } from "../../components/Button";
+import { Section } from "../../components/Page";
+import { Badge } from "../../components/StateBadge";
+import { Notice } from "../../components/Status";
+import { RelativeTime } from "../../components/Time";
+import type { Receipt, StateDuration, Workspace } from "../../generated/api";
+import { duration } from "../../services/time";
+import { Timeline, width } from "./Timeline";
+
+/** WorkspaceView is the looks of the page of a workspace. */
+export function WorkspaceView({ workspace: w, usual, renew, logs }: {
+  workspace: Workspace;
+  usual?: readonly StateDuration[];
+  renew?: ReactNode;
+  logs?: ReactNode;
+}) {
+  return (
+    <>
+      {w.fault && <Notice tone={w.state === "quarantined" ? "warning" : "bad"}>{w.fault}</Notice>}
+      {w.job && <Job workspace={w} job={w.job} />}
+      <div className="grid gap-6 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)] lg:items-start">
+        <div className="flex min-w-0 flex-col gap-6">
+          <Timeline history={w.history ?? []} usual={usual} />
+          {w.evidence && (
+            <Section title="The end of its output when it failed">
+              <pre tabIndex={0} className="max-h-96 overflow-auto rounded-lg bg-sunken p-3 font-mono text-xs whitespace-pre-wrap">
+                {w.evidence}
+              </pre>
+            </Section>
+          )}
+          {logs}
+        </div>
+        <div className="flex min-w-0 flex-col gap-6">
+          {w.state === "claimed" && <Claim workspace={w} renew={renew} />}
+          <Facts workspace={w} />
+          {w.agent && <Agent agent={w.agent} />}
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Job({ workspace: w, job }: { workspace: Workspace; job: NonNullable<Workspace["job"]> }) {
+  return (
+    <Notice tone={job.failures > 0 ? "warning" : "plain"}>
+      {job.state === "running" ? `A ${job.kind} is under way` : `A ${job.kind} is to begin`}
+      {job.leased_by && ` on ${job.leased_by}`}
+      {job.state !== "running" && (
+        <>
+          {" "}
+          <RelativeTime at={job.due_at} />
+        </>
+      )}
+      {job.attempt > 1 && `, attempt ${job.attempt}`}
+      {job.failures > 0 && `; it failed ${job.failures === 1 ? "once" : `${job.failures} times`}`}.
+      {job.last_error && job.last_error !== w.fault && (
+        <span className="block text-sm break-words text-ink-2">{job.last_error}</span>
+      )}
+    </Notice>
+  );
+}
+
+/** Claim is what its owner needs to get in, until when, and how long it took to get it. */
+function Claim({ workspace: w, renew }: { workspace: Workspace; renew?: ReactNode }) {
+  const environment = Object.entries(w.environment);
+  return (
+    <Section title="Claim" beside={w.claimed_at && <RelativeTime at={w.claimed_at} />}>
+      <div className="flex flex-col gap-4 text-sm">
+        <div className="flex flex-wrap items-center justify-between gap-3">
+          <p>
+            {w.lease_until ? (
+              <>
+                Its lease ends <RelativeTime at={w.lease_until} />.
+              </>
+            ) : (
+              "It has no lease: it lasts until it is released."
+            )}
+          </p>
+          {renew}
+        </div>
+        {w.receipt && <Stages receipt={w.receipt} />}
+        <Copied label="Enter it" text={`prewarm workspace exec ${w.name} -- sh`} />
+        <Copied label="Give it back" text={`prewarm workspace release ${w.name}`} />
+        {w.addresses.map((a) => (
+          <Copied key={a.address} label={`Address (${a.type})`} text={a.address} />
+        ))}
+        {environment.length > 0 && (
+          <details>
+            <summary>Environment, {environment.length === 1 ? "1 variable" : `${environment.length} variables`}</summary>
+            <dl className="mt-2 flex flex-col gap-1.5 font-mono text-xs">
+              {environment.map(([name, value]) => (
+                <div key={name} className="break-all">
+                  <dt className="inline text-ink-2">{name}=</dt>
+                  <dd className="inline">{value}</dd>
+                </div>
+              ))}
+            </dl>
+          </details>
+        )}
+      </div>
+    </Section>
+  );
+}
+
+/** stagesOf a claim that something is known of, in their order, in milliseconds. */
+export function stagesOf(r: Receipt): { name: string; ms: number }[] {
+  return [
+    { name: "in line", ms: r.queue_ms },
+    { name: "chosen", ms: r.statement_ms },
+    { name: "waited for one", ms: r.wait_ms },
+    { name: "its agent told", ms: r.told_ms },
+    { name: "on_claim", ms: r.hook_ms },
+  ].flatMap(({ name, ms }) => (ms === undefined ? [] : [{ name, ms }]));
+}
+
+function Stages({ receipt }: { receipt: Receipt }) {
+  const stages = stagesOf(receipt);
+  const longest = Math.max(0, ...stages.map((s) => s.ms));
+  return (
+    <dl className="grid grid-cols-[auto_minmax(0,1fr)_auto] items-center gap-x-3 gap-y-1" aria-label="How long the claim took">
+      {stages.map((s) => (
+        <div key={s.name} className="contents">
+          <dt className="text-ink-2">{s.name}</dt>
+          <dd className="h-2 rounded-full bg-sunken" aria-hidden="true">
+            <span className="block h-full rounded-full bg-claimed" style={{ width: `${width(s.ms, longest)}%` }} />
+          </dd>
+          <dd className="text-right tabular-nums">{duration(s.ms)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Copied({ label, text }: { label: string; text: string }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <div>
+      <p className="mb-1 text-ink-2">{label}</p>
+      <div className="flex items-center gap-2 rounded-lg bg-sunken py-1 pr-1 pl-3">
+        <code className="min-w-0 grow font-mono text-xs break-all">{text}</code>
+        <Button
+          look="quiet"
+          icon={copied ? "check" : "copy"}
+          aria-label={copied ? "Copied" : `Copy: ${text}`}
+          onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true))}
+        />
+      </div>
+    </div>
+  );
+}
+
+function Facts({ workspace: w }: { workspace: Workspace }) {
+  const facts: [string, ReactNode][] = [
+    ["Provider", w.provider],
+    ["Id at the provider", w.provider_id && <code className="font-mono text-xs break-all">{w.provider_id}</code>],
+    ["Site", w.site && <code className="font-mono text-xs break-all">{w.site}</code>],
+    ["Owner", w.owner],
+    ["Version", w.version],
+    ["Incarnation", w.incarnation > 1 ? w.incarnation : undefined],
+    ["Created", <RelativeTime key="at" at={w.created_at} />],
+    ["Ready", w.ready_at && <RelativeTime at={w.ready_at} />],
+    ["Expires", w.expires_at && w.state !== "claimed" && <RelativeTime at={w.expires_at} />],
+    ...Object.entries(w.parameters).map(([name, value]): [string, ReactNode] => [name, value]),
+  ];
+  return (
+    <Section title="Facts">
+      <dl className="grid grid-cols-[minmax(0,2fr)_minmax(0,3fr)] gap-x-6 gap-y-1.5 text-sm">
+        {facts
+          .filter(([, value]) => value !== undefined && value !== "" && value !== false)
+          .map(([name, value]) => (
+            <div key={name} className="contents">
+              <dt className="text-ink-2">{name}</dt>
+              <dd className="text-right break-words">{value}</dd>
+            </div>
+          ))}
+      </dl>
+    </Section>
+  );
+}
+
+function Agent({ agent }: { agent: NonNullable<Workspace["agent"]> }) {
+  return (
+    <Section
+      title="Agent"
+      beside={
+        <Badge
+          icon={agent.silent ? "alert" : "check"}
+          colour={agent.silent ? "text-failed" : "text-ready"}
+          text={agent.silent ? "silent" : agent.status}
+        />
+      }
+    >
+      <div className="flex flex-col gap-1.5 text-sm">
+        {agent.message && <p className="break-words">{agent.message}</p>}
+        {agent.heartbeat_at && (
+          <p className="text-ink-2">
+            last heard of <RelativeTime at={agent.heartbeat_at} />
+          </p>
+        )}
+        {agent.recoveries > 0 && <p className="text-ink-2">recovered {agent.recoveries} times</p>}
+      </div>
+    </Section>
+  );
+}

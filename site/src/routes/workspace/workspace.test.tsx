@@ -1,0 +1,48 @@
+import { cleanup, render, screen } from "@testing-library/react";
+import { afterEach, expect, test } from "vitest";
+import type { StateDuration, Transition } from "../../generated/api";
+import { parts } from "./Logs";
+import { slow, Timeline, usualOf } from "./Timeline";
+import { stagesOf } from "./WorkspaceView";
+
+afterEach(cleanup);
+
+const usual: StateDuration[] = [
+  { state: "starting", p50_ms: 2_000, p95_ms: 5_000, measured: 40 },
+  { state: "ready", p50_ms: 2_000, p95_ms: 5_000, measured: 40 },
+  { state: "deleting", p50_ms: 100, p95_ms: 200, measured: 2 },
+];
+const was = (to: string, lasted_ms?: number): Transition => ({ to, at: "2026-01-01T00:00:00Z", actor: "prewarm", incarnation: 1, lasted_ms });
+
+test("what took longer than nearly all do is slow, where it is work and enough is known", () => {
+  const of = (t: Transition) => slow(t, usualOf(t.to, usual));
+  expect(of(was("starting", 5_001))).toBe(true);
+  expect(of(was("starting", 4_900))).toBe(false);
+  expect(of(was("starting"))).toBe(false);
+  expect(of(was("ready", 9_000_000))).toBe(false);
+  expect(of(was("deleting", 9_000))).toBe(false);
+});
+
+test("each state has how long it lasted beside what is usual, and says so where it was slow", () => {
+  const history = [was("starting", 9_000), was("ready", 60_000), { ...was("claimed"), reason: "claimed" }];
+  render(<Timeline history={history} usual={usual} />);
+  expect(screen.getByText("9 s")).toBeTruthy();
+  expect(screen.getByText("usually 2 s to 5 s")).toBeTruthy();
+  expect(screen.getAllByText(/longer than usual/)).toHaveLength(1);
+  expect(screen.getByText("1 min")).toBeTruthy();
+  expect(screen.getAllByText("claimed")).toHaveLength(1); // the badge: a reason that says the same is left out
+});
+
+test("a receipt has the stages that something is known of, in their order", () => {
+  expect(stagesOf({ hook_ms: 300, wait_ms: 0, statement_ms: 2 }).map((s) => `${s.name} ${s.ms}`)).toEqual([
+    "chosen 2",
+    "waited for one 0",
+    "on_claim 300",
+  ]);
+  expect(stagesOf({})).toEqual([]);
+});
+
+test("what was looked for stands out, however it is written", () => {
+  expect(parts("Error: no ERROR here", "error")).toEqual(["", "Error", ": no ", "ERROR", " here"]);
+  expect(parts("nothing", "x")).toEqual(["nothing"]);
+});

@@ -1,0 +1,130 @@
+import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
+import type { Slots } from "../components/Strip";
+import type { Pool } from "../generated/api";
+import { call } from "./api";
+import { stream, type News } from "./stream";
+
+const key = ["list-pools"] as const;
+
+/** Past so many changed pools it is cheaper to read all. */
+const most = 100;
+
+async function readAll(): Promise<Pool[]> {
+  const pools: Pool[] = [];
+  let after: string | undefined;
+  do {
+    const page = await call("list-pools", { params: { limit: 500, after } });
+    pools.push(...page.pools);
+    after = page.next;
+  } while (after);
+  return pools;
+}
+
+/** merge puts what was read of some pools in the place of what was known of them. Those that are gone are not in fresh. */
+export function merge(pools: readonly Pool[], ids: ReadonlySet<string>, fresh: readonly Pool[]): Pool[] {
+  const left = new Map(fresh.map((p) => [p.id, p]));
+  const merged = pools.flatMap((p) => {
+    if (!ids.has(p.id)) return [p];
+    const now = left.get(p.id);
+    left.delete(p.id);
+    return now ? [now] : [];
+  });
+  if (left.size === 0) return merged;
+  return [...merged, ...left.values()].sort((a, b) =>
+    a.template === b.template ? compare(a.preset, b.preset) : compare(a.template, b.template),
+  );
+}
+
+const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** follow reads the pools again that hints are about, one request at a time, until it is stopped. */
+function follow(client: QueryClient): () => void {
+  const changed = new Set<string>();
+  let busy = false;
+  let all = false;
+  const refresh = async () => {
+    if (busy || (changed.size === 0 && !all)) return;
+    if (all || changed.size > most) {
+      all = false;
+      changed.clear();
+      void client.invalidateQueries({ queryKey: key });
+      return;
+    }
+    busy = true;
+    const ids = new Set(changed);
+    changed.clear();
+    try {
+      const { pools } = await call("list-pools", { params: { ids: [...ids], limit: most } });
+      client.setQueryData<Pool[]>(key, (known) => known && merge(known, ids, pools));
+    } catch {
+      void client.invalidateQueries({ queryKey: key }); // which tries again, and says what is wrong
+    } finally {
+      busy = false;
+      void refresh();
+    }
+  };
+  return stream.listen((news: News) => {
+    if (news.everything) return; // services/invalidate.ts has it read all
+    for (const { topic, id } of news.hints) {
+      if (topic === "preset") changed.add(id);
+      else if (topic === "template" || topic === "pause") all = true;
+    }
+    void refresh();
+  });
+}
+
+/** usePools is all pools there are, kept current. */
+export function usePools() {
+  const client = useQueryClient();
+  useEffect(() => follow(client), [client]);
+  return useQuery({ queryKey: key, queryFn: readAll });
+}
+
+/** slotsOf is the strip of a pool: its workspaces, and what is missing to desired. */
+export function slotsOf(pool: Pool): Slots {
+  const s = pool.slots;
+  return {
+    ready: s.ready,
+    outdated: s.outdated,
+    starting: s.starting,
+    empty: Math.max(0, pool.desired - s.ready - s.starting),
+    draining: s.leaving,
+    failed: s.failed,
+    claimed: s.claimed,
+  };
+}
+
+/** warm says whether whoever comes finds as much as is wanted. */
+export function warm(pool: Pool): boolean {
+  return pool.slots.ready + pool.slots.outdated >= pool.desired;
+}
+
+export interface Attention {
+  bad: boolean;
+  text: string;
+}
+
+/** attention is why somebody should look at a pool: the worst of it, in a sentence. */
+export function attention(pool: Pool): Attention | undefined {
+  const s = pool.slots;
+  if (pool.error) return { bad: true, text: `The last pass could do nothing: ${pool.error}` };
+  if (pool.rollout?.phase === "stopped") {
+    return { bad: true, text: `Rollout stopped: ${pool.rollout.reason ?? "the new version does not become ready"}` };
+  }
+  if (pool.failures) {
+    const times = pool.failures === 1 ? "A create failed" : `Creates failed ${pool.failures} times in a row`;
+    return { bad: true, text: pool.fault ? `${times}: ${pool.fault}` : `${times}.` };
+  }
+  if (pool.paused) return { bad: false, text: `Paused: ${pool.paused.replace(/^\w+: /, "")}` };
+  if (pool.waiting > 0 && s.ready === 0) {
+    return { bad: false, text: pool.waiting === 1 ? "A claim waits for a workspace." : `${pool.waiting} claims wait for a workspace.` };
+  }
+  if (pool.desired > 0 && s.ready + s.outdated + s.starting === 0) {
+    return { bad: true, text: `Empty, and nothing is being built${pool.reasons[0] ? `: ${pool.reasons[0]}` : "."}` };
+  }
+  if (s.failed > 0) {
+    return { bad: false, text: s.failed === 1 ? "One that failed is kept for inspection." : `${s.failed} that failed are kept for inspection.` };
+  }
+  return undefined;
+}

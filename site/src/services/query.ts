@@ -1,0 +1,46 @@
+import { QueryClient, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { Operations } from "../generated/api";
+import { call, Problem, type Answer, type Input } from "./api";
+import { stream } from "./stream";
+
+/** How often what is shown is read again without a hint: seldom while hints come, often while they do not. */
+const backstop = () => (stream.up() ? 60_000 : 5_000) * (0.9 + Math.random() * 0.2);
+
+/** makeQueryClient is the cache of everything that was read. */
+export function makeQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 10_000,
+        refetchInterval: backstop,
+        refetchOnWindowFocus: true,
+        networkMode: "always",
+        retry: (count, error) => count < 3 && !(error instanceof Problem && error.status >= 400 && error.status < 500),
+        retryDelay: (attempt) => Math.min(500 * 2 ** attempt, 5_000),
+      },
+      mutations: { networkMode: "always" },
+    },
+  });
+}
+
+/** read is the query of an operation; its key begins with the operation's id, which services/invalidate.ts goes by. */
+export function read<K extends keyof Operations>(id: K, ...[input]: {} extends Input<K> ? [Input<K>?] : [Input<K>]) {
+  return queryOptions({
+    queryKey: [id, input?.params ?? {}] as const,
+    queryFn: () => (call as (id: K, input?: Input<K>) => Promise<Answer<K>>)(id, input),
+  });
+}
+
+/** useRead reads an operation and keeps it current. */
+export function useRead<K extends keyof Operations>(id: K, ...rest: {} extends Input<K> ? [Input<K>?] : [Input<K>]) {
+  return useQuery(read(id, ...rest));
+}
+
+/** useAct does an operation that changes something, and has everything that is shown read again. */
+export function useAct<K extends keyof Operations>(id: K) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (input: Input<K>) => (call as (id: K, input: Input<K>) => Promise<Answer<K>>)(id, input),
+    onSettled: () => client.invalidateQueries(),
+  });
+}

@@ -1,0 +1,59 @@
+import { useSyncExternalStore } from "react";
+
+/** now ticks once a second for everything that shows how long ago something was, with one timer for all. */
+let current = Date.now();
+let timer: ReturnType<typeof setInterval> | undefined;
+const watchers = new Set<() => void>();
+
+function watch(watcher: () => void): () => void {
+  watchers.add(watcher);
+  if (timer === undefined) current = Date.now();
+  timer ??= setInterval(() => {
+    current = Date.now();
+    for (const w of watchers) w();
+  }, 1_000);
+  return () => {
+    watchers.delete(watcher);
+    if (watchers.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+    }
+  };
+}
+
+/** useNow is the time in milliseconds, to the second. */
+export function useNow(): number {
+  return useSyncExternalStore(watch, () => current);
+}
+
+const units: readonly (readonly [seconds: number, name: string])[] = [
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
+
+/** duration is a time span in the two largest units that say something: 850 ms, 2.4 s, 3 min 20 s, 4 d 2 h. */
+export function duration(ms: number): string {
+  if (ms < 0) return `−${duration(-ms)}`;
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 9_950) return `${(ms / 1_000).toFixed(1).replace(/\.0$/, "")} s`;
+  const seconds = Math.round(ms / 1_000);
+  for (const [i, [size, name]] of units.entries()) {
+    if (seconds < size) continue;
+    const whole = Math.floor(seconds / size);
+    const next = units[i + 1];
+    const rest = next ? Math.floor((seconds % size) / next[0]) : 0;
+    return rest > 0 && next ? `${whole} ${name} ${rest} ${next[1]}` : `${whole} ${name}`;
+  }
+  return "0 s";
+}
+
+/** age is how long ago, or until, in the largest unit only: now, 12 s ago, in 3 h. */
+export function age(at: number, now: number): string {
+  const seconds = Math.round((now - at) / 1_000);
+  if (Math.abs(seconds) < 1) return "now";
+  const [size, name] = units.find(([s]) => Math.abs(seconds) >= s) ?? [1, "s"];
+  const n = `${Math.floor(Math.abs(seconds) / size)} ${name}`;
+  return seconds > 0 ? `${n} ago` : `in ${n}`;
+}
