@@ -225,7 +225,7 @@ func (s Settings) latest(h *History, now time.Time, span time.Duration, f foreca
 	if exposure <= 0 {
 		return 0
 	}
-	count := h.claims(from, now)
+	count := h.sofar(from, now)
 	if f.exposure == 0 {
 		return float64(coveringSize(count+0.5, exposure, spread, s.Target, s.Max+1)) // Jeffreys: half a claim more than was seen
 	}

@@ -49,6 +49,19 @@ func TestGrowsAtOnceAndShrinksSlowly(t *testing.T) {
 	assert.Less(t, size, busy.Size, "but it does")
 }
 
+// What came in the bucket that has only begun counts whole: a burst is answered now, not when its five minutes are over.
+func TestCountsWhatHasJustCome(t *testing.T) {
+	t.Parallel()
+	for _, into := range []time.Duration{0, time.Second, sizing.BucketLength / 2, sizing.BucketLength - time.Second} {
+		h := sizing.NewHistory(monday)
+		now := monday.Add(2*time.Hour + into)
+		quiet, state := sizing.Step(settings, sizing.State{}, h, now, true)
+		h.Add(now, sizing.Bucket{Claims: 20})
+		busy, _ := sizing.Step(settings, state, h, now, true)
+		assert.Greater(t, busy.Size, quiet.Size+4, "%s into a bucket", into)
+	}
+}
+
 func TestExpectsWhatCameLastWeek(t *testing.T) {
 	t.Parallel()
 	h := sizing.NewHistory(monday)

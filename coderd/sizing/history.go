@@ -93,6 +93,15 @@ func (h *History) claims(from, to time.Time) float64 {
 	return sum + float64(h.bucket(last).Claims)*float64(to.Sub(end))/float64(BucketLength)
 }
 
+// sofar is the claims from a bucket's edge until now: all those of the bucket that is not over have come, and count whole.
+func (h *History) sofar(from, now time.Time) float64 {
+	sum := 0.0
+	for i := max(0, h.index(from)); i <= min(h.index(now), len(h.buckets)-1); i++ {
+		sum += float64(h.buckets[i].Claims)
+	}
+	return sum
+}
+
 // Total is everything between two instants, by the buckets that begin there.
 func (h *History) Total(from, to time.Time) Bucket {
 	var sum Bucket
