@@ -13,6 +13,7 @@
 //	agent       agents, the workspace's side: runs inside of it
 //	claim       hands prebuilds to their users
 //	leases      releases what is claimed, when its lease is over
+//	demand      forges: jobs that want runners, webhooks, registration; rooms of its own in doc.go there
 //	inventory   what providers have against what the database says; breakers
 //	sizing      how large a pool should be, by its claim history; pure
 //	autosize    counts claims, computes sizes, and stores them for the pass
