@@ -168,6 +168,10 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// Jobs of forges that changed after an instant, at most max_rows of them.
+	ForgeJobsSince(ctx context.Context, arg ForgeJobsSinceParams) ([]ForgeJobsSinceRow, error)
+	// What people see of each entity of a forge, to compare it with what was seen before; of all its runners one number.
+	ForgeStates(ctx context.Context) ([]ForgeStatesRow, error)
 	// What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
 	// being an orphan (see TimesAtWork).
 	ForgetInventories(ctx context.Context) error

@@ -4,12 +4,14 @@ import { Page } from "../../components/Page";
 import { ErrorState, Loading } from "../../components/Status";
 import type { Preset, PresetSize } from "../../generated/api";
 import { read, useRead } from "../../services/query";
+import { forgeOf, useForges } from "../../services/forges";
 import { useMay } from "../../services/session";
 import { Actions, Nudge, Reset } from "./Actions";
 import { Causes } from "./Causes";
 import { History, hoursOf } from "./History";
 import { PresetView } from "./PresetView";
 import { Resize } from "./Resize";
+import { Runners } from "./Runners";
 import { SizeCard } from "./Size";
 
 /** PresetPage says why one pool is as it is, and what can be done about it. */
@@ -17,6 +19,7 @@ export function PresetPage() {
   const params = useParams({ from: "/inside/presets/$template/$preset" });
   const { range } = useSearch({ from: "/inside/presets/$template/$preset" });
   const may = useMay();
+  const forge = forgeOf(useForges(), params.template, params.preset);
   const preset = useRead("get-preset", { params });
   const explanation = useRead("explain-preset", { params });
   const workspaces = useRead("list-workspaces", { params: { ...params, limit: 500 } });
@@ -73,6 +76,7 @@ export function PresetPage() {
               />
             )
           }
+          runners={forge && <Runners {...params} forge={forge} />}
           nudge={may("nudge-preset") && <Nudge {...params} />}
         />
       )}
