@@ -258,7 +258,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
-			Version: opts.Version, Site: pages,
+			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,

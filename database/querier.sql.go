@@ -168,6 +168,20 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// What people see of forges: credentials, entities, jobs and runners. Nothing here locks or writes, and no secret is read.
+	ForgeCredentialViews(ctx context.Context, arg ForgeCredentialViewsParams) ([]ForgeCredentialViewsRow, error)
+	ForgeEntityNames(ctx context.Context, organizationID uuid.UUID) ([]ForgeEntityNamesRow, error)
+	// All entities, or one. Jobs are counted by the entity that they came by first, so each once.
+	ForgeEntityViews(ctx context.Context, arg ForgeEntityViewsParams) ([]ForgeEntityViewsRow, error)
+	// What is open now, and what was completed within a day: older ones go.
+	ForgeJobCounts(ctx context.Context, arg ForgeJobCountsParams) (ForgeJobCountsRow, error)
+	// The ids of the attempts of a job by the forge's number, newest first; of several forges those of each.
+	ForgeJobNamed(ctx context.Context, arg ForgeJobNamedParams) ([]uuid.UUID, error)
+	ForgeJobOfOrganization(ctx context.Context, arg ForgeJobOfOrganizationParams) (uuid.UUID, error)
+	// The ids of a page, newest first, from (after_at, after_id) on. Whose a job is: the runner's preset where it runs on one
+	// of ours, else the one whose demand it is.
+	ForgeJobPage(ctx context.Context, arg ForgeJobPageParams) ([]ForgeJobPageRow, error)
+	ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJobViewsRow, error)
 	// Jobs of forges that changed after an instant, at most max_rows of them.
 	ForgeJobsSince(ctx context.Context, arg ForgeJobsSinceParams) ([]ForgeJobsSinceRow, error)
 	// What people see of each entity of a forge, to compare it with what was seen before; of all its runners one number.
@@ -472,6 +486,8 @@ type Querier interface {
 	// and what is waited for by claims that an old one serves. Has is what a pass would
 	// count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
+	// Runners, newest first: those that there are, and with gone also those that were.
+	RunnerPage(ctx context.Context, arg RunnerPageParams) ([]RunnerPageRow, error)
 	// Where a database is at home, and what a database that was put back from a backup must forget.
 	//
 	// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a

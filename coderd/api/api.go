@@ -60,6 +60,8 @@ type Options struct {
 	Sizes      Sizes
 	Inventory  Inventories
 	Events     *events.Hub
+	// AccessURL is where this or any other replica is reached, without a slash at the end.
+	AccessURL string
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -146,6 +148,9 @@ func (s *server) register() {
 	s.registerReplicas()
 	s.registerProviders()
 	s.registerInventory()
+	s.registerForges()
+	s.registerForgeJobs()
+	s.registerRunners()
 	s.registerAudit()
 	s.registerIdentity()
 	s.registerSession()
