@@ -199,7 +199,8 @@ func (f *forgeFill) job(ctx context.Context, j filled) error {
 	_, err := f.tx.Exec(ctx, `INSERT INTO forge_jobs (id, organization_id, forge_url, job_id, attempt, entity_id, repository, run_id, workflow,
 			name, url, labels, state, conclusion, runner_name, workspace_id, incarnation, preset_id, unserved, queued_at, started_at,
 			completed_at, seen_at, updated_at)
-		VALUES ($1, $2, $3, $4, 1, $5, $6, $4 / 4, 'CI', $7, 'https://github.example.com/' || $6 || '/actions/runs/' || $4 / 4 || '/job/' || $4,
+		VALUES ($1, $2, $3, $4::bigint, 1, $5, $6::text, $4::bigint / 4, 'CI', $7,
+			'https://github.example.com/' || $6::text || '/actions/runs/' || ($4::bigint / 4)::text || '/job/' || ($4::bigint)::text,
 			$8, $9::text::forge_job_state, $10, $11, $12, $13, $14, $15, $16, $17, $18, now(), clock_timestamp())`,
 		uuid.New(), auth.DefaultOrganizationID, forgeURL, 41_000+f.serial, f.entity, repository, name, j.labels, j.state, j.conclusion,
 		runner, workspace, incarnation, j.preset, j.unserved, j.queued, j.started, j.completed)
