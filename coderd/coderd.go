@@ -29,6 +29,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
@@ -56,6 +57,7 @@ type Options struct {
 	AccessURL   string // where workspaces reach the API; empty: the address it listens at
 	AccessCA    string // PEM: what they trust it by, beside the usual; may be empty
 	PostgresURL string // empty: a PostgreSQL of our own under DataDir
+	KeysFile    string // of encryption keys for secrets at rest; empty: one of our own under DataDir
 	Quickstart  bool   // make a first template if there is none
 	Tick        time.Duration
 	Notify      notify.Webhook // where people are told; zero: nowhere
@@ -150,6 +152,7 @@ type replica struct {
 	instances  *instance.Service
 	events     *events.Hub
 	inventory  *inventory.Service
+	forges     *entities.Service
 	machines   *inventory.Machines
 	keeper     *retention.Keeper
 	sizes      *autosize.Service
@@ -245,6 +248,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Store: store, Clock: clock, Log: log.Named("replicas"), Name: opts.Replica, InstanceID: uuid.New(),
 		Version: opts.Version, Address: listener.Addr().String(), Sites: r.providers.Sites,
 	}
+	r.forges = newForges(ctx, opts, store, clock, log)
 	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
 	pages, err := site.Built()
 	if err != nil {
@@ -258,6 +262,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
+			Forges:  r.forges,
 			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
 		}),
 		ReadHeaderTimeout: 10 * time.Second,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
@@ -59,6 +60,7 @@ type Options struct {
 	Notifier   *notify.Notifier
 	Sizes      Sizes
 	Inventory  Inventories
+	Forges     *entities.Service
 	Events     *events.Hub
 	// AccessURL is where this or any other replica is reached, without a slash at the end.
 	AccessURL string
@@ -70,6 +72,8 @@ type Options struct {
 	Wake func()
 	// ProvidersChanged is called after an apply that changed providers. May be nil.
 	ProvidersChanged func()
+	// ForgesChanged is called after an entity was stopped or started. May be nil.
+	ForgesChanged func()
 	// StaleAfter is how old the last pass over all templates may be before people are told; a minute where 0.
 	StaleAfter time.Duration
 	// Ready says why the replica must not be sent requests; nothing where it may.

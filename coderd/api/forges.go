@@ -27,6 +27,8 @@ func (s *server) registerForges() {
 		id: "get-forge", method: http.MethodGet, path: "/forges/{forge}", action: auth.ActReadForges, tag: "forges",
 		summary: "Show one entity of a forge",
 	}, s.getForge)
+	s.registerForgeChanges()
+	s.registerForgeHooks()
 }
 
 func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.ForgeCredential], error) {
