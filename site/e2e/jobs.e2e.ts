@@ -66,7 +66,7 @@ test("jobs are narrowed by the address, and come page by page", async () => {
     await page.getByRole("status").filter({ hasText: "100 jobs, and there are more" }).waitFor();
     await page.getByRole("button", { name: "Show more" }).click();
     await page.getByRole("status").filter({ hasText: /^130 jobs$/ }).waitFor();
-    await page.getByLabel("Forge").fill("legacy");
+    await page.getByLabel("Forge", { exact: true }).fill("legacy");
     await page.getByText("No job matches").waitFor();
     expect(page.url()).toContain("forge=legacy");
     expect(page.url()).toContain("show=completed");
