@@ -18,6 +18,9 @@ type Counts struct {
 	Expired     int `json:"expired"`
 	Quarantined int `json:"quarantined"`
 	Waiting     int `json:"waiting"`
+	// Of a preset of runners: jobs that wait for one, and runners that are claimed by theirs. Left out of the JSON of others.
+	Queued int `json:"queued,omitempty"`
+	Busy   int `json:"busy,omitempty"`
 }
 
 // Unclaimed is how many workspaces were counted.
@@ -54,6 +57,9 @@ func Count(p Preset, ws []Workspace, now time.Time) Counts {
 		if eligible(&p, &ws[i], now) {
 			c.Eligible++
 		}
+	}
+	if p.Runner != nil {
+		c.Queued, c.Busy = p.Runner.Queued, p.Runner.Busy
 	}
 	renewal := p.renewals(ws, c, now)
 	c.Extraneous = p.surplus(c, ws, now, renewal)
@@ -110,13 +116,16 @@ func (p *Preset) desired() int {
 	return p.Desired
 }
 
-// wanted is what Actual and Starting are made to meet (C5). Nobody gets a workspace of a retired preset by waiting.
+// wanted is what Actual and Starting are made to meet (C5, P3). Nobody gets a workspace of a retired preset by waiting.
 func (p *Preset) wanted() int {
 	if p.Retired != "" {
 		return 0
 	}
-	return p.Desired + p.Waiting
+	return p.Desired + p.demand()
 }
+
+// demand is what is wanted on top of desired: a workspace for each claim and each job that waits.
+func (p *Preset) demand() int { return p.Waiting + p.queued() }
 
 // expired says whether w's TTL is over; the instant of expiry itself is past it, as in the claim's statement.
 func (w *Workspace) expired(now time.Time) bool {

@@ -30,10 +30,15 @@ type Line struct {
 }
 
 // openLedger enters C5 line by line, and sets Create by it.
-func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal) {
+func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal, atJobs int) {
 	c := plan.Counts
 	plan.Ledger = Ledger{Creates: []Line{desired}, Drains: []Line{}}
-	plan.Ledger.create("waiting", p.wanted()-c.Desired)
+	if p.Retired == "" {
+		plan.Ledger.create("waiting", p.Waiting)
+		if n := p.queued(); n > 0 {
+			plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"queued", n, "P3", queuedReason})
+		}
+	}
 	if renewal.surge > 0 {
 		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"renewal", renewal.surge, "C9", renewReason})
 	}
@@ -43,7 +48,11 @@ func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal) {
 	}
 	plan.Ledger.create("starting", -c.Starting)
 	plan.Ledger.create("extraneous", c.Extraneous)
-	plan.Create = max(0, p.wanted()+renewal.surge-c.Actual+len(renewal.gone)-c.Starting+c.Extraneous)
+	lacks := p.wanted() + renewal.surge - c.Actual + len(renewal.gone) - c.Starting + c.Extraneous
+	if n := min(atJobs, -lacks); n > 0 {
+		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"at jobs", n, "P7", atJobsReason})
+	}
+	plan.Create = max(0, lacks)
 	plan.Ledger.Create = plan.Create
 }
 
