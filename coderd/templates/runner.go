@@ -58,7 +58,7 @@ func (d decoder) labels(n ast.Node) []string {
 		if strings.Contains(label, ",") {
 			d.problems.add(position(n), "label %s has a comma, by which runners tell labels apart: write two labels", quote(label))
 		}
-		d.plainText(n, "a label", label, maxLabel)
+		d.plainText(n, "label", label, maxLabel)
 		labels = append(labels, label)
 	})
 	if len(d.problems.List) > before {
