@@ -298,10 +298,10 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
        p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
-       -- Asked of presets of runners only.
+       -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
-       (CASE WHEN p.forge_entity_id IS NULL THEN 0
+       (CASE WHEN p.forge_entity_id IS NULL OR p.runner_maximum IS NULL THEN 0
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
@@ -431,10 +431,10 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
        p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
-       -- Asked of presets of runners only.
+       -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
-       (CASE WHEN p.forge_entity_id IS NULL THEN 0
+       (CASE WHEN p.forge_entity_id IS NULL OR p.runner_maximum IS NULL THEN 0
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id

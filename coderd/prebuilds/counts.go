@@ -18,9 +18,8 @@ type Counts struct {
 	Expired     int `json:"expired"`
 	Quarantined int `json:"quarantined"`
 	Waiting     int `json:"waiting"`
-	// Of a preset of runners: jobs that wait for one, and runners that are claimed by theirs. Left out of the JSON of others.
+	// Queued are jobs that wait for a runner; left out of the JSON where there are none.
 	Queued int `json:"queued,omitempty"`
-	Busy   int `json:"busy,omitempty"`
 }
 
 // Unclaimed is how many workspaces were counted.
@@ -32,7 +31,7 @@ func (c Counts) Unclaimed() int {
 // state, are in no class.
 func Count(p Preset, ws []Workspace, now time.Time) Counts {
 	p = p.at(now)
-	c := Counts{Desired: p.desired(), Waiting: p.Waiting}
+	c := Counts{Desired: p.desired(), Waiting: p.Waiting, Queued: p.queued()}
 	for i := range ws {
 		switch classify(&p, &ws[i], now) {
 		case classNone:
@@ -57,9 +56,6 @@ func Count(p Preset, ws []Workspace, now time.Time) Counts {
 		if eligible(&p, &ws[i], now) {
 			c.Eligible++
 		}
-	}
-	if p.Runner != nil {
-		c.Queued, c.Busy = p.Runner.Queued, p.Runner.Busy
 	}
 	renewal := p.renewals(ws, c, now)
 	c.Extraneous = p.surplus(c, ws, now, renewal)

@@ -9,8 +9,8 @@ import (
 // which is the least that are to be idle.
 type Runner struct {
 	Queued  int // jobs that are this preset's demand
-	Busy    int // runners that are claimed by their jobs
 	Maximum int // of runners, whatever they do; 0: no limit of its own
+	Busy    int // runners that are claimed by their jobs; only read where Maximum is set
 	// ShrunkAt is when surplus last went; zero: never.
 	ShrunkAt time.Time
 }
