@@ -20,7 +20,7 @@ const shrinkEvery = time.Minute
 
 const (
 	queuedReason = "jobs wait for a runner"
-	atJobsReason = "are at a job"
+	atJobsReason = "they have a job, and stay"
 
 	shrinkRule   = "P8"
 	shrinkReason = "surplus: half of it goes each minute"
