@@ -30,7 +30,7 @@ type Line struct {
 }
 
 // openLedger enters C5 line by line, and sets Create by it.
-func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal, atJobs int) {
+func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal) {
 	c := plan.Counts
 	plan.Ledger = Ledger{Creates: []Line{desired}, Drains: []Line{}}
 	if p.Retired == "" {
@@ -48,11 +48,7 @@ func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal, atJobs in
 	}
 	plan.Ledger.create("starting", -c.Starting)
 	plan.Ledger.create("extraneous", c.Extraneous)
-	lacks := p.wanted() + renewal.surge - c.Actual + len(renewal.gone) - c.Starting + c.Extraneous
-	if n := min(atJobs, -lacks); n > 0 {
-		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"at jobs", n, "P7", atJobsReason})
-	}
-	plan.Create = max(0, lacks)
+	plan.Create = max(0, p.wanted()+renewal.surge-c.Actual+len(renewal.gone)-c.Starting+c.Extraneous)
 	plan.Ledger.Create = plan.Create
 }
 

@@ -37,7 +37,8 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	p = p.at(now)
 	plan := Plan{PresetID: p.ID, Counts: Count(p, ws, now), Intents: []Intent{}}
 	renewal := p.renewals(ws, plan.Counts, now)
-	plan.openLedger(&p, desired, renewal, p.atJobs(ws, now))
+	plan.openLedger(&p, desired, renewal)
+	plan.enterAtJobs(p.atJobs(ws, now))
 	rollout := p.rollingOut(ws, plan.Counts, now)
 	plan.holdBackCreates(&p, rollout, now)
 	plan.holdBackInFlight(&p, ws)

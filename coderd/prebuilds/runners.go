@@ -58,6 +58,17 @@ func (p *Preset) readyAtJobs(ws []Workspace, now time.Time) (n int) {
 	return n
 }
 
+// enterAtJobs says in the ledger which of those that are more than wanted are no surplus, since they are at a job.
+func (plan *Plan) enterAtJobs(n int) {
+	sum := 0
+	for _, line := range plan.Ledger.Creates {
+		sum += line.Count
+	}
+	if n = min(n, -sum); n > 0 {
+		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"at jobs", n, "P7", atJobsReason})
+	}
+}
+
 // releaseSurplus lets the surplus of the active version go. Of runners it is a half, rounded up, and the next half a minute
 // later (P8): jobs come in bursts, and what goes now may be wanted again in a moment.
 func (plan *Plan) releaseSurplus(p *Preset, current []*Workspace, now time.Time) {

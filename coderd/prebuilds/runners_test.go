@@ -161,7 +161,7 @@ func TestRunners_converge(t *testing.T) {
 			"work":             func(*rapid.T) { w.step(false) },
 			"work on":          func(*rapid.T) { w.step(false) },
 			"fail":             func(*rapid.T) { w.step(true) },
-			"a job comes":      func(t *rapid.T) { p.Runner.Queued += rapid.IntRange(1, 4).Draw(t, "jobs") },
+			"a job comes":      func(t *rapid.T) { p.Runner.Queued = min(12, p.Runner.Queued+rapid.IntRange(1, 4).Draw(t, "jobs")) },
 			"a job starts":     func(*rapid.T) { start(true) },
 			"a job is at work": func(*rapid.T) { start(false) },
 			"claims catch up":  func(*rapid.T) { catchUp() },
@@ -182,14 +182,14 @@ func TestRunners_converge(t *testing.T) {
 		p.FailureStreak = 0
 		for range 400 {
 			catchUp()
-			w.calm(150)
+			w.calm(400)
 			if p.Runner.Queued == 0 && running == 0 && p.Runner.Busy == 0 {
 				break
 			}
 			start(true)
 			end()
 		}
-		w.calm(150)
+		w.calm(400)
 		require.Zero(t, p.Runner.Queued, "no job is left without a runner")
 		require.Len(t, w.of(p, func(ws *Workspace) bool { return ws.State == Ready && ws.PoolKey == p.PoolKey }), p.Desired)
 		require.Len(t, w.of(p, func(*Workspace) bool { return true }), p.Desired, "nothing else is left")
