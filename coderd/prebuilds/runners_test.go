@@ -59,6 +59,13 @@ func TestRunners_table(t *testing.T) {
 		"outdated: those with a job stay": {
 			pool: newPool(1).with(runners(Runner{})).add(2, Ready, old, atJob).add(1, Ready, old).add(1, Ready), goes: []int{3}, rule: "C7",
 		},
+		"outdated: a current one with a job is none in their place": {
+			pool: newPool(2).with(runners(Runner{})).add(1, Ready, old).add(1, Ready, atJob).add(1, Ready),
+		},
+		"expires soon: one with a job is none in its place": {
+			pool:  newPool(2).with(runners(Runner{})).with(renews).add(1, Ready, expires(time.Minute)).add(1, Ready, atJob).add(1, Ready),
+			retry: time.Minute,
+		},
 		"retired: all idle ones go at once": {
 			pool: newPool(1).with(runners(Runner{Queued: 5, ShrunkAt: noon})).with(deleted).add(4, Ready).add(1, Ready, atJob),
 			goes: []int{1, 2, 3, 4}, rule: "C4",
