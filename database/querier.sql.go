@@ -135,6 +135,8 @@ type Querier interface {
 	EndPassLockHolder(ctx context.Context, arg EndPassLockHolderParams) (int64, error)
 	// The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
 	EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, error)
+	// For a preset that becomes one of runners: nobody is given those by waiting.
+	EndWaitingOf(ctx context.Context, arg EndWaitingOfParams) error
 	EndWaitingTogether(ctx context.Context, arg EndWaitingTogetherParams) (int64, error)
 	// Those that are over, released or missed, by when they ended, the latest first.
 	EndedClaims(ctx context.Context, arg EndedClaimsParams) ([]EndedClaimsRow, error)
@@ -168,6 +170,8 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// What presets of runners may name, and for the record what they named before it was deleted.
+	ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]ForgesOfRow, error)
 	// What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
 	// being an orphan (see TimesAtWork).
 	ForgetInventories(ctx context.Context) error
@@ -290,6 +294,8 @@ type Querier interface {
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
+	// Those that a file names, so that none is deleted while its presets are written.
+	LockForges(ctx context.Context, arg LockForgesParams) ([]LockForgesRow, error)
 	// Replicas that start at once look and write one after another.
 	LockHome(ctx context.Context) error
 	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
@@ -515,6 +521,9 @@ type Querier interface {
 	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
 	// sites counts as broken while no other site of it works: creates go there.
 	SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error)
+	// Runners among the unclaimed that their forge says are at a job. Each is looked up by its key, by the limit: the many that
+	// are at their jobs and claimed cost nothing.
+	SnapshotRunnersAtJobs(ctx context.Context, arg SnapshotRunnersAtJobsParams) ([]SnapshotRunnersAtJobsRow, error)
 	// The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
 	// thinks that there are none, and would join by reading all of them for every workspace.
 	SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error)
@@ -543,6 +552,8 @@ type Querier interface {
 	StorePresetSize(ctx context.Context, arg StorePresetSizeParams) error
 	// What pools looked like over time, and how long states usually last: for charts and for people. See migration 00022.
 	StoreSamplesTakenAt(ctx context.Context, sampledAt *time.Time) error
+	// When surplus runners went (P8); written by passes only, under the fence.
+	StoreShrunk(ctx context.Context, arg StoreShrunkParams) error
 	StoreStatus(ctx context.Context, arg StoreStatusParams) error
 	TemplateNames(ctx context.Context, organizationID uuid.UUID) ([]string, error)
 	TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error)

@@ -36,7 +36,7 @@ WITH instant AS MATERIALIZED (
     FROM presets preset
     JOIN templates t ON t.id = preset.template_id
     WHERE preset.id = f.preset_id AND preset.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
-      AND NOT preset.metered
+      AND NOT preset.metered AND preset.forge_entity_id IS NULL -- those of runners are claimed by jobs
     LIMIT 1
   ) p
 ), picked AS MATERIALIZED (
@@ -85,6 +85,7 @@ WITH pool AS (
   SELECT p.pool_key, p.min_remaining_s, t.keep_outdated, t.claim_lease_s
   FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL AND NOT p.metered
+    AND p.forge_entity_id IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = @preset_id
@@ -144,6 +145,7 @@ WITH pool AS (
   SELECT p.pool_key, p.min_remaining_s, t.keep_outdated, t.claim_lease_s
   FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = @preset_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+    AND p.forge_entity_id IS NULL
 ), waiter AS (
   SELECT c.id, c.user_id, c.cold, c.created_at, c.lease_s FROM claims c
   WHERE c.preset_id = @preset_id AND c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.group_id IS NULL
@@ -296,6 +298,8 @@ SELECT p.template_id, p.instances, p.all_machines, (p.deleted_at IS NOT NULL OR 
           AND w.pool_key = p.pool_key)::int AS starting,
        EXISTS (SELECT FROM workspaces w WHERE w.state = 'standby' AND w.preset_id = p.id) AS standby,
        coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error, p.metered,
+       (p.forge_entity_id IS NOT NULL)::boolean AS runners,
+       coalesce((SELECT e.name FROM forge_entities e WHERE e.id = p.forge_entity_id), '')::text AS forge, p.name AS preset,
        t.name AS template,
        EXISTS (SELECT FROM template_versions v WHERE v.id = t.active_version_id AND v.agent IS NOT NULL) AS has_agent
 FROM presets p

@@ -122,6 +122,7 @@ type Preset struct {
 	Name       string
 	Parameters map[string]string
 	Prebuilds  *Prebuilds
+	Runner     *Runner // nil: people claim it
 
 	at         Pos
 	parameters positions

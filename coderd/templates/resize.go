@@ -43,9 +43,13 @@ func (s *Service) Resized(ctx context.Context, by auth.Identity, template, prese
 			if err != nil {
 				return err
 			}
+			forges, err := forgesOf(ctx, q, by.OrganizationID)
+			if err != nil {
+				return err
+			}
 			list := make([]object, len(presets))
 			for i, p := range presets {
-				state, err := stateOf(p)
+				state, err := stateOf(p, forges)
 				if err != nil {
 					return err
 				}
@@ -133,6 +137,9 @@ func writePreset(name string, s presetState) (object, error) {
 		p["autosize"] = writeAutosize(*s.Autosize)
 	}
 	o["prebuilds"] = p
+	if s.Runner != nil {
+		o["runner"] = s.Runner
+	}
 	return o, nil
 }
 

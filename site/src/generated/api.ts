@@ -304,7 +304,7 @@ export interface Explanation {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
   at: string;
-  /** Claimed workspaces */
+  /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -316,7 +316,7 @@ export interface Explanation {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired and waiting claims */
+  /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
   /** Why it is warm, or is not, in a sentence */
   headline: string;
@@ -335,6 +335,9 @@ export interface Explanation {
   provision_ms?: number;
   /** Kept for inspection */
   quarantined: number;
+  /** Of runners: jobs of the forge that wait for one */
+  queued?: number;
+  runner?: RunnerSettings;
   /** Of the actual, those that are stopped and started when claimed */
   standby: number;
   /** Provisioning and starting, of the active version */
@@ -680,7 +683,7 @@ export interface PoolList {
 export interface Preset {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
-  /** Claimed workspaces */
+  /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -692,7 +695,7 @@ export interface Preset {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired and waiting claims */
+  /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
   id: string;
   /** What a claim must find left of the TTL */
@@ -714,10 +717,14 @@ export interface Preset {
   provider: string;
   /** Kept for inspection */
   quarantined: number;
+  /** Of runners: jobs of the forge that wait for one */
+  queued?: number;
   /** Why actual is not desired, as the last pass saw it */
   reasons: string[];
   /** While a version replaces another */
   rollout?: Rollout;
+  /** Where its prebuilds are runners of a forge, which jobs claim */
+  runner?: RunnerSettings;
   /** Whether a schedule changes desired over time */
   scheduled: boolean;
   /** Of the actual, those that are stopped and started when claimed */
@@ -972,6 +979,15 @@ export interface Rollout {
 
 export interface RotateRequest {
   retire_now?: boolean;
+}
+
+export interface RunnerSettings {
+  /** The entity's name */
+  forge: string;
+  group?: string;
+  labels: string[];
+  /** Runners, busy or not; left out: no limit of its own */
+  maximum?: number;
 }
 
 export interface Schedule {
