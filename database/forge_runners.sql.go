@@ -516,10 +516,12 @@ func (q *Queries) RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow
 }
 
 const runnerRemoved = `-- name: RunnerRemoved :exec
-UPDATE forge_runners
-SET removed_at = prewarm_now(), status = CASE WHEN asked_at IS NULL THEN status ELSE 'gone' END, status_at = prewarm_now(),
+UPDATE forge_runners r
+SET removed_at = CASE WHEN w.state = 'draining' THEN prewarm_now() END,
+    status = CASE WHEN r.asked_at IS NULL THEN r.status ELSE 'gone' END, status_at = prewarm_now(),
     status_since = prewarm_now()
-WHERE workspace_id = $1 AND incarnation = $2 AND removed_at IS NULL
+FROM workspaces w
+WHERE r.workspace_id = $1 AND r.incarnation = $2 AND r.removed_at IS NULL AND w.id = r.workspace_id
 `
 
 type RunnerRemovedParams struct {
@@ -527,7 +529,8 @@ type RunnerRemovedParams struct {
 	Incarnation int32
 }
 
-// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted.
+// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted. One whose
+// workspace does not drain (yet) is gone: should its deletion come to nothing, it is drained for that.
 func (q *Queries) RunnerRemoved(ctx context.Context, arg RunnerRemovedParams) error {
 	_, err := q.db.Exec(ctx, runnerRemoved, arg.WorkspaceID, arg.Incarnation)
 	return err

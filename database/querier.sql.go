@@ -513,7 +513,8 @@ type Querier interface {
 	// All that is to be known before the forge is asked about a runner, with the job that it is at by our rows, the newest
 	// where there should be several.
 	RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow, error)
-	// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted.
+	// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted. One whose
+	// workspace does not drain (yet) is gone: should its deletion come to nothing, it is drained for that.
 	RunnerRemoved(ctx context.Context, arg RunnerRemovedParams) error
 	// What the inside of a workspace reports of its runner. A status is of this instant; `finished` is none of the forge's.
 	RunnerSaid(ctx context.Context, arg RunnerSaidParams) (bool, error)

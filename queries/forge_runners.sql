@@ -82,11 +82,14 @@ UPDATE forge_runners SET vetoed_at = prewarm_now()
 WHERE workspace_id = @workspace_id AND incarnation = @incarnation;
 
 -- name: RunnerRemoved :exec
--- Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted.
-UPDATE forge_runners
-SET removed_at = prewarm_now(), status = CASE WHEN asked_at IS NULL THEN status ELSE 'gone' END, status_at = prewarm_now(),
+-- Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted. One whose
+-- workspace does not drain (yet) is gone: should its deletion come to nothing, it is drained for that.
+UPDATE forge_runners r
+SET removed_at = CASE WHEN w.state = 'draining' THEN prewarm_now() END,
+    status = CASE WHEN r.asked_at IS NULL THEN r.status ELSE 'gone' END, status_at = prewarm_now(),
     status_since = prewarm_now()
-WHERE workspace_id = @workspace_id AND incarnation = @incarnation AND removed_at IS NULL;
+FROM workspaces w
+WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation AND r.removed_at IS NULL AND w.id = r.workspace_id;
 
 -- name: AbandonRunner :one
 -- An owner wants the workspace gone without the forge's word (P7). No row: it is known to be busy, by a job or by the

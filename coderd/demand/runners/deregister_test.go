@@ -135,6 +135,21 @@ func TestDeregister(t *testing.T) {
 	}
 }
 
+// A person's deletion asks before anything else: what comes to nothing after that leaves no workspace that is ready without
+// a runner.
+func TestDeregisterWithoutDrain(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t, 1)
+	it := w.put("ready", workspaces.Prewarm)
+	w.cloud.set(it.name, forge.Idle)
+	v, err := w.service.Deregister(ctx, it.id, 1)
+	require.NoError(t, err)
+	require.True(t, v.Done)
+	require.NoError(t, w.service.Settle(ctx))
+	require.Equal(t, "draining", w.state(it.id))
+}
+
 // What is no runner goes as it always did.
 func TestDeregisterOfOthers(t *testing.T) {
 	t.Parallel()
