@@ -345,7 +345,7 @@ WITH due AS (
   CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE r.registered_at IS NULL
                               AND r.handed_out_at > prewarm_now() - interval '1 minute') AS fresh,
-           count(*) FILTER (WHERE r.registered_at IS NULL AND r.handed_out_at IS NOT NULL
+           count(*) FILTER (WHERE r.registered_at IS NULL AND r.handed_out_at > prewarm_now() - interval '1 hour'
                                OR r.vetoed_at IS NOT NULL) AS awaited,
            count(*) AS open
     FROM forge_runners r WHERE r.entity_id = s.entity_id AND r.removed_at IS NULL
