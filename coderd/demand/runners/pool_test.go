@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -142,4 +143,20 @@ func TestOnlyCompletedWasHeard(t *testing.T) {
 	eventually(t, "the end", func() bool { return w.state(id) == "deleted" })
 	require.Equal(t, "0", w.text("SELECT count(*) FROM claims"))
 	require.Equal(t, "0", w.text("SELECT count(*) FROM preset_failures"))
+}
+
+// A runner that is given a job before any listing showed it is claimed as soon as it is ready, not at the next usual time.
+func TestBusyWhenFirstSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.service.Pace.Settle = time.Hour
+	w.service.Pace.Fresh, w.service.Pace.Awaited, w.service.Pace.Idle = time.Hour, time.Hour, time.Hour
+	w.run(false)
+	eventually(t, "its configuration", func() bool { return len(w.cloud.names()) == 1 })
+	name := w.cloud.names()[0]
+	id := uuid.MustParse(w.text("SELECT id FROM workspaces WHERE name = $1", name))
+	w.job(name, "in_progress")
+	w.service.SettleSoon()
+	eventually(t, "the claim", func() bool { return w.state(id) == "claimed" })
+	require.Equal(t, "waited", w.text("SELECT outcome FROM claims WHERE workspace_id = $1", id))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"cdr.dev/slog"
@@ -90,6 +91,7 @@ func (p Pace) orDefault() Pace {
 type Service struct {
 	Options
 	settle  chan struct{}
+	seen    atomic.Bool // a runner was seen for the first time since the last Settle
 	metrics *metrics
 }
 
@@ -116,12 +118,26 @@ func (s *Service) Run(ctx context.Context) {
 	_ = eg.Wait()
 }
 
+// soon and soonFor are how often, and how many times, rows are settled after a runner was seen first: it becomes ready then,
+// and may have its job already.
+const (
+	soon    = 500 * time.Millisecond
+	soonFor = 10
+)
+
 func (s *Service) runSettle(ctx context.Context) {
-	for {
+	for left := 0; ; left-- {
 		if err := s.Settle(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "settle runners", slog.Error(err))
 		}
-		timer := s.Clock.NewTimer(jittered(s.Pace.Settle), "runners", "settle")
+		pause := s.Pace.Settle
+		if s.seen.Swap(false) {
+			left = soonFor
+		}
+		if left > 0 {
+			pause = min(pause, soon)
+		}
+		timer := s.Clock.NewTimer(jittered(pause), "runners", "settle")
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -141,6 +157,7 @@ func (s *Service) hasten(ctx context.Context, seen []uuid.UUID) error {
 	if len(seen) == 0 {
 		return nil
 	}
+	s.seen.Store(true)
 	n, err := s.Store.HastenProbes(ctx, seen)
 	if n > 0 {
 		s.Wake()
