@@ -416,6 +416,73 @@ func (q *Queries) ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, 
 	return i, err
 }
 
+const claimForJob = `-- name: ClaimForJob :one
+WITH ws AS (
+  SELECT w.id, w.ready_at FROM workspaces w
+  WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'ready'
+  FOR NO KEY UPDATE
+), job AS (
+  SELECT j.queued_at FROM forge_jobs j WHERE j.id = $3::uuid
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = $4,
+      claim_id = $5::uuid
+  FROM ws
+  WHERE w.id = ws.id
+  RETURNING w.id, w.name, w.incarnation, w.organization_id, w.template_id, w.preset_id
+), claim AS (
+  INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation, created_at,
+                      bound_at)
+  SELECT $5::uuid, moved.organization_id, moved.preset_id, $4, 'require', 'bound',
+         CASE WHEN ws.ready_at > (SELECT job.queued_at FROM job) THEN 'waited' ELSE 'hit' END::claim_outcome,
+         moved.id, moved.incarnation, least((SELECT job.queued_at FROM job), prewarm_now()), prewarm_now()
+  FROM moved, ws
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), $4, $6 FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, reason, source)
+  SELECT prewarm_now(), $4, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
+         jsonb_build_object('claim_id', $5::uuid), $6, $7
+  FROM moved
+)
+SELECT id, template_id, preset_id FROM moved
+`
+
+type ClaimForJobParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	JobID       uuid.NullUUID
+	ForgeJobs   uuid.UUID
+	ClaimID     uuid.UUID
+	Reason      string
+	Source      string
+}
+
+type ClaimForJobRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// ready -> claimed by the job of a forge, which its runner was given already: the workspace was picked by the forge. The
+// claim is as old as the job, and a hit where the runner was ready by then. It has no lease, as the job ends it. A job that
+// is not known of (yet) is as old as its claim.
+func (q *Queries) ClaimForJob(ctx context.Context, arg ClaimForJobParams) (ClaimForJobRow, error) {
+	row := q.db.QueryRow(ctx, claimForJob,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.JobID,
+		arg.ForgeJobs,
+		arg.ClaimID,
+		arg.Reason,
+		arg.Source,
+	)
+	var i ClaimForJobRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
 const claimHook = `-- name: ClaimHook :one
 SELECT (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(a.status, 'expected')::agent_status AS status,
        coalesce(a.message, '') AS message, coalesce(a.claim_id = c.id, false)::boolean AS seen,

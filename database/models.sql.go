@@ -1289,10 +1289,15 @@ type ForgeRunner struct {
 	RunnerID     *int64
 	Status       ForgeRunnerStatus
 	StatusAt     time.Time
+	StatusSince  time.Time
+	AskedAt      *time.Time
+	AskingUntil  *time.Time
 	HandedOutAt  *time.Time
 	RegisteredAt *time.Time
 	FinishedAt   *time.Time
+	VetoedAt     *time.Time
 	AbandonedAt  *time.Time
+	RemovedAt    *time.Time
 	CreatedAt    time.Time
 }
 

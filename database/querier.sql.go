@@ -13,6 +13,9 @@ import (
 
 type Querier interface {
 	AbandonNotifications(ctx context.Context, keepS float64) ([]AbandonNotificationsRow, error)
+	// An owner wants the workspace gone without the forge's word (P7). No row: it is known to be busy, by a job or by the
+	// last listing, or it is no runner, or not open any more. A drain that waits for the forge goes on at once.
+	AbandonRunner(ctx context.Context, arg AbandonRunnerParams) (WorkspaceState, error)
 	// A version of this template that there is already, on its provider.
 	ActivateVersion(ctx context.Context, arg ActivateVersionParams) error
 	// Written by every replica now and then; what is too old for any breaker goes.
@@ -36,6 +39,10 @@ type Querier interface {
 	AutosizedPresets(ctx context.Context) ([]AutosizedPresetsRow, error)
 	// Registers a replica, or says that it lives. Another run of the same name takes the row over.
 	BeatReplica(ctx context.Context, arg BeatReplicaParams) error
+	// The right to ask the forge for its configuration, until a time. No row: it was handed out, somebody is asking, or its
+	// workspace does not wait for it. Only in starting: before, a create that fails deletes what it made without a word to the
+	// forge.
+	BeginHandOut(ctx context.Context, arg BeginHandOutParams) (*time.Time, error)
 	// Machines that exist beforehand: what listings say of them, and their reservation. None of this runs in a pass or a claim
 	// but the count of those that are available, which is in reconcile.sql.
 	// Takes the next listing of a provider's machines upon this replica, where one is due. No row: another has it, or it is not
@@ -45,6 +52,9 @@ type Querier interface {
 	// wants a workspace built for it is passed over while there is none that was planned after it came; those of a group
 	// are bound together (BindTogether).
 	BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error)
+	// Jobs that name a runner of ours are its workspace's; and a runner that a job names was registered. It returns those that
+	// are now known to be.
+	BindRunnerJobs(ctx context.Context) ([]uuid.UUID, error)
 	// Binds claims that wait to workspaces that this transaction has locked as ready, one to one.
 	BindTogether(ctx context.Context, arg BindTogetherParams) ([]BindTogetherRow, error)
 	// Those that hold a workspace, the newest first, by the workspaces: they are fewer than all claims there were.
@@ -70,6 +80,10 @@ type Querier interface {
 	ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]ClaimBatchRow, error)
 	ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error)
 	ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, error)
+	// ready -> claimed by the job of a forge, which its runner was given already: the workspace was picked by the forge. The
+	// claim is as old as the job, and a hit where the runner was ready by then. It has no lease, as the job ends it. A job that
+	// is not known of (yet) is as old as its claim.
+	ClaimForJob(ctx context.Context, arg ClaimForJobParams) (ClaimForJobRow, error)
 	// The buckets of a preset from an instant on, in order.
 	ClaimHistory(ctx context.Context, arg ClaimHistoryParams) ([]ClaimHistoryRow, error)
 	// How far the agent is with a claim that holds its workspace; no row if it does not hold it (any more).
@@ -98,6 +112,8 @@ type Querier interface {
 	// A person's word that the provider can be trusted. What was seen before is forgotten, so that nothing of it is held
 	// against the provider again.
 	CloseBreakers(ctx context.Context, provider string) ([]CloseBreakersRow, error)
+	// Of workspaces that went without being drained, such as one whose create failed: there is nothing left to be asked.
+	CloseRunners(ctx context.Context) (int64, error)
 	ConfirmProvider(ctx context.Context, name string) (int64, error)
 	// Workspaces that are claimed, and claims that wait for one: of a template or of a whole organization.
 	CountClaimed(ctx context.Context, arg CountClaimedParams) (int32, error)
@@ -129,10 +145,14 @@ type Querier interface {
 	EndEpisodes(ctx context.Context, arg EndEpisodesParams) ([]EndEpisodesRow, error)
 	// Waiters whose replica died with them: nobody counts them any more; this records the miss.
 	EndExpiredWaiting(ctx context.Context) (int64, error)
+	// It came to nothing: the next who asks may try at once. That the forge was asked stays.
+	EndHandOut(ctx context.Context, arg EndHandOutParams) error
 	// The listing came to its end, so that what is available can be counted by it.
 	EndMachines(ctx context.Context, arg EndMachinesParams) error
 	// Ends that backend if it still is in that transaction.
 	EndPassLockHolder(ctx context.Context, arg EndPassLockHolderParams) (int64, error)
+	// How a round ended. Who lost its lease meanwhile says nothing.
+	EndRound(ctx context.Context, arg EndRoundParams) error
 	// The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
 	EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, error)
 	// For a preset that becomes one of runners: nobody is given those by waiting.
@@ -142,6 +162,7 @@ type Querier interface {
 	EndedClaims(ctx context.Context, arg EndedClaimsParams) ([]EndedClaimsRow, error)
 	// Claims whose lease is over, by their index, those that are over for longest first.
 	EndedLeases(ctx context.Context, maxClaims int32) ([]EndedLeasesRow, error)
+	EnsureForgeStatus(ctx context.Context) error
 	// Configured providers. What an apply changes of them is in templates.sql.
 	// The providers that every installation has; one that exists stays as it was configured.
 	EnsureProvider(ctx context.Context, arg EnsureProviderParams) error
@@ -153,6 +174,12 @@ type Querier interface {
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// Before a start: what the agent said before the stop says nothing now. A worker that comes late changes nothing.
 	ExpectAgentAgain(ctx context.Context, arg ExpectAgentAgainParams) error
+	// Runners of forges: how they come to be registered, what the forge says of them, and what follows for their workspaces
+	// (coderd/demand/runners). A row is open until it is unregistered, or there is nothing left of its workspace; everything
+	// here that is asked often reads open rows only.
+	// When its create begins, so that there is a row before anything can register. A workspace of another kind of preset gets
+	// none.
+	ExpectRunner(ctx context.Context, arg ExpectRunnerParams) error
 	// Those that were kept for long enough, the longest first.
 	ExpiredQuarantine(ctx context.Context, maxWorkspaces int32) ([]ExpiredQuarantineRow, error)
 	// The heartbeat of everything a replica holds: what it still holds, and of that what was extended. What does not come
@@ -181,6 +208,8 @@ type Querier interface {
 	// One that was revoked since the backup would be good again. Deleted rather than revoked, so that every replica makes
 	// itself a new token of the owner.
 	ForgetTokens(ctx context.Context) (int64, error)
+	// Of these names, those that were ours, of workspaces that have been gone for an hour.
+	ForgottenRunners(ctx context.Context, arg ForgottenRunnersParams) ([]string, error)
 	// The key is to be had again: what it was given was of no use.
 	FreeKey(ctx context.Context, claimID uuid.UUID) error
 	// Reservations of workspaces that are deleted, such as by a replica that was killed before it gave the machine back. Nobody
@@ -208,6 +237,13 @@ type Querier interface {
 	// next listing says what it is. One on which a workspace failed is not the first to be tried again: 30 s later after the
 	// first, doubling to an hour.
 	GiveBackMachine(ctx context.Context, arg GiveBackMachineParams) (int64, error)
+	// The forge has answered, and this replica hands it on. No row: it was too slow, or the workspace goes; then what was
+	// registered has to go as well.
+	HandOut(ctx context.Context, arg HandOutParams) (int64, error)
+	// Drains that wait for the end of a job which has ended since they were last refused.
+	HastenDrains(ctx context.Context) (int64, error)
+	// The runners of these workspaces were seen: who asks for their readiness need not wait any longer.
+	HastenProbes(ctx context.Context, workspaceIds []uuid.UUID) (int64, error)
 	// What has changed lately, for the event stream (coderd/events). Ids of the two logs are given before the commit, so a row
 	// with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
 	// Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
@@ -288,6 +324,10 @@ type Querier interface {
 	// Asked again in the transaction that ends it, after the workspace is locked: whoever renewed it in between keeps it, and
 	// whoever wants to renew it now waits and finds it over.
 	LeaseOver(ctx context.Context, arg LeaseOverParams) (uuid.UUID, error)
+	// Entities whose forge is to be asked now, each by one replica: each minute or so, sooner while somebody waits for a runner
+	// to be seen there, or a drain for the end of its job. One asks less often of a large listing, and when little is left of
+	// the rate limit.
+	LeaseRounds(ctx context.Context, arg LeaseRoundsParams) ([]LeaseRoundsRow, error)
 	// A replica that stopped in order is no longer listed.
 	LeaveReplica(ctx context.Context, arg LeaveReplicaParams) error
 	LockClaimed(ctx context.Context, arg LockClaimedParams) (uuid.UUID, error)
@@ -474,6 +514,24 @@ type Querier interface {
 	// and what is waited for by claims that an old one serves. Has is what a pass would
 	// count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
+	// The listing was complete; the round goes on.
+	RoundListed(ctx context.Context, arg RoundListedParams) error
+	// All that is to be known before the forge is asked about a runner, with the job that it is at by our rows, the newest
+	// where there should be several.
+	RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow, error)
+	// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted. One whose
+	// workspace does not drain (yet) is gone: should its deletion come to nothing, it is drained for that.
+	RunnerRemoved(ctx context.Context, arg RunnerRemovedParams) error
+	// What the inside of a workspace reports of its runner. A status is of this instant; `finished` is none of the forge's.
+	RunnerSaid(ctx context.Context, arg RunnerSaidParams) (bool, error)
+	RunnerVetoed(ctx context.Context, arg RunnerVetoedParams) error
+	// What a complete listing says of the runners of an entity, as of the instant at which it began. A runner is registered when
+	// it is connected: a forge that makes configurations lists one from then on. One that was registered before and is not in
+	// there is gone. What is known of a later instant stays. It returns those that are now known to be registered.
+	RunnersListed(ctx context.Context, arg RunnersListedParams) ([]uuid.UUID, error)
+	// Open runners for whose workspaces something follows from their job or from what the forge says, the oldest first. With
+	// the job that each is at, and the last that it was.
+	RunnersToSettle(ctx context.Context, arg RunnersToSettleParams) ([]RunnersToSettleRow, error)
 	// Where a database is at home, and what a database that was put back from a backup must forget.
 	//
 	// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a

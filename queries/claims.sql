@@ -398,3 +398,38 @@ FOR NO KEY UPDATE OF c;
 SELECT w.id FROM workspaces w
 WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'claimed'
 FOR NO KEY UPDATE;
+
+-- name: ClaimForJob :one
+-- ready -> claimed by the job of a forge, which its runner was given already: the workspace was picked by the forge. The
+-- claim is as old as the job, and a hit where the runner was ready by then. It has no lease, as the job ends it. A job that
+-- is not known of (yet) is as old as its claim.
+WITH ws AS (
+  SELECT w.id, w.ready_at FROM workspaces w
+  WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'ready'
+  FOR NO KEY UPDATE
+), job AS (
+  SELECT j.queued_at FROM forge_jobs j WHERE j.id = sqlc.narg(job_id)::uuid
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = @forge_jobs,
+      claim_id = @claim_id::uuid
+  FROM ws
+  WHERE w.id = ws.id
+  RETURNING w.id, w.name, w.incarnation, w.organization_id, w.template_id, w.preset_id
+), claim AS (
+  INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation, created_at,
+                      bound_at)
+  SELECT @claim_id::uuid, moved.organization_id, moved.preset_id, @forge_jobs, 'require', 'bound',
+         CASE WHEN ws.ready_at > (SELECT job.queued_at FROM job) THEN 'waited' ELSE 'hit' END::claim_outcome,
+         moved.id, moved.incarnation, least((SELECT job.queued_at FROM job), prewarm_now()), prewarm_now()
+  FROM moved, ws
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), @forge_jobs, @reason FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, reason, source)
+  SELECT prewarm_now(), @forge_jobs, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
+         jsonb_build_object('claim_id', @claim_id::uuid), @reason, @source
+  FROM moved
+)
+SELECT id, template_id, preset_id FROM moved;

@@ -59,6 +59,7 @@ type Options struct {
 	Notifier   *notify.Notifier
 	Sizes      Sizes
 	Inventory  Inventories
+	Runners    Runners // nil: there are no forges
 	Events     *events.Hub
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
@@ -157,6 +158,7 @@ func (s *server) register() {
 	s.registerInstance()
 	s.registerInstanceAgent()
 	s.registerInstanceSystem()
+	s.registerInstanceRunner()
 	s.registerEvents()
 }
 

@@ -107,6 +107,7 @@ func writeTemplate(row database.Template, version database.TemplateVersion) (obj
 		agent := object{"heartbeat_timeout": (time.Duration(a.HeartbeatTimeoutS) * time.Second).String()}
 		agent.set("on_start", a.OnStart, len(a.OnStart) > 0)
 		agent.set("on_claim", a.OnClaim, len(a.OnClaim) > 0)
+		agent.set("runner", a.Runner, len(a.Runner) > 0)
 		o["agent"] = agent
 	}
 	return o, nil

@@ -160,13 +160,19 @@ CREATE TABLE forge_runners (
   runner_id     bigint,          -- there; null: not known yet
   status        forge_runner_status NOT NULL DEFAULT 'pending',
   status_at     timestamptz NOT NULL, -- as of when; never from a listing that began before it
+  status_since  timestamptz NOT NULL, -- when it last changed
+  asked_at      timestamptz,     -- when the forge was first asked to register it; null: it cannot know of it
+  asking_until  timestamptz,     -- a replica is asking now, until then at the longest
   handed_out_at timestamptz,     -- when its configuration was read, which it is once
   registered_at timestamptz,     -- when it was first known to be there
   finished_at   timestamptz,     -- when it said that it is done, or was found gone after a job
+  vetoed_at     timestamptz,     -- when it was last not unregistered because of a job
   abandoned_at  timestamptz,     -- an owner had it deleted without the forge's word (P7)
+  removed_at    timestamptz,     -- from when on nothing of it is to be asked of the forge
   created_at    timestamptz NOT NULL,
   PRIMARY KEY (workspace_id, incarnation)
 );
+CREATE INDEX forge_runners_open ON forge_runners (entity_id) WHERE removed_at IS NULL;
 CREATE INDEX forge_runners_name ON forge_runners (entity_id, name);
 CREATE INDEX forge_runners_preset ON forge_runners (preset_id, status);
 CREATE INDEX forge_runners_age ON forge_runners (created_at);

@@ -28,6 +28,8 @@ export interface AgentConfig {
   on_claim?: string[];
   /** Program and arguments; the workspace is ready when it has succeeded */
   on_start?: string[];
+  /** Program and arguments, run after on_start in the workspaces of runner presets */
+  runner?: string[];
 }
 
 export interface AgentReceipt {
@@ -981,6 +983,28 @@ export interface RotateRequest {
   retire_now?: boolean;
 }
 
+export interface RunnerConfiguration {
+  /** It takes one job and ends */
+  ephemeral: boolean;
+  expires_at?: string;
+  group?: string;
+  /** For run.sh --jitconfig */
+  jit_config?: string;
+  kind: "github" | "gitea";
+  labels: string[];
+  name: string;
+  /** Of registration, where the forge makes no configuration */
+  token?: string;
+  /** Where the runner registers with a token */
+  url: string;
+}
+
+export interface RunnerReport {
+  /** For the log of who runs it; not kept */
+  message?: string;
+  status: "idle" | "active" | "finished";
+}
+
 export interface RunnerSettings {
   /** The entity's name */
   forge: string;
@@ -1337,7 +1361,7 @@ export interface Operations {
   /** Delete a workspace, also a claimed one. */
   "delete-workspace": {
     path: { workspace: string };
-    query: { organization?: string; force?: boolean };
+    query: { organization?: string; force?: boolean; abandon_runner?: boolean };
     body: undefined;
     answer: Workspace;
   };
