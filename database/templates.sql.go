@@ -349,7 +349,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines, forge_entity_id, runner_labels, runner_group, runner_maximum FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -384,6 +384,10 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.Metered,
 			&i.StandbyRunning,
 			&i.AllMachines,
+			&i.ForgeEntityID,
+			&i.RunnerLabels,
+			&i.RunnerGroup,
+			&i.RunnerMaximum,
 		); err != nil {
 			return nil, err
 		}
