@@ -243,7 +243,7 @@ func TestMerge_supersedes(t *testing.T) {
 		}
 		return list
 	}
-	for _, order := range [][]forge.Job{{first, second}, {second, first}} {
+	for _, order := range [][]forge.Job{{first, second}, {second, first}, {first, second, first}} {
 		w.exec("TRUNCATE forge_jobs")
 		w.merge(s, order...)
 		require.Equal(t, []string{"completedsuperseded", "queued"}, ends())
@@ -261,18 +261,22 @@ func TestMerge_twoEntities(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.service("a")
-	w.exec("UPDATE forge_entities SET scope = 'enterprise' WHERE name = 'tea'")
-	enterprise := w.acme
-	enterprise.ID = w.tea.ID
-	for _, order := range [][]Entity{{w.acme, enterprise}, {enterprise, w.acme}} {
-		w.exec("TRUNCATE forge_jobs")
-		for _, e := range order {
-			r := &round{Service: s, entity: e}
-			require.NoError(t, r.learn(t.Context(), []forge.Job{{ID: 1, State: forge.Queued, Repository: "acme/shop", Labels: []string{"linux"}}}))
+	other := w.acme
+	other.ID = w.tea.ID
+	for _, enterprise := range []string{"acme", "tea"} {
+		w.exec("UPDATE forge_entities SET scope = CASE name WHEN $1 THEN 'enterprise' ELSE 'organization' END::forge_scope", enterprise)
+		for _, order := range [][]Entity{{w.acme, other}, {other, w.acme}} {
+			w.exec("TRUNCATE forge_jobs")
+			for _, e := range order {
+				r := &round{Service: s, entity: e}
+				require.NoError(t, r.learn(t.Context(), []forge.Job{
+					{ID: 1, Attempt: 1, State: forge.Queued, Repository: "acme/shop", Labels: []string{"linux"}},
+				}))
+			}
+			got := w.jobs("true")
+			require.Len(t, got, 1)
+			require.Equal(t, enterprise, got[0].Entity)
 		}
-		got := w.jobs("true")
-		require.Len(t, got, 1)
-		require.Equal(t, "tea", got[0].Entity)
 	}
 }
 
