@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"code.gitea.io/sdk/gitea"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
@@ -48,8 +47,8 @@ func (kind) Job(event string, body []byte) (*forge.Job, error) {
 		return nil, nil
 	}
 	var e struct {
-		Action     string                   `json:"action"`
-		Job        *gitea.ActionWorkflowJob `json:"workflow_job"`
+		Action     string   `json:"action"`
+		Job        *wireJob `json:"workflow_job"`
 		Repository struct {
 			FullName string `json:"full_name"`
 		} `json:"repository"`
@@ -84,7 +83,7 @@ func state(s string) (forge.JobState, bool) {
 }
 
 // job translates, with what is not true left out.
-func job(w *gitea.ActionWorkflowJob, repository string, state forge.JobState) (forge.Job, error) {
+func job(w *wireJob, repository string, state forge.JobState) (forge.Job, error) {
 	if w == nil || w.ID <= 0 {
 		return forge.Job{}, xerrors.New("it names no job")
 	}
@@ -114,11 +113,11 @@ func job(w *gitea.ActionWorkflowJob, repository string, state forge.JobState) (f
 
 // attempt is from 1. A Gitea that counts attempts as runners take them says the last one's number until one takes the next:
 // by it, what is run again would be what is over.
-func attempt(w *gitea.ActionWorkflowJob) (int, error) {
+func attempt(w *wireJob) (int, error) {
 	if w.RunAttempt < 0 || w.RunAttempt > 1<<30 {
 		return 0, xerrors.Errorf("its attempt %d is out of range", w.RunAttempt)
 	}
-	if w.RunnerID == 0 && w.Steps == nil {
+	if w.RunnerID == 0 && !bool(w.Steps) {
 		return int(w.RunAttempt) + 1, nil
 	}
 	return max(1, int(w.RunAttempt)), nil
