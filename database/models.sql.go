@@ -1268,6 +1268,7 @@ type ForgeJob struct {
 	Conclusion     string
 	RunnerID       *int64
 	RunnerName     string
+	RunnerState    *ForgeJobState
 	WorkspaceID    uuid.NullUUID
 	Incarnation    *int32
 	PresetID       uuid.NullUUID

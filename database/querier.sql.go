@@ -30,6 +30,8 @@ type Querier interface {
 	AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentViewRow, error)
 	// Agents of claimed workspaces that fell silent: nothing is done to those (I2), but people are told, once.
 	AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]AlarmSilentClaimedRow, error)
+	// Whose demand they are, where that changed.
+	AssignForgeJobs(ctx context.Context, arg AssignForgeJobsParams) ([]uuid.UUID, error)
 	// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log.
 	AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogRow, error)
 	// Entries of the audit log, in the same way.
@@ -48,6 +50,9 @@ type Querier interface {
 	// Takes the next listing of a provider's machines upon this replica, where one is due. No row: another has it, or it is not
 	// due yet. It is also where a provider becomes one that reserves.
 	BeginMachines(ctx context.Context, arg BeginMachinesParams) (*time.Time, error)
+	// Which workspace the runner of each job is, by its name, and whose preset. What began or ended is nobody's demand any more:
+	// its preset is its runner's, or none. What was found once stays, also when the runner's row is gone.
+	BindForgeJobs(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error)
 	// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking. A claim that
 	// wants a workspace built for it is passed over while there is none that was planned after it came; those of a group
 	// are bound together (BindTogether).
@@ -61,6 +66,8 @@ type Querier interface {
 	BoundClaims(ctx context.Context, arg BoundClaimsParams) ([]BoundClaimsRow, error)
 	// The same of one user, by what the user has: a member's page reads nobody else's rows.
 	BoundClaimsOf(ctx context.Context, arg BoundClaimsOfParams) ([]BoundClaimsOfRow, error)
+	// Jobs under way by the preset of their runner.
+	BusyRunners(ctx context.Context) ([]BusyRunnersRow, error)
 	// How often the provider was called and failed lately, but not before the breaker last changed.
 	CallsSince(ctx context.Context, arg CallsSinceParams) (CallsSinceRow, error)
 	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
@@ -132,6 +139,10 @@ type Querier interface {
 	DeletePreset(ctx context.Context, id uuid.UUID) error
 	DeletePresetsOf(ctx context.Context, templateID uuid.UUID) error
 	DeleteTemplate(ctx context.Context, id uuid.UUID) error
+	// Of these, the ones that came.
+	DeliveriesKnown(ctx context.Context, arg DeliveriesKnownParams) ([]string, error)
+	// From where an entity's webhook is to be looked through for what was missed. The forge keeps deliveries for a few days.
+	DeliveryProgress(ctx context.Context, entityID uuid.UUID) (DeliveryProgressRow, error)
 	DeprecateTemplate(ctx context.Context, id uuid.UUID) error
 	// Of claims that came to nothing; those that wait or hold a workspace keep theirs.
 	DropUnclaimedParameters(ctx context.Context, claimIds []uuid.UUID) error
@@ -168,6 +179,8 @@ type Querier interface {
 	EnsureProvider(ctx context.Context, arg EnsureProviderParams) error
 	// The first key. Of two replicas that start at once both may make one, which is as good as a rotation.
 	EnsureSigningKey(ctx context.Context, arg EnsureSigningKeyParams) error
+	// How each entity balances among presets of one priority.
+	EntityBalances(ctx context.Context) ([]EntityBalancesRow, error)
 	// The ends of the logs: what comes after them is new.
 	EventMarks(ctx context.Context) (EventMarksRow, error)
 	// Before a create: from now on only the token of this attempt is good. A worker that comes late changes nothing.
@@ -197,6 +210,10 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// Open jobs of an entity that the forge has said nothing of for a while, and that were not asked after meanwhile.
+	ForgeJobsToAsk(ctx context.Context, arg ForgeJobsToAskParams) ([]ForgeJobsToAskRow, error)
+	// Those that jobs of an entity were of, in order, each found by one step in the index.
+	ForgeRepositories(ctx context.Context, entityID uuid.UUID) ([]string, error)
 	// What presets of runners may name, and for the record what they named before it was deleted.
 	ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]ForgesOfRow, error)
 	// What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
@@ -240,6 +257,8 @@ type Querier interface {
 	// The forge has answered, and this replica hands it on. No row: it was too slow, or the workspace goes; then what was
 	// registered has to go as well.
 	HandOut(ctx context.Context, arg HandOutParams) (int64, error)
+	// Those that are still leased as they were; what another replica took over is its own.
+	HandleDeliveries(ctx context.Context, arg HandleDeliveriesParams) (int64, error)
 	// Drains that wait for the end of a job which has ended since they were last refused.
 	HastenDrains(ctx context.Context) (int64, error)
 	// The runners of these workspaces were seen: who asks for their readiness need not wait any longer.
@@ -258,6 +277,9 @@ type Querier interface {
 	InsertAudit(ctx context.Context, arg InsertAuditParams) error
 	// Before the claim itself, so that whoever sees the claim finds them.
 	InsertClaimParameters(ctx context.Context, arg InsertClaimParametersParams) error
+	// The inbox: webhooks' deliveries as they came (P2).
+	// The one statement of a webhook. No row: it has come before.
+	InsertDelivery(ctx context.Context, arg InsertDeliveryParams) (int64, error)
 	// What the database layer itself asks.
 	// The first replica to come names the installation; what the others bring is dropped.
 	InsertInstallation(ctx context.Context, id uuid.UUID) error
@@ -299,6 +321,8 @@ type Querier interface {
 	// The workspace of a stop job is stopped. It locks no workspace, so that a claim, which skips locked ones, never overlooks it.
 	JobStopped(ctx context.Context, arg JobStoppedParams) (int64, error)
 	LastPass(ctx context.Context) (LastPassRow, error)
+	// Takes up to max_deliveries that are due, or whose lease is over, in the order in which they became so.
+	LeaseDeliveries(ctx context.Context, arg LeaseDeliveriesParams) ([]LeaseDeliveriesRow, error)
 	// Inventories (coderd/inventory): who makes one, what it found, and the breakers. Transitions that follow from findings
 	// are in quarantine.sql.
 	// Takes the inventory of one provider and site, if it is due (or at_once) and nobody is at it. began_at is the time from
@@ -334,6 +358,10 @@ type Querier interface {
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
+	// Jobs of forges: rows that only grow, and whose demand each is (P3, P4; docs/decisions/0021-jobs-of-forges-are-demand.md).
+	// Whoever changes jobs excludes the others: a batch takes milliseconds, and nobody who waits for a webhook's answer waits
+	// for this.
+	LockForgeJobs(ctx context.Context) error
 	// Those that a file names, so that none is deleted while its presets are written.
 	LockForges(ctx context.Context, arg LockForgesParams) ([]LockForgesRow, error)
 	// Replicas that start at once look and write one after another.
@@ -364,6 +392,13 @@ type Querier interface {
 	MarkReturn(ctx context.Context) error
 	// A nudge may be for a template that is not there, which must not fail the pass of the others.
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
+	// What was told of each attempt of a job goes into its row; the same, in whatever order and however often, makes the same
+	// row. No job twice in one statement.
+	//
+	// A state grows. What is told once stays, and where two tellings differ, the greater stays, which has no meaning but that it
+	// is the same one in every order. A runner is told as a whole, and the one of the later state stays. The forge's word on
+	// how a job ended replaces ours ("gone", "superseded").
+	MergeForgeJobs(ctx context.Context, arg MergeForgeJobsParams) ([]MergeForgeJobsRow, error)
 	// Who waited at the time of the backup waits no more.
 	MissRestored(ctx context.Context, reason string) (int64, error)
 	// Claimed workspaces of which inventories agree that their provider has nothing any more (I2: nothing is done about them).
@@ -448,6 +483,9 @@ type Querier interface {
 	// Released and missed claims; with them go their idempotency keys.
 	PurgeClaims(ctx context.Context, arg PurgeClaimsParams) (int64, error)
 	PurgeFailureCauses(ctx context.Context, keepS float64) (int64, error)
+	// Webhooks' deliveries that were handled, with their bodies.
+	PurgeForgeDeliveries(ctx context.Context, arg PurgeForgeDeliveriesParams) (int64, error)
+	PurgeForgeJobs(ctx context.Context, arg PurgeForgeJobsParams) (int64, error)
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
@@ -466,6 +504,7 @@ type Querier interface {
 	// What was unclaimed at the time of the backup may have been claimed since: it is neither handed out nor deleted. Its jobs
 	// and intents end.
 	QuarantineRestored(ctx context.Context, arg QuarantineRestoredParams) ([]string, error)
+	QueuedForgeJobs(ctx context.Context) ([]QueuedForgeJobsRow, error)
 	Quota(ctx context.Context, id uuid.UUID) (Organization, error)
 	// The limits that hold for claims of a preset, each null where there is none.
 	QuotaOf(ctx context.Context, presetID uuid.UUID) (QuotaOfRow, error)
@@ -504,6 +543,8 @@ type Querier interface {
 	RetireSigningKeys(ctx context.Context, everything bool) ([]uuid.UUID, error)
 	// After an error that a retry may mend: back to pending, with its cause.
 	RetryJob(ctx context.Context, arg RetryJobParams) (int64, error)
+	// Handling it failed: again after a while, for why.
+	ReturnDelivery(ctx context.Context, arg ReturnDeliveryParams) error
 	// A replica that stops gives back what it can't finish (G6), for another to take at once.
 	ReturnJobs(ctx context.Context, arg ReturnJobsParams) (int64, error)
 	RevokeToken(ctx context.Context, id uuid.UUID) error
@@ -519,6 +560,8 @@ type Querier interface {
 	// All that is to be known before the forge is asked about a runner, with the job that it is at by our rows, the newest
 	// where there should be several.
 	RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow, error)
+	// Runner presets with what matching asks of them, also those that serve nothing now, as that is a reason to tell.
+	RunnerPresets(ctx context.Context) ([]RunnerPresetsRow, error)
 	// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted. One whose
 	// workspace does not drain (yet) is gone: should its deletion come to nothing, it is drained for that.
 	RunnerRemoved(ctx context.Context, arg RunnerRemovedParams) error
@@ -595,15 +638,18 @@ type Querier interface {
 	// Presets whose status a pass wrote after the one numbered so. Passes commit in the order of their numbers, since each
 	// holds the fence until it has.
 	StatusSince(ctx context.Context, after int64) ([]StatusSinceRow, error)
+	StoreAsked(ctx context.Context, ids []uuid.UUID) error
 	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error
 	// What passes have begun of what the rates of creates allow; written by passes only, under the fence.
 	StoreCreateRates(ctx context.Context, arg StoreCreateRatesParams) error
+	StoreDeliveryProgress(ctx context.Context, arg StoreDeliveryProgressParams) error
 	StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error
 	// How one ended that the provider gave no complete answer to. What was found before stays; calls that failed until now
 	// are accounted for, and do not keep the breaker open when the provider is back.
 	StoreIncomplete(ctx context.Context, arg StoreIncompleteParams) error
 	// How a complete one ended, and what became of the breaker.
 	StoreInventory(ctx context.Context, arg StoreInventoryParams) error
+	StoreJobsListed(ctx context.Context, arg StoreJobsListedParams) error
 	// What a listing found. A machine that was reserved or given back since the listing began is known better already. Counts
 	// the machines of which something is another than before.
 	StoreMachines(ctx context.Context, arg StoreMachinesParams) (int64, error)
@@ -613,10 +659,13 @@ type Querier interface {
 	// When surplus runners went (P8); written by passes only, under the fence.
 	StoreShrunk(ctx context.Context, arg StoreShrunkParams) error
 	StoreStatus(ctx context.Context, arg StoreStatusParams) error
+	// A rerun ends the attempts before it, of which the forge may never say how they ended.
+	SupersedeForgeJobs(ctx context.Context, arg SupersedeForgeJobsParams) ([]SupersedeForgeJobsRow, error)
 	TemplateNames(ctx context.Context, organizationID uuid.UUID) ([]string, error)
 	TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error)
 	// Which templates need a pass when something of that scope changes.
 	TemplatesInScope(ctx context.Context, arg TemplatesInScopeParams) ([]uuid.UUID, error)
+	TemplatesOfPresets(ctx context.Context, presetIds []uuid.UUID) ([]uuid.UUID, error)
 	// Whose pools a change at a provider may be about.
 	TemplatesOn(ctx context.Context, provider string) ([]uuid.UUID, error)
 	TimesAtWork(ctx context.Context) ([]TimesAtWork, error)
@@ -637,6 +686,8 @@ type Querier interface {
 	// Sizes: counting what was claimed, and what is read and stored to compute sizes from it. One replica at a time.
 	TryAutosizeLock(ctx context.Context) (bool, error)
 	TryPassLock(ctx context.Context) (bool, error)
+	// Jobs under way on a runner that was not one of ours when it was looked for.
+	UnboundForgeJobs(ctx context.Context) ([]uuid.UUID, error)
 	// How many prebuilds each preset of a template has, those on their way out left out: to tell what a change means.
 	UnclaimedOf(ctx context.Context, templateID uuid.UUID) ([]UnclaimedOfRow, error)
 	// Which of these workspaces are claimed without their agent having said that it knows.

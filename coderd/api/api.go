@@ -61,6 +61,8 @@ type Options struct {
 	Inventory  Inventories
 	Runners    Runners // nil: there are no forges
 	Events     *events.Hub
+	// Webhooks takes what forges send; nil: there are none.
+	Webhooks Webhooks
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -109,6 +111,7 @@ func New(o Options) http.Handler {
 	s.api = humachi.New(router, config(o.Version))
 	s.register()
 	s.serveHealth(router)
+	s.serveWebhooks(router)
 	s.servePages(router)
 	return router
 }

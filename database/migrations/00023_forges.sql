@@ -114,9 +114,10 @@ CREATE TABLE forge_jobs (
   conclusion      text NOT NULL DEFAULT '',
   runner_id       bigint,          -- as the forge says
   runner_name     text NOT NULL DEFAULT '',
+  runner_state    forge_job_state, -- the state in which the runner was told: the word of a later one goes before
   workspace_id    uuid,            -- the runner's, where it is one of ours
   incarnation     integer,
-  preset_id       uuid,            -- of a queued one: whose demand it is; null: nothing can serve it
+  preset_id       uuid,            -- of a queued one: whose demand it is, null: nothing can serve it; later: its runner's
   unserved        text NOT NULL DEFAULT '', -- of a queued one without a preset: why
   queued_at       timestamptz NOT NULL, -- as the forge says, else when it was first heard of
   started_at      timestamptz,
@@ -133,6 +134,7 @@ CREATE INDEX forge_jobs_open ON forge_jobs (seen_at, id) WHERE state <> 'complet
 CREATE INDEX forge_jobs_workspace ON forge_jobs (workspace_id, incarnation) WHERE workspace_id IS NOT NULL;
 CREATE INDEX forge_jobs_runner ON forge_jobs (runner_name) WHERE runner_name <> '' AND workspace_id IS NULL;
 CREATE INDEX forge_jobs_recent ON forge_jobs (updated_at, id);
+CREATE INDEX forge_jobs_repositories ON forge_jobs (entity_id, repository); -- which an entity is known to have
 CREATE INDEX forge_jobs_age ON forge_jobs (completed_at) WHERE state = 'completed';
 
 -- A preset with a forge is one of runners: its prebuilds register there and take its jobs.
