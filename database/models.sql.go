@@ -1268,6 +1268,7 @@ type ForgeJob struct {
 	Conclusion     string
 	RunnerID       *int64
 	RunnerName     string
+	RunnerState    *ForgeJobState
 	WorkspaceID    uuid.NullUUID
 	Incarnation    *int32
 	PresetID       uuid.NullUUID
@@ -1289,10 +1290,15 @@ type ForgeRunner struct {
 	RunnerID     *int64
 	Status       ForgeRunnerStatus
 	StatusAt     time.Time
+	StatusSince  time.Time
+	AskedAt      *time.Time
+	AskingUntil  *time.Time
 	HandedOutAt  *time.Time
 	RegisteredAt *time.Time
 	FinishedAt   *time.Time
+	VetoedAt     *time.Time
 	AbandonedAt  *time.Time
+	RemovedAt    *time.Time
 	CreatedAt    time.Time
 }
 

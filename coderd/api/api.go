@@ -61,9 +61,12 @@ type Options struct {
 	Sizes      Sizes
 	Inventory  Inventories
 	Forges     *entities.Service
+	Runners    Runners // nil: there are no forges
 	Events     *events.Hub
 	// AccessURL is where this or any other replica is reached, without a slash at the end.
 	AccessURL string
+	// Webhooks takes what forges send; nil: there are none.
+	Webhooks Webhooks
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -114,6 +117,7 @@ func New(o Options) http.Handler {
 	s.api = humachi.New(router, config(o.Version))
 	s.register()
 	s.serveHealth(router)
+	s.serveWebhooks(router)
 	s.servePages(router)
 	return router
 }
@@ -166,6 +170,7 @@ func (s *server) register() {
 	s.registerInstance()
 	s.registerInstanceAgent()
 	s.registerInstanceSystem()
+	s.registerInstanceRunner()
 	s.registerEvents()
 }
 
