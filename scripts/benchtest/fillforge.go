@@ -81,7 +81,8 @@ func (f *forgeFill) entities(ctx context.Context) error {
 				VALUES ($6, $2, $3, $7::text::forge_scope, $8, $1, '', 'none', nullif($3 = 'acme', false)::int, $9, $10, now(), now())
 			)
 			INSERT INTO forge_status (entity_id, asked_at, succeeded_at, error, error_at, wait_until, rate_limit, rate_remaining, rate_reset_at)
-			VALUES ($6, now(), now(), $11, $12::timestamptz, $12::timestamptz + interval '1 day', 5000, 4210, now() + interval '23 min')`,
+			VALUES ($6, now(), now(), $11, $12::timestamptz, $12::timestamptz + interval '1 day',
+				CASE $4::text WHEN 'github' THEN 5000 ELSE 0 END, CASE $4::text WHEN 'github' THEN 4210 ELSE 0 END, now() + interval '23 min')`,
 			credential, auth.DefaultOrganizationID, e.name, e.kind, e.url, entity, e.scope, e.path, stopped, e.stopped, e.failed, failed)
 		if err != nil {
 			return xerrors.Errorf("insert forge: %w", err)
@@ -101,9 +102,9 @@ func (f *forgeFill) runners(pools []string) func(context.Context) error {
 			if err != nil {
 				return xerrors.Errorf("make %s one of runners: %w", pool, err)
 			}
-			rows, err := f.tx.Query(ctx, `INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, runner_id, status,
+			rows, err := f.tx.Query(ctx, `INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, runner_id, status, status_since,
 					status_at, handed_out_at, registered_at, created_at)
-				SELECT w.id, w.incarnation, w.preset_id, $1, w.name, row_number() OVER (ORDER BY w.name) + 7000, 'idle', now(),
+				SELECT w.id, w.incarnation, w.preset_id, $1, w.name, row_number() OVER (ORDER BY w.name) + 7000, 'idle', w.created_at, now(),
 					w.created_at, w.created_at, w.created_at
 				FROM workspaces w JOIN presets p ON p.id = w.preset_id JOIN templates t ON t.id = p.template_id
 				WHERE t.name = $2 AND p.name = $3 AND w.state = 'ready'

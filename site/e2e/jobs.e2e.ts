@@ -80,7 +80,9 @@ test("a preset of runners says what waits for it, and leads to its jobs and runn
     await page.goto(`${server.url}/presets/ci/linux-x64`);
     const card = page.getByRole("region", { name: "Runners" });
     await card.getByText("self-hosted").waitFor();
-    await card.getByText("Queued jobs").waitFor();
+    await card.getByText("Jobs that wait").waitFor();
+    await card.getByRole("img", { name: /of at most 40$/ }).waitFor();
+    expect(await page.getByRole("button", { name: "Claim one" }).count(), "jobs claim runners, people do not").toBe(0);
     await card.getByRole("link", { name: "Its jobs" }).click();
     await page.getByRole("table", { name: "Queued jobs" }).waitFor();
     expect(page.url()).toContain("preset=linux-x64");

@@ -4,7 +4,6 @@ import { Page } from "../../components/Page";
 import { ErrorState, Loading } from "../../components/Status";
 import type { Preset, PresetSize } from "../../generated/api";
 import { read, useRead } from "../../services/query";
-import { forgeOf, useForges } from "../../services/forges";
 import { useMay } from "../../services/session";
 import { Actions, Nudge, Reset } from "./Actions";
 import { Causes } from "./Causes";
@@ -19,7 +18,6 @@ export function PresetPage() {
   const params = useParams({ from: "/inside/presets/$template/$preset" });
   const { range } = useSearch({ from: "/inside/presets/$template/$preset" });
   const may = useMay();
-  const forge = forgeOf(useForges(), params.template, params.preset);
   const preset = useRead("get-preset", { params });
   const explanation = useRead("explain-preset", { params });
   const workspaces = useRead("list-workspaces", { params: { ...params, limit: 500 } });
@@ -76,7 +74,9 @@ export function PresetPage() {
               />
             )
           }
-          runners={forge && <Runners {...params} forge={forge} />}
+          runners={
+            preset.data.runner && may("list-runners") && <Runners preset={preset.data} settings={preset.data.runner} />
+          }
           nudge={may("nudge-preset") && <Nudge {...params} />}
         />
       )}

@@ -1,34 +1,33 @@
 import { Link } from "@tanstack/react-router";
+import { Bar } from "../../components/Bar";
 import { Facts } from "../../components/Facts";
 import { Section } from "../../components/Page";
 import { Badge } from "../../components/StateBadge";
-import type { ForgeEntity, ForgeJobList, RunnerList } from "../../generated/api";
+import type { ForgeEntity, Preset, Runner, RunnerSettings } from "../../generated/api";
+import { useForges } from "../../services/forges";
 import { useRead } from "../../services/query";
 import { useNow } from "../../services/time";
 import { standing, statusOf, tally } from "../jobs/jobs";
 import { Labels } from "../jobs/JobsView";
 
-/** Runners is what the forge has of a preset of runners, and what waits for them. */
-export function Runners({ template, preset, forge }: { template: string; preset: string; forge: ForgeEntity }) {
-  const of = { template, preset };
+/** Runners is what a preset of runners has at its forge, and what waits for it. */
+export function Runners({ preset, settings }: { preset: Preset; settings: RunnerSettings }) {
+  const forge = useForges()?.find((f) => f.name === settings.forge);
+  const of = { template: preset.template, preset: preset.preset };
   const runners = useRead("list-runners", { params: { ...of, limit: 500 } });
-  const queued = useRead("list-forge-jobs", { params: { ...of, state: "queued", limit: 500 } });
-  return <RunnersCard of={of} forge={forge} runners={runners.data} queued={queued.data} />;
+  return <RunnersCard preset={preset} settings={settings} forge={forge} runners={runners.data?.runners} />;
 }
 
 interface Props {
-  of: { template: string; preset: string };
-  forge: ForgeEntity;
-  runners?: RunnerList | undefined;
-  queued?: ForgeJobList | undefined;
+  preset: Pick<Preset, "template" | "preset" | "actual" | "starting" | "claimed" | "queued">;
+  settings: RunnerSettings;
+  forge?: ForgeEntity | undefined;
+  runners?: readonly Runner[] | undefined;
 }
 
-/** atLeast is the length of a page, which is not all where there is another. */
-const atLeast = (n: number, next?: string) => (next ? `${n} and more` : n);
-
-export function RunnersCard({ of, forge, runners, queued }: Props) {
+export function RunnersCard({ preset: p, settings: s, forge, runners }: Props) {
   const now = useNow();
-  const labels = runners?.runners[0]?.labels;
+  const of = { template: p.template, preset: p.preset };
   return (
     <Section
       title="Runners"
@@ -38,18 +37,22 @@ export function RunnersCard({ of, forge, runners, queued }: Props) {
         </Link>
       }
     >
+      {s.maximum ? <Room preset={p} maximum={s.maximum} /> : null}
       <Facts
         facts={[
           [
             "Forge",
-            <Link key="forge" to="/jobs" search={{ show: "forges" }} className="link">
-              {forge.name}
-            </Link>,
+            <span key="forge" className="inline-flex flex-wrap items-center justify-end gap-2">
+              <Link to="/jobs" search={{ show: "forges" }} className="link">
+                {s.forge}
+              </Link>
+              {forge && <Badge {...standing(forge, now)} />}
+            </span>,
           ],
-          ["It", <Badge key="standing" {...standing(forge, now)} />],
-          ["Labels", labels && <Labels labels={labels} />],
-          ["Queued jobs", queued && atLeast(queued.jobs.length, queued.next)],
-          ...tally(runners?.runners ?? []).map(
+          ["Labels", <Labels key="labels" labels={s.labels} />],
+          ["Group", s.group],
+          ["Jobs that wait", p.queued ?? 0],
+          ...tally(runners ?? []).map(
             ({ status, count }) =>
               [
                 `Runners ${statusOf({ status }).text}`,
@@ -60,7 +63,26 @@ export function RunnersCard({ of, forge, runners, queued }: Props) {
           ),
         ]}
       />
-      {runners?.runners.length === 0 && <p className="mt-2 text-sm text-ink-2">None is there now.</p>}
+      {runners?.length === 0 && <p className="mt-2 text-sm text-ink-2">None is there now.</p>}
     </Section>
+  );
+}
+
+/** Room is how many of the runners that there may be are busy, and how many there are beside. */
+function Room({ preset: p, maximum }: { preset: Props["preset"]; maximum: number }) {
+  const free = p.actual + p.starting;
+  const label = `${p.claimed} busy, ${free} ready or being built, of at most ${maximum}`;
+  return (
+    <div className="mb-3">
+      <Bar
+        parts={[
+          { name: "busy", value: p.claimed, colour: "text-claimed" },
+          { name: "free", value: free, colour: "text-ready", hatched: true },
+        ]}
+        whole={maximum}
+        label={label}
+      />
+      <p className="mt-1 text-xs text-ink-2">{label}</p>
+    </div>
   );
 }
