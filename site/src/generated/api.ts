@@ -28,8 +28,6 @@ export interface AgentConfig {
   on_claim?: string[];
   /** Program and arguments; the workspace is ready when it has succeeded */
   on_start?: string[];
-  /** Program and arguments, run after on_start in the workspaces of runner presets */
-  runner?: string[];
 }
 
 export interface AgentReceipt {
@@ -306,7 +304,7 @@ export interface Explanation {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
   at: string;
-  /** Claimed workspaces; of runners, those that are busy */
+  /** Claimed workspaces */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -318,7 +316,7 @@ export interface Explanation {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired, waiting claims and jobs */
+  /** Surplus of actual and starting over desired and waiting claims */
   extraneous: number;
   /** Why it is warm, or is not, in a sentence */
   headline: string;
@@ -337,9 +335,6 @@ export interface Explanation {
   provision_ms?: number;
   /** Kept for inspection */
   quarantined: number;
-  /** Of runners: jobs of the forge that wait for one */
-  queued?: number;
-  runner?: RunnerSettings;
   /** Of the actual, those that are stopped and started when claimed */
   standby: number;
   /** Provisioning and starting, of the active version */
@@ -365,6 +360,122 @@ export interface Failures {
   /** Rounds of failed creates in a row */
   streak: number;
   template: string;
+}
+
+export interface ForgeCredential {
+  app_id?: number;
+  auth: "token" | "app";
+  /** Whether it trusts authorities of its own beside the usual */
+  ca_bundle: boolean;
+  created_at: string;
+  /** How many entities use it */
+  entities: number;
+  installation_id?: number;
+  kind: "github" | "gitea";
+  name: string;
+  /** The encryption key that its secret is sealed with */
+  sealed_by: string;
+  updated_at: string;
+  /** Of the forge's API */
+  url: string;
+}
+
+export interface ForgeEntity {
+  /** Among presets of one priority that can serve a job: fill one after the other, or the emptiest first */
+  balance: "pack" | "spread";
+  created_at: string;
+  credential: string;
+  /** Of the webhook that Prewarm installed */
+  hook_id?: number;
+  id: string;
+  in_progress: number;
+  kind: "github" | "gitea";
+  name: string;
+  path: string;
+  /** Its runner presets, as template/preset */
+  presets: string[];
+  /** Jobs that wait for a runner */
+  queued: number;
+  /** That are registered */
+  runners: number;
+  scope: "repository" | "organization" | "enterprise";
+  /** Until when the webhook secret before is good too */
+  secret_overlap?: string;
+  status: ForgeStatus;
+  /** Why its jobs make no demand; left out where they do */
+  stopped?: string;
+  stopped_at?: string;
+  /** Of them, those that no preset can serve */
+  unserved: number;
+  /** Where the forge is to send its deliveries */
+  webhook_url: string;
+}
+
+export interface ForgeJob {
+  attempt: number;
+  completed_at?: string;
+  conclusion?: string;
+  entity: string;
+  id: string;
+  /** The forge's */
+  job_id: number;
+  labels: string[];
+  name: string;
+  preset?: string;
+  queued_at: string;
+  repository: string;
+  /** That it runs or ran on */
+  runner?: string;
+  started_at?: string;
+  state: "waiting" | "queued" | "in_progress" | "completed";
+  /** Whose demand it is, or was */
+  template?: string;
+  /** Why nothing can serve it */
+  unserved?: string;
+  url?: string;
+  /** Seconds from queued to started, or until now */
+  wait_s: number;
+  workflow?: string;
+  /** The runner's, where it is one of ours */
+  workspace_id?: string;
+}
+
+export interface ForgeJobCounts {
+  /** In the last 24 hours */
+  completed: number;
+  in_progress: number;
+  queued: number;
+  /** Of the queued, those that no preset can serve */
+  unserved: number;
+  /** Held back by the forge */
+  waiting: number;
+}
+
+export interface ForgeJobList {
+  /** Of the entity that was asked for, or of all; other filters do not narrow them */
+  counts: ForgeJobCounts;
+  jobs: ForgeJob[];
+  /** Give it as after to get the next page; empty on the last */
+  next?: string;
+}
+
+export interface ForgeStatus {
+  /** The last delivery that came */
+  delivery_at?: string;
+  /** Of the last round that was asked of the forge */
+  error?: string;
+  error_at?: string;
+  /** Requests in an hour; left out where the forge does not say */
+  rate_limit?: number;
+  rate_remaining?: number;
+  rate_reset_at?: string;
+  /** Not stopped, and the last round did not fail */
+  running: boolean;
+  succeeded_at?: string;
+  /** Nothing is asked of the forge before: after an error, or by its rate limit */
+  wait_until?: string;
+  /** Deliveries not handled yet */
+  waiting: number;
 }
 
 export interface Hint {
@@ -685,7 +796,7 @@ export interface PoolList {
 export interface Preset {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
-  /** Claimed workspaces; of runners, those that are busy */
+  /** Claimed workspaces */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -697,7 +808,7 @@ export interface Preset {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired, waiting claims and jobs */
+  /** Surplus of actual and starting over desired and waiting claims */
   extraneous: number;
   id: string;
   /** What a claim must find left of the TTL */
@@ -719,14 +830,10 @@ export interface Preset {
   provider: string;
   /** Kept for inspection */
   quarantined: number;
-  /** Of runners: jobs of the forge that wait for one */
-  queued?: number;
   /** Why actual is not desired, as the last pass saw it */
   reasons: string[];
   /** While a version replaces another */
   rollout?: Rollout;
-  /** Where its prebuilds are runners of a forge, which jobs claim */
-  runner?: RunnerSettings;
   /** Whether a schedule changes desired over time */
   scheduled: boolean;
   /** Of the actual, those that are stopped and started when claimed */
@@ -983,35 +1090,31 @@ export interface RotateRequest {
   retire_now?: boolean;
 }
 
-export interface RunnerConfiguration {
-  /** It takes one job and ends */
-  ephemeral: boolean;
-  expires_at?: string;
-  group?: string;
-  /** For run.sh --jitconfig */
-  jit_config?: string;
-  kind: "github" | "gitea";
+export interface Runner {
+  created_at: string;
+  entity: string;
+  /** That it is at */
+  job?: ForgeJob;
   labels: string[];
+  /** At the forge, and of its workspace */
   name: string;
-  /** Of registration, where the forge makes no configuration */
-  token?: string;
-  /** Where the runner registers with a token */
-  url: string;
+  preset: string;
+  registered_at?: string;
+  /** The forge's */
+  runner_id?: number;
+  /** Of the workspace */
+  state: string;
+  /** At the forge */
+  status: "pending" | "idle" | "active" | "offline" | "gone";
+  status_at: string;
+  template: string;
+  workspace_id: string;
 }
 
-export interface RunnerReport {
-  /** For the log of who runs it; not kept */
-  message?: string;
-  status: "idle" | "active" | "finished";
-}
-
-export interface RunnerSettings {
-  /** The entity's name */
-  forge: string;
-  group?: string;
-  labels: string[];
-  /** Runners, busy or not; left out: no limit of its own */
-  maximum?: number;
+export interface RunnerList {
+  /** Give it as after to get the next page; empty on the last */
+  next?: string;
+  runners: Runner[];
 }
 
 export interface Schedule {
@@ -1361,7 +1464,7 @@ export interface Operations {
   /** Delete a workspace, also a claimed one. */
   "delete-workspace": {
     path: { workspace: string };
-    query: { organization?: string; force?: boolean; abandon_runner?: boolean };
+    query: { organization?: string; force?: boolean };
     body: undefined;
     answer: Workspace;
   };
@@ -1385,6 +1488,20 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Explanation;
+  };
+  /** Show one entity of a forge. */
+  "get-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeEntity;
+  };
+  /** Show the attempts of a job, newest first. */
+  "get-forge-job": {
+    path: { job: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeJob[];
   };
   /** Say which replica did the last pass, and how long ago. */
   "get-last-pass": {
@@ -1420,6 +1537,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Schedule;
+  };
+  /** Show one runner, named by its name or the id of its workspace. */
+  "get-runner": {
+    path: { runner: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Runner;
   };
   /** Show a template with its versions. */
   "get-template": {
@@ -1483,6 +1607,27 @@ export interface Operations {
     query: { organization?: string; state?: "waiting" | "bound" | "released" | "missed"; outcome?: "hit" | "waited" | "cold" | "miss"; template?: string; preset?: string; user?: string; limit?: number; after?: string };
     body: undefined;
     answer: ClaimList;
+  };
+  /** List the credentials for forges, without their secrets. */
+  "list-forge-credentials": {
+    path: {  };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeCredential[];
+  };
+  /** List the jobs of forges, newest first, with counts by state. */
+  "list-forge-jobs": {
+    path: {  };
+    query: { organization?: string; forge?: string; state?: "waiting" | "queued" | "in_progress" | "completed"; template?: string; preset?: string; unserved?: boolean; limit?: number; after?: string };
+    body: undefined;
+    answer: ForgeJobList;
+  };
+  /** List repositories, organizations and enterprises of forges, and how it goes with them. */
+  "list-forges": {
+    path: {  };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeEntity[];
   };
   /** Compare providers with the database. */
   "list-inventories": {
@@ -1553,6 +1698,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Replica[];
+  };
+  /** List the runners of forges, newest first. */
+  "list-runners": {
+    path: {  };
+    query: { organization?: string; forge?: string; status?: "pending" | "idle" | "active" | "offline" | "gone"; template?: string; preset?: string; gone?: boolean; limit?: number; after?: string };
+    body: undefined;
+    answer: RunnerList;
   };
   /** List the keys that sign instance tokens. */
   "list-signing-keys": {
@@ -1727,11 +1879,14 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "deprecate-template": ["POST", "/api/v1/templates/{template}/deprecate"],
   "exec-workspace": ["GET", "/api/v1/workspaces/{workspace}/exec"],
   "explain-preset": ["GET", "/api/v1/presets/{template}/{preset}/explain"],
+  "get-forge": ["GET", "/api/v1/forges/{forge}"],
+  "get-forge-job": ["GET", "/api/v1/forge-jobs/{job}"],
   "get-last-pass": ["GET", "/api/v1/passes/last"],
   "get-preset": ["GET", "/api/v1/presets/{template}/{preset}"],
   "get-preset-durations": ["GET", "/api/v1/presets/{template}/{preset}/durations"],
   "get-preset-history": ["GET", "/api/v1/presets/{template}/{preset}/history"],
   "get-preset-schedule": ["GET", "/api/v1/presets/{template}/{preset}/schedule"],
+  "get-runner": ["GET", "/api/v1/runners/{runner}"],
   "get-template": ["GET", "/api/v1/templates/{template}"],
   "get-template-rollout": ["GET", "/api/v1/templates/{template}/rollout"],
   "get-template-version": ["GET", "/api/v1/templates/{template}/versions/{version}"],
@@ -1741,6 +1896,9 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "keep-workspace": ["POST", "/api/v1/workspaces/{workspace}/keep"],
   "list-audit": ["GET", "/api/v1/audit"],
   "list-claims": ["GET", "/api/v1/claims"],
+  "list-forge-credentials": ["GET", "/api/v1/forges/credentials"],
+  "list-forge-jobs": ["GET", "/api/v1/forge-jobs"],
+  "list-forges": ["GET", "/api/v1/forges"],
   "list-inventories": ["GET", "/api/v1/inventory"],
   "list-machines": ["GET", "/api/v1/providers/{provider}/machines"],
   "list-notifications": ["GET", "/api/v1/notifications"],
@@ -1751,6 +1909,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-providers": ["GET", "/api/v1/providers"],
   "list-quotas": ["GET", "/api/v1/quotas"],
   "list-replicas": ["GET", "/api/v1/replicas"],
+  "list-runners": ["GET", "/api/v1/runners"],
   "list-signing-keys": ["GET", "/api/v1/signing-keys"],
   "list-template-versions": ["GET", "/api/v1/templates/{template}/versions"],
   "list-templates": ["GET", "/api/v1/templates"],
@@ -1792,11 +1951,14 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "deprecate-template": ["owner", "template-admin"],
   "exec-workspace": ["owner", "template-admin", "member"],
   "explain-preset": ["owner", "template-admin", "member", "auditor"],
+  "get-forge": ["owner", "template-admin", "auditor"],
+  "get-forge-job": ["owner", "template-admin", "auditor"],
   "get-last-pass": ["owner", "template-admin", "auditor"],
   "get-preset": ["owner", "template-admin", "member", "auditor"],
   "get-preset-durations": ["owner", "template-admin", "member", "auditor"],
   "get-preset-history": ["owner", "template-admin", "member", "auditor"],
   "get-preset-schedule": ["owner", "template-admin", "member", "auditor"],
+  "get-runner": ["owner", "template-admin", "auditor"],
   "get-template": ["owner", "template-admin", "member", "auditor"],
   "get-template-rollout": ["owner", "template-admin", "member", "auditor"],
   "get-template-version": ["owner", "template-admin", "member", "auditor"],
@@ -1806,6 +1968,9 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "keep-workspace": ["owner", "template-admin", "member"],
   "list-audit": ["owner", "auditor"],
   "list-claims": ["owner", "template-admin", "member", "auditor"],
+  "list-forge-credentials": ["owner", "template-admin", "auditor"],
+  "list-forge-jobs": ["owner", "template-admin", "auditor"],
+  "list-forges": ["owner", "template-admin", "auditor"],
   "list-inventories": ["owner", "template-admin", "auditor"],
   "list-machines": ["owner", "template-admin", "auditor"],
   "list-notifications": ["owner", "template-admin", "auditor"],
@@ -1816,6 +1981,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-providers": ["owner", "template-admin", "auditor"],
   "list-quotas": ["owner", "template-admin", "member", "auditor"],
   "list-replicas": ["owner", "template-admin", "auditor"],
+  "list-runners": ["owner", "template-admin", "auditor"],
   "list-signing-keys": ["owner", "auditor"],
   "list-template-versions": ["owner", "template-admin", "member", "auditor"],
   "list-templates": ["owner", "template-admin", "member", "auditor"],
