@@ -28,6 +28,8 @@ export interface AgentConfig {
   on_claim?: string[];
   /** Program and arguments; the workspace is ready when it has succeeded */
   on_start?: string[];
+  /** Program and arguments, run after on_start in the workspaces of runner presets */
+  runner?: string[];
 }
 
 export interface AgentReceipt {
@@ -304,7 +306,7 @@ export interface Explanation {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
   at: string;
-  /** Claimed workspaces */
+  /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -316,7 +318,7 @@ export interface Explanation {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired and waiting claims */
+  /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
   /** Why it is warm, or is not, in a sentence */
   headline: string;
@@ -335,6 +337,9 @@ export interface Explanation {
   provision_ms?: number;
   /** Kept for inspection */
   quarantined: number;
+  /** Of runners: jobs of the forge that wait for one */
+  queued?: number;
+  runner?: RunnerSettings;
   /** Of the actual, those that are stopped and started when claimed */
   standby: number;
   /** Provisioning and starting, of the active version */
@@ -360,6 +365,19 @@ export interface Failures {
   /** Rounds of failed creates in a row */
   streak: number;
   template: string;
+}
+
+export interface ForgeCheck {
+  /** Nothing failed */
+  ok: boolean;
+  steps: ForgeCheckStep[];
+}
+
+export interface ForgeCheckStep {
+  /** What was found, or what is missing and what to do */
+  detail?: string;
+  name: "credential" | "runners" | "webhook" | "deliveries" | "rate";
+  outcome: "passed" | "failed" | "not_offered";
 }
 
 export interface ForgeCredential {
@@ -409,6 +427,15 @@ export interface ForgeEntity {
   unserved: number;
   /** Where the forge is to send its deliveries */
   webhook_url: string;
+}
+
+export interface ForgeHook {
+  active: boolean;
+  events: string[];
+  id: number;
+  /** Of its last delivery, as the forge says */
+  last_status?: string;
+  url: string;
 }
 
 export interface ForgeJob {
@@ -796,7 +823,7 @@ export interface PoolList {
 export interface Preset {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
-  /** Claimed workspaces */
+  /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -808,7 +835,7 @@ export interface Preset {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired and waiting claims */
+  /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
   id: string;
   /** What a claim must find left of the TTL */
@@ -830,10 +857,14 @@ export interface Preset {
   provider: string;
   /** Kept for inspection */
   quarantined: number;
+  /** Of runners: jobs of the forge that wait for one */
+  queued?: number;
   /** Why actual is not desired, as the last pass saw it */
   reasons: string[];
   /** While a version replaces another */
   rollout?: Rollout;
+  /** Where its prebuilds are runners of a forge, which jobs claim */
+  runner?: RunnerSettings;
   /** Whether a schedule changes desired over time */
   scheduled: boolean;
   /** Of the actual, those that are stopped and started when claimed */
@@ -1006,6 +1037,33 @@ export interface ProviderLimits {
   maximum: number;
 }
 
+export interface PutForgeCredential {
+  app_id?: number;
+  /** PEM; empty: only the usual authorities */
+  ca_bundle?: string;
+  installation_id?: number;
+  /** Needed for a new one, and fixed from then on */
+  kind?: "github" | "gitea";
+  /** Of the App, as PEM */
+  private_key?: string;
+  token?: string;
+  /** Default for github: https://api.github.com */
+  url?: string;
+}
+
+export interface PutForgeEntity {
+  balance?: "pack" | "spread";
+  credential?: string;
+  /** How long the webhook secret before stays good, 1 day where left out */
+  overlap_s?: number;
+  /** owner/repository, owner, or the enterprise's slug; fixed from then on */
+  path?: string;
+  /** Needed for a new one, and fixed from then on */
+  scope?: "repository" | "organization" | "enterprise";
+  /** Left out for a new one: made by chance */
+  webhook_secret?: string;
+}
+
 export interface Quota {
   /** Claimed now, or waited for */
   claimed: number;
@@ -1060,6 +1118,14 @@ export interface Replica {
   work: Record<string, number>;
 }
 
+export interface Resealed {
+  /** That were sealed with another one before */
+  credentials: number;
+  entities: number;
+  /** The encryption key */
+  sealed_by: string;
+}
+
 export interface RollbackRequest {
   /** For the audit log */
   reason?: string;
@@ -1084,6 +1150,13 @@ export interface Rollout {
   ready: number;
   /** Why it stopped */
   reason?: string;
+}
+
+export interface RotateForgeSecret {
+  /** How long the one before stays good, 1 day where left out */
+  overlap_s?: number;
+  /** Left out: made by chance */
+  webhook_secret?: string;
 }
 
 export interface RotateRequest {
@@ -1111,10 +1184,76 @@ export interface Runner {
   workspace_id: string;
 }
 
+export interface RunnerConfiguration {
+  /** It takes one job and ends */
+  ephemeral: boolean;
+  expires_at?: string;
+  group?: string;
+  /** For run.sh --jitconfig */
+  jit_config?: string;
+  kind: "github" | "gitea";
+  labels: string[];
+  name: string;
+  /** Of registration, where the forge makes no configuration */
+  token?: string;
+  /** Where the runner registers with a token */
+  url: string;
+}
+
 export interface RunnerList {
   /** Give it as after to get the next page; empty on the last */
   next?: string;
   runners: Runner[];
+}
+
+export interface RunnerReport {
+  /** For the log of who runs it; not kept */
+  message?: string;
+  status: "idle" | "active" | "finished";
+}
+
+export interface RunnerSettings {
+  /** The entity's name */
+  forge: string;
+  group?: string;
+  labels: string[];
+  /** Runners, busy or not; left out: no limit of its own */
+  maximum?: number;
+}
+
+export interface SavedForgeEntity {
+  /** Among presets of one priority that can serve a job: fill one after the other, or the emptiest first */
+  balance: "pack" | "spread";
+  created_at: string;
+  credential: string;
+  /** Why the webhook that Prewarm installed was not told the new secret */
+  hook_error?: string;
+  /** Of the webhook that Prewarm installed */
+  hook_id?: number;
+  id: string;
+  in_progress: number;
+  kind: "github" | "gitea";
+  name: string;
+  path: string;
+  /** Its runner presets, as template/preset */
+  presets: string[];
+  /** Jobs that wait for a runner */
+  queued: number;
+  /** That are registered */
+  runners: number;
+  scope: "repository" | "organization" | "enterprise";
+  /** Until when the webhook secret before is good too */
+  secret_overlap?: string;
+  status: ForgeStatus;
+  /** Why its jobs make no demand; left out where they do */
+  stopped?: string;
+  stopped_at?: string;
+  /** Of them, those that no preset can serve */
+  unserved: number;
+  /** Where it was made by chance just now: it is never shown again */
+  webhook_secret?: string;
+  /** Where the forge is to send its deliveries */
+  webhook_url: string;
 }
 
 export interface Schedule {
@@ -1202,6 +1341,10 @@ export interface StateDuration {
   /** 95 of 100 took no longer */
   p95_ms: number;
   state: "provisioning" | "starting" | "ready" | "standby" | "claimed" | "draining" | "deleting" | "quarantined" | "deleted";
+}
+
+export interface StopForgeEntity {
+  reason: string;
 }
 
 export interface SystemInfo {
@@ -1391,6 +1534,13 @@ export interface Operations {
     body: ApplyRequest;
     answer: ApplyResult;
   };
+  /** Ask a forge for what Prewarm needs of it. */
+  "check-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeCheck;
+  };
   /** Check a provider against the contract that all must keep. */
   "check-provider": {
     path: { provider: string };
@@ -1440,6 +1590,20 @@ export interface Operations {
     body: CreateTokenRequest;
     answer: CreatedToken;
   };
+  /** Delete an entity that no preset names and that has no runners. */
+  "delete-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Delete a credential that no entity uses. */
+  "delete-forge-credential": {
+    path: { credential: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Resume a scope. */
   "delete-pause": {
     path: {  };
@@ -1464,7 +1628,7 @@ export interface Operations {
   /** Delete a workspace, also a claimed one. */
   "delete-workspace": {
     path: { workspace: string };
-    query: { organization?: string; force?: boolean };
+    query: { organization?: string; force?: boolean; abandon_runner?: boolean };
     body: undefined;
     answer: Workspace;
   };
@@ -1495,6 +1659,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: ForgeEntity;
+  };
+  /** Show the webhook that Prewarm installed, as the forge has it. */
+  "get-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeHook;
   };
   /** Show the attempts of a job, newest first. */
   "get-forge-job": {
@@ -1579,6 +1750,13 @@ export interface Operations {
     query: { organization?: string; follow?: boolean };
     body: undefined;
     answer: undefined;
+  };
+  /** Install the webhook at the forge, or bring it up to date. */
+  "install-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeHook;
   };
   /** Replace all unclaimed prebuilds of a preset, as a new version would. */
   "invalidate-preset": {
@@ -1755,12 +1933,40 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Have the forge send a delivery, to see whether it arrives. */
+  "ping-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Make an entity, or change what is given of one. */
+  "put-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: PutForgeEntity;
+    answer: SavedForgeEntity;
+  };
+  /** Make a credential for a forge, or change what is given of one. */
+  "put-forge-credential": {
+    path: { credential: string };
+    query: { organization?: string };
+    body: PutForgeCredential;
+    answer: ForgeCredential;
+  };
   /** End the claim on a workspace. */
   "release-workspace": {
     path: { workspace: string };
     query: { organization?: string };
     body: undefined;
     answer: Workspace;
+  };
+  /** Remove the webhook at the forge. */
+  "remove-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
   };
   /** Renew the lease of a claimed workspace. */
   "renew-workspace": {
@@ -1775,6 +1981,13 @@ export interface Operations {
     query: { organization?: string; days?: number; instances?: number; cold?: boolean };
     body: undefined;
     answer: PresetReplay;
+  };
+  /** Seal all secrets of forges with the first encryption key of the replica that answers. */
+  "reseal-forges": {
+    path: {  };
+    query: { organization?: string };
+    body: undefined;
+    answer: Resealed;
   };
   /** Forget the failures of a preset's creates, so that they begin again. */
   "reset-preset": {
@@ -1811,6 +2024,13 @@ export interface Operations {
     body: RollbackRequest;
     answer: RollbackResult;
   };
+  /** Give an entity another webhook secret. */
+  "rotate-forge-secret": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: RotateForgeSecret;
+    answer: SavedForgeEntity;
+  };
   /** Sign instance tokens with a new key. */
   "rotate-signing-key": {
     path: {  };
@@ -1831,6 +2051,20 @@ export interface Operations {
     query: { organization?: string; days?: number; target?: number };
     body: undefined;
     answer: PresetSize;
+  };
+  /** Have an entity's jobs make demand again. */
+  "start-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeEntity;
+  };
+  /** Have an entity's jobs make no demand for now. */
+  "stop-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: StopForgeEntity;
+    answer: ForgeEntity;
   };
   /** Hear what changes, over a WebSocket. */
   "stream-events": {
@@ -1865,6 +2099,7 @@ export interface Operations {
 /** Method and path of each operation. */
 export const operations: Readonly<Record<keyof Operations, readonly [method: string, path: string]>> = {
   "apply": ["POST", "/api/v1/apply"],
+  "check-forge": ["POST", "/api/v1/forges/{forge}/check"],
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
   "create-claim": ["POST", "/api/v1/claims"],
@@ -1872,6 +2107,8 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "create-plan": ["POST", "/api/v1/plans"],
   "create-session": ["POST", "/api/v1/session"],
   "create-token": ["POST", "/api/v1/tokens"],
+  "delete-forge": ["DELETE", "/api/v1/forges/{forge}"],
+  "delete-forge-credential": ["DELETE", "/api/v1/forges/credentials/{credential}"],
   "delete-pause": ["DELETE", "/api/v1/pauses"],
   "delete-session": ["DELETE", "/api/v1/session"],
   "delete-template": ["DELETE", "/api/v1/templates/{template}"],
@@ -1880,6 +2117,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "exec-workspace": ["GET", "/api/v1/workspaces/{workspace}/exec"],
   "explain-preset": ["GET", "/api/v1/presets/{template}/{preset}/explain"],
   "get-forge": ["GET", "/api/v1/forges/{forge}"],
+  "get-forge-hook": ["GET", "/api/v1/forges/{forge}/webhook"],
   "get-forge-job": ["GET", "/api/v1/forge-jobs/{job}"],
   "get-last-pass": ["GET", "/api/v1/passes/last"],
   "get-preset": ["GET", "/api/v1/presets/{template}/{preset}"],
@@ -1892,6 +2130,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "get-template-version": ["GET", "/api/v1/templates/{template}/versions/{version}"],
   "get-workspace": ["GET", "/api/v1/workspaces/{workspace}"],
   "get-workspace-logs": ["GET", "/api/v1/workspaces/{workspace}/logs"],
+  "install-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook"],
   "invalidate-preset": ["POST", "/api/v1/presets/{template}/{preset}/invalidate"],
   "keep-workspace": ["POST", "/api/v1/workspaces/{workspace}/keep"],
   "list-audit": ["GET", "/api/v1/audit"],
@@ -1917,17 +2156,25 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-workspaces": ["GET", "/api/v1/workspaces"],
   "login": ["POST", "/api/v1/login"],
   "nudge-preset": ["POST", "/api/v1/presets/{template}/{preset}/nudge"],
+  "ping-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook/ping"],
+  "put-forge": ["PUT", "/api/v1/forges/{forge}"],
+  "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
+  "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
   "replay-preset": ["GET", "/api/v1/presets/{template}/{preset}/replay"],
+  "reseal-forges": ["POST", "/api/v1/forges/reseal"],
   "reset-preset": ["POST", "/api/v1/presets/{template}/{preset}/reset"],
   "resume-provider": ["POST", "/api/v1/providers/{provider}/resume"],
   "retry-workspace": ["POST", "/api/v1/workspaces/{workspace}/retry"],
   "revoke-token": ["DELETE", "/api/v1/tokens/{token}"],
   "rollback-template": ["POST", "/api/v1/templates/{template}/rollback"],
+  "rotate-forge-secret": ["POST", "/api/v1/forges/{forge}/rotate-secret"],
   "rotate-signing-key": ["POST", "/api/v1/signing-keys"],
   "set-quota": ["PUT", "/api/v1/quotas"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
+  "start-forge": ["POST", "/api/v1/forges/{forge}/start"],
+  "stop-forge": ["POST", "/api/v1/forges/{forge}/stop"],
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
@@ -1937,6 +2184,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
 /** Roles with any part in an operation. What is shown goes by this; what is allowed, the server decides. */
 export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][]>> = {
   "apply": ["owner", "template-admin"],
+  "check-forge": ["owner", "template-admin"],
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
   "create-claim": ["owner", "template-admin", "member"],
@@ -1944,6 +2192,8 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "create-plan": ["owner", "template-admin"],
   "create-session": ["owner", "template-admin", "member", "auditor"],
   "create-token": ["owner", "template-admin", "member"],
+  "delete-forge": ["owner", "template-admin"],
+  "delete-forge-credential": ["owner", "template-admin"],
   "delete-pause": ["owner", "template-admin"],
   "delete-session": ["owner", "template-admin", "member", "auditor"],
   "delete-template": ["owner", "template-admin"],
@@ -1952,6 +2202,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "exec-workspace": ["owner", "template-admin", "member"],
   "explain-preset": ["owner", "template-admin", "member", "auditor"],
   "get-forge": ["owner", "template-admin", "auditor"],
+  "get-forge-hook": ["owner", "template-admin", "auditor"],
   "get-forge-job": ["owner", "template-admin", "auditor"],
   "get-last-pass": ["owner", "template-admin", "auditor"],
   "get-preset": ["owner", "template-admin", "member", "auditor"],
@@ -1964,6 +2215,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "get-template-version": ["owner", "template-admin", "member", "auditor"],
   "get-workspace": ["owner", "template-admin", "member", "auditor"],
   "get-workspace-logs": ["owner", "template-admin", "member"],
+  "install-forge-hook": ["owner", "template-admin"],
   "invalidate-preset": ["owner", "template-admin"],
   "keep-workspace": ["owner", "template-admin", "member"],
   "list-audit": ["owner", "auditor"],
@@ -1989,17 +2241,25 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-workspaces": ["owner", "template-admin", "member", "auditor"],
   "login": ["owner", "template-admin", "member", "auditor"],
   "nudge-preset": ["owner", "template-admin"],
+  "ping-forge-hook": ["owner", "template-admin"],
+  "put-forge": ["owner", "template-admin"],
+  "put-forge-credential": ["owner", "template-admin"],
   "release-workspace": ["owner", "template-admin", "member"],
+  "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
   "replay-preset": ["owner", "template-admin", "member", "auditor"],
+  "reseal-forges": ["owner"],
   "reset-preset": ["owner", "template-admin"],
   "resume-provider": ["owner", "template-admin"],
   "retry-workspace": ["owner", "template-admin", "member"],
   "revoke-token": ["owner", "template-admin", "member"],
   "rollback-template": ["owner", "template-admin"],
+  "rotate-forge-secret": ["owner", "template-admin"],
   "rotate-signing-key": ["owner"],
   "set-quota": ["owner"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
+  "start-forge": ["owner", "template-admin"],
+  "stop-forge": ["owner", "template-admin"],
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
