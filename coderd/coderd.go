@@ -30,6 +30,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
@@ -153,6 +155,8 @@ type replica struct {
 	events     *events.Hub
 	inventory  *inventory.Service
 	forges     *entities.Service
+	inbox      *inbox.Service
+	runners    *runners.Service
 	machines   *inventory.Machines
 	keeper     *retention.Keeper
 	sizes      *autosize.Service
@@ -217,7 +221,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback, Lease: opts.hooks().Lease, Tracer: tracer,
+		Callback: r.instances.Callback, Deregister: r.deregister, Lease: opts.hooks().Lease, Tracer: tracer,
 	})
 	r.notifier = notify.New(notify.Options{
 		Store: store, Clock: clock, Log: log, Registerer: reg, Webhook: opts.Notify, Installation: installation,
@@ -249,6 +253,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Version: opts.Version, Address: listener.Addr().String(), Sites: r.providers.Sites,
 	}
 	r.forges = newForges(ctx, opts, store, clock, log)
+	r.newDemand(hints, writer)
 	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
 	pages, err := site.Built()
 	if err != nil {
@@ -262,7 +267,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
-			Forges:  r.forges,
+			Forges: r.forges, Runners: r.runners, Webhooks: r.inbox, DemandChanged: r.inbox.MatchSoon,
 			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -294,7 +299,7 @@ func (r *replica) run(ctx context.Context) error {
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
 		r.instances.Run, r.providers.run, r.inventory.Run, r.machines.Run, r.keeper.Run, r.sizes.Run, r.registered.Run,
-		r.notifier.Run, r.watchdog.Run, r.events.Run, r.leases.Run,
+		r.notifier.Run, r.watchdog.Run, r.events.Run, r.leases.Run, r.inbox.Run, r.runners.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })
 	}
@@ -356,6 +361,7 @@ func (r *replica) subscribe() {
 		instance.HintChannel:   {func(string) { r.instances.Heard() }, r.instances.Heard},
 		jobsChannel:            {func(string) { r.worker.Wake() }, r.worker.Wake},
 		providersChannel:       {func(string) { r.providers.refreshSoon() }, r.providers.refreshSoon},
+		inboxChannel:           {func(string) { r.inbox.Wake() }, r.inbox.Wake},
 	} {
 		r.pubsub.Subscribe(channel, func(_ context.Context, e pubsub.Event) {
 			r.events.Heard() // whatever it is of, something may have changed

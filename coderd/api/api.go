@@ -63,10 +63,10 @@ type Options struct {
 	Forges     *entities.Service
 	Runners    Runners // nil: there are no forges
 	Events     *events.Hub
-	// AccessURL is where this or any other replica is reached, without a slash at the end.
-	AccessURL string
 	// Webhooks takes what forges send; nil: there are none.
 	Webhooks Webhooks
+	// AccessURL is where this or any other replica is reached, without a slash at the end.
+	AccessURL string
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -75,8 +75,9 @@ type Options struct {
 	Wake func()
 	// ProvidersChanged is called after an apply that changed providers. May be nil.
 	ProvidersChanged func()
-	// ForgesChanged is called after an entity was stopped or started. May be nil.
-	ForgesChanged func()
+	// DemandChanged is called where whose demand a job is may be another than before: after changes of entities, and of
+	// presets of runners. May be nil.
+	DemandChanged func()
 	// StaleAfter is how old the last pass over all templates may be before people are told; a minute where 0.
 	StaleAfter time.Duration
 	// Ready says why the replica must not be sent requests; nothing where it may.
@@ -101,6 +102,9 @@ type server struct {
 func New(o Options) http.Handler {
 	if o.Wake == nil {
 		o.Wake = func() {}
+	}
+	if o.DemandChanged == nil {
+		o.DemandChanged = func() {}
 	}
 	if o.ProvidersChanged == nil {
 		o.ProvidersChanged = func() {}

@@ -147,6 +147,7 @@ func (s *server) savedForge(
 	if err != nil {
 		return nil, err
 	}
+	s.DemandChanged()
 	saved := sdk.SavedForgeEntity{ForgeEntity: entity, WebhookSecret: made}
 	if tell && entity.HookID != 0 {
 		if _, err := s.installHook(ctx, who, name); err != nil {
@@ -160,7 +161,11 @@ func (s *server) deleteForge(ctx context.Context, who auth.Identity, in *forgeIn
 	if _, err := s.forgeNamed(ctx, who, in.Forge); err != nil {
 		return nil, err
 	}
-	return nil, s.Forges.Delete(ctx, who, in.Forge)
+	if err := s.Forges.Delete(ctx, who, in.Forge); err != nil {
+		return nil, err
+	}
+	s.DemandChanged()
+	return nil, nil //nolint:nilnil // There is no body.
 }
 
 type stopForgeInput struct {
@@ -183,9 +188,7 @@ func (s *server) changedForge(ctx context.Context, who auth.Identity, name, reas
 	if err := s.Forges.Stop(ctx, who, name, reason); err != nil {
 		return nil, err
 	}
-	if s.ForgesChanged != nil {
-		s.ForgesChanged()
-	}
+	s.DemandChanged()
 	return s.getForge(ctx, who, &forgeInput{Forge: name})
 }
 

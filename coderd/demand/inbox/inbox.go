@@ -68,6 +68,7 @@ type Service struct {
 	Options
 	metrics  *metrics
 	wake     chan struct{}
+	rematch  chan struct{}
 	matching sync.Mutex // one match at a time
 }
 
@@ -77,7 +78,7 @@ func New(o Options) *Service {
 		o.Hint = func() {}
 	}
 	o.Log = o.Log.Named("inbox")
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1)}
+	return &Service{Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1), rematch: make(chan struct{}, 1)}
 }
 
 // Wake has the inbox looked into now.
@@ -85,6 +86,14 @@ func (s *Service) Wake() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is awake
+	}
+}
+
+// MatchSoon has jobs matched anew: presets of runners, or entities, may be others than before.
+func (s *Service) MatchSoon() {
+	select {
+	case s.rematch <- struct{}{}:
+	default:
 	}
 }
 
@@ -104,10 +113,16 @@ func (s *Service) Run(ctx context.Context) {
 		case <-s.wake:
 		case <-poll.C:
 		case <-match.C:
-			if err := s.Match(ctx); err != nil && ctx.Err() == nil {
-				s.Log.Warn(ctx, "match jobs", slog.Error(err))
-			}
+			s.matchOrWarn(ctx)
+		case <-s.rematch:
+			s.matchOrWarn(ctx)
 		}
 		poll.Stop()
+	}
+}
+
+func (s *Service) matchOrWarn(ctx context.Context) {
+	if err := s.Match(ctx); err != nil && ctx.Err() == nil {
+		s.Log.Warn(ctx, "match jobs", slog.Error(err))
 	}
 }
