@@ -29,12 +29,13 @@ jobs:
     runs-on: [self-hosted, linux]
     steps:
       - run: echo "built by $RUNNER_NAME"
-      - run: sleep 2
+      - run: sleep 4
   deploy:
     needs: build
     runs-on: [self-hosted, linux]
     steps:
       - run: echo deployed
+      - run: sleep 4
 `
 
 const secret = "a secret that only the two of them know"

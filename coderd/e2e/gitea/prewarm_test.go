@@ -38,7 +38,7 @@ templates:
     presets:
       - name: linux
         prebuilds: {instances: 1}
-        runner: {forge: acme, labels: [self-hosted, linux], maximum: 3}
+        runner: {forge: acme, labels: [self-hosted, linux], maximum: 1} # so that none but the warm one can take the job
 `
 
 // A workflow that is pushed runs on a runner that was warm before: Prewarm installed the webhook, registered the runner, and
@@ -56,9 +56,9 @@ func TestGitea_prewarm(t *testing.T) {
 
 	idle := waitIdle(t, f, server, "")
 	f.push(t, "shop", ".gitea/workflows/build.yaml", workflow)
-	until(t, "the job runs on the runner that was warm", func() bool {
-		list, err := server.Client.ForgeJobs(ctx, sdk.ForgeJobFilter{State: "in_progress"})
-		return err == nil && len(list.Jobs) > 0 && list.Jobs[0].Runner == idle && list.Jobs[0].Workspace != nil
+	until(t, "the job runs on the runner that was warm, whose workspace it claims", func() bool {
+		w, err := server.Client.Workspace(ctx, idle)
+		return err == nil && w.State == "claimed" && w.Owner == "forge-jobs"
 	})
 	// Both jobs of the workflow, one after the other, each on a runner of its own.
 	until(t, "all jobs have ended", func() bool {
@@ -100,7 +100,7 @@ func connect(t *testing.T, f *forge, server *e2etest.Server) {
 	require.NoError(t, err)
 	env := []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + strings.TrimSpace(string(owner))}
 	for _, args := range [][]string{
-		{"forge", "credential", "add", "gitea", "--kind", "gitea", "--url", f.url, "--token-file", token},
+		{"forge", "credential", "add", "gitea", "--kind", "gitea", "--api-url", f.url, "--forge-token-file", token},
 		{"forge", "add", "acme", "--credential", "gitea", "--scope", "repository", "--path", "acme/shop"},
 		{"forge", "check", "acme"},
 		{"forge", "webhook", "install", "acme"},
