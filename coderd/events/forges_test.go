@@ -63,8 +63,8 @@ func TestHub_forges(t *testing.T) {
 	exec(t, store.Pool, `UPDATE forge_jobs SET state = 'completed', updated_at = clock_timestamp() WHERE job_id = 3`)
 	until(t, s, about(sdk.TopicForgeJob, entity))
 
-	exec(t, store.Pool, `INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status_at, created_at)
-		VALUES ($1, 1, $2, $3, 'prebuild-a', now(), now())`, uuid.New(), uuid.New(), entity)
+	exec(t, store.Pool, `INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status_at, status_since, created_at)
+		VALUES ($1, 1, $2, $3, 'prebuild-a', now(), now(), now())`, uuid.New(), uuid.New(), entity)
 	until(t, s, about(sdk.TopicRunner, entity))
 	exec(t, store.Pool, `UPDATE forge_runners SET status = 'idle'`)
 	until(t, s, about(sdk.TopicRunner, entity))
