@@ -1,0 +1,207 @@
+//go:build !race
+
+package simulation
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Demand: the jobs of a forge, which some seeds have. Its webhooks come late, twice, in any order, or not at all; its runners
+// take whichever job they are given.
+
+// phonebook is what a process has for a directory of entities.
+type phonebook struct {
+	p   *process
+	hub *hub
+}
+
+var _ inbox.Directory = phonebook{}
+
+func (b phonebook) entity() inbox.Entity {
+	return inbox.Entity{
+		ID: hubEntityID, OrganizationID: auth.DefaultOrganizationID, Name: hubEntity, Kind: hubKind{}, KindName: "github",
+		ForgeURL: hubURL, Scope: forge.Organization, Path: hubPath, Secrets: []string{hubSecret},
+	}
+}
+
+func (b phonebook) ByName(context.Context, string) (inbox.Entity, error)  { return b.entity(), nil }
+func (b phonebook) ByID(context.Context, uuid.UUID) (inbox.Entity, error) { return b.entity(), nil }
+func (b phonebook) Forge(context.Context, uuid.UUID) (forge.Forge, error) {
+	return office{b.p, b.hub}, nil
+}
+
+// connect gives some seeds a forge, and a template of runners for it.
+func (w *world) connect() {
+	if w.random("forge").IntN(3) > 0 || w.without["forge"] {
+		return
+	}
+	w.hub = newHub(w)
+	w.pg.outside(func() {
+		ctx := context.Background()
+		_, err := w.pg.admin.Exec(ctx, `INSERT INTO forge_credentials (id, organization_id, name, kind, url, auth, secret, sealed_by,
+			created_at, updated_at) VALUES ($1, $2, $3, 'github', $4, 'token', '\x00', 'none', now(), now())`,
+			hubEntityID, auth.DefaultOrganizationID, hubEntity, hubURL)
+		if err == nil {
+			_, err = w.pg.admin.Exec(ctx, `INSERT INTO forge_entities (id, organization_id, name, scope, path, credential_id,
+				webhook_secret, sealed_by, hook_id, created_at, updated_at)
+				VALUES ($1, $2, $3, 'organization', $4, $1, '\x00', 'none', $5, now(), now())`,
+				hubEntityID, auth.DefaultOrganizationID, hubEntity, hubPath, hubHookID)
+		}
+		if err != nil {
+			w.violate("simulation", "connect the forge: %v", err)
+		}
+	})
+	w.people.config.templates[runnersOf] = templateConfig{version: 1, instances: w.random("idle runners").IntN(3), agent: true, runner: true}
+}
+
+// deliver posts one of the hub's deliveries to a process, whichever it is; while there are faults, in any order.
+func (w *world) deliver(p *process) bool {
+	if w.hub == nil || len(w.hub.mail) == 0 || p == nil {
+		return false
+	}
+	i := 0
+	if !w.calm {
+		i = w.dice("delivery").IntN(len(w.hub.mail))
+	}
+	d := w.hub.mail[i]
+	w.hub.mail = slices.Delete(w.hub.mail, i, i+1)
+	mac := hmac.New(sha256.New, []byte(hubSecret))
+	mac.Write(d.body)
+	header := http.Header{}
+	header.Set("X-Hub-Delivery", d.guid)
+	header.Set("X-Hub-Signature", string(mac.Sum(nil)))
+	w.ask(p, func(ctx context.Context) error {
+		_, err := p.inbox.Accept(ctx, hubEntity, header, d.body)
+		return err
+	}, func(err error) { w.note("%s answers a webhook: %s", p.name, outcomeOf(err)) })
+	return true
+}
+
+var jobsHappen = []happening{
+	{"job", 14, func(w *world, _ *process) bool {
+		if w.hub == nil || len(w.hub.in(forge.Queued)) > 5 {
+			return false
+		}
+		for range 1 + w.dice("jobs").IntN(3) {
+			w.hub.queue()
+		}
+		return true
+	}},
+	{"webhook", 40, func(w *world, p *process) bool { return w.deliver(p) }},
+	{"job begins", 24, func(w *world, _ *process) bool {
+		if w.hub == nil {
+			return false
+		}
+		queued, idle := w.hub.in(forge.Queued), w.hub.idle()
+		if len(queued) == 0 || len(idle) == 0 {
+			return false
+		}
+		d := w.dice("begins")
+		w.hub.take(queued[d.IntN(len(queued))], idle[d.IntN(len(idle))])
+		return true
+	}},
+	{"job ends", 16, func(w *world, _ *process) bool {
+		if w.hub == nil {
+			return false
+		}
+		running := w.hub.in(forge.InProgress)
+		if len(running) == 0 {
+			return false
+		}
+		w.hub.finish(running[w.dice("ends").IntN(len(running))], "success")
+		return true
+	}},
+	{"job is cancelled", 4, func(w *world, _ *process) bool {
+		if w.hub == nil {
+			return false
+		}
+		queued := w.hub.in(forge.Queued)
+		if len(queued) == 0 {
+			return false
+		}
+		w.hub.finish(queued[w.dice("cancel").IntN(len(queued))], "cancelled")
+		return true
+	}},
+}
+
+// workOff is the hub without people: jobs begin when there is a runner, end soon after, and every delivery comes.
+func (w *world) workOff() {
+	if w.hub == nil {
+		return
+	}
+	for _, j := range w.hub.in(forge.InProgress) {
+		if time.Since(j.took) >= hubTakes {
+			w.hub.finish(j, "success")
+		}
+	}
+	for _, j := range w.hub.in(forge.Queued) {
+		if idle := w.hub.idle(); len(idle) > 0 {
+			w.hub.take(j, idle[0])
+		}
+	}
+	if p := w.any("webhook"); p != nil {
+		w.deliver(p)
+	}
+}
+
+// jobsLeft says what of the forge's jobs is not over.
+func (w *world) jobsLeft() []string {
+	if w.hub == nil {
+		return nil
+	}
+	var why []string
+	for _, state := range []forge.JobState{forge.Queued, forge.InProgress} {
+		if n := len(w.hub.in(state)); n > 0 {
+			why = append(why, fmt.Sprintf("the forge has %d jobs %s", n, state))
+		}
+	}
+	if len(w.hub.mail) > 0 {
+		why = append(why, "a webhook is on its way")
+	}
+	live := map[string]bool{}
+	for _, ws := range w.model.now.workspaces {
+		live[ws.name] = true
+	}
+	for name := range w.hub.runners {
+		if !live[name] {
+			why = append(why, "the forge has a runner of a deleted workspace")
+		}
+	}
+	return why
+}
+
+// busyDeleted is told of a resource that is about to go (P7).
+func (w *world) busyDeleted(p *process, ref provider.Ref) {
+	if w.hub != nil && w.hub.busy(ref.Name) {
+		w.violate("P7", "%s deletes %s at the provider, whose runner has a job", p.name, ref.Name)
+	}
+}
+
+// enroll is the agent of a runner: it reads its configuration once, and connects.
+func (a *agent) enroll(ctx context.Context, p *process) error {
+	i, err := p.instances.Authenticate(ctx, a.token)
+	if err != nil {
+		return err
+	}
+	c, err := p.runners.Configuration(ctx, i.WorkspaceID, i.Bearer.Incarnation)
+	if err != nil {
+		return err
+	}
+	if r := a.w.hub.runners[c.Name]; r != nil && !a.stopped && a.w.agents[a.workspace] == a {
+		r.online = true
+	}
+	return nil
+}
