@@ -108,7 +108,7 @@ var rooms = map[string]room{
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
 	"coderd/templates": {inside: []string{
-		"coderd/auth", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "coderd/sizing", "database",
+		"coderd/auth", "coderd/demand/forge", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "coderd/sizing", "database",
 	}},
 	"coderd/tracing":    stores,
 	"coderd/watchdog":   leaf,

@@ -18,6 +18,7 @@ WITH pool AS (
   SELECT p.pool_key, p.min_remaining_s, t.keep_outdated, t.claim_lease_s
   FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+    AND p.forge_entity_id IS NULL
 ), waiter AS (
   SELECT c.id, c.user_id, c.cold, c.created_at, c.lease_s FROM claims c
   WHERE c.preset_id = $1 AND c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.group_id IS NULL
@@ -195,7 +196,7 @@ WITH instant AS MATERIALIZED (
     FROM presets preset
     JOIN templates t ON t.id = preset.template_id
     WHERE preset.id = f.preset_id AND preset.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
-      AND NOT preset.metered
+      AND NOT preset.metered AND preset.forge_entity_id IS NULL -- those of runners are claimed by jobs
     LIMIT 1
   ) p
 ), picked AS MATERIALIZED (
@@ -415,6 +416,73 @@ func (q *Queries) ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, 
 	return i, err
 }
 
+const claimForJob = `-- name: ClaimForJob :one
+WITH ws AS (
+  SELECT w.id, w.ready_at FROM workspaces w
+  WHERE w.id = $1 AND w.incarnation = $2 AND w.state = 'ready'
+  FOR NO KEY UPDATE
+), job AS (
+  SELECT j.queued_at FROM forge_jobs j WHERE j.id = $3::uuid
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = $4,
+      claim_id = $5::uuid
+  FROM ws
+  WHERE w.id = ws.id
+  RETURNING w.id, w.name, w.incarnation, w.organization_id, w.template_id, w.preset_id
+), claim AS (
+  INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation, created_at,
+                      bound_at)
+  SELECT $5::uuid, moved.organization_id, moved.preset_id, $4, 'require', 'bound',
+         CASE WHEN ws.ready_at > (SELECT job.queued_at FROM job) THEN 'waited' ELSE 'hit' END::claim_outcome,
+         moved.id, moved.incarnation, least((SELECT job.queued_at FROM job), prewarm_now()), prewarm_now()
+  FROM moved, ws
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), $4, $6 FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, reason, source)
+  SELECT prewarm_now(), $4, moved.organization_id, 'workspace.claim', 'workspace', moved.id::text, moved.name,
+         jsonb_build_object('claim_id', $5::uuid), $6, $7
+  FROM moved
+)
+SELECT id, template_id, preset_id FROM moved
+`
+
+type ClaimForJobParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	JobID       uuid.NullUUID
+	ForgeJobs   uuid.UUID
+	ClaimID     uuid.UUID
+	Reason      string
+	Source      string
+}
+
+type ClaimForJobRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// ready -> claimed by the job of a forge, which its runner was given already: the workspace was picked by the forge. The
+// claim is as old as the job, and a hit where the runner was ready by then. It has no lease, as the job ends it. A job that
+// is not known of (yet) is as old as its claim.
+func (q *Queries) ClaimForJob(ctx context.Context, arg ClaimForJobParams) (ClaimForJobRow, error) {
+	row := q.db.QueryRow(ctx, claimForJob,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.JobID,
+		arg.ForgeJobs,
+		arg.ClaimID,
+		arg.Reason,
+		arg.Source,
+	)
+	var i ClaimForJobRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
 const claimHook = `-- name: ClaimHook :one
 SELECT (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(a.status, 'expected')::agent_status AS status,
        coalesce(a.message, '') AS message, coalesce(a.claim_id = c.id, false)::boolean AS seen,
@@ -456,6 +524,7 @@ WITH pool AS (
   SELECT p.pool_key, p.min_remaining_s, t.keep_outdated, t.claim_lease_s
   FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL AND NOT p.metered
+    AND p.forge_entity_id IS NULL
 ), picked AS (
   SELECT w.id FROM workspaces w
   WHERE w.state = 'ready' AND w.preset_id = $1
@@ -1034,6 +1103,8 @@ SELECT p.template_id, p.instances, p.all_machines, (p.deleted_at IS NOT NULL OR 
           AND w.pool_key = p.pool_key)::int AS starting,
        EXISTS (SELECT FROM workspaces w WHERE w.state = 'standby' AND w.preset_id = p.id) AS standby,
        coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error, p.metered,
+       (p.forge_entity_id IS NOT NULL)::boolean AS runners,
+       coalesce((SELECT e.name FROM forge_entities e WHERE e.id = p.forge_entity_id), '')::text AS forge, p.name AS preset,
        t.name AS template,
        EXISTS (SELECT FROM template_versions v WHERE v.id = t.active_version_id AND v.agent IS NOT NULL) AS has_agent
 FROM presets p
@@ -1053,6 +1124,9 @@ type PoolViewRow struct {
 	Failures    int32
 	LastError   string
 	Metered     bool
+	Runners     bool
+	Forge       string
+	Preset      string
 	Template    string
 	HasAgent    bool
 }
@@ -1072,6 +1146,9 @@ func (q *Queries) PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow
 		&i.Failures,
 		&i.LastError,
 		&i.Metered,
+		&i.Runners,
+		&i.Forge,
+		&i.Preset,
 		&i.Template,
 		&i.HasAgent,
 	)

@@ -104,13 +104,19 @@ SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.
        t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
-       coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine
+       coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine,
+       (p.forge_entity_id IS NOT NULL)::boolean AS runner, (fr.registered_at IS NOT NULL)::boolean AS runner_registered,
+       (fr.finished_at IS NOT NULL)::boolean AS runner_finished,
+       -- Whether the forge was listed in full when its time to register was over.
+       coalesce(fs.runners_listed_at >= w.state_at + t.boot_timeout_s * interval '1 second', false)::boolean AS forge_listed
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id
 LEFT JOIN agents a ON a.workspace_id = w.id AND a.incarnation = w.incarnation
+LEFT JOIN forge_runners fr ON fr.workspace_id = w.id AND fr.incarnation = w.incarnation
+LEFT JOIN forge_status fs ON fs.entity_id = fr.entity_id
 WHERE w.id = $1
 `
 
@@ -128,6 +134,10 @@ type JobForWorkRow struct {
 	HeartbeatTimeoutS int32
 	InStateS          float64
 	Machine           string
+	Runner            bool
+	RunnerRegistered  bool
+	RunnerFinished    bool
+	ForgeListed       bool
 }
 
 // All that a worker needs to know of the workspace it works on.
@@ -171,6 +181,10 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.HeartbeatTimeoutS,
 		&i.InStateS,
 		&i.Machine,
+		&i.Runner,
+		&i.RunnerRegistered,
+		&i.RunnerFinished,
+		&i.ForgeListed,
 	)
 	return i, err
 }

@@ -275,6 +275,314 @@ func AllClaimStateValues() []ClaimState {
 	}
 }
 
+type ForgeAuth string
+
+const (
+	ForgeAuthToken ForgeAuth = "token"
+	ForgeAuthApp   ForgeAuth = "app"
+)
+
+func (e *ForgeAuth) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = ForgeAuth(s)
+	case string:
+		*e = ForgeAuth(s)
+	default:
+		return fmt.Errorf("unsupported scan type for ForgeAuth: %T", src)
+	}
+	return nil
+}
+
+type NullForgeAuth struct {
+	ForgeAuth ForgeAuth
+	Valid     bool // Valid is true if ForgeAuth is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullForgeAuth) Scan(value interface{}) error {
+	if value == nil {
+		ns.ForgeAuth, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.ForgeAuth.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullForgeAuth) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.ForgeAuth), nil
+}
+
+func (e ForgeAuth) Valid() bool {
+	switch e {
+	case ForgeAuthToken,
+		ForgeAuthApp:
+		return true
+	}
+	return false
+}
+
+func AllForgeAuthValues() []ForgeAuth {
+	return []ForgeAuth{
+		ForgeAuthToken,
+		ForgeAuthApp,
+	}
+}
+
+type ForgeJobState string
+
+const (
+	ForgeJobStateWaiting    ForgeJobState = "waiting"
+	ForgeJobStateQueued     ForgeJobState = "queued"
+	ForgeJobStateInProgress ForgeJobState = "in_progress"
+	ForgeJobStateCompleted  ForgeJobState = "completed"
+)
+
+func (e *ForgeJobState) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = ForgeJobState(s)
+	case string:
+		*e = ForgeJobState(s)
+	default:
+		return fmt.Errorf("unsupported scan type for ForgeJobState: %T", src)
+	}
+	return nil
+}
+
+type NullForgeJobState struct {
+	ForgeJobState ForgeJobState
+	Valid         bool // Valid is true if ForgeJobState is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullForgeJobState) Scan(value interface{}) error {
+	if value == nil {
+		ns.ForgeJobState, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.ForgeJobState.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullForgeJobState) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.ForgeJobState), nil
+}
+
+func (e ForgeJobState) Valid() bool {
+	switch e {
+	case ForgeJobStateWaiting,
+		ForgeJobStateQueued,
+		ForgeJobStateInProgress,
+		ForgeJobStateCompleted:
+		return true
+	}
+	return false
+}
+
+func AllForgeJobStateValues() []ForgeJobState {
+	return []ForgeJobState{
+		ForgeJobStateWaiting,
+		ForgeJobStateQueued,
+		ForgeJobStateInProgress,
+		ForgeJobStateCompleted,
+	}
+}
+
+type ForgeKind string
+
+const (
+	ForgeKindGithub ForgeKind = "github"
+	ForgeKindGitea  ForgeKind = "gitea"
+)
+
+func (e *ForgeKind) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = ForgeKind(s)
+	case string:
+		*e = ForgeKind(s)
+	default:
+		return fmt.Errorf("unsupported scan type for ForgeKind: %T", src)
+	}
+	return nil
+}
+
+type NullForgeKind struct {
+	ForgeKind ForgeKind
+	Valid     bool // Valid is true if ForgeKind is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullForgeKind) Scan(value interface{}) error {
+	if value == nil {
+		ns.ForgeKind, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.ForgeKind.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullForgeKind) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.ForgeKind), nil
+}
+
+func (e ForgeKind) Valid() bool {
+	switch e {
+	case ForgeKindGithub,
+		ForgeKindGitea:
+		return true
+	}
+	return false
+}
+
+func AllForgeKindValues() []ForgeKind {
+	return []ForgeKind{
+		ForgeKindGithub,
+		ForgeKindGitea,
+	}
+}
+
+type ForgeRunnerStatus string
+
+const (
+	ForgeRunnerStatusPending ForgeRunnerStatus = "pending"
+	ForgeRunnerStatusIdle    ForgeRunnerStatus = "idle"
+	ForgeRunnerStatusActive  ForgeRunnerStatus = "active"
+	ForgeRunnerStatusOffline ForgeRunnerStatus = "offline"
+	ForgeRunnerStatusGone    ForgeRunnerStatus = "gone"
+)
+
+func (e *ForgeRunnerStatus) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = ForgeRunnerStatus(s)
+	case string:
+		*e = ForgeRunnerStatus(s)
+	default:
+		return fmt.Errorf("unsupported scan type for ForgeRunnerStatus: %T", src)
+	}
+	return nil
+}
+
+type NullForgeRunnerStatus struct {
+	ForgeRunnerStatus ForgeRunnerStatus
+	Valid             bool // Valid is true if ForgeRunnerStatus is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullForgeRunnerStatus) Scan(value interface{}) error {
+	if value == nil {
+		ns.ForgeRunnerStatus, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.ForgeRunnerStatus.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullForgeRunnerStatus) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.ForgeRunnerStatus), nil
+}
+
+func (e ForgeRunnerStatus) Valid() bool {
+	switch e {
+	case ForgeRunnerStatusPending,
+		ForgeRunnerStatusIdle,
+		ForgeRunnerStatusActive,
+		ForgeRunnerStatusOffline,
+		ForgeRunnerStatusGone:
+		return true
+	}
+	return false
+}
+
+func AllForgeRunnerStatusValues() []ForgeRunnerStatus {
+	return []ForgeRunnerStatus{
+		ForgeRunnerStatusPending,
+		ForgeRunnerStatusIdle,
+		ForgeRunnerStatusActive,
+		ForgeRunnerStatusOffline,
+		ForgeRunnerStatusGone,
+	}
+}
+
+type ForgeScope string
+
+const (
+	ForgeScopeRepository   ForgeScope = "repository"
+	ForgeScopeOrganization ForgeScope = "organization"
+	ForgeScopeEnterprise   ForgeScope = "enterprise"
+)
+
+func (e *ForgeScope) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = ForgeScope(s)
+	case string:
+		*e = ForgeScope(s)
+	default:
+		return fmt.Errorf("unsupported scan type for ForgeScope: %T", src)
+	}
+	return nil
+}
+
+type NullForgeScope struct {
+	ForgeScope ForgeScope
+	Valid      bool // Valid is true if ForgeScope is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullForgeScope) Scan(value interface{}) error {
+	if value == nil {
+		ns.ForgeScope, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.ForgeScope.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullForgeScope) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.ForgeScope), nil
+}
+
+func (e ForgeScope) Valid() bool {
+	switch e {
+	case ForgeScopeRepository,
+		ForgeScopeOrganization,
+		ForgeScopeEnterprise:
+		return true
+	}
+	return false
+}
+
+func AllForgeScopeValues() []ForgeScope {
+	return []ForgeScope{
+		ForgeScopeRepository,
+		ForgeScopeOrganization,
+		ForgeScopeEnterprise,
+	}
+}
+
 type IntentKind string
 
 const (
@@ -892,6 +1200,125 @@ type FailureLog struct {
 	CreatedAt   time.Time
 }
 
+type ForgeCredential struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	Name           string
+	Kind           ForgeKind
+	Url            string
+	Auth           ForgeAuth
+	AppID          *int64
+	InstallationID *int64
+	Secret         []byte
+	SealedBy       string
+	CaBundle       string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+type ForgeDelivery struct {
+	ID         int64
+	EntityID   uuid.UUID
+	DeliveryID string
+	Event      string
+	Body       []byte
+	Fetched    bool
+	ReceivedAt time.Time
+	HandledAt  *time.Time
+	Outcome    string
+	LeasedBy   string
+	DueAt      time.Time
+	Attempts   int32
+}
+
+type ForgeEntity struct {
+	ID                  uuid.UUID
+	OrganizationID      uuid.UUID
+	Name                string
+	Scope               ForgeScope
+	Path                string
+	CredentialID        uuid.UUID
+	Balance             string
+	WebhookSecret       []byte
+	SealedBy            string
+	WebhookSecretBefore []byte
+	BeforeUntil         *time.Time
+	HookID              *int64
+	StoppedAt           *time.Time
+	StoppedReason       string
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+	DeletedAt           *time.Time
+}
+
+type ForgeJob struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	ForgeUrl       string
+	JobID          int64
+	Attempt        int32
+	EntityID       uuid.UUID
+	Repository     string
+	RunID          int64
+	Workflow       string
+	Name           string
+	Url            string
+	Labels         []string
+	State          ForgeJobState
+	Conclusion     string
+	RunnerID       *int64
+	RunnerName     string
+	RunnerState    *ForgeJobState
+	WorkspaceID    uuid.NullUUID
+	Incarnation    *int32
+	PresetID       uuid.NullUUID
+	Unserved       string
+	QueuedAt       time.Time
+	StartedAt      *time.Time
+	CompletedAt    *time.Time
+	SeenAt         time.Time
+	AskedAt        *time.Time
+	UpdatedAt      time.Time
+}
+
+type ForgeRunner struct {
+	WorkspaceID  uuid.UUID
+	Incarnation  int32
+	PresetID     uuid.UUID
+	EntityID     uuid.UUID
+	Name         string
+	RunnerID     *int64
+	Status       ForgeRunnerStatus
+	StatusAt     time.Time
+	StatusSince  time.Time
+	AskedAt      *time.Time
+	AskingUntil  *time.Time
+	HandedOutAt  *time.Time
+	RegisteredAt *time.Time
+	FinishedAt   *time.Time
+	VetoedAt     *time.Time
+	AbandonedAt  *time.Time
+	RemovedAt    *time.Time
+	CreatedAt    time.Time
+}
+
+type ForgeStatus struct {
+	EntityID          uuid.UUID
+	LeasedBy          string
+	LeasedUntil       *time.Time
+	AskedAt           *time.Time
+	SucceededAt       *time.Time
+	Error             string
+	ErrorAt           *time.Time
+	WaitUntil         *time.Time
+	RateLimit         int32
+	RateRemaining     int32
+	RateResetAt       *time.Time
+	RunnersListedAt   *time.Time
+	JobsListedAt      *time.Time
+	DeliveriesThrough *time.Time
+}
+
 type Headroom struct {
 	Provider  string
 	Maximum   int32
@@ -1049,6 +1476,10 @@ type Preset struct {
 	Metered         bool
 	StandbyRunning  *string
 	AllMachines     bool
+	ForgeEntityID   uuid.NullUUID
+	RunnerLabels    []string
+	RunnerGroup     string
+	RunnerMaximum   *int32
 }
 
 type PresetFailure struct {
@@ -1103,6 +1534,7 @@ type PresetStatus struct {
 	Digest    []byte
 	PassSeq   int64
 	ChangedAt time.Time
+	ShrunkAt  *time.Time
 }
 
 type Provider struct {

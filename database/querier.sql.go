@@ -13,6 +13,9 @@ import (
 
 type Querier interface {
 	AbandonNotifications(ctx context.Context, keepS float64) ([]AbandonNotificationsRow, error)
+	// An owner wants the workspace gone without the forge's word (P7). No row: it is known to be busy, by a job or by the
+	// last listing, or it is no runner, or not open any more. A drain that waits for the forge goes on at once.
+	AbandonRunner(ctx context.Context, arg AbandonRunnerParams) (WorkspaceState, error)
 	// A version of this template that there is already, on its provider.
 	ActivateVersion(ctx context.Context, arg ActivateVersionParams) error
 	// Written by every replica now and then; what is too old for any breaker goes.
@@ -27,6 +30,8 @@ type Querier interface {
 	AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentViewRow, error)
 	// Agents of claimed workspaces that fell silent: nothing is done to those (I2), but people are told, once.
 	AlarmSilentClaimed(ctx context.Context, watchedS float64) ([]AlarmSilentClaimedRow, error)
+	// Whose demand they are, where that changed.
+	AssignForgeJobs(ctx context.Context, arg AssignForgeJobsParams) ([]uuid.UUID, error)
 	// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log.
 	AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogRow, error)
 	// Entries of the audit log, in the same way.
@@ -36,21 +41,33 @@ type Querier interface {
 	AutosizedPresets(ctx context.Context) ([]AutosizedPresetsRow, error)
 	// Registers a replica, or says that it lives. Another run of the same name takes the row over.
 	BeatReplica(ctx context.Context, arg BeatReplicaParams) error
+	// The right to ask the forge for its configuration, until a time. No row: it was handed out, somebody is asking, or its
+	// workspace does not wait for it. Only in starting: before, a create that fails deletes what it made without a word to the
+	// forge.
+	BeginHandOut(ctx context.Context, arg BeginHandOutParams) (*time.Time, error)
 	// Machines that exist beforehand: what listings say of them, and their reservation. None of this runs in a pass or a claim
 	// but the count of those that are available, which is in reconcile.sql.
 	// Takes the next listing of a provider's machines upon this replica, where one is due. No row: another has it, or it is not
 	// due yet. It is also where a provider becomes one that reserves.
 	BeginMachines(ctx context.Context, arg BeginMachinesParams) (*time.Time, error)
+	// Which workspace the runner of each job is, by its name, and whose preset. What began or ended is nobody's demand any more:
+	// its preset is its runner's, or none. What was found once stays, also when the runner's row is gone.
+	BindForgeJobs(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error)
 	// Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking. A claim that
 	// wants a workspace built for it is passed over while there is none that was planned after it came; those of a group
 	// are bound together (BindTogether).
 	BindOldest(ctx context.Context, arg BindOldestParams) ([]BindOldestRow, error)
+	// Jobs that name a runner of ours are its workspace's; and a runner that a job names was registered. It returns those that
+	// are now known to be.
+	BindRunnerJobs(ctx context.Context) ([]uuid.UUID, error)
 	// Binds claims that wait to workspaces that this transaction has locked as ready, one to one.
 	BindTogether(ctx context.Context, arg BindTogetherParams) ([]BindTogetherRow, error)
 	// Those that hold a workspace, the newest first, by the workspaces: they are fewer than all claims there were.
 	BoundClaims(ctx context.Context, arg BoundClaimsParams) ([]BoundClaimsRow, error)
 	// The same of one user, by what the user has: a member's page reads nobody else's rows.
 	BoundClaimsOf(ctx context.Context, arg BoundClaimsOfParams) ([]BoundClaimsOfRow, error)
+	// Jobs under way by the preset of their runner.
+	BusyRunners(ctx context.Context) ([]BusyRunnersRow, error)
 	// How often the provider was called and failed lately, but not before the breaker last changed.
 	CallsSince(ctx context.Context, arg CallsSinceParams) (CallsSinceRow, error)
 	// Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
@@ -70,6 +87,10 @@ type Querier interface {
 	ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]ClaimBatchRow, error)
 	ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error)
 	ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, error)
+	// ready -> claimed by the job of a forge, which its runner was given already: the workspace was picked by the forge. The
+	// claim is as old as the job, and a hit where the runner was ready by then. It has no lease, as the job ends it. A job that
+	// is not known of (yet) is as old as its claim.
+	ClaimForJob(ctx context.Context, arg ClaimForJobParams) (ClaimForJobRow, error)
 	// The buckets of a preset from an instant on, in order.
 	ClaimHistory(ctx context.Context, arg ClaimHistoryParams) ([]ClaimHistoryRow, error)
 	// How far the agent is with a claim that holds its workspace; no row if it does not hold it (any more).
@@ -98,6 +119,8 @@ type Querier interface {
 	// A person's word that the provider can be trusted. What was seen before is forgotten, so that nothing of it is held
 	// against the provider again.
 	CloseBreakers(ctx context.Context, provider string) ([]CloseBreakersRow, error)
+	// Of workspaces that went without being drained, such as one whose create failed: there is nothing left to be asked.
+	CloseRunners(ctx context.Context) (int64, error)
 	ConfirmProvider(ctx context.Context, name string) (int64, error)
 	// Workspaces that are claimed, and claims that wait for one: of a template or of a whole organization.
 	CountClaimed(ctx context.Context, arg CountClaimedParams) (int32, error)
@@ -116,6 +139,10 @@ type Querier interface {
 	DeletePreset(ctx context.Context, id uuid.UUID) error
 	DeletePresetsOf(ctx context.Context, templateID uuid.UUID) error
 	DeleteTemplate(ctx context.Context, id uuid.UUID) error
+	// Of these, the ones that came.
+	DeliveriesKnown(ctx context.Context, arg DeliveriesKnownParams) ([]string, error)
+	// From where an entity's webhook is to be looked through for what was missed. The forge keeps deliveries for a few days.
+	DeliveryProgress(ctx context.Context, entityID uuid.UUID) (DeliveryProgressRow, error)
 	DeprecateTemplate(ctx context.Context, id uuid.UUID) error
 	// Of claims that came to nothing; those that wait or hold a workspace keep theirs.
 	DropUnclaimedParameters(ctx context.Context, claimIds []uuid.UUID) error
@@ -129,28 +156,43 @@ type Querier interface {
 	EndEpisodes(ctx context.Context, arg EndEpisodesParams) ([]EndEpisodesRow, error)
 	// Waiters whose replica died with them: nobody counts them any more; this records the miss.
 	EndExpiredWaiting(ctx context.Context) (int64, error)
+	// It came to nothing: the next who asks may try at once. That the forge was asked stays.
+	EndHandOut(ctx context.Context, arg EndHandOutParams) error
 	// The listing came to its end, so that what is available can be counted by it.
 	EndMachines(ctx context.Context, arg EndMachinesParams) error
 	// Ends that backend if it still is in that transaction.
 	EndPassLockHolder(ctx context.Context, arg EndPassLockHolderParams) (int64, error)
+	// How a round ended. Who lost its lease meanwhile says nothing.
+	EndRound(ctx context.Context, arg EndRoundParams) error
 	// The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
 	EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, error)
+	// For a preset that becomes one of runners: nobody is given those by waiting.
+	EndWaitingOf(ctx context.Context, arg EndWaitingOfParams) error
 	EndWaitingTogether(ctx context.Context, arg EndWaitingTogetherParams) (int64, error)
 	// Those that are over, released or missed, by when they ended, the latest first.
 	EndedClaims(ctx context.Context, arg EndedClaimsParams) ([]EndedClaimsRow, error)
 	// Claims whose lease is over, by their index, those that are over for longest first.
 	EndedLeases(ctx context.Context, maxClaims int32) ([]EndedLeasesRow, error)
+	EnsureForgeStatus(ctx context.Context) error
 	// Configured providers. What an apply changes of them is in templates.sql.
 	// The providers that every installation has; one that exists stays as it was configured.
 	EnsureProvider(ctx context.Context, arg EnsureProviderParams) error
 	// The first key. Of two replicas that start at once both may make one, which is as good as a rotation.
 	EnsureSigningKey(ctx context.Context, arg EnsureSigningKeyParams) error
+	// How each entity balances among presets of one priority.
+	EntityBalances(ctx context.Context) ([]EntityBalancesRow, error)
 	// The ends of the logs: what comes after them is new.
 	EventMarks(ctx context.Context) (EventMarksRow, error)
 	// Before a create: from now on only the token of this attempt is good. A worker that comes late changes nothing.
 	ExpectAgent(ctx context.Context, arg ExpectAgentParams) (int64, error)
 	// Before a start: what the agent said before the stop says nothing now. A worker that comes late changes nothing.
 	ExpectAgentAgain(ctx context.Context, arg ExpectAgentAgainParams) error
+	// Runners of forges: how they come to be registered, what the forge says of them, and what follows for their workspaces
+	// (coderd/demand/runners). A row is open until it is unregistered, or there is nothing left of its workspace; everything
+	// here that is asked often reads open rows only.
+	// When its create begins, so that there is a row before anything can register. A workspace of another kind of preset gets
+	// none.
+	ExpectRunner(ctx context.Context, arg ExpectRunnerParams) error
 	// Those that were kept for long enough, the longest first.
 	ExpiredQuarantine(ctx context.Context, maxWorkspaces int32) ([]ExpiredQuarantineRow, error)
 	// The heartbeat of everything a replica holds: what it still holds, and of that what was extended. What does not come
@@ -168,6 +210,12 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// Open jobs of an entity that the forge has said nothing of for a while, and that were not asked after meanwhile.
+	ForgeJobsToAsk(ctx context.Context, arg ForgeJobsToAskParams) ([]ForgeJobsToAskRow, error)
+	// Those that jobs of an entity were of, in order, each found by one step in the index.
+	ForgeRepositories(ctx context.Context, entityID uuid.UUID) ([]string, error)
+	// What presets of runners may name, and for the record what they named before it was deleted.
+	ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]ForgesOfRow, error)
 	// What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
 	// being an orphan (see TimesAtWork).
 	ForgetInventories(ctx context.Context) error
@@ -177,6 +225,8 @@ type Querier interface {
 	// One that was revoked since the backup would be good again. Deleted rather than revoked, so that every replica makes
 	// itself a new token of the owner.
 	ForgetTokens(ctx context.Context) (int64, error)
+	// Of these names, those that were ours, of workspaces that have been gone for an hour.
+	ForgottenRunners(ctx context.Context, arg ForgottenRunnersParams) ([]string, error)
 	// The key is to be had again: what it was given was of no use.
 	FreeKey(ctx context.Context, claimID uuid.UUID) error
 	// Reservations of workspaces that are deleted, such as by a replica that was killed before it gave the machine back. Nobody
@@ -204,6 +254,15 @@ type Querier interface {
 	// next listing says what it is. One on which a workspace failed is not the first to be tried again: 30 s later after the
 	// first, doubling to an hour.
 	GiveBackMachine(ctx context.Context, arg GiveBackMachineParams) (int64, error)
+	// The forge has answered, and this replica hands it on. No row: it was too slow, or the workspace goes; then what was
+	// registered has to go as well.
+	HandOut(ctx context.Context, arg HandOutParams) (int64, error)
+	// Those that are still leased as they were; what another replica took over is its own.
+	HandleDeliveries(ctx context.Context, arg HandleDeliveriesParams) (int64, error)
+	// Drains that wait for the end of a job which has ended since they were last refused.
+	HastenDrains(ctx context.Context) (int64, error)
+	// The runners of these workspaces were seen: who asks for their readiness need not wait any longer.
+	HastenProbes(ctx context.Context, workspaceIds []uuid.UUID) (int64, error)
 	// What has changed lately, for the event stream (coderd/events). Ids of the two logs are given before the commit, so a row
 	// with a smaller id may come after one with a greater: `gaps` are the ids that were not there yet. Nothing here locks.
 	// Transitions with what they concern, at most max_rows of them beside those in gaps. The workspaces are asked for by an
@@ -218,6 +277,9 @@ type Querier interface {
 	InsertAudit(ctx context.Context, arg InsertAuditParams) error
 	// Before the claim itself, so that whoever sees the claim finds them.
 	InsertClaimParameters(ctx context.Context, arg InsertClaimParametersParams) error
+	// The inbox: webhooks' deliveries as they came (P2).
+	// The one statement of a webhook. No row: it has come before.
+	InsertDelivery(ctx context.Context, arg InsertDeliveryParams) (int64, error)
 	// What the database layer itself asks.
 	// The first replica to come names the installation; what the others bring is dropped.
 	InsertInstallation(ctx context.Context, id uuid.UUID) error
@@ -259,6 +321,8 @@ type Querier interface {
 	// The workspace of a stop job is stopped. It locks no workspace, so that a claim, which skips locked ones, never overlooks it.
 	JobStopped(ctx context.Context, arg JobStoppedParams) (int64, error)
 	LastPass(ctx context.Context) (LastPassRow, error)
+	// Takes up to max_deliveries that are due, or whose lease is over, in the order in which they became so.
+	LeaseDeliveries(ctx context.Context, arg LeaseDeliveriesParams) ([]LeaseDeliveriesRow, error)
 	// Inventories (coderd/inventory): who makes one, what it found, and the breakers. Transitions that follow from findings
 	// are in quarantine.sql.
 	// Takes the inventory of one provider and site, if it is due (or at_once) and nobody is at it. began_at is the time from
@@ -284,12 +348,22 @@ type Querier interface {
 	// Asked again in the transaction that ends it, after the workspace is locked: whoever renewed it in between keeps it, and
 	// whoever wants to renew it now waits and finds it over.
 	LeaseOver(ctx context.Context, arg LeaseOverParams) (uuid.UUID, error)
+	// Entities whose forge is to be asked now, each by one replica: each minute or so, sooner while somebody waits for a runner
+	// to be seen there, or a drain for the end of its job. One asks less often of a large listing, and when little is left of
+	// the rate limit.
+	LeaseRounds(ctx context.Context, arg LeaseRoundsParams) ([]LeaseRoundsRow, error)
 	// A replica that stopped in order is no longer listed.
 	LeaveReplica(ctx context.Context, arg LeaveReplicaParams) error
 	LockClaimed(ctx context.Context, arg LockClaimedParams) (uuid.UUID, error)
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
+	// Jobs of forges: rows that only grow, and whose demand each is (P3, P4; docs/decisions/0021-jobs-of-forges-are-demand.md).
+	// Whoever changes jobs excludes the others: a batch takes milliseconds, and nobody who waits for a webhook's answer waits
+	// for this.
+	LockForgeJobs(ctx context.Context) error
+	// Those that a file names, so that none is deleted while its presets are written.
+	LockForges(ctx context.Context, arg LockForgesParams) ([]LockForgesRow, error)
 	// Replicas that start at once look and write one after another.
 	LockHome(ctx context.Context) error
 	// No row: another replica is at it, or it is done. A transaction locks one intent only, so that nobody who holds one
@@ -318,6 +392,13 @@ type Querier interface {
 	MarkReturn(ctx context.Context) error
 	// A nudge may be for a template that is not there, which must not fail the pass of the others.
 	MarkTemplatePasses(ctx context.Context, templateIds []uuid.UUID) error
+	// What was told of each attempt of a job goes into its row; the same, in whatever order and however often, makes the same
+	// row. No job twice in one statement.
+	//
+	// A state grows. What is told once stays, and where two tellings differ, the greater stays, which has no meaning but that it
+	// is the same one in every order. A runner is told as a whole, and the one of the later state stays. The forge's word on
+	// how a job ended replaces ours ("gone", "superseded").
+	MergeForgeJobs(ctx context.Context, arg MergeForgeJobsParams) ([]MergeForgeJobsRow, error)
 	// Who waited at the time of the backup waits no more.
 	MissRestored(ctx context.Context, reason string) (int64, error)
 	// Claimed workspaces of which inventories agree that their provider has nothing any more (I2: nothing is done about them).
@@ -402,6 +483,9 @@ type Querier interface {
 	// Released and missed claims; with them go their idempotency keys.
 	PurgeClaims(ctx context.Context, arg PurgeClaimsParams) (int64, error)
 	PurgeFailureCauses(ctx context.Context, keepS float64) (int64, error)
+	// Webhooks' deliveries that were handled, with their bodies.
+	PurgeForgeDeliveries(ctx context.Context, arg PurgeForgeDeliveriesParams) (int64, error)
+	PurgeForgeJobs(ctx context.Context, arg PurgeForgeJobsParams) (int64, error)
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
@@ -420,6 +504,7 @@ type Querier interface {
 	// What was unclaimed at the time of the backup may have been claimed since: it is neither handed out nor deleted. Its jobs
 	// and intents end.
 	QuarantineRestored(ctx context.Context, arg QuarantineRestoredParams) ([]string, error)
+	QueuedForgeJobs(ctx context.Context) ([]QueuedForgeJobsRow, error)
 	Quota(ctx context.Context, id uuid.UUID) (Organization, error)
 	// The limits that hold for claims of a preset, each null where there is none.
 	QuotaOf(ctx context.Context, presetID uuid.UUID) (QuotaOfRow, error)
@@ -458,6 +543,8 @@ type Querier interface {
 	RetireSigningKeys(ctx context.Context, everything bool) ([]uuid.UUID, error)
 	// After an error that a retry may mend: back to pending, with its cause.
 	RetryJob(ctx context.Context, arg RetryJobParams) (int64, error)
+	// Handling it failed: again after a while, for why.
+	ReturnDelivery(ctx context.Context, arg ReturnDeliveryParams) error
 	// A replica that stops gives back what it can't finish (G6), for another to take at once.
 	ReturnJobs(ctx context.Context, arg ReturnJobsParams) (int64, error)
 	RevokeToken(ctx context.Context, id uuid.UUID) error
@@ -468,6 +555,26 @@ type Querier interface {
 	// and what is waited for by claims that an old one serves. Has is what a pass would
 	// count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
+	// The listing was complete; the round goes on.
+	RoundListed(ctx context.Context, arg RoundListedParams) error
+	// All that is to be known before the forge is asked about a runner, with the job that it is at by our rows, the newest
+	// where there should be several.
+	RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow, error)
+	// Runner presets with what matching asks of them, also those that serve nothing now, as that is a reason to tell.
+	RunnerPresets(ctx context.Context) ([]RunnerPresetsRow, error)
+	// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted. One whose
+	// workspace does not drain (yet) is gone: should its deletion come to nothing, it is drained for that.
+	RunnerRemoved(ctx context.Context, arg RunnerRemovedParams) error
+	// What the inside of a workspace reports of its runner. A status is of this instant; `finished` is none of the forge's.
+	RunnerSaid(ctx context.Context, arg RunnerSaidParams) (bool, error)
+	RunnerVetoed(ctx context.Context, arg RunnerVetoedParams) error
+	// What a complete listing says of the runners of an entity, as of the instant at which it began. A runner is registered when
+	// it is connected: a forge that makes configurations lists one from then on. One that was registered before and is not in
+	// there is gone. What is known of a later instant stays. It returns those that are now known to be registered.
+	RunnersListed(ctx context.Context, arg RunnersListedParams) ([]uuid.UUID, error)
+	// Open runners for whose workspaces something follows from their job or from what the forge says, the oldest first. With
+	// the job that each is at, and the last that it was.
+	RunnersToSettle(ctx context.Context, arg RunnersToSettleParams) ([]RunnersToSettleRow, error)
 	// Where a database is at home, and what a database that was put back from a backup must forget.
 	//
 	// At each start a replica draws a new home and writes it in two places: as a comment on the table installation, which a
@@ -515,6 +622,9 @@ type Querier interface {
 	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
 	// sites counts as broken while no other site of it works: creates go there.
 	SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error)
+	// Runners among the unclaimed that their forge says are at a job. Each is looked up by its key, by the limit: the many that
+	// are at their jobs and claimed cost nothing.
+	SnapshotRunnersAtJobs(ctx context.Context, arg SnapshotRunnersAtJobsParams) ([]SnapshotRunnersAtJobsRow, error)
 	// The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
 	// thinks that there are none, and would join by reading all of them for every workspace.
 	SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesRow, error)
@@ -528,26 +638,34 @@ type Querier interface {
 	// Presets whose status a pass wrote after the one numbered so. Passes commit in the order of their numbers, since each
 	// holds the fence until it has.
 	StatusSince(ctx context.Context, after int64) ([]StatusSinceRow, error)
+	StoreAsked(ctx context.Context, ids []uuid.UUID) error
 	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error
 	// What passes have begun of what the rates of creates allow; written by passes only, under the fence.
 	StoreCreateRates(ctx context.Context, arg StoreCreateRatesParams) error
+	StoreDeliveryProgress(ctx context.Context, arg StoreDeliveryProgressParams) error
 	StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error
 	// How one ended that the provider gave no complete answer to. What was found before stays; calls that failed until now
 	// are accounted for, and do not keep the breaker open when the provider is back.
 	StoreIncomplete(ctx context.Context, arg StoreIncompleteParams) error
 	// How a complete one ended, and what became of the breaker.
 	StoreInventory(ctx context.Context, arg StoreInventoryParams) error
+	StoreJobsListed(ctx context.Context, arg StoreJobsListedParams) error
 	// What a listing found. A machine that was reserved or given back since the listing began is known better already. Counts
 	// the machines of which something is another than before.
 	StoreMachines(ctx context.Context, arg StoreMachinesParams) (int64, error)
 	StorePresetSize(ctx context.Context, arg StorePresetSizeParams) error
 	// What pools looked like over time, and how long states usually last: for charts and for people. See migration 00022.
 	StoreSamplesTakenAt(ctx context.Context, sampledAt *time.Time) error
+	// When surplus runners went (P8); written by passes only, under the fence.
+	StoreShrunk(ctx context.Context, arg StoreShrunkParams) error
 	StoreStatus(ctx context.Context, arg StoreStatusParams) error
+	// A rerun ends the attempts before it, of which the forge may never say how they ended.
+	SupersedeForgeJobs(ctx context.Context, arg SupersedeForgeJobsParams) ([]SupersedeForgeJobsRow, error)
 	TemplateNames(ctx context.Context, organizationID uuid.UUID) ([]string, error)
 	TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error)
 	// Which templates need a pass when something of that scope changes.
 	TemplatesInScope(ctx context.Context, arg TemplatesInScopeParams) ([]uuid.UUID, error)
+	TemplatesOfPresets(ctx context.Context, presetIds []uuid.UUID) ([]uuid.UUID, error)
 	// Whose pools a change at a provider may be about.
 	TemplatesOn(ctx context.Context, provider string) ([]uuid.UUID, error)
 	TimesAtWork(ctx context.Context) ([]TimesAtWork, error)
@@ -568,6 +686,8 @@ type Querier interface {
 	// Sizes: counting what was claimed, and what is read and stored to compute sizes from it. One replica at a time.
 	TryAutosizeLock(ctx context.Context) (bool, error)
 	TryPassLock(ctx context.Context) (bool, error)
+	// Jobs under way on a runner that was not one of ours when it was looked for.
+	UnboundForgeJobs(ctx context.Context) ([]uuid.UUID, error)
 	// How many prebuilds each preset of a template has, those on their way out left out: to tell what a change means.
 	UnclaimedOf(ctx context.Context, templateID uuid.UUID) ([]UnclaimedOfRow, error)
 	// Which of these workspaces are claimed without their agent having said that it knows.

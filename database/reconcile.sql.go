@@ -297,7 +297,12 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       -- Asked of presets of runners only, and what is claimed only where there is a maximum.
+       (CASE WHEN p.forge_entity_id IS NULL THEN 0
+             ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
+       (CASE WHEN p.forge_entity_id IS NULL OR p.runner_maximum IS NULL THEN 0
+             ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -344,6 +349,11 @@ type SnapshotPresetsRow struct {
 	Digest                  []byte
 	Autosized               int32
 	AllMachines             bool
+	ForgeEntityID           uuid.NullUUID
+	RunnerMaximum           *int32
+	ShrunkAt                *time.Time
+	Queued                  int32
+	Busy                    int32
 }
 
 // Every live preset, and every retired one that still has unclaimed workspaces. A size that autosize has not renewed for a
@@ -391,6 +401,11 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.Digest,
 			&i.Autosized,
 			&i.AllMachines,
+			&i.ForgeEntityID,
+			&i.RunnerMaximum,
+			&i.ShrunkAt,
+			&i.Queued,
+			&i.Busy,
 		); err != nil {
 			return nil, err
 		}
@@ -415,7 +430,12 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       -- Asked of presets of runners only, and what is claimed only where there is a maximum.
+       (CASE WHEN p.forge_entity_id IS NULL THEN 0
+             ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
+       (CASE WHEN p.forge_entity_id IS NULL OR p.runner_maximum IS NULL THEN 0
+             ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -463,6 +483,11 @@ type SnapshotPresetsOfRow struct {
 	Digest                  []byte
 	Autosized               int32
 	AllMachines             bool
+	ForgeEntityID           uuid.NullUUID
+	RunnerMaximum           *int32
+	ShrunkAt                *time.Time
+	Queued                  int32
+	Busy                    int32
 }
 
 func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotPresetsOfRow, error) {
@@ -508,6 +533,11 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.Digest,
 			&i.Autosized,
 			&i.AllMachines,
+			&i.ForgeEntityID,
+			&i.RunnerMaximum,
+			&i.ShrunkAt,
+			&i.Queued,
+			&i.Busy,
 		); err != nil {
 			return nil, err
 		}
@@ -589,6 +619,48 @@ func (q *Queries) SnapshotProviders(ctx context.Context, isFull bool) ([]Snapsho
 			&i.Available,
 			&i.Stale,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const snapshotRunnersAtJobs = `-- name: SnapshotRunnersAtJobs :many
+SELECT w.id, w.incarnation
+FROM workspaces w
+CROSS JOIN LATERAL (
+  SELECT r.status FROM forge_runners r WHERE r.workspace_id = w.id AND r.incarnation = w.incarnation LIMIT 1
+) r
+WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY ($1::uuid[])
+  AND w.preset_id = ANY ($2::uuid[]) AND r.status = 'active'
+`
+
+type SnapshotRunnersAtJobsParams struct {
+	TemplateIds []uuid.UUID
+	PresetIds   []uuid.UUID
+}
+
+type SnapshotRunnersAtJobsRow struct {
+	ID          uuid.UUID
+	Incarnation int32
+}
+
+// Runners among the unclaimed that their forge says are at a job. Each is looked up by its key, by the limit: the many that
+// are at their jobs and claimed cost nothing.
+func (q *Queries) SnapshotRunnersAtJobs(ctx context.Context, arg SnapshotRunnersAtJobsParams) ([]SnapshotRunnersAtJobsRow, error) {
+	rows, err := q.db.Query(ctx, snapshotRunnersAtJobs, arg.TemplateIds, arg.PresetIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SnapshotRunnersAtJobsRow{}
+	for rows.Next() {
+		var i SnapshotRunnersAtJobsRow
+		if err := rows.Scan(&i.ID, &i.Incarnation); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -750,6 +822,21 @@ type StoreHeadroomParams struct {
 
 func (q *Queries) StoreHeadroom(ctx context.Context, arg StoreHeadroomParams) error {
 	_, err := q.db.Exec(ctx, storeHeadroom, arg.Providers, arg.Maxima, arg.Instances)
+	return err
+}
+
+const storeShrunk = `-- name: StoreShrunk :exec
+UPDATE preset_status SET shrunk_at = $1 WHERE preset_id = ANY ($2::uuid[])
+`
+
+type StoreShrunkParams struct {
+	At        *time.Time
+	PresetIds []uuid.UUID
+}
+
+// When surplus runners went (P8); written by passes only, under the fence.
+func (q *Queries) StoreShrunk(ctx context.Context, arg StoreShrunkParams) error {
+	_, err := q.db.Exec(ctx, storeShrunk, arg.At, arg.PresetIds)
 	return err
 }
 

@@ -66,6 +66,51 @@ func (q *Queries) PurgeFailureCauses(ctx context.Context, keepS float64) (int64,
 	return result.RowsAffected(), nil
 }
 
+const purgeForgeDeliveries = `-- name: PurgeForgeDeliveries :execrows
+DELETE FROM forge_deliveries d
+USING (SELECT o.id FROM forge_deliveries o
+       WHERE o.handled_at IS NOT NULL
+         AND o.received_at < prewarm_now() - $1::double precision * interval '1 second'
+       ORDER BY o.received_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+WHERE d.id = old.id
+`
+
+type PurgeForgeDeliveriesParams struct {
+	KeepS float64
+	Batch int32
+}
+
+// Webhooks' deliveries that were handled, with their bodies.
+func (q *Queries) PurgeForgeDeliveries(ctx context.Context, arg PurgeForgeDeliveriesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeForgeDeliveries, arg.KeepS, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const purgeForgeJobs = `-- name: PurgeForgeJobs :execrows
+DELETE FROM forge_jobs j
+USING (SELECT o.id FROM forge_jobs o
+       WHERE o.state = 'completed'
+         AND o.completed_at < prewarm_now() - $1::double precision * interval '1 second'
+       ORDER BY o.completed_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+WHERE j.id = old.id
+`
+
+type PurgeForgeJobsParams struct {
+	KeepS float64
+	Batch int32
+}
+
+func (q *Queries) PurgeForgeJobs(ctx context.Context, arg PurgeForgeJobsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeForgeJobs, arg.KeepS, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const purgeHistory = `-- name: PurgeHistory :execrows
 DELETE FROM workspace_history h
 USING (SELECT o.id FROM workspace_history o

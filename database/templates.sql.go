@@ -67,13 +67,72 @@ func (q *Queries) DeprecateTemplate(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
+const endWaitingOf = `-- name: EndWaitingOf :exec
+UPDATE claims SET state = 'missed', outcome = 'miss', reason = $1, idempotency_key = NULL
+WHERE preset_id = $2 AND state = 'waiting'
+`
+
+type EndWaitingOfParams struct {
+	Reason   string
+	PresetID uuid.UUID
+}
+
+// For a preset that becomes one of runners: nobody is given those by waiting.
+func (q *Queries) EndWaitingOf(ctx context.Context, arg EndWaitingOfParams) error {
+	_, err := q.db.Exec(ctx, endWaitingOf, arg.Reason, arg.PresetID)
+	return err
+}
+
+const forgesOf = `-- name: ForgesOf :many
+SELECT e.id, e.name, e.scope, c.kind, (e.deleted_at IS NOT NULL)::boolean AS deleted
+FROM forge_entities e JOIN forge_credentials c ON c.id = e.credential_id
+WHERE e.organization_id = $1
+ORDER BY e.name, e.deleted_at NULLS LAST, e.id
+`
+
+type ForgesOfRow struct {
+	ID      uuid.UUID
+	Name    string
+	Scope   ForgeScope
+	Kind    ForgeKind
+	Deleted bool
+}
+
+// What presets of runners may name, and for the record what they named before it was deleted.
+func (q *Queries) ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]ForgesOfRow, error) {
+	rows, err := q.db.Query(ctx, forgesOf, organizationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ForgesOfRow{}
+	for rows.Next() {
+		var i ForgesOfRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Scope,
+			&i.Kind,
+			&i.Deleted,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertPreset = `-- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
                      min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     created_at, updated_at)
+                     forge_entity_id, runner_labels, runner_group, runner_maximum, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
         $10, $11, $12, $13, $14,
-        $15, $16, prewarm_now(), prewarm_now())
+        $15, $16, $17, $18, $19,
+        $20, prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
@@ -93,6 +152,10 @@ type InsertPresetParams struct {
 	Autosize        json.RawMessage
 	AllMachines     bool
 	StandbyRunning  *string
+	ForgeEntityID   uuid.NullUUID
+	RunnerLabels    []string
+	RunnerGroup     string
+	RunnerMaximum   *int32
 }
 
 func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) error {
@@ -113,6 +176,10 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 		arg.Autosize,
 		arg.AllMachines,
 		arg.StandbyRunning,
+		arg.ForgeEntityID,
+		arg.RunnerLabels,
+		arg.RunnerGroup,
+		arg.RunnerMaximum,
 	)
 	return err
 }
@@ -248,6 +315,43 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (T
 	return i, err
 }
 
+const lockForges = `-- name: LockForges :many
+SELECT e.id, e.name FROM forge_entities e
+WHERE e.organization_id = $1 AND e.deleted_at IS NULL AND e.name = ANY ($2::text[])
+ORDER BY e.name FOR SHARE
+`
+
+type LockForgesParams struct {
+	OrganizationID uuid.UUID
+	Names          []string
+}
+
+type LockForgesRow struct {
+	ID   uuid.UUID
+	Name string
+}
+
+// Those that a file names, so that none is deleted while its presets are written.
+func (q *Queries) LockForges(ctx context.Context, arg LockForgesParams) ([]LockForgesRow, error) {
+	rows, err := q.db.Query(ctx, lockForges, arg.OrganizationID, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LockForgesRow{}
+	for rows.Next() {
+		var i LockForgesRow
+		if err := rows.Scan(&i.ID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockProviders = `-- name: LockProviders :many
 SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at FROM providers WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE
 `
@@ -349,7 +453,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines, forge_entity_id, runner_labels, runner_group, runner_maximum FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -384,6 +488,10 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.Metered,
 			&i.StandbyRunning,
 			&i.AllMachines,
+			&i.ForgeEntityID,
+			&i.RunnerLabels,
+			&i.RunnerGroup,
+			&i.RunnerMaximum,
 		); err != nil {
 			return nil, err
 		}
@@ -505,8 +613,10 @@ UPDATE presets
 SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4,
     ttl_jitter = $5, min_remaining_s = $6, schedule = $7, priority = $8,
     creates_in_flight = $9, autosize = $10, all_machines = $11,
-    standby_running = $12, updated_at = prewarm_now()
-WHERE id = $13
+    standby_running = $12, forge_entity_id = $13,
+    runner_labels = $14, runner_group = $15, runner_maximum = $16,
+    updated_at = prewarm_now()
+WHERE id = $17
 `
 
 type UpdatePresetParams struct {
@@ -522,6 +632,10 @@ type UpdatePresetParams struct {
 	Autosize        json.RawMessage
 	AllMachines     bool
 	StandbyRunning  *string
+	ForgeEntityID   uuid.NullUUID
+	RunnerLabels    []string
+	RunnerGroup     string
+	RunnerMaximum   *int32
 	ID              uuid.UUID
 }
 
@@ -539,6 +653,10 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 		arg.Autosize,
 		arg.AllMachines,
 		arg.StandbyRunning,
+		arg.ForgeEntityID,
+		arg.RunnerLabels,
+		arg.RunnerGroup,
+		arg.RunnerMaximum,
 		arg.ID,
 	)
 	return err

@@ -159,7 +159,7 @@ func (q *Queries) PresetNames(ctx context.Context, organizationID uuid.UUID) ([]
 }
 
 const presetParameters = `-- name: PresetParameters :many
-SELECT p.name, p.parameters
+SELECT p.name, p.parameters, (p.forge_entity_id IS NOT NULL)::boolean AS runners
 FROM presets p JOIN templates t ON t.id = p.template_id
 WHERE t.organization_id = $1 AND t.name = $2 AND p.deleted_at IS NULL AND t.deleted_at IS NULL
 ORDER BY p.name
@@ -173,6 +173,7 @@ type PresetParametersParams struct {
 type PresetParametersRow struct {
 	Name       string
 	Parameters json.RawMessage
+	Runners    bool
 }
 
 // Of one template, for a claim that says by its parameters which preset it wants.
@@ -185,7 +186,7 @@ func (q *Queries) PresetParameters(ctx context.Context, arg PresetParametersPara
 	items := []PresetParametersRow{}
 	for rows.Next() {
 		var i PresetParametersRow
-		if err := rows.Scan(&i.Name, &i.Parameters); err != nil {
+		if err := rows.Scan(&i.Name, &i.Parameters, &i.Runners); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -261,19 +262,24 @@ WITH unclaimed AS MATERIALIZED (
 ), waiting AS MATERIALIZED (
   SELECT c.preset_id, count(*) AS n FROM claims c WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now()
   GROUP BY c.preset_id
+), queued AS MATERIALIZED (
+  SELECT j.preset_id, count(*) AS n FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id IS NOT NULL
+  GROUP BY j.preset_id
 )
 SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name AS preset,
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
+       coalesce(forge.name, '') AS forge, p.runner_labels, p.runner_group, p.runner_maximum,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
        coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
+       coalesce(queued.n, 0)::int AS queued,
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
+                   - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) + coalesce(queued.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
@@ -294,6 +300,8 @@ CROSS JOIN LATERAL (
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id
+LEFT JOIN queued ON queued.preset_id = p.id AND p.forge_entity_id IS NOT NULL
+LEFT JOIN forge_entities forge ON forge.id = p.forge_entity_id
 LEFT JOIN LATERAL (
   SELECT pa.scope, pa.reason, pa.expires_at FROM pauses pa
   WHERE (pa.expires_at IS NULL OR pa.expires_at > prewarm_now())
@@ -330,6 +338,10 @@ type PresetViewsRow struct {
 	Schedule      json.RawMessage
 	Now           time.Time
 	Desired       int32
+	Forge         string
+	RunnerLabels  []string
+	RunnerGroup   string
+	RunnerMaximum *int32
 	Actual        int32
 	Standby       int32
 	Eligible      int32
@@ -341,6 +353,7 @@ type PresetViewsRow struct {
 	Quarantined   int32
 	Waiting       int32
 	Claimed       int32
+	Queued        int32
 	Extraneous    int32
 	Ledger        json.RawMessage
 	Error         string
@@ -384,6 +397,10 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Schedule,
 			&i.Now,
 			&i.Desired,
+			&i.Forge,
+			&i.RunnerLabels,
+			&i.RunnerGroup,
+			&i.RunnerMaximum,
 			&i.Actual,
 			&i.Standby,
 			&i.Eligible,
@@ -395,6 +412,7 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Quarantined,
 			&i.Waiting,
 			&i.Claimed,
+			&i.Queued,
 			&i.Extraneous,
 			&i.Ledger,
 			&i.Error,

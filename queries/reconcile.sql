@@ -59,7 +59,12 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       -- Asked of presets of runners only, and what is claimed only where there is a maximum.
+       (CASE WHEN p.forge_entity_id IS NULL THEN 0
+             ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
+       (CASE WHEN p.forge_entity_id IS NULL OR p.runner_maximum IS NULL THEN 0
+             ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -84,7 +89,12 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       -- Asked of presets of runners only, and what is claimed only where there is a maximum.
+       (CASE WHEN p.forge_entity_id IS NULL THEN 0
+             ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
+       (CASE WHEN p.forge_entity_id IS NULL OR p.runner_maximum IS NULL THEN 0
+             ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -124,6 +134,21 @@ LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
 LEFT JOIN standby_moves m ON m.workspace_id = w.id AND m.incarnation = w.incarnation
 LEFT JOIN jobs j ON j.workspace_id = w.id AND j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0
 WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY (@template_ids::uuid[]);
+
+-- name: SnapshotRunnersAtJobs :many
+-- Runners among the unclaimed that their forge says are at a job. Each is looked up by its key, by the limit: the many that
+-- are at their jobs and claimed cost nothing.
+SELECT w.id, w.incarnation
+FROM workspaces w
+CROSS JOIN LATERAL (
+  SELECT r.status FROM forge_runners r WHERE r.workspace_id = w.id AND r.incarnation = w.incarnation LIMIT 1
+) r
+WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY (@template_ids::uuid[])
+  AND w.preset_id = ANY (@preset_ids::uuid[]) AND r.status = 'active';
+
+-- name: StoreShrunk :exec
+-- When surplus runners went (P8); written by passes only, under the fence.
+UPDATE preset_status SET shrunk_at = @at WHERE preset_id = ANY (@preset_ids::uuid[]);
 
 -- name: SnapshotProviders :many
 -- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with

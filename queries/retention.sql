@@ -51,3 +51,20 @@ WHERE d.preset_id = old.preset_id AND d.pool_key = old.pool_key;
 DELETE FROM intents i
 WHERE i.created_at < prewarm_now() - interval '1 hour'
   AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = i.workspace_id AND w.state NOT IN ('claimed', 'deleted'));
+
+-- name: PurgeForgeDeliveries :execrows
+-- Webhooks' deliveries that were handled, with their bodies.
+DELETE FROM forge_deliveries d
+USING (SELECT o.id FROM forge_deliveries o
+       WHERE o.handled_at IS NOT NULL
+         AND o.received_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.received_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE d.id = old.id;
+
+-- name: PurgeForgeJobs :execrows
+DELETE FROM forge_jobs j
+USING (SELECT o.id FROM forge_jobs o
+       WHERE o.state = 'completed'
+         AND o.completed_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.completed_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE j.id = old.id;

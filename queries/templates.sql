@@ -109,18 +109,39 @@ SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL OR
 -- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
                      min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     created_at, updated_at)
+                     forge_entity_id, runner_labels, runner_group, runner_maximum, created_at, updated_at)
 VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @ttl_jitter,
         @min_remaining_s, sqlc.narg(schedule), @priority, sqlc.narg(creates_in_flight), sqlc.narg(autosize),
-        @all_machines, sqlc.narg(standby_running), prewarm_now(), prewarm_now());
+        @all_machines, sqlc.narg(standby_running), sqlc.narg(forge_entity_id), @runner_labels, @runner_group,
+        sqlc.narg(runner_maximum), prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets
 SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_s = @ttl_s,
     ttl_jitter = @ttl_jitter, min_remaining_s = @min_remaining_s, schedule = sqlc.narg(schedule), priority = @priority,
     creates_in_flight = sqlc.narg(creates_in_flight), autosize = sqlc.narg(autosize), all_machines = @all_machines,
-    standby_running = sqlc.narg(standby_running), updated_at = prewarm_now()
+    standby_running = sqlc.narg(standby_running), forge_entity_id = sqlc.narg(forge_entity_id),
+    runner_labels = @runner_labels, runner_group = @runner_group, runner_maximum = sqlc.narg(runner_maximum),
+    updated_at = prewarm_now()
 WHERE id = @id;
+
+-- name: ForgesOf :many
+-- What presets of runners may name, and for the record what they named before it was deleted.
+SELECT e.id, e.name, e.scope, c.kind, (e.deleted_at IS NOT NULL)::boolean AS deleted
+FROM forge_entities e JOIN forge_credentials c ON c.id = e.credential_id
+WHERE e.organization_id = @organization_id
+ORDER BY e.name, e.deleted_at NULLS LAST, e.id;
+
+-- name: LockForges :many
+-- Those that a file names, so that none is deleted while its presets are written.
+SELECT e.id, e.name FROM forge_entities e
+WHERE e.organization_id = @organization_id AND e.deleted_at IS NULL AND e.name = ANY (@names::text[])
+ORDER BY e.name FOR SHARE;
+
+-- name: EndWaitingOf :exec
+-- For a preset that becomes one of runners: nobody is given those by waiting.
+UPDATE claims SET state = 'missed', outcome = 'miss', reason = @reason, idempotency_key = NULL
+WHERE preset_id = @preset_id AND state = 'waiting';
 
 -- name: DeletePreset :exec
 UPDATE presets SET deleted_at = prewarm_now(), updated_at = prewarm_now() WHERE id = @id;

@@ -42,19 +42,24 @@ WITH unclaimed AS MATERIALIZED (
 ), waiting AS MATERIALIZED (
   SELECT c.preset_id, count(*) AS n FROM claims c WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now()
   GROUP BY c.preset_id
+), queued AS MATERIALIZED (
+  SELECT j.preset_id, count(*) AS n FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id IS NOT NULL
+  GROUP BY j.preset_id
 )
 SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name AS preset,
        coalesce(v.number, 0)::int AS version, t.provider, p.parameters, (p.instances IS NOT NULL)::boolean AS pool,
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
+       coalesce(forge.name, '') AS forge, p.runner_labels, p.runner_group, p.runner_maximum,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
        coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
        coalesce(u.deleting, 0)::int AS deleting, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
+       coalesce(queued.n, 0)::int AS queued,
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) ELSE 0 END
+                   - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) + coalesce(queued.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
@@ -76,6 +81,8 @@ CROSS JOIN LATERAL (
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id
+LEFT JOIN queued ON queued.preset_id = p.id AND p.forge_entity_id IS NOT NULL
+LEFT JOIN forge_entities forge ON forge.id = p.forge_entity_id
 -- The pause that holds, in the order of the planner.
 LEFT JOIN LATERAL (
   SELECT pa.scope, pa.reason, pa.expires_at FROM pauses pa
@@ -103,7 +110,7 @@ WHERE t.organization_id = @organization_id AND t.name = @template AND p.name = @
 
 -- name: PresetParameters :many
 -- Of one template, for a claim that says by its parameters which preset it wants.
-SELECT p.name, p.parameters
+SELECT p.name, p.parameters, (p.forge_entity_id IS NOT NULL)::boolean AS runners
 FROM presets p JOIN templates t ON t.id = p.template_id
 WHERE t.organization_id = @organization_id AND t.name = @template AND p.deleted_at IS NULL AND t.deleted_at IS NULL
 ORDER BY p.name;

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,14 +24,43 @@ with prebuilds. Presets are made and changed with "prewarm apply".`,
 
 func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }
 
+// presetTable has a column for jobs that wait only where any preset is one of runners.
 func (a *app) presetTable(presets []sdk.Preset) *table {
-	t := a.newTable("PRESET", "VERSION", "DESIRED", "ACTUAL", "ELIGIBLE", "STARTING", "STOPPING", "DELETING", "OUTDATED",
-		"EXTRANEOUS", "EXPIRED", "CLAIMED", "NOTE")
+	head := []string{
+		"PRESET", "VERSION", "DESIRED", "ACTUAL", "ELIGIBLE", "STARTING", "STOPPING", "DELETING", "OUTDATED", "EXTRANEOUS",
+		"EXPIRED", "CLAIMED",
+	}
+	runners := slices.ContainsFunc(presets, func(p sdk.Preset) bool { return p.Runner != nil })
+	if runners {
+		head = append(head, "QUEUED")
+	}
+	t := a.newTable(append(head, "NOTE")...)
 	for _, p := range presets {
-		t.add(presetName(p), p.Version, p.Desired, actualCell(p), p.Eligible, p.Starting, p.Stopping, p.Deleting,
-			p.Outdated, p.Extraneous, p.Expired, p.Claimed, noteCell(p))
+		row := []any{
+			presetName(p), p.Version, p.Desired, actualCell(p), p.Eligible, p.Starting, p.Stopping, p.Deleting, p.Outdated,
+			p.Extraneous, p.Expired, p.Claimed,
+		}
+		switch {
+		case p.Runner != nil:
+			row = append(row, p.Queued)
+		case runners:
+			row = append(row, "")
+		}
+		t.add(append(row, noteCell(p))...)
 	}
 	return t
+}
+
+// runnerText is what a preset of runners is, in a line.
+func runnerText(r sdk.RunnerSettings) string {
+	text := fmt.Sprintf("of forge %s, labels %s", r.Forge, strings.Join(r.Labels, ", "))
+	if r.Group != "" {
+		text += ", group " + r.Group
+	}
+	if r.Maximum > 0 {
+		text += fmt.Sprintf(", at most %d", r.Maximum)
+	}
+	return text
 }
 
 func actualCell(p sdk.Preset) cell {
@@ -103,6 +133,9 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 	t.addIf("Parameters", pairs(p.Parameters))
 	t.addIf("TTL", p.TTL)
 	t.addIf("Min remaining", p.MinRemaining)
+	if p.Runner != nil {
+		t.add("Runners", runnerText(*p.Runner))
+	}
 	t.add("Priority", p.Priority)
 	desired := fmt.Sprint(p.Desired)
 	if p.Scheduled {
@@ -122,8 +155,13 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 	t.add("Extraneous", p.Extraneous)
 	t.add("Expired", p.Expired)
 	t.add("Quarantined", p.Quarantined)
-	t.add("Waiting", p.Waiting)
-	t.add("Claimed", p.Claimed)
+	if p.Runner != nil {
+		t.add("Jobs queued", p.Queued)
+		t.add("Busy", p.Claimed)
+	} else {
+		t.add("Waiting", p.Waiting)
+		t.add("Claimed", p.Claimed)
+	}
 	if r := p.Rollout; r != nil {
 		rollout := cell{fmt.Sprintf("%s: %d of %d ready, %d outdated kept", r.Phase, r.Ready, r.Desired, r.Outdated), plain}
 		if r.Phase == "stopped" {

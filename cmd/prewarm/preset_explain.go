@@ -54,6 +54,10 @@ func (a *app) writeExplanation(w io.Writer, e sdk.Explanation) error {
 		return err
 	}
 	more := a.newTable()
+	if e.Runner != nil {
+		more.add("Runners", runnerText(*e.Runner))
+		more.add("Jobs", fmt.Sprintf("%d queued, %d running", e.Queued, e.Claimed))
+	}
 	for _, p := range e.Pauses {
 		scope := p.Scope
 		if p.Target != "" {

@@ -150,6 +150,9 @@ func presetLine(p sdk.Preset) string {
 	line := fmt.Sprintf("%s version=%d desired=%d actual=%d eligible=%d starting=%d stopping=%d deleting=%d outdated=%d "+
 		"extraneous=%d expired=%d claimed=%d", presetName(p), p.Version, p.Desired, p.Actual, p.Eligible, p.Starting,
 		p.Stopping, p.Deleting, p.Outdated, p.Extraneous, p.Expired, p.Claimed)
+	if p.Runner != nil {
+		line += fmt.Sprintf(" queued=%d", p.Queued)
+	}
 	if note := oneLine(noteCell(p).text); note != "" {
 		line += " (" + note + ")"
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) workspaceDeleteCommand() *cobra.Command {
-	var force, yes bool
+	var force, abandon, yes bool
 	cmd := &cobra.Command{
 		Use:   "delete WORKSPACE",
 		Short: "Delete a workspace, claimed or not",
@@ -15,7 +15,10 @@ func (a *app) workspaceDeleteCommand() *cobra.Command {
 "release". If its pool is then short of one, another is made.
 
 With --force errors of the provider do not stop it: the workspace counts as deleted, and what may be left of it at the
-provider is looked for later.`,
+provider is looked for later.
+
+The runner of a forge is unregistered first; while it has a job, it is not deleted, whatever the flags. An owner may do
+without the forge's word, as when the forge is gone for good, with --abandon-runner: what is left there is removed later.`,
 		Example:           "  prewarm workspace delete prebuild-aebagbafaydqqcikbmga2 --yes",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completeWorkspaces,
@@ -27,7 +30,11 @@ provider is looked for later.`,
 			if err != nil {
 				return err
 			}
-			w, err := client.DeleteWorkspace(cmd.Context(), args[0], force)
+			remove := client.DeleteWorkspace
+			if abandon {
+				remove = client.DeleteAbandoningRunner
+			}
+			w, err := remove(cmd.Context(), args[0], force)
 			if err != nil {
 				return err
 			}
@@ -35,6 +42,7 @@ provider is looked for later.`,
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "do not let errors of the provider stop it")
+	cmd.Flags().BoolVar(&abandon, "abandon-runner", false, "do not ask the forge about the runner that it is")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
 	return cmd
 }

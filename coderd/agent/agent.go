@@ -48,6 +48,8 @@ type agent struct {
 	condition condition
 	written   uuid.UUID // the claim whose files are written
 	heartbeat time.Duration
+
+	runner sync.WaitGroup // the workspace's runner, and what is said of its end
 }
 
 // condition is what is reported of the workspace.
@@ -101,6 +103,7 @@ func (a *agent) live(ctx context.Context) {
 	eg.Go(func() error { a.report(ctx); return nil })
 	eg.Go(func() error { a.serve(ctx); return nil })
 	_ = eg.Wait()
+	a.runner.Wait()
 }
 
 // serve is the workspace's life as its user sees it: start, claim, and claims after that.
@@ -113,13 +116,8 @@ func (a *agent) serve(ctx context.Context) {
 	a.heartbeat = heartbeatEvery(m.Agent.HeartbeatTimeoutS)
 	a.mu.Unlock()
 	env := environment(m, a.Env, a.Dir)
-	if len(m.Agent.OnStart) > 0 {
-		if err := a.script(ctx, "on_start", m.Agent.OnStart, env); err != nil {
-			if ctx.Err() == nil {
-				a.set(sdk.AgentUnhealthy, err.Error(), uuid.Nil)
-			}
-			return
-		}
+	if !a.begin(ctx, m, env) {
+		return
 	}
 	a.set(sdk.AgentReady, "", uuid.Nil)
 	a.followClaims(ctx, m, env)

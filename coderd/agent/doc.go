@@ -4,6 +4,7 @@
 //
 //	command   runs from the first moment to the last; the agent ends with it, and by its status
 //	on_start  runs beside it; when it succeeds the workspace is reported ready, when it fails, unhealthy
+//	runner    runs after on_start in the workspaces of runner presets, with a configuration that the server had its forge make
 //	on_claim  runs once for each claim, told owner, claim and late parameters by files and environment
 //
 // Two loops speak with the server. One reports: at each change at once, and as a heartbeat, at a jittered pace. One asks

@@ -22,6 +22,8 @@ import (
 const (
 	dialTimeout = 5 * time.Second
 	callTimeout = 10 * time.Second
+	// forgeTimeout is for what the server asks a forge for.
+	forgeTimeout = 40 * time.Second
 	// eventsTimeout is what an open question may take: longer than the server keeps it.
 	eventsTimeout = 45 * time.Second
 
@@ -132,6 +134,18 @@ func (s *server) metadata(ctx context.Context) (m sdk.InstanceMetadata, err erro
 		return err
 	})
 	return m, err
+}
+
+func (s *server) runnerConfiguration(ctx context.Context) (configuration sdk.RunnerConfiguration, err error) {
+	err = s.speak(ctx, forgeTimeout, func(ctx context.Context, c *sdk.Client) error {
+		configuration, err = c.RunnerConfiguration(ctx)
+		return err
+	})
+	return configuration, err
+}
+
+func (s *server) reportRunner(ctx context.Context, report sdk.RunnerReport) error {
+	return s.speak(ctx, callTimeout, func(ctx context.Context, c *sdk.Client) error { return c.ReportRunner(ctx, report) })
 }
 
 func (s *server) events(ctx context.Context, known uuid.UUID) (e sdk.InstanceEvents, err error) {

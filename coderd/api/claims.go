@@ -25,7 +25,7 @@ func (s *server) registerClaims() {
 			"One out of standby is started first, which the answer does not wait for: it says starting, and the " +
 			"workspace can be used when it says so no longer. " +
 			"That there is none is an answer too (miss), with status 200 and a reason. With a key the request can be " +
-			"repeated: it gives the same workspace. 409 if a quota is exceeded.",
+			"repeated: it gives the same workspace. 409 if a quota is exceeded, 422 for a preset of runners, which jobs claim.",
 	}, s.createClaim)
 }
 

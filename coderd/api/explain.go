@@ -67,7 +67,10 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	out.Counts = sdk.Counts{
 		Desired: c.Desired, Actual: c.Actual, Eligible: c.Eligible, Starting: c.Starting, Stopping: c.Stopping,
 		Deleting: c.Deleting, Outdated: c.Outdated, Extraneous: c.Extraneous, Expired: c.Expired,
-		Standby: c.Standby, Quarantined: c.Quarantined, Waiting: c.Waiting, Claimed: int(view.Claimed),
+		Standby: c.Standby, Quarantined: c.Quarantined, Waiting: c.Waiting, Claimed: int(view.Claimed), Queued: c.Queued,
+	}
+	if shown, err := presetOf(view); err == nil {
+		out.Runner = shown.Runner
 	}
 	return bodyOf(out), nil
 }

@@ -138,6 +138,9 @@ func (s *server) reportInstance(
 	if err != nil {
 		return nil, xerrors.Errorf("report: %w", err)
 	}
+	if err := s.reportedAsRunner(ctx, i, in.Body.Status); err != nil {
+		return nil, s.runnerProblem(ctx, err)
+	}
 	return bodyOf(sdk.AgentReceipt{Token: token}), nil
 }
 

@@ -29,12 +29,19 @@ func (s *server) choosePreset(ctx context.Context, who auth.Identity, in sdk.Cla
 		_, _, err := s.findPreset(ctx, who, in.Template, "")
 		return c, "", err
 	}
-	presets := make([]candidate, len(rows))
-	for i, row := range rows {
-		presets[i].name = row.Name
-		if err := json.Unmarshal(row.Parameters, &presets[i].parameters); err != nil {
+	var presets []candidate
+	for _, row := range rows {
+		if row.Runners { // these are claimed by jobs
+			continue
+		}
+		p := candidate{name: row.Name}
+		if err := json.Unmarshal(row.Parameters, &p.parameters); err != nil {
 			return c, "", xerrors.Errorf("decode parameters: %w", err)
 		}
+		presets = append(presets, p)
+	}
+	if len(presets) == 0 {
+		return c, "", auth.Refuse(auth.ErrInvalid, "template %s has presets of runners only: jobs of their forges claim them", in.Template)
 	}
 	return choose(in.Template, presets, in.PresetParameters)
 }

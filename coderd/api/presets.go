@@ -143,8 +143,14 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 			Starting: int(row.Starting),
 			Stopping: int(row.Stopping), Deleting: int(row.Deleting), Outdated: int(row.Outdated),
 			Extraneous: int(row.Extraneous), Expired: int(row.Expired), Quarantined: int(row.Quarantined),
-			Waiting: int(row.Waiting), Claimed: int(row.Claimed),
+			Waiting: int(row.Waiting), Claimed: int(row.Claimed), Queued: int(row.Queued),
 		},
+	}
+	if len(row.RunnerLabels) > 0 {
+		p.Runner = &sdk.RunnerSettings{Forge: row.Forge, Labels: row.RunnerLabels, Group: row.RunnerGroup}
+		if row.RunnerMaximum != nil {
+			p.Runner.Maximum = int(*row.RunnerMaximum)
+		}
 	}
 	if row.TtlS != nil {
 		p.TTL = (time.Duration(*row.TtlS) * time.Second).String()

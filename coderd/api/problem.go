@@ -29,6 +29,7 @@ func (s *server) problem(ctx context.Context, err error) error {
 		token    *instance.Refusal
 		full     *workspaces.NoRoom
 		quota    *claim.QuotaExceeded
+		runners  *claim.OfRunners
 		problems *templates.Problems
 	)
 	switch {
@@ -54,6 +55,8 @@ func (s *server) problem(ctx context.Context, err error) error {
 		return huma.Error409Conflict(innermost(err))
 	case errors.Is(err, workspaces.ErrLost):
 		return retryLater(http.StatusConflict, "the workspace was changed by somebody else at that moment: try again")
+	case errors.As(err, &runners):
+		return huma.Error422UnprocessableEntity(runners.Error())
 	case errors.Is(err, claim.ErrKeyReused):
 		return huma.Error409Conflict(claim.ErrKeyReused.Error() + ": use another key")
 	case errors.Is(err, claim.ErrCountChanged):

@@ -19,11 +19,6 @@ type WorkspaceRef struct {
 	Ref string `path:"workspace" doc:"Name or id of the workspace"`
 }
 
-type deleteWorkspaceInput struct {
-	WorkspaceRef
-	Force bool `query:"force" doc:"Whatever the provider says (owners only)"`
-}
-
 func (s *server) registerWorkspaces() {
 	register(s, operation{
 		id: "list-workspaces", method: http.MethodGet, path: "/workspaces", action: auth.ActReadWorkspace,
@@ -61,7 +56,8 @@ func (s *server) registerWorkspaces() {
 	register(s, operation{
 		id: "delete-workspace", method: http.MethodDelete, path: "/workspaces/{workspace}",
 		action: auth.ActDeleteWorkspace, tag: "workspaces", summary: "Delete a workspace, also a claimed one",
-		description: "The answer does not wait for the deletion.",
+		description: "The answer does not wait for the deletion. The runner of a forge is unregistered first: 409 if it has a " +
+			"job, and 502 if its forge does not answer as it should; then nothing was deleted.",
 	}, s.deleteWorkspace)
 }
 
@@ -132,23 +128,6 @@ func (s *server) releaseWorkspace(
 	moved, err := s.Workspaces.Release(ctx, actor(who, "released", row), row.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("release: %w", err)
-	}
-	return s.retired(ctx, who, row.ID, moved)
-}
-
-func (s *server) deleteWorkspace(
-	ctx context.Context, who auth.Identity, in *deleteWorkspaceInput,
-) (*body[sdk.Workspace], error) {
-	row, err := s.findWorkspace(ctx, who, auth.ActDeleteWorkspace, in.Ref)
-	if err != nil {
-		return nil, err
-	}
-	if in.Force && !who.May(auth.ActForceWorkspace, row.OwnerID) {
-		return nil, auth.Refuse(auth.ErrForbidden, "only owners delete by force; you have role %s", who.Role)
-	}
-	moved, err := s.Workspaces.Delete(ctx, actor(who, "deleted by hand", row), row.ID, in.Force)
-	if err != nil {
-		return nil, xerrors.Errorf("delete: %w", err)
 	}
 	return s.retired(ctx, who, row.ID, moved)
 }

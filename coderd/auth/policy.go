@@ -40,6 +40,7 @@ const (
 	ActRetryWorkspace   Action = "workspace.retry" // of a quarantined one
 	ActKeepWorkspace    Action = "workspace.keep"  // in quarantine, to look into it
 	ActForceWorkspace   Action = "workspace.force" // delete whatever the provider says (G5)
+	ActAbandonRunner    Action = "runner.abandon"  // delete without the forge's word (P7)
 
 	ActReadQuotas Action = "quota.read"
 	ActSetQuota   Action = "quota.set"
@@ -112,6 +113,7 @@ var policy = map[Action]parts{
 	ActRetryWorkspace:   admins(Own),
 	ActKeepWorkspace:    admins(Own),
 	ActForceWorkspace:   owners(None),
+	ActAbandonRunner:    owners(None),
 
 	ActReadQuotas: auditors(Any),
 	ActSetQuota:   owners(None),

@@ -183,7 +183,8 @@ func (s *Service) claimNew(ctx context.Context, req Request) (Result, error) {
 	}
 	res, err := s.claimAs(ctx, req, ids)
 	var quota *QuotaExceeded
-	if err == nil && (res.ClaimID != ids[0] || res.Workspace == nil) || errors.As(err, &quota) {
+	var runners *OfRunners
+	if err == nil && (res.ClaimID != ids[0] || res.Workspace == nil) || errors.As(err, &quota) || errors.As(err, &runners) {
 		s.dropParameters(ctx, req, ids)
 	}
 	return res, err
@@ -278,6 +279,8 @@ func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID)
 	switch {
 	case pool.Gone || pool.Deprecated:
 		return s.miss(ctx, req, id, pool)
+	case pool.Runners:
+		return Result{}, &OfRunners{Template: pool.Template, Preset: pool.Preset, Forge: pool.Forge}
 	case len(ids) > 1 || pool.Metered:
 		return s.claimTogether(ctx, req, ids, pool)
 	case pool.Standby && req.Mode != database.ClaimModeBypass:

@@ -159,6 +159,8 @@ type Config struct {
 	NoPass bool          // work and claims only
 
 	Timeouts lifecycle.Timeouts // of a provider's calls
+	// Deregister unregisters runners before their workspaces go; nil: there are no forges.
+	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error)
 }
 
 // Start starts a replica, to be stopped with the test.
@@ -198,7 +200,7 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	r.Worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: r.Writer, Providers: w.Providers, Clock: clock, Log: log, Registerer: reg,
 		Replica: c.Name, Installation: w.Installation, Nudge: r.Reconciler.Nudge, Bound: r.Claims.Bound, Lease: c.Lease,
-		Grace: c.Grace, Callback: r.Instances.Callback, Timeouts: c.Timeouts,
+		Grace: c.Grace, Callback: r.Instances.Callback, Timeouts: c.Timeouts, Deregister: c.Deregister,
 	})
 	if !c.Deaf {
 		ps.Subscribe(reconcile.NudgeChannel, func(_ context.Context, e pubsub.Event) {

@@ -8,9 +8,34 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// readiness asks once. Where there is an agent it is the one to say ready; the provider is still asked, as it knows what
-// an agent that never started cannot tell.
-func (*Worker) readiness(
+// readiness asks once. A runner is ready when it was also seen at its forge (A3); one that ended before is no runner.
+func (w *Worker) readiness(
+	ctx context.Context, p provider.Provider, ref provider.Ref, info database.JobForWorkRow,
+) (provider.Readiness, error) {
+	state, err := w.inside(ctx, p, ref, info)
+	switch {
+	case err != nil || !info.Runner || state.Failed || info.RunnerRegistered:
+		return state, err
+	case info.RunnerFinished:
+		return provider.Readiness{Failed: true, Detail: "its runner ended before it was seen at the forge"}, nil
+	case state.Ready:
+		return provider.Readiness{Detail: neverRegistered}, nil
+	}
+	return state, nil
+}
+
+const neverRegistered = "never registered at the forge"
+
+// unobserved says whether it is only the forge's word that is lacking, and the forge was not heard of since the time was
+// over: then it is not the runner's fault (A2, A3).
+func (*Worker) unobserved(info database.JobForWorkRow) bool {
+	inside := info.Agent == nil || info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusReady
+	return info.Runner && inside && !info.RunnerRegistered && !info.ForgeListed
+}
+
+// inside asks the provider and the agent. Where there is an agent it is the one to say ready; the provider is still asked, as
+// it knows what an agent that never started cannot tell.
+func (*Worker) inside(
 	ctx context.Context, p provider.Provider, ref provider.Ref, info database.JobForWorkRow,
 ) (provider.Readiness, error) {
 	state, err := p.Ready(ctx, ref)

@@ -36,6 +36,13 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 	w.giveWay(ctx, job, p)
 	ref := refOf(info)
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
+	if info.Runner { // so that there is a row before anything can register
+		err := w.Store.ExpectRunner(ctx, database.ExpectRunnerParams{WorkspaceID: job.WorkspaceID, Incarnation: job.Incarnation})
+		if err != nil {
+			w.postpone(ctx, job, err)
+			return
+		}
+	}
 	token := w.wantsToken(p, info)
 	if (job.Failures > 0 || token && job.Attempt > 1) && mayExist(p, ref) {
 		err := w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, ref) })
@@ -142,6 +149,9 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 		case err == nil && state.Failed:
 			w.unready(ctx, job, info, p, state.Detail, true)
 			return
+		case asked >= bootLeft && err == nil && w.unobserved(info):
+			w.deferJob(ctx, job, "its time is over; waiting for a listing of the forge that says so too", agentPauseMost)
+			return
 		case asked >= bootLeft:
 			w.metrics.timeouts.WithLabelValues(job.Provider).Inc()
 			w.unready(ctx, job, info, p, "boot timeout: "+detail(state, err), err == nil)
@@ -149,7 +159,7 @@ func (w *Worker) probe(ctx context.Context, job database.Job) {
 		case err != nil:
 			w.retry(ctx, job, err)
 			return
-		case info.Agent != nil: // its report wakes the job
+		case info.Agent != nil || info.Runner: // its report, or that it was seen at the forge, wakes the job
 			w.deferJob(ctx, job, detail(state, nil), agentPause(info.InStateS))
 			return
 		case asked >= probeHold:

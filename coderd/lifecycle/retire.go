@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"time"
 
 	"cdr.dev/slog"
 	"github.com/jackc/pgx/v5"
@@ -16,9 +17,34 @@ import (
 // intentBatch is how many intents are read at a time.
 const intentBatch = 50
 
-// drain: nothing here was ever registered at a forge, so it is drained already: draining -> deleting.
+// Verdict is what a forge says to the end of one of its runners.
+type Verdict struct {
+	Done bool          // nothing of it is registered (any more)
+	Busy bool          // it has a job: the veto (P7)
+	Why  string        // for people
+	Wait time.Duration // when to ask again where it is not done
+}
+
+// drain unregisters a runner at its forge: draining -> deleting. Busy is a veto: it stays draining, however long its job takes
+// (P7, A6). What a forge did not say is waited for as well.
 func (w *Worker) drain(ctx context.Context, job database.Job) {
-	if _, err := w.Writer.Drained(ctx, leaseOf(job), "never registered"); err != nil {
+	verdict := Verdict{Done: true, Why: "never registered"}
+	if w.Deregister != nil {
+		var err error
+		verdict, err = w.Deregister(ctx, job.WorkspaceID, job.Incarnation)
+		switch {
+		case ctx.Err() != nil:
+			w.letGo(ctx, job)
+			return
+		case err != nil:
+			w.retry(ctx, job, err)
+			return
+		case !verdict.Done:
+			w.deferJob(ctx, job, verdict.Why, verdict.Wait)
+			return
+		}
+	}
+	if _, err := w.Writer.Drained(ctx, leaseOf(job), verdict.Why); err != nil {
 		w.lostOr(ctx, job, "record drain", err)
 		return
 	}

@@ -38,6 +38,9 @@ type Options struct {
 	// agent can't be created.
 	Callback func(ctx context.Context, job database.Job, agent json.RawMessage) (provider.Callback, error)
 
+	// Deregister unregisters the runner of a workspace at its forge, before the workspace goes (P7). Nil: there are no forges.
+	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Verdict, error)
+
 	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping
 	Slots Slots

@@ -29,6 +29,7 @@ func Check(p Preset, ws []Workspace, plan Plan, now time.Time) []error {
 	c.counts(ws)
 	c.intents()
 	c.creates(ws)
+	c.runners(ws)
 	c.victims(ws)
 	c.oldestFirst(ws)
 	c.availability(ws)
@@ -162,7 +163,7 @@ func (c *checker) creates(ws []Workspace) {
 		c.fail("C8: create %d beyond the hard limit", n)
 	default:
 		surge, replaced := c.renewal(ws)
-		if most := c.preset.Desired + c.preset.Waiting + surge; has-replaced+n > most {
+		if most := c.wanted() + surge; has-replaced+n > most {
 			c.fail("I3: %d there and %d created, but at most %d wanted", has-replaced, n, most)
 		}
 	}
@@ -172,7 +173,7 @@ func (c *checker) creates(ws []Workspace) {
 // may be more than wanted: a quarter of desired.
 func (c *checker) renewal(ws []Workspace) (surge, replaced int) {
 	for _, w := range ws {
-		if !c.active(w) || !c.built(w) || w.ExpiresAt.IsZero() || c.preset.RenewAhead == 0 {
+		if !c.active(w) || w.Busy || !c.built(w) || w.ExpiresAt.IsZero() || c.preset.RenewAhead == 0 {
 			continue
 		}
 		switch soon := w.ExpiresAt.Sub(c.now) <= c.preset.RenewAhead; {
@@ -194,7 +195,7 @@ func (c *checker) renewed(w Workspace) bool { return c.rules[w.ID] == "C9" && c.
 // victims: what goes goes for a reason, and what has one goes. Of those that the preset has, only the surplus does, and
 // none that is ready while one that is not could go instead (C6).
 func (c *checker) victims(ws []Workspace) {
-	wanted := c.preset.Desired + c.preset.Waiting
+	wanted := c.wanted()
 	if c.preset.Retired != "" {
 		wanted = 0
 	}
@@ -205,10 +206,11 @@ func (c *checker) victims(ws []Workspace) {
 	}
 	for _, w := range ws {
 		building := w.State == Provisioning || w.State == Starting
-		if c.active(w) && c.built(w) && !c.gone[w.ID] {
+		if c.active(w) && c.built(w) && !c.gone[w.ID] && !w.Busy {
 			builtLeft++
 		}
 		switch {
+		case w.Busy: // runners says that it stays
 		case c.active(w) && c.renewed(w):
 		case c.active(w):
 			has++
@@ -233,7 +235,7 @@ func (c *checker) victims(ws []Workspace) {
 	if len(c.preset.Cold) > 0 { // which of them are for claims and which are surplus, their own test says
 		return
 	}
-	if surplus := max(0, has-wanted-surge); went > surplus {
+	if surplus := c.mayGo(max(0, has-wanted-surge)); went > surplus {
 		c.fail("I3: %d of the active version go, but only %d are surplus", went, surplus)
 	} else if went < surplus && !c.still() {
 		c.fail("C6: %d of the active version go, but %d are surplus", went, surplus)
@@ -254,7 +256,7 @@ func (c *checker) oldestFirst(ws []Workspace) {
 		return kind{w.State, w.State == Provisioning && w.Leased, w.PoolKey == c.preset.PoolKey}
 	}
 	for _, w := range ws {
-		if w.HasIntent || c.gone[w.ID] {
+		if w.HasIntent || c.gone[w.ID] || w.Busy {
 			continue
 		}
 		if at, ok := oldestLeft[of(w)]; !ok || w.CreatedAt.Before(at) {
@@ -293,7 +295,7 @@ func (c *checker) availability(ws []Workspace) {
 		if makesRoom[w.ID] && w.PoolKey == c.preset.PoolKey {
 			c.fail("S4: workspace %s makes room, though it is of the active version", w.ID)
 		}
-		if !c.built(w) || !c.alive(w) || w.HasIntent {
+		if !c.built(w) || !c.alive(w) || w.HasIntent || w.Busy {
 			continue
 		}
 		before++
@@ -346,11 +348,11 @@ func (c *checker) surge(ws []Workspace, outdated int) {
 			building++
 		}
 	}
-	wanted := c.preset.Desired + c.preset.Waiting
+	wanted := c.wanted()
 	if most := wanted + c.preset.MaxSurge.of(c.preset.Desired, true, c.preset.Desired); ready+building+c.plan.Create+outdated > most {
 		c.fail("C7: %d outdated, %d current ones and %d created are more than %d", outdated, ready+building, c.plan.Create, most)
 	}
-	if c.preset.Unproven && ready == 0 && c.preset.KeepOutdated && building+c.plan.Create > HardLimit+c.preset.Waiting {
+	if c.preset.Unproven && ready == 0 && c.preset.KeepOutdated && building+c.plan.Create > HardLimit+wanted-c.preset.Desired {
 		c.fail("C7: %d of a version that never worked", building+c.plan.Create)
 	}
 }

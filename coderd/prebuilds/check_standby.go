@@ -34,7 +34,7 @@ func (c *checker) moves(ws []Workspace) {
 			standby++
 		}
 		switch {
-		case !c.active(w) || c.gone[w.ID]:
+		case !c.active(w) || c.gone[w.ID] || w.Busy:
 		case moved[w.ID] == Stop:
 			stops++
 		case moved[w.ID] == Start:

@@ -14,7 +14,7 @@ import (
 // Clamp cuts the creates of plans down to what their providers' limits leave, and enters in each ledger what was held
 // back by which limit (S4, S5). It returns the limits as they are after these creates, for nudge passes to spend.
 //
-// Where a limit binds, claims that wait come first, then a higher priority. Within a priority each next create goes to the emptiest pool:
+// Where a limit binds, claims and jobs that wait come first, then a higher priority. Within a priority each next create goes to the emptiest pool:
 // the one with the smallest share of what it wants, counting what it was just given. So equals take turns, a large pool
 // cannot starve a small one, and the order of plans does not matter. A maximum that is already exceeded holds back
 // every create, and never makes anything go.
@@ -136,18 +136,19 @@ type contender struct {
 	plan       *Plan
 	preset     Preset
 	has, wants int
-	waiting    int // claims for which nothing is being built yet
+	waiting    int // claims and jobs for which nothing is being built yet
 	granted    int
 }
 
 func contend(plan *Plan, p Preset) *contender {
 	n := plan.Counts
 	return &contender{
-		plan: plan, preset: p, has: n.Actual + n.Starting, wants: n.Desired + n.Waiting, waiting: n.Waiting - n.Starting,
+		plan: plan, preset: p, has: n.Actual + n.Starting, wants: n.Desired + n.Waiting + n.Queued,
+		waiting: n.Waiting + n.Queued - n.Starting,
 	}
 }
 
-// forClaim says whether the next of its creates is one that a claim waits for.
+// forClaim says whether the next of its creates is one that a claim or a job waits for.
 func (c *contender) forClaim() int {
 	if c.granted < c.waiting {
 		return 1

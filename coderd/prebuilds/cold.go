@@ -32,6 +32,6 @@ func (p *Preset) surplus(c Counts, ws []Workspace, now time.Time, renewal renewa
 	if p.Retired == "" {
 		cold = len(p.Cold)
 	}
-	has := c.Actual - len(renewal.gone) + c.Starting - len(p.coldBuilds(ws, now))
+	has := c.Actual - len(renewal.gone) + c.Starting - len(p.coldBuilds(ws, now)) - p.atJobs(ws, now)
 	return max(0, has-(p.wanted()-cold)-renewal.surge)
 }

@@ -18,6 +18,8 @@ type Counts struct {
 	Expired     int `json:"expired"`
 	Quarantined int `json:"quarantined"`
 	Waiting     int `json:"waiting"`
+	// Queued are jobs that wait for a runner; left out of the JSON where there are none.
+	Queued int `json:"queued,omitempty"`
 }
 
 // Unclaimed is how many workspaces were counted.
@@ -29,7 +31,7 @@ func (c Counts) Unclaimed() int {
 // state, are in no class.
 func Count(p Preset, ws []Workspace, now time.Time) Counts {
 	p = p.at(now)
-	c := Counts{Desired: p.desired(), Waiting: p.Waiting}
+	c := Counts{Desired: p.desired(), Waiting: p.Waiting, Queued: p.queued()}
 	for i := range ws {
 		switch classify(&p, &ws[i], now) {
 		case classNone:
@@ -110,13 +112,16 @@ func (p *Preset) desired() int {
 	return p.Desired
 }
 
-// wanted is what Actual and Starting are made to meet (C5). Nobody gets a workspace of a retired preset by waiting.
+// wanted is what Actual and Starting are made to meet (C5, P3). Nobody gets a workspace of a retired preset by waiting.
 func (p *Preset) wanted() int {
 	if p.Retired != "" {
 		return 0
 	}
-	return p.Desired + p.Waiting
+	return p.Desired + p.demand()
 }
+
+// demand is what is wanted on top of desired: a workspace for each claim and each job that waits.
+func (p *Preset) demand() int { return p.Waiting + p.queued() }
 
 // expired says whether w's TTL is over; the instant of expiry itself is past it, as in the claim's statement.
 func (w *Workspace) expired(now time.Time) bool {

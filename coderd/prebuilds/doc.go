@@ -35,7 +35,7 @@
 // # The rules
 //
 //   - C4: a retired preset (template deprecated or deleted, preset removed) wants nothing, and lets everything go.
-//   - C5: create = desired + waiting − (actual + starting), at least 0. Work in flight is counted, never waited for.
+//   - C5: create = desired + waiting (claims, and jobs: P3) − (actual + starting), at least 0. Work in flight is counted, never waited for.
 //   - C6: the extraneous go not-ready first, then oldest; ties by id, so that each replica chooses the same.
 //   - C7: an outdated ready one goes only when a current one is ready in its place: actual plus the outdated ready ones
 //     that are kept never falls below desired less max_unavailable by our doing, and both with what is being made never
@@ -50,6 +50,9 @@
 //   - C11: outdated ones that are not ready go at once, a pending create by an intent of kind cancel.
 //   - C17: of desired so many run as the preset's tier says, and one for each claim that waits; the others are stopped
 //     (standby.go). Claims take running ones first.
+//   - P3: of a preset of runners each queued job wants one on top of desired (runners.go). P7: one that its forge says is at
+//     a job never goes, and is neither surplus nor lacking until its claim takes it out of the pool. P8: of surplus runners
+//     half goes each minute; retired, outdated and expired ones go as all do. S4: their own maximum holds creates back.
 //   - S4, S5: Clamp keeps the creates within each provider's maximum and chunk, by priority, then emptiest pool first.
 //
 // What is wrong with one preset's rows is an error of that preset: the plans of the others are made all the same.
@@ -57,7 +60,7 @@
 // # Time
 //
 // Plan.RetryAt is the earliest instant at which the same rows could give another plan: the end of a backoff, the next
-// expiry. Until then a plan is equal to the last one to the byte, so a pass that finds nothing new writes nothing.
+// expiry, the next half of a surplus. Until then a plan is equal to the last one to the byte, so a pass that finds nothing new writes nothing.
 //
 // # Trust
 //

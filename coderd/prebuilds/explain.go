@@ -80,9 +80,9 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	switch {
 	case x.preset.Retired != "":
 		return "Not kept warm: " + x.preset.Retired + ".", time.Time{}
-	case c.Desired == 0 && c.Waiting == 0:
+	case c.Desired == 0 && c.Waiting+c.Queued == 0:
 		return "Not kept warm: it is to have no prebuilds now.", time.Time{}
-	case c.Actual >= c.Desired && c.Waiting == 0:
+	case c.Actual >= c.Desired && c.Waiting+c.Queued == 0:
 		note := ""
 		if x.preset.Pause != "" {
 			note = " It is paused (" + x.preset.Pause + "): what is claimed is not replaced."
@@ -99,6 +99,9 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	text := fmt.Sprintf("Not warm: %d of %s ready", c.Actual, wanted)
 	if c.Waiting > 0 {
 		text += ", " + plural(c.Waiting, "claim") + " waiting"
+	}
+	if c.Queued > 0 {
+		text += ", " + plural(c.Queued, "job") + " waiting"
 	}
 	if c.Starting > 0 {
 		text += fmt.Sprintf(", %d starting", c.Starting)

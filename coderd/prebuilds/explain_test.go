@@ -168,7 +168,7 @@ func reasonsIn(t *testing.T, name string) []reason {
 }
 
 // labels are no reasons, though they stand beside rules.
-var labels = map[string]bool{"desired": true, "renewal": true, "renewed": true, "held back": true, "keep": true}
+var labels = map[string]bool{"queued": true, "at jobs": true, "desired": true, "renewal": true, "renewed": true, "held back": true, "keep": true}
 
 // textOf is what an expression says for certain: a text, a constant of this package, the beginning of a format or of a sum.
 func textOf(e ast.Expr) (string, bool) {
@@ -179,7 +179,9 @@ func textOf(e ast.Expr) (string, bool) {
 	case *ast.BinaryExpr:
 		return textOf(e.X)
 	case *ast.Ident:
-		known := map[string]string{"renewReason": renewReason, "renewed": renewed, "keepReason": keepReason, "keepRule": keepRule}
+		known := map[string]string{"renewReason": renewReason, "renewed": renewed, "keepReason": keepReason, "keepRule": keepRule,
+			"queuedReason": queuedReason, "atJobsReason": atJobsReason, "shrinkRule": shrinkRule, "shrinkReason": shrinkReason,
+		}
 		text, ok := known[e.Name]
 		return text, ok
 	case *ast.CallExpr:

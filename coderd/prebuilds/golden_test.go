@@ -53,6 +53,16 @@ func TestGoldenPlans(t *testing.T) {
 			Limits{},
 		},
 		{
+			"runners", "Four jobs wait, three runners are busy, and the maximum leaves room for two more.",
+			newPool(2).with(runners(Runner{Queued: 4, Busy: 3, Maximum: 7})).add(1, Ready).add(1, Starting),
+			Limits{},
+		},
+		{
+			"runners-surplus", "A burst is over: half of what is too much goes, and one that has a job is no part of that.",
+			newPool(1).with(runners(Runner{})).add(1, Ready, atJob).add(6, Ready),
+			Limits{},
+		},
+		{
 			"refill", "A claim took one of five and another is being made already: only the rest is created.",
 			newPool(5).add(3, Ready).add(1, Starting),
 			Limits{},

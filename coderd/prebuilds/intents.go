@@ -37,6 +37,7 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rol
 	for i := range ws {
 		w := &ws[i]
 		switch c := classify(p, w, now); {
+		case w.Busy: // it goes by itself, when its job is over
 		case cold[i]: // somebody waits for this one
 		case c == classActual && renewal.replaced(w):
 		case c == classStarting || c == classActual:
@@ -60,12 +61,12 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rol
 	plan.release(p, unfinished, len(unfinished), "C11", "outdated")
 	slices.SortFunc(outdated, firstToGo)
 	plan.release(p, outdated, len(outdated)-kept, "C7", "outdated")
-	plan.release(p, current, plan.Counts.Extraneous, "C6", "extraneous")
+	plan.releaseSurplus(p, current, now)
 	plan.Ledger.drain("keep", kept, keepRule, keepReason)
 	if p.Pause == "" && p.Breaker == "" && p.Retired == "" {
 		plan.replaceable = outdated[len(outdated)-kept:] // those behind them go
-		if p.KeepOutdated {
-			plan.replaceable = plan.replaceable[:p.spare(plan.Counts.Actual, kept)]
+		if p.KeepOutdated || p.Runner != nil {           // an outdated runner still takes jobs
+			plan.replaceable = plan.replaceable[:p.spare(plan.Counts.Actual-p.readyAtJobs(ws, now), kept)]
 		}
 	}
 }
@@ -89,6 +90,7 @@ func (plan *Plan) makeRoom(p *Preset, n int, reason string) {
 	n = min(n, len(plan.replaceable))
 	plan.Ledger.drain("keep", -n, keepRule, keepReason)
 	plan.release(p, plan.replaceable, n, "S4", "outdated, in the place of a current one: "+reason)
+	plan.replaceable = plan.replaceable[n:]
 }
 
 // release makes intents for the n of ws that are the first to go. It sorts ws.

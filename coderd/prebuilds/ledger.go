@@ -33,7 +33,12 @@ type Line struct {
 func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal) {
 	c := plan.Counts
 	plan.Ledger = Ledger{Creates: []Line{desired}, Drains: []Line{}}
-	plan.Ledger.create("waiting", p.wanted()-c.Desired)
+	if p.Retired == "" {
+		plan.Ledger.create("waiting", p.Waiting)
+		if n := p.queued(); n > 0 {
+			plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"queued", n, "P3", queuedReason})
+		}
+	}
 	if renewal.surge > 0 {
 		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"renewal", renewal.surge, "C9", renewReason})
 	}

@@ -38,10 +38,12 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan := Plan{PresetID: p.ID, Counts: Count(p, ws, now), Intents: []Intent{}}
 	renewal := p.renewals(ws, plan.Counts, now)
 	plan.openLedger(&p, desired, renewal)
+	plan.enterAtJobs(p.atJobs(ws, now))
 	rollout := p.rollingOut(ws, plan.Counts, now)
 	plan.holdBackCreates(&p, rollout, now)
 	plan.holdBackInFlight(&p, ws)
 	plan.letGo(&p, ws, renewal, rollout, now)
+	plan.holdBackForMaximum(&p, len(ws))
 	plan.moveTiers(&p, ws)
 	plan.retryAt(look)
 	plan.retryAt(nextExpiry(&p, ws, now))
@@ -55,7 +57,7 @@ func validate(p *Preset, ws []Workspace) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"desired", p.Desired}, {"waiting", p.Waiting}, {"failure streak", p.FailureStreak}, {"waiting but cold", p.Waiting - len(p.Cold)}} {
+	}{{"desired", p.Desired}, {"waiting", p.Waiting}, {"failure streak", p.FailureStreak}, {"waiting but cold", p.Waiting - len(p.Cold)}, {"queued", p.queued()}} {
 		if n.value < 0 {
 			return xerrors.Errorf("%s is negative: %d", n.name, n.value)
 		}

@@ -80,8 +80,14 @@ func mustSchedule(cron string, instances int) *Schedule {
 func (p *pool) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "desired %d, waiting %d\n", p.preset.Desired, p.preset.Waiting)
+	if r := p.preset.Runner; r != nil {
+		fmt.Fprintf(&b, "runners: %d jobs queued, %d busy, maximum %d\n", r.Queued, r.Busy, r.Maximum)
+	}
 	for _, w := range p.workspaces {
 		fmt.Fprintf(&b, "workspace %s %s", w.ID, w.State)
+		if w.Busy {
+			b.WriteString(", at a job")
+		}
 		if w.PoolKey != p.preset.PoolKey {
 			b.WriteString(", outdated")
 		}

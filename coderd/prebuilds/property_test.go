@@ -44,6 +44,14 @@ func drawPool(t *rapid.T) *pool {
 	failed(max(0, rapid.IntRange(-4, 4).Draw(t, "streak")),
 		time.Duration(rapid.IntRange(0, 30).Draw(t, "failed ago"))*time.Second)(&p.preset)
 
+	if sometimes("runners") {
+		p.preset.Runner = &Runner{
+			Queued: rapid.IntRange(0, 3).Draw(t, "queued"), Busy: rapid.IntRange(0, 3).Draw(t, "busy"),
+			Maximum:  max(0, rapid.IntRange(-6, 14).Draw(t, "maximum of runners")),
+			ShrunkAt: noon.Add(-time.Duration(rapid.IntRange(40, 80).Draw(t, "shrunk ago")) * time.Second),
+		}
+	}
+
 	states := rapid.SampledFrom([]State{
 		Provisioning, Starting, Ready, Ready, Ready, Standby, Draining, Deleting, Quarantined,
 	})
@@ -54,6 +62,7 @@ func drawPool(t *rapid.T) *pool {
 			w.HasIntent, w.Moving = sometimes("intent"), sometimes("moving")
 			w.WasReady = w.State == Ready || w.State == Standby || sometimes("was ready")
 			w.Leased = rapid.Bool().Draw(t, "leased")
+			w.Busy = p.preset.Runner != nil && rapid.IntRange(0, 3).Draw(t, "at a job") == 0
 			if rapid.IntRange(0, 2).Draw(t, "outdated") == 0 {
 				w.PoolKey = oldKey
 			}
@@ -94,7 +103,12 @@ func TestPlansAreComplete(t *testing.T) {
 		plan := mustPlan(t, p, noon)
 		has := plan.Counts.Actual + plan.Counts.Starting
 		p.preset.RenewAhead = 0
-		require.Equal(t, max(0, p.preset.at(noon).Desired+p.preset.Waiting-has), mustPlan(t, p, noon).Create)
+		wanted := p.preset.at(noon).Desired + p.preset.Waiting
+		if r := p.preset.Runner; r != nil {
+			r.Maximum = 0
+			wanted += r.Queued
+		}
+		require.Equal(t, max(0, wanted-has), mustPlan(t, p, noon).Create)
 	})
 }
 
@@ -135,6 +149,11 @@ func apply(p *pool, plan Plan, now time.Time) {
 				p.workspaces[i].Moving = true
 			}
 		}
+	}
+	if _, shrinks := plan.Shrinks(now); shrinks {
+		runner := *p.preset.Runner
+		runner.ShrunkAt = now
+		p.preset.Runner = &runner
 	}
 	p.add(plan.Create, Provisioning, func(w *Workspace) { w.CreatedAt = now })
 }
@@ -263,10 +282,10 @@ func TestClampIsFair(t *testing.T) {
 	})
 }
 
-// unserved is how many claims wait for which nothing was being built.
-func unserved(plan *Plan) int { return plan.Counts.Waiting - plan.Counts.Starting }
+// unserved is how many claims and jobs wait for which nothing was being built.
+func unserved(plan *Plan) int { return plan.Counts.Waiting + plan.Counts.Queued - plan.Counts.Starting }
 
 // fill is the share of what it wants that a pool has after its creates, and change more.
 func fill(plan *Plan, p Preset, change int) float64 {
-	return float64(plan.Counts.Actual+plan.Counts.Starting+plan.Create+change) / float64(plan.Counts.Desired+p.Waiting)
+	return float64(plan.Counts.Actual+plan.Counts.Starting+plan.Create+change) / float64(plan.Counts.Desired+p.demand())
 }

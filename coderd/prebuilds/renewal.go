@@ -23,7 +23,7 @@ func (p *Preset) renewals(ws []Workspace, c Counts, now time.Time) renewal {
 	}
 	var soon []*Workspace
 	for i := range ws {
-		if w := &ws[i]; classify(p, w, now) == classActual && p.expiresSoon(w, now) {
+		if w := &ws[i]; classify(p, w, now) == classActual && !w.Busy && p.expiresSoon(w, now) {
 			soon = append(soon, w)
 		}
 	}
@@ -31,7 +31,7 @@ func (p *Preset) renewals(ws []Workspace, c Counts, now time.Time) renewal {
 		return renewal{}
 	}
 	slices.SortFunc(soon, firstToExpire)
-	n := min(len(soon), max(0, c.Actual-p.wanted()))
+	n := min(len(soon), max(0, c.Actual-p.readyAtJobs(ws, now)-p.wanted()))
 	r := renewal{surge: min(len(soon)-n, (p.desired()+3)/4), gone: soon[:n]}
 	if n > 0 {
 		r.last = soon[n-1]

@@ -44,7 +44,7 @@ type rollout struct {
 func (p *Preset) rollingOut(ws []Workspace, c Counts, now time.Time) *rollout {
 	r := &rollout{}
 	for i := range ws {
-		if w := &ws[i]; w.settled() && !w.expired(now) && classify(p, w, now) == classOutdated {
+		if w := &ws[i]; w.settled() && !w.Busy && !w.expired(now) && classify(p, w, now) == classOutdated {
 			r.outdated++
 		}
 	}
@@ -70,7 +70,7 @@ func (p *Preset) rollingOut(ws []Workspace, c Counts, now time.Time) *rollout {
 	if r.stopped != "" {
 		unavailable = 0 // the old pool is all there is
 	}
-	r.kept = min(r.outdated, max(0, p.desired()-unavailable-c.Actual))
+	r.kept = min(r.outdated, max(0, p.desired()-unavailable-c.Actual+p.readyAtJobs(ws, now)))
 	if r.kept == 0 {
 		r.stopped = "" // nothing is left to protect
 	}
@@ -99,7 +99,7 @@ func (plan *Plan) holdBackForRollout(p *Preset, r *rollout) {
 	if !r.proves || !p.KeepOutdated {
 		return
 	}
-	if over := min(plan.Create, plan.Counts.Starting+plan.Create-proving-p.Waiting); over > 0 {
+	if over := min(plan.Create, plan.Counts.Starting+plan.Create-proving-p.demand()); over > 0 {
 		plan.holdBack(over, "C7", fmt.Sprintf("the first %d of a version are to show that it works", proving))
 	}
 }

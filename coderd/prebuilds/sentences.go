@@ -24,6 +24,8 @@ var sentences = []sentence{
 		when: (*explaining).nextRange,
 	},
 	{label: "waiting", says: "claims that wait are built for on top"},
+	{label: "queued", rule: "P3", reason: queuedReason, says: "jobs wait, and each gets a runner on top"},
+	{label: "at jobs", rule: "P7", reason: atJobsReason, says: "of these have a job, so they are no surplus and never go before it is over"},
 	{
 		label: "renewal", rule: "C9", reason: "expires soon", says: "made ahead of those that expire soon, so that the pool does not shrink",
 		when: (*explaining).built,
@@ -71,6 +73,10 @@ var sentences = []sentence{
 		says: "its provider is not known, so nothing can be made there:", quotes: true, when: never("when the provider is back"),
 	},
 	{
+		label: "held back", rule: "S4", reason: "runner maximum *", says: "there may be no more runners of it at once: the maximum",
+		quotes: true, when: never("when one of its runners goes, or with a higher maximum"),
+	},
+	{
 		label: "held back", rule: "S4", reason: "maximum *", says: "the provider is full: maximum", quotes: true,
 		when: never("when a workspace there goes"),
 	},
@@ -100,6 +106,15 @@ var sentences = []sentence{
 	{label: "cancel", rule: "C4", reason: "*", says: "are not built to the end:", quotes: true, when: atOnce},
 	{label: "drain", rule: "C6", reason: "extraneous", says: "are more than wanted, and go: not ready first, then the oldest", when: atOnce},
 	{label: "cancel", rule: "C6", reason: "extraneous", says: "are more than wanted, and are not built to the end", when: atOnce},
+	{label: "drain", rule: shrinkRule, reason: shrinkReason, says: "are more than wanted, and go: half of the surplus each minute", when: atOnce},
+	{
+		label: "cancel", rule: shrinkRule, reason: shrinkReason,
+		says: "are more than wanted, and are not built to the end: half of the surplus each minute", when: atOnce,
+	},
+	{
+		label: "keep", rule: shrinkRule, reason: shrinkReason,
+		says: "are more than wanted too, and stay for now: jobs may come for them", when: (*explaining).shrinks,
+	},
 	{label: "drain", rule: "C7", reason: "outdated", says: "of a version no longer active go, as current ones took their place", when: atOnce},
 	{label: "drain", rule: "C9", reason: "expired", says: "are past their TTL and go", when: atOnce},
 	{label: "cancel", rule: "C9", reason: "expired", says: "are past their TTL before they were built", when: atOnce},

@@ -61,7 +61,7 @@ func (plan *Plan) moveTiers(p *Preset, ws []Workspace) {
 	for i := range ws {
 		w := &ws[i]
 		switch {
-		case goes[w.ID] || w.HasIntent || w.PoolKey != p.PoolKey:
+		case goes[w.ID] || w.HasIntent || w.Busy || w.PoolKey != p.PoolKey:
 		case w.State == Starting && w.WasReady:
 			running++
 		case !w.settled():

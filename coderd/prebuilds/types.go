@@ -74,6 +74,9 @@ type Preset struct {
 	// Running is how many of Desired are kept running, the others being stopped (C17). Left out: all.
 	Running Share
 
+	// Runner is there for a preset whose prebuilds are runners of a forge (P3).
+	Runner *Runner
+
 	// The template, and how many of all its presets may be being built at once; 0: no limit of its own.
 	TemplateID              uuid.UUID
 	TemplateCreatesInFlight int
@@ -93,6 +96,7 @@ type Workspace struct {
 	Leased      bool      // its create job was leased at least once
 	WasReady    bool      // it was ready before, in this incarnation
 	Moving      bool      // a pass already decided to stop or start it
+	Busy        bool      // a runner that its forge says is at a job, though no claim says so yet (P7)
 }
 
 // Limits are one provider's (S4, S5). Zero Maximum is no limit. Live counts every workspace there that is not deleted,

@@ -88,6 +88,10 @@ func (w *world) pass() (retryAt time.Time) {
 	}
 	for _, p := range w.presets {
 		s.Presets = append(s.Presets, *p)
+		if r := p.Runner; r != nil { // what the pass saw stays as it was
+			seen := *r
+			s.Presets[len(s.Presets)-1].Runner = &seen
+		}
 	}
 	for _, ws := range w.workspaces {
 		s.Workspaces = append(s.Workspaces, *ws)
@@ -112,6 +116,9 @@ func (w *world) pass() (retryAt time.Time) {
 		for _, m := range plan.Moves {
 			at := slices.IndexFunc(w.workspaces, func(ws *Workspace) bool { return ws.ID == m.WorkspaceID })
 			w.workspaces[at].Moving = true
+		}
+		if _, shrinks := plan.Shrinks(w.now); shrinks {
+			w.presets[i].Runner.ShrunkAt = w.now
 		}
 		for range plan.Create {
 			w.created++

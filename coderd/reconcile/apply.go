@@ -42,7 +42,10 @@ func (r *Reconciler) apply(ctx context.Context, q *database.Queries, tx pgx.Tx, 
 			}
 		}
 	}
-	return r.storeStatus(ctx, q, snap, plans, res)
+	if err := r.storeStatus(ctx, q, snap, plans, res); err != nil {
+		return err
+	}
+	return storeShrunk(ctx, q, snap, plans)
 }
 
 // hopeless errors end the transaction, not just a savepoint: it runs again, or its connection is gone.
@@ -80,9 +83,9 @@ func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*pr
 			}
 			w := workspaces.Planned{
 				ID: r.newID(), JobID: r.newID(), PresetID: p.PresetID, Name: name, Priority: workspaces.PriorityPrebuild,
-				Reason: fmt.Sprintf("C5: %d of %d", p.Counts.Actual+p.Counts.Starting+i+1, p.Counts.Desired+p.Counts.Waiting),
+				Reason: fmt.Sprintf("C5: %d of %d", p.Counts.Actual+p.Counts.Starting+i+1, p.Counts.Desired+p.Counts.Waiting+p.Counts.Queued),
 			}
-			if i < p.Counts.Waiting { // somebody waits for it
+			if i < p.Counts.Waiting+p.Counts.Queued { // somebody waits for it, or a job
 				w.Priority = workspaces.PriorityPerson
 			}
 			planned = append(planned, w)

@@ -121,6 +121,7 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 			continue
 		}
 		template := snap.templateOf[p.PresetID]
+		lookAgain(p, snap.Now)
 		if at, ok := res.RetryAt[template]; !p.RetryAt.IsZero() && (!ok || p.RetryAt.Before(at)) {
 			res.RetryAt[template] = p.RetryAt
 		}

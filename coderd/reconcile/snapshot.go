@@ -84,9 +84,15 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		snap.templateOf[p.ID] = row.TemplateID
 		snap.digests[p.ID] = row.Digest
 	}
+	busy, err := atJobs(ctx, q, presets)
+	if err != nil {
+		return snap, err
+	}
 	snap.Workspaces = make([]prebuilds.Workspace, 0, len(unclaimed))
-	for _, w := range unclaimed {
-		snap.Workspaces = append(snap.Workspaces, toWorkspace(w, minRemaining[w.PresetID]))
+	for _, row := range unclaimed {
+		w := toWorkspace(row, minRemaining[row.PresetID])
+		w.Busy = busy[runner{row.ID, row.Incarnation}]
+		snap.Workspaces = append(snap.Workspaces, w)
 	}
 	snap.takeAll(presets)
 	return snap, nil
@@ -133,6 +139,7 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 	if row.StandbyRunning != nil {
 		p.Running = prebuilds.Share(*row.StandbyRunning)
 	}
+	p.Runner = toRunner(row)
 	if row.CreatesInFlight != nil {
 		p.CreatesInFlight = int(*row.CreatesInFlight)
 	}

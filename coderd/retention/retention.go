@@ -1,5 +1,6 @@
 // Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// claim history, samples and proofs of pools, audit. It goes in small batches, on every replica, each skipping what another is at.
+// claim history, samples and proofs of pools, audit, webhooks' deliveries and jobs of forges. It goes in small batches, on
+// every replica, each skipping what another is at.
 package retention
 
 import (
@@ -27,6 +28,8 @@ const (
 	keepSizing     = 35 * day // a little more than sizes are computed from
 	keepSamples    = 14 * day // of pools, for charts
 	keepProofs     = 30 * day // of pools that are no preset's any more; as long as a rollback is likely
+	keepDeliveries = 7 * day  // of webhooks, once handled
+	keepForgeJobs  = 30 * day // once completed
 	keepPlans      = 200      // the latest of each organization; each ends by itself too
 )
 
@@ -83,6 +86,12 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		},
 		func() (int64, error) {
 			return q.PurgePoolProofs(ctx, database.PurgePoolProofsParams{KeepS: keepProofs.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgeForgeDeliveries(ctx, database.PurgeForgeDeliveriesParams{KeepS: keepDeliveries.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgeForgeJobs(ctx, database.PurgeForgeJobsParams{KeepS: keepForgeJobs.Seconds(), Batch: batch})
 		},
 	} {
 		for {

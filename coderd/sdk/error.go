@@ -7,7 +7,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Error is what the server says went wrong: a problem of RFC 9457. Detail is written for people.
@@ -16,6 +18,17 @@ type Error struct {
 	Title  string        `json:"title"`
 	Detail string        `json:"detail"`
 	Errors []ErrorDetail `json:"errors"`
+
+	retryAfter time.Duration
+}
+
+// RetryAfter is how long the server wants to be left alone by who it refused; 0 where it does not say.
+func RetryAfter(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.retryAfter
+	}
+	return 0
 }
 
 // ErrorDetail is one of several things wrong. Location is where: "file:line:col" of an applied document, or a path into
@@ -74,6 +87,9 @@ func readError(resp *http.Response) *Error {
 		e.Detail, _, _ = strings.Cut(strings.TrimSpace(string(body)), "\n")
 	}
 	e.Status = resp.StatusCode
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.retryAfter = time.Duration(seconds) * time.Second
+	}
 	if e.Title == "" {
 		e.Title = http.StatusText(resp.StatusCode)
 	}

@@ -142,6 +142,12 @@ type RunnerSettings struct {
 	Maximum int      `json:"maximum,omitempty" doc:"Runners, busy or not; left out: no limit of its own"`
 }
 
+// RunnerReport is what the inside of a workspace says of its runner.
+type RunnerReport struct {
+	Status  string `json:"status" enum:"idle,active,finished"`
+	Message string `json:"message,omitempty" maxLength:"4096" doc:"For the log of who runs it; not kept"`
+}
+
 // RunnerConfiguration is how a runner connects to its forge. It is a secret, and is read once.
 type RunnerConfiguration struct {
 	Name      string     `json:"name"`

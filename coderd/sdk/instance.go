@@ -39,6 +39,18 @@ func (c *Client) InstanceEvents(ctx context.Context, known uuid.UUID) (InstanceE
 	return events, err
 }
 
+// RunnerConfiguration registers the workspace's runner at its forge, and reads its configuration. It can be read once.
+func (c *Client) RunnerConfiguration(ctx context.Context) (RunnerConfiguration, error) {
+	var configuration RunnerConfiguration
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"instance", "runner-configuration"}, into: &configuration})
+	return configuration, err
+}
+
+// ReportRunner says how the workspace's runner is.
+func (c *Client) ReportRunner(ctx context.Context, report RunnerReport) error {
+	return c.do(ctx, call{method: http.MethodPost, path: []string{"instance", "runner"}, body: report})
+}
+
 // SigningKeys lists the keys that sign instance tokens, the newest first.
 func (c *Client) SigningKeys(ctx context.Context) ([]SigningKey, error) {
 	var keys []SigningKey

@@ -10,6 +10,7 @@ import (
 // AgentConfig is what a template wants of the agent in its workspaces.
 type AgentConfig struct {
 	OnStart           []string `json:"on_start,omitempty" doc:"Program and arguments; the workspace is ready when it has succeeded"`
+	Runner            []string `json:"runner,omitempty" doc:"Program and arguments, run after on_start in the workspaces of runner presets"`
 	OnClaim           []string `json:"on_claim,omitempty" doc:"Program and arguments, run once for each claim"`
 	HeartbeatTimeoutS int      `json:"heartbeat_timeout_s" doc:"Seconds without a report after which the agent is silent"`
 }

@@ -70,16 +70,17 @@ type Explanation struct {
 	Template string `json:"template"`
 	Preset   string `json:"preset"`
 	Counts
-	At           time.Time    `json:"at"`
-	Headline     string       `json:"headline" doc:"Why it is warm, or is not, in a sentence"`
-	WarmAt       *time.Time   `json:"warm_at,omitempty" doc:"When desired are ready at the earliest, where that is known"`
-	Lines        []LedgerLine `json:"lines" doc:"Those of the creates add up to the one labelled create"`
-	Pauses       []Pause      `json:"pauses" doc:"All that hold for it"`
-	ProvisionMS  int64        `json:"provision_ms,omitempty" doc:"Median time from the decision to being ready, of the latest"`
-	Measured     int          `json:"measured" doc:"Of how many"`
-	Unattainable string       `json:"unattainable,omitempty" doc:"Why autosize does not reach its target"`
-	LookAgainAt  *time.Time   `json:"look_again_at,omitempty" doc:"When time alone changes the decision"`
-	Error        string       `json:"error,omitempty" doc:"Why nothing can be decided for it"`
+	Runner       *RunnerSettings `json:"runner,omitempty"`
+	At           time.Time       `json:"at"`
+	Headline     string          `json:"headline" doc:"Why it is warm, or is not, in a sentence"`
+	WarmAt       *time.Time      `json:"warm_at,omitempty" doc:"When desired are ready at the earliest, where that is known"`
+	Lines        []LedgerLine    `json:"lines" doc:"Those of the creates add up to the one labelled create"`
+	Pauses       []Pause         `json:"pauses" doc:"All that hold for it"`
+	ProvisionMS  int64           `json:"provision_ms,omitempty" doc:"Median time from the decision to being ready, of the latest"`
+	Measured     int             `json:"measured" doc:"Of how many"`
+	Unattainable string          `json:"unattainable,omitempty" doc:"Why autosize does not reach its target"`
+	LookAgainAt  *time.Time      `json:"look_again_at,omitempty" doc:"When time alone changes the decision"`
+	Error        string          `json:"error,omitempty" doc:"Why nothing can be decided for it"`
 }
 
 // MakePlan says what the next pass would do, with a file applied or not, and changes nothing.

@@ -22,11 +22,12 @@ type Counts struct {
 	Stopping    int `json:"stopping" doc:"Draining, or with an intent to drain"`
 	Deleting    int `json:"deleting" doc:"Being deleted at the provider"`
 	Outdated    int `json:"outdated" doc:"Of a version that is no longer active"`
-	Extraneous  int `json:"extraneous" doc:"Surplus of actual and starting over desired and waiting claims"`
+	Extraneous  int `json:"extraneous" doc:"Surplus of actual and starting over desired, waiting claims and jobs"`
 	Expired     int `json:"expired" doc:"Past its TTL"`
 	Quarantined int `json:"quarantined" doc:"Kept for inspection"`
 	Waiting     int `json:"waiting" doc:"Claims waiting for a workspace"`
-	Claimed     int `json:"claimed" doc:"Claimed workspaces"`
+	Claimed     int `json:"claimed" doc:"Claimed workspaces; of runners, those that are busy"`
+	Queued      int `json:"queued,omitempty" doc:"Of runners: jobs of the forge that wait for one"`
 }
 
 // Preset is a named set of parameters of a template; with a prebuilds block it is a pool.
@@ -44,9 +45,10 @@ type Preset struct {
 	Scheduled    bool              `json:"scheduled" doc:"Whether a schedule changes desired over time"`
 	Priority     int               `json:"priority"`
 	Counts
-	Rollout *Rollout `json:"rollout,omitempty" doc:"While a version replaces another"`
-	Reasons []string `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
-	Paused  string   `json:"paused,omitempty" doc:"The scope and the reason of the pause that holds for it" example:"global: moving"`
+	Runner  *RunnerSettings `json:"runner,omitempty" doc:"Where its prebuilds are runners of a forge, which jobs claim"`
+	Rollout *Rollout        `json:"rollout,omitempty" doc:"While a version replaces another"`
+	Reasons []string        `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
+	Paused  string          `json:"paused,omitempty" doc:"The scope and the reason of the pause that holds for it" example:"global: moving"`
 
 	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When that pause ends by itself"`
 

@@ -108,6 +108,20 @@ func (c *Client) KeepWorkspace(ctx context.Context, ref string, req KeepRequest)
 	return w, err
 }
 
+// DeleteAbandoningRunner deletes a workspace without its forge's word on the runner that it is (P7). It may be going
+// already, and wait for that word.
+func (c *Client) DeleteAbandoningRunner(ctx context.Context, ref string, force bool) (Workspace, error) {
+	query := url.Values{"abandon_runner": {"true"}}
+	if force {
+		query.Set("force", "true")
+	}
+	var w Workspace
+	err := c.do(ctx, call{
+		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, into: &w, idempotent: true,
+	})
+	return w, err
+}
+
 // DeleteWorkspace deletes a workspace, also a claimed one. With force the provider's errors do not stop it.
 func (c *Client) DeleteWorkspace(ctx context.Context, ref string, force bool) (Workspace, error) {
 	query := url.Values{}

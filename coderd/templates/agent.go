@@ -17,6 +17,7 @@ func (d decoder) agent(n ast.Node) *Agent {
 	}
 	d.object(n, "agent",
 		setting{key: "on_start", read: func(n ast.Node) { a.OnStart = d.command(n, "on_start") }},
+		setting{key: "runner", read: func(n ast.Node) { a.Runner = d.command(n, "runner") }},
 		setting{key: "on_claim", read: func(n ast.Node) { a.OnClaim = d.command(n, "on_claim") }},
 		setting{key: "heartbeat_timeout", read: func(n ast.Node) {
 			a.HeartbeatTimeout = d.duration(n, "heartbeat_timeout", maxHeartbeat)
@@ -39,6 +40,7 @@ func (d decoder) command(n ast.Node, what string) []string {
 type agentState struct {
 	OnStart           []string `json:"on_start,omitempty"`
 	OnClaim           []string `json:"on_claim,omitempty"`
+	Runner            []string `json:"runner,omitempty"`
 	HeartbeatTimeoutS int64    `json:"heartbeat_timeout_s"`
 }
 
@@ -47,7 +49,7 @@ func encodeAgent(a *Agent) (json.RawMessage, error) {
 	if a == nil {
 		return nil, nil
 	}
-	raw, err := json.Marshal(agentState{a.OnStart, a.OnClaim, int64(a.HeartbeatTimeout / time.Second)})
+	raw, err := json.Marshal(agentState{a.OnStart, a.OnClaim, a.Runner, int64(a.HeartbeatTimeout / time.Second)})
 	if err != nil {
 		return nil, xerrors.Errorf("encode agent: %w", err)
 	}

@@ -23,7 +23,7 @@ func TestParseAgent(t *testing.T) {
 
 	for agent, want := range map[string]string{
 		"{on_start: make}": "on_start must be a list", "{on_start: []}": "on_start must name a program",
-		"{on_claim: ['']}": "on_claim must name a program", "{on_claim: [1]}": "an argument of on_claim must be a text",
+		"{runner: []}": "runner must name a program", "{on_claim: ['']}": "on_claim must name a program", "{on_claim: [1]}": "an argument of on_claim must be a text",
 		"{onstart: [x]}": `did you mean "on_start"?`, "{heartbeat_timeout: 10ms}": "it must be between 1s and 24h0m0s",
 		"true": "agent must be a mapping",
 	} {

@@ -57,6 +57,11 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 		return Result{}, xerrors.Errorf("read providers: %w", err)
 	}
 	check(doc, existing, s.NewProvider, problems)
+	entities, err := forgesOf(ctx, s.Store.Queries, req.By.OrganizationID)
+	if err != nil {
+		return Result{}, err
+	}
+	entities.check(doc, problems)
 	if err := problems.err(); err != nil {
 		return Result{}, err
 	}
@@ -103,6 +108,7 @@ type applying struct {
 	q        *database.Queries
 	doc      *Document
 	by       auth.Identity
+	forges   forges
 	affected map[uuid.UUID]bool
 	result   Result
 	note     string // the effect of a change to the template at hand that has no other effect
@@ -116,6 +122,9 @@ func (a *applying) run(ctx context.Context) error {
 	providers, templates := slices.Clone(a.doc.Providers), slices.Clone(a.doc.Templates)
 	slices.SortFunc(providers, func(x, y Provider) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(templates, func(x, y Template) int { return cmp.Compare(x.Name, y.Name) })
+	if err := a.lockForges(ctx); err != nil {
+		return err
+	}
 	if err := a.providers(ctx, providers); err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type presetState struct {
 
 	CreatesInFlight *int32  `json:"creates_in_flight,omitempty"`
 	StandbyRunning  *string `json:"standby_running,omitempty"`
+
+	Runner *runnerState `json:"runner,omitempty"`
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
@@ -92,7 +94,8 @@ func (a *applying) presets(
 func (a *applying) createPreset(
 	ctx context.Context, t Template, p Preset, row *database.Template, version database.TemplateVersion,
 ) error {
-	key, err := PoolKey(PoolKeyOf{a.by.OrganizationID, row.ID, version.Hash, p.Name, p.Parameters, 1})
+	runner := a.forges.runner(p)
+	key, err := PoolKey(PoolKeyOf{a.by.OrganizationID, row.ID, version.Hash, p.Name, p.Parameters, 1, runner})
 	if err != nil {
 		return err
 	}
@@ -105,11 +108,13 @@ func (a *applying) createPreset(
 	if err != nil {
 		return xerrors.Errorf("encode autosize: %w", err)
 	}
+	entity, labels := runner.columns()
 	params := database.InsertPresetParams{
 		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
 		PoolKey: key, Instances: state.Instances, AllMachines: state.AllMachines, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
 		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
 		CreatesInFlight: state.CreatesInFlight, Autosize: autosize, StandbyRunning: state.StandbyRunning,
+		ForgeEntityID: entity, RunnerLabels: labels, RunnerGroup: p.Runner.group(), RunnerMaximum: p.Runner.maximum(),
 	}
 	if err := a.q.InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
@@ -130,12 +135,15 @@ func (a *applying) createPreset(
 func (a *applying) updatePreset(
 	ctx context.Context, t Template, p Preset, row database.Preset, version database.TemplateVersion, unclaimed int,
 ) error {
-	before, err := stateOf(row)
+	before, err := stateOf(row, a.forges)
 	if err != nil {
 		return err
 	}
-	after := p.state()
-	key, err := PoolKey(PoolKeyOf{row.OrganizationID, row.TemplateID, version.Hash, p.Name, p.Parameters, row.Generation})
+	after, runner := p.state(), a.forges.runner(p)
+	before.Runner.tellApart(runnerOf(row), runner)
+	key, err := PoolKey(PoolKeyOf{
+		row.OrganizationID, row.TemplateID, version.Hash, p.Name, p.Parameters, row.Generation, runner,
+	})
 	if err != nil {
 		return err
 	}
@@ -152,6 +160,7 @@ func (a *applying) updatePreset(
 			field{"creates_in_flight", shownLimit(before.CreatesInFlight), shownLimit(after.CreatesInFlight)},
 		),
 		mapFields("parameters", before.Parameters, after.Parameters)...)
+	changes = append(changes, runnerFields(before.Runner, after.Runner)...)
 	if len(changes) == 0 && key == row.PoolKey {
 		return nil
 	}
@@ -163,27 +172,37 @@ func (a *applying) updatePreset(
 	if err != nil {
 		return xerrors.Errorf("encode autosize: %w", err)
 	}
+	entity, labels := runner.columns()
 	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
 		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, AllMachines: after.AllMachines, TtlS: p.ttl(),
 		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
 		CreatesInFlight: after.CreatesInFlight, Autosize: autosize, StandbyRunning: after.StandbyRunning,
+		ForgeEntityID: entity, RunnerLabels: labels, RunnerGroup: p.Runner.group(), RunnerMaximum: p.Runner.maximum(),
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)
+	}
+	if entity.Valid && !row.ForgeEntityID.Valid {
+		err := a.q.EndWaitingOf(ctx, database.EndWaitingOfParams{
+			PresetID: row.ID, Reason: "the preset became one of runners, which jobs claim",
+		})
+		if err != nil {
+			return xerrors.Errorf("end waiting claims: %w", err)
+		}
 	}
 	a.affected[row.TemplateID] = true
 	if len(changes) == 0 { // only the version is another one, which is told and recorded already
 		return nil
 	}
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "update", Fields: changes}
-	if !maps.Equal(before.Parameters, after.Parameters) && unclaimed > 0 {
+	if other := !maps.Equal(before.Parameters, after.Parameters) || !before.Runner.registersAs(after.Runner); other && unclaimed > 0 {
 		change.Effect = fmt.Sprintf("%s %s replaced", count(unclaimed), is(unclaimed))
 	}
 	return a.changed(ctx, change, row.ID.String(), before, after)
 }
 
 func (a *applying) deletePreset(ctx context.Context, t Template, row database.Preset, unclaimed int) error {
-	before, err := stateOf(row)
+	before, err := stateOf(row, a.forges)
 	if err != nil {
 		return err
 	}
@@ -200,7 +219,7 @@ func (a *applying) deletePreset(ctx context.Context, t Template, row database.Pr
 }
 
 func (p Preset) state() presetState {
-	s := presetState{Parameters: p.Parameters}
+	s := presetState{Parameters: p.Parameters, Runner: p.Runner.state()}
 	if p.Prebuilds != nil {
 		s.Instances, s.Priority, s.Autosize = &p.Prebuilds.Instances, p.Prebuilds.Priority, p.Prebuilds.Autosize
 		s.AllMachines = p.Prebuilds.AllMachines
@@ -240,10 +259,10 @@ func (p Preset) ttl() *int64 {
 	return &s
 }
 
-func stateOf(row database.Preset) (presetState, error) {
+func stateOf(row database.Preset, forges forges) (presetState, error) {
 	s := presetState{
 		Instances: row.Instances, AllMachines: row.AllMachines, Priority: row.Priority, CreatesInFlight: row.CreatesInFlight,
-		StandbyRunning: row.StandbyRunning,
+		StandbyRunning: row.StandbyRunning, Runner: forges.state(row),
 	}
 	if row.Schedule != nil {
 		var stored prebuilds.StoredSchedule // as jsonb it has another order and other spaces

@@ -114,6 +114,7 @@ type Reuse struct {
 type Agent struct {
 	OnStart          []string      // program and arguments; ready when it has succeeded
 	OnClaim          []string      // program and arguments, run once for each claim
+	Runner           []string      // program and arguments, run after OnStart in the workspaces of runner presets
 	HeartbeatTimeout time.Duration // whole seconds; not heard of for longer, the agent is silent
 }
 
@@ -122,6 +123,7 @@ type Preset struct {
 	Name       string
 	Parameters map[string]string
 	Prebuilds  *Prebuilds
+	Runner     *Runner // nil: people claim it
 
 	at         Pos
 	parameters positions

@@ -22,6 +22,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
 // TestExamples applies every example, and those in the documentation, with the real providers.
@@ -79,6 +80,7 @@ func TestExamples(t *testing.T) {
 			b := newBench(t)
 			b.NewProvider = registry.New
 			b.apply(t, "providers: [{name: local, kind: local}, {name: sim, kind: sim}]") // as every server has them
+			dbtest.Forge(t, b.Store, "acme", "github", "organization")
 			require.NotEmpty(t, b.apply(t, source).Templates)
 			if name == "quickstart.yaml" {
 				require.EqualValues(t, 3, *b.preset(t, "quickstart", "default").Instances)

@@ -76,6 +76,7 @@ func (d decoder) template(n ast.Node) Template {
 		}})
 	d.checkReuse(&t)
 	d.checkQuota(&t)
+	d.checkRunners(&t)
 	presets := uniqueNames{d, "preset of " + what}
 	presets.check(len(t.Presets), func(i int) (string, Pos) { return t.Presets[i].Name, t.Presets[i].at })
 	return t
@@ -86,7 +87,9 @@ func (d decoder) preset(n ast.Node) Preset {
 	d.object(n, titled(n, "preset"),
 		setting{key: "name", required: true, read: func(n ast.Node) { p.Name, p.at = d.name(n, "preset name"), position(n) }},
 		setting{key: "parameters", read: func(n ast.Node) { d.parameters(n, &p) }},
-		setting{key: "prebuilds", read: func(n ast.Node) { p.Prebuilds = d.prebuilds(n) }})
+		setting{key: "prebuilds", read: func(n ast.Node) { p.Prebuilds = d.prebuilds(n) }},
+		setting{key: "runner", read: func(n ast.Node) { p.Runner = d.runner(n) }})
+	d.checkRunner(p)
 	return p
 }
 

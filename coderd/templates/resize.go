@@ -43,9 +43,13 @@ func (s *Service) Resized(ctx context.Context, by auth.Identity, template, prese
 			if err != nil {
 				return err
 			}
+			forges, err := forgesOf(ctx, q, by.OrganizationID)
+			if err != nil {
+				return err
+			}
 			list := make([]object, len(presets))
 			for i, p := range presets {
-				state, err := stateOf(p)
+				state, err := stateOf(p, forges)
 				if err != nil {
 					return err
 				}
@@ -103,6 +107,7 @@ func writeTemplate(row database.Template, version database.TemplateVersion) (obj
 		agent := object{"heartbeat_timeout": (time.Duration(a.HeartbeatTimeoutS) * time.Second).String()}
 		agent.set("on_start", a.OnStart, len(a.OnStart) > 0)
 		agent.set("on_claim", a.OnClaim, len(a.OnClaim) > 0)
+		agent.set("runner", a.Runner, len(a.Runner) > 0)
 		o["agent"] = agent
 	}
 	return o, nil
@@ -133,6 +138,9 @@ func writePreset(name string, s presetState) (object, error) {
 		p["autosize"] = writeAutosize(*s.Autosize)
 	}
 	o["prebuilds"] = p
+	if s.Runner != nil {
+		o["runner"] = s.Runner
+	}
 	return o, nil
 }
 

@@ -53,7 +53,7 @@ templates:
     idle_cost_per_hour: 0.12
     stopped_cost_per_hour: 0
     spec: {command: [sh, -c, "echo <&>"], n: 3, f: 1e20, small: 2.5e-7, deep: {yes: true, no: null, text: "3"}}
-    agent: {on_start: [sh, -c, make], on_claim: [true-ish], heartbeat_timeout: 2m}
+    agent: {on_start: [sh, -c, make], on_claim: [true-ish], runner: [./run.sh], heartbeat_timeout: 2m}
     keep_failures: {maximum: 3, ttl: 2h}
     reuse: true
     max_uses: 7

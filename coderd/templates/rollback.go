@@ -144,7 +144,7 @@ func presetEntry(by auth.Identity, action, template string, p database.Preset, r
 
 // setPoolKey makes a preset's pool that of a version and generation.
 func setPoolKey(ctx context.Context, q *database.Queries, p database.Preset, version string, generation int32) error {
-	of := PoolKeyOf{p.OrganizationID, p.TemplateID, version, p.Name, nil, generation}
+	of := PoolKeyOf{p.OrganizationID, p.TemplateID, version, p.Name, nil, generation, runnerOf(p)}
 	if err := json.Unmarshal(p.Parameters, &of.Parameters); err != nil {
 		return xerrors.Errorf("decode parameters: %w", err)
 	}

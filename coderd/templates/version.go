@@ -33,6 +33,15 @@ type PoolKeyOf struct {
 	Preset       string            `json:"preset"`
 	Parameters   map[string]string `json:"parameters"`
 	Generation   int32             `json:"generation"`
+	// Runner is left out of the key of a preset that is not one of runners, which is what it was before there were any.
+	Runner *RunnerOf `json:"runner,omitempty"`
+}
+
+// RunnerOf is how prebuilds register at a forge. One that is registered otherwise is another thing.
+type RunnerOf struct {
+	Entity uuid.UUID `json:"entity"`
+	Labels []string  `json:"labels"` // as forge.Labels makes them
+	Group  string    `json:"group,omitempty"`
 }
 
 // PoolKey is the first half of the SHA-256 of its canonical JSON. It is compared and never looked into.

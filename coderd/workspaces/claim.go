@@ -126,3 +126,18 @@ func key(k string) *string {
 	}
 	return &k
 }
+
+// ClaimForJob: ready -> claimed, in the name of a forge's job that the workspace's runner was given; uuid.Nil is a job that is
+// not known. ErrLost if it is not ready any more in that incarnation.
+func (w *Writer) ClaimForJob(
+	ctx context.Context, id uuid.UUID, incarnation int32, job uuid.UUID, reason string,
+) (Moved, error) {
+	row, err := w.store.ClaimForJob(ctx, database.ClaimForJobParams{
+		WorkspaceID: id, Incarnation: incarnation, ForgeJobs: ForgeJobs, ClaimID: w.newID(), Reason: reason, Source: w.replica,
+		JobID: uuid.NullUUID{UUID: job, Valid: job != uuid.Nil},
+	})
+	if err == nil {
+		w.claimed(row.ID)
+	}
+	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("claim workspace for job", err)
+}

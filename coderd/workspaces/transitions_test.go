@@ -175,6 +175,13 @@ var events = []event{
 		},
 		want: map[string]want{"ready": {"claimed", "", ""}},
 	}, {
+		name: "claimed by a job",
+		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
+			_, err := b.writer.ClaimForJob(ctx, l.WorkspaceID, l.Incarnation, uuid.Nil, "claimed by job build")
+			return err
+		},
+		want: map[string]want{"ready": {"claimed", "", ""}},
+	}, {
 		name: "stopped for standby",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
 			_, err := b.writer.Stop(ctx, b.Store.Queries, l.WorkspaceID, l.Incarnation, "more run")

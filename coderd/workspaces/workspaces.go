@@ -13,6 +13,9 @@ import (
 // Prewarm is the built-in identity that owns prebuilds and initiates what passes and workers do (C16).
 var Prewarm = uuid.MustParse("00000000-0000-4000-8000-000000000002")
 
+// ForgeJobs is the built-in identity in whose name the jobs of forges claim runners.
+var ForgeJobs = uuid.MustParse("00000000-0000-4000-8000-000000000003")
+
 // ErrLost: the workspace or its job had moved on. The caller's work is void; nothing was changed.
 var ErrLost = errors.New("lost the race for the workspace")
 

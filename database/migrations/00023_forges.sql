@@ -114,9 +114,10 @@ CREATE TABLE forge_jobs (
   conclusion      text NOT NULL DEFAULT '',
   runner_id       bigint,          -- as the forge says
   runner_name     text NOT NULL DEFAULT '',
+  runner_state    forge_job_state, -- the state in which the runner was told: the word of a later one goes before
   workspace_id    uuid,            -- the runner's, where it is one of ours
   incarnation     integer,
-  preset_id       uuid,            -- of a queued one: whose demand it is; null: nothing can serve it
+  preset_id       uuid,            -- of a queued one: whose demand it is, null: nothing can serve it; later: its runner's
   unserved        text NOT NULL DEFAULT '', -- of a queued one without a preset: why
   queued_at       timestamptz NOT NULL, -- as the forge says, else when it was first heard of
   started_at      timestamptz,
@@ -133,6 +134,7 @@ CREATE INDEX forge_jobs_open ON forge_jobs (seen_at, id) WHERE state <> 'complet
 CREATE INDEX forge_jobs_workspace ON forge_jobs (workspace_id, incarnation) WHERE workspace_id IS NOT NULL;
 CREATE INDEX forge_jobs_runner ON forge_jobs (runner_name) WHERE runner_name <> '' AND workspace_id IS NULL;
 CREATE INDEX forge_jobs_recent ON forge_jobs (updated_at, id);
+CREATE INDEX forge_jobs_repositories ON forge_jobs (entity_id, repository); -- which an entity is known to have
 CREATE INDEX forge_jobs_age ON forge_jobs (completed_at) WHERE state = 'completed';
 
 -- A preset with a forge is one of runners: its prebuilds register there and take its jobs.
@@ -160,13 +162,19 @@ CREATE TABLE forge_runners (
   runner_id     bigint,          -- there; null: not known yet
   status        forge_runner_status NOT NULL DEFAULT 'pending',
   status_at     timestamptz NOT NULL, -- as of when; never from a listing that began before it
+  status_since  timestamptz NOT NULL, -- when it last changed
+  asked_at      timestamptz,     -- when the forge was first asked to register it; null: it cannot know of it
+  asking_until  timestamptz,     -- a replica is asking now, until then at the longest
   handed_out_at timestamptz,     -- when its configuration was read, which it is once
   registered_at timestamptz,     -- when it was first known to be there
   finished_at   timestamptz,     -- when it said that it is done, or was found gone after a job
+  vetoed_at     timestamptz,     -- when it was last not unregistered because of a job
   abandoned_at  timestamptz,     -- an owner had it deleted without the forge's word (P7)
+  removed_at    timestamptz,     -- from when on nothing of it is to be asked of the forge
   created_at    timestamptz NOT NULL,
   PRIMARY KEY (workspace_id, incarnation)
 );
+CREATE INDEX forge_runners_open ON forge_runners (entity_id) WHERE removed_at IS NULL;
 CREATE INDEX forge_runners_name ON forge_runners (entity_id, name);
 CREATE INDEX forge_runners_preset ON forge_runners (preset_id, status);
 CREATE INDEX forge_runners_age ON forge_runners (created_at);

@@ -51,6 +51,7 @@ var groups = []struct {
 	{"failover", "a nudge that is pending when the holder of the pass's lock dies", failover, 0},
 	{"memory", "resident memory of a replica", memory, 0},
 	{"docker", "claims of containers, running and stopped, beside a container run cold; left out where no engine can be started", containers, 20 * time.Minute},
+	{"forge", "jobs of a forge from queued to started, with warm and cold pools of runners, and on a bad day", forgeJobs, 25 * time.Minute},
 	{"events", "what 500 screens that follow 50 changes a second cost a replica", events, 0},
 }
 

@@ -28,6 +28,8 @@ export interface AgentConfig {
   on_claim?: string[];
   /** Program and arguments; the workspace is ready when it has succeeded */
   on_start?: string[];
+  /** Program and arguments, run after on_start in the workspaces of runner presets */
+  runner?: string[];
 }
 
 export interface AgentReceipt {
@@ -304,7 +306,7 @@ export interface Explanation {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
   at: string;
-  /** Claimed workspaces */
+  /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -316,7 +318,7 @@ export interface Explanation {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired and waiting claims */
+  /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
   /** Why it is warm, or is not, in a sentence */
   headline: string;
@@ -335,6 +337,9 @@ export interface Explanation {
   provision_ms?: number;
   /** Kept for inspection */
   quarantined: number;
+  /** Of runners: jobs of the forge that wait for one */
+  queued?: number;
+  runner?: RunnerSettings;
   /** Of the actual, those that are stopped and started when claimed */
   standby: number;
   /** Provisioning and starting, of the active version */
@@ -680,7 +685,7 @@ export interface PoolList {
 export interface Preset {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
-  /** Claimed workspaces */
+  /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
   deleting: number;
@@ -692,7 +697,7 @@ export interface Preset {
   error?: string;
   /** Past its TTL */
   expired: number;
-  /** Surplus of actual and starting over desired and waiting claims */
+  /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
   id: string;
   /** What a claim must find left of the TTL */
@@ -714,10 +719,14 @@ export interface Preset {
   provider: string;
   /** Kept for inspection */
   quarantined: number;
+  /** Of runners: jobs of the forge that wait for one */
+  queued?: number;
   /** Why actual is not desired, as the last pass saw it */
   reasons: string[];
   /** While a version replaces another */
   rollout?: Rollout;
+  /** Where its prebuilds are runners of a forge, which jobs claim */
+  runner?: RunnerSettings;
   /** Whether a schedule changes desired over time */
   scheduled: boolean;
   /** Of the actual, those that are stopped and started when claimed */
@@ -972,6 +981,37 @@ export interface Rollout {
 
 export interface RotateRequest {
   retire_now?: boolean;
+}
+
+export interface RunnerConfiguration {
+  /** It takes one job and ends */
+  ephemeral: boolean;
+  expires_at?: string;
+  group?: string;
+  /** For run.sh --jitconfig */
+  jit_config?: string;
+  kind: "github" | "gitea";
+  labels: string[];
+  name: string;
+  /** Of registration, where the forge makes no configuration */
+  token?: string;
+  /** Where the runner registers with a token */
+  url: string;
+}
+
+export interface RunnerReport {
+  /** For the log of who runs it; not kept */
+  message?: string;
+  status: "idle" | "active" | "finished";
+}
+
+export interface RunnerSettings {
+  /** The entity's name */
+  forge: string;
+  group?: string;
+  labels: string[];
+  /** Runners, busy or not; left out: no limit of its own */
+  maximum?: number;
 }
 
 export interface Schedule {
@@ -1321,7 +1361,7 @@ export interface Operations {
   /** Delete a workspace, also a claimed one. */
   "delete-workspace": {
     path: { workspace: string };
-    query: { organization?: string; force?: boolean };
+    query: { organization?: string; force?: boolean; abandon_runner?: boolean };
     body: undefined;
     answer: Workspace;
   };

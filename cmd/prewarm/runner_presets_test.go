@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// The column of jobs is there where any preset is one of runners, and empty for those that are not.
+func TestPresetTable_runners(t *testing.T) {
+	t.Parallel()
+	plain := sdk.Preset{Template: "go", Preset: "small", Pool: true}
+	runners := sdk.Preset{
+		Template: "ci", Preset: "linux", Pool: true, Counts: sdk.Counts{Desired: 2, Actual: 2, Claimed: 3, Queued: 4},
+		Runner: &sdk.RunnerSettings{Forge: "acme", Labels: []string{"linux", "x64"}, Group: "large", Maximum: 5},
+	}
+	a := &app{stdout: &bytes.Buffer{}, env: func(string) string { return "" }}
+	var out bytes.Buffer
+	require.NoError(t, a.presetTable([]sdk.Preset{plain}).write(&out))
+	require.NotContains(t, out.String(), "QUEUED")
+	out.Reset()
+	require.NoError(t, a.presetTable([]sdk.Preset{plain, runners}).write(&out))
+	require.Regexp(t, `CLAIMED +QUEUED +NOTE`, out.String())
+	require.Regexp(t, `ci/linux .* 3 +4`, out.String())
+	require.Contains(t, presetLine(runners), " queued=4")
+	require.NotContains(t, presetLine(plain), "queued")
+	require.Equal(t, "of forge acme, labels linux, x64, group large, at most 5", runnerText(*runners.Runner))
+}

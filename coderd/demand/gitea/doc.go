@@ -1,0 +1,12 @@
+// Package gitea is Gitea as a forge, by its REST API and webhooks. The scope `enterprise` is the whole instance there.
+//
+// What is worth knowing of it:
+//   - Times that are not set come as the year 1970, and the runner of a job is left out until it has one.
+//   - Up to 1.26 a job keeps its id when it is run again, and its attempts are counted when a runner takes it: 0 before the first
+//     one does. From 1.27 on each attempt is a job of its own, with the number of its run's attempt. Before a runner has it, the
+//     two are told apart by `steps`: null in the former, an empty list in the latter.
+//   - What waits for other jobs or an approval is `waiting` up to 1.26, then also `pending`.
+//   - There is no just-in-time configuration but a registration token, good for any number of runners until somebody resets it.
+//   - Deleting a runner is never refused, busy or not.
+//   - It keeps no deliveries that can be asked for.
+package gitea

@@ -1,0 +1,169 @@
+package inbox
+
+import (
+	"context"
+
+	"cdr.dev/slog"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Match decides whose demand each queued job is, and stores what has changed. It is a function of the rows of jobs and presets,
+// so that it may be called at any time: after deliveries were handled, after presets or entities have changed, and now and
+// then in case nobody called.
+func (s *Service) Match(ctx context.Context) error {
+	s.matching.Lock()
+	defer s.matching.Unlock()
+	start := s.Clock.Now("inbox", "match")
+	var changed, bound []uuid.UUID
+	err := s.Store.InTx(ctx, database.TxOptions{Label: "match jobs"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) (err error) {
+			if err := q.LockForgeJobs(ctx); err != nil {
+				return xerrors.Errorf("lock jobs: %w", err)
+			}
+			if bound, err = bindLate(ctx, q); err != nil {
+				return err
+			}
+			changed, err = assign(ctx, q)
+			return err
+		})
+	if err != nil {
+		return err //nolint:wrapcheck // InTx says what it was
+	}
+	s.metrics.match.Observe(s.Clock.Since(start, "inbox", "match").Seconds())
+	if len(bound) > 0 {
+		s.Settle()
+	}
+	s.nudge(ctx, changed)
+	return nil
+}
+
+// bindLate looks again for the workspaces of jobs whose runner was not known to be one of ours.
+func bindLate(ctx context.Context, q *database.Queries) ([]uuid.UUID, error) {
+	unbound, err := q.UnboundForgeJobs(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("find unbound jobs: %w", err)
+	}
+	if len(unbound) == 0 {
+		return nil, nil
+	}
+	bound, err := q.BindForgeJobs(ctx, unbound)
+	if err != nil {
+		return nil, xerrors.Errorf("bind jobs to runners: %w", err)
+	}
+	return bound, nil
+}
+
+// assign matches all queued jobs, and returns the presets whose demand has changed.
+func assign(ctx context.Context, q *database.Queries) (changed []uuid.UUID, err error) {
+	rows, err := q.QueuedForgeJobs(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("read queued jobs: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	pools, err := poolsOf(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	spread, err := spreading(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]queued, len(rows))
+	before := make(map[uuid.UUID]*queued, len(rows))
+	for i, r := range rows {
+		jobs[i] = queued{
+			id: r.ID, organization: r.OrganizationID, entity: r.EntityID, forgeURL: r.ForgeUrl, repository: r.Repository,
+			labels: forge.Labels(r.Labels), queuedAt: r.QueuedAt, preset: r.PresetID.UUID, unserved: r.Unserved,
+		}
+		before[r.ID] = &jobs[i]
+	}
+	var p database.AssignForgeJobsParams
+	for _, a := range match(jobs, pools, spread) {
+		was := before[a.job]
+		if was.preset == a.preset && was.unserved == a.unserved {
+			continue
+		}
+		p.Ids, p.PresetIds, p.Reasons = append(p.Ids, a.job), append(p.PresetIds, a.preset), append(p.Reasons, a.unserved)
+		if was.preset != a.preset {
+			changed = append(changed, was.preset, a.preset)
+		}
+	}
+	if len(p.Ids) == 0 {
+		return nil, nil
+	}
+	if _, err := q.AssignForgeJobs(ctx, p); err != nil {
+		return nil, xerrors.Errorf("store whose demand jobs are: %w", err)
+	}
+	return changed, nil
+}
+
+func poolsOf(ctx context.Context, q *database.Queries) ([]pool, error) {
+	presets, err := q.RunnerPresets(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("read runner presets: %w", err)
+	}
+	counts, err := q.BusyRunners(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("count jobs at runners: %w", err)
+	}
+	busy := make(map[uuid.UUID]int, len(counts))
+	for _, c := range counts {
+		busy[c.PresetID.UUID] = int(c.Jobs)
+	}
+	pools := make([]pool, len(presets))
+	for i, r := range presets {
+		pools[i] = pool{
+			id: r.ID, organization: r.OrganizationID, template: r.TemplateID, entity: r.EntityID, name: r.Name,
+			priority: int(r.Priority), labels: forge.Labels(r.Labels), maximum: int(r.Maximum), busy: busy[r.ID],
+			scope: forge.Scope(r.Scope), path: r.Path, forgeURL: r.ForgeUrl, off: off(r),
+		}
+	}
+	return pools, nil
+}
+
+// off says why a preset serves nothing.
+func off(r database.RunnerPresetsRow) string {
+	switch {
+	case r.Stopped && r.StoppedReason != "":
+		return "the forge entity " + r.Entity + " is stopped: " + r.StoppedReason
+	case r.Stopped:
+		return "the forge entity " + r.Entity + " is stopped"
+	case r.Deprecated:
+		return "its template is deprecated"
+	}
+	return ""
+}
+
+func spreading(ctx context.Context, q *database.Queries) (map[uuid.UUID]bool, error) {
+	balances, err := q.EntityBalances(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("read balances: %w", err)
+	}
+	spread := map[uuid.UUID]bool{}
+	for _, b := range balances {
+		spread[b.ID] = b.Balance == "spread"
+	}
+	return spread, nil
+}
+
+// nudge asks for passes over the templates of presets whose demand has changed. Where that fails, the next tick does it.
+func (s *Service) nudge(ctx context.Context, presets []uuid.UUID) {
+	if len(presets) == 0 {
+		return
+	}
+	templates, err := s.Store.TemplatesOfPresets(ctx, presets)
+	if err != nil {
+		s.Log.Warn(ctx, "find templates to nudge", slog.Error(err))
+		return
+	}
+	if len(templates) > 0 {
+		s.Nudge(templates...)
+	}
+}

@@ -1,0 +1,113 @@
+package inbox
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	pollEvery  = 2 * time.Second  // for deliveries whose lease is over, or that another replica took and could not handle
+	matchEvery = 15 * time.Second // also when nothing is known to have changed
+)
+
+// ErrNoEntity: no entity has that name or id, or it is deleted.
+var ErrNoEntity = xerrors.New("there is no such entity")
+
+// Entity is who sends jobs, as Directory knows it.
+type Entity struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	Name           string
+	Kind           forge.Kind
+	KindName       string
+	ForgeURL       string
+	Scope          forge.Scope
+	Path           string
+	Secrets        []string // of its webhook, those that are good now: the current one, and the one before while it overlaps
+	Stopped        bool
+}
+
+// Directory knows the entities. What it says of one may be a second old.
+type Directory interface {
+	// ByName and ByID find one; ErrNoEntity.
+	ByName(ctx context.Context, name string) (Entity, error)
+	ByID(ctx context.Context, id uuid.UUID) (Entity, error)
+	// Forge is the client of an entity.
+	Forge(ctx context.Context, entityID uuid.UUID) (forge.Forge, error)
+}
+
+// Options of a Service. All are needed but those that say otherwise.
+type Options struct {
+	Store      *database.Store
+	Clock      quartz.Clock
+	Log        slog.Logger
+	Registerer prometheus.Registerer
+	Replica    string
+	NewID      func() uuid.UUID
+	Directory  Directory
+	// Nudge asks for a pass over templates whose demand has changed, Settle for claims and releases by jobs. After a commit.
+	Nudge  func(templates ...uuid.UUID)
+	Settle func()
+	// Hint tells the other replicas that there is more in the inbox than this one takes at a time (see Wake). May be nil.
+	Hint func()
+}
+
+// Service is the inbox of one replica.
+type Service struct {
+	Options
+	metrics  *metrics
+	wake     chan struct{}
+	matching sync.Mutex // one match at a time
+}
+
+// New makes a service.
+func New(o Options) *Service {
+	if o.Hint == nil {
+		o.Hint = func() {}
+	}
+	o.Log = o.Log.Named("inbox")
+	return &Service{Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1)}
+}
+
+// Wake has the inbox looked into now.
+func (s *Service) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// Run handles what is in the inbox, and matches, until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	match := s.Clock.NewTicker(matchEvery, "inbox", "match")
+	defer match.Stop()
+	for {
+		if err := s.Drain(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "handle deliveries", slog.Error(err))
+		}
+		poll := s.Clock.NewTimer(pollEvery/2+rand.N(pollEvery), "inbox", "poll")
+		select {
+		case <-ctx.Done():
+			poll.Stop()
+			return
+		case <-s.wake:
+		case <-poll.C:
+		case <-match.C:
+			if err := s.Match(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Warn(ctx, "match jobs", slog.Error(err))
+			}
+		}
+		poll.Stop()
+	}
+}

@@ -1,0 +1,162 @@
+package runners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	// askFor bounds how long a forge may take to register one runner, and askLease how long nobody else asks for the same.
+	askFor   = 20 * time.Second
+	askLease = 30 * time.Second
+	// lastWords bounds what is still done after the one who asked is gone.
+	lastWords = 10 * time.Second
+)
+
+// Configuration is how a workspace's runner connects to its forge. It is a secret: it is handed out once, and stored and
+// logged nowhere.
+type Configuration struct {
+	Name   string
+	Kind   string // github or gitea
+	Labels []string
+	Group  string
+	forge.Registration
+}
+
+// Configuration registers the workspace's runner at its forge. Errors are ErrNoRunner; ErrHandedOut; ErrNotNow, where it is to
+// be tried again; *forge.RateLimited and others of the forge, after which it may be tried again too.
+func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Configuration, error) {
+	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+	if database.NoRows(err) {
+		return Configuration{}, ErrNoRunner
+	}
+	if err != nil {
+		return Configuration{}, xerrors.Errorf("read runner: %w", err)
+	}
+	until, err := s.Store.BeginHandOut(ctx, database.BeginHandOutParams{
+		WorkspaceID: workspaceID, Incarnation: incarnation, LeaseS: askLease.Seconds(),
+	})
+	if database.NoRows(err) {
+		s.metrics.handed.WithLabelValues("refused").Inc()
+		return Configuration{}, s.whyNot(ctx, row)
+	}
+	if err != nil {
+		return Configuration{}, xerrors.Errorf("begin to register runner: %w", err)
+	}
+	registration, client, err := s.register(ctx, row)
+	if err == nil {
+		err = s.handOut(ctx, row, client, registration, until)
+		if errors.Is(err, ErrNotNow) {
+			s.metrics.handed.WithLabelValues("refused").Inc()
+			return Configuration{}, err
+		}
+	}
+	if err != nil {
+		s.metrics.handed.WithLabelValues("failed").Inc()
+		s.endHandOut(ctx, row, until)
+		return Configuration{}, err
+	}
+	s.metrics.handed.WithLabelValues("handed out").Inc()
+	s.Log.Info(ctx, "a runner's configuration was handed out", slog.F("workspace", row.Name))
+	return Configuration{
+		Name: row.Name, Kind: string(row.Kind), Labels: row.RunnerLabels, Group: row.RunnerGroup, Registration: registration,
+	}, nil
+}
+
+// whyNot puts into words that the configuration was not to be had.
+func (s *Service) whyNot(ctx context.Context, row database.RunnerOfRow) error {
+	now, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
+	switch {
+	case err != nil:
+		return xerrors.Errorf("read runner: %w", err)
+	case now.HandedOutAt != nil:
+		return xerrors.Errorf("it was read at %s: %w", now.HandedOutAt.UTC().Format(time.RFC3339), ErrHandedOut)
+	case now.Asking:
+		return xerrors.Errorf("it is being made for another request: %w", ErrNotNow)
+	default:
+		return xerrors.Errorf("workspace %s is %s, and it is read in starting: %w", now.Name, now.WorkspaceState, ErrNotNow)
+	}
+}
+
+// register asks the forge. What has the name there already is of an asking whose answer was lost: it never got its
+// configuration, and gives way, unless it has a job.
+func (s *Service) register(ctx context.Context, row database.RunnerOfRow) (forge.Registration, forge.Forge, error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	client, err := s.Directory.Forge(ctx, row.EntityID)
+	if err != nil {
+		return forge.Registration{}, nil, ofForge("connect to forge", err)
+	}
+	wanted := forge.NewRunner{Name: row.Name, Labels: row.RunnerLabels, Group: row.RunnerGroup}
+	registration, err := client.Register(ctx, wanted)
+	if errors.Is(err, forge.ErrConflict) {
+		if err = removeNamed(ctx, client, row.Name); err != nil {
+			return forge.Registration{}, nil, ofForge("remove runner of that name", err)
+		}
+		registration, err = client.Register(ctx, wanted)
+	}
+	if err != nil {
+		return forge.Registration{}, nil, ofForge("register runner", err)
+	}
+	return registration, client, nil
+}
+
+func removeNamed(ctx context.Context, client forge.Forge, name string) error {
+	runner, err := client.RunnerNamed(ctx, name)
+	if err == nil && runner.Status == forge.Active {
+		return fmt.Errorf("runner %s: %w", name, forge.ErrBusy)
+	}
+	if err == nil {
+		err = client.RemoveRunner(ctx, runner.ID)
+	}
+	if errors.Is(err, forge.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// handOut notes that the configuration goes out now. If it must not any more, what was registered for it is removed.
+func (s *Service) handOut(
+	ctx context.Context, row database.RunnerOfRow, client forge.Forge, made forge.Registration, until *time.Time,
+) error {
+	var id *int64
+	if made.RunnerID != 0 {
+		id = &made.RunnerID
+	}
+	n, err := s.Store.HandOut(ctx, database.HandOutParams{
+		WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation, AskingUntil: until, RunnerID: id,
+	})
+	if err != nil {
+		return xerrors.Errorf("hand configuration out: %w", err)
+	}
+	if n == 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	if err := removeNamed(ctx, client, row.Name); err != nil {
+		s.Log.Warn(ctx, "unregister what was registered too late", slog.F("workspace", row.Name), slog.Error(err))
+	}
+	return xerrors.Errorf("workspace %s has moved on: %w", row.Name, ErrNotNow)
+}
+
+// endHandOut lets the next who asks try at once, also where the one who asked is gone.
+func (s *Service) endHandOut(ctx context.Context, row database.RunnerOfRow, until *time.Time) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	err := s.Store.EndHandOut(ctx, database.EndHandOutParams{
+		WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation, AskingUntil: until,
+	})
+	if err != nil {
+		s.Log.Warn(ctx, "give up to register", slog.F("workspace", row.Name), slog.Error(err))
+	}
+}

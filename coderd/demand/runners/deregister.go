@@ -1,0 +1,138 @@
+package runners
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+const (
+	removeFor = 20 * time.Second // that a forge may take to unregister one
+	leastWait = 5 * time.Second  // between askings after a veto, growing to mostWait
+	mostWait  = 30 * time.Second
+)
+
+// Verdict is whether a workspace may go, as far as its forge is concerned.
+type Verdict struct {
+	Done bool          // nothing of it is registered (any more)
+	Busy bool          // it has a job: the veto (P7)
+	Why  string        // for people
+	Wait time.Duration // when to ask again where it is not done
+}
+
+// Deregister unregisters the runner of a workspace that is to go. A forge that could not be asked, or did not answer as it
+// should, is an error: then the workspace must not go.
+func (s *Service) Deregister(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Verdict, error) {
+	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+	if database.NoRows(err) {
+		return Verdict{Done: true, Why: "never registered"}, nil
+	}
+	if err != nil {
+		return Verdict{}, xerrors.Errorf("read runner: %w", err)
+	}
+	wait := min(max(leastWait, time.Duration(row.InStateS*float64(time.Second))/10), mostWait)
+	switch {
+	case row.RemovedAt != nil:
+		return Verdict{Done: true, Why: "unregistered"}, nil
+	case row.AbandonedAt != nil:
+		return s.removed(ctx, row, "an owner had it go without the forge's word")
+	case row.AskedAt == nil:
+		return s.removed(ctx, row, "never registered")
+	case row.Asking:
+		return Verdict{Why: "it is being registered at this moment", Wait: leastWait}, nil
+	case row.Job != "" && !row.JobLost:
+		return s.veto(ctx, row, "job "+row.Job+" is in progress", wait)
+	}
+	err = s.remove(ctx, row)
+	var limited *forge.RateLimited
+	switch {
+	case errors.As(err, &limited):
+		wait = max(leastWait, limited.Until.Sub(s.Clock.Now("runners", "limited")))
+		return Verdict{Why: limited.Error(), Wait: wait}, nil
+	case errors.Is(err, forge.ErrBusy):
+		return s.veto(ctx, row, "the forge says a job runs", wait)
+	case err != nil:
+		return Verdict{}, err
+	}
+	// Some forges look whether a runner has a job, and remove it then: it may have been given one in between.
+	row, err = s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+	if err != nil {
+		return Verdict{}, xerrors.Errorf("read runner again: %w", err)
+	}
+	if row.Job != "" && !row.JobLost {
+		return s.veto(ctx, row, "job "+row.Job+" began at that moment", wait)
+	}
+	return s.removed(ctx, row, "unregistered")
+}
+
+// remove asks the forge, by the number that it gave the runner, else by name.
+func (s *Service) remove(ctx context.Context, row database.RunnerOfRow) error {
+	ctx, cancel := context.WithTimeout(ctx, removeFor)
+	defer cancel()
+	client, err := s.Directory.Forge(ctx, row.EntityID)
+	if err != nil {
+		return ofForge("connect to forge", err)
+	}
+	if row.RunnerID == nil {
+		err = removeNamed(ctx, client, row.Name)
+	} else if err = client.RemoveRunner(ctx, *row.RunnerID); errors.Is(err, forge.ErrNotFound) {
+		err = nil
+	}
+	if err != nil {
+		return ofForge("unregister runner", err)
+	}
+	return nil
+}
+
+func (s *Service) veto(ctx context.Context, row database.RunnerOfRow, why string, wait time.Duration) (Verdict, error) {
+	s.metrics.vetoes.Inc()
+	err := s.Store.RunnerVetoed(ctx, database.RunnerVetoedParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
+	if err != nil {
+		return Verdict{}, xerrors.Errorf("record veto: %w", err)
+	}
+	return Verdict{Busy: true, Why: "busy: " + why, Wait: wait}, nil
+}
+
+func (s *Service) removed(ctx context.Context, row database.RunnerOfRow, why string) (Verdict, error) {
+	err := s.Store.RunnerRemoved(ctx, database.RunnerRemovedParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
+	if err != nil {
+		return Verdict{}, xerrors.Errorf("record that the runner is unregistered: %w", err)
+	}
+	return Verdict{Done: true, Why: why}, nil
+}
+
+// Abandon has a workspace go without the forge's word on its runner, because an owner says so (P7). It is done, and audited,
+// before the deletion itself; one that drains already goes on at once. It returns the workspace's state. ErrBusy: it is
+// known to have a job. ErrNoRunner: there is nothing to be asked of a forge.
+func (s *Service) Abandon(
+	ctx context.Context, by workspaces.Actor, workspaceID uuid.UUID, incarnation int32,
+) (database.WorkspaceState, error) {
+	state, err := s.Store.AbandonRunner(ctx, database.AbandonRunnerParams{
+		WorkspaceID: workspaceID, Incarnation: incarnation, ActorID: by.UserID, Reason: by.Reason, Source: by.Source,
+	})
+	if err == nil {
+		s.Wake()
+		return state, nil
+	}
+	if !database.NoRows(err) {
+		return "", xerrors.Errorf("abandon runner: %w", err)
+	}
+	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+	switch {
+	case database.NoRows(err), err == nil && row.RemovedAt != nil:
+		return "", ErrNoRunner
+	case err != nil:
+		return "", xerrors.Errorf("read runner: %w", err)
+	case row.Job != "":
+		return "", xerrors.Errorf("runner %s is at job %s: %w", row.Name, row.Job, ErrBusy)
+	default:
+		return "", xerrors.Errorf("runner %s is active in the forge's last listing: %w", row.Name, ErrBusy)
+	}
+}

@@ -1,0 +1,166 @@
+package runners
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+var (
+	// ErrNoRunner: the workspace is of no runner preset.
+	ErrNoRunner = errors.New("the workspace is no runner of a forge")
+	// ErrHandedOut: the configuration was read before.
+	ErrHandedOut = errors.New("a workspace's configuration is read once")
+	// ErrNotNow: the workspace does not wait for its configuration just now; it may soon.
+	ErrNotNow = errors.New("the configuration cannot be read now")
+	// ErrBusy: the runner is known to have a job, and no word of a person's changes that (P7).
+	ErrBusy = errors.New("the runner has a job")
+)
+
+// ForgeError is an error of a forge, or on the way to it.
+type ForgeError struct{ Err error }
+
+func (e *ForgeError) Error() string { return e.Err.Error() }
+
+func (e *ForgeError) Unwrap() error { return e.Err }
+
+func ofForge(what string, err error) error { return &ForgeError{xerrors.Errorf("%s: %w", what, err)} }
+
+// Directory finds the clients of entities.
+type Directory interface {
+	Forge(ctx context.Context, entityID uuid.UUID) (forge.Forge, error)
+}
+
+// Options of a Service. All are needed but those that say otherwise.
+type Options struct {
+	Store      *database.Store
+	Writer     *workspaces.Writer
+	Directory  Directory
+	Clock      quartz.Clock
+	Log        slog.Logger
+	Registerer prometheus.Registerer
+	Replica    string
+	// Nudge asks for a pass, after a claim or a release. Wake tells the workers that there is a job, or that one is due.
+	Nudge func(templates ...uuid.UUID)
+	Wake  func()
+	// Round are called in each round of an entity, after its listing: what else is asked of its forge.
+	Round []func(ctx context.Context, entityID uuid.UUID) error
+	// Pace is how often forges are asked; zero fields take the defaults.
+	Pace Pace
+}
+
+// Pace is how often an entity's runners are listed.
+type Pace struct {
+	Idle    time.Duration // while nobody waits for anything: 1 min
+	Awaited time.Duration // while somebody waits for a registration, or for the end of a job: 10 s
+	Fresh   time.Duration // in the first minute after a configuration was handed out, for up to 100 runners: 2 s
+	Backoff time.Duration // after an error (P8): 1 min
+	Look    time.Duration // how often it is looked whether a round is due: 1 s
+	Settle  time.Duration // how often rows are settled at the latest: 15 s
+}
+
+func (p Pace) orDefault() Pace {
+	for _, d := range []struct {
+		of    *time.Duration
+		usual time.Duration
+	}{
+		{&p.Idle, time.Minute}, {&p.Awaited, 10 * time.Second}, {&p.Fresh, 2 * time.Second}, {&p.Backoff, time.Minute},
+		{&p.Look, time.Second}, {&p.Settle, 15 * time.Second},
+	} {
+		if *d.of == 0 {
+			*d.of = d.usual
+		}
+	}
+	return p
+}
+
+// Service does it for one replica. It is safe for concurrent use.
+type Service struct {
+	Options
+	settle  chan struct{}
+	seen    atomic.Bool // a runner was seen for the first time since the last Settle
+	metrics *metrics
+}
+
+// New returns a Service. Nothing is asked of forges by itself before Run.
+func New(o Options) *Service {
+	o.Log = o.Log.Named("runners")
+	o.Pace = o.Pace.orDefault()
+	return &Service{Options: o, settle: make(chan struct{}, 1), metrics: newMetrics(o.Registerer)}
+}
+
+// SettleSoon asks for a Settle: something about jobs or runners may have changed. It never blocks.
+func (s *Service) SettleSoon() {
+	select {
+	case s.settle <- struct{}{}:
+	default:
+	}
+}
+
+// Run asks forges in rounds and settles, until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	var eg errgroup.Group
+	eg.Go(func() error { s.runRounds(ctx); return nil })
+	eg.Go(func() error { s.runSettle(ctx); return nil })
+	_ = eg.Wait()
+}
+
+// soon and soonFor are how often, and how many times, rows are settled after a runner was seen first: it becomes ready then,
+// and may have its job already.
+const (
+	soon    = 500 * time.Millisecond
+	soonFor = 10
+)
+
+func (s *Service) runSettle(ctx context.Context) {
+	for left := 0; ; left-- {
+		if err := s.Settle(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "settle runners", slog.Error(err))
+		}
+		pause := s.Pace.Settle
+		if s.seen.Swap(false) {
+			left = soonFor
+		}
+		if left > 0 {
+			pause = min(pause, soon)
+		}
+		timer := s.Clock.NewTimer(jittered(pause), "runners", "settle")
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.settle:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// jittered is between nine and eleven tenths of it.
+func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+
+// hasten brings forward what waits for these runners to be seen.
+func (s *Service) hasten(ctx context.Context, seen []uuid.UUID) error {
+	if len(seen) == 0 {
+		return nil
+	}
+	s.seen.Store(true)
+	n, err := s.Store.HastenProbes(ctx, seen)
+	if n > 0 {
+		s.Wake()
+	}
+	return err
+}

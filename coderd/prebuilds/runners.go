@@ -1,0 +1,124 @@
+package prebuilds
+
+import (
+	"fmt"
+	"time"
+)
+
+// Runner is what makes the prebuilds of a preset runners of a forge. Each job that waits wants one on top of desired (P3),
+// which is the least that are to be idle.
+type Runner struct {
+	Queued  int // jobs that are this preset's demand
+	Maximum int // of runners, whatever they do; 0: no limit of its own
+	Busy    int // runners that are claimed by their jobs; only read where Maximum is set
+	// ShrunkAt is when surplus last went; zero: never.
+	ShrunkAt time.Time
+}
+
+// shrinkEvery is how long after surplus runners went the next half of those left goes (P8).
+const shrinkEvery = time.Minute
+
+const (
+	queuedReason = "jobs wait for a runner"
+	atJobsReason = "they have a job, and stay"
+
+	shrinkRule   = "P8"
+	shrinkReason = "surplus: half of it goes each minute"
+)
+
+// queued is how many jobs want a runner of this preset.
+func (p *Preset) queued() int {
+	if p.Runner == nil {
+		return 0
+	}
+	return p.Runner.Queued
+}
+
+// atJobs is how many of those that the preset has are at a job without being claimed yet. They are what it has, so that none
+// is created in their place while the job may still count as queued; and they are no surplus, so that none that is idle goes
+// in the place of one that cannot (P7).
+func (p *Preset) atJobs(ws []Workspace, now time.Time) (n int) {
+	for i := range ws {
+		if w := &ws[i]; w.Busy {
+			if c := classify(p, w, now); c == classActual || c == classStarting {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// readyAtJobs is how many of the actual ones are at a job: the next job finds them taken.
+func (p *Preset) readyAtJobs(ws []Workspace, now time.Time) (n int) {
+	for i := range ws {
+		if w := &ws[i]; w.Busy && classify(p, w, now) == classActual {
+			n++
+		}
+	}
+	return n
+}
+
+// enterAtJobs says in the ledger which of those that are more than wanted are no surplus, since they are at a job.
+func (plan *Plan) enterAtJobs(n int) {
+	sum := 0
+	for _, line := range plan.Ledger.Creates {
+		sum += line.Count
+	}
+	if n = min(n, -sum); n > 0 {
+		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"at jobs", n, "P7", atJobsReason})
+	}
+}
+
+// releaseSurplus lets the surplus of the active version go. Of runners it is a half, rounded up, and the next half a minute
+// later (P8): jobs come in bursts, and what goes now may be wanted again in a moment.
+func (plan *Plan) releaseSurplus(p *Preset, current []*Workspace, now time.Time) {
+	surplus := plan.Counts.Extraneous
+	if p.Runner == nil || p.Retired != "" || p.Pause != "" || p.Breaker != "" {
+		plan.release(p, current, surplus, "C6", "extraneous")
+		return
+	}
+	goes, next := (surplus+1)/2, p.Runner.ShrunkAt.Add(shrinkEvery)
+	if now.Before(next) {
+		goes = 0
+		if surplus > 0 {
+			plan.retryAt(next)
+		}
+	}
+	plan.release(p, current, goes, shrinkRule, shrinkReason)
+	plan.Ledger.drain("keep", surplus-goes, shrinkRule, shrinkReason)
+}
+
+// Shrinks says whether surplus runners go by this plan, and when to look again. Whoever carries it out keeps the instant as
+// ShrunkAt, on which the next plan depends.
+func (plan *Plan) Shrinks(now time.Time) (lookAgain time.Time, shrinks bool) {
+	for i := range plan.Intents {
+		if plan.Intents[i].Rule == shrinkRule {
+			return now.Add(shrinkEvery), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// holdBackForMaximum keeps all that is live of a preset of runners within its own maximum (S4): what is unclaimed, in
+// whatever state, and what is busy. It makes nothing go to get there, but for an outdated one in whose place a current one
+// is to be.
+func (plan *Plan) holdBackForMaximum(p *Preset, unclaimed int) {
+	if p.Runner == nil || p.Runner.Maximum == 0 {
+		return
+	}
+	over := min(plan.Create, unclaimed+p.Runner.Busy+plan.Create-p.Runner.Maximum)
+	if over <= 0 {
+		return
+	}
+	reason := fmt.Sprintf("runner maximum %d of the preset, %d busy", p.Runner.Maximum, p.Runner.Busy)
+	plan.holdBack(over, "S4", reason)
+	plan.makeRoom(p, over, reason)
+}
+
+// shrinks is when the next half of the surplus goes.
+func (x *explaining) shrinks() (string, time.Time) {
+	if at, now := x.plan.Shrinks(x.now); now {
+		return "the next half", at
+	}
+	return "the next half", x.preset.Runner.ShrunkAt.Add(shrinkEvery)
+}

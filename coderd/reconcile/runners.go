@@ -1,0 +1,83 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// runner is one by the key of its row.
+type runner struct {
+	workspace   uuid.UUID
+	incarnation int32
+}
+
+// toRunner is nil for a preset that is not one of runners.
+func toRunner(row database.SnapshotPresetsRow) *prebuilds.Runner {
+	if !row.ForgeEntityID.Valid {
+		return nil
+	}
+	r := prebuilds.Runner{Queued: int(row.Queued), Busy: int(row.Busy), ShrunkAt: orNever(row.ShrunkAt)}
+	if row.RunnerMaximum != nil {
+		r.Maximum = int(*row.RunnerMaximum)
+	}
+	return &r
+}
+
+// atJobs are the runners that are at a job and not claimed yet (P7). Where there are no presets of runners, nothing is read.
+func atJobs(ctx context.Context, q *database.Queries, presets []database.SnapshotPresetsRow) (map[runner]bool, error) {
+	var arg database.SnapshotRunnersAtJobsParams
+	for _, row := range presets {
+		if row.ForgeEntityID.Valid {
+			arg.PresetIds = append(arg.PresetIds, row.ID)
+			arg.TemplateIds = append(arg.TemplateIds, row.TemplateID)
+		}
+	}
+	if len(arg.PresetIds) == 0 {
+		return nil, nil //nolint:nilnil // none are
+	}
+	rows, err := q.SnapshotRunnersAtJobs(ctx, arg)
+	if err != nil {
+		return nil, xerrors.Errorf("read runners at jobs: %w", err)
+	}
+	busy := make(map[runner]bool, len(rows))
+	for _, row := range rows {
+		busy[runner{row.ID, row.Incarnation}] = true
+	}
+	return busy, nil
+}
+
+// storeShrunk keeps when surplus runners went, by which the next half waits (P8). It is written beside the status, which is
+// of the same pass and there by now, and is no part of what people are shown.
+func storeShrunk(ctx context.Context, q *database.Queries, snap snapshot, plans []*prebuilds.Plan) error {
+	var shrunk []uuid.UUID
+	for _, p := range plans {
+		if p == nil {
+			continue
+		}
+		if _, shrinks := p.Shrinks(snap.Now); shrinks {
+			shrunk = append(shrunk, p.PresetID)
+		}
+	}
+	if len(shrunk) == 0 {
+		return nil
+	}
+	if err := q.StoreShrunk(ctx, database.StoreShrunkParams{At: &snap.Now, PresetIds: shrunk}); err != nil {
+		return xerrors.Errorf("store when surplus went: %w", err)
+	}
+	return nil
+}
+
+// lookAgain has a plan that lets surplus runners go looked at when the next half may: by the rows that this pass writes, not
+// by those that it read.
+func lookAgain(p *prebuilds.Plan, now time.Time) {
+	at, shrinks := p.Shrinks(now)
+	if shrinks && (p.RetryAt.IsZero() || at.Before(p.RetryAt)) {
+		p.RetryAt = at
+	}
+}

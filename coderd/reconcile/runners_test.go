@@ -1,0 +1,160 @@
+package reconcile_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// runnerPool is a pool of runners at which nobody but the test works.
+type runnerPool struct {
+	*coderdtest.World
+	t       *testing.T
+	replica *coderdtest.Replica
+	preset  uuid.UUID
+	entity  uuid.UUID
+	nextJob int
+}
+
+func newRunnerPool(t *testing.T, instances int) *runnerPool {
+	t.Helper()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	p := &runnerPool{World: w, t: t, entity: dbtest.Forge(t, w.Store, "acme", "github", "organization")}
+	w.Pool(t, "a", instances, 1)
+	p.preset = w.Preset(t, "a")
+	p.exec("UPDATE presets SET forge_entity_id = $1, runner_labels = '{linux}'", p.entity)
+	p.replica = w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true})
+	coderdtest.Eventually(t, "the first pass", func() bool { return p.Count(t, "a", "provisioning") == instances })
+	return p
+}
+
+func (p *runnerPool) exec(sql string, args ...any) {
+	p.t.Helper()
+	_, err := p.Store.Pool.Exec(context.Background(), sql, args...)
+	require.NoError(p.t, err)
+}
+
+func (p *runnerPool) one(sql string, args ...any) (n int) {
+	p.t.Helper()
+	require.NoError(p.t, p.Store.Pool.QueryRow(context.Background(), sql, args...).Scan(&n))
+	return n
+}
+
+// queue makes jobs that wait for a runner of this preset, and as many of no preset, which are nobody's demand.
+func (p *runnerPool) queue(n int) {
+	p.t.Helper()
+	for range n {
+		p.nextJob++
+		p.exec(`INSERT INTO forge_jobs (id, organization_id, forge_url, job_id, attempt, entity_id, repository, labels, state, preset_id,
+				queued_at, seen_at, updated_at)
+			SELECT gen_random_uuid(), organization_id, 'https://forge.invalid', $1 + x.more, 1, $2, 'acme/tool', '{linux}', 'queued',
+				CASE WHEN x.more = 0 THEN $3::uuid END, now(), now(), now()
+			FROM forge_entities, (VALUES (0), (100000)) x (more) WHERE forge_entities.id = $2`, p.nextJob, p.entity, p.preset)
+	}
+}
+
+func (p *runnerPool) pass() {
+	p.t.Helper()
+	coderdtest.Eventually(p.t, "a pass that has the lock", func() bool {
+		res, err := p.replica.Reconciler.Pass(context.Background())
+		require.Empty(p.t, res.Errors)
+		return err == nil
+	})
+}
+
+func (p *runnerPool) going() int { return p.one("SELECT count(*) FROM intents") }
+
+// P3: each queued job is demand on top of the least that are idle, once; nothing is created for it again, and its workspace
+// is built before those of pools.
+func TestRunners_jobsAreDemand(t *testing.T) {
+	p := newRunnerPool(t, 2)
+	p.queue(5)
+	p.pass()
+	require.Equal(t, 7, p.Count(t, "a", "provisioning"))
+	p.pass()
+	require.Equal(t, 7, p.Count(t, "a", "provisioning"), "a job counts once")
+	require.Equal(t, 5, p.one("SELECT count(*) FROM jobs WHERE priority = $1", workspaces.PriorityPerson))
+
+	p.queue(1)
+	p.replica.Reconciler.Nudge(p.Pool(t, "b", 0, 1)...) // of another template
+	p.replica.Reconciler.Nudge(p.template())
+	coderdtest.Eventually(t, "a nudge counts jobs too", func() bool { return p.Count(t, "a", "provisioning") == 8 })
+	require.Equal(t, 6, p.one("SELECT (counts ->> 'queued')::int FROM preset_status WHERE preset_id = $1", p.preset))
+	require.Zero(t, p.going())
+}
+
+func (p *runnerPool) template() (id uuid.UUID) {
+	require.NoError(p.t, p.Store.Pool.QueryRow(context.Background(), "SELECT template_id FROM presets WHERE id = $1", p.preset).Scan(&id))
+	return id
+}
+
+// P8: when jobs are over, half of the surplus goes, and the next half a minute later.
+func TestRunners_surplusGoesByHalves(t *testing.T) {
+	p := newRunnerPool(t, 2)
+	p.queue(7)
+	p.pass()
+	require.Equal(t, 9, p.Count(t, "a", "provisioning"))
+	p.exec("UPDATE forge_jobs SET state = 'completed', completed_at = now()")
+	p.pass()
+	require.Equal(t, 4, p.going(), "of 7")
+	for range 3 {
+		p.pass()
+	}
+	require.Equal(t, 4, p.going(), "nothing more within the minute")
+	for _, all := range []int{6, 7, 7} {
+		p.exec("UPDATE preset_status SET shrunk_at = shrunk_at - interval '1 minute'")
+		p.pass()
+		p.pass()
+		require.Equal(t, all, p.going())
+	}
+
+	p.queue(1) // what stays is used again, and nothing that has no need goes
+	p.pass()
+	require.Equal(t, 10, p.Count(t, "a", "provisioning"))
+}
+
+// P7: who has a job by the forge's word does not go, and nobody goes in its place; S4: the preset's own maximum holds over
+// all that is live, and makes nothing go.
+func TestRunners_busyAndMaximum(t *testing.T) {
+	p := newRunnerPool(t, 3)
+	p.exec(`UPDATE workspaces SET state = 'ready', ready_at = now()`)
+	oldest := "(SELECT id FROM workspaces WHERE state = 'ready' ORDER BY created_at, id LIMIT 1)"
+	p.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, created_at)
+		SELECT id, incarnation, preset_id, $1, name, 'active', now(), now() FROM workspaces WHERE id = `+oldest, p.entity)
+	p.exec("UPDATE presets SET instances = 2")
+	p.pass()
+	require.Zero(t, p.going(), "3 there, 2 wanted, but one of them is at a job")
+	p.exec("UPDATE presets SET instances = 1")
+	p.pass()
+	require.Equal(t, 1, p.going())
+	require.Zero(t, p.one("SELECT count(*) FROM intents i JOIN forge_runners r ON r.workspace_id = i.workspace_id"))
+
+	// Its claim catches up: one is busy, one idle, one goes; the maximum leaves room for one more.
+	p.exec(`WITH moved AS (
+			UPDATE workspaces SET state = 'claimed', claim_id = gen_random_uuid(), owner_id = $1, claimed_at = now()
+			WHERE id = (SELECT workspace_id FROM forge_runners) RETURNING *
+		), history AS (
+			INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+			SELECT id, incarnation, 'ready', 'claimed', now(), $1, 'test' FROM moved
+		)
+		INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation, created_at, bound_at)
+		SELECT claim_id, organization_id, preset_id, $1, 'require', 'bound', 'hit', id, incarnation, now(), now() FROM moved`, p.Owner)
+	p.exec("UPDATE presets SET runner_maximum = 4")
+	p.queue(9)
+	p.pass()
+	require.Equal(t, 1, p.Count(t, "a", "provisioning"))
+	p.exec("UPDATE presets SET runner_maximum = 2")
+	p.pass()
+	require.Equal(t, 1, p.Count(t, "a", "provisioning"))
+	require.Equal(t, 1, p.going(), "a lower maximum makes nothing go")
+	require.Equal(t, 1, p.one(`SELECT count(*) FROM preset_status, jsonb_array_elements(ledger -> 'creates') l
+		WHERE l ->> 'reason' = 'runner maximum 2 of the preset, 1 busy'`))
+}
