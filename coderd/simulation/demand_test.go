@@ -11,12 +11,19 @@ import (
 	"slices"
 	"time"
 
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/coderd/instance"
+	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // Demand: the jobs of a forge, which some seeds have. Its webhooks come late, twice, in any order, or not at all; its runners
@@ -67,8 +74,46 @@ func (w *world) connect() {
 	w.people.config.templates[runnersOf] = templateConfig{version: 1, instances: w.random("idle runners").IntN(3), agent: true, runner: true}
 }
 
-// deliver posts one of the hub's deliveries to a process, whichever it is; while there are faults, in any order.
-func (w *world) deliver(p *process) bool {
+// part is what the services of a process have in common.
+type part struct {
+	clock  quartz.Clock
+	log    slog.Logger
+	reg    prometheus.Registerer
+	newID  func() uuid.UUID
+	jitter func(time.Duration) time.Duration
+}
+
+const inboxChannel = "prewarm_inbox"
+
+// demand wires the services of demand as coderd does, and returns what a drain asks. Where there is no forge it does nothing.
+func (p *process) demand(
+	ctx context.Context, of part,
+) func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
+	if p.w.hub == nil {
+		return nil
+	}
+	directory := phonebook{p, p.w.hub}
+	p.inbox = inbox.New(inbox.Options{
+		Store: p.store, Clock: of.clock, Log: of.log, Registerer: of.reg, Replica: p.name, NewID: of.newID, Directory: directory,
+		Nudge: p.reconciler.Nudge, Settle: func() { p.runners.SettleSoon() },
+		Hint: func() { go p.publish(ctx, inboxChannel, "") }, Jitter: of.jitter,
+	})
+	p.runners = runners.New(runners.Options{
+		Store: p.store, Writer: p.writer, Directory: directory, Clock: of.clock, Log: of.log, Registerer: of.reg, Replica: p.name,
+		Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) }, Jitter: of.jitter,
+		Round: []func(context.Context, uuid.UUID) error{p.inbox.Missed},
+		Pace: runners.Pace{
+			Idle: 6 * time.Second, Awaited: 3 * time.Second, Fresh: time.Second, Backoff: 4 * time.Second, Settle: 5 * time.Second,
+		},
+	})
+	return func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
+		v, err := p.runners.Deregister(ctx, workspaceID, incarnation)
+		return lifecycle.Verdict(v), err
+	}
+}
+
+// webhook posts one of the hub's deliveries to a process, whichever it is; while there are faults, in any order.
+func (w *world) webhook(p *process) bool {
 	if w.hub == nil || len(w.hub.mail) == 0 || p == nil {
 		return false
 	}
@@ -100,7 +145,7 @@ var jobsHappen = []happening{
 		}
 		return true
 	}},
-	{"webhook", 40, func(w *world, p *process) bool { return w.deliver(p) }},
+	{"webhook", 40, func(w *world, p *process) bool { return w.webhook(p) }},
 	{"job begins", 24, func(w *world, _ *process) bool {
 		if w.hub == nil {
 			return false
@@ -153,7 +198,7 @@ func (w *world) workOff() {
 		}
 	}
 	if p := w.any("webhook"); p != nil {
-		w.deliver(p)
+		w.webhook(p)
 	}
 }
 
@@ -175,9 +220,14 @@ func (w *world) jobsLeft() []string {
 	for _, ws := range w.model.now.workspaces {
 		live[ws.name] = true
 	}
-	for name := range w.hub.runners {
-		if !live[name] {
+	for name, r := range w.hub.runners {
+		if !live[name] && !r.late { // those are found when they have been offline for long
 			why = append(why, "the forge has a runner of a deleted workspace")
+		}
+	}
+	for _, j := range w.hub.jobs {
+		if known := w.model.now.forge[j.ID]; known != string(j.State) {
+			why = append(why, fmt.Sprintf("a job is %q, and at the forge %s", known, j.State))
 		}
 	}
 	return why
@@ -188,20 +238,69 @@ func (w *world) busyDeleted(p *process, ref provider.Ref) {
 	if w.hub != nil && w.hub.busy(ref.Name) {
 		w.violate("P7", "%s deletes %s at the provider, whose runner has a job", p.name, ref.Name)
 	}
+	if w.hub != nil {
+		w.hub.lost(ref.Name)
+	}
 }
 
-// enroll is the agent of a runner: it reads its configuration once, and connects.
-func (a *agent) enroll(ctx context.Context, p *process) error {
-	i, err := p.instances.Authenticate(ctx, a.token)
-	if err != nil {
-		return err
+// enroll is the agent of a runner: it reads its configuration once, and connects. Until then it tries again, whatever it was
+// told.
+func (a *agent) enroll(ctx context.Context, p *process, i instance.Instance) error {
+	if !a.runner || a.enrolled || i.State != database.WorkspaceStateStarting {
+		return nil
 	}
 	c, err := p.runners.Configuration(ctx, i.WorkspaceID, i.Bearer.Incarnation)
 	if err != nil {
 		return err
 	}
+	a.enrolled = true
 	if r := a.w.hub.runners[c.Name]; r != nil && !a.stopped && a.w.agents[a.workspace] == a {
 		r.online = true
 	}
 	return nil
+}
+
+// letRunnerGo is what the API does before it deletes a workspace for a person (P7), and says whether it goes on.
+func (p *process) letRunnerGo(ctx context.Context, ws workspace) (bool, error) {
+	if p.runners == nil || !slices.Contains([]string{"starting", "ready", "standby", "claimed", "quarantined"}, ws.state) {
+		return true, nil
+	}
+	v, err := p.runners.Deregister(ctx, ws.id, ws.incarnation)
+	return v.Done, err
+}
+
+// finished: a claim by a job is ended in the forge's name when its runner is not at a job any more (P7).
+func (m *model) finished(e event) {
+	ws := m.now.workspaces[e.workspace]
+	switch {
+	case m.w.hub == nil || !m.now.claims[ws.claim.UUID].forJob:
+		m.w.violate("P7", "a claim that is no job's was ended in the name of jobs: %s", e.reason)
+	case m.w.hub.busy(ws.name) && !m.w.setBack: // a listing is believed by when it began
+		m.w.violate("P7", "%s was released though its runner is at a job: %s", ws.name, e.reason)
+	}
+}
+
+// grown: a job's state never goes back (P2).
+func (m *model) grown(before state) {
+	rank := []string{"", "waiting", "queued", "in_progress", "completed"}
+	for id, was := range before.forge {
+		if now := m.now.forge[id]; slices.Index(rank, now) < slices.Index(rank, was) {
+			m.w.violate("P2", "a job that was %s is %q", was, now)
+		}
+	}
+}
+
+// runnersCapped: a pass makes no more runners than their preset may have, busy ones counted (I3).
+func (m *model) runnersCapped(planned map[uuid.UUID]bool) {
+	for id := range planned {
+		p, n := m.now.presets[id], 0
+		for _, ws := range m.now.workspaces {
+			if ws.preset == id {
+				n++
+			}
+		}
+		if p.most > 0 && n > p.most {
+			m.w.violate("I3", "%s has %d runners, and %d are the most", p.name, n, p.most)
+		}
+	}
 }

@@ -35,6 +35,7 @@ type hubRunner struct {
 	name   string
 	labels []string
 	online bool
+	late   bool // it was registered by who had given up, or is no more
 	job    *hubJob
 }
 
@@ -134,10 +135,17 @@ func (h *hub) tell(j *hubJob) {
 	}
 }
 
-// runnerOf is the runner of a workspace, by its name; nil where the hub has none.
+// busy says whether the runner of that name has a job.
 func (h *hub) busy(name string) bool {
 	r := h.runners[name]
 	return r != nil && r.job != nil
+}
+
+// lost ends the connection of a runner whose machine goes.
+func (h *hub) lost(name string) {
+	if r := h.runners[name]; r != nil {
+		r.online = false
+	}
 }
 
 // office is a process's way to the hub: every question waits at the gate.
@@ -179,7 +187,7 @@ func (o office) Register(ctx context.Context, n forge.NewRunner) (forge.Registra
 		if _, there := o.hub.runners[n.Name]; there {
 			return forge.Registration{}, forge.ErrConflict
 		}
-		r := &hubRunner{id: o.hub.id(), name: n.Name, labels: n.Labels}
+		r := &hubRunner{id: o.hub.id(), name: n.Name, labels: n.Labels, late: ctx.Err() != nil || o.p.dead}
 		o.hub.runners[n.Name] = r
 		return forge.Registration{RunnerID: r.id, JITConfig: "jit of " + n.Name, URL: hubURL}, nil
 	})
@@ -275,10 +283,12 @@ func (o office) DeliveryBody(ctx context.Context, _, id int64) ([]byte, error) {
 func (office) InstallHook(context.Context, string, string) (forge.Hook, error) {
 	return forge.Hook{}, forge.ErrUnsupported
 }
-func (office) Hook(context.Context, int64) (forge.Hook, error) { return forge.Hook{}, forge.ErrNotFound }
-func (office) PingHook(context.Context, int64) error           { return forge.ErrUnsupported }
-func (office) RemoveHook(context.Context, int64) error         { return forge.ErrNotFound }
-func (office) Rate() forge.Rate                                { return forge.Rate{} }
+func (office) Hook(context.Context, int64) (forge.Hook, error) {
+	return forge.Hook{}, forge.ErrNotFound
+}
+func (office) PingHook(context.Context, int64) error   { return forge.ErrUnsupported }
+func (office) RemoveHook(context.Context, int64) error { return forge.ErrNotFound }
+func (office) Rate() forge.Rate                        { return forge.Rate{} }
 
 // hubKind is how the hub speaks.
 type hubKind struct{}

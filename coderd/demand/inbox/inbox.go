@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -61,6 +60,8 @@ type Options struct {
 	Settle func()
 	// Hint tells the other replicas that there is more in the inbox than this one takes at a time (see Wake). May be nil.
 	Hint func()
+	// Jitter is from zero to below the given span; nil: by chance.
+	Jitter func(time.Duration) time.Duration
 }
 
 // Service is the inbox of one replica.
@@ -68,7 +69,7 @@ type Service struct {
 	Options
 	metrics  *metrics
 	wake     chan struct{}
-	matching sync.Mutex // one match at a time
+	matching chan struct{} // has room for one match at a time
 }
 
 // New makes a service.
@@ -76,8 +77,13 @@ func New(o Options) *Service {
 	if o.Hint == nil {
 		o.Hint = func() {}
 	}
+	if o.Jitter == nil {
+		o.Jitter = rand.N[time.Duration]
+	}
 	o.Log = o.Log.Named("inbox")
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1)}
+	return &Service{
+		Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1), matching: make(chan struct{}, 1),
+	}
 }
 
 // Wake has the inbox looked into now.
@@ -92,11 +98,18 @@ func (s *Service) Wake() {
 func (s *Service) Run(ctx context.Context) {
 	match := s.Clock.NewTicker(matchEvery, "inbox", "match")
 	defer match.Stop()
-	for {
+	for due := false; ; due = due || taken(match.C) {
+		taken(s.wake) // by what follows
 		if err := s.Drain(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "handle deliveries", slog.Error(err))
 		}
-		poll := s.Clock.NewTimer(pollEvery/2+rand.N(pollEvery), "inbox", "poll")
+		if due {
+			if err := s.Match(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Warn(ctx, "match jobs", slog.Error(err))
+			}
+		}
+		due = false
+		poll := s.Clock.NewTimer(pollEvery/2+s.Jitter(pollEvery), "inbox", "poll")
 		select {
 		case <-ctx.Done():
 			poll.Stop()
@@ -104,10 +117,19 @@ func (s *Service) Run(ctx context.Context) {
 		case <-s.wake:
 		case <-poll.C:
 		case <-match.C:
-			if err := s.Match(ctx); err != nil && ctx.Err() == nil {
-				s.Log.Warn(ctx, "match jobs", slog.Error(err))
-			}
+			due = true
 		}
 		poll.Stop()
+	}
+}
+
+// taken says whether there was something in a channel, which it takes. What came of several that were ready does not depend
+// on which of them was looked at first.
+func taken[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
