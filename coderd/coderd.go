@@ -29,6 +29,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
@@ -56,6 +59,7 @@ type Options struct {
 	AccessURL   string // where workspaces reach the API; empty: the address it listens at
 	AccessCA    string // PEM: what they trust it by, beside the usual; may be empty
 	PostgresURL string // empty: a PostgreSQL of our own under DataDir
+	KeysFile    string // of encryption keys for secrets at rest; empty: one of our own under DataDir
 	Quickstart  bool   // make a first template if there is none
 	Tick        time.Duration
 	Notify      notify.Webhook // where people are told; zero: nowhere
@@ -150,6 +154,9 @@ type replica struct {
 	instances  *instance.Service
 	events     *events.Hub
 	inventory  *inventory.Service
+	forges     *entities.Service
+	inbox      *inbox.Service
+	runners    *runners.Service
 	machines   *inventory.Machines
 	keeper     *retention.Keeper
 	sizes      *autosize.Service
@@ -214,7 +221,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback, Lease: opts.hooks().Lease, Tracer: tracer,
+		Callback: r.instances.Callback, Deregister: r.deregister, Lease: opts.hooks().Lease, Tracer: tracer,
 	})
 	r.notifier = notify.New(notify.Options{
 		Store: store, Clock: clock, Log: log, Registerer: reg, Webhook: opts.Notify, Installation: installation,
@@ -245,6 +252,8 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Store: store, Clock: clock, Log: log.Named("replicas"), Name: opts.Replica, InstanceID: uuid.New(),
 		Version: opts.Version, Address: listener.Addr().String(), Sites: r.providers.Sites,
 	}
+	r.forges = newForges(ctx, opts, store, clock, log)
+	r.newDemand(hints, writer)
 	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
 	pages, err := site.Built()
 	if err != nil {
@@ -258,7 +267,8 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
-			Version: opts.Version, Site: pages,
+			Forges: r.forges, Runners: r.runners, Webhooks: r.inbox, DemandChanged: r.inbox.MatchSoon,
+			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -289,7 +299,7 @@ func (r *replica) run(ctx context.Context) error {
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
 		func(ctx context.Context) { _ = r.worker.Run(ctx) },
 		r.instances.Run, r.providers.run, r.inventory.Run, r.machines.Run, r.keeper.Run, r.sizes.Run, r.registered.Run,
-		r.notifier.Run, r.watchdog.Run, r.events.Run, r.leases.Run,
+		r.notifier.Run, r.watchdog.Run, r.events.Run, r.leases.Run, r.inbox.Run, r.runners.Run,
 	} {
 		eg.Go(func() error { run(work); return nil })
 	}
@@ -351,6 +361,7 @@ func (r *replica) subscribe() {
 		instance.HintChannel:   {func(string) { r.instances.Heard() }, r.instances.Heard},
 		jobsChannel:            {func(string) { r.worker.Wake() }, r.worker.Wake},
 		providersChannel:       {func(string) { r.providers.refreshSoon() }, r.providers.refreshSoon},
+		inboxChannel:           {func(string) { r.inbox.Wake() }, r.inbox.Wake},
 	} {
 		r.pubsub.Subscribe(channel, func(_ context.Context, e pubsub.Event) {
 			r.events.Heard() // whatever it is of, something may have changed

@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"coderd/claim":        decides,
 	"coderd/demand":       leaf,
 	// They agree through rows, and never import one another: what one needs of another is a func or an interface.
-	"coderd/demand/entities": {inside: []string{"coderd/demand/forge", "coderd/demand/seal", "database"}},
+	"coderd/demand/entities": {inside: []string{"coderd/auth", "coderd/demand/forge", "coderd/demand/seal", "database"}},
 	"coderd/demand/forge":    leaf,
 	"coderd/demand/gitea":    {inside: []string{"coderd/demand/forge"}},
 	"coderd/demand/github":   {inside: []string{"coderd/demand/forge"}},

@@ -133,6 +133,8 @@ type Querier interface {
 	CountProvisions(ctx context.Context, since time.Time) error
 	// Not yet done and nobody's fault, such as a workspace that still boots: asked again later.
 	DeferJob(ctx context.Context, arg DeferJobParams) (int64, error)
+	DeleteForgeCredential(ctx context.Context, id uuid.UUID) error
+	DeleteForgeEntity(ctx context.Context, id uuid.UUID) error
 	DeleteIntent(ctx context.Context, arg DeleteIntentParams) error
 	DeleteMove(ctx context.Context, arg DeleteMoveParams) error
 	DeletePause(ctx context.Context, arg DeletePauseParams) (int64, error)
@@ -144,6 +146,8 @@ type Querier interface {
 	// From where an entity's webhook is to be looked through for what was missed. The forge keeps deliveries for a few days.
 	DeliveryProgress(ctx context.Context, entityID uuid.UUID) (DeliveryProgressRow, error)
 	DeprecateTemplate(ctx context.Context, id uuid.UUID) error
+	// Everything that is needed to speak to entities and to believe their webhooks, still sealed.
+	DirectoryEntities(ctx context.Context) ([]DirectoryEntitiesRow, error)
 	// Of claims that came to nothing; those that wait or hold a workspace keep theirs.
 	DropUnclaimedParameters(ctx context.Context, claimIds []uuid.UUID) error
 	// The oldest intents, for a worker to carry out one by one.
@@ -210,12 +214,33 @@ type Querier interface {
 	// G5: a forced delete interrupts the backoff of the one under way, and the call itself: whoever runs it has lost its
 	// lease. From here on the provider's errors are ignored.
 	ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64, error)
+	// The entities that a credential is of. Deleted ones count for the row's sake only: they are let go of first.
+	ForgeCredentialUsers(ctx context.Context, credentialID uuid.UUID) ([]string, error)
+	// What people see of forges: credentials, entities, jobs and runners. Nothing here locks or writes, and no secret is read.
+	ForgeCredentialViews(ctx context.Context, arg ForgeCredentialViewsParams) ([]ForgeCredentialViewsRow, error)
+	ForgeEntityNames(ctx context.Context, organizationID uuid.UUID) ([]ForgeEntityNamesRow, error)
+	// What an entity cannot be deleted for: presets that name it, and runners that live.
+	ForgeEntityUsers(ctx context.Context, id uuid.UUID) (ForgeEntityUsersRow, error)
+	// All entities, or one. Jobs are counted by the entity that they came by first, so each once.
+	ForgeEntityViews(ctx context.Context, arg ForgeEntityViewsParams) ([]ForgeEntityViewsRow, error)
+	// What is open now, and what was completed within a day: older ones go.
+	ForgeJobCounts(ctx context.Context, arg ForgeJobCountsParams) (ForgeJobCountsRow, error)
+	// The ids of the attempts of a job by the forge's number, newest first; of several forges those of each.
+	ForgeJobNamed(ctx context.Context, arg ForgeJobNamedParams) ([]uuid.UUID, error)
+	ForgeJobOfOrganization(ctx context.Context, arg ForgeJobOfOrganizationParams) (uuid.UUID, error)
+	// The ids of a page, newest first, from (after_at, after_id) on. Whose a job is: the runner's preset where it runs on one
+	// of ours, else the one whose demand it is.
+	ForgeJobPage(ctx context.Context, arg ForgeJobPageParams) ([]ForgeJobPageRow, error)
+	ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJobViewsRow, error)
 	// Open jobs of an entity that the forge has said nothing of for a while, and that were not asked after meanwhile.
 	ForgeJobsToAsk(ctx context.Context, arg ForgeJobsToAskParams) ([]ForgeJobsToAskRow, error)
 	// Those that jobs of an entity were of, in order, each found by one step in the index.
 	ForgeRepositories(ctx context.Context, entityID uuid.UUID) ([]string, error)
 	// What presets of runners may name, and for the record what they named before it was deleted.
 	ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]ForgesOfRow, error)
+	// Deleted entities without runners or open deliveries go for good, so that their credential can.
+	ForgetForgeEntities(ctx context.Context, credentialID uuid.UUID) error
+	ForgetForgeStatus(ctx context.Context, credentialID uuid.UUID) error
 	// What was seen before says nothing of what was made since the backup; and what was made in that time has no row, without
 	// being an orphan (see TimesAtWork).
 	ForgetInventories(ctx context.Context) error
@@ -280,6 +305,9 @@ type Querier interface {
 	// The inbox: webhooks' deliveries as they came (P2).
 	// The one statement of a webhook. No row: it has come before.
 	InsertDelivery(ctx context.Context, arg InsertDeliveryParams) (int64, error)
+	InsertForgeCredential(ctx context.Context, arg InsertForgeCredentialParams) error
+	InsertForgeEntity(ctx context.Context, arg InsertForgeEntityParams) error
+	InsertForgeStatus(ctx context.Context, entityID uuid.UUID) error
 	// What the database layer itself asks.
 	// The first replica to come names the installation; what the others bring is dropped.
 	InsertInstallation(ctx context.Context, id uuid.UUID) error
@@ -358,6 +386,11 @@ type Querier interface {
 	// Failures of one preset are recorded one by one where some of them are kept, so that the limit is exact. Nobody who
 	// holds a workspace waits for this.
 	LockFailuresOf(ctx context.Context, presetID uuid.UUID) error
+	// Credentials and entities of forges (coderd/demand/entities): what people set. Secrets are sealed before they come here.
+	LockForgeCredential(ctx context.Context, arg LockForgeCredentialParams) (ForgeCredential, error)
+	LockForgeCredentials(ctx context.Context) ([]ForgeCredential, error)
+	LockForgeEntities(ctx context.Context) ([]ForgeEntity, error)
+	LockForgeEntity(ctx context.Context, arg LockForgeEntityParams) (ForgeEntity, error)
 	// Jobs of forges: rows that only grow, and whose demand each is (P3, P4; docs/decisions/0021-jobs-of-forges-are-demand.md).
 	// Whoever changes jobs excludes the others: a batch takes milliseconds, and nobody who waits for a webhook's answer waits
 	// for this.
@@ -531,6 +564,8 @@ type Querier interface {
 	ReplicasOfSite(ctx context.Context, site string) ([]ReplicasOfSiteRow, error)
 	// A report, which is also a heartbeat. No row: a later attempt has the agent's place.
 	ReportAgent(ctx context.Context, arg ReportAgentParams) (AgentStatus, error)
+	ResealForgeCredential(ctx context.Context, arg ResealForgeCredentialParams) error
+	ResealForgeEntity(ctx context.Context, arg ResealForgeEntityParams) error
 	// The unused machine with the lowest id, for the attempt that holds the workspace's job; the one that the workspace has, if
 	// it has one. Others that reserve at the same time get others (S5). No row: none is available.
 	ReserveMachine(ctx context.Context, arg ReserveMachineParams) (string, error)
@@ -560,6 +595,8 @@ type Querier interface {
 	// All that is to be known before the forge is asked about a runner, with the job that it is at by our rows, the newest
 	// where there should be several.
 	RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow, error)
+	// Runners, newest first: those that there are, and with gone also those that were.
+	RunnerPage(ctx context.Context, arg RunnerPageParams) ([]RunnerPageRow, error)
 	// Runner presets with what matching asks of them, also those that serve nothing now, as that is a reason to tell.
 	RunnerPresets(ctx context.Context) ([]RunnerPresetsRow, error)
 	// Nothing is to be asked of the forge any more: it has unregistered it, or never knew it, or its word is not wanted. One whose
@@ -588,6 +625,7 @@ type Querier interface {
 	// Replaces what the inventory before found, and says of each since when and how often in a row it was found. NOT IN of
 	// nothing that is null: its answer is hashed, where NOT EXISTS would compare each with each.
 	SaveFindings(ctx context.Context, arg SaveFindingsParams) ([]SaveFindingsRow, error)
+	SetForgeHook(ctx context.Context, arg SetForgeHookParams) (int64, error)
 	// The pass (DESIGN section 3): one REPEATABLE READ transaction, a constant number of statements, linear in unclaimed
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.
 	// Bounds of this transaction only. They do not bound a holder that is frozen; see PassLockHolder.
@@ -638,6 +676,7 @@ type Querier interface {
 	// Presets whose status a pass wrote after the one numbered so. Passes commit in the order of their numbers, since each
 	// holds the fence until it has.
 	StatusSince(ctx context.Context, after int64) ([]StatusSinceRow, error)
+	StopForgeEntity(ctx context.Context, arg StopForgeEntityParams) error
 	StoreAsked(ctx context.Context, ids []uuid.UUID) error
 	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error
 	// What passes have begun of what the rates of creates allow; written by passes only, under the fence.
@@ -693,6 +732,8 @@ type Querier interface {
 	// Which of these workspaces are claimed without their agent having said that it knows.
 	UndeliveredClaims(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error)
 	UndeprecateTemplate(ctx context.Context, id uuid.UUID) error
+	UpdateForgeCredential(ctx context.Context, arg UpdateForgeCredentialParams) error
+	UpdateForgeEntity(ctx context.Context, arg UpdateForgeEntityParams) error
 	UpdatePreset(ctx context.Context, arg UpdatePresetParams) error
 	UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) error
 	UpsertPause(ctx context.Context, arg UpsertPauseParams) (UpsertPauseRow, error)

@@ -316,7 +316,16 @@ func answers(t *testing.T) map[string]answer {
 			},
 			State: "delivered", Attempts: 1, DeliveredAt: new(before(0)),
 		}),
-		"GET /signing-keys": canned([]sdk.SigningKey{{ID: id(60), CreatedAt: before(time.Hour), Signs: true, Agents: 3}}),
+		"GET /forges":             canned([]sdk.ForgeEntity{testForge}),
+		"GET /forges/acme":        canned(testForge),
+		"PUT /forges/acme":        canned(sdk.SavedForgeEntity{ForgeEntity: testForge, WebhookSecret: "made-by-chance"}),
+		"POST /forges/acme/check": canned(testForgeCheck),
+		"GET /forges/credentials": canned([]sdk.ForgeCredential{testCredential}),
+
+		"PUT /forges/credentials/acme-app": canned(testCredential),
+		"GET /forge-jobs":                  canned(sdk.ForgeJobList{Jobs: []sdk.ForgeJob{testForgeJob}}),
+		"GET /runners":                     canned(sdk.RunnerList{Runners: []sdk.Runner{testRunner}}),
+		"GET /signing-keys":                canned([]sdk.SigningKey{{ID: id(60), CreatedAt: before(time.Hour), Signs: true, Agents: 3}}),
 		"POST /signing-keys": canned([]sdk.SigningKey{
 			{ID: id(61), CreatedAt: now, Signs: true},
 			{ID: id(60), CreatedAt: before(time.Hour), RetiredAt: ptr(now), Agents: 3},

@@ -77,7 +77,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 		a.serverCommand(), a.agentCommand(),
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
 		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
-		a.providerCommand(), a.inventoryCommand(), a.pauseCommand(), a.quotaCommand(), a.resumeCommand(),
+		a.providerCommand(), a.forgeCommand(), a.runnerCommand(), a.jobCommand(), a.inventoryCommand(), a.pauseCommand(), a.quotaCommand(), a.resumeCommand(),
 		a.replicasCommand(), a.auditCommand(), a.adminCommand(),
 		a.versionCommand(), a.cliDocsCommand(),
 	)

@@ -62,6 +62,9 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.StringVar(&opts.PostgresURL, "postgres-url", "",
 		"database to use; prefer the file or the variable for one with a password, as arguments are seen by everybody")
 	flags.StringVar(&postgresURLFile, "postgres-url-file", "", "file that holds the URL of the database")
+	flags.StringVar(&opts.KeysFile, "encryption-keys-file", "",
+		"file of keys (ID:BASE64 a line, the first seals) for secrets at rest, the same on all replicas "+
+			"(default encryption.keys in the data directory)")
 	flags.BoolVar(&opts.Quickstart, "quickstart", false, "make a first template, if there is none")
 	flags.DurationVar(&opts.Tick, "tick", 15*time.Second, "time between two passes over everything")
 	flags.DurationVar(&opts.Drain, "drain", 0,
@@ -77,10 +80,13 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"postgres-url":      "PREWARM_POSTGRES_URL",
 		"postgres-url-file": "PREWARM_POSTGRES_URL_FILE",
 		"drain":             "PREWARM_DRAIN",
-		"quickstart":        "PREWARM_QUICKSTART",
-		"tick":              "PREWARM_TICK",
-		"replica":           "PREWARM_REPLICA",
-		"log-format":        "PREWARM_LOG_FORMAT",
+
+		"encryption-keys-file": "PREWARM_ENCRYPTION_KEYS_FILE",
+
+		"quickstart": "PREWARM_QUICKSTART",
+		"tick":       "PREWARM_TICK",
+		"replica":    "PREWARM_REPLICA",
+		"log-format": "PREWARM_LOG_FORMAT",
 	} {
 		fromEnv(flags, name, variable)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
@@ -59,10 +60,13 @@ type Options struct {
 	Notifier   *notify.Notifier
 	Sizes      Sizes
 	Inventory  Inventories
+	Forges     *entities.Service
 	Runners    Runners // nil: there are no forges
 	Events     *events.Hub
 	// Webhooks takes what forges send; nil: there are none.
 	Webhooks Webhooks
+	// AccessURL is where this or any other replica is reached, without a slash at the end.
+	AccessURL string
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
@@ -71,6 +75,9 @@ type Options struct {
 	Wake func()
 	// ProvidersChanged is called after an apply that changed providers. May be nil.
 	ProvidersChanged func()
+	// DemandChanged is called where whose demand a job is may be another than before: after changes of entities, and of
+	// presets of runners. May be nil.
+	DemandChanged func()
 	// StaleAfter is how old the last pass over all templates may be before people are told; a minute where 0.
 	StaleAfter time.Duration
 	// Ready says why the replica must not be sent requests; nothing where it may.
@@ -95,6 +102,9 @@ type server struct {
 func New(o Options) http.Handler {
 	if o.Wake == nil {
 		o.Wake = func() {}
+	}
+	if o.DemandChanged == nil {
+		o.DemandChanged = func() {}
 	}
 	if o.ProvidersChanged == nil {
 		o.ProvidersChanged = func() {}
@@ -150,6 +160,9 @@ func (s *server) register() {
 	s.registerReplicas()
 	s.registerProviders()
 	s.registerInventory()
+	s.registerForges()
+	s.registerForgeJobs()
+	s.registerRunners()
 	s.registerAudit()
 	s.registerIdentity()
 	s.registerSession()

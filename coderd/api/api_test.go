@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
@@ -174,6 +177,10 @@ func (w *world) serve(o api.Options) string {
 	running.Go(func() { o.Events.Run(ctx) })
 	w.stop = func() { cancel(); running.Wait() }
 	w.t.Cleanup(w.stop)
+	if o.Forges == nil {
+		keys := seal.Open(filepath.Join(w.t.TempDir(), "keys"), true, o.Clock)
+		o.Forges = &entities.Service{Store: w.store, Keys: keys, Directory: entities.NewDirectory(w.store, keys, nil, o.Clock)}
+	}
 	o.Nudge = w.nudge
 	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }

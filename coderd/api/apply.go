@@ -39,6 +39,7 @@ func (s *server) apply(
 	}
 	if len(result.Templates) > 0 {
 		s.Nudge(result.Templates...)
+		s.DemandChanged()
 	}
 	return bodyOf(sdk.ApplyResult{DryRun: in.Body.DryRun, Changes: result.Changes}), nil
 }

@@ -37,8 +37,8 @@ func golden(t *testing.T, name, got string) {
 
 // operation is one of the OpenAPI document.
 type operation struct {
-	id, method, path, summary string
-	action                    auth.Action
+	id, method, path, summary, tag string
+	action                         auth.Action
 }
 
 var parameter = regexp.MustCompile(`\{[a-z]+\}`)
@@ -62,6 +62,7 @@ func (o operation) request() (path, body string) {
 		"keep-workspace": `{"reason":"x"}`,
 
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
+		"stop-forge": `{"reason":"x"}`, "rotate-forge-secret": `{}`,
 		"check-provider": `{}`, "rollback-template": `{}`, "reset-preset": `{}`, "invalidate-preset": `{}`,
 	}[o.id]
 }
@@ -76,6 +77,7 @@ func operations(t *testing.T) []operation {
 		Paths   map[string]map[string]struct {
 			ID      string      `json:"operationId"`
 			Summary string      `json:"summary"`
+			Tags    []string    `json:"tags"`
 			Action  auth.Action `json:"x-action"`
 		} `json:"paths"`
 	}
@@ -85,7 +87,7 @@ func operations(t *testing.T) []operation {
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
 			list = append(list, operation{
-				id: op.ID, method: strings.ToUpper(method), path: path, summary: op.Summary, action: op.Action,
+				id: op.ID, method: strings.ToUpper(method), path: path, summary: op.Summary, action: op.Action, tag: op.Tags[0],
 			})
 		}
 	}

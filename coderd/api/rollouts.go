@@ -30,6 +30,7 @@ func (s *server) rollbackTemplate(ctx context.Context, who auth.Identity, in *ro
 		return nil, err
 	}
 	s.Nudge(done.TemplateID)
+	s.DemandChanged()
 	return bodyOf(sdk.RollbackResult{Template: in.Name, From: int(done.From), To: int(done.To)}), nil
 }
 

@@ -102,6 +102,7 @@ func (s *server) retire(
 		}
 		if id != uuid.Nil {
 			s.Nudge(id)
+			s.DemandChanged()
 		}
 		return nil, nil //nolint:nilnil // There is no body.
 	}

@@ -24,6 +24,10 @@ const (
 	ActResumeProvider  Action = "provider.resume"  // close its breaker
 	ActConfirmProvider Action = "provider.confirm" // let orphans be deleted there
 
+	ActReadForges   Action = "forge.read" // also their credentials without secrets, their jobs and runners
+	ActWriteForges  Action = "forge.write"
+	ActResealForges Action = "forge.reseal" // with another encryption key
+
 	ActReadTemplates     Action = "template.read"
 	ActApply             Action = "template.apply"
 	ActPlan              Action = "template.plan"
@@ -96,6 +100,10 @@ var policy = map[Action]parts{
 
 	ActResumeProvider:  admins(None),
 	ActConfirmProvider: admins(None),
+
+	ActReadForges:   auditors(None),
+	ActWriteForges:  admins(None),
+	ActResealForges: owners(None),
 
 	ActReadTemplates:     everybody,
 	ActApply:             admins(None),

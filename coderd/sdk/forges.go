@@ -79,6 +79,39 @@ type PutForgeEntity struct {
 	OverlapS      int    `json:"overlap_s,omitempty" minimum:"0" maximum:"604800" doc:"How long the webhook secret before stays good, 1 day where left out"`
 }
 
+// SavedForgeEntity is an entity as it was made or changed.
+type SavedForgeEntity struct {
+	ForgeEntity
+	WebhookSecret string `json:"webhook_secret,omitempty" doc:"Where it was made by chance just now: it is never shown again"`
+	HookError     string `json:"hook_error,omitempty" doc:"Why the webhook that Prewarm installed was not told the new secret"`
+}
+
+// RotateForgeSecret asks for another webhook secret.
+type RotateForgeSecret struct {
+	WebhookSecret string `json:"webhook_secret,omitempty" minLength:"16" maxLength:"500" doc:"Left out: made by chance"`
+	OverlapS      int    `json:"overlap_s,omitempty" minimum:"0" maximum:"604800" doc:"How long the one before stays good, 1 day where left out"`
+}
+
+// ForgeCheck is what came of asking a forge for what Prewarm needs of it.
+type ForgeCheck struct {
+	OK    bool             `json:"ok" doc:"Nothing failed"`
+	Steps []ForgeCheckStep `json:"steps"`
+}
+
+// ForgeCheckStep is one thing that was asked for.
+type ForgeCheckStep struct {
+	Name    string `json:"name" enum:"credential,runners,webhook,deliveries,rate"`
+	Outcome string `json:"outcome" enum:"passed,failed,not_offered"`
+	Detail  string `json:"detail,omitempty" doc:"What was found, or what is missing and what to do"`
+}
+
+// Resealed says how many secrets are sealed with the newest key now.
+type Resealed struct {
+	SealedBy    string `json:"sealed_by" doc:"The encryption key"`
+	Credentials int    `json:"credentials" doc:"That were sealed with another one before"`
+	Entities    int    `json:"entities"`
+}
+
 // StopForgeEntity says why an entity's jobs are to make no demand for now.
 type StopForgeEntity struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
@@ -115,6 +148,28 @@ type ForgeJob struct {
 	StartedAt   *time.Time `json:"started_at,omitempty"`
 	CompletedAt *time.Time `json:"completed_at,omitempty"`
 	WaitS       float64    `json:"wait_s" doc:"Seconds from queued to started, or until now"`
+}
+
+// ForgeJobCounts counts jobs, of all entities or of one.
+type ForgeJobCounts struct {
+	Waiting    int `json:"waiting" doc:"Held back by the forge"`
+	Queued     int `json:"queued"`
+	Unserved   int `json:"unserved" doc:"Of the queued, those that no preset can serve"`
+	InProgress int `json:"in_progress"`
+	Completed  int `json:"completed" doc:"In the last 24 hours"`
+}
+
+// ForgeJobList is one page of jobs, newest first.
+type ForgeJobList struct {
+	Jobs   []ForgeJob     `json:"jobs"`
+	Counts ForgeJobCounts `json:"counts" doc:"Of the entity that was asked for, or of all; other filters do not narrow them"`
+	Next   string         `json:"next,omitempty" doc:"Give it as after to get the next page; empty on the last"`
+}
+
+// RunnerList is one page of runners, newest first.
+type RunnerList struct {
+	Runners []Runner `json:"runners"`
+	Next    string   `json:"next,omitempty" doc:"Give it as after to get the next page; empty on the last"`
 }
 
 // Runner is a workspace that is a runner of a forge.

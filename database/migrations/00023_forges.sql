@@ -92,6 +92,7 @@ CREATE TABLE forge_deliveries (
 CREATE UNIQUE INDEX forge_deliveries_once ON forge_deliveries (entity_id, delivery_id);
 CREATE INDEX forge_deliveries_due ON forge_deliveries (due_at, id) WHERE handled_at IS NULL;
 CREATE INDEX forge_deliveries_age ON forge_deliveries (received_at);
+CREATE INDEX forge_deliveries_last ON forge_deliveries (entity_id, id);
 
 CREATE TYPE forge_job_state AS ENUM ('waiting', 'queued', 'in_progress', 'completed');
 
@@ -133,6 +134,7 @@ CREATE INDEX forge_jobs_demand ON forge_jobs (preset_id) WHERE state = 'queued' 
 CREATE INDEX forge_jobs_open ON forge_jobs (seen_at, id) WHERE state <> 'completed';
 CREATE INDEX forge_jobs_workspace ON forge_jobs (workspace_id, incarnation) WHERE workspace_id IS NOT NULL;
 CREATE INDEX forge_jobs_runner ON forge_jobs (runner_name) WHERE runner_name <> '' AND workspace_id IS NULL;
+CREATE INDEX forge_jobs_newest ON forge_jobs (queued_at, id); -- the order of listings
 CREATE INDEX forge_jobs_recent ON forge_jobs (updated_at, id);
 CREATE INDEX forge_jobs_repositories ON forge_jobs (entity_id, repository); -- which an entity is known to have
 CREATE INDEX forge_jobs_age ON forge_jobs (completed_at) WHERE state = 'completed';
@@ -177,6 +179,7 @@ CREATE TABLE forge_runners (
 CREATE INDEX forge_runners_open ON forge_runners (entity_id) WHERE removed_at IS NULL;
 CREATE INDEX forge_runners_name ON forge_runners (entity_id, name);
 CREATE INDEX forge_runners_preset ON forge_runners (preset_id, status);
+CREATE INDEX forge_runners_live ON forge_runners (created_at, workspace_id) WHERE status <> 'gone';
 CREATE INDEX forge_runners_age ON forge_runners (created_at);
 
 -- Runners are claimed in the name of the forges' jobs, by a built-in identity of their own.

@@ -222,7 +222,7 @@ func TestRunners_going(t *testing.T) {
 			go func() {
 				defer close(gone)
 				for i, id := range going {
-					for asked := w.Requests(""); i%50 == 49 && w.Requests("") == asked && i < 150; { //nolint:revive // wait for the next page
+					for asked := w.Requests(""); i%50 == 49 && w.Requests("") == asked && i < 150; { // until the next page
 						if t.Context().Err() != nil {
 							return
 						}

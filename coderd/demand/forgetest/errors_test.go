@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -341,6 +340,4 @@ func TestConnect(t *testing.T) {
 			assert.NotContains(t, err.Error(), "a secret", name)
 		}
 	}
-	var unwrapped *forge.RateLimited
-	assert.False(t, errors.As(forge.ErrBusy, &unwrapped))
 }

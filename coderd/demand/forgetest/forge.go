@@ -34,8 +34,10 @@ type Options struct {
 	// RateLimit is how many requests are let through in each RateWindow (default 1 h); 0: any.
 	RateLimit  int
 	RateWindow time.Duration
-	Groups     map[string]int64 // runner groups beside the default one
-	Address    string           // default: any port of loopback
+	// Before is called before each request of the API is answered: what happens between two calls. It may use the Forge.
+	Before  func(*http.Request)
+	Groups  map[string]int64 // runner groups beside the default one
+	Address string           // default: any port of loopback
 }
 
 // Faults are shares from 0 to 1.

@@ -117,6 +117,9 @@ func (f *Forge) faulty(next http.Handler) http.Handler {
 			fail(w, http.StatusForbidden, "API rate limit exceeded")
 			return
 		}
+		if f.opts.Before != nil {
+			f.opts.Before(r)
+		}
 		if slow && !f.wait(slowFor) {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -190,12 +191,12 @@ func (c *client) retryAt(resp *http.Response) time.Time {
 
 // missing says whether the forge has no such path: it is older.
 func missing(err error) bool {
-	return xerrors.Is(err, forge.ErrNotFound) || xerrors.Is(err, forge.ErrUnsupported)
+	return errors.Is(err, forge.ErrNotFound) || errors.Is(err, forge.ErrUnsupported)
 }
 
 // hidden makes of not finding the entity itself that it is not shown.
 func (c *client) hidden(err error) error {
-	if !xerrors.Is(err, forge.ErrNotFound) {
+	if !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	return xerrors.Errorf("%s is not there, or the token may not see it: %w", c.root, forge.ErrRefused)

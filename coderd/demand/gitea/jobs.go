@@ -2,6 +2,7 @@ package gitea
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,7 +22,7 @@ func (c *client) Job(ctx context.Context, repository string, id int64) (forge.Jo
 	}
 	var found wireJob
 	err = c.do(ctx, http.MethodGet, root+"/actions/jobs/"+strconv.FormatInt(id, 10), nil, nil, &found)
-	if xerrors.Is(err, forge.ErrNotFound) {
+	if errors.Is(err, forge.ErrNotFound) {
 		if hidden := c.visible(ctx); hidden != nil {
 			err = hidden
 		}

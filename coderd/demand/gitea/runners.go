@@ -2,6 +2,7 @@ package gitea
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -73,7 +74,7 @@ func (c *client) listing(ctx context.Context) (found []forge.Runner, whole bool,
 	for number := 1; ; number++ {
 		var page wireRunners
 		if err := c.do(ctx, http.MethodGet, c.root+"/actions/runners", pageQuery(number), nil, &page); err != nil {
-			if xerrors.Is(err, forge.ErrUnsupported) {
+			if errors.Is(err, forge.ErrUnsupported) {
 				return nil, false, xerrors.Errorf("Gitea lists runners from 1.24 on: %w", err)
 			}
 			return nil, false, c.hidden(err)
@@ -131,7 +132,7 @@ func (c *client) RunnerNamed(ctx context.Context, name string) (forge.Runner, er
 func (c *client) RemoveRunner(ctx context.Context, id int64) error {
 	path := c.root + "/actions/runners/" + strconv.FormatInt(id, 10)
 	if err := c.remove(ctx, path); err != nil {
-		if xerrors.Is(err, forge.ErrNotFound) {
+		if errors.Is(err, forge.ErrNotFound) {
 			if hidden := c.visible(ctx); hidden != nil {
 				err = hidden
 			}

@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -215,7 +216,7 @@ func (c *client) visible(ctx context.Context) error {
 
 // hidden makes of not finding the entity itself that it is not shown.
 func hidden(err error, root string) error {
-	if !xerrors.Is(err, forge.ErrNotFound) {
+	if !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	return xerrors.Errorf("%s is not there, or the credential may not see it: %w", root, forge.ErrRefused)

@@ -29,7 +29,7 @@ func wrong(err error, now time.Time) error {
 	if limited := new(forge.RateLimited); errors.As(err, &limited) {
 		return limited
 	}
-	resp, text := answer(err)
+	resp, text := answer(err) //nolint:bodyclose // it is read and closed
 	if resp == nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -21,7 +22,7 @@ func (c *client) Job(ctx context.Context, repository string, id int64) (forge.Jo
 	}
 	var found github.WorkflowJob
 	_, err = c.get(ctx, root+"/actions/jobs/"+strconv.FormatInt(id, 10), nil, &found)
-	if xerrors.Is(err, forge.ErrNotFound) {
+	if errors.Is(err, forge.ErrNotFound) {
 		if hidden := c.visible(ctx); hidden != nil {
 			err = hidden
 		}
@@ -53,7 +54,7 @@ func (c *client) OpenJobs(ctx context.Context, repositories []string) ([]forge.J
 	var open []forge.Job
 	for _, repository := range repositories {
 		jobs, err := c.openIn(ctx, repository)
-		if xerrors.Is(err, forge.ErrNotFound) {
+		if errors.Is(err, forge.ErrNotFound) {
 			if err = c.visible(ctx); err == nil {
 				continue
 			}
@@ -83,7 +84,7 @@ func (c *client) openIn(ctx context.Context, repository string) ([]forge.Job, er
 	slices.Sort(runs)
 	for _, run := range slices.Compact(runs) { // one may have moved on between two listings
 		jobs, err := c.jobsOf(ctx, root, repository, run)
-		if err != nil && !xerrors.Is(err, forge.ErrNotFound) {
+		if err != nil && !errors.Is(err, forge.ErrNotFound) {
 			return nil, err
 		}
 		open = append(open, jobs...)

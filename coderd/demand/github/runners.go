@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,7 +32,7 @@ func (c *client) Register(ctx context.Context, r forge.NewRunner) (forge.Registr
 	_, err = c.do(ctx, http.MethodPost, c.root+"/actions/runners/generate-jitconfig", github.CreateJITConfigRequest{
 		Name: r.Name, RunnerGroupID: group, WorkFolder: &work, Labels: r.Labels,
 	}, &made)
-	if xerrors.Is(err, forge.ErrNotFound) {
+	if errors.Is(err, forge.ErrNotFound) {
 		return c.token(ctx)
 	}
 	if err != nil {
@@ -205,7 +206,7 @@ func (c *client) RemoveRunner(ctx context.Context, id int64) error {
 	switch {
 	case unprocessable(err):
 		return xerrors.Errorf("remove runner %d: %s: %w", id, err.Error(), forge.ErrBusy)
-	case xerrors.Is(err, forge.ErrNotFound):
+	case errors.Is(err, forge.ErrNotFound):
 		if hidden := c.visible(ctx); hidden != nil {
 			return xerrors.Errorf("remove runner %d: %w", id, hidden)
 		}

@@ -69,6 +69,7 @@ type Service struct {
 	Options
 	metrics  *metrics
 	wake     chan struct{}
+	rematch  chan struct{}
 	matching chan struct{} // has room for one match at a time
 }
 
@@ -82,7 +83,8 @@ func New(o Options) *Service {
 	}
 	o.Log = o.Log.Named("inbox")
 	return &Service{
-		Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1), matching: make(chan struct{}, 1),
+		Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1), rematch: make(chan struct{}, 1),
+		matching: make(chan struct{}, 1),
 	}
 }
 
@@ -94,16 +96,24 @@ func (s *Service) Wake() {
 	}
 }
 
+// MatchSoon has jobs matched anew: presets of runners, or entities, may be others than before.
+func (s *Service) MatchSoon() {
+	select {
+	case s.rematch <- struct{}{}:
+	default:
+	}
+}
+
 // Run handles what is in the inbox, and matches, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	match := s.Clock.NewTicker(matchEvery, "inbox", "match")
 	defer match.Stop()
-	for due := false; ; due = due || taken(match.C) {
+	for due := false; ; due = taken(match.C) || due {
 		taken(s.wake) // by what follows
 		if err := s.Drain(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "handle deliveries", slog.Error(err))
 		}
-		if due {
+		if taken(s.rematch) || due {
 			if err := s.Match(ctx); err != nil && ctx.Err() == nil {
 				s.Log.Warn(ctx, "match jobs", slog.Error(err))
 			}
@@ -118,13 +128,15 @@ func (s *Service) Run(ctx context.Context) {
 		case <-poll.C:
 		case <-match.C:
 			due = true
+		case <-s.rematch:
+			due = true
 		}
 		poll.Stop()
 	}
 }
 
-// taken says whether there was something in a channel, which it takes. What came of several that were ready does not depend
-// on which of them was looked at first.
+// taken says whether there was something in a channel, which it takes. What comes of several that are ready then does not
+// depend on which of them was seen first.
 func taken[T any](c <-chan T) bool {
 	select {
 	case <-c:

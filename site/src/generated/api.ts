@@ -367,6 +367,144 @@ export interface Failures {
   template: string;
 }
 
+export interface ForgeCheck {
+  /** Nothing failed */
+  ok: boolean;
+  steps: ForgeCheckStep[];
+}
+
+export interface ForgeCheckStep {
+  /** What was found, or what is missing and what to do */
+  detail?: string;
+  name: "credential" | "runners" | "webhook" | "deliveries" | "rate";
+  outcome: "passed" | "failed" | "not_offered";
+}
+
+export interface ForgeCredential {
+  app_id?: number;
+  auth: "token" | "app";
+  /** Whether it trusts authorities of its own beside the usual */
+  ca_bundle: boolean;
+  created_at: string;
+  /** How many entities use it */
+  entities: number;
+  installation_id?: number;
+  kind: "github" | "gitea";
+  name: string;
+  /** The encryption key that its secret is sealed with */
+  sealed_by: string;
+  updated_at: string;
+  /** Of the forge's API */
+  url: string;
+}
+
+export interface ForgeEntity {
+  /** Among presets of one priority that can serve a job: fill one after the other, or the emptiest first */
+  balance: "pack" | "spread";
+  created_at: string;
+  credential: string;
+  /** Of the webhook that Prewarm installed */
+  hook_id?: number;
+  id: string;
+  in_progress: number;
+  kind: "github" | "gitea";
+  name: string;
+  path: string;
+  /** Its runner presets, as template/preset */
+  presets: string[];
+  /** Jobs that wait for a runner */
+  queued: number;
+  /** That are registered */
+  runners: number;
+  scope: "repository" | "organization" | "enterprise";
+  /** Until when the webhook secret before is good too */
+  secret_overlap?: string;
+  status: ForgeStatus;
+  /** Why its jobs make no demand; left out where they do */
+  stopped?: string;
+  stopped_at?: string;
+  /** Of them, those that no preset can serve */
+  unserved: number;
+  /** Where the forge is to send its deliveries */
+  webhook_url: string;
+}
+
+export interface ForgeHook {
+  active: boolean;
+  events: string[];
+  id: number;
+  /** Of its last delivery, as the forge says */
+  last_status?: string;
+  url: string;
+}
+
+export interface ForgeJob {
+  attempt: number;
+  completed_at?: string;
+  conclusion?: string;
+  entity: string;
+  id: string;
+  /** The forge's */
+  job_id: number;
+  labels: string[];
+  name: string;
+  preset?: string;
+  queued_at: string;
+  repository: string;
+  /** That it runs or ran on */
+  runner?: string;
+  started_at?: string;
+  state: "waiting" | "queued" | "in_progress" | "completed";
+  /** Whose demand it is, or was */
+  template?: string;
+  /** Why nothing can serve it */
+  unserved?: string;
+  url?: string;
+  /** Seconds from queued to started, or until now */
+  wait_s: number;
+  workflow?: string;
+  /** The runner's, where it is one of ours */
+  workspace_id?: string;
+}
+
+export interface ForgeJobCounts {
+  /** In the last 24 hours */
+  completed: number;
+  in_progress: number;
+  queued: number;
+  /** Of the queued, those that no preset can serve */
+  unserved: number;
+  /** Held back by the forge */
+  waiting: number;
+}
+
+export interface ForgeJobList {
+  /** Of the entity that was asked for, or of all; other filters do not narrow them */
+  counts: ForgeJobCounts;
+  jobs: ForgeJob[];
+  /** Give it as after to get the next page; empty on the last */
+  next?: string;
+}
+
+export interface ForgeStatus {
+  /** The last delivery that came */
+  delivery_at?: string;
+  /** Of the last round that was asked of the forge */
+  error?: string;
+  error_at?: string;
+  /** Requests in an hour; left out where the forge does not say */
+  rate_limit?: number;
+  rate_remaining?: number;
+  rate_reset_at?: string;
+  /** Not stopped, and the last round did not fail */
+  running: boolean;
+  succeeded_at?: string;
+  /** Nothing is asked of the forge before: after an error, or by its rate limit */
+  wait_until?: string;
+  /** Deliveries not handled yet */
+  waiting: number;
+}
+
 export interface Hint {
   id: string;
   topic: string;
@@ -899,6 +1037,33 @@ export interface ProviderLimits {
   maximum: number;
 }
 
+export interface PutForgeCredential {
+  app_id?: number;
+  /** PEM; empty: only the usual authorities */
+  ca_bundle?: string;
+  installation_id?: number;
+  /** Needed for a new one, and fixed from then on */
+  kind?: "github" | "gitea";
+  /** Of the App, as PEM */
+  private_key?: string;
+  token?: string;
+  /** Default for github: https://api.github.com */
+  url?: string;
+}
+
+export interface PutForgeEntity {
+  balance?: "pack" | "spread";
+  credential?: string;
+  /** How long the webhook secret before stays good, 1 day where left out */
+  overlap_s?: number;
+  /** owner/repository, owner, or the enterprise's slug; fixed from then on */
+  path?: string;
+  /** Needed for a new one, and fixed from then on */
+  scope?: "repository" | "organization" | "enterprise";
+  /** Left out for a new one: made by chance */
+  webhook_secret?: string;
+}
+
 export interface Quota {
   /** Claimed now, or waited for */
   claimed: number;
@@ -953,6 +1118,14 @@ export interface Replica {
   work: Record<string, number>;
 }
 
+export interface Resealed {
+  /** That were sealed with another one before */
+  credentials: number;
+  entities: number;
+  /** The encryption key */
+  sealed_by: string;
+}
+
 export interface RollbackRequest {
   /** For the audit log */
   reason?: string;
@@ -979,8 +1152,36 @@ export interface Rollout {
   reason?: string;
 }
 
+export interface RotateForgeSecret {
+  /** How long the one before stays good, 1 day where left out */
+  overlap_s?: number;
+  /** Left out: made by chance */
+  webhook_secret?: string;
+}
+
 export interface RotateRequest {
   retire_now?: boolean;
+}
+
+export interface Runner {
+  created_at: string;
+  entity: string;
+  /** That it is at */
+  job?: ForgeJob;
+  labels: string[];
+  /** At the forge, and of its workspace */
+  name: string;
+  preset: string;
+  registered_at?: string;
+  /** The forge's */
+  runner_id?: number;
+  /** Of the workspace */
+  state: string;
+  /** At the forge */
+  status: "pending" | "idle" | "active" | "offline" | "gone";
+  status_at: string;
+  template: string;
+  workspace_id: string;
 }
 
 export interface RunnerConfiguration {
@@ -999,6 +1200,12 @@ export interface RunnerConfiguration {
   url: string;
 }
 
+export interface RunnerList {
+  /** Give it as after to get the next page; empty on the last */
+  next?: string;
+  runners: Runner[];
+}
+
 export interface RunnerReport {
   /** For the log of who runs it; not kept */
   message?: string;
@@ -1012,6 +1219,41 @@ export interface RunnerSettings {
   labels: string[];
   /** Runners, busy or not; left out: no limit of its own */
   maximum?: number;
+}
+
+export interface SavedForgeEntity {
+  /** Among presets of one priority that can serve a job: fill one after the other, or the emptiest first */
+  balance: "pack" | "spread";
+  created_at: string;
+  credential: string;
+  /** Why the webhook that Prewarm installed was not told the new secret */
+  hook_error?: string;
+  /** Of the webhook that Prewarm installed */
+  hook_id?: number;
+  id: string;
+  in_progress: number;
+  kind: "github" | "gitea";
+  name: string;
+  path: string;
+  /** Its runner presets, as template/preset */
+  presets: string[];
+  /** Jobs that wait for a runner */
+  queued: number;
+  /** That are registered */
+  runners: number;
+  scope: "repository" | "organization" | "enterprise";
+  /** Until when the webhook secret before is good too */
+  secret_overlap?: string;
+  status: ForgeStatus;
+  /** Why its jobs make no demand; left out where they do */
+  stopped?: string;
+  stopped_at?: string;
+  /** Of them, those that no preset can serve */
+  unserved: number;
+  /** Where it was made by chance just now: it is never shown again */
+  webhook_secret?: string;
+  /** Where the forge is to send its deliveries */
+  webhook_url: string;
 }
 
 export interface Schedule {
@@ -1099,6 +1341,10 @@ export interface StateDuration {
   /** 95 of 100 took no longer */
   p95_ms: number;
   state: "provisioning" | "starting" | "ready" | "standby" | "claimed" | "draining" | "deleting" | "quarantined" | "deleted";
+}
+
+export interface StopForgeEntity {
+  reason: string;
 }
 
 export interface SystemInfo {
@@ -1288,6 +1534,13 @@ export interface Operations {
     body: ApplyRequest;
     answer: ApplyResult;
   };
+  /** Ask a forge for what Prewarm needs of it. */
+  "check-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeCheck;
+  };
   /** Check a provider against the contract that all must keep. */
   "check-provider": {
     path: { provider: string };
@@ -1336,6 +1589,20 @@ export interface Operations {
     query: { organization?: string };
     body: CreateTokenRequest;
     answer: CreatedToken;
+  };
+  /** Delete an entity that no preset names and that has no runners. */
+  "delete-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Delete a credential that no entity uses. */
+  "delete-forge-credential": {
+    path: { credential: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
   };
   /** Resume a scope. */
   "delete-pause": {
@@ -1386,6 +1653,27 @@ export interface Operations {
     body: undefined;
     answer: Explanation;
   };
+  /** Show one entity of a forge. */
+  "get-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeEntity;
+  };
+  /** Show the webhook that Prewarm installed, as the forge has it. */
+  "get-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeHook;
+  };
+  /** Show the attempts of a job, newest first. */
+  "get-forge-job": {
+    path: { job: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeJob[];
+  };
   /** Say which replica did the last pass, and how long ago. */
   "get-last-pass": {
     path: {  };
@@ -1420,6 +1708,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Schedule;
+  };
+  /** Show one runner, named by its name or the id of its workspace. */
+  "get-runner": {
+    path: { runner: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Runner;
   };
   /** Show a template with its versions. */
   "get-template": {
@@ -1456,6 +1751,13 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Install the webhook at the forge, or bring it up to date. */
+  "install-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeHook;
+  };
   /** Replace all unclaimed prebuilds of a preset, as a new version would. */
   "invalidate-preset": {
     path: { template: string; preset: string };
@@ -1483,6 +1785,27 @@ export interface Operations {
     query: { organization?: string; state?: "waiting" | "bound" | "released" | "missed"; outcome?: "hit" | "waited" | "cold" | "miss"; template?: string; preset?: string; user?: string; limit?: number; after?: string };
     body: undefined;
     answer: ClaimList;
+  };
+  /** List the credentials for forges, without their secrets. */
+  "list-forge-credentials": {
+    path: {  };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeCredential[];
+  };
+  /** List the jobs of forges, newest first, with counts by state. */
+  "list-forge-jobs": {
+    path: {  };
+    query: { organization?: string; forge?: string; state?: "waiting" | "queued" | "in_progress" | "completed"; template?: string; preset?: string; unserved?: boolean; limit?: number; after?: string };
+    body: undefined;
+    answer: ForgeJobList;
+  };
+  /** List repositories, organizations and enterprises of forges, and how it goes with them. */
+  "list-forges": {
+    path: {  };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeEntity[];
   };
   /** Compare providers with the database. */
   "list-inventories": {
@@ -1554,6 +1877,13 @@ export interface Operations {
     body: undefined;
     answer: Replica[];
   };
+  /** List the runners of forges, newest first. */
+  "list-runners": {
+    path: {  };
+    query: { organization?: string; forge?: string; status?: "pending" | "idle" | "active" | "offline" | "gone"; template?: string; preset?: string; gone?: boolean; limit?: number; after?: string };
+    body: undefined;
+    answer: RunnerList;
+  };
   /** List the keys that sign instance tokens. */
   "list-signing-keys": {
     path: {  };
@@ -1603,12 +1933,40 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Have the forge send a delivery, to see whether it arrives. */
+  "ping-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Make an entity, or change what is given of one. */
+  "put-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: PutForgeEntity;
+    answer: SavedForgeEntity;
+  };
+  /** Make a credential for a forge, or change what is given of one. */
+  "put-forge-credential": {
+    path: { credential: string };
+    query: { organization?: string };
+    body: PutForgeCredential;
+    answer: ForgeCredential;
+  };
   /** End the claim on a workspace. */
   "release-workspace": {
     path: { workspace: string };
     query: { organization?: string };
     body: undefined;
     answer: Workspace;
+  };
+  /** Remove the webhook at the forge. */
+  "remove-forge-hook": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
   };
   /** Renew the lease of a claimed workspace. */
   "renew-workspace": {
@@ -1623,6 +1981,13 @@ export interface Operations {
     query: { organization?: string; days?: number; instances?: number; cold?: boolean };
     body: undefined;
     answer: PresetReplay;
+  };
+  /** Seal all secrets of forges with the first encryption key of the replica that answers. */
+  "reseal-forges": {
+    path: {  };
+    query: { organization?: string };
+    body: undefined;
+    answer: Resealed;
   };
   /** Forget the failures of a preset's creates, so that they begin again. */
   "reset-preset": {
@@ -1659,6 +2024,13 @@ export interface Operations {
     body: RollbackRequest;
     answer: RollbackResult;
   };
+  /** Give an entity another webhook secret. */
+  "rotate-forge-secret": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: RotateForgeSecret;
+    answer: SavedForgeEntity;
+  };
   /** Sign instance tokens with a new key. */
   "rotate-signing-key": {
     path: {  };
@@ -1679,6 +2051,20 @@ export interface Operations {
     query: { organization?: string; days?: number; target?: number };
     body: undefined;
     answer: PresetSize;
+  };
+  /** Have an entity's jobs make demand again. */
+  "start-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: ForgeEntity;
+  };
+  /** Have an entity's jobs make no demand for now. */
+  "stop-forge": {
+    path: { forge: string };
+    query: { organization?: string };
+    body: StopForgeEntity;
+    answer: ForgeEntity;
   };
   /** Hear what changes, over a WebSocket. */
   "stream-events": {
@@ -1713,6 +2099,7 @@ export interface Operations {
 /** Method and path of each operation. */
 export const operations: Readonly<Record<keyof Operations, readonly [method: string, path: string]>> = {
   "apply": ["POST", "/api/v1/apply"],
+  "check-forge": ["POST", "/api/v1/forges/{forge}/check"],
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
   "create-claim": ["POST", "/api/v1/claims"],
@@ -1720,6 +2107,8 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "create-plan": ["POST", "/api/v1/plans"],
   "create-session": ["POST", "/api/v1/session"],
   "create-token": ["POST", "/api/v1/tokens"],
+  "delete-forge": ["DELETE", "/api/v1/forges/{forge}"],
+  "delete-forge-credential": ["DELETE", "/api/v1/forges/credentials/{credential}"],
   "delete-pause": ["DELETE", "/api/v1/pauses"],
   "delete-session": ["DELETE", "/api/v1/session"],
   "delete-template": ["DELETE", "/api/v1/templates/{template}"],
@@ -1727,20 +2116,28 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "deprecate-template": ["POST", "/api/v1/templates/{template}/deprecate"],
   "exec-workspace": ["GET", "/api/v1/workspaces/{workspace}/exec"],
   "explain-preset": ["GET", "/api/v1/presets/{template}/{preset}/explain"],
+  "get-forge": ["GET", "/api/v1/forges/{forge}"],
+  "get-forge-hook": ["GET", "/api/v1/forges/{forge}/webhook"],
+  "get-forge-job": ["GET", "/api/v1/forge-jobs/{job}"],
   "get-last-pass": ["GET", "/api/v1/passes/last"],
   "get-preset": ["GET", "/api/v1/presets/{template}/{preset}"],
   "get-preset-durations": ["GET", "/api/v1/presets/{template}/{preset}/durations"],
   "get-preset-history": ["GET", "/api/v1/presets/{template}/{preset}/history"],
   "get-preset-schedule": ["GET", "/api/v1/presets/{template}/{preset}/schedule"],
+  "get-runner": ["GET", "/api/v1/runners/{runner}"],
   "get-template": ["GET", "/api/v1/templates/{template}"],
   "get-template-rollout": ["GET", "/api/v1/templates/{template}/rollout"],
   "get-template-version": ["GET", "/api/v1/templates/{template}/versions/{version}"],
   "get-workspace": ["GET", "/api/v1/workspaces/{workspace}"],
   "get-workspace-logs": ["GET", "/api/v1/workspaces/{workspace}/logs"],
+  "install-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook"],
   "invalidate-preset": ["POST", "/api/v1/presets/{template}/{preset}/invalidate"],
   "keep-workspace": ["POST", "/api/v1/workspaces/{workspace}/keep"],
   "list-audit": ["GET", "/api/v1/audit"],
   "list-claims": ["GET", "/api/v1/claims"],
+  "list-forge-credentials": ["GET", "/api/v1/forges/credentials"],
+  "list-forge-jobs": ["GET", "/api/v1/forge-jobs"],
+  "list-forges": ["GET", "/api/v1/forges"],
   "list-inventories": ["GET", "/api/v1/inventory"],
   "list-machines": ["GET", "/api/v1/providers/{provider}/machines"],
   "list-notifications": ["GET", "/api/v1/notifications"],
@@ -1751,6 +2148,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-providers": ["GET", "/api/v1/providers"],
   "list-quotas": ["GET", "/api/v1/quotas"],
   "list-replicas": ["GET", "/api/v1/replicas"],
+  "list-runners": ["GET", "/api/v1/runners"],
   "list-signing-keys": ["GET", "/api/v1/signing-keys"],
   "list-template-versions": ["GET", "/api/v1/templates/{template}/versions"],
   "list-templates": ["GET", "/api/v1/templates"],
@@ -1758,17 +2156,25 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-workspaces": ["GET", "/api/v1/workspaces"],
   "login": ["POST", "/api/v1/login"],
   "nudge-preset": ["POST", "/api/v1/presets/{template}/{preset}/nudge"],
+  "ping-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook/ping"],
+  "put-forge": ["PUT", "/api/v1/forges/{forge}"],
+  "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
+  "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
   "replay-preset": ["GET", "/api/v1/presets/{template}/{preset}/replay"],
+  "reseal-forges": ["POST", "/api/v1/forges/reseal"],
   "reset-preset": ["POST", "/api/v1/presets/{template}/{preset}/reset"],
   "resume-provider": ["POST", "/api/v1/providers/{provider}/resume"],
   "retry-workspace": ["POST", "/api/v1/workspaces/{workspace}/retry"],
   "revoke-token": ["DELETE", "/api/v1/tokens/{token}"],
   "rollback-template": ["POST", "/api/v1/templates/{template}/rollback"],
+  "rotate-forge-secret": ["POST", "/api/v1/forges/{forge}/rotate-secret"],
   "rotate-signing-key": ["POST", "/api/v1/signing-keys"],
   "set-quota": ["PUT", "/api/v1/quotas"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
+  "start-forge": ["POST", "/api/v1/forges/{forge}/start"],
+  "stop-forge": ["POST", "/api/v1/forges/{forge}/stop"],
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
@@ -1778,6 +2184,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
 /** Roles with any part in an operation. What is shown goes by this; what is allowed, the server decides. */
 export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][]>> = {
   "apply": ["owner", "template-admin"],
+  "check-forge": ["owner", "template-admin"],
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
   "create-claim": ["owner", "template-admin", "member"],
@@ -1785,6 +2192,8 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "create-plan": ["owner", "template-admin"],
   "create-session": ["owner", "template-admin", "member", "auditor"],
   "create-token": ["owner", "template-admin", "member"],
+  "delete-forge": ["owner", "template-admin"],
+  "delete-forge-credential": ["owner", "template-admin"],
   "delete-pause": ["owner", "template-admin"],
   "delete-session": ["owner", "template-admin", "member", "auditor"],
   "delete-template": ["owner", "template-admin"],
@@ -1792,20 +2201,28 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "deprecate-template": ["owner", "template-admin"],
   "exec-workspace": ["owner", "template-admin", "member"],
   "explain-preset": ["owner", "template-admin", "member", "auditor"],
+  "get-forge": ["owner", "template-admin", "auditor"],
+  "get-forge-hook": ["owner", "template-admin", "auditor"],
+  "get-forge-job": ["owner", "template-admin", "auditor"],
   "get-last-pass": ["owner", "template-admin", "auditor"],
   "get-preset": ["owner", "template-admin", "member", "auditor"],
   "get-preset-durations": ["owner", "template-admin", "member", "auditor"],
   "get-preset-history": ["owner", "template-admin", "member", "auditor"],
   "get-preset-schedule": ["owner", "template-admin", "member", "auditor"],
+  "get-runner": ["owner", "template-admin", "auditor"],
   "get-template": ["owner", "template-admin", "member", "auditor"],
   "get-template-rollout": ["owner", "template-admin", "member", "auditor"],
   "get-template-version": ["owner", "template-admin", "member", "auditor"],
   "get-workspace": ["owner", "template-admin", "member", "auditor"],
   "get-workspace-logs": ["owner", "template-admin", "member"],
+  "install-forge-hook": ["owner", "template-admin"],
   "invalidate-preset": ["owner", "template-admin"],
   "keep-workspace": ["owner", "template-admin", "member"],
   "list-audit": ["owner", "auditor"],
   "list-claims": ["owner", "template-admin", "member", "auditor"],
+  "list-forge-credentials": ["owner", "template-admin", "auditor"],
+  "list-forge-jobs": ["owner", "template-admin", "auditor"],
+  "list-forges": ["owner", "template-admin", "auditor"],
   "list-inventories": ["owner", "template-admin", "auditor"],
   "list-machines": ["owner", "template-admin", "auditor"],
   "list-notifications": ["owner", "template-admin", "auditor"],
@@ -1816,6 +2233,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-providers": ["owner", "template-admin", "auditor"],
   "list-quotas": ["owner", "template-admin", "member", "auditor"],
   "list-replicas": ["owner", "template-admin", "auditor"],
+  "list-runners": ["owner", "template-admin", "auditor"],
   "list-signing-keys": ["owner", "auditor"],
   "list-template-versions": ["owner", "template-admin", "member", "auditor"],
   "list-templates": ["owner", "template-admin", "member", "auditor"],
@@ -1823,17 +2241,25 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-workspaces": ["owner", "template-admin", "member", "auditor"],
   "login": ["owner", "template-admin", "member", "auditor"],
   "nudge-preset": ["owner", "template-admin"],
+  "ping-forge-hook": ["owner", "template-admin"],
+  "put-forge": ["owner", "template-admin"],
+  "put-forge-credential": ["owner", "template-admin"],
   "release-workspace": ["owner", "template-admin", "member"],
+  "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
   "replay-preset": ["owner", "template-admin", "member", "auditor"],
+  "reseal-forges": ["owner"],
   "reset-preset": ["owner", "template-admin"],
   "resume-provider": ["owner", "template-admin"],
   "retry-workspace": ["owner", "template-admin", "member"],
   "revoke-token": ["owner", "template-admin", "member"],
   "rollback-template": ["owner", "template-admin"],
+  "rotate-forge-secret": ["owner", "template-admin"],
   "rotate-signing-key": ["owner"],
   "set-quota": ["owner"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
+  "start-forge": ["owner", "template-admin"],
+  "stop-forge": ["owner", "template-admin"],
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],

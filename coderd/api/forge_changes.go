@@ -1,0 +1,206 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+func (s *server) registerForgeChanges() {
+	register(s, operation{
+		id: "put-forge-credential", method: http.MethodPut, path: "/forges/credentials/{credential}",
+		action: auth.ActWriteForges, tag: "forges", summary: "Make a credential for a forge, or change what is given of one",
+		description: "Its secret is sealed with a key that is not in the database, and never shown. All replicas use the new " +
+			"one within a second.",
+	}, s.putForgeCredential)
+	register(s, operation{
+		id: "delete-forge-credential", method: http.MethodDelete, path: "/forges/credentials/{credential}",
+		action: auth.ActWriteForges, tag: "forges", status: http.StatusNoContent,
+		summary: "Delete a credential that no entity uses",
+	}, s.deleteForgeCredential)
+	register(s, operation{
+		id: "put-forge", method: http.MethodPut, path: "/forges/{forge}", action: auth.ActWriteForges, tag: "forges",
+		summary: "Make an entity, or change what is given of one",
+		description: "A webhook secret that was made by chance is in the answer, this once. With another one, the one before " +
+			"stays good for overlap_s.",
+	}, s.putForge)
+	register(s, operation{
+		id: "delete-forge", method: http.MethodDelete, path: "/forges/{forge}", action: auth.ActWriteForges, tag: "forges",
+		status: http.StatusNoContent, summary: "Delete an entity that no preset names and that has no runners",
+	}, s.deleteForge)
+	register(s, operation{
+		id: "stop-forge", method: http.MethodPost, path: "/forges/{forge}/stop", action: auth.ActWriteForges, tag: "forges",
+		summary: "Have an entity's jobs make no demand for now",
+	}, s.stopForge)
+	register(s, operation{
+		id: "start-forge", method: http.MethodPost, path: "/forges/{forge}/start", action: auth.ActWriteForges, tag: "forges",
+		summary: "Have an entity's jobs make demand again",
+	}, s.startForge)
+	register(s, operation{
+		id: "rotate-forge-secret", method: http.MethodPost, path: "/forges/{forge}/rotate-secret",
+		action: auth.ActWriteForges, tag: "forges", summary: "Give an entity another webhook secret",
+		description: "The one before stays good for overlap_s. A webhook that Prewarm installed is told the new one.",
+	}, s.rotateForgeSecret)
+	register(s, operation{
+		id: "reseal-forges", method: http.MethodPost, path: "/forges/reseal", action: auth.ActResealForges, tag: "forges",
+		summary:     "Seal all secrets of forges with the first encryption key of the replica that answers",
+		description: "After it, and once every replica has the key, the keys before can be taken out of the files.",
+	}, s.resealForges)
+}
+
+type putCredentialInput struct {
+	Credential string `path:"credential"`
+	Body       sdk.PutForgeCredential
+}
+
+func (s *server) putForgeCredential(
+	ctx context.Context, who auth.Identity, in *putCredentialInput,
+) (*body[sdk.ForgeCredential], error) {
+	err := s.Forges.PutCredential(ctx, who, in.Credential, entities.Credential{
+		Kind: in.Body.Kind, URL: in.Body.URL, Token: in.Body.Token, AppID: in.Body.AppID,
+		InstallationID: in.Body.InstallationID, PrivateKey: in.Body.PrivateKey, CABundle: in.Body.CABundle,
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.ForgeCredentialViews(ctx, database.ForgeCredentialViewsParams{
+		OrganizationID: who.OrganizationID, Name: &in.Credential,
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("read forge credential: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, auth.Refuse(auth.ErrNotFound, "credential %s was deleted since", in.Credential)
+	}
+	return bodyOf(forgeCredentialOf(rows[0])), nil
+}
+
+type credentialInput struct {
+	Credential string `path:"credential"`
+}
+
+func (s *server) deleteForgeCredential(ctx context.Context, who auth.Identity, in *credentialInput) (*struct{}, error) {
+	found, err := s.Forges.DeleteCredential(ctx, who, in.Credential)
+	if err != nil || found {
+		return nil, err
+	}
+	all, err := s.listForgeCredentials(ctx, who, &none{})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(all.Body))
+	for i, c := range all.Body {
+		names[i] = c.Name
+	}
+	return nil, auth.Refuse(auth.ErrNotFound, "there is no credential %q%s", in.Credential,
+		templates.Known(in.Credential, names, "credential"))
+}
+
+type putForgeInput struct {
+	Forge string `path:"forge" doc:"Name of the entity"`
+	Body  sdk.PutForgeEntity
+}
+
+func (s *server) putForge(ctx context.Context, who auth.Identity, in *putForgeInput) (*body[sdk.SavedForgeEntity], error) {
+	made, err := s.Forges.Put(ctx, who, in.Forge, entities.Change{
+		Scope: in.Body.Scope, Path: in.Body.Path, Credential: in.Body.Credential, Balance: in.Body.Balance,
+		WebhookSecret: in.Body.WebhookSecret, Overlap: time.Duration(in.Body.OverlapS) * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.savedForge(ctx, who, in.Forge, made, in.Body.WebhookSecret != "")
+}
+
+type rotateForgeInput struct {
+	Forge string `path:"forge" doc:"Name of the entity"`
+	Body  sdk.RotateForgeSecret
+}
+
+func (s *server) rotateForgeSecret(
+	ctx context.Context, who auth.Identity, in *rotateForgeInput,
+) (*body[sdk.SavedForgeEntity], error) {
+	made, err := s.Forges.Rotate(ctx, who, in.Forge, entities.Change{
+		WebhookSecret: in.Body.WebhookSecret, Overlap: time.Duration(in.Body.OverlapS) * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.savedForge(ctx, who, in.Forge, made, true)
+}
+
+// savedForge answers with an entity after a change. A webhook of ours is told a new secret; if the forge would not be told,
+// the change holds all the same, and the secret before is good for a while yet.
+func (s *server) savedForge(
+	ctx context.Context, who auth.Identity, name, made string, tell bool,
+) (*body[sdk.SavedForgeEntity], error) {
+	entity, err := s.forgeNamed(ctx, who, name)
+	if err != nil {
+		return nil, err
+	}
+	s.DemandChanged()
+	saved := sdk.SavedForgeEntity{ForgeEntity: entity, WebhookSecret: made}
+	if tell && entity.HookID != 0 {
+		if _, err := s.installHook(ctx, who, name); err != nil {
+			saved.HookError = err.Error()
+		}
+	}
+	return bodyOf(saved), nil
+}
+
+func (s *server) deleteForge(ctx context.Context, who auth.Identity, in *forgeInput) (*struct{}, error) {
+	if _, err := s.forgeNamed(ctx, who, in.Forge); err != nil {
+		return nil, err
+	}
+	if err := s.Forges.Delete(ctx, who, in.Forge); err != nil {
+		return nil, err
+	}
+	s.DemandChanged()
+	return nil, nil //nolint:nilnil // There is no body.
+}
+
+type stopForgeInput struct {
+	Forge string `path:"forge" doc:"Name of the entity"`
+	Body  sdk.StopForgeEntity
+}
+
+func (s *server) stopForge(ctx context.Context, who auth.Identity, in *stopForgeInput) (*body[sdk.ForgeEntity], error) {
+	return s.changedForge(ctx, who, in.Forge, in.Body.Reason)
+}
+
+func (s *server) startForge(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeEntity], error) {
+	return s.changedForge(ctx, who, in.Forge, "")
+}
+
+func (s *server) changedForge(ctx context.Context, who auth.Identity, name, reason string) (*body[sdk.ForgeEntity], error) {
+	if _, err := s.forgeNamed(ctx, who, name); err != nil {
+		return nil, err
+	}
+	if err := s.Forges.Stop(ctx, who, name, reason); err != nil {
+		return nil, err
+	}
+	s.DemandChanged()
+	return s.getForge(ctx, who, &forgeInput{Forge: name})
+}
+
+func (s *server) resealForges(ctx context.Context, who auth.Identity, _ *none) (*body[sdk.Resealed], error) {
+	key, credentials, changed, err := s.Forges.Reseal(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(sdk.Resealed{SealedBy: key, Credentials: credentials, Entities: changed}), nil
+}
+
+// badGateway tells what the forge said.
+func badGateway(name string, err error) error {
+	return huma.Error502BadGateway("forge " + name + ": " + err.Error())
+}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+func (s *server) registerForgeJobs() {
+	register(s, operation{
+		id: "list-forge-jobs", method: http.MethodGet, path: "/forge-jobs", action: auth.ActReadForges, tag: "forges",
+		summary: "List the jobs of forges, newest first, with counts by state",
+	}, s.listForgeJobs)
+	register(s, operation{
+		id: "get-forge-job", method: http.MethodGet, path: "/forge-jobs/{job}", action: auth.ActReadForges, tag: "forges",
+		summary:     "Show the attempts of a job, newest first",
+		description: "The job is named by the forge's number, or by the id of one attempt, which is then the only one shown.",
+	}, s.getForgeJob)
+}
+
+type listForgeJobsInput struct {
+	Forge    string `query:"forge" doc:"Name of an entity"`
+	State    string `query:"state" enum:"waiting,queued,in_progress,completed"`
+	Template string `query:"template"`
+	Preset   string `query:"preset"`
+	Unserved bool   `query:"unserved" doc:"Only those that nothing can serve"`
+	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	After    string `query:"after" doc:"What the page before gave as next"`
+}
+
+func (s *server) listForgeJobs(
+	ctx context.Context, who auth.Identity, in *listForgeJobsInput,
+) (*body[sdk.ForgeJobList], error) {
+	entity, err := s.forgeFilter(ctx, who, in.Forge)
+	if err != nil {
+		return nil, err
+	}
+	params := database.ForgeJobPageParams{
+		OrganizationID: who.OrganizationID, EntityID: entity, Unserved: in.Unserved, Template: given(in.Template),
+		Preset: given(in.Preset), MaxJobs: in.Limit + 1,
+	}
+	if in.State != "" {
+		state := database.ForgeJobState(in.State)
+		params.State = &state
+	}
+	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
+		return nil, err
+	}
+	page, err := s.Store.ForgeJobPage(ctx, params)
+	if err != nil {
+		return nil, xerrors.Errorf("find jobs of forges: %w", err)
+	}
+	list := sdk.ForgeJobList{}
+	if list.Counts, err = s.forgeJobCounts(ctx, who, entity); err != nil {
+		return nil, err
+	}
+	more := len(page) > int(in.Limit)
+	if more {
+		page = page[:in.Limit]
+	}
+	ids := make([]uuid.UUID, len(page))
+	for i, row := range page {
+		ids[i] = row.ID
+	}
+	if list.Jobs, err = s.forgeJobs(ctx, ids); err != nil {
+		return nil, err
+	}
+	n, err := fitting(list.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	if (more || n < len(list.Jobs)) && n > 0 {
+		list.Jobs = list.Jobs[:n]
+		list.Next = encodeCursor(list.Jobs[n-1].QueuedAt, list.Jobs[n-1].ID)
+	}
+	return bodyOf(list), nil
+}
+
+// afterOf is where a page begins; nil and null for the first.
+func afterOf(cursor string) (*time.Time, uuid.NullUUID, error) {
+	if cursor == "" {
+		return nil, uuid.NullUUID{}, nil
+	}
+	at, id, err := decodeCursor(cursor)
+	return &at, uuid.NullUUID{UUID: id, Valid: true}, err
+}
+
+func (s *server) forgeJobCounts(ctx context.Context, who auth.Identity, entity uuid.NullUUID) (sdk.ForgeJobCounts, error) {
+	row, err := s.Store.ForgeJobCounts(ctx, database.ForgeJobCountsParams{OrganizationID: who.OrganizationID, EntityID: entity})
+	if err != nil {
+		return sdk.ForgeJobCounts{}, xerrors.Errorf("count jobs of forges: %w", err)
+	}
+	return sdk.ForgeJobCounts{
+		Waiting: int(row.Waiting), Queued: int(row.Queued), Unserved: int(row.Unserved), InProgress: int(row.InProgress),
+		Completed: int(row.Completed),
+	}, nil
+}
+
+// forgeJobs reads jobs by their ids, newest first.
+func (s *server) forgeJobs(ctx context.Context, ids []uuid.UUID) ([]sdk.ForgeJob, error) {
+	rows, err := s.Store.ForgeJobViews(ctx, ids)
+	if err != nil {
+		return nil, xerrors.Errorf("read jobs of forges: %w", err)
+	}
+	jobs := make([]sdk.ForgeJob, len(rows))
+	for i, row := range rows {
+		jobs[i] = forgeJobOf(row)
+	}
+	return jobs, nil
+}
+
+func forgeJobOf(row database.ForgeJobViewsRow) sdk.ForgeJob {
+	j := sdk.ForgeJob{
+		ID: row.ID, Entity: row.Entity, JobID: row.JobID, Attempt: int(row.Attempt), Repository: row.Repository,
+		Workflow: row.Workflow, Name: row.Name, URL: row.Url, Labels: row.Labels, State: string(row.State),
+		Conclusion: row.Conclusion, Template: row.Template, Preset: row.Preset, Runner: row.RunnerName,
+		QueuedAt: row.QueuedAt, StartedAt: row.StartedAt, CompletedAt: row.CompletedAt, WaitS: row.WaitS,
+	}
+	if row.State == database.ForgeJobStateQueued {
+		j.Unserved = row.Unserved
+	}
+	if row.WorkspaceID.Valid {
+		j.Workspace = &row.WorkspaceID.UUID
+	}
+	return j
+}
+
+type forgeJobInput struct {
+	Job string `path:"job" doc:"The forge's number of the job, or the id of one attempt"`
+}
+
+func (s *server) getForgeJob(ctx context.Context, who auth.Identity, in *forgeJobInput) (*body[[]sdk.ForgeJob], error) {
+	var ids []uuid.UUID
+	if number, err := strconv.ParseInt(in.Job, 10, 64); err == nil {
+		ids, err = s.Store.ForgeJobNamed(ctx, database.ForgeJobNamedParams{OrganizationID: who.OrganizationID, JobID: number})
+		if err != nil {
+			return nil, xerrors.Errorf("find job of a forge: %w", err)
+		}
+	} else if id, err := uuid.Parse(in.Job); err == nil {
+		found, err := s.Store.ForgeJobOfOrganization(ctx, database.ForgeJobOfOrganizationParams{
+			OrganizationID: who.OrganizationID, ID: id,
+		})
+		if err != nil && !database.NoRows(err) {
+			return nil, xerrors.Errorf("find attempt of a job: %w", err)
+		}
+		if err == nil {
+			ids = append(ids, found)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, auth.Refuse(auth.ErrNotFound, "there is no job %q on record: name it by the forge's number or by an id of "+
+			"`prewarm job list -o json`", in.Job)
+	}
+	jobs, err := s.forgeJobs(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(jobs), nil
+}

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+func (s *server) registerForges() {
+	register(s, operation{
+		id: "list-forge-credentials", method: http.MethodGet, path: "/forges/credentials", action: auth.ActReadForges,
+		tag: "forges", summary: "List the credentials for forges, without their secrets",
+	}, s.listForgeCredentials)
+	register(s, operation{
+		id: "list-forges", method: http.MethodGet, path: "/forges", action: auth.ActReadForges, tag: "forges",
+		summary: "List repositories, organizations and enterprises of forges, and how it goes with them",
+	}, s.listForges)
+	register(s, operation{
+		id: "get-forge", method: http.MethodGet, path: "/forges/{forge}", action: auth.ActReadForges, tag: "forges",
+		summary: "Show one entity of a forge",
+	}, s.getForge)
+	s.registerForgeChanges()
+	s.registerForgeHooks()
+}
+
+func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.ForgeCredential], error) {
+	rows, err := s.Store.ForgeCredentialViews(ctx, database.ForgeCredentialViewsParams{OrganizationID: who.OrganizationID})
+	if err != nil {
+		return nil, xerrors.Errorf("list forge credentials: %w", err)
+	}
+	list := make([]sdk.ForgeCredential, len(rows))
+	for i, row := range rows {
+		list[i] = forgeCredentialOf(row)
+	}
+	return bodyOf(list), nil
+}
+
+func forgeCredentialOf(row database.ForgeCredentialViewsRow) sdk.ForgeCredential {
+	c := sdk.ForgeCredential{
+		Name: row.Name, Kind: string(row.Kind), URL: row.Url, Auth: string(row.Auth), CABundle: row.HasCaBundle,
+		SealedBy: row.SealedBy, Entities: int(row.Entities), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}
+	if row.AppID != nil && row.InstallationID != nil {
+		c.AppID, c.InstallationID = *row.AppID, *row.InstallationID
+	}
+	return c
+}
+
+func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.ForgeEntity], error) {
+	rows, err := s.Store.ForgeEntityViews(ctx, database.ForgeEntityViewsParams{OrganizationID: who.OrganizationID})
+	if err != nil {
+		return nil, xerrors.Errorf("list forges: %w", err)
+	}
+	list := make([]sdk.ForgeEntity, len(rows))
+	for i, row := range rows {
+		list[i] = s.forgeEntityOf(row)
+	}
+	return bodyOf(list), nil
+}
+
+type forgeInput struct {
+	Forge string `path:"forge" doc:"Name of the entity"`
+}
+
+func (s *server) getForge(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeEntity], error) {
+	entity, err := s.forgeNamed(ctx, who, in.Forge)
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(entity), nil
+}
+
+func (s *server) forgeNamed(ctx context.Context, who auth.Identity, name string) (sdk.ForgeEntity, error) {
+	rows, err := s.Store.ForgeEntityViews(ctx, database.ForgeEntityViewsParams{
+		OrganizationID: who.OrganizationID, Name: &name,
+	})
+	if err != nil {
+		return sdk.ForgeEntity{}, xerrors.Errorf("read forge: %w", err)
+	}
+	if len(rows) == 0 {
+		return sdk.ForgeEntity{}, s.unknownForge(ctx, who, name)
+	}
+	return s.forgeEntityOf(rows[0]), nil
+}
+
+// unknownForge says which entities there are.
+func (s *server) unknownForge(ctx context.Context, who auth.Identity, name string) error {
+	rows, err := s.Store.ForgeEntityNames(ctx, who.OrganizationID)
+	if err != nil {
+		return xerrors.Errorf("list names of forges: %w", err)
+	}
+	names := make([]string, len(rows))
+	for i, row := range rows {
+		names[i] = row.Name
+	}
+	return auth.Refuse(auth.ErrNotFound, "there is no forge %q%s", name, templates.Known(name, names, "forge"))
+}
+
+// forgeFilter is the entity that a listing is narrowed to; null where no name was given.
+func (s *server) forgeFilter(ctx context.Context, who auth.Identity, name string) (uuid.NullUUID, error) {
+	if name == "" {
+		return uuid.NullUUID{}, nil
+	}
+	rows, err := s.Store.ForgeEntityNames(ctx, who.OrganizationID)
+	if err != nil {
+		return uuid.NullUUID{}, xerrors.Errorf("list names of forges: %w", err)
+	}
+	for _, row := range rows {
+		if row.Name == name {
+			return uuid.NullUUID{UUID: row.ID, Valid: true}, nil
+		}
+	}
+	return uuid.NullUUID{}, s.unknownForge(ctx, who, name)
+}
+
+func (s *server) forgeEntityOf(row database.ForgeEntityViewsRow) sdk.ForgeEntity {
+	e := sdk.ForgeEntity{
+		ID: row.ID, Name: row.Name, Kind: string(row.Kind), Scope: string(row.Scope), Path: row.Path,
+		Credential: row.Credential, Balance: row.Balance, WebhookURL: s.webhookURL(row.Name), Presets: row.Presets,
+		Queued: int(row.Queued), Unserved: int(row.Unserved), InProgress: int(row.InProgress), Runners: int(row.Runners),
+		CreatedAt: row.CreatedAt, StoppedAt: row.StoppedAt, SecretOverlap: inFuture(row.BeforeUntil, row.Now),
+		Status: sdk.ForgeStatus{
+			Running: row.StoppedAt == nil && row.Error == "", Error: row.Error, ErrorAt: row.ErrorAt,
+			SucceededAt: row.SucceededAt, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),
+			RateRemaining: int(row.RateRemaining), RateResetAt: row.RateResetAt, DeliveryAt: row.DeliveryAt,
+			Waiting: int(row.Waiting),
+		},
+	}
+	if row.StoppedAt != nil {
+		e.Stopped = row.StoppedReason
+	}
+	if row.HookID != nil {
+		e.HookID = *row.HookID
+	}
+	return e
+}
+
+// webhookURL is where the forge sends the deliveries of an entity.
+func (s *server) webhookURL(name string) string { return s.AccessURL + "/webhooks/" + name }
+
+// inFuture is a time unless it has passed.
+func inFuture(at *time.Time, now time.Time) *time.Time {
+	if at == nil || !at.After(now) {
+		return nil
+	}
+	return at
+}

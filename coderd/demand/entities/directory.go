@@ -1,0 +1,211 @@
+package entities
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// fresh is how long what was read is good for (P1).
+const fresh = time.Second
+
+// ErrNoEntity: there is none of that name or id.
+var ErrNoEntity = errors.New("there is no such forge")
+
+// Entity is one whose jobs Prewarm has runners for.
+type Entity struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	Name           string
+	Kind           forge.Kind
+	KindName       string
+	ForgeURL       string
+	Scope          forge.Scope
+	Path           string
+	Balance        string
+	HookID         int64    // 0: none
+	Secrets        []string // of webhooks, good now: the current one, and the one before while it overlaps
+	Stopped        bool
+	Err            error // why Secrets is empty; nil where it is not
+}
+
+// Directory knows all entities, at most a second late. It is safe for concurrent use.
+type Directory struct {
+	store *database.Store
+	keys  *seal.Keys
+	kinds map[string]forge.Kind
+	clock quartz.Clock
+
+	mu      sync.Mutex // held while reading
+	readAt  time.Time
+	entries map[uuid.UUID]*entry
+	order   []uuid.UUID // by name
+}
+
+// entry is an entity with its client, made when it is first needed.
+type entry struct {
+	Entity
+	row    database.DirectoryEntitiesRow
+	client forge.Forge
+}
+
+// NewDirectory returns one that has read nothing yet. Kinds are the kinds of forges by their names.
+func NewDirectory(store *database.Store, keys *seal.Keys, kinds map[string]forge.Kind, clock quartz.Clock) *Directory {
+	return &Directory{store: store, keys: keys, kinds: kinds, clock: clock}
+}
+
+// ByName finds an entity; ErrNoEntity.
+func (d *Directory) ByName(ctx context.Context, name string) (Entity, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.read(ctx); err != nil {
+		return Entity{}, err
+	}
+	for _, e := range d.entries {
+		if e.Name == name {
+			return e.Entity, nil
+		}
+	}
+	return Entity{}, ErrNoEntity
+}
+
+// ByID finds an entity; ErrNoEntity.
+func (d *Directory) ByID(ctx context.Context, id uuid.UUID) (Entity, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.read(ctx); err != nil {
+		return Entity{}, err
+	}
+	if e, ok := d.entries[id]; ok {
+		return e.Entity, nil
+	}
+	return Entity{}, ErrNoEntity
+}
+
+// All are in the order of their names.
+func (d *Directory) All(ctx context.Context) ([]Entity, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.read(ctx); err != nil {
+		return nil, err
+	}
+	all := make([]Entity, len(d.order))
+	for i, id := range d.order {
+		all[i] = d.entries[id].Entity
+	}
+	return all, nil
+}
+
+// Forge is the client of an entity. It is the same one until the credential changes, so that what it has learned of rate
+// limits is kept.
+func (d *Directory) Forge(ctx context.Context, id uuid.UUID) (forge.Forge, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.read(ctx); err != nil {
+		return nil, err
+	}
+	e, ok := d.entries[id]
+	if !ok {
+		return nil, ErrNoEntity
+	}
+	if e.client == nil {
+		client, err := d.connect(e)
+		if err != nil {
+			return nil, xerrors.Errorf("connect to forge %s: %w", e.Name, err)
+		}
+		e.client = client
+	}
+	return e.client, nil
+}
+
+// Forget has everything read again: this replica changed something.
+func (d *Directory) Forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readAt = time.Time{}
+}
+
+// connect makes a client. It asks the forge nothing.
+func (d *Directory) connect(e *entry) (forge.Forge, error) {
+	if e.Kind == nil {
+		return nil, xerrors.Errorf("this replica does not know forges of kind %s", e.KindName)
+	}
+	secret, err := d.keys.Open(e.row.Secret, e.row.CredentialSealedBy, aboutCredential(e.row.CredentialID))
+	if err != nil {
+		return nil, err
+	}
+	c := forge.Connection{
+		URL: e.ForgeURL, Scope: e.Scope, Path: e.Path, CABundle: []byte(e.row.CaBundle),
+		Now: func() time.Time { return d.clock.Now("entities", "forge") },
+	}
+	if e.row.Auth == database.ForgeAuthApp && e.row.AppID != nil && e.row.InstallationID != nil {
+		c.App = &forge.App{ID: *e.row.AppID, InstallationID: *e.row.InstallationID, PrivateKey: secret}
+	} else {
+		c.Token = string(secret)
+	}
+	return e.Kind.Connect(c)
+}
+
+// read reads the rows if it is time to. Called with the lock.
+func (d *Directory) read(ctx context.Context) error {
+	now := d.clock.Now("entities", "read")
+	if d.entries != nil && now.Sub(d.readAt) < fresh {
+		return nil
+	}
+	rows, err := d.store.DirectoryEntities(ctx)
+	if err != nil {
+		return xerrors.Errorf("read entities of forges: %w", err)
+	}
+	entries, order := make(map[uuid.UUID]*entry, len(rows)), make([]uuid.UUID, len(rows))
+	for i, row := range rows {
+		e := d.entryOf(row)
+		if old, ok := d.entries[row.ID]; ok && sameCredential(old.row, row) {
+			e.client = old.client
+		}
+		entries[row.ID], order[i] = e, row.ID
+	}
+	d.entries, d.order, d.readAt = entries, order, now
+	return nil
+}
+
+func sameCredential(a, b database.DirectoryEntitiesRow) bool {
+	return a.CredentialID == b.CredentialID && a.CredentialUpdatedAt.Equal(b.CredentialUpdatedAt)
+}
+
+func (d *Directory) entryOf(row database.DirectoryEntitiesRow) *entry {
+	e := &entry{row: row, Entity: Entity{
+		ID: row.ID, OrganizationID: row.OrganizationID, Name: row.Name, Kind: d.kinds[string(row.Kind)],
+		KindName: string(row.Kind), ForgeURL: row.Url, Scope: forge.Scope(row.Scope), Path: row.Path, Balance: row.Balance,
+		Stopped: row.StoppedAt != nil,
+	}}
+	if row.HookID != nil {
+		e.HookID = *row.HookID
+	}
+	sealed := [][]byte{row.WebhookSecret}
+	if row.Overlaps {
+		sealed = append(sealed, row.WebhookSecretBefore)
+	}
+	for _, s := range sealed {
+		secret, err := d.keys.Open(s, row.SealedBy, aboutWebhook(row.ID))
+		if err != nil {
+			e.Err = xerrors.Errorf("open webhook secret of %s: %w", row.Name, err)
+			e.Secrets = nil
+			break
+		}
+		e.Secrets = append(e.Secrets, string(secret))
+	}
+	return e
+}
+
+// What a secret is sealed for, so that one does not open in another's place.
+func aboutCredential(id uuid.UUID) string { return "forge_credentials/" + id.String() + "/secret" }
+func aboutWebhook(id uuid.UUID) string    { return "forge_entities/" + id.String() + "/webhook_secret" }

@@ -1,0 +1,96 @@
+package entities
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// Reseal seals all secrets with the first key of this replica's file, and says how many were sealed with another. Nothing is
+// changed where one cannot be opened.
+func (s *Service) Reseal(ctx context.Context, who auth.Identity) (key string, credentials, entities int, err error) {
+	if key, err = s.Keys.Current(); err != nil {
+		return "", 0, 0, auth.Refuse(auth.ErrConflict, "%v", err)
+	}
+	err = s.Store.InTx(ctx, database.TxOptions{Label: "reseal secrets"},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+			var err error
+			if credentials, err = s.resealCredentials(ctx, q, key); err != nil {
+				return err
+			}
+			if entities, err = s.resealEntities(ctx, q, key); err != nil {
+				return err
+			}
+			return auth.Record(ctx, q, auth.Entry{
+				ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: "forge.reseal", TargetType: "encryption-key",
+				TargetID: key, TargetName: key, After: map[string]any{"credentials": credentials, "entities": entities},
+				Source: who.Source,
+			})
+		})
+	s.Directory.Forget()
+	return key, credentials, entities, err
+}
+
+func (s *Service) resealCredentials(ctx context.Context, q *database.Queries, key string) (n int, err error) {
+	rows, err := q.LockForgeCredentials(ctx)
+	if err != nil {
+		return 0, xerrors.Errorf("read forge credentials: %w", err)
+	}
+	for _, row := range rows {
+		if row.SealedBy == key {
+			continue
+		}
+		sealed, err := s.again(row.Secret, row.SealedBy, aboutCredential(row.ID), "credential "+row.Name)
+		if err != nil {
+			return 0, err
+		}
+		err = q.ResealForgeCredential(ctx, database.ResealForgeCredentialParams{ID: row.ID, Secret: sealed, SealedBy: key})
+		if err != nil {
+			return 0, xerrors.Errorf("write forge credential: %w", err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (s *Service) resealEntities(ctx context.Context, q *database.Queries, key string) (n int, err error) {
+	rows, err := q.LockForgeEntities(ctx)
+	if err != nil {
+		return 0, xerrors.Errorf("read forges: %w", err)
+	}
+	for _, row := range rows {
+		if row.SealedBy == key || row.DeletedAt != nil {
+			continue
+		}
+		params := database.ResealForgeEntityParams{ID: row.ID, SealedBy: key}
+		about := "webhook secret of forge " + row.Name
+		if params.WebhookSecret, err = s.again(row.WebhookSecret, row.SealedBy, aboutWebhook(row.ID), about); err != nil {
+			return 0, err
+		}
+		if row.WebhookSecretBefore != nil {
+			params.WebhookSecretBefore, err = s.again(row.WebhookSecretBefore, row.SealedBy, aboutWebhook(row.ID), about)
+			if err != nil {
+				return 0, err
+			}
+		}
+		if err := q.ResealForgeEntity(ctx, params); err != nil {
+			return 0, xerrors.Errorf("write forge: %w", err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+// again opens a secret and seals it with the first key.
+func (s *Service) again(sealed []byte, keyID, about, what string) ([]byte, error) {
+	plain, err := s.Keys.Open(sealed, keyID, about)
+	if err != nil {
+		return nil, auth.Refuse(auth.ErrConflict, "nothing was resealed: %s: %v", what, err)
+	}
+	sealed, _, err = s.Keys.Seal(plain, about)
+	return sealed, err
+}

@@ -1,0 +1,98 @@
+package coderd
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/demand/gitea"
+	"github.com/prewarm-dev/prewarm/coderd/demand/github"
+	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
+	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// forgeKinds are the kinds of forges that there are.
+func forgeKinds() map[string]forge.Kind {
+	return map[string]forge.Kind{"github": github.Kind, "gitea": gitea.Kind}
+}
+
+// newForges keeps credentials and entities. A file of keys that is named must be there; our own is made when it is needed.
+func newForges(
+	ctx context.Context, opts Options, store *database.Store, clock quartz.Clock, log slog.Logger,
+) *entities.Service {
+	path, own := opts.KeysFile, opts.KeysFile == ""
+	if own {
+		path = filepath.Join(opts.DataDir, "encryption.keys")
+	}
+	keys := seal.Open(path, own, clock)
+	if keys.Exposed() {
+		log.Warn(ctx, "others can read the encryption keys: chmod 600 the file", slog.F("path", path))
+	}
+	return &entities.Service{Store: store, Keys: keys, Directory: entities.NewDirectory(store, keys, forgeKinds(), clock)}
+}
+
+// newDemand connects the rooms that bring a forge's jobs to the pools (see coderd/demand). hints is for what is said to other
+// replicas until the last moment.
+func (r *replica) newDemand(hints context.Context, writer *workspaces.Writer) {
+	r.runners = runners.New(runners.Options{
+		Store: r.store, Writer: writer, Directory: r.forges.Directory, Clock: r.clock, Log: r.log, Registerer: r.registry,
+		Replica: r.opts.Replica, Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(hints) },
+		Round: []func(context.Context, uuid.UUID) error{
+			func(ctx context.Context, entity uuid.UUID) error { return r.inbox.Missed(ctx, entity) },
+		},
+	})
+	r.inbox = inbox.New(inbox.Options{
+		Store: r.store, Directory: directory{r.forges.Directory}, Clock: r.clock, Log: r.log, Registerer: r.registry,
+		Replica: r.opts.Replica, NewID: workspaces.NewID, Nudge: r.reconciler.Nudge, Settle: r.runners.SettleSoon,
+		Hint: func() { go r.publish(hints, inboxChannel, "") },
+	})
+}
+
+// inboxChannel says that there is more in the inbox than one replica takes at a time.
+const inboxChannel = "prewarm_inbox"
+
+// deregister is what a drain asks before the workspace goes (P7).
+func (r *replica) deregister(ctx context.Context, workspace uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
+	verdict, err := r.runners.Deregister(ctx, workspace, incarnation)
+	return lifecycle.Verdict(verdict), err
+}
+
+// directory is the entities as the inbox knows them.
+type directory struct{ *entities.Directory }
+
+func (d directory) ByName(ctx context.Context, name string) (inbox.Entity, error) {
+	e, err := d.Directory.ByName(ctx, name)
+	if err == nil && len(e.Secrets) == 0 { // it is not the forge's fault: it shall see that, and send it again
+		err = e.Err
+	}
+	return sender(e), noSender(err)
+}
+
+func (d directory) ByID(ctx context.Context, id uuid.UUID) (inbox.Entity, error) {
+	e, err := d.Directory.ByID(ctx, id)
+	return sender(e), noSender(err)
+}
+
+func sender(e entities.Entity) inbox.Entity {
+	return inbox.Entity{
+		ID: e.ID, OrganizationID: e.OrganizationID, Name: e.Name, Kind: e.Kind, KindName: e.KindName, ForgeURL: e.ForgeURL,
+		Scope: e.Scope, Path: e.Path, Secrets: e.Secrets, Stopped: e.Stopped,
+	}
+}
+
+func noSender(err error) error {
+	if errors.Is(err, entities.ErrNoEntity) {
+		return inbox.ErrNoEntity
+	}
+	return err
+}
