@@ -108,6 +108,9 @@ func (p *process) demand(
 	})
 	return func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
 		v, err := p.runners.Deregister(ctx, workspaceID, incarnation)
+		if v.Busy {
+			p.w.fired("busy veto")
+		}
 		return lifecycle.Verdict(v), err
 	}
 }
@@ -302,5 +305,12 @@ func (m *model) runnersCapped(planned map[uuid.UUID]bool) {
 		if p.most > 0 && n > p.most {
 			m.w.violate("I3", "%s has %d runners, and %d are the most", p.name, n, p.most)
 		}
+	}
+}
+
+// demandChanged is coderd's.
+func (p *process) demandChanged() {
+	if p.inbox != nil {
+		p.inbox.MatchSoon()
 	}
 }

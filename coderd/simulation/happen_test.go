@@ -149,12 +149,10 @@ var happenings = []happening{
 }
 
 // happen lets something happen, and says whether it did.
-func (w *world) happen() bool {
-	d := w.dice("happening")
-	possible := happenings
-	if w.hub != nil {
-		possible = allHappenings()
-	}
+func (w *world) happen() bool { return w.happenOf(happenings, "happening") }
+
+func (w *world) happenOf(possible []happening, purpose string) bool {
+	d := w.dice(purpose)
 	total := 0
 	for _, h := range possible {
 		total += h.weight

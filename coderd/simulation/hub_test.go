@@ -220,7 +220,6 @@ func (o office) RemoveRunner(ctx context.Context, id int64) error {
 				continue
 			}
 			if r.job != nil {
-				o.hub.w.fired("busy veto")
 				return struct{}{}, forge.ErrBusy
 			}
 			delete(o.hub.runners, name)

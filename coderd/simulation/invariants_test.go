@@ -31,6 +31,9 @@ func (m *model) transition(before state, e event) {
 	if e.from == "ready" && e.to == "claimed" && was.intent {
 		m.w.fired("claim before an intent")
 	}
+	if e.to == "claimed" && e.actor == workspaces.ForgeJobs {
+		m.w.fired("claimed by a job")
+	}
 	if e.from == "claimed" && e.to != "claimed" {
 		m.released(e)
 	}

@@ -178,6 +178,7 @@ func (w *world) apply(p *process) {
 		res, err = p.config.Apply(ctx, templates.Request{By: w.by(), File: "sim.yaml", Source: yaml})
 		if err == nil {
 			p.reconciler.Nudge(res.Templates...)
+			p.demandChanged()
 		}
 		return err
 	}, func(err error) {

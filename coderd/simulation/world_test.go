@@ -193,6 +193,7 @@ func (w *world) advance() {
 	runnable := w.runnable()
 	switch roll := d.Float64(); {
 	case !w.calm && roll < 0.07 && !w.lurking() && w.happen():
+	case !w.calm && w.hub != nil && w.dice("hub").Float64() < 0.08 && w.happenOf(jobsHappen, "at the hub"):
 	case len(runnable) == 0 || roll < 0.15 && !w.calm:
 		w.pass(d, len(runnable) > 0)
 	default:
