@@ -55,7 +55,11 @@ func (w *world) enliven(req provider.CreateRequest, inst provider.Instance) {
 
 func (a *agent) run(ctx context.Context) {
 	for n := 0; ; n++ {
-		timer := time.NewTimer(heartbeat)
+		pause := heartbeat
+		if a.runner && !a.enrolled { // it asks for its configuration more often
+			pause = heartbeat / 3
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()

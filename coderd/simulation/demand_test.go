@@ -50,9 +50,9 @@ func (b phonebook) Forge(context.Context, uuid.UUID) (forge.Forge, error) {
 	return office{b.p, b.hub}, nil
 }
 
-// connect gives some seeds a forge, and a template of runners for it.
+// connect gives some seeds a forge, and a template of runners for it; PREWARM_SIM_FORGE says to one in how many.
 func (w *world) connect() {
-	if w.random("forge").IntN(3) > 0 || w.without["forge"] {
+	if w.random("forge").IntN(number("PREWARM_SIM_FORGE", 3)) > 0 || w.without["forge"] {
 		return
 	}
 	w.hub = newHub(w)
@@ -71,7 +71,7 @@ func (w *world) connect() {
 			w.violate("simulation", "connect the forge: %v", err)
 		}
 	})
-	w.people.config.templates[runnersOf] = templateConfig{version: 1, instances: w.random("idle runners").IntN(3), agent: true, runner: true}
+	w.people.config.templates[runnersOf] = templateConfig{version: 1, instances: 1 + w.random("idle runners").IntN(3), agent: true, runner: true}
 }
 
 // part is what the services of a process have in common.
@@ -149,7 +149,7 @@ var jobsHappen = []happening{
 		return true
 	}},
 	{"webhook", 40, func(w *world, p *process) bool { return w.webhook(p) }},
-	{"job begins", 24, func(w *world, _ *process) bool {
+	{"job begins", 30, func(w *world, _ *process) bool {
 		if w.hub == nil {
 			return false
 		}
@@ -172,7 +172,7 @@ var jobsHappen = []happening{
 		w.hub.finish(running[w.dice("ends").IntN(len(running))], "success")
 		return true
 	}},
-	{"job is cancelled", 4, func(w *world, _ *process) bool {
+	{"job is cancelled", 2, func(w *world, _ *process) bool {
 		if w.hub == nil {
 			return false
 		}
@@ -234,6 +234,24 @@ func (w *world) jobsLeft() []string {
 		}
 	}
 	return why
+}
+
+// keepIdle has people be content with as many idle runners as there are, in most seeds, since half of the surplus stays for
+// another minute each time (P8).
+func (w *world) keepIdle() {
+	id, ok := w.presetOf(runnersOf)
+	if !ok || w.random("surplus").IntN(4) == 0 {
+		return
+	}
+	t := w.people.config.templates[runnersOf]
+	n := 0
+	for _, ws := range w.model.now.workspaces {
+		if ws.preset == id && (ws.state == "ready" || ws.state == "starting") {
+			n++
+		}
+	}
+	t.instances = max(t.instances, min(n, hubMaximum))
+	w.people.config.templates[runnersOf] = t
 }
 
 // busyDeleted is told of a resource that is about to go (P7).

@@ -124,6 +124,9 @@ func (w *world) wishes() {
 		a.running = "1"
 	}
 	c["a"] = a
+	if w.hub != nil {
+		w.keepIdle()
+	}
 	if w.people.config.maximum > 0 {
 		w.people.config.maximum = max(w.people.config.maximum, 20)
 	}
