@@ -58,8 +58,8 @@ func (w *world) connect() {
 	w.hub = newHub(w)
 	w.pg.outside(func() {
 		ctx := context.Background()
-		_, err := w.pg.admin.Exec(ctx, `INSERT INTO forge_credentials (id, organization_id, name, kind, url, auth, secret, sealed_by,
-			created_at, updated_at) VALUES ($1, $2, $3, 'github', $4, 'token', '\x00', 'none', now(), now())`,
+		_, err := w.pg.admin.Exec(ctx, `INSERT INTO forge_credentials (id, organization_id, name, kind, url, auth, secret,
+			sealed_by, created_at, updated_at) VALUES ($1, $2, $3, 'github', $4, 'token', '\x00', 'none', now(), now())`,
 			hubEntityID, auth.DefaultOrganizationID, hubEntity, hubURL)
 		if err == nil {
 			_, err = w.pg.admin.Exec(ctx, `INSERT INTO forge_entities (id, organization_id, name, scope, path, credential_id,
@@ -71,7 +71,9 @@ func (w *world) connect() {
 			w.violate("simulation", "connect the forge: %v", err)
 		}
 	})
-	w.people.config.templates[runnersOf] = templateConfig{version: 1, instances: 1 + w.random("idle runners").IntN(3), agent: true, runner: true}
+	w.people.config.templates[runnersOf] = templateConfig{
+		version: 1, instances: 1 + w.random("idle runners").IntN(3), agent: true, runner: true,
+	}
 }
 
 // part is what the services of a process have in common.

@@ -124,11 +124,13 @@ func (w *world) wishes() {
 		a.running = "1"
 	}
 	c["a"] = a
+	room := 12
 	if w.hub != nil {
 		w.keepIdle()
+		room += hubMaximum
 	}
 	if w.people.config.maximum > 0 {
-		w.people.config.maximum = max(w.people.config.maximum, 20)
+		w.people.config.maximum = max(w.people.config.maximum, room)
 	}
 	w.apply(p)
 	w.retire(p, "a", (*templates.Service).Undeprecate)
