@@ -108,12 +108,13 @@ func (a *agent) forgetRunner(ctx context.Context) {
 	}
 }
 
-// tellRunnerEnd reports that the runner has ended until it is heard, so that the workspace is collected at once.
+// tellRunnerEnd reports that the runner has ended until it is heard, so that the workspace is collected at once. Where the
+// token is refused again, read anew, the workspace's work is over, and nobody needs to hear.
 func (a *agent) tellRunnerEnd(ctx context.Context, how string) {
 	var failed backoff
 	for ctx.Err() == nil {
 		err := a.server.reportRunner(ctx, sdk.RunnerReport{Status: "finished", Message: clip(how)})
-		if status := sdk.StatusOf(err); err == nil || status == http.StatusNotFound {
+		if status := sdk.StatusOf(err); err == nil || status == http.StatusNotFound || status == http.StatusUnauthorized && failed.failures > 0 {
 			return
 		}
 		wait := failed.next()

@@ -8,7 +8,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// readiness asks once. A runner is ready when it was also seen at its forge (A3); one that ended before is no runner.
+// readiness asks once. A runner is ready when it was also seen at its forge (A3). One that ended before is no runner, unless
+// its forge tells within a minute of the job that it had: a short one is over before any listing.
 func (w *Worker) readiness(
 	ctx context.Context, p provider.Provider, ref provider.Ref, info database.JobForWorkRow,
 ) (provider.Readiness, error) {

@@ -114,7 +114,7 @@ func TestNeverRegistered(t *testing.T) {
 	})
 }
 
-// A runner that ends before its forge has seen it is a failure too, at once.
+// A runner that ends before its forge has seen it is a failure too, unless the forge tells of its job within a minute.
 func TestEndedBeforeItRegistered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -123,6 +123,13 @@ func TestEndedBeforeItRegistered(t *testing.T) {
 		return w.text("SELECT count(*) FROM forge_runners WHERE handed_out_at IS NOT NULL") != "0"
 	})
 	w.exec("UPDATE forge_runners SET finished_at = now()")
+	w.exec("UPDATE jobs SET due_at = now() WHERE kind = 'probe'")
+	eventually(t, "a look at it", func() bool {
+		return w.text("SELECT count(*) FROM jobs WHERE kind = 'probe' AND attempt > 1") != "0"
+	})
+	require.Equal(t, "0", w.text("SELECT count(*) FROM preset_failures"), "it may have had a job")
+	w.exec("UPDATE forge_runners SET finished_at = now() - interval '61 seconds'")
+	w.exec("UPDATE jobs SET due_at = now() WHERE kind = 'probe' AND state = 'pending'")
 	eventually(t, "the failure", func() bool {
 		return w.text("SELECT max(last_error) FROM preset_failures") == "its runner ended before it was seen at the forge"
 	})
