@@ -263,6 +263,9 @@ type Querier interface {
 	// Claimed workspaces by preset: an index-only count over all of them, so asked rarely.
 	GaugeClaimed(ctx context.Context) ([]GaugeClaimedRow, error)
 	GaugeFindings(ctx context.Context) ([]GaugeFindingsRow, error)
+	// How it goes with each forge entity: a row for each. `up` is what its last round says. Jobs are counted by the entity
+	// that they came by first, so each once.
+	GaugeForges(ctx context.Context) ([]GaugeForgesRow, error)
 	// The jobs that are not over, and for how long the one that has waited longest has been due.
 	GaugeJobs(ctx context.Context) ([]GaugeJobsRow, error)
 	// What is paused, by the names that people know.
@@ -272,6 +275,8 @@ type Querier interface {
 	// The counts of rule C3 and the ledger, as the last pass over each preset stored them: a row for each preset that is
 	// shown, however many workspaces there are.
 	GaugePresets(ctx context.Context) ([]GaugePresetsRow, error)
+	// Runners that are registered or may come to be, by what their forge last said.
+	GaugeRunners(ctx context.Context) ([]GaugeRunnersRow, error)
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
 	GetNow(ctx context.Context) (time.Time, error)

@@ -44,7 +44,8 @@ LEFT JOIN organizations o ON o.id = coalesce(t.organization_id, p.organization_i
 WHERE pa.expires_at IS NULL OR pa.expires_at > prewarm_now();
 
 -- name: GaugeForges :many
--- How it goes with each forge entity: a row for each. `up` is what its last round says. Jobs are counted by the entity that they came by first, so each once.
+-- How it goes with each forge entity: a row for each. `up` is what its last round says. Jobs are counted by the entity
+-- that they came by first, so each once.
 WITH open AS MATERIALIZED (
   SELECT j.entity_id, count(*) FILTER (WHERE j.state = 'waiting') AS waiting,
          count(*) FILTER (WHERE j.state = 'queued') AS queued,
@@ -55,7 +56,8 @@ WITH open AS MATERIALIZED (
 )
 SELECT e.name AS forge, (s.asked_at IS NOT NULL)::boolean AS asked, (coalesce(s.error, '') = '')::boolean AS up,
        coalesce(s.rate_limit, 0)::int AS rate_limit,
-       (CASE WHEN s.rate_reset_at <= prewarm_now() THEN s.rate_limit ELSE coalesce(s.rate_remaining, 0) END)::int AS rate_remaining,
+       (CASE WHEN s.rate_reset_at <= prewarm_now() THEN s.rate_limit
+             ELSE coalesce(s.rate_remaining, 0) END)::int AS rate_remaining,
        coalesce(open.waiting, 0)::int AS waiting, coalesce(open.queued, 0)::int AS queued,
        coalesce(open.unserved, 0)::int AS unserved, coalesce(open.in_progress, 0)::int AS in_progress,
        greatest(0, coalesce(extract(epoch FROM prewarm_now() - open.oldest), 0))::double precision AS oldest_s
