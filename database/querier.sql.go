@@ -492,7 +492,8 @@ type Querier interface {
 	// What people see. Nothing here locks or writes.
 	// All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
 	// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
-	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
+	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing. A runner that is at a job
+	// without being claimed yet is no surplus (P7).
 	// With a schedule, what the last pass decided by it.
 	// The pause that holds, in the order of the planner.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
@@ -524,6 +525,8 @@ type Querier interface {
 	// Webhooks' deliveries that were handled, with their bodies.
 	PurgeForgeDeliveries(ctx context.Context, arg PurgeForgeDeliveriesParams) (int64, error)
 	PurgeForgeJobs(ctx context.Context, arg PurgeForgeJobsParams) (int64, error)
+	// Runners of which nothing is to be asked any more, and of whose workspace nothing is left.
+	PurgeForgeRunners(ctx context.Context, arg PurgeForgeRunnersParams) (int64, error)
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
@@ -542,6 +545,9 @@ type Querier interface {
 	// What was unclaimed at the time of the backup may have been claimed since: it is neither handed out nor deleted. Its jobs
 	// and intents end.
 	QuarantineRestored(ctx context.Context, arg QuarantineRestoredParams) ([]string, error)
+	// Runners whose workspace is kept to be looked at, and that are not known to be unregistered: one that is registered could be
+	// given a job. Those that had a job come last.
+	QuarantinedRunners(ctx context.Context, arg QuarantinedRunnersParams) ([]QuarantinedRunnersRow, error)
 	QueuedForgeJobs(ctx context.Context) ([]QueuedForgeJobsRow, error)
 	Quota(ctx context.Context, id uuid.UUID) (Organization, error)
 	// The limits that hold for claims of a preset, each null where there is none.
