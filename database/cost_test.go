@@ -90,6 +90,12 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 			if _, err := q.GaugeJobs(ctx); err != nil {
 				return err
 			}
+			if _, err := q.GaugeForges(ctx); err != nil {
+				return err
+			}
+			if _, err := q.GaugeRunners(ctx); err != nil {
+				return err
+			}
 			presets, err := q.GaugePresets(ctx)
 			require.Len(t, presets, pools)
 			return err

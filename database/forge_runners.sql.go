@@ -416,6 +416,48 @@ func (q *Queries) LeaseRounds(ctx context.Context, arg LeaseRoundsParams) ([]Lea
 	return items, nil
 }
 
+const quarantinedRunners = `-- name: QuarantinedRunners :many
+SELECT r.workspace_id, r.incarnation, r.name
+FROM forge_runners r
+JOIN workspaces w ON w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'quarantined'
+WHERE r.entity_id = $1 AND r.removed_at IS NULL AND r.asked_at IS NOT NULL AND r.status <> 'gone'
+ORDER BY r.vetoed_at NULLS FIRST, r.created_at
+LIMIT $2
+`
+
+type QuarantinedRunnersParams struct {
+	EntityID   uuid.UUID
+	MaxRunners int32
+}
+
+type QuarantinedRunnersRow struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	Name        string
+}
+
+// Runners whose workspace is kept to be looked at, and that are not known to be unregistered: one that is registered could be
+// given a job. Those that had a job come last.
+func (q *Queries) QuarantinedRunners(ctx context.Context, arg QuarantinedRunnersParams) ([]QuarantinedRunnersRow, error) {
+	rows, err := q.db.Query(ctx, quarantinedRunners, arg.EntityID, arg.MaxRunners)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []QuarantinedRunnersRow{}
+	for rows.Next() {
+		var i QuarantinedRunnersRow
+		if err := rows.Scan(&i.WorkspaceID, &i.Incarnation, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const roundListed = `-- name: RoundListed :exec
 UPDATE forge_status SET runners_listed_at = greatest(runners_listed_at, $1::timestamptz)
 WHERE entity_id = $2

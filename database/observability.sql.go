@@ -42,6 +42,74 @@ func (q *Queries) GaugeClaimed(ctx context.Context) ([]GaugeClaimedRow, error) {
 	return items, nil
 }
 
+const gaugeForges = `-- name: GaugeForges :many
+WITH open AS MATERIALIZED (
+  SELECT j.entity_id, count(*) FILTER (WHERE j.state = 'waiting') AS waiting,
+         count(*) FILTER (WHERE j.state = 'queued') AS queued,
+         count(*) FILTER (WHERE j.state = 'queued' AND j.preset_id IS NULL AND j.unserved <> '') AS unserved,
+         count(*) FILTER (WHERE j.state = 'in_progress') AS in_progress,
+         min(j.queued_at) FILTER (WHERE j.state = 'queued') AS oldest
+  FROM forge_jobs j WHERE j.state <> 'completed' GROUP BY j.entity_id
+)
+SELECT e.name AS forge, (s.asked_at IS NOT NULL)::boolean AS asked, (coalesce(s.error, '') = '')::boolean AS up,
+       coalesce(s.rate_limit, 0)::int AS rate_limit,
+       (CASE WHEN s.rate_reset_at <= prewarm_now() THEN s.rate_limit
+             ELSE coalesce(s.rate_remaining, 0) END)::int AS rate_remaining,
+       coalesce(open.waiting, 0)::int AS waiting, coalesce(open.queued, 0)::int AS queued,
+       coalesce(open.unserved, 0)::int AS unserved, coalesce(open.in_progress, 0)::int AS in_progress,
+       greatest(0, coalesce(extract(epoch FROM prewarm_now() - open.oldest), 0))::double precision AS oldest_s
+FROM forge_entities e
+LEFT JOIN forge_status s ON s.entity_id = e.id
+LEFT JOIN open ON open.entity_id = e.id
+WHERE e.deleted_at IS NULL
+`
+
+type GaugeForgesRow struct {
+	Forge         string
+	Asked         bool
+	Up            bool
+	RateLimit     int32
+	RateRemaining int32
+	Waiting       int32
+	Queued        int32
+	Unserved      int32
+	InProgress    int32
+	OldestS       float64
+}
+
+// How it goes with each forge entity: a row for each. `up` is what its last round says. Jobs are counted by the entity
+// that they came by first, so each once.
+func (q *Queries) GaugeForges(ctx context.Context) ([]GaugeForgesRow, error) {
+	rows, err := q.db.Query(ctx, gaugeForges)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GaugeForgesRow{}
+	for rows.Next() {
+		var i GaugeForgesRow
+		if err := rows.Scan(
+			&i.Forge,
+			&i.Asked,
+			&i.Up,
+			&i.RateLimit,
+			&i.RateRemaining,
+			&i.Waiting,
+			&i.Queued,
+			&i.Unserved,
+			&i.InProgress,
+			&i.OldestS,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const gaugeJobs = `-- name: GaugeJobs :many
 SELECT kind, provider, count(*) FILTER (WHERE state = 'pending')::int AS pending,
        count(*) FILTER (WHERE state = 'running')::int AS running,
@@ -182,6 +250,40 @@ func (q *Queries) GaugePresets(ctx context.Context) ([]GaugePresetsRow, error) {
 			&i.FailureStreak,
 			&i.Unattainable,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const gaugeRunners = `-- name: GaugeRunners :many
+SELECT e.name AS forge, r.status, count(*)::int AS runners
+FROM forge_runners r JOIN forge_entities e ON e.id = r.entity_id
+WHERE r.removed_at IS NULL AND e.deleted_at IS NULL
+GROUP BY e.name, r.status
+`
+
+type GaugeRunnersRow struct {
+	Forge   string
+	Status  ForgeRunnerStatus
+	Runners int32
+}
+
+// Runners that are registered or may come to be, by what their forge last said.
+func (q *Queries) GaugeRunners(ctx context.Context) ([]GaugeRunnersRow, error) {
+	rows, err := q.db.Query(ctx, gaugeRunners)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GaugeRunnersRow{}
+	for rows.Next() {
+		var i GaugeRunnersRow
+		if err := rows.Scan(&i.Forge, &i.Status, &i.Runners); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -267,6 +267,9 @@ type Querier interface {
 	// Claimed workspaces by preset: an index-only count over all of them, so asked rarely.
 	GaugeClaimed(ctx context.Context) ([]GaugeClaimedRow, error)
 	GaugeFindings(ctx context.Context) ([]GaugeFindingsRow, error)
+	// How it goes with each forge entity: a row for each. `up` is what its last round says. Jobs are counted by the entity
+	// that they came by first, so each once.
+	GaugeForges(ctx context.Context) ([]GaugeForgesRow, error)
 	// The jobs that are not over, and for how long the one that has waited longest has been due.
 	GaugeJobs(ctx context.Context) ([]GaugeJobsRow, error)
 	// What is paused, by the names that people know.
@@ -276,6 +279,8 @@ type Querier interface {
 	// The counts of rule C3 and the ledger, as the last pass over each preset stored them: a row for each preset that is
 	// shown, however many workspaces there are.
 	GaugePresets(ctx context.Context) ([]GaugePresetsRow, error)
+	// Runners that are registered or may come to be, by what their forge last said.
+	GaugeRunners(ctx context.Context) ([]GaugeRunnersRow, error)
 	GetInstallationID(ctx context.Context) (uuid.UUID, error)
 	// The time as every other query sees it.
 	GetNow(ctx context.Context) (time.Time, error)
@@ -491,7 +496,8 @@ type Querier interface {
 	// What people see. Nothing here locks or writes.
 	// All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
 	// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
-	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
+	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing. A runner that is at a job
+	// without being claimed yet is no surplus (P7).
 	// With a schedule, what the last pass decided by it.
 	// The pause that holds, in the order of the planner.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
@@ -523,6 +529,8 @@ type Querier interface {
 	// Webhooks' deliveries that were handled, with their bodies.
 	PurgeForgeDeliveries(ctx context.Context, arg PurgeForgeDeliveriesParams) (int64, error)
 	PurgeForgeJobs(ctx context.Context, arg PurgeForgeJobsParams) (int64, error)
+	// Runners of which nothing is to be asked any more, and of whose workspace nothing is left.
+	PurgeForgeRunners(ctx context.Context, arg PurgeForgeRunnersParams) (int64, error)
 	PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error)
 	// Intents whose workspace is gone; normally a worker has dropped them long before.
 	PurgeIntents(ctx context.Context) (int64, error)
@@ -541,6 +549,9 @@ type Querier interface {
 	// What was unclaimed at the time of the backup may have been claimed since: it is neither handed out nor deleted. Its jobs
 	// and intents end.
 	QuarantineRestored(ctx context.Context, arg QuarantineRestoredParams) ([]string, error)
+	// Runners whose workspace is kept to be looked at, and that are not known to be unregistered: one that is registered could be
+	// given a job. Those that had a job come last.
+	QuarantinedRunners(ctx context.Context, arg QuarantinedRunnersParams) ([]QuarantinedRunnersRow, error)
 	QueuedForgeJobs(ctx context.Context) ([]QueuedForgeJobsRow, error)
 	Quota(ctx context.Context, id uuid.UUID) (Organization, error)
 	// The limits that hold for claims of a preset, each null where there is none.

@@ -111,6 +111,30 @@ func (q *Queries) PurgeForgeJobs(ctx context.Context, arg PurgeForgeJobsParams) 
 	return result.RowsAffected(), nil
 }
 
+const purgeForgeRunners = `-- name: PurgeForgeRunners :execrows
+DELETE FROM forge_runners d
+USING (SELECT o.workspace_id, o.incarnation FROM forge_runners o
+       WHERE o.removed_at < prewarm_now() - $1::double precision * interval '1 second'
+         AND o.created_at < prewarm_now() - $1::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       ORDER BY o.created_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+WHERE d.workspace_id = old.workspace_id AND d.incarnation = old.incarnation
+`
+
+type PurgeForgeRunnersParams struct {
+	KeepS float64
+	Batch int32
+}
+
+// Runners of which nothing is to be asked any more, and of whose workspace nothing is left.
+func (q *Queries) PurgeForgeRunners(ctx context.Context, arg PurgeForgeRunnersParams) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeForgeRunners, arg.KeepS, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const purgeHistory = `-- name: PurgeHistory :execrows
 DELETE FROM workspace_history h
 USING (SELECT o.id FROM workspace_history o

@@ -207,6 +207,16 @@ WHERE r.entity_id = @entity_id AND r.name = ANY (@names::text[]) AND r.created_a
                   WHERE w.id = r.workspace_id AND (w.state <> 'deleted' OR w.deleted_at > prewarm_now() - interval '1 hour'))
 LIMIT @max_runners;
 
+-- name: QuarantinedRunners :many
+-- Runners whose workspace is kept to be looked at, and that are not known to be unregistered: one that is registered could be
+-- given a job. Those that had a job come last.
+SELECT r.workspace_id, r.incarnation, r.name
+FROM forge_runners r
+JOIN workspaces w ON w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'quarantined'
+WHERE r.entity_id = @entity_id AND r.removed_at IS NULL AND r.asked_at IS NOT NULL AND r.status <> 'gone'
+ORDER BY r.vetoed_at NULLS FIRST, r.created_at
+LIMIT @max_runners;
+
 -- name: BindRunnerJobs :many
 -- Jobs that name a runner of ours are its workspace's; and a runner that a job names was registered. It returns those that
 -- are now known to be.

@@ -43,6 +43,36 @@ LEFT JOIN templates pt ON pt.id = p.template_id
 LEFT JOIN organizations o ON o.id = coalesce(t.organization_id, p.organization_id)
 WHERE pa.expires_at IS NULL OR pa.expires_at > prewarm_now();
 
+-- name: GaugeForges :many
+-- How it goes with each forge entity: a row for each. `up` is what its last round says. Jobs are counted by the entity
+-- that they came by first, so each once.
+WITH open AS MATERIALIZED (
+  SELECT j.entity_id, count(*) FILTER (WHERE j.state = 'waiting') AS waiting,
+         count(*) FILTER (WHERE j.state = 'queued') AS queued,
+         count(*) FILTER (WHERE j.state = 'queued' AND j.preset_id IS NULL AND j.unserved <> '') AS unserved,
+         count(*) FILTER (WHERE j.state = 'in_progress') AS in_progress,
+         min(j.queued_at) FILTER (WHERE j.state = 'queued') AS oldest
+  FROM forge_jobs j WHERE j.state <> 'completed' GROUP BY j.entity_id
+)
+SELECT e.name AS forge, (s.asked_at IS NOT NULL)::boolean AS asked, (coalesce(s.error, '') = '')::boolean AS up,
+       coalesce(s.rate_limit, 0)::int AS rate_limit,
+       (CASE WHEN s.rate_reset_at <= prewarm_now() THEN s.rate_limit
+             ELSE coalesce(s.rate_remaining, 0) END)::int AS rate_remaining,
+       coalesce(open.waiting, 0)::int AS waiting, coalesce(open.queued, 0)::int AS queued,
+       coalesce(open.unserved, 0)::int AS unserved, coalesce(open.in_progress, 0)::int AS in_progress,
+       greatest(0, coalesce(extract(epoch FROM prewarm_now() - open.oldest), 0))::double precision AS oldest_s
+FROM forge_entities e
+LEFT JOIN forge_status s ON s.entity_id = e.id
+LEFT JOIN open ON open.entity_id = e.id
+WHERE e.deleted_at IS NULL;
+
+-- name: GaugeRunners :many
+-- Runners that are registered or may come to be, by what their forge last said.
+SELECT e.name AS forge, r.status, count(*)::int AS runners
+FROM forge_runners r JOIN forge_entities e ON e.id = r.entity_id
+WHERE r.removed_at IS NULL AND e.deleted_at IS NULL
+GROUP BY e.name, r.status;
+
 -- name: SetTraceparent :exec
 -- Every job that this transaction inserts belongs to that trace (see migration 00008).
 SELECT set_config('prewarm.traceparent', @traceparent::text, true);

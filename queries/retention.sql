@@ -61,6 +61,16 @@ USING (SELECT o.id FROM forge_deliveries o
        ORDER BY o.received_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
 WHERE d.id = old.id;
 
+-- name: PurgeForgeRunners :execrows
+-- Runners of which nothing is to be asked any more, and of whose workspace nothing is left.
+DELETE FROM forge_runners d
+USING (SELECT o.workspace_id, o.incarnation FROM forge_runners o
+       WHERE o.removed_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND o.created_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       ORDER BY o.created_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE d.workspace_id = old.workspace_id AND d.incarnation = old.incarnation;
+
 -- name: PurgeForgeJobs :execrows
 DELETE FROM forge_jobs j
 USING (SELECT o.id FROM forge_jobs o

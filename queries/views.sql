@@ -3,7 +3,8 @@
 -- name: PresetViews :many
 -- All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
 -- order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
--- however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing.
+-- however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing. A runner that is at a job
+-- without being claimed yet is no surplus (P7).
 WITH unclaimed AS MATERIALIZED (
   SELECT x.preset_id,
          count(*) FILTER (WHERE x.class = 'actual') AS actual,
@@ -14,7 +15,8 @@ WITH unclaimed AS MATERIALIZED (
          count(*) FILTER (WHERE x.class = 'expired') AS expired,
          count(*) FILTER (WHERE x.class = 'quarantined') AS quarantined,
          count(*) FILTER (WHERE x.eligible) AS eligible,
-         count(*) FILTER (WHERE x.class = 'actual' AND x.state = 'standby') AS standby
+         count(*) FILTER (WHERE x.class = 'actual' AND x.state = 'standby') AS standby,
+         count(*) FILTER (WHERE x.class IN ('actual', 'starting') AND x.at_job) AS at_jobs
   FROM (
     SELECT w.preset_id, w.state,
            CASE WHEN w.state = 'deleting' THEN 'deleting'
@@ -26,7 +28,10 @@ WITH unclaimed AS MATERIALIZED (
                 ELSE 'actual' END AS class,
            w.state IN ('ready', 'standby')
              AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
-             AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible
+             AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible,
+           p.forge_entity_id IS NOT NULL AND w.state <> 'provisioning' AND EXISTS (
+             SELECT FROM forge_runners r
+             WHERE r.workspace_id = w.id AND r.incarnation = w.incarnation AND r.status = 'active') AS at_job
     FROM workspaces w
     JOIN presets p ON p.id = w.preset_id
     JOIN templates t ON t.id = p.template_id
@@ -59,7 +64,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
        coalesce(queued.n, 0)::int AS queued,
        greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) + coalesce(queued.n, 0) ELSE 0 END
+                   - coalesce(u.at_jobs, 0) - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) + coalesce(queued.n, 0) ELSE 0 END
                )::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,

@@ -66,8 +66,11 @@ func (s *server) forgeProblem(e entities.Entity, doing string, err error) error 
 		wait := max(time.Second, s.Clock.Until(limited.Until, "api", "forge"))
 		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("forge "+e.Name+": "+limited.Error()),
 			http.Header{"Retry-After": {strconv.Itoa(int(wait.Seconds()))}})
+	case errors.Is(err, forge.ErrUnsupported) && e.HookID != 0: // it is there, so only that is missing
+		return auth.Refuse(auth.ErrConflict, "forge %s: %s: the forge has no API for that; what is queued there next is a delivery as "+
+			"good", e.Name, doing)
 	case errors.Is(err, forge.ErrUnsupported):
-		return auth.Refuse(auth.ErrConflict, "the forge has no API for webhooks of a %s: add one there by hand, with the URL %s, "+
+		return auth.Refuse(auth.ErrConflict, "the forge has no API for webhooks of this %s: add one there by hand, with the URL %s, "+
 			"content type application/json, the event workflow_job, and the entity's secret (`prewarm forge rotate-secret %s` "+
 			"makes one and shows it once)", e.Scope, s.webhookURL(e.Name), e.Name)
 	case errors.Is(err, forge.ErrNotFound):

@@ -62,7 +62,8 @@ func NewCollector(reader *Reader, log slog.Logger) *Collector {
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descWorkspaces, descToCreate, descToDelete, descStreak, descHardLimit, descError, descPaused, descJobs, descOverdue,
-		descStaleness, descBreaker, descInventoryAge, descFindings, descMissing,
+		descStaleness, descBreaker, descInventoryAge, descFindings, descMissing, descForgeUp, descForgeRate, descForgeJobs,
+		descForgeOldest, descForgeRunners,
 	} {
 		ch <- d
 	}
@@ -109,6 +110,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		send(descFindings, float64(f.Findings), f.Provider, f.Site, f.Verdict)
 	}
 	send(descMissing, float64(len(snap.Missing)))
+	sendForges(send, snap)
 	for _, p := range snap.Pauses {
 		send(descPaused, 1, string(p.Scope), p.Organization, p.Target)
 	}

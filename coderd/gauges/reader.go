@@ -34,6 +34,9 @@ type Snapshot struct {
 	Inventories []database.InventoriesRow // with the breakers
 	Findings    []database.GaugeFindingsRow
 	Missing     []database.MissingClaimedRow // claimed workspaces that are not at their provider
+
+	Forges  []database.GaugeForgesRow
+	Runners []database.GaugeRunnersRow
 }
 
 // Preset is one preset with what its last pass said.
@@ -142,6 +145,12 @@ func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	}
 	if snap.Missing, err = r.store.MissingClaimed(ctx); err != nil {
 		return nil, xerrors.Errorf("read missing workspaces: %w", err)
+	}
+	if snap.Forges, err = r.store.GaugeForges(ctx); err != nil {
+		return nil, xerrors.Errorf("read forges: %w", err)
+	}
+	if snap.Runners, err = r.store.GaugeRunners(ctx); err != nil {
+		return nil, xerrors.Errorf("count runners: %w", err)
 	}
 	return snap, nil
 }

@@ -32,10 +32,19 @@ func TestPurge_forges(t *testing.T) {
 		_, err := store.Pool.Exec(ctx, statement)
 		require.NoError(t, err)
 	}
+	_, err := store.Pool.Exec(ctx, `INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status_at,
+			status_since, created_at, removed_at)
+		SELECT gen_random_uuid(), 0, gen_random_uuid(), gen_random_uuid(), name, prewarm_now(), prewarm_now(),
+			prewarm_now() - interval '9 days', removed_at
+		FROM (VALUES ('open', NULL), ('late', prewarm_now()), ('old', prewarm_now() - interval '8 days')) r (name, removed_at)`)
+	require.NoError(t, err)
 	keeper := &retention.Keeper{Store: store, Clock: quartz.NewMock(t), Log: slogtest.Make(t, nil)}
 	require.NoError(t, keeper.Purge(ctx))
 	var deliveries, jobs int
 	require.NoError(t, store.Pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM forge_deliveries), (SELECT count(*) FROM forge_jobs)`).
 		Scan(&deliveries, &jobs))
 	require.Equal(t, []int{7 + 1, 30 + 1}, []int{deliveries, jobs})
+	var runners []string
+	require.NoError(t, store.Pool.QueryRow(ctx, `SELECT array_agg(name ORDER BY name) FROM forge_runners`).Scan(&runners))
+	require.Equal(t, []string{"late", "open"}, runners)
 }

@@ -1,5 +1,5 @@
 // Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// claim history, samples and proofs of pools, audit, webhooks' deliveries and jobs of forges. It goes in small batches, on
+// claim history, samples and proofs of pools, audit, webhooks' deliveries, and jobs and runners of forges. It goes in small batches, on
 // every replica, each skipping what another is at.
 package retention
 
@@ -30,6 +30,7 @@ const (
 	keepProofs     = 30 * day // of pools that are no preset's any more; as long as a rollback is likely
 	keepDeliveries = 7 * day  // of webhooks, once handled
 	keepForgeJobs  = 30 * day // once completed
+	keepRunners    = 7 * day  // once unregistered, and their workspace is purged
 	keepPlans      = 200      // the latest of each organization; each ends by itself too
 )
 
@@ -89,6 +90,9 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		},
 		func() (int64, error) {
 			return q.PurgeForgeDeliveries(ctx, database.PurgeForgeDeliveriesParams{KeepS: keepDeliveries.Seconds(), Batch: batch})
+		},
+		func() (int64, error) {
+			return q.PurgeForgeRunners(ctx, database.PurgeForgeRunnersParams{KeepS: keepRunners.Seconds(), Batch: batch})
 		},
 		func() (int64, error) {
 			return q.PurgeForgeJobs(ctx, database.PurgeForgeJobsParams{KeepS: keepForgeJobs.Seconds(), Batch: batch})

@@ -53,7 +53,7 @@ func (d decoder) checkQuota(t *Template) {
 		return
 	}
 	for _, p := range t.Presets {
-		if p.Prebuilds != nil && p.Prebuilds.Instances > *limit {
+		if p.Runner == nil && p.Prebuilds != nil && p.Prebuilds.Instances > *limit {
 			d.problems.add(t.Claims.maxAt, "quota exceeded: preset %s keeps %d instances ready, but maximum of claims is %d: more "+
 				"than that can never be claimed at once", p.Name, p.Prebuilds.Instances, *limit)
 		}

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 )
 
 // Limits of what a runner may say of itself.
@@ -101,17 +103,40 @@ func (d decoder) checkRunner(p Preset) {
 	case r.Maximum != nil && *r.Maximum < pool.Instances:
 		d.problems.add(r.maximumAt, "maximum of the runner is %d, but instances is %d: that many could never be idle",
 			*r.Maximum, pool.Instances)
+	case r.Maximum != nil && pool.Autosize != nil && pool.Autosize.Max > int(*r.Maximum):
+		d.problems.add(r.maximumAt, "maximum of the runner is %d, but max of autosize is %d: that many could never be idle",
+			*r.Maximum, pool.Autosize.Max)
+	case r.Maximum != nil && scheduled(pool.Schedule) > int(*r.Maximum):
+		d.problems.add(r.maximumAt, "maximum of the runner is %d, but the schedule has %d instances: that many could never be "+
+			"idle", *r.Maximum, scheduled(pool.Schedule))
 	}
+}
+
+// scheduled is the most that a schedule says; 0 for none.
+func scheduled(schedule json.RawMessage) (most int) {
+	var s prebuilds.StoredSchedule
+	if json.Unmarshal(schedule, &s) != nil {
+		return 0
+	}
+	for _, r := range s.Ranges {
+		most = max(most, r.Instances)
+	}
+	return most
 }
 
 // checkRunners notes what does not go with runners in a template.
 func (d decoder) checkRunners(t *Template) {
+	people := slices.ContainsFunc(t.Presets, func(p Preset) bool { return p.Runner == nil })
+	claims := t.Claims.Lease > 0 || t.Claims.Max != nil || t.Claims.MaxPerUser != nil
 	for _, p := range t.Presets {
 		switch {
 		case p.Runner == nil:
 		case t.Reuse.On:
 			d.problems.add(p.Runner.at, "preset %q has a runner, but the template has reuse: a runner takes one job and goes; leave "+
 				"reuse out", p.Name)
+		case claims && !people:
+			d.problems.add(p.Runner.at, "preset %q has a runner, as all presets have, but the template has claims, which hold for claims "+
+				"of people: a job has no lease and no quota; leave claims out, and give the runner a maximum", p.Name)
 		case t.Agent == nil && t.agentAt == (Pos{}):
 			d.problems.add(p.Runner.at, "preset %q has a runner, but the template has no agent, from which a runner gets its "+
 				"configuration: add \"agent: {}\" to the template, or one with an on_start that registers", p.Name)

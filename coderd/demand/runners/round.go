@@ -18,7 +18,7 @@ const (
 	roundLease = 2 * time.Minute // longer than a round may take, which is
 	roundFor   = 90 * time.Second
 	maxRounds  = 8  // at once, on one replica
-	maxForgot  = 20 // runners left behind that are removed in one round
+	maxForgot  = 20 // runners left behind, or in quarantine, that are removed in one round
 )
 
 // runRounds looks for entities whose forge is to be asked, until ctx ends.
@@ -114,7 +114,7 @@ func (s *Service) ask(ctx context.Context, r database.LeaseRoundsRow, client for
 	for _, more := range s.Round {
 		failed = append(failed, more(ctx, r.EntityID))
 	}
-	failed = append(failed, s.removeForgotten(ctx, r, client, list))
+	failed = append(failed, s.removeForgotten(ctx, r, client, list), s.removeQuarantined(ctx, r))
 	return errors.Join(failed...)
 }
 
@@ -168,6 +168,25 @@ func (s *Service) removeForgotten(ctx context.Context, r database.LeaseRoundsRow
 			return xerrors.Errorf("remove runner left behind: %w", err)
 		}
 		s.Log.Info(ctx, "removed a runner of a workspace that is gone", slog.F("runner", name))
+	}
+	return nil
+}
+
+// removeQuarantined unregisters what is kept to be looked at, so that it is given no job. One that has a job is left to it, and
+// asked for again in the next round.
+func (s *Service) removeQuarantined(ctx context.Context, r database.LeaseRoundsRow) error {
+	kept, err := s.Store.QuarantinedRunners(ctx, database.QuarantinedRunnersParams{EntityID: r.EntityID, MaxRunners: maxForgot})
+	if err != nil {
+		return xerrors.Errorf("find runners in quarantine: %w", err)
+	}
+	for _, it := range kept {
+		verdict, err := s.Deregister(ctx, it.WorkspaceID, it.Incarnation)
+		if err != nil {
+			return xerrors.Errorf("unregister runner in quarantine: %w", err)
+		}
+		if verdict.Done {
+			s.Log.Info(ctx, "unregistered a runner that is kept to be looked at", slog.F("runner", it.Name))
+		}
 	}
 	return nil
 }

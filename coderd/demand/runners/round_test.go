@@ -143,6 +143,33 @@ func TestForgotten(t *testing.T) {
 	require.Len(t, w.cloud.names(), 4)
 }
 
+// What is kept to be looked at is unregistered, so that it is given no job; one that has a job goes on, and is asked for again.
+func TestQuarantined(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t, 1)
+	kept, busy, ready := w.put("quarantined", workspaces.Prewarm), w.put("quarantined", workspaces.Prewarm),
+		w.put("ready", workspaces.Prewarm)
+	w.cloud.set(kept.name, forge.Idle)
+	w.cloud.set(busy.name, forge.Active)
+	w.cloud.set(ready.name, forge.Idle)
+	again := func() {
+		w.exec("UPDATE forge_status SET asked_at = now() - interval '1 hour'")
+		require.NoError(t, w.service.Rounds(ctx))
+	}
+	again()
+	require.ElementsMatch(t, []string{busy.name, ready.name}, w.cloud.names())
+	require.Equal(t, "gone", w.text("SELECT status::text FROM forge_runners WHERE workspace_id = $1", kept.id))
+	require.Equal(t, "quarantined", w.state(kept.id), "it stays to be looked at")
+	w.cloud.set(busy.name, forge.Idle)
+	again()
+	require.Equal(t, []string{ready.name}, w.cloud.names())
+	require.Equal(t, "quarantined", w.state(busy.id))
+	w.cloud.failing(forge.ErrRefused)
+	again()
+	require.Equal(t, "idle", w.text("SELECT status::text FROM forge_runners WHERE workspace_id = $1", ready.id))
+}
+
 // The forge is asked more often while somebody waits, and not when its limit is almost reached.
 func TestPace(t *testing.T) {
 	t.Parallel()

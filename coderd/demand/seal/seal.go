@@ -68,10 +68,12 @@ func (k *Keys) Exposed() bool {
 	return err == nil && info.Mode().Perm()&0o077 != 0
 }
 
-// Current is the id of the key that seals.
+// Current is the id of the key that seals. It looks at the file now: who asks may just have changed it, and goes by the
+// answer when it takes the old key out.
 func (k *Keys) Current() (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.looked = time.Time{}
 	if err := k.read(true); err != nil {
 		return "", err
 	}
