@@ -64,6 +64,7 @@ func recorded(t *testing.T, kind forge.Kind, files ...string) (story []act) {
 type machine struct {
 	forge.Runner
 	online bool
+	listed bool
 	job    int64
 }
 
@@ -121,13 +122,15 @@ func (m *memory) play(a act) (told, bool) {
 		if j.State == forge.InProgress {
 			name, ok = m.give(j.ID, labels)
 		}
-		if !ok {
+		// Of what a Gitea did not tell, only its listings do.
+		if !ok || m.asked && m.gitea && j.State == forge.Completed && !m.machines[name].listed {
 			return told{}, false
 		}
 		m.given[key] = name
 		set["runner_name"], set["runner_id"] = name, m.machines[name].ID
 		if j.State == forge.Completed {
 			delete(m.machines, name) // it was for one job
+			m.world.ended(name)
 		}
 	}
 	if j.State == forge.InProgress {
@@ -256,6 +259,7 @@ func (m *memory) Runners(context.Context) (list []forge.Runner, err error) {
 	defer m.mu.Unlock()
 	for _, r := range m.machines {
 		list = append(list, r.now())
+		r.listed = r.listed || r.online
 	}
 	return list, nil
 }

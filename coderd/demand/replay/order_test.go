@@ -162,6 +162,9 @@ func (o *order) play(ctx context.Context) error {
 				if made++; made <= lost {
 					p.held = append(p.held, d)
 				}
+				if made == lost || lost == 0 {
+					o.ask()
+				}
 			}
 			left = left || len(p.rest) > 0
 			if o.random.IntN(2) == 0 {
@@ -184,12 +187,17 @@ func (o *order) play(ctx context.Context) error {
 				return err
 			}
 		}
-		m := o.at[i].memory
-		m.mu.Lock()
-		m.asked = o.cut
-		m.mu.Unlock()
 	}
 	return nil
+}
+
+// ask lets the forges be asked for what they do not tell: once they stop to.
+func (o *order) ask() {
+	for _, p := range o.at {
+		p.memory.mu.Lock()
+		p.memory.asked = true
+		p.memory.mu.Unlock()
+	}
 }
 
 func (o *order) unplayed() string {

@@ -58,10 +58,10 @@ var end = []string{
 
 // The recorded deliveries, in 200 orders, repeated, and half of them cut short, against the whole server side: the same end;
 // at no commit more runners than jobs and the minimum idle justify; no job without a runner; no runner deleted at its job.
-// PREWARM_SEED=n plays one order only.
+// PREWARM_SEED=n plays one order only, PREWARM_ROUNDS=n the first n.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	const orders, atOnce, longest = 200, 12, 90 * time.Second
+	const orders, atOnce, longest = 200, 12, 40 * time.Second
 	w := newWorld(t)
 	recordings := func(name string, kind forge.Kind) []act {
 		return recorded(t, kind, "../inbox/testdata/"+name+".json", "testdata/"+name+".json")
@@ -76,6 +76,9 @@ func TestReplay(t *testing.T) {
 	}
 	if one, err := strconv.ParseUint(os.Getenv("PREWARM_SEED"), 10, 64); err == nil {
 		seeds = []uint64{one}
+	}
+	if few, err := strconv.Atoi(os.Getenv("PREWARM_ROUNDS")); err == nil && few > 0 && few < orders {
+		seeds = seeds[:few]
 	}
 	var all errgroup.Group
 	all.SetLimit(atOnce)

@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -195,6 +196,23 @@ func (w *world) inside(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// ended is of a runner's program: its workspace says so, until it is heard.
+func (w *world) ended(name string) {
+	go func() {
+		for ctx := w.t.Context(); ctx.Err() == nil; {
+			var id uuid.UUID
+			var incarnation int32
+			err := w.Store.Pool.QueryRow(ctx, "SELECT id, incarnation FROM workspaces WHERE name = $1", name).Scan(&id, &incarnation)
+			if err == nil {
+				err = w.replicas[0].runners.Report(ctx, id, incarnation, runners.SaidFinished)
+			}
+			if err == nil || errors.Is(err, runners.ErrNoRunner) {
+				return
+			}
+		}
+	}()
 }
 
 func (w *world) exec(sql string, args ...any) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 )
 
 // oneReady is a ready workspace of the pool.
@@ -159,4 +160,26 @@ func TestBusyWhenFirstSeen(t *testing.T) {
 	w.service.SettleSoon()
 	eventually(t, "the claim", func() bool { return w.state(id) == "claimed" })
 	require.Equal(t, "waited", w.text("SELECT outcome FROM claims WHERE workspace_id = $1", id))
+}
+
+// A job that is over before any listing showed its runner, and whose webhooks are late, is no failure of the runner's.
+func TestEndedBeforeItWasHeardOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.run(false)
+	eventually(t, "its configuration", func() bool {
+		return w.text("SELECT count(*) FROM forge_runners WHERE handed_out_at IS NOT NULL") == "1"
+	})
+	name := w.cloud.names()[0]
+	id := uuid.MustParse(w.text("SELECT id FROM workspaces WHERE name = $1", name))
+	w.cloud.set(name, "")
+	require.NoError(t, w.service.Report(context.Background(), id, 1, runners.SaidFinished))
+	asked := w.cloud.listings()
+	eventually(t, "probes and rounds after its end", func() bool {
+		return w.cloud.listings() > asked+5 && w.text("SELECT attempt FROM jobs WHERE workspace_id = $1 AND kind = 'probe'", id) > "1"
+	})
+	w.job(name, "completed")
+	w.service.SettleSoon()
+	eventually(t, "the end", func() bool { return w.state(id) == "deleted" })
+	require.Equal(t, "0", w.text("SELECT count(*) FROM preset_failures"))
 }
