@@ -72,6 +72,7 @@ var rooms = map[string]room{
 	"coderd/demand/gitea":    {inside: []string{"coderd/demand/forge"}},
 	"coderd/demand/github":   {inside: []string{"coderd/demand/forge"}},
 	"coderd/demand/inbox":    {inside: []string{"coderd/demand/forge", "coderd/tracing", "database"}},
+	"coderd/demand/replay":   leaf,
 	"coderd/demand/runners":  {inside: []string{"coderd/demand/forge", "coderd/prebuilds", "coderd/tracing", "coderd/workspaces", "database"}},
 	"coderd/demand/seal":     leaf,
 	"coderd/e2e":             leaf,

@@ -119,7 +119,9 @@ SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS pres
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
        coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine,
        (p.forge_entity_id IS NOT NULL)::boolean AS runner, (fr.registered_at IS NOT NULL)::boolean AS runner_registered,
-       coalesce(fr.finished_at < prewarm_now() - interval '1 minute', false)::boolean AS runner_finished,
+       (fr.finished_at IS NOT NULL)::boolean AS runner_finished,
+       -- Whether the forge was asked in full, for jobs too, a while after it had ended: what it had done would be known.
+       coalesce(fs.succeeded_at >= fr.finished_at + interval '10 seconds', false)::boolean AS runner_idled,
        -- Whether the forge was listed in full when its time to register was over.
        coalesce(fs.runners_listed_at >= w.state_at + t.boot_timeout_s * interval '1 second', false)::boolean AS forge_listed
 FROM workspaces w

@@ -8,8 +8,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// readiness asks once. A runner is ready when it was also seen at its forge (A3). One that ended before is no runner, unless
-// its forge tells within a minute of the job that it had: a short one is over before any listing.
+// readiness asks once. A runner is ready when it was also seen at its forge (A3); one that ended before is no runner. It may
+// have had a job that was over before any listing, and whose webhooks are late or lost: that is no failure, and is waited for.
 func (w *Worker) readiness(
 	ctx context.Context, p provider.Provider, ref provider.Ref, info database.JobForWorkRow,
 ) (provider.Readiness, error) {
@@ -17,6 +17,8 @@ func (w *Worker) readiness(
 	switch {
 	case err != nil || !info.Runner || state.Failed || info.RunnerRegistered:
 		return state, err
+	case info.RunnerFinished && !info.RunnerIdled:
+		return provider.Readiness{Detail: "its runner has ended, and whether it had a job is yet to be heard of its forge"}, nil
 	case info.RunnerFinished:
 		return provider.Readiness{Failed: true, Detail: "its runner ended before it was seen at the forge"}, nil
 	case state.Ready:

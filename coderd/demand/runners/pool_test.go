@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 )
 
 // oneReady is a ready workspace of the pool.
@@ -114,7 +115,7 @@ func TestNeverRegistered(t *testing.T) {
 	})
 }
 
-// A runner that ends before its forge has seen it is a failure too, unless the forge tells of its job within a minute.
+// A runner that ends before its forge has seen it is a failure too, at once.
 func TestEndedBeforeItRegistered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -123,13 +124,6 @@ func TestEndedBeforeItRegistered(t *testing.T) {
 		return w.text("SELECT count(*) FROM forge_runners WHERE handed_out_at IS NOT NULL") != "0"
 	})
 	w.exec("UPDATE forge_runners SET finished_at = now()")
-	w.exec("UPDATE jobs SET due_at = now() WHERE kind = 'probe'")
-	eventually(t, "a look at it", func() bool {
-		return w.text("SELECT count(*) FROM jobs WHERE kind = 'probe' AND attempt > 1") != "0"
-	})
-	require.Equal(t, "0", w.text("SELECT count(*) FROM preset_failures"), "it may have had a job")
-	w.exec("UPDATE forge_runners SET finished_at = now() - interval '61 seconds'")
-	w.exec("UPDATE jobs SET due_at = now() WHERE kind = 'probe' AND state = 'pending'")
 	eventually(t, "the failure", func() bool {
 		return w.text("SELECT max(last_error) FROM preset_failures") == "its runner ended before it was seen at the forge"
 	})
@@ -166,4 +160,26 @@ func TestBusyWhenFirstSeen(t *testing.T) {
 	w.service.SettleSoon()
 	eventually(t, "the claim", func() bool { return w.state(id) == "claimed" })
 	require.Equal(t, "waited", w.text("SELECT outcome FROM claims WHERE workspace_id = $1", id))
+}
+
+// A job that is over before any listing showed its runner, and whose webhooks are late, is no failure of the runner's.
+func TestEndedBeforeItWasHeardOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.run(false)
+	eventually(t, "its configuration", func() bool {
+		return w.text("SELECT count(*) FROM forge_runners WHERE handed_out_at IS NOT NULL") == "1"
+	})
+	name := w.cloud.names()[0]
+	id := uuid.MustParse(w.text("SELECT id FROM workspaces WHERE name = $1", name))
+	w.cloud.set(name, "")
+	require.NoError(t, w.service.Report(context.Background(), id, 1, runners.SaidFinished))
+	asked := w.cloud.listings()
+	eventually(t, "probes and rounds after its end", func() bool {
+		return w.cloud.listings() > asked+5 && w.text("SELECT attempt FROM jobs WHERE workspace_id = $1 AND kind = 'probe'", id) > "1"
+	})
+	w.job(name, "completed")
+	w.service.SettleSoon()
+	eventually(t, "the end", func() bool { return w.state(id) == "deleted" })
+	require.Equal(t, "0", w.text("SELECT count(*) FROM preset_failures"))
 }
