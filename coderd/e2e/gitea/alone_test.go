@@ -84,6 +84,7 @@ func TestGitea_alone(t *testing.T) {
 	f.push(t, "shop", ".gitea/workflows/build.yaml", workflow)
 	until(t, "the job is told of", func() bool { return len(got.of("workflow_job", "queued")) > 0 })
 	f.record(t, "webhook_queued", got.of("workflow_job", "queued")[0].body)
+	f.record(t, "webhook_headers", headers(t, got.of("workflow_job", "queued")[0].header))
 	f.record(t, "jobs_queued", f.api(t, http.MethodGet, "/repos/acme/shop/actions/jobs?status=queued", nil))
 	f.record(t, "runners_none", f.api(t, http.MethodGet, "/repos/acme/shop/actions/runners", nil))
 
@@ -126,6 +127,15 @@ func TestGitea_alone(t *testing.T) {
 	status, answer := f.ask(t, http.MethodDelete, fmt.Sprintf("/repos/acme/shop/actions/runners/%d", id), nil)
 	require.Equal(t, http.StatusNotFound, status, "a runner that is gone: %s", answer)
 
+	f.api(t, http.MethodPost, fmt.Sprintf("/repos/acme/shop/actions/runs/%d/jobs/%d/rerun", job.RunID, job.ID), nil)
+	until(t, "the job waits again", func() bool { return len(got.of("workflow_job", "queued")) > 1 })
+	f.record(t, "webhook_queued_again", got.of("workflow_job", "queued")[1].body)
+	again := f.jobs(t, "shop")
+	require.Len(t, again, 1, "it is the same job")
+	require.Equal(t, job.ID, again[0].ID)
+
+	got.mu.Lock()
+	defer got.mu.Unlock()
 	for _, d := range got.all {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(d.body)
@@ -133,7 +143,6 @@ func TestGitea_alone(t *testing.T) {
 		require.Equal(t, "sha256="+d.header.Get("X-Gitea-Signature"), d.header.Get("X-Hub-Signature-256"))
 		require.NotEmpty(t, d.header.Get("X-Gitea-Delivery"))
 	}
-	f.record(t, "webhook_headers", headers(t, got.of("workflow_job", "queued")[0].header))
 }
 
 func headers(t *testing.T, h http.Header) []byte {

@@ -51,7 +51,8 @@ func TestGitea_prewarm(t *testing.T) {
 	w.ended(t)
 }
 
-// push: three jobs, two of which find an idle runner, and the third one that is made for it.
+// push: three jobs at once, with two idle runners. Whoever asks Gitea first gets a job, one that was idle or one that was made
+// for the jobs that wait; what has had its job is gone, and two are idle again.
 func (w *world) push(t *testing.T, idle []string) {
 	t.Helper()
 	for round := range 3 {
@@ -87,11 +88,8 @@ func (w *world) push(t *testing.T, idle []string) {
 			require.NotNil(t, known.Workspace, "the runner is one of Prewarm's")
 			require.Equal(t, 1, known.Attempt)
 			require.Contains(t, w.claimed, j.RunnerName, "its workspace was claimed while it ran")
-			t.Logf("round %d, job %s on %s (warm: %t): started %s after the push, %.0f s by Gitea's clock", round, j.Name,
+			t.Logf("round %d, job %s on %s (idle before: %t): started %s after the push, %.0f s by Gitea's clock", round, j.Name,
 				j.RunnerName, slices.Contains(idle, j.RunnerName), started[j.ID].Round(10*time.Millisecond), known.WaitS)
-		}
-		for _, name := range idle {
-			require.Contains(t, used, name, "what was warm is used first")
 		}
 		idle = w.warm(t, 2)
 		for _, name := range idle {
