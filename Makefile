@@ -11,7 +11,7 @@ RACE     = $(if $(filter 1,$(shell go env CGO_ENABLED 2>/dev/null)),-race)
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 .PHONY: site
 site: ## Build the web UI into site/dist, where Node 20.19 or newer is there
@@ -68,6 +68,11 @@ soak: postgres sshd docker ## Run the long tests in full, about an hour; ROUNDS=
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race
 	PREWARM_CHAOS=$(or $(MINUTES),2)m PREWARM_SEED=$(SEED) PREWARM_CHAOS_COMPLETE=1 \
 		go test -count=1 -v -timeout $$(($(or $(MINUTES),2) + 20))m $(ARGS) ./coderd/chaos/storm
+
+.PHONY: gitea-e2e
+gitea-e2e: postgres ## Run the jobs of a real Gitea on prewarmed runners (builds both the first time, in minutes); ARGS=-race
+	PREWARM_GITEA=$$(scripts/gitea.sh) && export PREWARM_GITEA && \
+		go test -count=1 -v -timeout 30m $(ARGS) ./coderd/e2e/gitea
 
 .PHONY: image
 image: build ## Build the image prewarm:local of that binary; ENGINE=podman takes another builder than docker

@@ -32,8 +32,8 @@ func TestCost_runnersBesideCostNothing(t *testing.T) {
 				(CASE WHEN n <= 20000 THEN 'queued' ELSE 'completed' END)::forge_job_state,
 				CASE WHEN n <= 30 OR n > 100000 THEN $2::uuid ELSE $3::uuid END, now(), now(), now()
 			FROM generate_series(1, 200000) n`, []any{entity, runners, other}},
-		{`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, created_at)
-			SELECT id, 1, preset_id, $1, name, 'active', now(), now() FROM workspaces WHERE state IN ('ready', 'claimed')`, []any{entity}},
+		{`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, status_since, created_at)
+			SELECT id, 1, preset_id, $1, name, 'active', now(), now(), now() FROM workspaces WHERE state IN ('ready', 'claimed')`, []any{entity}},
 		{"ANALYZE", nil},
 	} {
 		_, err := store.Pool.Exec(context.Background(), statement.sql, statement.args...)
@@ -67,6 +67,7 @@ func TestCost_runnersBesideCostNothing(t *testing.T) {
 		{"forge_jobs", presetsOf(plain, 0), 0},
 		{"workspaces", presetsOf(plain, 0), 0},
 		{"forge_runners", atJobs, each},
+		{"forge_jobs", atJobs, each},
 		{"workspaces", atJobs, each},
 	} {
 		require.LessOrEqual(t, rowsRead(t, store, c.table, c.run), c.most, c.table)

@@ -57,12 +57,15 @@ func (w *world) push(t *testing.T, idle []string) {
 	t.Helper()
 	for round := range 3 {
 		file := fmt.Sprintf(".gitea/workflows/build%d.yaml", round)
-		began := time.Now()
 		w.forge.push(t, "shop", file, onPush(file, "jobs:\n"+jobsOf([]string{"a", "b", "c"}, "[self-hosted, linux]",
 			`echo "built by $RUNNER_NAME"`, "sleep 6")))
+		began := time.Now()
 		started := map[int64]time.Duration{}
 		until(t, "three jobs have ended", func() bool {
 			w.look(t)
+			if len(w.forge.jobs(t, "shop")) < 3*(round+1) {
+				return false
+			}
 			ended := 0
 			for _, j := range w.forge.newest(t, 3) {
 				if _, known := started[j.ID]; !known && (j.Status == "in_progress" || j.Status == "completed") {
@@ -72,7 +75,7 @@ func (w *world) push(t *testing.T, idle []string) {
 					ended++
 				}
 			}
-			return ended == 3 && len(w.forge.jobs(t, "shop")) == 3*(round+1)
+			return ended == 3
 		})
 		used := map[string]bool{}
 		for _, j := range w.forge.newest(t, 3) {
@@ -129,7 +132,7 @@ func (w *world) cancelled(t *testing.T) {
 	t.Helper()
 	const file = ".gitea/workflows/slow.yaml"
 	const group = "concurrency: {group: slow, cancel-in-progress: true}\njobs:\n"
-	w.forge.push(t, "shop", file, onPush(file, group+jobsOf([]string{"slow"}, "[self-hosted, linux]", "sleep 600")+
+	w.forge.push(t, "shop", file, onPush(file, group+jobsOf([]string{"slow"}, "[self-hosted, linux]", "sleep 150")+
 		jobsOf([]string{"nobody"}, "[gpu]", "true")))
 	var slow, nobody sdk.ForgeJob
 	until(t, "the slow job is claimed, and the other not served", func() bool {
@@ -179,9 +182,13 @@ func (w *world) outage(t *testing.T) {
 	t.Helper()
 	idle := w.warm(t, 2)
 	require.Zero(t, w.Stop())
+	before := len(w.forge.jobs(t, "shop"))
 	const file = ".gitea/workflows/unheard.yaml"
 	w.forge.push(t, "shop", file, onPush(file, "jobs:\n"+jobsOf([]string{"d", "e", "g"}, "[self-hosted, linux]", "sleep 6")))
 	until(t, "two jobs have ended without a server", func() bool {
+		if len(w.forge.jobs(t, "shop")) < before+3 {
+			return false
+		}
 		ended := 0
 		for _, j := range w.forge.newest(t, 3) {
 			if j.Status == "completed" && slices.Contains(idle, j.RunnerName) {
