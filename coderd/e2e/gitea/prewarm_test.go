@@ -163,6 +163,10 @@ func (w *world) cancelled(t *testing.T) {
 		s, n := all[slow.JobID][0], all[nobody.JobID][0]
 		return s.State == "completed" && s.Conclusion == "cancelled" && n.State == "completed" && n.Conclusion == "cancelled"
 	})
+	until(t, "what was pushed after has ended", func() bool {
+		last := w.forge.newest(t, 1)[0]
+		return last.Name == "quick" && last.Conclusion == "success" && len(w.attempts(t)[last.ID]) == 1 && w.attempts(t)[last.ID][0].State == "completed"
+	})
 	require.NotContains(t, w.warm(t, 2), slow.Runner)
 }
 

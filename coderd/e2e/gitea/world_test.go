@@ -56,6 +56,11 @@ func startWorld(t *testing.T, f *forge) *world {
 	w.Server = e2etest.Start(t, w.options)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
+		select {
+		case <-w.Done():
+			w.Server = e2etest.Start(t, w.options)
+		default:
+		}
 		_ = w.Client.DeleteTemplate(ctx, "runners")
 		require.Eventually(t, func() bool {
 			left, _ := filepath.Glob(filepath.Join(w.DataDir, "local", "prebuild-*"))
