@@ -64,15 +64,14 @@ soak: postgres sshd docker ## Run the long tests in full, about an hour; ROUNDS=
 	PREWARM_ROUNDS=$(or $(ROUNDS),2000) go test -count=1 -v -timeout 60m ./coderd/faults
 	PREWARM_ROUNDS=$(or $(ROUNDS),30) go test -count=1 -v -timeout 60m ./coderd/provider/hosts
 
+.PHONY: gitea-e2e
+gitea-e2e: build postgres ## Run jobs of a real Gitea, which it builds the first time, in ten minutes; ARGS=-update records its answers
+	folder=$$(scripts/gitea.sh) && PREWARM_GITEA=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/gitea $(ARGS)
+
 .PHONY: chaos
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race
 	PREWARM_CHAOS=$(or $(MINUTES),2)m PREWARM_SEED=$(SEED) PREWARM_CHAOS_COMPLETE=1 \
 		go test -count=1 -v -timeout $$(($(or $(MINUTES),2) + 20))m $(ARGS) ./coderd/chaos/storm
-
-.PHONY: gitea-e2e
-gitea-e2e: postgres ## Run the jobs of a real Gitea on prewarmed runners (builds both the first time, in minutes); ARGS=-race
-	PREWARM_GITEA=$$(scripts/gitea.sh) && export PREWARM_GITEA && \
-		go test -count=1 -v -timeout 30m $(ARGS) ./coderd/e2e/gitea
 
 .PHONY: image
 image: build ## Build the image prewarm:local of that binary; ENGINE=podman takes another builder than docker

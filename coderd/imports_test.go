@@ -61,6 +61,7 @@ var rooms = map[string]room{
 	"coderd/autosize":     {inside: []string{"coderd/sizing", "database"}},
 	"coderd/chaos":        leaf,
 	"coderd/chaos/engine": leaf,
+	"coderd/e2e/gitea":    leaf,
 	"coderd/chaos/storm":  leaf,
 	"coderd/chaos/judge":  leaf,
 	"coderd/claim":        decides,

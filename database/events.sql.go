@@ -7,6 +7,7 @@ package database
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -65,21 +66,125 @@ func (q *Queries) AuditSince(ctx context.Context, arg AuditSinceParams) ([]Audit
 const eventMarks = `-- name: EventMarks :one
 SELECT coalesce((SELECT max(h.id) FROM workspace_history h), 0)::bigint AS history,
        coalesce((SELECT max(a.id) FROM audit_log a), 0)::bigint AS audit,
-       coalesce((SELECT max(s.pass_seq) FROM preset_status s), 0)::bigint AS status
+       coalesce((SELECT max(s.pass_seq) FROM preset_status s), 0)::bigint AS status,
+       prewarm_now()::timestamptz AS now
 `
 
 type EventMarksRow struct {
 	History int64
 	Audit   int64
 	Status  int64
+	Now     time.Time
 }
 
 // The ends of the logs: what comes after them is new.
 func (q *Queries) EventMarks(ctx context.Context) (EventMarksRow, error) {
 	row := q.db.QueryRow(ctx, eventMarks)
 	var i EventMarksRow
-	err := row.Scan(&i.History, &i.Audit, &i.Status)
+	err := row.Scan(
+		&i.History,
+		&i.Audit,
+		&i.Status,
+		&i.Now,
+	)
 	return i, err
+}
+
+const forgeJobsSince = `-- name: ForgeJobsSince :many
+SELECT j.id, j.organization_id, j.entity_id, j.updated_at
+FROM forge_jobs j WHERE j.updated_at > $1::timestamptz ORDER BY j.updated_at, j.id LIMIT $2
+`
+
+type ForgeJobsSinceParams struct {
+	After   time.Time
+	MaxRows int32
+}
+
+type ForgeJobsSinceRow struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	EntityID       uuid.UUID
+	UpdatedAt      time.Time
+}
+
+// Jobs of forges that changed after an instant, at most max_rows of them.
+func (q *Queries) ForgeJobsSince(ctx context.Context, arg ForgeJobsSinceParams) ([]ForgeJobsSinceRow, error) {
+	rows, err := q.db.Query(ctx, forgeJobsSince, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ForgeJobsSinceRow{}
+	for rows.Next() {
+		var i ForgeJobsSinceRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.EntityID,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const forgeStates = `-- name: ForgeStates :many
+SELECT e.id, e.organization_id, e.updated_at, e.stopped_at, s.succeeded_at, s.error_at, s.wait_until,
+       coalesce(r.digest, 0)::bigint AS runners
+FROM forge_entities e
+LEFT JOIN forge_status s ON s.entity_id = e.id
+LEFT JOIN (
+  SELECT f.entity_id,
+         bit_xor(hashtextextended(concat_ws(' ', f.workspace_id, f.incarnation, f.status, f.runner_id, f.registered_at), 0)) AS digest
+  FROM forge_runners f WHERE f.status <> 'gone' GROUP BY f.entity_id
+) r ON r.entity_id = e.id
+WHERE e.deleted_at IS NULL
+`
+
+type ForgeStatesRow struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	UpdatedAt      time.Time
+	StoppedAt      *time.Time
+	SucceededAt    *time.Time
+	ErrorAt        *time.Time
+	WaitUntil      *time.Time
+	Runners        int64
+}
+
+// What people see of each entity of a forge, to compare it with what was seen before; of all its runners one number.
+func (q *Queries) ForgeStates(ctx context.Context) ([]ForgeStatesRow, error) {
+	rows, err := q.db.Query(ctx, forgeStates)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ForgeStatesRow{}
+	for rows.Next() {
+		var i ForgeStatesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.UpdatedAt,
+			&i.StoppedAt,
+			&i.SucceededAt,
+			&i.ErrorAt,
+			&i.WaitUntil,
+			&i.Runners,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const historySince = `-- name: HistorySince :many

@@ -232,10 +232,14 @@ type Querier interface {
 	// of ours, else the one whose demand it is.
 	ForgeJobPage(ctx context.Context, arg ForgeJobPageParams) ([]ForgeJobPageRow, error)
 	ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJobViewsRow, error)
+	// Jobs of forges that changed after an instant, at most max_rows of them.
+	ForgeJobsSince(ctx context.Context, arg ForgeJobsSinceParams) ([]ForgeJobsSinceRow, error)
 	// Open jobs of an entity that the forge has said nothing of for a while, and that were not asked after meanwhile.
 	ForgeJobsToAsk(ctx context.Context, arg ForgeJobsToAskParams) ([]ForgeJobsToAskRow, error)
 	// Those that jobs of an entity were of, in order, each found by one step in the index.
 	ForgeRepositories(ctx context.Context, entityID uuid.UUID) ([]string, error)
+	// What people see of each entity of a forge, to compare it with what was seen before; of all its runners one number.
+	ForgeStates(ctx context.Context) ([]ForgeStatesRow, error)
 	// What presets of runners may name, and for the record what they named before it was deleted.
 	ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]ForgesOfRow, error)
 	// Deleted entities without runners or open deliveries go for good, so that their credential can.

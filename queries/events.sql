@@ -35,7 +35,26 @@ WHERE s.pass_seq > @after::bigint ORDER BY s.pass_seq;
 -- The ends of the logs: what comes after them is new.
 SELECT coalesce((SELECT max(h.id) FROM workspace_history h), 0)::bigint AS history,
        coalesce((SELECT max(a.id) FROM audit_log a), 0)::bigint AS audit,
-       coalesce((SELECT max(s.pass_seq) FROM preset_status s), 0)::bigint AS status;
+       coalesce((SELECT max(s.pass_seq) FROM preset_status s), 0)::bigint AS status,
+       prewarm_now()::timestamptz AS now;
+
+-- name: ForgeJobsSince :many
+-- Jobs of forges that changed after an instant, at most max_rows of them.
+SELECT j.id, j.organization_id, j.entity_id, j.updated_at
+FROM forge_jobs j WHERE j.updated_at > @after::timestamptz ORDER BY j.updated_at, j.id LIMIT @max_rows;
+
+-- name: ForgeStates :many
+-- What people see of each entity of a forge, to compare it with what was seen before; of all its runners one number.
+SELECT e.id, e.organization_id, e.updated_at, e.stopped_at, s.succeeded_at, s.error_at, s.wait_until,
+       coalesce(r.digest, 0)::bigint AS runners
+FROM forge_entities e
+LEFT JOIN forge_status s ON s.entity_id = e.id
+LEFT JOIN (
+  SELECT f.entity_id,
+         bit_xor(hashtextextended(concat_ws(' ', f.workspace_id, f.incarnation, f.status, f.runner_id, f.registered_at), 0)) AS digest
+  FROM forge_runners f WHERE f.status <> 'gone' GROUP BY f.entity_id
+) r ON r.entity_id = e.id
+WHERE e.deleted_at IS NULL;
 
 -- name: TokenRoles :many
 -- Of the tokens that are still valid: the role of their user in each organization.

@@ -302,8 +302,8 @@ func TestForgeJobs(t *testing.T) {
 	require.NoError(t, err)
 	runner := w.workspace("quickstart", "claimed", "admin")
 	_, err = w.store.Pool.Exec(ctx, `
-		INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, created_at)
-		SELECT w.id, w.incarnation, w.preset_id, $1, w.name, 'active', now(), now() FROM workspaces w WHERE w.id = $2`, shop.ID, runner.ID)
+		INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, status_since, created_at)
+		SELECT w.id, w.incarnation, w.preset_id, $1, w.name, 'active', now(), now(), now() FROM workspaces w WHERE w.id = $2`, shop.ID, runner.ID)
 	require.NoError(t, err)
 	_, err = w.store.Pool.Exec(ctx, `
 		INSERT INTO forge_jobs (id, organization_id, forge_url, job_id, attempt, entity_id, repository, labels, state, unserved,

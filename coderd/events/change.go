@@ -20,6 +20,9 @@ var topics = map[string]auth.Action{
 	sdk.TopicToken:      auth.ActReadTokens,
 	sdk.TopicSigningKey: auth.ActReadSigningKeys,
 	sdk.TopicAudit:      auth.ActReadAudit,
+	sdk.TopicForge:      auth.ActReadForges,
+	sdk.TopicForgeJob:   auth.ActReadForges,
+	sdk.TopicRunner:     auth.ActReadForges,
 }
 
 // change is a hint and whom it is for.

@@ -2,7 +2,8 @@
 // id; what there is to see is read from the API, which knows who may see it.
 //
 // What has changed is found in the database, not told by whoever changed it: a Hub reads the rows that came since it last
-// looked, of the history of workspaces, the audit log, the status that passes write and the list of replicas. So a change
+// looked, of the history of workspaces, the audit log, the status that passes write, the list of replicas, and the jobs and
+// runners of forges. So a change
 // is heard of whichever replica made it, even one that was killed right after its commit, and nothing is added to the
 // transactions of claims and passes. The hints that replicas send one another anyway (database/pubsub) only make the next
 // look come sooner; it comes within 500 ms without them. A replica that nobody watches does not look.

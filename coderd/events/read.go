@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -24,6 +25,8 @@ type reader struct {
 	audit    cursor
 	status   int64
 	replicas map[string]string // what was last seen of each, by name
+	jobs     jobs
+	forges   map[uuid.UUID]forge // what was last seen of each
 }
 
 // begin makes the reader look for what changes from now on.
@@ -33,6 +36,7 @@ func (r *reader) begin(ctx context.Context, now time.Time) error {
 		return xerrors.Errorf("read ends of logs: %w", err)
 	}
 	r.history, r.audit, r.status, r.replicas = newCursor(marks.History), newCursor(marks.Audit), marks.Status, nil
+	r.jobs, r.forges = newJobs(marks.Now), nil
 	_, _, err = r.read(ctx, now) // not news, but shows which numbers are still to come
 	return err
 }
@@ -58,7 +62,15 @@ func (r *reader) read(ctx context.Context, now time.Time) (changes []change, beh
 		r.status = s.PassSeq
 		add(change{hint: sdk.Hint{Topic: sdk.TopicPreset, ID: s.PresetID.String()}, organization: s.OrganizationID})
 	}
-	return changes, behind, r.readReplicas(ctx, add)
+	if err := r.readReplicas(ctx, add); err != nil {
+		return changes, behind, err
+	}
+	jobsBehind, err := r.readJobs(ctx, add)
+	behind = behind || jobsBehind
+	if err != nil {
+		return changes, behind, err
+	}
+	return changes, behind, r.readForges(ctx, add)
 }
 
 func (r *reader) readHistory(ctx context.Context, now time.Time, add func(change)) (behind bool, err error) {

@@ -22,7 +22,10 @@ const (
 	TopicPause      = "pause"     // its scope
 	TopicToken      = "token"     // its id
 	TopicSigningKey = "signing-key"
-	TopicAudit      = "audit" // the number of the entry
+	TopicAudit      = "audit"     // the number of the entry
+	TopicForge      = "forge"     // the id of the entity
+	TopicForgeJob   = "forge-job" // the id of the entity that jobs of came by
+	TopicRunner     = "runner"    // the id of the entity that runners of have changed
 )
 
 // Hint says that something has changed, so that whoever shows it reads it again.

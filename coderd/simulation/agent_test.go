@@ -26,6 +26,8 @@ type agent struct {
 	silent    time.Time // until when
 	sick      bool
 	stopped   bool // with its resource
+	runner    bool // of a forge
+	enrolled  bool // it has read its configuration
 	leave     context.CancelFunc
 }
 
@@ -45,6 +47,7 @@ func (w *world) enliven(req provider.CreateRequest, inst provider.Instance) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{w: w, workspace: id, resource: inst.ProviderID, token: req.Callback.Token, leave: cancel}
+	a.runner = w.hub != nil && w.model.nameOf(id, w.model.now) == runnersOf
 	w.agents[id] = a
 	w.people.agents = append(w.people.agents, cancel)
 	go a.run(ctx)
@@ -52,7 +55,11 @@ func (w *world) enliven(req provider.CreateRequest, inst provider.Instance) {
 
 func (a *agent) run(ctx context.Context) {
 	for n := 0; ; n++ {
-		timer := time.NewTimer(heartbeat)
+		pause := heartbeat
+		if a.runner && !a.enrolled { // it asks for its configuration more often
+			pause = heartbeat / 3
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -82,6 +89,9 @@ func (a *agent) report(ctx context.Context, p *process, n int) error {
 	i, err := p.instances.Authenticate(ctx, a.token)
 	if err != nil {
 		return err
+	}
+	if err := a.enroll(ctx, p, i); err != nil {
+		a.w.note("a runner enrolls: %s", outcomeOf(err))
 	}
 	r := instance.Report{Status: database.AgentStatusReady}
 	switch {

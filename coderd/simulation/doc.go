@@ -9,7 +9,7 @@
 // statement that waits for a lock is an outcome like any other.
 //
 // After every step that may have written, the model compares the database with what it saw before and with what clients
-// were told, and the provider's own listing with both: I1 to I5, I7 and I8 of DESIGN section 5. At the end the faults
+// were told, and the provider's own listing with both: I1 to I5, I7 and I8 of DESIGN section 5, P2 and P7. At the end the faults
 // stop, and everything must converge (I6) and hear of a claim in time (I9).
 //
 //	postgres_test.go   sessions, outside of the bubble: one statement at a time, and which of them wait for locks
@@ -25,6 +25,8 @@
 //	eligible_test.go   no miss while something is eligible
 //	standby_test.go    the tier of stopped prebuilds
 //	upkeep_test.go     reuse, kept failures, schedules
+//	hub_test.go        a forge, in some seeds: its jobs, its runners, and what it sends
+//	demand_test.go     what a replica is given for that forge, what happens there, and what must hold of it
 //	ending_test.go     convergence, and what comes after
 //	shrink_test.go     the shortest trace of a failing seed
 //

@@ -124,15 +124,20 @@ func (w *world) wishes() {
 		a.running = "1"
 	}
 	c["a"] = a
+	room := 12
+	if w.hub != nil {
+		w.keepIdle()
+		room += hubMaximum
+	}
 	if w.people.config.maximum > 0 {
-		w.people.config.maximum = max(w.people.config.maximum, 12)
+		w.people.config.maximum = max(w.people.config.maximum, room)
 	}
 	w.apply(p)
 	w.retire(p, "a", (*templates.Service).Undeprecate)
 	w.pause(p, database.PauseScopeGlobal, "", false)
 	w.pause(p, database.PauseScopeProvider, "sim", false)
 	for _, ws := range w.model.sortedWorkspaces() {
-		if ws.state == "claimed" {
+		if c, ok := w.model.now.claims[ws.claim.UUID]; ws.state == "claimed" && !(ok && c.forJob) {
 			w.deleteByHand(p, ws, false)
 		}
 	}
@@ -161,6 +166,7 @@ func (w *world) unsettled() string {
 		ready[ws.preset]++
 	}
 	why = append(why, w.tiersUnsettled()...)
+	why = append(why, w.jobsLeft()...)
 	names := map[string]int{}
 	for _, p := range w.model.sortedPresets() {
 		if !p.retired {

@@ -74,6 +74,16 @@ var framework = map[string]bool{
 // idleLooks are statements that replicas repeat all the time. They are no steps where they find nothing.
 var idleLooks = map[string]bool{
 	"LeaseJobs": true, "DueIntents": true, "DueMoves": true, "UndeliveredClaims": true, "SilentReady": true, "BindOldest": true,
+	"LeaseDeliveries": true, "UnboundForgeJobs": true, "QueuedForgeJobs": true, "EnsureForgeStatus": true, "LeaseRounds": true,
+	"BindRunnerJobs": true, "CloseRunners": true, "RunnersToSettle": true, "HastenDrains": true, "DeliveriesKnown": true,
+	"ForgeRepositories": true, "ForgeJobsToAsk": true, "StoreAsked": true,
+}
+
+// rounds are statements that replicas repeat all the time, and that always find something, or write when they last looked.
+var rounds = map[string]bool{
+	"NextDue": true, "LockForgeJobs": true, "RunnerPresets": true, "BusyRunners": true, "EntityBalances": true,
+	"RunnersListed": true, "RoundListed": true, "EndRound": true, "DeliveryProgress": true, "GetNow": true,
+	"StoreDeliveryProgress": true, "StoreJobsListed": true,
 }
 
 func (c *call) answer(a answer) { c.give(reply{answer: a}) }
@@ -105,7 +115,7 @@ func (w *world) finish(c *call, a answer, f fate) {
 	if c.name == "EndPassLockHolder" && len(a.rows) == 0 && a.tag.RowsAffected() > 0 {
 		w.watchdog(c)
 	}
-	if a.err == nil && (framework[c.name] || idleLooks[c.name] && a.tag.RowsAffected() == 0 || c.name == "NextDue") {
+	if a.err == nil && (framework[c.name] || idleLooks[c.name] && a.tag.RowsAffected() == 0 || rounds[c.name]) {
 		w.idle++
 	}
 	w.model.judge(c, a)

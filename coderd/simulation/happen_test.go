@@ -140,21 +140,25 @@ var happenings = []happening{
 		return true
 	}},
 	{"clock jumps", 2, func(w *world, _ *process) bool {
-		w.shift += time.Duration(w.dice("clock").IntN(14000)-4000) * time.Millisecond
+		by := time.Duration(w.dice("clock").IntN(14000)-4000) * time.Millisecond
+		w.shift += by
+		w.setBack = w.setBack || by < 0
 		w.shift = w.shift.Truncate(time.Microsecond)
 		return true
 	}},
 }
 
 // happen lets something happen, and says whether it did.
-func (w *world) happen() bool {
-	d := w.dice("happening")
+func (w *world) happen() bool { return w.happenOf(happenings, "happening") }
+
+func (w *world) happenOf(possible []happening, purpose string) bool {
+	d := w.dice(purpose)
 	total := 0
-	for _, h := range happenings {
+	for _, h := range possible {
 		total += h.weight
 	}
 	roll := d.IntN(total)
-	for _, h := range happenings {
+	for _, h := range possible {
 		if roll -= h.weight; roll >= 0 {
 			continue
 		}
@@ -171,6 +175,8 @@ func (w *world) happen() bool {
 	}
 	return false
 }
+
+func allHappenings() []happening { return slices.Concat(happenings, jobsHappen) }
 
 func (w *world) anyReady() bool {
 	for _, ws := range w.model.now.workspaces {
@@ -198,7 +204,11 @@ func (w *world) key(wanted bool) string {
 
 // change changes one of the templates in the wanted configuration and applies all of it.
 func (w *world) change(p *process, do func(*templateConfig)) bool {
-	name := []string{"a", "a", "b"}[w.dice("change").IntN(3)]
+	names := []string{"a", "a", "b"}
+	if w.hub != nil {
+		names = append(names, runnersOf)
+	}
+	name := names[w.dice("change").IntN(len(names))]
 	t := w.people.config.templates[name]
 	do(&t)
 	w.people.config.templates[name] = t

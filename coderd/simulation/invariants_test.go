@@ -31,6 +31,9 @@ func (m *model) transition(before state, e event) {
 	if e.from == "ready" && e.to == "claimed" && was.intent {
 		m.w.fired("claim before an intent")
 	}
+	if e.to == "claimed" && e.actor == workspaces.ForgeJobs {
+		m.w.fired("claimed by a job")
+	}
 	if e.from == "claimed" && e.to != "claimed" {
 		m.released(e)
 	}
@@ -50,6 +53,9 @@ func (m *model) released(e event) {
 			continue
 		}
 		m.w.violate("I2", "claim %s was told of its workspace, which left claimed though nobody asked: %s", short(id), e.reason)
+	}
+	if e.actor == workspaces.ForgeJobs {
+		m.finished(e)
 	}
 	if e.actor == workspaces.Prewarm && !strings.HasPrefix(e.reason, "the client went away") {
 		m.w.violate("I2", "Prewarm ended a claim: %s", e.reason)
@@ -172,6 +178,7 @@ func (m *model) capped(win *window, events []event) {
 				have[id], limit)
 		}
 	}
+	m.runnersCapped(planned)
 	if !win.returns && win.maximum >= 0 && live > max(win.maximum, m.now.maximum) && m.now.maximum > 0 {
 		m.w.violate("I3", "%d workspaces are live, and the maximum is %d", live, win.maximum)
 	}

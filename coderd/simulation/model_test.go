@@ -42,6 +42,7 @@ type state struct {
 	maximum    int
 	broken     bool // the breaker of the provider is open
 	seq        int64
+	forge      map[int64]string // the forge's jobs by their number: their states
 }
 
 type workspace struct {
@@ -58,6 +59,7 @@ type workspace struct {
 type claimRow struct {
 	id, preset  uuid.UUID
 	state       string
+	forJob      bool // of a forge
 	workspace   uuid.NullUUID
 	incarnation *int32
 	deadline    time.Time // of one that waits
@@ -81,6 +83,8 @@ type preset struct {
 	kept              int    // most failures that are kept for inspection
 	scheduled         int    // instances in even minutes; negative: no schedule
 	running           string // how many of its prebuilds run; empty: all
+	queued            int    // jobs of a forge that are its demand
+	most              int    // runners; 0: no limit
 }
 
 type leaseKey struct {
@@ -161,7 +165,7 @@ func (s *state) wanted(p preset, now time.Time) int {
 	if p.retired {
 		return 0
 	}
-	n := p.at(now)
+	n := p.at(now) + p.queued
 	for _, c := range s.claims {
 		if c.preset == p.id && c.deadline.After(now) {
 			n++
@@ -207,14 +211,15 @@ const (
 		(i.workspace_id IS NOT NULL), w.expires_at, w.xmin::text::bigint,
 		EXISTS (SELECT FROM claims c WHERE c.id = w.claim_id AND c.from_standby) FROM workspaces w
 		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
-	selectClaims = `SELECT id, preset_id, state::text, workspace_id, incarnation,
+	selectClaims = `SELECT id, preset_id, state::text, user_id = '00000000-0000-4000-8000-000000000003', workspace_id, incarnation,
 		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
 	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, due_at, force FROM jobs
 		WHERE state IN ('pending', 'running')`
 	selectPresets = `SELECT p.id, p.template_id, p.pool_key, t.name, coalesce(p.instances, 0),
 		coalesce(least(p.ttl_s / 10.0, t.boot_timeout_s), 0)::double precision,
 		p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL OR t.deprecated_at IS NOT NULL, coalesce(f.streak, 0), t.keep_failures,
-		coalesce((p.schedule -> 'ranges' -> 0 ->> 'instances')::int, -1), coalesce(p.standby_running, '')
+		coalesce((p.schedule -> 'ranges' -> 0 ->> 'instances')::int, -1), coalesce(p.standby_running, ''),
+		(SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id), coalesce(p.runner_maximum, 0)
 		FROM presets p JOIN templates t ON t.id = p.template_id
 		LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key`
 	selectRest = `SELECT (SELECT maximum FROM providers WHERE name = 'sim'), (SELECT seq FROM reconcile_fence),
@@ -261,6 +266,7 @@ func (m *model) look(c *call) {
 	m.claimsKept()
 	m.quarantines(fresh)
 	m.scheduled(fresh)
+	m.grown(before)
 	if c.tx != nil && c.tx.intent != nil {
 		m.intended(*c.tx.intent, fresh)
 	}
@@ -292,7 +298,7 @@ func reasonOf(e event) string {
 func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 	s = state{
 		workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
-		presets: map[uuid.UUID]preset{},
+		presets: map[uuid.UUID]preset{}, forge: map[int64]string{},
 	}
 	ctx := context.Background()
 	batch := &pgx.Batch{} // one view: what waited for a lock may go on meanwhile
@@ -311,7 +317,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 	batch.Queue(selectClaims).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var c claimRow
-			if err := rows.Scan(&c.id, &c.preset, &c.state, &c.workspace, &c.incarnation, &c.deadline); err != nil {
+			if err := rows.Scan(&c.id, &c.preset, &c.state, &c.forJob, &c.workspace, &c.incarnation, &c.deadline); err != nil {
 				return err
 			}
 			s.claims[c.id] = c
@@ -333,11 +339,22 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 			var p preset
 			var ahead float64 // seconds
 			if err := rows.Scan(&p.id, &p.template, &p.key, &p.name, &p.desired, &ahead, &p.retired, &p.streak,
-				&p.kept, &p.scheduled, &p.running); err != nil {
+				&p.kept, &p.scheduled, &p.running, &p.queued, &p.most); err != nil {
 				return err
 			}
 			p.ahead = time.Duration(ahead * float64(time.Second))
 			s.presets[p.id] = p
+		}
+		return rows.Err()
+	})
+	batch.Queue("SELECT job_id, state::text FROM forge_jobs").Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var id int64
+			var state string
+			if err := rows.Scan(&id, &state); err != nil {
+				return err
+			}
+			s.forge[id] = state
 		}
 		return rows.Err()
 	})
@@ -379,5 +396,6 @@ func (w *world) deletes(p *process, ref provider.Ref) {
 	default:
 		w.fired("late create removed by its worker")
 	}
+	w.busyDeleted(p, ref)
 	delete(w.agents, ref.WorkspaceID)
 }

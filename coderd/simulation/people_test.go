@@ -61,6 +61,7 @@ type templateConfig struct {
 	kept               int    // most failures that are kept for inspection
 	schedule           int    // instances in even minutes; 0: no schedule
 	running            string // how many of them run, empty for all; the others are in standby
+	runner             bool   // they are runners of the forge
 }
 
 func (c config) yaml() string {
@@ -89,6 +90,9 @@ func (c config) yaml() string {
 			fmt.Fprintf(&b, ", schedule: {ranges: [{cron: \"*/2 * * * *\", instances: %d}]}", t.schedule)
 		}
 		b.WriteString("}\n")
+		if t.runner {
+			fmt.Fprintf(&b, "        runner: {forge: %s, labels: [linux, x64], maximum: %d}\n", hubEntity, hubMaximum)
+		}
 	}
 	return b.String()
 }
@@ -111,6 +115,7 @@ func (w *world) furnish() {
 	w.upkeep(&a, &b)
 	w.tiers(&a, &b)
 	w.people.config.templates["a"], w.people.config.templates["b"] = a, b
+	w.connect()
 }
 
 func (p *people) leave() {
@@ -173,6 +178,7 @@ func (w *world) apply(p *process) {
 		res, err = p.config.Apply(ctx, templates.Request{By: w.by(), File: "sim.yaml", Source: yaml})
 		if err == nil {
 			p.reconciler.Nudge(res.Templates...)
+			p.demandChanged()
 		}
 		return err
 	}, func(err error) {
@@ -291,6 +297,9 @@ func (w *world) person(reason string, incarnation int32) workspaces.Actor {
 func (w *world) deleteByHand(p *process, ws workspace, force bool) {
 	w.people.asked[life{ws.id, ws.incarnation}] = true
 	w.ask(p, func(ctx context.Context) error {
+		if goes, err := p.letRunnerGo(ctx, ws); err != nil || !goes {
+			return err
+		}
 		moved, err := p.writer.Delete(ctx, w.person("deleted by hand", ws.incarnation), ws.id, force)
 		if err == nil {
 			p.reconciler.Nudge(moved.TemplateID)

@@ -38,6 +38,7 @@ var setup = []string{
 	"SET plan_cache_mode = force_generic_plan", "SET deadlock_timeout = '1ms'", "SET jit = off", "SET timezone = 'UTC'",
 	"SET statement_timeout = 0", "SET lock_timeout = 0", "SET idle_in_transaction_session_timeout = 0",
 	"LISTEN prewarm_nudge", "LISTEN prewarm_claim", "LISTEN prewarm_jobs", "LISTEN prewarm_claimed",
+	"LISTEN " + inboxChannel,
 }
 
 func openPostgres(url string) (*postgres, error) {

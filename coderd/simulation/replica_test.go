@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
@@ -51,6 +53,8 @@ type process struct {
 	writer     *workspaces.Writer
 	instances  *instance.Service
 	config     *templates.Service
+	inbox      *inbox.Service // nil, as the next, where there is no forge
+	runners    *runners.Service
 	stop       func()
 	done       chan struct{} // it has ended by itself
 }
@@ -116,10 +120,11 @@ func (w *world) start(name string) *process {
 		Hint: func(ctx context.Context) { p.publish(ctx, instance.HintChannel, "") },
 	})
 	p.writer.OnClaimed(p.instances.Claimed)
+	deregister := p.demand(ctx, part{clock, log, reg, newID, jitter})
 	p.worker = lifecycle.New(lifecycle.Options{
 		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: name, Installation: w.installation, Nudge: p.reconciler.Nudge, Bound: p.claims.Bound,
-		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter,
+		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter, Deregister: deregister,
 	})
 	inventories := inventory.New(inventory.Options{
 		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg, Replica: name,
@@ -127,11 +132,15 @@ func (w *world) start(name string) *process {
 	})
 	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
 
-	var running sync.WaitGroup
-	for _, run := range []func(context.Context){
+	loops := []func(context.Context){
 		func(ctx context.Context) { _ = p.reconciler.Run(ctx) }, func(ctx context.Context) { _ = p.worker.Run(ctx) },
 		p.instances.Run, inventories.Run,
-	} {
+	}
+	if w.hub != nil {
+		loops = append(loops, p.inbox.Run, p.runners.Run)
+	}
+	var running sync.WaitGroup
+	for _, run := range loops {
 		running.Go(func() { run(ctx) })
 	}
 	p.stop = sync.OnceFunc(func() {
@@ -175,6 +184,10 @@ func (p *process) hear(channel, payload string) {
 		p.instances.Heard()
 	case jobsChannel:
 		p.worker.Wake()
+	case inboxChannel:
+		if p.inbox != nil {
+			p.inbox.Wake()
+		}
 	}
 }
 
@@ -184,6 +197,9 @@ func (p *process) missed() {
 	p.claims.Missed()
 	p.instances.Heard()
 	p.worker.Wake()
+	if p.inbox != nil {
+		p.inbox.Wake()
+	}
 }
 
 func (p *process) up() bool { return !p.dead && !p.frozen && !p.stops }

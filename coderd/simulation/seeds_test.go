@@ -67,7 +67,7 @@ func coverage(t *testing.T, covered map[string]int, seeds int) {
 	for _, name := range situations {
 		want[name] = true
 	}
-	for _, h := range happenings {
+	for _, h := range allHappenings() {
 		want[h.kind] = true
 	}
 	for what := range covered {
@@ -88,6 +88,7 @@ func coverage(t *testing.T, covered map[string]int, seeds int) {
 var situations = []string{
 	"claim before an intent", "orphan swept", "clear miss", "call wanders", "slow transaction", "late call",
 	"planned by a schedule", "retry of a kept failure: ok", "last word when another has the job", "waits for a lock",
+	"busy veto", "claimed by a job", "delivery lost", "delivery twice",
 }
 
 // rare come about fewer than ten times in 200 seeds.

@@ -62,10 +62,10 @@ func (w *world) retier(p *process) bool {
 }
 
 func (t templateConfig) standbyYAML() string {
-	switch t.running {
-	case "":
+	switch {
+	case t.running == "" || t.runner: // a runner can't be stopped
 		return ""
-	case "0":
+	case t.running == "0":
 		return ", standby: stopped"
 	}
 	return fmt.Sprintf(", standby: {running: %s}", t.running)

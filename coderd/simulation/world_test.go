@@ -38,11 +38,13 @@ type world struct {
 	without      map[string]bool
 	pg           *postgres
 	cloud        *sim.Provider
+	hub          *hub // nil: this seed has no forge
 	installation uuid.UUID
 	owner        uuid.UUID
 
 	began    time.Time
 	shift    time.Duration // what the database's clock is ahead of the bubble's
+	setBack  bool          // that clock was set back
 	step     int
 	idle     int // steps of which were looks that found nothing to do
 	seq      int
@@ -180,6 +182,9 @@ func (w *world) live() {
 // advance is one step: something gets through, something happens, or time passes.
 func (w *world) advance() {
 	synctest.Wait()
+	if w.calm {
+		w.workOff()
+	}
 	w.admit()
 	w.tidy()
 	w.land()
@@ -188,6 +193,7 @@ func (w *world) advance() {
 	runnable := w.runnable()
 	switch roll := d.Float64(); {
 	case !w.calm && roll < 0.07 && !w.lurking() && w.happen():
+	case !w.calm && w.hub != nil && w.dice("hub").Float64() < 0.08 && w.happenOf(jobsHappen, "at the hub"):
 	case len(runnable) == 0 || roll < 0.15 && !w.calm:
 		w.pass(d, len(runnable) > 0)
 	default:

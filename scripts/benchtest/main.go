@@ -66,6 +66,7 @@ func main() {
 	workspaces := flag.Int("workspaces", 0, "how many workspaces to fill it with")
 	cloud := flag.String("cloud", "", "where the files of that server's provider `sim` are, for the workspaces to be there too")
 	days := flag.Int("days", 1, "how many days of claims to fill it with")
+	forgePools := flag.String("forge", "", "with -fill: make these pools, separated by commas, ones of runners, with jobs of forges")
 	flag.Parse()
 	if *list {
 		for _, g := range groups {
@@ -78,6 +79,9 @@ func main() {
 	do := func() error { return run(ctx, *only, *quick, *rounds, *profile, *sql) }
 	if *filled != "" {
 		do = func() error { return fill(ctx, *filled, *cloud, *workspaces, *days) }
+	}
+	if *filled != "" && *forgePools != "" {
+		do = func() error { return fillForge(ctx, *filled, strings.Split(*forgePools, ",")) }
 	}
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

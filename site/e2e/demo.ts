@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { repository, until, type Server } from "./server";
+import { fillForges, repository, until, type Server } from "./server";
 
 /**
  * A small company's installation, of which pictures are made: web IDEs with a schedule, runners that are being replaced by
@@ -109,6 +109,7 @@ export async function tell(server: Server): Promise<string> {
   await until("creates of mobile/android have stopped", async () =>
     (await pools()).some((p) => p.template === "mobile" && (p.failures ?? 0) >= 3),
   );
+  await fillForges(server, "ci-runner/linux-arm64", 5);
   await apply(slow);
   await until("the new version of the runners is on its way", async () =>
     (await pools()).some((p) => p.preset === "linux-x64" && p.slots.ready >= 2 && p.slots.outdated >= 3),

@@ -4,7 +4,7 @@ import axe from "axe-core";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { browsing, live, patience, signIn, startBrowser } from "./browser";
-import { repository, startServer, type Server } from "./server";
+import { fillForges, repository, startServer, type Server } from "./server";
 
 const configuration = `
 providers:
@@ -18,6 +18,10 @@ templates:
       - {name: large, parameters: {size: l}, prebuilds: {instances: 8}}
       - name: office-hours
         prebuilds: {instances: 2, schedule: {timezone: Europe/Berlin, ranges: [{cron: "* 8-18 * * *", instances: 9}]}}
+  - name: ci
+    provider: cloud
+    spec: {create_latency: 10ms, ready_latency: 10ms}
+    presets: [{name: linux-x64, prebuilds: {instances: 4}}]
   - name: slow
     provider: cloud
     spec: {create_latency: 10ms, ready_latency: 1h}
@@ -32,6 +36,7 @@ templates:
 let server: Server;
 let browser: Browser;
 let claimed: string;
+let runner: string;
 let session: Awaited<ReturnType<BrowserContext["storageState"]>>;
 
 beforeAll(async () => {
@@ -43,6 +48,7 @@ beforeAll(async () => {
     wait: "90s",
   })) as { name: string };
   claimed = claim.name;
+  runner = await fillForges(server, "ci/linux-x64", 4);
   await browsing(browser, "session", async (context) => {
     await signIn(await context.newPage(), server);
     session = await context.storageState();
@@ -85,6 +91,18 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
   },
   { name: "welcome", path: () => "/welcome", there: (p) => p.getByRole("button", { name: "Claim one" }).waitFor() },
   { name: "claims", path: () => "/claims", there: (p) => p.getByRole("table").waitFor() },
+  { name: "jobs", path: () => "/jobs", there: (p) => p.getByRole("table", { name: "Jobs that nothing can serve" }).waitFor() },
+  { name: "jobs-running", path: () => "/jobs?show=in_progress", there: (p) => p.getByRole("table", { name: "Jobs in progress" }).waitFor() },
+  { name: "jobs-ended", path: () => "/jobs?show=completed", there: (p) => p.getByRole("table", { name: "Completed jobs" }).waitFor() },
+  { name: "no-job", path: () => "/jobs?forge=acme&preset=nothing", there: (p) => p.getByText("No job matches").waitFor() },
+  { name: "runners", path: () => "/jobs?show=runners", there: (p) => p.getByRole("table", { name: "Runners" }).waitFor() },
+  { name: "forges", path: () => "/jobs?show=forges", there: (p) => p.getByRole("list", { name: "Forges" }).waitFor() },
+  {
+    name: "preset-of-runners",
+    path: () => "/presets/ci/linux-x64",
+    there: (p) => p.getByRole("region", { name: "Runners" }).getByText("self-hosted").waitFor(),
+  },
+  { name: "runner", path: () => `/workspaces/${runner}`, there: (p) => p.getByRole("region", { name: "Runner" }).waitFor() },
   { name: "templates", path: () => "/templates", there: (p) => p.getByRole("table").waitFor() },
   {
     name: "template",

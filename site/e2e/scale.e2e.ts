@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { browsing, signIn, startBrowser } from "./browser";
-import { repository, startServer, until, type Server } from "./server";
+import { fillForges, repository, startServer, until, type Server } from "./server";
 
 /** How much there is. `make site-scale` has 1,000 presets with 100 workspaces each; what CI asserts holds for few as well. */
 const presets = Number(process.env["PREWARM_SCALE_PRESETS"] ?? 100);
@@ -57,6 +57,7 @@ beforeAll(async () => {
       pools.every((p) => p.desired === each / 2 && p.slots.ready === p.desired && p.slots.claimed === each / 2 && !p.paused)
     );
   });
+  await fillForges(server, "kind-000/size-9", each / 2);
   const { workspaces } = (await server.api("GET", "/api/v1/workspaces?state=claimed&limit=1")) as {
     workspaces: { name: string }[];
   };
@@ -77,6 +78,8 @@ const pages: readonly { name: string; path: () => string; useful: string }[] = [
   { name: "preset", path: () => "/presets/kind-000/size-3", useful: "Why it is so" },
   { name: "workspace", path: () => `/workspaces/${claimed}`, useful: "Timeline" },
   { name: "claims", path: () => "/claims", useful: "prebuild-" },
+  { name: "jobs", path: () => "/jobs", useful: "self-hosted" },
+  { name: "runners", path: () => "/jobs?show=runners", useful: "prebuild-" },
   { name: "templates", path: () => "/templates", useful: "kind-000" },
   { name: "template", path: () => "/templates/kind-000", useful: "Versions" },
   { name: "apply", path: () => "/apply", useful: "The file" },

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
@@ -170,4 +170,20 @@ export async function until(what: string, ask: () => Promise<boolean>): Promise<
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
   throw new Error(`it did not come to this: ${what}`);
+}
+
+/**
+ * fillForges makes the ready prebuilds of a pool, of which there are to be so many, runners of a forge, with jobs of all kinds,
+ * two more forges beside it, and returns the name of one that is at a job. Nobody is at the forges' addresses.
+ */
+export async function fillForges(server: Server, pool: string, ready: number): Promise<string> {
+  const [template, preset] = pool.split("/");
+  await until(`${pool} has ${ready} ready`, async () => {
+    const of = (await server.api("GET", `/api/v1/presets/${template}/${preset}`)) as { actual: number };
+    return of.actual >= ready;
+  });
+  const address = server.database.replace("//prewarm@/prewarm", "//postgres@/prewarm");
+  execFileSync("go", ["run", "./scripts/benchtest", "-fill", address, "-forge", pool], { cwd: repository, stdio: "pipe" });
+  const { runners } = (await server.api("GET", "/api/v1/runners?status=active")) as { runners: { name: string }[] };
+  return runners[0]?.name ?? "";
 }

@@ -11,6 +11,7 @@ import { Page } from "./components/Page";
 import { Shell } from "./components/Shell";
 import type { AuditSearch } from "./routes/audit/AuditView";
 import type { ClaimSearch } from "./routes/claims/ClaimsView";
+import type { JobSearch } from "./routes/jobs/JobsView";
 import { NotFound } from "./routes/NotFound";
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Outlet, notFoundComponent: NotFound });
@@ -102,6 +103,22 @@ const claims = createRoute({
   component: lazyRouteComponent(() => import("./routes/claims/Claims"), "Claims"),
 });
 
+const shows = ["in_progress", "completed", "runners", "forges"] as const;
+const statuses = ["pending", "idle", "active", "offline", "gone"] as const;
+
+const jobs = createRoute({
+  getParentRoute: () => inside,
+  path: "/jobs",
+  validateSearch: (s: Record<string, unknown>): JobSearch => ({
+    show: among(shows, s["show"]),
+    forge: name(s["forge"]),
+    template: name(s["template"]),
+    preset: name(s["preset"]),
+    status: among(statuses, s["status"]),
+  }),
+  component: lazyRouteComponent(() => import("./routes/jobs/Jobs"), "Jobs"),
+});
+
 const templates = createRoute({
   getParentRoute: () => inside,
   path: "/templates",
@@ -171,6 +188,7 @@ const tree = root.addChildren([
     workspace,
     welcome,
     claims,
+    jobs,
     templates,
     template,
     apply,

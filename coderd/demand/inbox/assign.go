@@ -16,8 +16,12 @@ import (
 // so that it may be called at any time: after deliveries were handled, after presets or entities have changed, and now and
 // then in case nobody called.
 func (s *Service) Match(ctx context.Context) error {
-	s.matching.Lock()
-	defer s.matching.Unlock()
+	select {
+	case s.matching <- struct{}{}:
+		defer func() { <-s.matching }()
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // the caller's own
+	}
 	start := s.Clock.Now("inbox", "match")
 	var changed, bound []uuid.UUID
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "match jobs"},

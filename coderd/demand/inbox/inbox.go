@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -61,6 +60,8 @@ type Options struct {
 	Settle func()
 	// Hint tells the other replicas that there is more in the inbox than this one takes at a time (see Wake). May be nil.
 	Hint func()
+	// Jitter is from zero to below the given span; nil: by chance.
+	Jitter func(time.Duration) time.Duration
 }
 
 // Service is the inbox of one replica.
@@ -69,7 +70,7 @@ type Service struct {
 	metrics  *metrics
 	wake     chan struct{}
 	rematch  chan struct{}
-	matching sync.Mutex // one match at a time
+	matching chan struct{} // has room for one match at a time
 }
 
 // New makes a service.
@@ -77,8 +78,14 @@ func New(o Options) *Service {
 	if o.Hint == nil {
 		o.Hint = func() {}
 	}
+	if o.Jitter == nil {
+		o.Jitter = rand.N[time.Duration]
+	}
 	o.Log = o.Log.Named("inbox")
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1), rematch: make(chan struct{}, 1)}
+	return &Service{
+		Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1), rematch: make(chan struct{}, 1),
+		matching: make(chan struct{}, 1),
+	}
 }
 
 // Wake has the inbox looked into now.
@@ -101,11 +108,18 @@ func (s *Service) MatchSoon() {
 func (s *Service) Run(ctx context.Context) {
 	match := s.Clock.NewTicker(matchEvery, "inbox", "match")
 	defer match.Stop()
-	for {
+	for due := false; ; due = taken(match.C) || due {
+		taken(s.wake) // by what follows
 		if err := s.Drain(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "handle deliveries", slog.Error(err))
 		}
-		poll := s.Clock.NewTimer(pollEvery/2+rand.N(pollEvery), "inbox", "poll")
+		if taken(s.rematch) || due {
+			if err := s.Match(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Warn(ctx, "match jobs", slog.Error(err))
+			}
+		}
+		due = false
+		poll := s.Clock.NewTimer(pollEvery/2+s.Jitter(pollEvery), "inbox", "poll")
 		select {
 		case <-ctx.Done():
 			poll.Stop()
@@ -113,16 +127,21 @@ func (s *Service) Run(ctx context.Context) {
 		case <-s.wake:
 		case <-poll.C:
 		case <-match.C:
-			s.matchOrWarn(ctx)
+			due = true
 		case <-s.rematch:
-			s.matchOrWarn(ctx)
+			due = true
 		}
 		poll.Stop()
 	}
 }
 
-func (s *Service) matchOrWarn(ctx context.Context) {
-	if err := s.Match(ctx); err != nil && ctx.Err() == nil {
-		s.Log.Warn(ctx, "match jobs", slog.Error(err))
+// taken says whether there was something in a channel, which it takes. What comes of several that are ready then does not
+// depend on which of them was seen first.
+func taken[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

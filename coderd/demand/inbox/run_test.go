@@ -93,3 +93,16 @@ func TestRun_byItself(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// One match at a time, and who waits for another's gives up with its context, as a replica does that stops.
+func TestMatch_waitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service("a")
+	s.matching <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.Match(ctx), context.Canceled)
+	<-s.matching
+	require.NoError(t, s.Match(t.Context()))
+}

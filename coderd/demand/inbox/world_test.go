@@ -123,8 +123,9 @@ func (w *world) preset(n int, e Entity, priority int, labels ...string) {
 // runner makes a workspace known that is registered at the forge of the preset's entity.
 func (w *world) runner(name string, preset int) {
 	w.t.Helper()
-	w.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, created_at)
-		SELECT md5($1::text)::uuid, 1, p.id, p.forge_entity_id, $1::text, 'idle', now(), now()
+	w.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, status_since,
+		created_at)
+		SELECT md5($1::text)::uuid, 1, p.id, p.forge_entity_id, $1::text, 'idle', now(), now(), now()
 		FROM presets p JOIN templates t ON t.id = p.template_id WHERE t.name = 't' || $2::integer`, name, preset)
 }
 

@@ -27,7 +27,7 @@ func (s *Service) runRounds(ctx context.Context) {
 		if err := s.Rounds(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "look for forges to ask", slog.Error(err))
 		}
-		timer := s.Clock.NewTimer(jittered(s.Pace.Look), "runners", "rounds")
+		timer := s.Clock.NewTimer(s.jittered(s.Pace.Look), "runners", "rounds")
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -43,7 +43,7 @@ func (s *Service) Rounds(ctx context.Context) error {
 		return xerrors.Errorf("ensure status of forges: %w", err)
 	}
 	due, err := s.Store.LeaseRounds(ctx, database.LeaseRoundsParams{
-		Replica: s.Replica, LeaseS: roundLease.Seconds(), Jitter: float64(jittered(time.Second)) / float64(time.Second),
+		Replica: s.Replica, LeaseS: roundLease.Seconds(), Jitter: float64(s.jittered(time.Second)) / float64(time.Second),
 		IdleS: s.Pace.Idle.Seconds(), FreshS: s.Pace.Fresh.Seconds(), AwaitedS: s.Pace.Awaited.Seconds(), MaxRounds: maxRounds,
 	})
 	if err != nil {

@@ -60,6 +60,8 @@ type Options struct {
 	Round []func(ctx context.Context, entityID uuid.UUID) error
 	// Pace is how often forges are asked; zero fields take the defaults.
 	Pace Pace
+	// Jitter is from zero to below the given span; nil: by chance.
+	Jitter func(time.Duration) time.Duration
 }
 
 // Pace is how often an entity's runners are listed.
@@ -99,6 +101,9 @@ type Service struct {
 func New(o Options) *Service {
 	o.Log = o.Log.Named("runners")
 	o.Pace = o.Pace.orDefault()
+	if o.Jitter == nil {
+		o.Jitter = rand.N[time.Duration]
+	}
 	return &Service{Options: o, settle: make(chan struct{}, 1), metrics: newMetrics(o.Registerer)}
 }
 
@@ -137,7 +142,7 @@ func (s *Service) runSettle(ctx context.Context) {
 		if left > 0 {
 			pause = min(pause, soon)
 		}
-		timer := s.Clock.NewTimer(jittered(pause), "runners", "settle")
+		timer := s.Clock.NewTimer(s.jittered(pause), "runners", "settle")
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -150,7 +155,7 @@ func (s *Service) runSettle(ctx context.Context) {
 }
 
 // jittered is between nine and eleven tenths of it.
-func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+func (s *Service) jittered(d time.Duration) time.Duration { return d - d/10 + s.Jitter(d/5+1) }
 
 // hasten brings forward what waits for these runners to be seen.
 func (s *Service) hasten(ctx context.Context, seen []uuid.UUID) error {

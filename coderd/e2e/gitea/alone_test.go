@@ -29,7 +29,13 @@ jobs:
     runs-on: [self-hosted, linux]
     steps:
       - run: echo "built by $RUNNER_NAME"
-      - run: sleep 2
+      - run: sleep 4
+  deploy:
+    needs: build
+    runs-on: [self-hosted, linux]
+    steps:
+      - run: echo deployed
+      - run: sleep 4
 `
 
 const secret = "a secret that only the two of them know"
@@ -84,28 +90,20 @@ func TestGitea_alone(t *testing.T) {
 	f.push(t, "shop", ".gitea/workflows/build.yaml", workflow)
 	until(t, "the job is told of", func() bool { return len(got.of("workflow_job", "queued")) > 0 })
 	f.record(t, "webhook_queued", got.of("workflow_job", "queued")[0].body)
-	f.record(t, "webhook_headers", headers(t, got.of("workflow_job", "queued")[0].header))
 	f.record(t, "jobs_queued", f.api(t, http.MethodGet, "/repos/acme/shop/actions/jobs?status=queued", nil))
 	f.record(t, "runners_none", f.api(t, http.MethodGet, "/repos/acme/shop/actions/runners", nil))
 
+	until(t, "the other is told of", func() bool { return len(got.of("workflow_job", "waiting")) > 0 })
+	f.record(t, "webhook_waiting", got.of("workflow_job", "waiting")[0].body)
+
 	name := "prebuild-by-hand"
-	token := into[struct {
-		Token string `json:"token"`
-	}](t, f, http.MethodPost, "/repos/acme/shop/actions/runners/registration-token", nil).Token
-	work := t.TempDir()
-	register := exec.Command(binary("gitea-runner"), "register", "--no-interactive", "--ephemeral", "--instance", f.url,
-		"--token", token, "--name", name, "--labels", "self-hosted:host,linux:host")
-	register.Dir = work
-	out, err := register.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	daemon := f.register(t, "shop", name)
 	listed := f.api(t, http.MethodGet, "/repos/acme/shop/actions/runners", nil)
 	f.record(t, "runners_registered", listed)
 	require.Contains(t, string(listed), name)
 	id := f.runners(t, "shop")[0].ID
 	f.record(t, "runner", f.api(t, http.MethodGet, fmt.Sprintf("/repos/acme/shop/actions/runners/%d", id), nil))
 
-	daemon := exec.Command(binary("gitea-runner"), "daemon")
-	daemon.Dir = work
 	ended := run(t, daemon, filepath.Join(t.TempDir(), "runner.log"))
 	until(t, "the job is running", func() bool { return len(got.of("workflow_job", "in_progress")) > 0 })
 	f.record(t, "webhook_in_progress", got.of("workflow_job", "in_progress")[0].body)
@@ -113,29 +111,22 @@ func TestGitea_alone(t *testing.T) {
 	f.record(t, "runners_busy", f.api(t, http.MethodGet, "/repos/acme/shop/actions/runners", nil))
 	until(t, "the job has ended", func() bool { return len(got.of("workflow_job", "completed")) > 0 })
 	f.record(t, "webhook_completed", got.of("workflow_job", "completed")[0].body)
-	f.record(t, "job_completed", f.api(t, http.MethodGet, fmt.Sprintf("/repos/acme/shop/actions/jobs/%d", f.jobs(t, "shop")[0].ID), nil))
-
+	job := f.job(t, "shop", "build")
+	f.record(t, "job_completed", f.api(t, http.MethodGet, fmt.Sprintf("/repos/acme/shop/actions/jobs/%d", job.ID), nil))
 	select {
 	case <-ended: // an ephemeral runner takes one job
 	case <-time.After(patience):
 		require.FailNow(t, "the runner did not end")
 	}
 	until(t, "the runner is not known any more", func() bool { return len(f.runners(t, "shop")) == 0 })
-	job := f.jobs(t, "shop")[0]
 	require.Equal(t, "success", job.Conclusion)
 	require.Equal(t, name, job.RunnerName)
 	status, answer := f.ask(t, http.MethodDelete, fmt.Sprintf("/repos/acme/shop/actions/runners/%d", id), nil)
 	require.Equal(t, http.StatusNotFound, status, "a runner that is gone: %s", answer)
-
-	f.api(t, http.MethodPost, fmt.Sprintf("/repos/acme/shop/actions/runs/%d/jobs/%d/rerun", job.RunID, job.ID), nil)
-	until(t, "the job waits again", func() bool { return len(got.of("workflow_job", "queued")) > 1 })
-	f.record(t, "webhook_queued_again", got.of("workflow_job", "queued")[1].body)
-	again := f.jobs(t, "shop")
-	require.Len(t, again, 1, "it is the same job")
-	require.Equal(t, job.ID, again[0].ID)
-
-	got.mu.Lock()
-	defer got.mu.Unlock()
+	run(t, f.register(t, "shop", "prebuild-deploys"), filepath.Join(t.TempDir(), "deploys.log"))
+	until(t, "the other has ended", func() bool { return len(got.of("workflow_job", "completed")) > 1 })
+	until(t, "its runner is not known any more", func() bool { return len(f.runners(t, "shop")) == 0 })
+	f.again(t, got)
 	for _, d := range got.all {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(d.body)
@@ -143,6 +134,57 @@ func TestGitea_alone(t *testing.T) {
 		require.Equal(t, "sha256="+d.header.Get("X-Gitea-Signature"), d.header.Get("X-Hub-Signature-256"))
 		require.NotEmpty(t, d.header.Get("X-Gitea-Delivery"))
 	}
+	f.record(t, "webhook_headers", headers(t, got.of("workflow_job", "queued")[0].header))
+}
+
+// again runs the job once more: while it is queued its attempt is still that of the run before, and a runner that is at it can
+// be deleted. One that is disabled can be deleted without taking a job in that moment.
+func (f *forge) again(t *testing.T, got *deliveries) {
+	t.Helper()
+	before := len(got.of("workflow_job", "queued"))
+	f.api(t, http.MethodPost, fmt.Sprintf("/repos/acme/shop/actions/runs/1/jobs/%d/rerun", f.job(t, "shop", "build").ID), nil)
+	until(t, "the second run is told of", func() bool { return len(got.of("workflow_job", "queued")) > before })
+	f.record(t, "webhook_queued_again", got.of("workflow_job", "queued")[before].body)
+	require.EqualValues(t, 1, attempt(t, got.of("workflow_job", "queued")[before]))
+
+	daemon := f.register(t, "shop", "prebuild-again")
+	path := fmt.Sprintf("/repos/acme/shop/actions/runners/%d", f.runners(t, "shop")[0].ID)
+	f.record(t, "runner_disabled", f.api(t, http.MethodPatch, path, map[string]bool{"disabled": true}))
+	f.api(t, http.MethodPatch, path, map[string]bool{"disabled": false})
+	run(t, daemon, filepath.Join(t.TempDir(), "again.log"))
+	until(t, "the second run has begun", func() bool { return len(got.of("workflow_job", "in_progress")) > 2 })
+	f.record(t, "webhook_in_progress_again", got.of("workflow_job", "in_progress")[2].body)
+	require.EqualValues(t, 2, attempt(t, got.of("workflow_job", "in_progress")[2]))
+	status, answer := f.ask(t, http.MethodDelete, path, nil)
+	require.Equal(t, http.StatusNoContent, status, "a runner that is at a job: %s", answer)
+}
+
+func attempt(t *testing.T, d delivery) int64 {
+	t.Helper()
+	var said struct {
+		Job struct {
+			Attempt int64 `json:"run_attempt"`
+		} `json:"workflow_job"`
+	}
+	require.NoError(t, json.Unmarshal(d.body, &said))
+	return said.Job.Attempt
+}
+
+// register makes an ephemeral runner known, as a person would, and returns the command that runs it.
+func (f *forge) register(t *testing.T, repository, name string) (daemon *exec.Cmd) {
+	t.Helper()
+	token := into[struct {
+		Token string `json:"token"`
+	}](t, f, http.MethodPost, "/repos/acme/"+repository+"/actions/runners/registration-token", nil).Token
+	work := t.TempDir()
+	register := exec.Command(binary("gitea-runner"), "register", "--no-interactive", "--ephemeral", "--instance", f.url,
+		"--token", token, "--name", name, "--labels", "self-hosted:host,linux:host")
+	register.Dir = work
+	out, err := register.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	daemon = exec.Command(binary("gitea-runner"), "daemon")
+	daemon.Dir = work
+	return daemon
 }
 
 func headers(t *testing.T, h http.Header) []byte {

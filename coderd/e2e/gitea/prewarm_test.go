@@ -2,241 +2,154 @@ package gitea_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	forges "github.com/prewarm-dev/prewarm/coderd/demand/forge"
-	"github.com/prewarm-dev/prewarm/coderd/demand/gitea"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
-// onPush is a workflow that runs when its own file is pushed.
-func onPush(file, rest string) string {
-	return fmt.Sprintf("on: {push: {paths: [%q]}}\n%s", file, rest)
-}
+// runners is a template whose agent runs Gitea's runner for one job. Its folder is the workspace's own, and its token is read
+// from the file that the agent wrote.
+const runners = `
+templates:
+  - name: runners
+    provider: local
+    boot_timeout: 2m
+    spec:
+      command: [sleep, infinity]
+    agent:
+      runner:
+        - sh
+        - -ec
+        - |
+          cd "$(dirname "$PREWARM_RUNNER_TOKEN_FILE")"
+          %[1]s register --no-interactive --ephemeral --instance "$PREWARM_RUNNER_URL" --name "$PREWARM_RUNNER_NAME" \
+            --token "$(cat "$PREWARM_RUNNER_TOKEN_FILE")" --labels "$(echo "$PREWARM_RUNNER_LABELS" | sed 's/,/:host,/g'):host"
+          exec %[1]s daemon
+    presets:
+      - name: linux
+        prebuilds: {instances: 1}
+        runner: {forge: acme, labels: [self-hosted, linux], maximum: 1} # so that none but the warm one can take the job
+`
 
-func jobsOf(names []string, labels string, steps ...string) string {
-	var b strings.Builder
-	for _, name := range names {
-		fmt.Fprintf(&b, "  %s:\n    runs-on: %s\n    steps:\n", name, labels)
-		for _, s := range steps {
-			fmt.Fprintf(&b, "      - run: %s\n", s)
-		}
-	}
-	return b.String()
-}
-
-// The jobs of a real Gitea run on runners that Prewarm keeps warm.
+// A workflow that is pushed runs on a runner that was warm before: Prewarm installed the webhook, registered the runner, and
+// retires it when the job has ended, for the next one to take its place.
 func TestGitea_prewarm(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	f := startForge(t)
 	f.repository(t, "shop")
-	w := startWorld(t, f)
-	w.connect(t)
-	w.apply(t, 2)
-	idle := w.warm(t, 2)
+	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	connect(t, f, server)
+	_, err := server.Client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(runners, binary("gitea-runner")), File: "test.yaml"})
+	require.NoError(t, err)
+	t.Cleanup(func() { retire(t, server) })
 
-	w.push(t, idle)
-	w.again(t)
-	w.cancelled(t)
-	w.outage(t)
-	w.ended(t)
-}
-
-// push: three jobs at once, with two idle runners. Whoever asks Gitea first gets a job, one that was idle or one that was made
-// for the jobs that wait; what has had its job is gone, and two are idle again.
-func (w *world) push(t *testing.T, idle []string) {
-	t.Helper()
-	for round := range 3 {
-		file := fmt.Sprintf(".gitea/workflows/build%d.yaml", round)
-		w.forge.push(t, "shop", file, onPush(file, "jobs:\n"+jobsOf([]string{"a", "b", "c"}, "[self-hosted, linux]",
-			`echo "built by $RUNNER_NAME"`, "sleep 6")))
-		began := time.Now()
-		started := map[int64]time.Duration{}
-		until(t, "three jobs have ended", func() bool {
-			w.look(t)
-			if len(w.forge.jobs(t, "shop")) < 3*(round+1) {
+	idle := waitIdle(t, f, server, "")
+	f.push(t, "shop", ".gitea/workflows/build.yaml", workflow)
+	until(t, "the job runs on the runner that was warm, whose workspace it claims", func() bool {
+		w, err := server.Client.Workspace(ctx, idle)
+		return err == nil && w.State == "claimed" && w.Owner == "forge-jobs"
+	})
+	// Both jobs of the workflow, one after the other, each on a runner of its own.
+	until(t, "all jobs have ended", func() bool {
+		list, err := server.Client.ForgeJobs(ctx, sdk.ForgeJobFilter{State: "completed"})
+		return err == nil && len(list.Jobs) == 2
+	})
+	list, err := server.Client.ForgeJobs(ctx, sdk.ForgeJobFilter{})
+	require.NoError(t, err)
+	ran := map[string]string{}
+	for _, j := range list.Jobs {
+		require.Equal(t, "success", j.Conclusion, "%+v", j)
+		require.NotNil(t, j.Workspace)
+		ran[j.Name] = j.Runner
+		t.Logf("%s waited %.1f s for its runner", j.Name, j.WaitS)
+	}
+	require.Equal(t, idle, ran["build"])
+	require.NotEqual(t, ran["build"], ran["deploy"], "a runner takes one job")
+	require.Equal(t, "success", f.job(t, "shop", "build").Conclusion, "Gitea agrees")
+	until(t, "the workspaces of ended jobs are gone", func() bool {
+		for _, name := range ran {
+			w, err := server.Client.Workspace(ctx, name)
+			if err != nil || w.State != "deleted" {
 				return false
 			}
-			ended := 0
-			for _, j := range w.forge.newest(t, 3) {
-				if _, known := started[j.ID]; !known && (j.Status == "in_progress" || j.Status == "completed") {
-					started[j.ID] = time.Since(began)
-				}
-				if j.Status == "completed" {
-					ended++
-				}
-			}
-			return ended == 3
-		})
-		used := map[string]bool{}
-		for _, j := range w.forge.newest(t, 3) {
-			require.Equal(t, "success", j.Conclusion)
-			require.NotContains(t, used, j.RunnerName, "a runner has one job")
-			used[j.RunnerName] = true
-			until(t, "Prewarm knows of the end of the job", func() bool {
-				all := w.attempts(t)[j.ID]
-				return len(all) == 1 && all[0].State == "completed" && all[0].Conclusion == "success"
-			})
-			known := w.attempts(t)[j.ID][0]
-			require.Equal(t, j.RunnerName, known.Runner)
-			require.NotNil(t, known.Workspace, "the runner is one of Prewarm's")
-			require.Equal(t, 1, known.Attempt)
-			require.Contains(t, w.claimed, j.RunnerName, "its workspace was claimed while it ran")
-			t.Logf("round %d, job %s on %s (idle before: %t): started %s after the push, %.0f s by Gitea's clock", round, j.Name,
-				j.RunnerName, slices.Contains(idle, j.RunnerName), started[j.ID].Round(10*time.Millisecond), known.WaitS)
 		}
-		idle = w.warm(t, 2)
-		for _, name := range idle {
-			require.NotContains(t, used, name, "a runner that had its job is not used again")
-		}
+		return true
+	})
+	next := waitIdle(t, f, server, idle)
+	require.NotContains(t, ran, next)
+	require.Len(t, f.runners(t, "shop"), 1, "nothing is left at the forge but the runner that is idle")
+}
+
+// connect makes the forge known to Prewarm as a person does, by the command line, and has it install the webhook.
+func connect(t *testing.T, f *forge, server *e2etest.Server) {
+	t.Helper()
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte(f.token), 0o600))
+	owner, err := os.ReadFile(filepath.Join(server.DataDir, "owner-token"))
+	require.NoError(t, err)
+	env := []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + strings.TrimSpace(string(owner))}
+	for _, args := range [][]string{
+		{"forge", "credential", "add", "gitea", "--kind", "gitea", "--api-url", f.url, "--forge-token-file", token},
+		{"forge", "add", "acme", "--credential", "gitea", "--scope", "repository", "--path", "acme/shop"},
+		{"forge", "check", "acme"},
+		{"forge", "webhook", "install", "acme"},
+	} {
+		out := e2etest.Run(t.Context(), t, env, args...)
+		require.Zero(t, out.Status, "prewarm %v: %s%s", args, out.Stdout, out.Stderr)
+		require.NotContains(t, out.Stdout+out.Stderr, f.token)
 	}
+	hooks := into[[]struct {
+		Active bool `json:"active"`
+	}](t, f, http.MethodGet, "/repos/acme/shop/hooks", nil)
+	require.Len(t, hooks, 1)
+	require.True(t, hooks[0].Active)
 }
 
-// newest are the last n jobs.
-func (f *forge) newest(t *testing.T, n int) []job {
+// waitIdle waits until the pool has a ready runner, another than before, which Gitea sees as well, and returns its name.
+func waitIdle(t *testing.T, f *forge, server *e2etest.Server, before string) (name string) {
 	t.Helper()
-	all := f.jobs(t, "shop")
-	slices.SortFunc(all, func(a, b job) int { return int(b.ID - a.ID) })
-	return all[:min(n, len(all))]
-}
-
-// again: a job that is run again is another attempt, under the same number.
-func (w *world) again(t *testing.T) {
-	t.Helper()
-	one := w.forge.newest(t, 1)[0]
-	began := time.Now()
-	w.forge.api(t, http.MethodPost, fmt.Sprintf("/repos/acme/shop/actions/runs/%d/jobs/%d/rerun", one.RunID, one.ID), nil)
-	until(t, "the second attempt has ended", func() bool {
-		all := w.attempts(t)[one.ID]
-		return len(all) == 2 && all[0].State == "completed"
-	})
-	all := w.attempts(t)[one.ID]
-	require.Equal(t, []int{2, 1}, []int{all[0].Attempt, all[1].Attempt})
-	require.NotEqual(t, all[0].Runner, all[1].Runner)
-	require.Equal(t, "success", all[0].Conclusion)
-	require.Less(t, all[0].WaitS, time.Since(began).Seconds(), "it waits since it was run again")
-	w.warm(t, 2)
-}
-
-// cancelled: a busy runner is not removed; a job that is cancelled lets it go, and one that nothing can serve says so.
-func (w *world) cancelled(t *testing.T) {
-	t.Helper()
-	const file = ".gitea/workflows/slow.yaml"
-	const group = "concurrency: {group: slow, cancel-in-progress: true}\njobs:\n"
-	w.forge.push(t, "shop", file, onPush(file, group+jobsOf([]string{"slow"}, "[self-hosted, linux]", "sleep 150")+
-		jobsOf([]string{"nobody"}, "[gpu]", "true")))
-	var slow, nobody sdk.ForgeJob
-	until(t, "the slow job is claimed, and the other not served", func() bool {
-		for _, all := range w.attempts(t) {
-			switch all[0].Name {
-			case "slow":
-				slow = all[0]
-			case "nobody":
-				nobody = all[0]
-			}
-		}
-		return slow.State == "in_progress" && slices.Contains(w.in(t, "claimed"), slow.Runner) && nobody.Unserved != ""
-	})
-	t.Logf("job %s is not served: %s", nobody.Name, nobody.Unserved)
-
-	client, err := gitea.Kind.Connect(forges.Connection{
-		URL: w.forge.url, Scope: forges.Repository, Path: "acme/shop", Token: w.forge.token,
-	})
-	require.NoError(t, err)
-	busy, err := client.RunnerNamed(t.Context(), slow.Runner)
-	require.NoError(t, err)
-	require.Equal(t, forges.Active, busy.Status)
-	require.ErrorIs(t, client.RemoveRunner(t.Context(), busy.ID), forges.ErrBusy)
-
-	w.forge.replace(t, file, onPush(file, group+jobsOf([]string{"quick"}, "[self-hosted, linux]", "true")))
-	until(t, "both are cancelled", func() bool {
-		all := w.attempts(t)
-		s, n := all[slow.JobID][0], all[nobody.JobID][0]
-		return s.State == "completed" && s.Conclusion == "cancelled" && n.State == "completed" && n.Conclusion == "cancelled"
-	})
-	until(t, "what was pushed after has ended", func() bool {
-		last := w.forge.newest(t, 1)[0]
-		return last.Name == "quick" && last.Conclusion == "success" && len(w.attempts(t)[last.ID]) == 1 && w.attempts(t)[last.ID][0].State == "completed"
-	})
-	require.NotContains(t, w.warm(t, 2), slow.Runner)
-}
-
-// replace pushes another content of a file.
-func (f *forge) replace(t *testing.T, path, content string) {
-	t.Helper()
-	was := into[struct {
-		SHA string `json:"sha"`
-	}](t, f, http.MethodGet, "/repos/acme/shop/contents/"+path, nil)
-	f.api(t, http.MethodPut, "/repos/acme/shop/contents/"+path, map[string]any{
-		"content": []byte(content), "message": "Change " + path, "branch": "main", "sha": was.SHA,
-	})
-}
-
-// outage: runners that were idle take jobs while no server is there. What waits is found when one is again.
-func (w *world) outage(t *testing.T) {
-	t.Helper()
-	idle := w.warm(t, 2)
-	require.Zero(t, w.Stop())
-	before := len(w.forge.jobs(t, "shop"))
-	const file = ".gitea/workflows/unheard.yaml"
-	w.forge.push(t, "shop", file, onPush(file, "jobs:\n"+jobsOf([]string{"d", "e", "g"}, "[self-hosted, linux]", "sleep 6")))
-	until(t, "two jobs have ended without a server", func() bool {
-		if len(w.forge.jobs(t, "shop")) < before+3 {
+	until(t, "there is an idle runner", func() bool {
+		list, err := server.Client.Runners(t.Context(), sdk.RunnerFilter{Status: "idle"})
+		if err != nil || len(list.Runners) != 1 || list.Runners[0].State != "ready" || list.Runners[0].Name == before {
 			return false
 		}
-		ended := 0
-		for _, j := range w.forge.newest(t, 3) {
-			if j.Status == "completed" && slices.Contains(idle, j.RunnerName) {
-				ended++
+		name = list.Runners[0].Name
+		for _, r := range f.runners(t, "shop") {
+			if r.Name == name {
+				return true
 			}
 		}
-		return ended == 2
+		return false
 	})
-	began := time.Now()
-	w.Server = e2etest.Start(t, w.options)
-	until(t, "the third has ended too", func() bool {
-		return !slices.ContainsFunc(w.forge.newest(t, 3), func(j job) bool { return j.Status != "completed" })
-	})
-	t.Logf("the third job ended %s after the start", time.Since(began).Round(100*time.Millisecond))
-	for _, j := range w.forge.newest(t, 3) {
-		require.Equal(t, "success", j.Conclusion)
-		if slices.Contains(idle, j.RunnerName) {
-			continue
-		}
-		until(t, "Prewarm knows of it", func() bool {
-			all := w.attempts(t)[j.ID]
-			return len(all) == 1 && all[0].State == "completed" && all[0].Runner == j.RunnerName
-		})
-	}
-	for _, name := range w.warm(t, 2) {
-		require.NotContains(t, idle, name)
-	}
+	return name
 }
 
-// ended: fewer are idle when fewer are wanted, and nothing is left at Gitea in the end.
-func (w *world) ended(t *testing.T) {
+// retire deletes the template, and waits until all its workspaces are gone: they would outlive the server.
+func retire(t *testing.T, server *e2etest.Server) {
 	t.Helper()
-	w.apply(t, 1)
-	w.warm(t, 1)
-	w.apply(t, 0)
-	w.warm(t, 0)
-	w.prewarm(t, "forge", "webhook", "remove", "shop")
-	require.JSONEq(t, "[]", string(w.forge.api(t, http.MethodGet, "/repos/acme/shop/hooks", nil)))
 	ctx := context.WithoutCancel(t.Context())
-	status, err := w.Client.Forge(ctx, "shop")
-	require.NoError(t, err)
-	said, err := json.Marshal(status)
-	require.NoError(t, err)
-	t.Logf("in the end: %s", said)
-	require.Empty(t, status.Status.Error)
-	require.Zero(t, status.Queued+status.InProgress+status.Runners)
+	_ = server.Client.DeleteTemplate(ctx, "runners")
+	until(t, "all workspaces are gone", func() bool {
+		list, err := server.Client.Workspaces(ctx, sdk.WorkspaceFilter{})
+		if err != nil {
+			return false
+		}
+		for _, w := range list.Workspaces {
+			if w.State != "deleted" {
+				return false
+			}
+		}
+		return true
+	})
 }

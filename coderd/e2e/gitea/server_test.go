@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a thing may take that takes seconds on a machine with nothing else to do.
-const patience = 3 * time.Minute
+const patience = 90 * time.Second
 
 // forge is a running Gitea with an administrator and a token of his.
 type forge struct {
@@ -212,6 +212,17 @@ func (f *forge) jobs(t *testing.T, repository string) []job {
 	return into[struct {
 		Jobs []job `json:"jobs"`
 	}](t, f, http.MethodGet, "/repos/acme/"+repository+"/actions/jobs", nil).Jobs
+}
+
+func (f *forge) job(t *testing.T, repository, name string) job {
+	t.Helper()
+	for _, j := range f.jobs(t, repository) {
+		if j.Name == name {
+			return j
+		}
+	}
+	require.FailNow(t, "there is no such job", name)
+	return job{}
 }
 
 type runner struct {

@@ -15,6 +15,7 @@ import { Toasts } from "./Toasts";
 const places = [
   { to: "/", name: "Pools", icon: "pools", reads: "list-pools" },
   { to: "/claims", name: "Claims", icon: "person", reads: "list-workspaces" },
+  { to: "/jobs", name: "Jobs", icon: "job", reads: "list-forge-jobs" },
   { to: "/templates", name: "Templates", icon: "template", reads: "list-templates" },
   { to: "/providers", name: "Providers", icon: "stack", reads: "list-providers" },
   { to: "/replicas", name: "Replicas", icon: "server", reads: "list-replicas" },

@@ -7,7 +7,7 @@ import type { News } from "./stream";
  * services/pools.ts reads just the pools that have changed.
  */
 const stale: Record<string, readonly (keyof Operations)[]> = {
-  workspace: ["get-workspace", "list-workspaces"],
+  workspace: ["get-workspace", "list-workspaces", "list-runners", "get-runner"],
   claim: ["list-workspaces", "list-claims", "list-quotas"],
   preset: [
     "get-preset",
@@ -33,6 +33,9 @@ const stale: Record<string, readonly (keyof Operations)[]> = {
   token: ["list-tokens"],
   "signing-key": ["list-signing-keys"],
   audit: ["list-audit"],
+  forge: ["list-forges"],
+  "forge-job": ["list-forge-jobs", "list-forges", "list-runners", "get-runner"],
+  runner: ["list-runners", "get-runner", "list-forges"],
 };
 
 /** affected says whether what a key stands for may have changed. What names one workspace goes by its id once it is read. */

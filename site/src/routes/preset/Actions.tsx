@@ -19,7 +19,7 @@ export function Actions({ preset }: { preset: Preset }) {
   const own = preset.paused?.startsWith("preset:");
   return (
     <>
-      {may("create-claim") && <Claim {...params} />}
+      {may("create-claim") && !preset.runner && <Claim {...params} />}
       {may("create-pause") && !own && <Pause name={name} preset={preset} />}
       {may("delete-pause") && own && (
         <Confirm

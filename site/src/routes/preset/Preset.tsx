@@ -10,6 +10,7 @@ import { Causes } from "./Causes";
 import { History, hoursOf } from "./History";
 import { PresetView } from "./PresetView";
 import { Resize } from "./Resize";
+import { Runners } from "./Runners";
 import { SizeCard } from "./Size";
 
 /** PresetPage says why one pool is as it is, and what can be done about it. */
@@ -72,6 +73,9 @@ export function PresetPage() {
                 }
               />
             )
+          }
+          runners={
+            preset.data.runner && may("list-runners") && <Runners preset={preset.data} settings={preset.data.runner} />
           }
           nudge={may("nudge-preset") && <Nudge {...params} />}
         />

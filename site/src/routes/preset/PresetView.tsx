@@ -20,10 +20,11 @@ interface Props {
   failures?: ReactNode;
   size?: ReactNode;
   nudge?: ReactNode;
+  runners?: ReactNode;
 }
 
 /** PresetView is the looks of the page of a preset. */
-export function PresetView({ preset, explanation, workspaces, durations, schedule, history, failures, size, nudge }: Props) {
+export function PresetView({ preset, explanation, workspaces, durations, schedule, history, failures, size, nudge, runners }: Props) {
   return (
     <>
       {preset.error && <Notice tone="bad">The last pass could do nothing for this preset: {preset.error}</Notice>}
@@ -49,6 +50,7 @@ export function PresetView({ preset, explanation, workspaces, durations, schedul
           {size && <Facts preset={preset} explanation={explanation} durations={durations} />}
         </div>
         <div className="flex min-w-0 flex-col gap-6">
+          {runners}
           {size || <Facts preset={preset} explanation={explanation} durations={durations} />}
         </div>
       </div>

@@ -5,9 +5,11 @@ import { StateBadge } from "../../components/StateBadge";
 import { ErrorState, Loading } from "../../components/Status";
 import { Since } from "../../components/Time";
 import { read, useRead } from "../../services/query";
+import { forgeOf, useForges } from "../../services/forges";
 import { useMay } from "../../services/session";
 import { Actions, Renew } from "./Actions";
 import { Logs } from "./Logs";
+import { Runner } from "./Runner";
 import { WorkspaceView } from "./WorkspaceView";
 
 /** WorkspacePage is the life of one workspace. */
@@ -16,6 +18,7 @@ export function WorkspacePage() {
   const may = useMay();
   const shown = useRead("get-workspace", { params: { workspace } });
   const w = shown.data;
+  const forge = forgeOf(useForges(), w?.template ?? "", w?.preset ?? "");
   const durations = useQuery({
     ...read("get-preset-durations", { params: { template: w?.template ?? "", preset: w?.preset ?? "" } }),
     enabled: w !== undefined,
@@ -55,6 +58,7 @@ export function WorkspacePage() {
           workspace={w}
           usual={durations.data?.states}
           renew={w.state === "claimed" && may("renew-workspace") && <Renew workspace={w} />}
+          runner={forge && <Runner name={w.name} />}
           logs={may("get-workspace-logs") && known && !mute && w.provider_id && w.state !== "deleted" && <Logs name={w.name} />}
         />
       )}

@@ -9,11 +9,12 @@ import { duration } from "../../services/time";
 import { Timeline, width } from "./Timeline";
 
 /** WorkspaceView is the looks of the page of a workspace. */
-export function WorkspaceView({ workspace: w, usual, renew, logs }: {
+export function WorkspaceView({ workspace: w, usual, renew, logs, runner }: {
   workspace: Workspace;
   usual?: readonly StateDuration[];
   renew?: ReactNode;
   logs?: ReactNode;
+  runner?: ReactNode;
 }) {
   return (
     <>
@@ -33,6 +34,7 @@ export function WorkspaceView({ workspace: w, usual, renew, logs }: {
         </div>
         <div className="flex min-w-0 flex-col gap-6">
           {w.state === "claimed" && <Claim workspace={w} renew={renew} />}
+          {runner}
           <Facts workspace={w} />
           {w.agent && <Agent agent={w.agent} />}
         </div>
