@@ -11,7 +11,7 @@ RACE     = $(if $(filter 1,$(shell go env CGO_ENABLED 2>/dev/null)),-race)
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 .PHONY: site
 site: ## Build the web UI into site/dist, where Node 20.19 or newer is there
@@ -66,7 +66,7 @@ soak: postgres sshd docker ## Run the long tests in full, about an hour; ROUNDS=
 
 .PHONY: gitea-e2e
 gitea-e2e: build postgres ## Run jobs of a real Gitea, which it builds the first time, in ten minutes; ARGS=-update records its answers
-	folder=$$(scripts/gitea.sh) && PREWARM_GITEA=$$folder go test -count=1 -v -timeout 20m ./coderd/e2e/gitea $(ARGS)
+	folder=$$(scripts/gitea.sh) && PREWARM_GITEA=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/gitea $(ARGS)
 
 .PHONY: chaos
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race

@@ -67,6 +67,7 @@ func TestCost_runnersBesideCostNothing(t *testing.T) {
 		{"forge_jobs", presetsOf(plain, 0), 0},
 		{"workspaces", presetsOf(plain, 0), 0},
 		{"forge_runners", atJobs, each},
+		{"forge_jobs", atJobs, each},
 		{"workspaces", atJobs, each},
 	} {
 		require.LessOrEqual(t, rowsRead(t, store, c.table, c.run), c.most, c.table)

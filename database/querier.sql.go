@@ -675,8 +675,8 @@ type Querier interface {
 	// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
 	// sites counts as broken while no other site of it works: creates go there.
 	SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error)
-	// Runners among the unclaimed that their forge says are at a job. Each is looked up by its key, by the limit: the many that
-	// are at their jobs and claimed cost nothing.
+	// Runners among the unclaimed that are at a job: as their forge lists them, or as the job itself says, which is known earlier.
+	// Each is looked up by its key, by the limits: the many that are at their jobs and claimed cost nothing.
 	SnapshotRunnersAtJobs(ctx context.Context, arg SnapshotRunnersAtJobsParams) ([]SnapshotRunnersAtJobsRow, error)
 	// The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
 	// thinks that there are none, and would join by reading all of them for every workspace.

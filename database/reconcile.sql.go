@@ -635,8 +635,12 @@ FROM workspaces w
 CROSS JOIN LATERAL (
   SELECT r.status FROM forge_runners r WHERE r.workspace_id = w.id AND r.incarnation = w.incarnation LIMIT 1
 ) r
+LEFT JOIN LATERAL (
+  SELECT true AS known FROM forge_jobs j
+  WHERE r.status <> 'active' AND j.workspace_id = w.id AND j.incarnation = w.incarnation AND j.state = 'in_progress' LIMIT 1
+) j ON true
 WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY ($1::uuid[])
-  AND w.preset_id = ANY ($2::uuid[]) AND r.status = 'active'
+  AND w.preset_id = ANY ($2::uuid[]) AND (r.status = 'active' OR j.known)
 `
 
 type SnapshotRunnersAtJobsParams struct {
@@ -649,8 +653,8 @@ type SnapshotRunnersAtJobsRow struct {
 	Incarnation int32
 }
 
-// Runners among the unclaimed that their forge says are at a job. Each is looked up by its key, by the limit: the many that
-// are at their jobs and claimed cost nothing.
+// Runners among the unclaimed that are at a job: as their forge lists them, or as the job itself says, which is known earlier.
+// Each is looked up by its key, by the limits: the many that are at their jobs and claimed cost nothing.
 func (q *Queries) SnapshotRunnersAtJobs(ctx context.Context, arg SnapshotRunnersAtJobsParams) ([]SnapshotRunnersAtJobsRow, error) {
 	rows, err := q.db.Query(ctx, snapshotRunnersAtJobs, arg.TemplateIds, arg.PresetIds)
 	if err != nil {

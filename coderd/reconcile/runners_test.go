@@ -127,12 +127,23 @@ func TestRunners_busyAndMaximum(t *testing.T) {
 	p := newRunnerPool(t, 3)
 	p.exec(`UPDATE workspaces SET state = 'ready', ready_at = now()`)
 	oldest := "(SELECT id FROM workspaces WHERE state = 'ready' ORDER BY created_at, id LIMIT 1)"
-	p.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, created_at)
-		SELECT id, incarnation, preset_id, $1, name, 'active', now(), now() FROM workspaces WHERE id = `+oldest, p.entity)
+	p.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, status_since, created_at)
+		SELECT id, incarnation, preset_id, $1, name, 'active', now(), now(), now() FROM workspaces WHERE id = `+oldest, p.entity)
 	p.exec("UPDATE presets SET instances = 2")
 	p.pass()
 	require.Zero(t, p.going(), "3 there, 2 wanted, but one of them is at a job")
 	p.exec("UPDATE presets SET instances = 1")
+	p.pass()
+	require.Equal(t, 1, p.going())
+	require.Zero(t, p.one("SELECT count(*) FROM intents i JOIN forge_runners r ON r.workspace_id = i.workspace_id"))
+
+	// The same by the word of the job alone: the listing is not made at each job, and this one is idle in the last.
+	p.exec("DELETE FROM intents")
+	p.exec("UPDATE preset_status SET shrunk_at = NULL")
+	p.exec("UPDATE forge_runners SET status = 'idle'")
+	p.queue(1)
+	p.exec(`UPDATE forge_jobs SET state = 'in_progress', workspace_id = r.workspace_id, incarnation = r.incarnation
+		FROM forge_runners r WHERE forge_jobs.preset_id IS NOT NULL`)
 	p.pass()
 	require.Equal(t, 1, p.going())
 	require.Zero(t, p.one("SELECT count(*) FROM intents i JOIN forge_runners r ON r.workspace_id = i.workspace_id"))

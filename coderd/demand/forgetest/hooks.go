@@ -199,7 +199,6 @@ func (f *Forge) jobJSON(j *job) map[string]any {
 		one["runner_id"], one["runner_name"] = j.RunnerID, j.Runner
 	}
 	if f.opts.Gitea {
-		one["steps"] = nil
 		if j.RunnerID == 0 {
 			one["run_attempt"] = j.Attempt - 1 // counted when a runner takes it
 		}

@@ -3,8 +3,10 @@ package gitea
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,15 +32,40 @@ func (c *client) Job(ctx context.Context, repository string, id int64) (forge.Jo
 	if err != nil {
 		return forge.Job{}, xerrors.Errorf("get job %d of %s: %w", id, repository, err)
 	}
-	return listed(&found, repository)
+	numbered, err := c.numbered(ctx, &found)
+	if err != nil {
+		return forge.Job{}, err
+	}
+	return listed(&found, repository, numbered)
 }
 
-func listed(w *wireJob, repository string) (forge.Job, error) {
+// numbered says whether this Gitea numbers attempts before a runner takes them, by its version. Where a job's number means the
+// same in any version, it is not asked for.
+func (c *client) numbered(ctx context.Context, jobs ...*wireJob) (bool, error) {
+	if !slices.ContainsFunc(jobs, func(w *wireJob) bool {
+		return w != nil && (w.RunAttempt > 1 || w.RunAttempt == 1 && w.RunnerID == 0)
+	}) {
+		return false, nil
+	}
+	var is struct {
+		Version string `json:"version"`
+	}
+	if err := c.do(ctx, http.MethodGet, "/version", nil, nil, &is); err != nil {
+		return false, xerrors.Errorf("get version of Gitea: %w", err)
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(is.Version, "%d.%d", &major, &minor); err != nil {
+		return false, xerrors.Errorf("get version of Gitea: it says %q", is.Version)
+	}
+	return major > 1 || minor >= 27, nil
+}
+
+func listed(w *wireJob, repository string, numbered bool) (forge.Job, error) {
 	at, known := state(w.Status)
 	if !known {
 		return forge.Job{}, xerrors.Errorf("read job %d of %s: its status %q is not known", w.ID, repository, w.Status)
 	}
-	j, err := job(w, repository, at)
+	j, err := job(w, repository, at, numbered)
 	if err != nil {
 		return forge.Job{}, xerrors.Errorf("read job of %s: %w", repository, err)
 	}
@@ -73,7 +100,7 @@ func (c *client) OpenJobs(ctx context.Context, repositories []string) ([]forge.J
 
 // openIn lists by status, each to the last page. A job that moves on meanwhile may be told twice.
 func (c *client) openIn(ctx context.Context, root string) ([]forge.Job, error) {
-	var open []forge.Job
+	var all []*wireJob
 	for _, status := range []string{"queued", "in_progress"} {
 		for number := 1; ; number++ {
 			query := pageQuery(number)
@@ -82,17 +109,23 @@ func (c *client) openIn(ctx context.Context, root string) ([]forge.Job, error) {
 			if err := c.do(ctx, http.MethodGet, root+"/actions/jobs", query, nil, &page); err != nil {
 				return nil, xerrors.Errorf("list jobs: %w", err)
 			}
-			for _, w := range page.Jobs {
-				if w == nil {
-					continue
-				}
-				if j, err := listed(w, repositoryOf(w.URL)); err == nil && j.State != forge.Completed {
-					open = append(open, j)
-				}
-			}
 			if len(page.Jobs) == 0 {
 				break
 			}
+			all = append(all, page.Jobs...)
+		}
+	}
+	numbered, err := c.numbered(ctx, all...)
+	if err != nil {
+		return nil, err
+	}
+	var open []forge.Job
+	for _, w := range all {
+		if w == nil {
+			continue
+		}
+		if j, err := listed(w, repositoryOf(w.URL), numbered); err == nil && j.State != forge.Completed {
+			open = append(open, j)
 		}
 	}
 	return open, nil

@@ -50,7 +50,8 @@ func (kind) Job(event string, body []byte) (*forge.Job, error) {
 		Action     string   `json:"action"`
 		Job        *wireJob `json:"workflow_job"`
 		Repository struct {
-			FullName string `json:"full_name"`
+			FullName       string          `json:"full_name"`
+			MirrorLastSync json.RawMessage `json:"mirror_last_sync_at"` // from 1.27 on, of any repository
 		} `json:"repository"`
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
@@ -60,7 +61,7 @@ func (kind) Job(event string, body []byte) (*forge.Job, error) {
 	if !known {
 		return nil, nil
 	}
-	j, err := job(e.Job, e.Repository.FullName, state)
+	j, err := job(e.Job, e.Repository.FullName, state, e.Repository.MirrorLastSync != nil)
 	if err != nil {
 		return nil, xerrors.Errorf("read job event: %w", err)
 	}
@@ -82,15 +83,15 @@ func state(s string) (forge.JobState, bool) {
 	return "", false
 }
 
-// job translates, with what is not true left out.
-func job(w *wireJob, repository string, state forge.JobState) (forge.Job, error) {
+// job translates, with what is not true left out. Numbered: Gitea numbers the attempts before a runner takes them.
+func job(w *wireJob, repository string, state forge.JobState, numbered bool) (forge.Job, error) {
 	if w == nil || w.ID <= 0 {
 		return forge.Job{}, xerrors.New("it names no job")
 	}
 	if repository == "" {
 		return forge.Job{}, xerrors.New("it names no repository")
 	}
-	attempt, err := attempt(w)
+	attempt, err := attempt(w, numbered)
 	if err != nil {
 		return forge.Job{}, err
 	}
@@ -98,6 +99,9 @@ func job(w *wireJob, repository string, state forge.JobState) (forge.Job, error)
 		ID: w.ID, RunID: w.RunID, Attempt: attempt, State: state,
 		Repository: text(repository), Name: text(w.Name), URL: text(w.HTMLURL),
 		RunnerID: w.RunnerID, RunnerName: text(w.RunnerName), QueuedAt: told(w.CreatedAt),
+	}
+	if attempt > 1 && !numbered {
+		j.QueuedAt = time.Time{} // that was the first attempt
 	}
 	for _, label := range w.Labels {
 		j.Labels = append(j.Labels, text(label))
@@ -113,11 +117,11 @@ func job(w *wireJob, repository string, state forge.JobState) (forge.Job, error)
 
 // attempt is from 1. A Gitea that counts attempts as runners take them says the last one's number until one takes the next:
 // by it, what is run again would be what is over.
-func attempt(w *wireJob) (int, error) {
+func attempt(w *wireJob, numbered bool) (int, error) {
 	if w.RunAttempt < 0 || w.RunAttempt > 1<<30 {
 		return 0, xerrors.Errorf("its attempt %d is out of range", w.RunAttempt)
 	}
-	if w.RunnerID == 0 && !bool(w.Steps) {
+	if w.RunnerID == 0 && !numbered {
 		return int(w.RunAttempt) + 1, nil
 	}
 	return max(1, int(w.RunAttempt)), nil

@@ -1,9 +1,12 @@
 package gitea_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,7 +24,7 @@ func event(t *testing.T, action string, fields map[string]any) []byte {
 		"id": 31, "run_id": 7, "run_attempt": 0, "name": "test (linux)", "status": action,
 		"html_url": "https://gitea.example/acme/shop/actions/runs/7/jobs/0", "labels": []string{"self-hosted", "Linux"},
 		"created_at": "2026-03-01T10:00:00Z", "started_at": "1970-01-01T00:00:00Z", "completed_at": "1970-01-01T00:00:00Z",
-		"head_sha": "0123", "url": "https://gitea.example/api/v1/repos/acme/shop/actions/jobs/31", "steps": nil,
+		"head_sha": "0123", "url": "https://gitea.example/api/v1/repos/acme/shop/actions/jobs/31", "steps": []any{},
 	}
 	for k, v := range fields {
 		job[k] = v
@@ -50,9 +53,17 @@ func TestJob(t *testing.T) {
 		{"queued", "queued", nil, func(*forge.Job) {}},
 		{"waiting", "waiting", nil, func(j *forge.Job) { j.State = forge.Waiting }},
 		{"pending", "pending", nil, func(j *forge.Job) { j.State = forge.Waiting }},
-		{"queued again under the same id", "queued", map[string]any{"run_attempt": 1}, func(j *forge.Job) { j.Attempt = 2 }},
-		{"queued again under another", "queued", map[string]any{"run_attempt": 2, "steps": []any{}}, func(j *forge.Job) { j.Attempt = 2 }},
-		{"first of one that counts runs", "queued", map[string]any{"run_attempt": 1, "steps": []any{}}, func(*forge.Job) {}},
+		{"queued again under the same id", "queued", map[string]any{"run_attempt": 1}, func(j *forge.Job) {
+			j.Attempt, j.QueuedAt = 2, time.Time{} // it has the first attempt's time
+		}},
+		{"under way again under the same id", "in_progress", map[string]any{
+			"run_attempt": 2, "runner_id": 18, "runner_name": "prebuild-b", "started_at": "2026-03-01T10:02:00Z",
+		}, func(j *forge.Job) {
+			*j = forge.Job{
+				ID: j.ID, RunID: j.RunID, Attempt: 2, State: forge.InProgress, Repository: j.Repository, Name: j.Name, URL: j.URL,
+				Labels: j.Labels, RunnerID: 18, RunnerName: "prebuild-b", StartedAt: at(2),
+			}
+		}},
 		{"in progress", "in_progress", runner, func(j *forge.Job) {
 			j.State, j.RunnerID, j.RunnerName, j.StartedAt = forge.InProgress, 17, "prebuild-a", at(2)
 		}},
@@ -80,6 +91,50 @@ func TestJob(t *testing.T) {
 			c.want(&want)
 			assert.Equal(t, &want, got)
 		})
+	}
+}
+
+// From 1.27 on, the number of an attempt is that of its run, and each is a job of its own. Its webhooks are known by what else
+// they say of the repository.
+func TestJob_numbered(t *testing.T) {
+	t.Parallel()
+	for run, fields := range map[int]map[string]any{
+		1: {"run_attempt": 1},
+		2: {"run_attempt": 2},
+		3: {"run_attempt": 3, "runner_id": 17, "runner_name": "prebuild-a"},
+	} {
+		body := bytes.Replace(event(t, "queued", fields), []byte(`"full_name":`),
+			[]byte(`"mirror_last_sync_at":"0001-01-01T00:00:00Z","full_name":`), 1)
+		got, err := gitea.Kind.Job("workflow_job", body)
+		require.NoError(t, err)
+		assert.Equal(t, run, got.Attempt)
+		assert.False(t, got.QueuedAt.IsZero(), "it was made for this attempt")
+	}
+}
+
+// What a Gitea 1.26.4 sent of a job, as coderd/e2e/gitea recorded it.
+func TestJob_recorded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file    string
+		attempt int
+		state   forge.JobState
+		runner  string
+	}{
+		{"webhook_queued", 1, forge.Queued, ""},
+		{"webhook_in_progress", 1, forge.InProgress, "prebuild-by-hand"},
+		{"webhook_completed", 1, forge.Completed, "prebuild-by-hand"},
+		{"webhook_queued_again", 2, forge.Queued, ""},
+	} {
+		body, err := os.ReadFile(filepath.Join("../../e2e/gitea/testdata", c.file+".json"))
+		require.NoError(t, err)
+		got, err := gitea.Kind.Job("workflow_job", body)
+		require.NoError(t, err)
+		assert.Equal(t, c.attempt, got.Attempt, c.file)
+		assert.Equal(t, c.state, got.State, c.file)
+		assert.Equal(t, c.runner, got.RunnerName, c.file)
+		assert.Equal(t, "acme/shop", got.Repository, c.file)
+		assert.Equal(t, []string{"self-hosted", "linux"}, got.Labels, c.file)
 	}
 }
 

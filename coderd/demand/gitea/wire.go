@@ -1,7 +1,6 @@
 package gitea
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -20,18 +19,9 @@ type wireJob struct {
 	Conclusion  string    `json:"conclusion"`
 	RunnerID    int64     `json:"runner_id"`
 	RunnerName  string    `json:"runner_name"`
-	Steps       steps     `json:"steps"`
 	CreatedAt   time.Time `json:"created_at"`
 	StartedAt   time.Time `json:"started_at"`
 	CompletedAt time.Time `json:"completed_at"`
-}
-
-// steps is whether a list of steps was given at all.
-type steps bool
-
-func (s *steps) UnmarshalJSON(b []byte) error {
-	*s = steps(bytes.HasPrefix(bytes.TrimSpace(b), []byte("[")))
-	return nil
 }
 
 type wireJobs struct {

@@ -129,7 +129,7 @@ func TestReplay(t *testing.T) {
 
 	reset := func() { w.exec("TRUNCATE forge_deliveries, forge_jobs, forge_status") }
 	replay(t, replicas, slices.Concat(hub, tea), rand.New(rand.NewSource(0)))
-	want, open := w.jobs("true"), w.jobs("j.state <> 'completed'")
+	want, open := timed(w.jobs("true")), timed(w.jobs("j.state <> 'completed'"))
 	requireEnd(t, want)
 
 	for seed := range int64(orders) {
@@ -142,7 +142,7 @@ func TestReplay(t *testing.T) {
 		}
 		replay(t, replicas, list, r)
 		if !cut {
-			require.Equal(t, want, w.jobs("true"), "seed %d", seed)
+			require.Equal(t, want, timed(w.jobs("true")), "seed %d", seed)
 			continue
 		}
 		for range 2 { // what the deliveries tell is known to the second round
@@ -152,10 +152,21 @@ func TestReplay(t *testing.T) {
 			}
 			require.NoError(t, replicas[1].Drain(t.Context()))
 		}
-		require.Equal(t, hubOf(want), hubOf(w.jobs("true")), "seed %d", seed)
+		require.Equal(t, hubOf(want), hubOf(timed(w.jobs("true"))), "seed %d", seed)
 		// No listing has what only waits, and it is no demand.
-		require.Equal(t, withoutWaiting(open), withoutWaiting(w.jobs("j.state <> 'completed'")), "seed %d", seed)
+		require.Equal(t, withoutWaiting(open), withoutWaiting(timed(w.jobs("j.state <> 'completed'"))), "seed %d", seed)
 	}
+}
+
+// timed is without the time from which a job of Gitea waits that is run again: when it was first heard of, as Gitea 1.26 says
+// when the first attempt did.
+func timed(jobs []job) []job {
+	for i, j := range jobs {
+		if j.Entity == "tea" && j.Attempt > 1 {
+			jobs[i].QueuedAt = time.Time{}
+		}
+	}
+	return jobs
 }
 
 func hubOf(jobs []job) []job {

@@ -199,6 +199,7 @@ func (f *forge) push(t *testing.T, repository, path, content string) {
 // job is as Gitea's API has it.
 type job struct {
 	ID         int64    `json:"id"`
+	RunID      int64    `json:"run_id"`
 	Name       string   `json:"name"`
 	Labels     []string `json:"labels"`
 	Status     string   `json:"status"`
