@@ -12,6 +12,7 @@
 //	entities   credentials and entities, their secrets sealed, and a client for each entity
 //	inbox      webhooks: signature, inbox, jobs, matching, what was missed
 //	runners    registration, listings, claims and releases by jobs, unregistering
+//	replay     recorded deliveries in hundreds of orders against all of it; tests only
 //
 // They agree through rows alone: each is a function of what the tables say, run again whenever something may have changed, so
 // that lost, late and repeated events come to the same end.

@@ -48,7 +48,9 @@ func TestForge_away(t *testing.T) {
 	p := newPlant(t, 2, forgetest.Options{Seed: 8})
 	p.queue(1, 20*time.Second)
 	p.busy()
-	coderdtest.Eventually(t, "another in its place", func() bool { return p.forge.Idle() == 2 })
+	coderdtest.Eventually(t, "another in its place", func() bool {
+		return p.forge.Idle() == 2 && p.count("t.name = 'runners' AND state = 'ready'") == 2
+	})
 	idle := p.forge.RunnerNames()
 	p.forge.SetFaults(forgetest.Faults{Errors: 1, Lose: 1})
 	failing := func() bool {

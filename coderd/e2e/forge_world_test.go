@@ -80,9 +80,14 @@ func (p *plant) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	p.forge.SetFaults(forgetest.Faults{})
-	if _, err := p.store.Pool.Exec(ctx, "UPDATE templates SET deleted_at = now()"); err != nil {
-		p.t.Error(err)
-		return
+	for _, sql := range []string{
+		"UPDATE forge_runners SET abandoned_at = now()", "UPDATE jobs SET due_at = now() WHERE state = 'pending'",
+		"UPDATE templates SET deleted_at = now()",
+	} {
+		if _, err := p.store.Pool.Exec(ctx, sql); err != nil {
+			p.t.Error(err)
+			return
+		}
 	}
 	for ctx.Err() == nil && p.count("state <> 'deleted' AND state <> 'claimed'") > 0 {
 		timer := time.NewTimer(100 * time.Millisecond)

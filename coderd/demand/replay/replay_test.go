@@ -61,7 +61,7 @@ var end = []string{
 // PREWARM_SEED=n plays one order only, PREWARM_ROUNDS=n the first n.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	const orders, atOnce, longest = 200, 12, 40 * time.Second
+	const orders, atOnce, longest = 200, 24, time.Minute
 	w := newWorld(t)
 	recordings := func(name string, kind forge.Kind) []act {
 		return recorded(t, kind, "../inbox/testdata/"+name+".json", "testdata/"+name+".json")
