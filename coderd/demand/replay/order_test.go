@@ -287,6 +287,11 @@ func (w *world) age(o *order) {
 	o.nudge()
 }
 
+// held is a workspace's state. One that was let go as surplus in the moment in which it was given a job stays draining until
+// that is over (P7), which is as good as claimed.
+const held = `CASE WHEN w.state = 'draining' AND EXISTS (SELECT FROM forge_jobs j WHERE j.workspace_id = w.id
+	AND j.state = 'in_progress') THEN 'claimed' ELSE w.state::text END`
+
 // now is what there is: jobs, workspaces by pool and state, and who is connected to the forges. Of a Gitea that was not heard,
 // only what is open there is known, and nothing of what only waits.
 func (o *order) now() (lines []string, err error) {
@@ -307,7 +312,9 @@ func (o *order) now() (lines []string, err error) {
 			lines = append(lines, p.name+" has a runner "+line)
 		}
 	}
-	live, err := o.world.list(`SELECT concat_ws(' ', p.name, w.state::text, count(*)) FROM workspaces w JOIN presets p ON p.id = w.preset_id
-		WHERE w.template_id = $1 AND w.state <> 'deleted' GROUP BY p.name, w.state ORDER BY p.name, w.state`, o.template)
+	live, err := o.world.list(`SELECT concat_ws(' ', s.name, s.state, count(*)) FROM (
+		  SELECT p.name, `+held+` AS state FROM workspaces w JOIN presets p ON p.id = w.preset_id
+		  WHERE w.template_id = $1 AND w.state <> 'deleted') s
+		GROUP BY s.name, s.state ORDER BY s.name, s.state = 'claimed'`, o.template)
 	return append(lines, live...), err
 }

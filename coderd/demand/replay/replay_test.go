@@ -143,7 +143,7 @@ func (o *order) close(ctx context.Context) error {
 	w.exec("UPDATE templates SET deleted_at = now() WHERE id = $1", o.template)
 	o.nudge()
 	live := func() ([]string, error) {
-		return w.list(`SELECT w.state::text FROM workspaces w WHERE w.template_id = $1 AND w.state <> 'deleted'`, o.template)
+		return w.list(`SELECT `+held+` FROM workspaces w WHERE w.template_id = $1 AND w.state <> 'deleted'`, o.template)
 	}
 	if err := until(ctx, live, "claimed"); err != nil {
 		return err
