@@ -39,12 +39,12 @@ run: build postgres ## Build, and start a server with a first pool of 3; ARGS='-
 	bin/prewarm server --quickstart $(ARGS)
 
 # The simulation owns the time and the order of everything, and the race detector would only slow it down: the first line
-# leaves its seeds out, the second runs them.
+# leaves its seeds out, and most orders of the replay of deliveries; the second runs them.
 .PHONY: test
 test: postgres haproxy sshd docker gen-check vet site-test ## Run every test, as CI does
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
 	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -count=1 -timeout 15m ./...
-	$(if $(RACE),$(TOOL) gotestsum --format pkgname -- -count=1 -timeout 30m ./coderd/simulation)
+	$(if $(RACE),$(TOOL) gotestsum --format pkgname -- -count=1 -timeout 30m -p 1 ./coderd/simulation ./coderd/demand/replay)
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each, from FIRST=1 on

@@ -22,6 +22,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // world is a database, a cloud, and two replicas, for all orders.
@@ -215,9 +216,13 @@ func (w *world) ended(name string) {
 	}()
 }
 
+// exec writes rows in whatever order they come, so that it may have to give way to who writes them in another.
 func (w *world) exec(sql string, args ...any) {
 	w.t.Helper()
 	_, err := w.Store.Pool.Exec(context.Background(), sql, args...)
+	for tries := 0; database.IsDeadlock(err) && tries < 20; tries++ {
+		_, err = w.Store.Pool.Exec(context.Background(), sql, args...)
+	}
 	require.NoError(w.t, err)
 }
 

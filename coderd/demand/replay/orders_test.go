@@ -1,0 +1,6 @@
+//go:build !race
+
+package replay_test
+
+// orders is how many there are.
+const orders = 200
