@@ -221,7 +221,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
-		Callback: r.instances.Callback, Deregister: r.deregister, Lease: opts.hooks().Lease, Tracer: tracer,
+		Callback: r.instances.Callback, Deregister: r.deregister, Runner: r.toBe, Lease: opts.hooks().Lease, Tracer: tracer,
 	})
 	r.notifier = notify.New(notify.Options{
 		Store: store, Clock: clock, Log: log, Registerer: reg, Webhook: opts.Notify, Installation: installation,

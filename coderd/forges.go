@@ -17,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -65,6 +66,22 @@ const inboxChannel = "prewarm_inbox"
 func (r *replica) deregister(ctx context.Context, workspace uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
 	verdict, err := r.runners.Deregister(ctx, workspace, incarnation)
 	return lifecycle.Verdict(verdict), err
+}
+
+// toBe is what a workspace is to be at its forge (P5); nil for one that is to be nothing there.
+func (r *replica) toBe(ctx context.Context, workspace uuid.UUID, incarnation int32) (*provider.Runner, error) {
+	facts, err := r.runners.Facts(ctx, workspace, incarnation)
+	if errors.Is(err, runners.ErrNoRunner) {
+		return nil, nil //nolint:nilnil // It is none.
+	}
+	if err != nil {
+		return nil, err
+	}
+	runner := &provider.Runner{Group: facts.Group, Labels: facts.Labels}
+	for _, t := range facts.Tools {
+		runner.Tools = append(runner.Tools, provider.Tool(t))
+	}
+	return runner, nil
 }
 
 // directory is the entities as the inbox knows them.

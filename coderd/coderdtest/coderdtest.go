@@ -159,6 +159,8 @@ type Config struct {
 	NoPass bool          // work and claims only
 
 	Timeouts lifecycle.Timeouts // of a provider's calls
+	// Runner is what workspaces are to be at a forge; nil: there are no forges.
+	Runner func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (*provider.Runner, error)
 	// Deregister unregisters runners before their workspaces go; nil: there are no forges.
 	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error)
 }
@@ -201,6 +203,7 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 		Store: store, Writer: r.Writer, Providers: w.Providers, Clock: clock, Log: log, Registerer: reg,
 		Replica: c.Name, Installation: w.Installation, Nudge: r.Reconciler.Nudge, Bound: r.Claims.Bound, Lease: c.Lease,
 		Grace: c.Grace, Callback: r.Instances.Callback, Timeouts: c.Timeouts, Deregister: c.Deregister,
+		Runner: c.Runner,
 	})
 	if !c.Deaf {
 		ps.Subscribe(reconcile.NudgeChannel, func(_ context.Context, e pubsub.Event) {

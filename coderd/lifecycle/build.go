@@ -61,7 +61,10 @@ func (w *Worker) create(ctx context.Context, job database.Job) {
 		}
 	}
 	req, err := w.request(ctx, job, info, token)
-	if err != nil { // our own database or replica, and no failure of the provider's
+	if _, takes := provider.As[provider.RunnerTaker](p); err == nil && takes && info.Runner && w.Runner != nil {
+		req.Runner, err = w.Runner(ctx, job.WorkspaceID, job.Incarnation)
+	}
+	if err != nil { // our own database or replica, or the forge, and no failure of the provider's
 		w.postpone(ctx, job, err)
 		return
 	}

@@ -38,6 +38,8 @@ type Options struct {
 	// agent can't be created.
 	Callback func(ctx context.Context, job database.Job, agent json.RawMessage) (provider.Callback, error)
 
+	// Runner is what a workspace is to be at its forge, for providers that take it (P5). Nil: there are no forges.
+	Runner func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (*provider.Runner, error)
 	// Deregister unregisters the runner of a workspace at its forge, before the workspace goes (P7). Nil: there are no forges.
 	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Verdict, error)
 

@@ -52,6 +52,7 @@ var _ interface {
 	Sited
 	AgentHost
 	TokenTaker
+	RunnerTaker
 	Execer
 	Logger
 	Stopper
@@ -64,6 +65,9 @@ func (g *guarded) HostsAgent() {}
 
 // TakesTokens is like HostsAgent.
 func (g *guarded) TakesTokens() {}
+
+// TakesRunners is like HostsAgent.
+func (g *guarded) TakesRunners() {}
 
 // Unwrap is how As finds what is wrapped.
 func (g *guarded) Unwrap() Provider { return g.inner }

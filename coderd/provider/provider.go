@@ -61,6 +61,11 @@ type TokenTaker interface {
 	TakesTokens()
 }
 
+// RunnerTaker is a provider that wants to know what a workspace is to be at a forge. The forge is asked before each create.
+type RunnerTaker interface {
+	TakesRunners()
+}
+
 // Execer is a provider that can run a command inside a workspace.
 type Execer interface {
 	// Exec runs the command to its end and returns its exit status. Ending ctx kills it.
@@ -109,6 +114,22 @@ type CreateRequest struct {
 	Machine string
 	// Callback is how what runs inside reports for itself; zero where nothing does.
 	Callback Callback
+	// Runner is what the workspace is to be at a forge, for a provider that takes it (RunnerTaker); nil: nothing.
+	Runner *Runner
+}
+
+// Runner is what a workspace is to be at a forge, as far as it is no secret (G2).
+type Runner struct {
+	Group  string // empty: the forge's default
+	Labels []string
+	// Tools are the downloads of the forge's runner, one for each platform; none where the forge has none.
+	Tools []Tool
+}
+
+// Tool is a download of a forge's runner for one platform, in the forge's words for it: linux, x64.
+type Tool struct {
+	OS, Arch, URL, Filename, SHA256 string
+	Token                           string // for the download, where it needs one; a secret
 }
 
 // Callback is where the inside of a workspace reports its status and reads what it is, and the token it does so with

@@ -87,6 +87,35 @@ func (s *Service) whyNot(ctx context.Context, row database.RunnerOfRow) error {
 	}
 }
 
+// Facts are what a workspace is to be at its forge, as far as it is no secret.
+type Facts struct {
+	Group  string
+	Labels []string
+	Tools  []forge.Tool
+}
+
+// Facts are for providers that install the runner by themselves: asked before the workspace is made (P5). ErrNoRunner.
+func (s *Service) Facts(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Facts, error) {
+	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+	if database.NoRows(err) {
+		return Facts{}, ErrNoRunner
+	}
+	if err != nil {
+		return Facts{}, xerrors.Errorf("read runner: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	client, err := s.Directory.Forge(ctx, row.EntityID)
+	if err != nil {
+		return Facts{}, ofForge("connect to forge", err)
+	}
+	tools, err := client.Tools(ctx)
+	if err != nil {
+		return Facts{}, ofForge("list downloads of the runner", err)
+	}
+	return Facts{Group: row.RunnerGroup, Labels: row.RunnerLabels, Tools: tools}, nil
+}
+
 // register asks the forge. What has the name there already is of an asking whose answer was lost: it never got its
 // configuration, and gives way, unless it has a job.
 func (s *Service) register(ctx context.Context, row database.RunnerOfRow) (forge.Registration, forge.Forge, error) {

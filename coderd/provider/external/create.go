@@ -46,6 +46,9 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 		return none, provider.Permanent(xerrors.New(
 			"the agent is installed on linux only: leave agent out of the template, or install it by extra_specs." + installTemplate))
 	}
+	if _, err := tools(s, req.Runner); err != nil {
+		return none, err
+	}
 	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
 	if err != nil {
 		return none, err
@@ -94,6 +97,11 @@ func (p *Provider) createInstance(ctx context.Context, req provider.CreateReques
 	}
 	var hidden secrets
 	hidden.add(req.Callback.Token)
+	if req.Runner != nil {
+		for _, t := range req.Runner.Tools {
+			hidden.add(t.Token)
+		}
+	}
 	var answer params.ProviderInstance
 	err = p.ask(ctx, request{
 		command: common.CreateInstanceCommand, installation: req.Tags.Installation,
@@ -152,6 +160,12 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 	if s.RepoURL != "" {
 		b.RepoURL = s.RepoURL
 	}
+	if r := req.Runner; r != nil { // what its preset says is true of it, whatever the spec does
+		b.Labels, b.GitHubRunnerGroup = r.Labels, r.Group
+		if downloads, err := tools(s, r); err == nil && downloads != nil {
+			b.Tools = downloads
+		}
+	}
 	if req.Callback.CallbackURL != "" {
 		b.CallbackURL, b.MetadataURL = req.Callback.CallbackURL, req.Callback.MetadataURL
 	}
@@ -167,6 +181,34 @@ func authorities(spec string, server []byte) []byte {
 		spec = strings.TrimRight(spec, "\n") + "\n"
 	}
 	return append([]byte(spec), server...)
+}
+
+// tools are the downloads of a forge's runner for the platform of the spec (P5); none where the forge has none at all. That it
+// has some, but not for this platform, is an error: what would be made could never work.
+func tools(s spec, r *provider.Runner) ([]params.RunnerApplicationDownload, error) {
+	if r == nil || len(r.Tools) == 0 {
+		return nil, nil
+	}
+	placeholder := placeholderTools(s)[0] // in the forge's words for the platform
+	var some []params.RunnerApplicationDownload
+	for _, t := range r.Tools {
+		if t.OS != placeholder.GetOS() || t.Arch != placeholder.GetArchitecture() {
+			continue
+		}
+		d := params.RunnerApplicationDownload{OS: &t.OS, Architecture: &t.Arch, DownloadURL: &t.URL, Filename: &t.Filename}
+		if t.SHA256 != "" {
+			d.SHA256Checksum = &t.SHA256
+		}
+		if t.Token != "" {
+			d.TempDownloadToken = &t.Token
+		}
+		some = append(some, d)
+	}
+	if some == nil {
+		return nil, provider.Permanent(xerrors.Errorf("the forge has no runner for %s on %s: set os_type and os_arch of the spec",
+			placeholder.GetOS(), placeholder.GetArchitecture()))
+	}
+	return some, nil
 }
 
 // placeholderTools stand for a download of a forge's runner: executables refuse an empty list, and one without their OS

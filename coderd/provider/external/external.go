@@ -104,6 +104,10 @@ func (*Provider) HostsAgent() {}
 // that was written for GARM uses it.
 func (*Provider) TakesTokens() {}
 
+// TakesRunners marks this as a provider that is told the group, the labels and the downloads of a forge's runner: the protocol
+// has fields for them.
+func (*Provider) TakesRunners() {}
+
 // Version is what the executable calls itself, empty if it does not say.
 func (p *Provider) Version() string { return p.facts.version }
 

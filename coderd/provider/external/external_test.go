@@ -125,6 +125,28 @@ func TestBootstrap(t *testing.T) {
 	assert.JSONEq(t, extraSpecs, string(b.ExtraSpecs))
 	assert.JSONEq(t, `{"disk_gb": 5, "runner_install_template": "IyEvYmluL3NoCmV4aXQgMAo="}`, extraSpecs)
 
+	tool := func(arch string) provider.Tool {
+		return provider.Tool{OS: "linux", Arch: arch, URL: "https://forge.example/" + arch, Filename: arch + ".tar.gz", Token: "a token of " + arch}
+	}
+	req = s.request("runner")
+	req.Spec, req.Runner = json.RawMessage(`{}`), &provider.Runner{
+		Group: "builders", Labels: []string{"linux", "x64"}, Tools: []provider.Tool{tool("arm64"), tool("x64")},
+	}
+	b, _ = sent(req)
+	require.Len(t, b.Tools, 1)
+	assert.Equal(t, "https://forge.example/x64", b.Tools[0].GetDownloadURL())
+	assert.Equal(t, "a token of x64", b.Tools[0].GetTempDownloadToken())
+	assert.Equal(t, []string{"linux", "x64"}, b.Labels)
+	assert.Equal(t, "builders", b.GitHubRunnerGroup)
+
+	before := len(s.calls("CreateInstance"))
+	req = s.request("nowhere")
+	req.Spec, req.Runner = json.RawMessage(`{}`), &provider.Runner{Tools: []provider.Tool{tool("arm64")}}
+	_, err := p.Create(t.Context(), req)
+	require.ErrorContains(t, err, "the forge has no runner for linux on x64")
+	require.True(t, provider.IsPermanent(err))
+	require.Len(t, s.calls("CreateInstance"), before, "the executable was not called")
+
 	req = s.request("all")
 	req.Spec = json.RawMessage(`{"image": "ubuntu", "flavor": "small", "os_arch": "amd64", "labels": ["gpu"],
 		"ssh_keys": ["ssh-ed25519 AAAA"], "repo_url": "https://git.example/o/r", "runner_group": "default",
@@ -155,7 +177,7 @@ func TestBootstrap(t *testing.T) {
 	req = s.request("windows")
 	req.Spec = json.RawMessage(`{"image": "windows", "flavor": "small", "os_type": "windows"}`)
 	req.Callback = provider.Callback{Token: "secret", InstallScript: []byte("agent")}
-	_, err := p.Create(t.Context(), req)
+	_, err = p.Create(t.Context(), req)
 	assert.True(t, provider.IsPermanent(err))
 	assert.ErrorContains(t, err, "the agent is installed on linux only")
 }
