@@ -161,6 +161,10 @@ func TestForges(t *testing.T) {
 	// The webhook.
 	_, err = admin.ForgeHook(ctx, "shop")
 	refused(http.StatusConflict, "installed no webhook", err)
+	fake.err = forge.ErrUnsupported
+	_, err = admin.InstallForgeHook(ctx, "shop")
+	refused(http.StatusConflict, "https://prewarm.example/webhooks/shop, content type application/json", err)
+	fake.err = nil
 	hook, err := admin.InstallForgeHook(ctx, "shop")
 	require.NoError(t, err)
 	require.Equal(t, "https://prewarm.example/webhooks/shop", hook.URL)
@@ -187,8 +191,7 @@ func TestForges(t *testing.T) {
 	_, err = admin.InstallForgeHook(ctx, "shop")
 	refused(http.StatusBadGateway, "the forge refuses the credential", err)
 	fake.err = forge.ErrUnsupported
-	_, err = admin.InstallForgeHook(ctx, "shop")
-	refused(http.StatusConflict, "https://prewarm.example/webhooks/shop, content type application/json", err)
+	refused(http.StatusConflict, "the forge has no API for that", admin.PingForgeHook(ctx, "shop"))
 	fake.err = &forge.RateLimited{Until: time.Now().Add(time.Hour)}
 	a := w.call(w.token["admin"], http.MethodPost, "/api/v1/forges/shop/webhook", "")
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
@@ -235,6 +238,13 @@ func TestForges(t *testing.T) {
 	require.ErrorContains(t, e.Err, `encryption key "next"`)
 	_, err = without.ByName(ctx, "none")
 	require.ErrorIs(t, err, entities.ErrNoEntity)
+	lackingURL := w.serve(api.Options{Forges: &entities.Service{
+		Store: w.store, Keys: seal.Open(lacking, false, quartz.NewReal()), Directory: without,
+	}})
+	seen, err := w.at(lackingURL, "admin").Forges(ctx)
+	require.NoError(t, err)
+	require.False(t, seen[0].Status.Running)
+	require.Contains(t, seen[0].Status.Error, `open webhook secret of shop: encryption key "next" is not in `+lacking)
 
 	require.NoError(t, admin.RemoveForgeHook(ctx, "shop"))
 	_, err = w.store.Pool.Exec(ctx, `UPDATE presets SET forge_entity_id = $1, runner_labels = '{x}' WHERE template_id =
