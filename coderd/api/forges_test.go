@@ -241,7 +241,9 @@ func TestForges(t *testing.T) {
 	lackingURL := w.serve(api.Options{Forges: &entities.Service{
 		Store: w.store, Keys: seal.Open(lacking, false, quartz.NewReal()), Directory: without,
 	}})
-	seen, err := w.at(lackingURL, "admin").Forges(ctx)
+	elsewhere, err := sdk.New(lackingURL, w.token["admin"])
+	require.NoError(t, err)
+	seen, err := elsewhere.Forges(ctx)
 	require.NoError(t, err)
 	require.False(t, seen[0].Status.Running)
 	require.Contains(t, seen[0].Status.Error, `open webhook secret of shop: encryption key "next" is not in `+lacking)
