@@ -156,6 +156,14 @@ func TestForges(t *testing.T) {
 	require.Equal(t, "spread", again.Balance)
 	_, err = admin.PutForge(ctx, "shop", sdk.PutForgeEntity{Path: "acme/other"})
 	refused(http.StatusConflict, "cannot change", err)
+	_, err = admin.PutForge(ctx, "other", sdk.PutForgeEntity{Scope: "organization", Path: "acme", Credential: "acne"})
+	refused(http.StatusUnprocessableEntity, `there is no credential "acne" (did you mean "acme"?)`, err)
+	refused(http.StatusNotFound, `there is no credential "acne" (did you mean "acme"?)`, admin.DeleteForgeCredential(ctx, "acne"))
+	_, err = admin.Forge(ctx, "shpo")
+	refused(http.StatusNotFound, `there is no forge "shpo" (did you mean "shop"?)`, err)
+	_, err = admin.RotateForgeSecret(ctx, "shpo", sdk.RotateForgeSecret{})
+	refused(http.StatusNotFound, `did you mean "shop"?`, err)
+	refused(http.StatusNotFound, `did you mean "shop"?`, admin.DeleteForge(ctx, "shpo"))
 	refused(http.StatusConflict, "in use by forge shop", admin.DeleteForgeCredential(ctx, "acme"))
 
 	// The webhook.
