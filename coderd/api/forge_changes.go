@@ -2,8 +2,8 @@ package api
 
 import (
 	"context"
-	"slices"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
