@@ -2,7 +2,6 @@ package entities_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,7 +84,7 @@ func TestDirectory_keys(t *testing.T) {
 		_, err := replica.Directory.Forge(ctx, e.ID)
 		for _, err := range []error{e.Err, err} {
 			var lacking *seal.NoKey
-			require.True(t, errors.As(err, &lacking), "%v", err)
+			require.ErrorAs(t, err, &lacking)
 			require.Equal(t, seal.NoKey{KeyID: key, Path: path}, *lacking)
 			require.ErrorContains(t, err, name+`: encryption key "`+key+`" is not in `+path)
 		}
