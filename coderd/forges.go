@@ -8,6 +8,7 @@ import (
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
@@ -89,8 +90,8 @@ type directory struct{ *entities.Directory }
 
 func (d directory) ByName(ctx context.Context, name string) (inbox.Entity, error) {
 	e, err := d.Directory.ByName(ctx, name)
-	if err == nil && len(e.Secrets) == 0 { // it is not the forge's fault: it shall see that, and send it again
-		err = e.Err
+	if err == nil && e.Err != nil { // it is not the forge's fault: it shall see that, and send it again
+		err = xerrors.Errorf("%s: %w", e.Err.Error(), inbox.ErrSealed)
 	}
 	return sender(e), noSender(err)
 }

@@ -71,6 +71,9 @@ made by chance, which is printed this once; "prewarm forge webhook install" need
 		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
+			if use == "add" && req.Scope == "" {
+				return usageErrorf("--scope is missing: repository, organization or enterprise")
+			}
 			if req.WebhookSecret, err = a.secretFile(secretFile); err != nil {
 				return err
 			}
@@ -116,31 +119,50 @@ func (a *app) printSavedForge(saved sdk.SavedForgeEntity) error {
 }
 
 func (a *app) forgeListCommand() *cobra.Command {
-	return &cobra.Command{
+	var watch watchFlags
+	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List entities of forges, and how it goes with them",
-		Long:    "Lists the entities, their open jobs and runners, and whether their forge answers.",
-		Example: "  prewarm forge list",
+		Long:    "Lists the entities, their open jobs and runners, and whether their forge answers." + watchHelp("entity"),
+		Example: "  prewarm forge list\n  prewarm forge list --watch",
 		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := watch.check(); err != nil {
+				return err
+			}
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			forges, err := client.Forges(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(forges) == 0 {
-				a.hint("There are no forges. Add one with: prewarm forge credential add, then prewarm forge add")
-			}
-			t := a.newTable("NAME", "KIND", "PATH", "QUEUED", "UNSERVED", "IN PROGRESS", "RUNNERS", "RATE", "STATUS")
-			for _, f := range forges {
-				t.add(f.Name, f.Kind, f.Path, f.Queued, f.Unserved, f.InProgress, f.Runners, rateText(f.Status), forgeCell(f))
-			}
-			return a.print(forges, t.write)
+			return list(cmd.Context(), a, watch, view[sdk.ForgeEntity]{
+				look: client.Forges, table: a.forgeTable, name: func(f sdk.ForgeEntity) string { return f.Name }, line: forgeLine,
+				still: stillForge,
+				hint:  "There are no forges. Add one with: prewarm forge credential add, then prewarm forge add",
+			})
 		},
 	}
+	watch.add(cmd)
+	return cmd
+}
+
+func (a *app) forgeTable(forges []sdk.ForgeEntity) *table {
+	t := a.newTable("NAME", "KIND", "PATH", "QUEUED", "UNSERVED", "IN PROGRESS", "RUNNERS", "RATE", "STATUS")
+	for _, f := range forges {
+		t.add(f.Name, f.Kind, f.Path, f.Queued, f.Unserved, f.InProgress, f.Runners, rateText(f.Status), forgeCell(f))
+	}
+	return t
+}
+
+func forgeLine(f sdk.ForgeEntity) string {
+	line := fmt.Sprintf("%s kind=%s path=%s queued=%d unserved=%d in_progress=%d runners=%d", f.Name, f.Kind, f.Path, f.Queued,
+		f.Unserved, f.InProgress, f.Runners)
+	return noted(line, forgeCell(f).text)
+}
+
+// stillForge is an entity without what each round with its forge, and each delivery, changes.
+func stillForge(f sdk.ForgeEntity) sdk.ForgeEntity {
+	f.Status = sdk.ForgeStatus{Running: f.Status.Running, Error: f.Status.Error}
+	return f
 }
 
 func rateText(s sdk.ForgeStatus) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -17,35 +18,30 @@ func (a *app) jobCommand() *cobra.Command {
 
 func (a *app) jobListCommand() *cobra.Command {
 	var filter sdk.ForgeJobFilter
+	var watch watchFlags
 	limit := 100
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs, newest first",
-		Long:    "Lists jobs of forges, newest first, with whose demand they are, where they run, and why nothing serves them.",
-		Example: "  prewarm job list --forge acme --state queued\n  prewarm job list --unserved", Args: exactArgs,
+		Long: "Lists jobs of forges, newest first, with whose demand they are, where they run, and why nothing serves them." +
+			watchHelp("job"),
+		Example: "  prewarm job list --forge acme --state queued\n  prewarm job list --unserved\n  prewarm job list --watch",
+		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usageErrorf("--limit must not be negative")
+			}
+			if err := watch.check(); err != nil {
+				return err
 			}
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			var all []sdk.ForgeJob
-			for {
-				filter.Limit = pageOf(limit, len(all))
-				page, err := client.ForgeJobs(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				all = append(all, page.Jobs...)
-				if filter.After = page.Next; filter.After == "" || limit > 0 && len(all) >= limit {
-					break
-				}
-			}
-			if len(all) == 0 {
-				a.hint("There are no such jobs.")
-			}
-			return a.print(all, a.jobTable(all).write)
+			return list(cmd.Context(), a, watch, view[sdk.ForgeJob]{
+				look:  func(ctx context.Context) ([]sdk.ForgeJob, error) { return jobsOf(ctx, client, filter, limit) },
+				table: a.jobTable, name: jobName, line: jobLine, still: func(j sdk.ForgeJob) sdk.ForgeJob { j.WaitS = 0; return j },
+				hint: "There are no such jobs.",
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -55,23 +51,56 @@ func (a *app) jobListCommand() *cobra.Command {
 	f.StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
 	f.BoolVar(&filter.Unserved, "unserved", false, "only those that nothing can serve")
 	f.IntVar(&limit, "limit", 100, "at most so many; 0 is all")
+	watch.add(cmd)
 	must(cmd.RegisterFlagCompletionFunc("forge", a.completeForges))
 	return cmd
+}
+
+// jobsOf reads page after page, until there are limit; all where that is 0.
+func jobsOf(ctx context.Context, client *sdk.Client, filter sdk.ForgeJobFilter, limit int) (all []sdk.ForgeJob, err error) {
+	for {
+		filter.Limit = pageOf(limit, len(all))
+		page, err := client.ForgeJobs(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Jobs...)
+		if filter.After = page.Next; filter.After == "" || limit > 0 && len(all) >= limit {
+			return all, nil
+		}
+	}
+}
+
+func jobName(j sdk.ForgeJob) string { return fmt.Sprintf("%d/%d", j.JobID, j.Attempt) }
+
+// jobPreset is whose demand it is, or was.
+func jobPreset(j sdk.ForgeJob) string {
+	if j.Preset == "" {
+		return ""
+	}
+	return j.Template + "/" + j.Preset
+}
+
+func jobLine(j sdk.ForgeJob) string {
+	line := fmt.Sprintf("%s %s: %s labels=%s state=%s", jobName(j), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State)
+	if preset := jobPreset(j); preset != "" {
+		line += " preset=" + preset
+	}
+	if j.Runner != "" {
+		line += " runner=" + j.Runner
+	}
+	return noted(line, j.Conclusion+j.Unserved) // never both
 }
 
 func (a *app) jobTable(jobs []sdk.ForgeJob) *table {
 	t := a.newTable("JOB", "REPOSITORY", "NAME", "LABELS", "STATE", "QUEUED", "WAITED", "PRESET", "RUNNER", "NOTE")
 	for _, j := range jobs {
-		preset := ""
-		if j.Preset != "" {
-			preset = j.Template + "/" + j.Preset
-		}
 		note := cell{text: j.Conclusion}
 		if j.Unserved != "" {
 			note = cell{j.Unserved, red}
 		}
-		t.add(fmt.Sprintf("%d/%d", j.JobID, j.Attempt), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State,
-			a.ago(j.QueuedAt), age(time.Duration(j.WaitS*float64(time.Second))), preset, j.Runner, note)
+		t.add(jobName(j), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State,
+			a.ago(j.QueuedAt), age(time.Duration(j.WaitS*float64(time.Second))), jobPreset(j), j.Runner, note)
 	}
 	return t
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,39 +19,29 @@ func (a *app) runnerCommand() *cobra.Command {
 
 func (a *app) runnerListCommand() *cobra.Command {
 	var filter sdk.RunnerFilter
+	var watch watchFlags
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list", Short: "List runners",
-		Long:    "Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word.",
-		Example: "  prewarm runner list --forge acme --status active", Args: exactArgs,
+		Long: "Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word." +
+			watchHelp("runner"),
+		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --watch", Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usageErrorf("--limit must not be negative")
+			}
+			if err := watch.check(); err != nil {
+				return err
 			}
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			var all []sdk.Runner
-			for {
-				filter.Limit = pageOf(limit, len(all))
-				page, err := client.Runners(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				all = append(all, page.Runners...)
-				if filter.After = page.Next; filter.After == "" || limit > 0 && len(all) >= limit {
-					break
-				}
-			}
-			if len(all) == 0 {
-				a.hint("There are no such runners.")
-			}
-			t := a.newTable("NAME", "PRESET", "FORGE", "STATE", "STATUS", "SINCE", "JOB")
-			for _, r := range all {
-				t.add(r.Name, r.Template+"/"+r.Preset, r.Entity, stateCell(r.State), r.Status, a.ago(r.StatusAt), jobText(r.Job))
-			}
-			return a.print(all, t.write)
+			return list(cmd.Context(), a, watch, view[sdk.Runner]{
+				look:  func(ctx context.Context) ([]sdk.Runner, error) { return runnersOf(ctx, client, filter, limit) },
+				table: a.runnerTable, name: func(r sdk.Runner) string { return r.Name }, line: runnerLine, still: stillRunner,
+				hint: "There are no such runners.",
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -59,8 +51,48 @@ func (a *app) runnerListCommand() *cobra.Command {
 	f.StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
 	f.BoolVar(&filter.Gone, "gone", false, "also those that there are no more")
 	f.IntVar(&limit, "limit", 0, "at most so many; 0 is all")
+	watch.add(cmd)
 	must(cmd.RegisterFlagCompletionFunc("forge", a.completeForges))
 	return cmd
+}
+
+// runnersOf reads page after page, until there are limit; all where that is 0.
+func runnersOf(ctx context.Context, client *sdk.Client, filter sdk.RunnerFilter, limit int) (all []sdk.Runner, err error) {
+	for {
+		filter.Limit = pageOf(limit, len(all))
+		page, err := client.Runners(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Runners...)
+		if filter.After = page.Next; filter.After == "" || limit > 0 && len(all) >= limit {
+			return all, nil
+		}
+	}
+}
+
+func (a *app) runnerTable(runners []sdk.Runner) *table {
+	t := a.newTable("NAME", "PRESET", "FORGE", "STATE", "STATUS", "SINCE", "JOB")
+	for _, r := range runners {
+		t.add(r.Name, r.Template+"/"+r.Preset, r.Entity, stateCell(r.State), r.Status, a.ago(r.StatusAt), jobText(r.Job))
+	}
+	return t
+}
+
+func runnerLine(r sdk.Runner) string {
+	line := fmt.Sprintf("%s preset=%s/%s forge=%s state=%s status=%s", r.Name, r.Template, r.Preset, r.Entity, r.State, r.Status)
+	return noted(line, jobText(r.Job))
+}
+
+// stillRunner is a runner without the time that each listing of the forge, and each look, changes.
+func stillRunner(r sdk.Runner) sdk.Runner {
+	r.StatusAt = time.Time{}
+	if r.Job != nil {
+		job := *r.Job
+		job.WaitS = 0
+		r.Job = &job
+	}
+	return r
 }
 
 // pageOf is how many to ask for where limit are wanted, 0 being all, and there are some already.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,6 +24,15 @@ func TestUsageErrors(t *testing.T) {
 		"preset list -o yaml":               `unknown output format "yaml": it is one of table, json`,
 		"preset list -o env":                `unknown output format "env": it is one of table, json`,
 		"preset list --watch --interval 0s": "--interval must be more than 0",
+		"job list --watch --interval 0s":    "--interval must be more than 0",
+		"job list --limit -1":               "--limit must not be negative",
+		"runner list -w --interval -1s":     "--interval must be more than 0",
+		"forge list --watch --interval 0s":  "--interval must be more than 0",
+		"forge lst":                         `unknown command "lst"; did you mean "list"?`,
+		"forge add":                         "FORGE is missing",
+		"forge add acme --path acme":        "--scope is missing: repository, organization or enterprise",
+		"forge stop acme":                   "--reason is missing",
+		"forge credential add":              "CREDENTIAL is missing",
 		"preset show":                       "TEMPLATE/PRESET is missing",
 		"preset show quickstart":            `"quickstart" is not a preset: write TEMPLATE/PRESET`,
 		"preset size a/b --target 99":       `--target "99" is not a percentage: write it like 99% or 99.5%`,
@@ -154,6 +165,62 @@ func TestErrors(t *testing.T) {
 				t.Errorf("wanted %q, got %s", test.want, got)
 			}
 		})
+	}
+}
+
+// Secrets that cannot be read stop a command before the server hears of it, and say which file it is.
+func TestSecretFiles(t *testing.T) {
+	t.Parallel()
+	server := newFakeServer(t, answers(t))
+	empty, dir := writeFile(t, " \n"), t.TempDir()
+	for _, line := range []string{
+		"forge credential add acme-app --kind github --forge-token-file %s",
+		"forge credential update acme-app --private-key-file %s",
+		"forge add acme --scope organization --path acme --credential acme-app --webhook-secret-file %s",
+		"forge rotate-secret acme --webhook-secret-file %s",
+	} {
+		for file, want := range map[string]string{
+			"/nowhere": "prewarm: read secret: open /nowhere: no such file or directory\n",
+			empty:      "prewarm: read secret: " + empty + " is empty\n",
+			dir:        "prewarm: read secret: read " + dir + ": is a directory\n",
+			"-":        "prewarm: read secret: - is empty\n",
+		} {
+			got := newShell(t, server.URL).run(strings.Fields(fmt.Sprintf(line, file))...)
+			if got.status != 1 || got.stdout != "" || got.stderr != want {
+				t.Errorf("%s: wanted %q, got %s", line, want, got)
+			}
+		}
+	}
+	got := newShell(t, server.URL).run("forge", "credential", "add", "acme-app", "--kind", "github", "--ca-file", "/nowhere")
+	if got.status != 1 || got.stderr != "prewarm: read authorities: open /nowhere: no such file or directory\n" {
+		t.Error(got)
+	}
+	if asked := server.asked(); len(asked) > 0 {
+		t.Errorf("the server was asked %v", asked)
+	}
+}
+
+// What the server says of a forge or credential that there is none of, or of a bad URL, is shown as it is.
+func TestForgeErrors(t *testing.T) {
+	t.Parallel()
+	const unknown = `there is no forge "acne" (did you mean "acme"?): there are acme`
+	for line, route := range map[string]string{
+		"forge show acne": "GET /forges/acne", "forge update acne --balance pack": "GET /forges/acne",
+		"forge delete acne": "DELETE /forges/acne", "forge check acne": "POST /forges/acne/check",
+		"forge webhook install acne": "POST /forges/acne/webhook", "job list --forge acne": "GET /forge-jobs",
+		"runner list --watch --forge acne":                                             "GET /runners",
+		"forge credential delete acne":                                                 "DELETE /forges/credentials/acne",
+		"forge credential update acme-app --api-url http://x":                          "PUT /forges/credentials/acme-app",
+		"forge add acne --scope organization --path acne --credential nobody-has-that": "PUT /forges/acne",
+	} {
+		detail, err := json.Marshal(map[string]string{"detail": unknown})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := newShell(t, newFakeServer(t, map[string]answer{route: {status: 404, body: string(detail)}}).URL).run(strings.Fields(line)...)
+		if got.status != 1 || got.stdout != "" || got.stderr != "prewarm: "+unknown+"\n" {
+			t.Errorf("%s: %s", line, got)
+		}
 	}
 }
 

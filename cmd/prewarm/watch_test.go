@@ -14,7 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
-// watching is a preset list --watch under way, whose looks the test decides on.
+// watching is a list --watch under way, whose looks the test decides on.
 type watching struct {
 	t      *testing.T
 	server *fakeServer
@@ -25,21 +25,27 @@ type watching struct {
 	stderr *os.File
 }
 
-// watch starts to watch; it has looked once when this returns.
+// watch starts to watch presets; it has looked once when this returns.
 func watch(t *testing.T, args ...string) *watching {
+	t.Helper()
+	return watchList(t, "preset", args...)
+}
+
+// watchList starts to watch what that command lists.
+func watchList(t *testing.T, command string, args ...string) *watching {
 	t.Helper()
 	w := &watching{t: t, server: newFakeServer(t, answers(t)), status: make(chan int, 1)}
 	w.sh = newShell(t, w.server.URL)
 	var stdout, stderr *os.File
 	w.stdout, stdout = pipe(t)
 	w.stderr, stderr = pipe(t)
-	trap := w.sh.clock.Trap().TickerFunc("preset", "watch")
+	trap := w.sh.clock.Trap().TickerFunc("watch")
 	defer trap.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	w.cancel = cancel
 	go func() {
-		w.status <- w.sh.app(stdout, stderr).run(ctx, append([]string{"preset", "list", "--watch"}, args...))
+		w.status <- w.sh.app(stdout, stderr).run(ctx, append([]string{command, "list", "--watch"}, args...))
 		_, _ = stdout.Close(), stderr.Close()
 	}()
 	trap.MustWait(ctx).MustRelease(ctx)
@@ -105,6 +111,44 @@ func TestWatchWritesJSON(t *testing.T) {
 	}
 }
 
+// Jobs, runners and forges are watched as presets are: what changes by itself is no change.
+func TestWatchForges(t *testing.T) {
+	t.Parallel()
+	job, runner, forge := testForgeJob, testRunner, testForge
+	job.WaitS, job.State, job.Unserved, job.Template, job.Preset, job.Runner = 99, "in_progress", "", "runners", "linux", "prebuild-a"
+	runner.StatusAt, runner.Status, runner.Job = testRunner.CreatedAt, "idle", nil
+	forge.Queued, forge.Status.Error = 0, ""
+	older, later, busier := testForgeJob, testRunner, testForge
+	older.WaitS, later.StatusAt, later.Job = 61, testRunner.CreatedAt, &older
+	busier.Status.RateRemaining--
+	for command, test := range map[string]struct {
+		route               string
+		same, changed, none any
+	}{
+		"job": {
+			"GET /forge-jobs", sdk.ForgeJobList{Jobs: []sdk.ForgeJob{older}}, sdk.ForgeJobList{Jobs: []sdk.ForgeJob{job}},
+			sdk.ForgeJobList{},
+		},
+		"runner": {
+			"GET /runners", sdk.RunnerList{Runners: []sdk.Runner{later}}, sdk.RunnerList{Runners: []sdk.Runner{runner}},
+			sdk.RunnerList{},
+		},
+		"forge": {"GET /forges", []sdk.ForgeEntity{busier}, []sdk.ForgeEntity{forge}, []sdk.ForgeEntity{}},
+	} {
+		for _, format := range []string{"table", "json"} {
+			t.Run(command+"."+format, func(t *testing.T) {
+				t.Parallel()
+				w := watchList(t, command, "-o", format)
+				for _, state := range []any{test.same, test.changed, test.none} {
+					w.server.answer(test.route, answer{body: mustJSON(t, state)})
+					w.look()
+				}
+				golden(t, "testdata/golden/"+command+"_watch."+format, w.end().String())
+			})
+		}
+	}
+}
+
 // A server that restarts is waited for, and reported once.
 func TestWatchOutlivesTheServersAbsence(t *testing.T) {
 	t.Parallel()
@@ -153,7 +197,7 @@ func TestWatchOnATerminal(t *testing.T) {
 			sh.env = append(sh.env, test.env)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			trap := sh.clock.Trap().TickerFunc("preset", "watch")
+			trap := sh.clock.Trap().TickerFunc("watch")
 			defer trap.Close()
 			status := make(chan int, 1)
 			go func() { status <- sh.app(theirs, io.Discard).run(ctx, []string{"preset", "list", "--watch"}) }()

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -306,4 +307,44 @@ func TestHeartbeat(t *testing.T) {
 		}
 	}
 	require.Fail(t, "it is never ready")
+}
+
+// lines counts what is logged, by level and call.
+type lines struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (l *lines) LogEntry(_ context.Context, e slog.SinkEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range e.Fields {
+		if f.Name == "call" {
+			l.count[fmt.Sprintf("%s %v", e.Level, f.Value)]++
+		}
+	}
+}
+
+func (*lines) Sync() {}
+
+func (l *lines) of(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count[what]
+}
+
+// An agent that is refused again and again, as that of a workspace is whose runner is at a job while it drains, says so once.
+func TestRefusedQuietly(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, sdk.AgentConfig{HeartbeatTimeoutS: 1})
+	log := &lines{count: map[string]int{}}
+	o := options(t, s)
+	o.Log = slog.Make(log).Leveled(slog.LevelDebug)
+	start(t, o)
+	s.awaitReport(t, is(sdk.AgentReady))
+	s.mu.Lock()
+	s.token = "another"
+	s.mu.Unlock()
+	require.Eventually(t, func() bool { return log.of("DEBUG report") > 1 }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, 1, log.of("WARN report"))
 }

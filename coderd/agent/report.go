@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"cdr.dev/slog"
@@ -77,12 +76,17 @@ func (a *agent) metadata(ctx context.Context) (sdk.InstanceMetadata, bool) {
 	}
 }
 
-// trouble logs a failed call: the first of a series, and what the server says when it refuses.
+// trouble logs a failed call: the first of a series for everybody, the others for who asks. A workspace that drains is refused
+// for as long as its runner is at a job, and nothing is wrong with that.
 func (a *agent) trouble(ctx context.Context, what string, failed backoff, err error) {
-	if ctx.Err() != nil || failed.failures > 1 && sdk.StatusOf(err) != http.StatusUnauthorized {
+	if ctx.Err() != nil {
 		return
 	}
-	a.Log.Warn(ctx, "the server does not answer as it should; it is tried again", slog.F("call", what), slog.Error(err))
+	log := a.Log.Warn
+	if failed.failures > 1 {
+		log = a.Log.Debug
+	}
+	log(ctx, "the server does not answer as it should; it is tried again", slog.F("call", what), slog.Error(err))
 }
 
 // clip makes a message one that the server takes; the end of it says most.

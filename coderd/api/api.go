@@ -191,6 +191,7 @@ func config(version string) huma.Config {
 	}
 	// The document and its page are served by pages.go; no $schema links in answers.
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", "", nil
+	c.Transformers = append(c.Transformers, withoutValues)
 	return c
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -93,6 +94,14 @@ func (s *server) deleteForgeCredential(ctx context.Context, who auth.Identity, i
 	if err != nil || found {
 		return nil, err
 	}
+	names, err := s.credentialNames(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return nil, noCredential(auth.ErrNotFound, in.Credential, names)
+}
+
+func (s *server) credentialNames(ctx context.Context, who auth.Identity) ([]string, error) {
 	all, err := s.listForgeCredentials(ctx, who, &none{})
 	if err != nil {
 		return nil, err
@@ -101,8 +110,12 @@ func (s *server) deleteForgeCredential(ctx context.Context, who auth.Identity, i
 	for i, c := range all.Body {
 		names[i] = c.Name
 	}
-	return nil, auth.Refuse(auth.ErrNotFound, "there is no credential %q%s", in.Credential,
-		templates.Known(in.Credential, names, "credential"))
+	return names, nil
+}
+
+// noCredential says which credentials there are.
+func noCredential(kind error, name string, names []string) error {
+	return auth.Refuse(kind, "there is no credential %q%s", name, templates.Known(name, names, "credential"))
 }
 
 type putForgeInput struct {
@@ -111,6 +124,15 @@ type putForgeInput struct {
 }
 
 func (s *server) putForge(ctx context.Context, who auth.Identity, in *putForgeInput) (*body[sdk.SavedForgeEntity], error) {
+	if in.Body.Credential != "" {
+		names, err := s.credentialNames(ctx, who)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(names, in.Body.Credential) {
+			return nil, noCredential(auth.ErrInvalid, in.Body.Credential, names)
+		}
+	}
 	made, err := s.Forges.Put(ctx, who, in.Forge, entities.Change{
 		Scope: in.Body.Scope, Path: in.Body.Path, Credential: in.Body.Credential, Balance: in.Body.Balance,
 		WebhookSecret: in.Body.WebhookSecret, Overlap: time.Duration(in.Body.OverlapS) * time.Second,
@@ -129,6 +151,9 @@ type rotateForgeInput struct {
 func (s *server) rotateForgeSecret(
 	ctx context.Context, who auth.Identity, in *rotateForgeInput,
 ) (*body[sdk.SavedForgeEntity], error) {
+	if _, err := s.forgeNamed(ctx, who, in.Forge); err != nil {
+		return nil, err
+	}
 	made, err := s.Forges.Rotate(ctx, who, in.Forge, entities.Change{
 		WebhookSecret: in.Body.WebhookSecret, Overlap: time.Duration(in.Body.OverlapS) * time.Second,
 	})

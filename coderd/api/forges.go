@@ -61,7 +61,7 @@ func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) (*b
 	}
 	list := make([]sdk.ForgeEntity, len(rows))
 	for i, row := range rows {
-		list[i] = s.forgeEntityOf(row)
+		list[i] = s.forgeEntityOf(ctx, row)
 	}
 	return bodyOf(list), nil
 }
@@ -88,7 +88,7 @@ func (s *server) forgeNamed(ctx context.Context, who auth.Identity, name string)
 	if len(rows) == 0 {
 		return sdk.ForgeEntity{}, s.unknownForge(ctx, who, name)
 	}
-	return s.forgeEntityOf(rows[0]), nil
+	return s.forgeEntityOf(ctx, rows[0]), nil
 }
 
 // unknownForge says which entities there are.
@@ -121,7 +121,12 @@ func (s *server) forgeFilter(ctx context.Context, who auth.Identity, name string
 	return uuid.NullUUID{}, s.unknownForge(ctx, who, name)
 }
 
-func (s *server) forgeEntityOf(row database.ForgeEntityViewsRow) sdk.ForgeEntity {
+func (s *server) forgeEntityOf(ctx context.Context, row database.ForgeEntityViewsRow) sdk.ForgeEntity {
+	if row.Error == "" { // the forge may answer while its webhooks cannot be believed
+		if e, err := s.Forges.Directory.ByID(ctx, row.ID); err == nil && e.Err != nil {
+			row.Error = e.Err.Error()
+		}
+	}
 	e := sdk.ForgeEntity{
 		ID: row.ID, Name: row.Name, Kind: string(row.Kind), Scope: string(row.Scope), Path: row.Path,
 		Credential: row.Credential, Balance: row.Balance, WebhookURL: s.webhookURL(row.Name), Presets: row.Presets,

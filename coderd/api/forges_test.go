@@ -156,11 +156,23 @@ func TestForges(t *testing.T) {
 	require.Equal(t, "spread", again.Balance)
 	_, err = admin.PutForge(ctx, "shop", sdk.PutForgeEntity{Path: "acme/other"})
 	refused(http.StatusConflict, "cannot change", err)
+	_, err = admin.PutForge(ctx, "other", sdk.PutForgeEntity{Scope: "organization", Path: "acme", Credential: "acne"})
+	refused(http.StatusUnprocessableEntity, `there is no credential "acne" (did you mean "acme"?)`, err)
+	refused(http.StatusNotFound, `there is no credential "acne" (did you mean "acme"?)`, admin.DeleteForgeCredential(ctx, "acne"))
+	_, err = admin.Forge(ctx, "shpo")
+	refused(http.StatusNotFound, `there is no forge "shpo" (did you mean "shop"?)`, err)
+	_, err = admin.RotateForgeSecret(ctx, "shpo", sdk.RotateForgeSecret{})
+	refused(http.StatusNotFound, `did you mean "shop"?`, err)
+	refused(http.StatusNotFound, `did you mean "shop"?`, admin.DeleteForge(ctx, "shpo"))
 	refused(http.StatusConflict, "in use by forge shop", admin.DeleteForgeCredential(ctx, "acme"))
 
 	// The webhook.
 	_, err = admin.ForgeHook(ctx, "shop")
 	refused(http.StatusConflict, "installed no webhook", err)
+	fake.err = forge.ErrUnsupported
+	_, err = admin.InstallForgeHook(ctx, "shop")
+	refused(http.StatusConflict, "https://prewarm.example/webhooks/shop, content type application/json", err)
+	fake.err = nil
 	hook, err := admin.InstallForgeHook(ctx, "shop")
 	require.NoError(t, err)
 	require.Equal(t, "https://prewarm.example/webhooks/shop", hook.URL)
@@ -187,8 +199,7 @@ func TestForges(t *testing.T) {
 	_, err = admin.InstallForgeHook(ctx, "shop")
 	refused(http.StatusBadGateway, "the forge refuses the credential", err)
 	fake.err = forge.ErrUnsupported
-	_, err = admin.InstallForgeHook(ctx, "shop")
-	refused(http.StatusConflict, "https://prewarm.example/webhooks/shop, content type application/json", err)
+	refused(http.StatusConflict, "the forge has no API for that", admin.PingForgeHook(ctx, "shop"))
 	fake.err = &forge.RateLimited{Until: time.Now().Add(time.Hour)}
 	a := w.call(w.token["admin"], http.MethodPost, "/api/v1/forges/shop/webhook", "")
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
@@ -235,6 +246,15 @@ func TestForges(t *testing.T) {
 	require.ErrorContains(t, e.Err, `encryption key "next"`)
 	_, err = without.ByName(ctx, "none")
 	require.ErrorIs(t, err, entities.ErrNoEntity)
+	lackingURL := w.serve(api.Options{Forges: &entities.Service{
+		Store: w.store, Keys: seal.Open(lacking, false, quartz.NewReal()), Directory: without,
+	}})
+	elsewhere, err := sdk.New(lackingURL, w.token["admin"])
+	require.NoError(t, err)
+	seen, err := elsewhere.Forges(ctx)
+	require.NoError(t, err)
+	require.False(t, seen[0].Status.Running)
+	require.Contains(t, seen[0].Status.Error, `open webhook secret of shop: encryption key "next" is not in `+lacking)
 
 	require.NoError(t, admin.RemoveForgeHook(ctx, "shop"))
 	_, err = w.store.Pool.Exec(ctx, `UPDATE presets SET forge_entity_id = $1, runner_labels = '{x}' WHERE template_id =

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"cdr.dev/slog"
 	"github.com/danielgtaylor/huma/v2"
@@ -82,6 +83,21 @@ func (s *server) problem(ctx context.Context, err error) error {
 	s.Log.Error(ctx, "request failed", slog.F("request", requestIDOf(ctx)), slog.Error(err))
 	return huma.Error500InternalServerError("something went wrong in the server; its log says more at request " +
 		requestIDOf(ctx))
+}
+
+// withoutValues takes out of a problem what a body had where it was wrong: there are secrets in bodies, and answers end in
+// logs. Who sent it knows, and is told the place.
+func withoutValues(_ huma.Context, _ string, v any) (any, error) {
+	problem, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	for _, detail := range problem.Errors {
+		if detail.Location == "body" || strings.HasPrefix(detail.Location, "body.") || strings.HasPrefix(detail.Location, "body[") {
+			detail.Value = nil
+		}
+	}
+	return problem, nil
 }
 
 const statusClientGone = 499

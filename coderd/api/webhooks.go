@@ -58,8 +58,20 @@ func (s *server) webhook(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// webhookFailed: nothing was stored, so the forge is to count the delivery as failed; it is fetched from there later.
+// sealedFor is after how many seconds a delivery is worth another try whose secret cannot be opened here: a person mends it,
+// and the next replica may have the key already.
+const sealedFor = "60"
+
+// webhookFailed: nothing was stored, so the forge is to count the delivery as failed; it is fetched from there later. Whoever
+// sent it is told nothing of keys or secrets: these are in the log, and in the status of the entity.
 func (s *server) webhookFailed(ctx context.Context, w http.ResponseWriter, err error) {
+	if errors.Is(err, inbox.ErrSealed) {
+		s.Log.Error(ctx, "webhook not taken; every replica needs the same encryption keys",
+			slog.F("request", requestIDOf(ctx)), slog.Error(err))
+		w.Header().Set("Retry-After", sealedFor)
+		writeProblem(w, http.StatusServiceUnavailable, "deliveries of this entity cannot be taken now: try again later")
+		return
+	}
 	if database.IsConnection(err) || errors.Is(err, context.DeadlineExceeded) {
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, http.StatusServiceUnavailable, "the database cannot be reached")

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
@@ -37,6 +38,9 @@ func (f *fewEntities) ByName(_ context.Context, name string) (inbox.Entity, erro
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e, ok := f.list[name]; ok {
+		if name == "sealed" {
+			return e, xerrors.Errorf("open webhook secret of sealed: encryption key \"k9\" is not in /data/keys: %w", inbox.ErrSealed)
+		}
 		return e, nil
 	}
 	return inbox.Entity{}, inbox.ErrNoEntity
@@ -110,7 +114,7 @@ func serveInbox(t *testing.T) (w *world, url string, entities *fewEntities, reg 
 	t.Helper()
 	w = newWorld(t)
 	entities = &fewEntities{list: map[string]inbox.Entity{}}
-	for name, secrets := range map[string][]string{"acme": {"the secret"}, "empty": {""}, "none": nil} {
+	for name, secrets := range map[string][]string{"acme": {"the secret"}, "empty": {""}, "none": nil, "sealed": nil} {
 		entities.list[name] = inbox.Entity{
 			ID: uuid.New(), OrganizationID: auth.DefaultOrganizationID, Name: name, Kind: github.Kind, Secrets: secrets,
 		}
@@ -241,6 +245,28 @@ func TestWebhook_secretsOverlap(t *testing.T) {
 		entities.setSecrets("acme", c.good...)
 		assert.Equal(t, []int{c.old, c.recent}, []int{status("old"), status("new")}, "%v", c.good)
 	}
+}
+
+// Where the secret cannot be opened, the forge is to send the delivery again, and is not told why.
+func TestWebhook_sealed(t *testing.T) {
+	t.Parallel()
+	w, url, _, _ := serveInbox(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/webhooks/sealed", strings.NewReader(jobBody))
+	require.NoError(t, err)
+	req.Header.Set("X-GitHub-Event", "workflow_job")
+	req.Header.Set("X-GitHub-Delivery", "d-1")
+	req.Header.Set("X-Hub-Signature-256", signedWith("the secret", jobBody))
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode, string(answer))
+	require.Equal(t, "60", res.Header.Get("Retry-After"))
+	for _, word := range []string{"key", "secret", "k9", "/data"} {
+		require.NotContains(t, string(answer), word)
+	}
+	require.Zero(t, w.rows("forge_deliveries"))
 }
 
 // A webhook is answered at once, whoever else is at the tables: it waits for no match and no merge.

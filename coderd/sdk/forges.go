@@ -58,7 +58,7 @@ type ForgeEntity struct {
 // ForgeStatus is how it goes with a forge.
 type ForgeStatus struct {
 	Running       bool       `json:"running" doc:"Not stopped, and the last round did not fail"`
-	Error         string     `json:"error,omitempty" doc:"Of the last round that was asked of the forge"`
+	Error         string     `json:"error,omitempty" doc:"Of the last round that was asked of the forge, or why its webhooks cannot be checked"`
 	ErrorAt       *time.Time `json:"error_at,omitempty"`
 	SucceededAt   *time.Time `json:"succeeded_at,omitempty"`
 	WaitUntil     *time.Time `json:"wait_until,omitempty" doc:"Nothing is asked of the forge before: after an error, or by its rate limit"`

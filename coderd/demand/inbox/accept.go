@@ -30,8 +30,8 @@ type Accepted struct {
 	Outcome string
 }
 
-// Accept stores a webhook's delivery in the inbox (P2). It fails with ErrNoEntity, ErrTooLarge, ErrSignature, ErrMalformed, or
-// what the database said, and then nothing has changed: the forge may send it again.
+// Accept stores a webhook's delivery in the inbox (P2). It fails with ErrNoEntity, ErrSealed, ErrTooLarge, ErrSignature,
+// ErrMalformed, or what the database said, and then nothing has changed: the forge may send it again.
 func (s *Service) Accept(ctx context.Context, entity string, header http.Header, body []byte) (Accepted, error) {
 	accepted, err := s.accept(ctx, entity, header, body)
 	s.metrics.accepted(accepted.Outcome, err)

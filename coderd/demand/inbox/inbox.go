@@ -23,6 +23,9 @@ const (
 // ErrNoEntity: no entity has that name or id, or it is deleted.
 var ErrNoEntity = xerrors.New("there is no such entity")
 
+// ErrSealed: this replica cannot open the entity's webhook secret, so that nothing can be said of a signature.
+var ErrSealed = xerrors.New("the webhook secret cannot be opened")
+
 // Entity is who sends jobs, as Directory knows it.
 type Entity struct {
 	ID             uuid.UUID
@@ -39,7 +42,7 @@ type Entity struct {
 
 // Directory knows the entities. What it says of one may be a second old.
 type Directory interface {
-	// ByName and ByID find one; ErrNoEntity.
+	// ByName and ByID find one; ErrNoEntity. ByName: also ErrSealed.
 	ByName(ctx context.Context, name string) (Entity, error)
 	ByID(ctx context.Context, id uuid.UUID) (Entity, error)
 	// Forge is the client of an entity.

@@ -37,7 +37,7 @@ func (s *Service) Missed(ctx context.Context, entityID uuid.UUID) error {
 	}
 	client, err := s.Directory.Forge(ctx, entityID)
 	if err != nil {
-		return xerrors.Errorf("make client of forge: %w", err)
+		return err //nolint:wrapcheck // it says what it did
 	}
 	r := &round{Service: s, entity: entity, forge: client, listed: map[string]bool{}}
 	for _, step := range []func(context.Context) error{r.deliveries, r.openJobs, r.quietJobs} {
@@ -73,7 +73,7 @@ func (r *round) deliveries(ctx context.Context) error {
 	case errors.Is(err, forge.ErrUnsupported):
 		return nil
 	case err != nil:
-		return xerrors.Errorf("list deliveries: %w", err)
+		return err //nolint:wrapcheck // it says what it did
 	}
 	missing, err := r.missing(ctx, sent)
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *round) deliveries(ctx context.Context) error {
 			continue // it is too old by now
 		}
 		if err != nil {
-			return xerrors.Errorf("fetch delivery: %w", err)
+			return err //nolint:wrapcheck // it says what it did
 		}
 		n, err := r.Store.InsertDelivery(ctx, database.InsertDeliveryParams{
 			EntityID: r.entity.ID, DeliveryID: d.GUID, Event: d.Event, Body: body, Fetched: true,
@@ -151,7 +151,7 @@ func (r *round) openJobs(ctx context.Context) error {
 	case errors.Is(err, forge.ErrUnsupported), errors.Is(err, forge.ErrNotFound): // one of them is gone, or out of reach
 		return nil
 	case err != nil:
-		return xerrors.Errorf("list open jobs: %w", err)
+		return err //nolint:wrapcheck // it says what it did
 	}
 	for _, name := range repositories {
 		r.listed[name] = true
@@ -191,7 +191,7 @@ func (r *round) quietJobs(ctx context.Context) error {
 	for _, row := range rows {
 		job, err := r.ask(ctx, row)
 		if err != nil {
-			failed = xerrors.Errorf("ask after job: %w", err)
+			failed = err
 			break
 		}
 		asked = append(asked, row.ID)
@@ -215,7 +215,7 @@ func (r *round) ask(ctx context.Context, row database.ForgeJobsToAskRow) (*forge
 		return &job, nil
 	}
 	if !errors.Is(err, forge.ErrNotFound) {
-		return nil, err //nolint:wrapcheck // the caller does
+		return nil, err //nolint:wrapcheck // it says what it did
 	}
 	// A forge also says so of what the credential may not see any more: then nothing is gone.
 	if !r.listed[row.Repository] && !row.Lost {
@@ -224,7 +224,7 @@ func (r *round) ask(ctx context.Context, row database.ForgeJobsToAskRow) (*forge
 		case errors.Is(err, forge.ErrNotFound), errors.Is(err, forge.ErrUnsupported):
 			return nil, nil //nolint:nilnil // as said
 		case err != nil:
-			return nil, err //nolint:wrapcheck // the caller does
+			return nil, err //nolint:wrapcheck // it says what it did
 		}
 		r.listed[row.Repository] = true
 	}

@@ -123,7 +123,7 @@ func (s *Service) register(ctx context.Context, row database.RunnerOfRow) (forge
 	defer cancel()
 	client, err := s.Directory.Forge(ctx, row.EntityID)
 	if err != nil {
-		return forge.Registration{}, nil, ofForge("connect to forge", err)
+		return forge.Registration{}, nil, ofForge("register runner", err)
 	}
 	wanted := forge.NewRunner{Name: row.Name, Labels: row.RunnerLabels, Group: row.RunnerGroup}
 	registration, err := client.Register(ctx, wanted)
@@ -134,7 +134,7 @@ func (s *Service) register(ctx context.Context, row database.RunnerOfRow) (forge
 		registration, err = client.Register(ctx, wanted)
 	}
 	if err != nil {
-		return forge.Registration{}, nil, ofForge("register runner", err)
+		return forge.Registration{}, nil, &ForgeError{err} // it says what it did
 	}
 	return registration, client, nil
 }

@@ -78,7 +78,7 @@ func (s *Service) remove(ctx context.Context, row database.RunnerOfRow) error {
 	defer cancel()
 	client, err := s.Directory.Forge(ctx, row.EntityID)
 	if err != nil {
-		return ofForge("connect to forge", err)
+		return ofForge("unregister runner", err)
 	}
 	if row.RunnerID == nil {
 		err = removeNamed(ctx, client, row.Name)

@@ -62,9 +62,7 @@ func (s *Service) round(ctx context.Context, r database.LeaseRoundsRow) {
 	bounded, cancel := context.WithTimeout(ctx, roundFor)
 	defer cancel()
 	client, err := s.Directory.Forge(bounded, r.EntityID)
-	if err != nil {
-		err = xerrors.Errorf("connect to forge: %w", err)
-	} else {
+	if err == nil {
 		err = s.ask(bounded, r, client)
 	}
 	end := database.EndRoundParams{
@@ -105,7 +103,7 @@ func (s *Service) ask(ctx context.Context, r database.LeaseRoundsRow, client for
 	}
 	list, err := client.Runners(ctx)
 	if err != nil {
-		return xerrors.Errorf("list runners: %w", err)
+		return err //nolint:wrapcheck // it says what it did
 	}
 	if err := s.listed(ctx, r, list); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
@@ -60,7 +61,7 @@ func (c *cloud) Runners(context.Context) ([]forge.Runner, error) {
 	defer c.mu.Unlock()
 	c.lists++
 	if c.fail != nil {
-		return nil, c.fail
+		return nil, xerrors.Errorf("list runners: %w", c.fail)
 	}
 	list := make([]forge.Runner, 0, len(c.runners))
 	for _, r := range c.runners {

@@ -489,7 +489,7 @@ export interface ForgeJobList {
 export interface ForgeStatus {
   /** The last delivery that came */
   delivery_at?: string;
-  /** Of the last round that was asked of the forge */
+  /** Of the last round that was asked of the forge, or why its webhooks cannot be checked */
   error?: string;
   error_at?: string;
   /** Requests in an hour; left out where the forge does not say */

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+// watchFlags are those of a listing that can go on.
+type watchFlags struct {
+	on       bool
+	interval time.Duration
+}
+
+// watchHelp is what a listing's help says of --watch; what: one of what is listed.
+func watchHelp(what string) string {
+	return `
+
+With --watch it goes on until interrupted: a terminal is drawn again in place; elsewhere there is one line for each
+` + what + ` that changed, and with -o json one array, on one line, for each change.`
+}
+
+func (f *watchFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.on, "watch", "w", false, "go on showing changes until interrupted")
+	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "with --watch, how often to look")
+}
+
+func (f *watchFlags) check() error {
+	if f.interval <= 0 {
+		return usageErrorf("--interval must be more than 0")
+	}
+	return nil
+}
+
+// view is how a listing is looked at and shown.
+type view[T any] struct {
+	look  func(context.Context) ([]T, error)
+	table func([]T) *table
+	name  func(T) string
+	line  func(T) string // begins with the name; without what changes by itself, such as ages
+	still func(T) T      // the same for JSON, only to compare; nil: there is nothing
+	hint  string         // where there are none
+}
+
+// list shows a listing once, or for as long as it is watched.
+func list[T any](ctx context.Context, a *app, f watchFlags, v view[T]) error {
+	if f.on {
+		return watchView(ctx, a, f.interval, v)
+	}
+	all, err := v.look(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		a.hint("%s", v.hint)
+	}
+	return a.print(all, v.table(all).write)
+}
+
+// watchView shows the listing again at every change. A server that is away for a while does not end it, one that refuses does.
+// An interrupt is its normal end.
+func watchView[T any](ctx context.Context, a *app, interval time.Duration, v view[T]) error {
+	show := changesShower(a, v)
+	all, err := v.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := show(all); err != nil {
+		return err
+	}
+	away := false
+	err = a.clock.TickerFunc(ctx, interval, func() error {
+		all, err := v.look(ctx)
+		status := sdk.StatusOf(err)
+		switch {
+		case err == nil:
+			away = false
+			return show(all)
+		case ctx.Err() != nil || status != 0 && status < 500:
+			return err
+		case !away:
+			away = true
+			a.complain(a.explain(err))
+		}
+		return nil
+	}, "watch").Wait("watch")
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// changesShower returns a func that is given each state in turn and shows what is new in it.
+func changesShower[T any](a *app, v view[T]) func([]T) error {
+	_, isTerminal := terminal(a.stdout)
+	var before []T
+	var compared string
+	return func(all []T) error {
+		defer func() { before = all }()
+		switch {
+		case a.output == "json":
+			var out bytes.Buffer
+			same, err := v.same(all)
+			if err != nil || same == compared {
+				return err
+			}
+			compared = same
+			if err := writeJSON(&out, all, ""); err != nil {
+				return err
+			}
+			_, err = io.WriteString(a.stdout, out.String())
+			return err
+		case isTerminal:
+			return a.redraw(v.table(all))
+		default:
+			return writeChanges(a, v, before, all)
+		}
+	}
+}
+
+// same is equal for states between which nothing has changed.
+func (v view[T]) same(all []T) (string, error) {
+	still := make([]T, len(all))
+	for i, it := range all {
+		still[i] = it
+		if v.still != nil {
+			still[i] = v.still(it)
+		}
+	}
+	var out bytes.Buffer
+	err := writeJSON(&out, still, "")
+	return out.String(), err
+}
+
+// redraw replaces what is on the terminal, in one write so that it does not flicker.
+func (a *app) redraw(t *table) error {
+	const home, clearRest = "\x1b[H", "\x1b[J"
+	screen := bytes.NewBufferString(home + clearRest)
+	_, _ = fmt.Fprintf(screen, "%s   (Ctrl-C ends this)\n\n", a.clock.Now().Format(time.TimeOnly))
+	if err := t.write(screen); err != nil {
+		return err
+	}
+	if _, err := a.stdout.Write(screen.Bytes()); err != nil {
+		return xerrors.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+// writeChanges writes a line for each that is new, changed or gone.
+func writeChanges[T any](a *app, v view[T], before, all []T) error {
+	old := map[string]string{}
+	for _, it := range before {
+		old[v.name(it)] = v.line(it)
+	}
+	now := a.clock.Now().Format(time.TimeOnly)
+	var lines bytes.Buffer
+	for _, it := range all {
+		if line := v.line(it); old[v.name(it)] != line {
+			_, _ = fmt.Fprintln(&lines, now, oneLine(line))
+		}
+		delete(old, v.name(it))
+	}
+	for _, name := range sortedKeys(old) {
+		_, _ = fmt.Fprintln(&lines, now, oneLine(name), "is gone")
+	}
+	if _, err := io.Copy(a.stdout, &lines); err != nil {
+		return xerrors.Errorf("write changes: %w", err)
+	}
+	return nil
+}
+
+// noted is a line with a note, where there is one.
+func noted(line, note string) string {
+	if note = oneLine(note); note != "" {
+		line += " (" + note + ")"
+	}
+	return line
+}

@@ -1,0 +1,102 @@
+package entities_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// The secret before is good until its overlap ends, and not after; of several that were replaced, only the last.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
+	dbtest.SetNow(t, w.store, at)
+	good := func(after time.Duration) []string {
+		t.Helper()
+		dbtest.SetNow(t, w.store, at.Add(after))
+		w.service.Directory.Forget()
+		return w.entity(w.service, "shop").Secrets
+	}
+	w.rotate(second, time.Hour)
+	require.Equal(t, []string{second, first}, good(0))
+	require.Equal(t, []string{second, first}, good(time.Hour-time.Second))
+	require.Equal(t, []string{second}, good(time.Hour))
+	require.Equal(t, []string{second}, good(48*time.Hour))
+
+	at = at.Add(48 * time.Hour)
+	w.rotate(third, 0)
+	require.Equal(t, []string{third, second}, good(24*time.Hour-time.Second), "a day where nothing is said")
+	require.Equal(t, []string{third}, good(24*time.Hour))
+
+	at = at.Add(time.Hour)
+	good(0)
+	w.rotate(first, time.Hour)
+	w.rotate(second, time.Hour)
+	require.Equal(t, []string{second, first}, good(0), "and not the third")
+	_, err := w.service.Put(context.Background(), w.who, "shop", entities.Change{Balance: "spread"})
+	require.NoError(t, err)
+	require.Equal(t, []string{second, first}, good(time.Minute), "another change leaves them as they are")
+	require.Equal(t, []string{second}, good(time.Hour))
+}
+
+// A secret that nobody named is made by chance, another each time, and is told to who asked.
+func TestRotate_byChance(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	one, err := w.service.Rotate(ctx, w.who, "shop", entities.Change{Overlap: time.Hour})
+	require.NoError(t, err)
+	require.Len(t, one, 64)
+	two, err := w.service.Rotate(ctx, w.who, "shop", entities.Change{Overlap: time.Hour})
+	require.NoError(t, err)
+	require.NotEqual(t, one, two)
+	require.Equal(t, []string{two, one}, w.entity(w.service, "shop").Secrets)
+	_, err = w.service.Rotate(ctx, w.who, "shpo", entities.Change{})
+	require.ErrorIs(t, err, auth.ErrNotFound)
+	_, err = w.service.Rotate(ctx, w.who, "shop", entities.Change{WebhookSecret: "short"})
+	require.ErrorContains(t, err, "at least 16 bytes")
+	require.Equal(t, []string{two, one}, w.entity(w.service, "shop").Secrets)
+}
+
+// An entity stays while a preset names it or a runner of it lives, and its credential while it stays.
+func TestDelete_refused(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	id := w.entity(w.service, "shop").ID
+	refused := func(says string) {
+		t.Helper()
+		err := w.service.Delete(ctx, w.who, "shop")
+		require.ErrorIs(t, err, auth.ErrConflict)
+		require.ErrorContains(t, err, says)
+		_, err = w.service.DeleteCredential(ctx, w.who, "acme")
+		require.ErrorContains(t, err, "credential acme is in use by forge shop")
+		require.Equal(t, id, w.entity(w.service, "shop").ID)
+	}
+	dbtest.Fleet(t, w.store, dbtest.FleetSize{Pools: 1, Each: 1})
+	w.exec("UPDATE presets SET forge_entity_id = $1, runner_labels = '{linux}'", id)
+	refused("named by preset t1/default")
+	w.exec("UPDATE presets SET forge_entity_id = NULL, runner_labels = '{}'")
+
+	w.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status, status_at, status_since, created_at)
+		SELECT id, incarnation, preset_id, $1, name, 'idle', now(), now(), now() FROM workspaces`, id)
+	refused("has 1 runners still")
+	w.exec("UPDATE forge_runners SET status = 'gone'")
+
+	require.NoError(t, w.service.Delete(ctx, w.who, "shop"))
+	_, err := w.service.Directory.ByName(ctx, "shop")
+	require.ErrorIs(t, err, entities.ErrNoEntity)
+	_, err = w.service.Directory.ByID(ctx, id)
+	require.ErrorIs(t, err, entities.ErrNoEntity)
+	require.ErrorIs(t, w.service.Delete(ctx, w.who, "shop"), auth.ErrNotFound)
+	found, err := w.service.DeleteCredential(ctx, w.who, "acme")
+	require.NoError(t, err)
+	require.True(t, found)
+}
