@@ -56,6 +56,8 @@ func (s *server) client(ctx context.Context, who auth.Identity, name string) (en
 	return entity, client, nil
 }
 
+const pinging = "ping webhook"
+
 // forgeProblem is what a person is told of an error of a forge.
 func (s *server) forgeProblem(e entities.Entity, doing string, err error) error {
 	var limited *forge.RateLimited
@@ -66,7 +68,7 @@ func (s *server) forgeProblem(e entities.Entity, doing string, err error) error 
 		wait := max(time.Second, s.Clock.Until(limited.Until, "api", "forge"))
 		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("forge "+e.Name+": "+limited.Error()),
 			http.Header{"Retry-After": {strconv.Itoa(int(wait.Seconds()))}})
-	case errors.Is(err, forge.ErrUnsupported) && e.HookID != 0: // it is there, so only that is missing
+	case errors.Is(err, forge.ErrUnsupported) && doing == pinging && e.HookID != 0: // it is there, so only that is missing
 		return auth.Refuse(auth.ErrConflict, "forge %s: %s: the forge has no API for that; what is queued there next is a delivery as "+
 			"good", e.Name, doing)
 	case errors.Is(err, forge.ErrUnsupported):
@@ -154,7 +156,7 @@ func (s *server) pingForgeHook(ctx context.Context, who auth.Identity, in *forge
 		return nil, err
 	}
 	if err := client.PingHook(ctx, entity.HookID); err != nil {
-		return nil, s.forgeProblem(entity, "ping webhook", err)
+		return nil, s.forgeProblem(entity, pinging, err)
 	}
 	return nil, s.Forges.Record(ctx, who, "forge.ping-hook", entity)
 }

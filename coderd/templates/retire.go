@@ -98,7 +98,14 @@ func unknownTemplate(ctx context.Context, q *database.Queries, organization uuid
 func Known(name string, names []string, what string) string {
 	const most = 10
 	if len(names) == 0 {
-		return ": there is no " + what + " yet; `prewarm apply -f FILE` makes them"
+		with := "apply -f FILE"
+		switch what {
+		case "forge":
+			with = "forge add"
+		case "credential":
+			with = "forge credential add"
+		}
+		return ": there is no " + what + " yet; `prewarm " + with + "` makes them"
 	}
 	names = slices.Sorted(slices.Values(names))
 	more := ""

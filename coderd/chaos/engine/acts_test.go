@@ -309,7 +309,8 @@ func (a *acts) outage(end func(), name string, lasts time.Duration) {
 			}
 			return ""
 		})
-		assert.Contains(a.t, a.breaker().Reason, "the listing failed")
+		// An engine that ends its containers before itself may still be listed in between, with all of them stopped.
+		assert.Regexp(a.t, "the listing failed|new discrepancies", a.breaker().Reason)
 	}
 	a.tally.away.Store(false)
 	require.NoError(a.t, a.in.engine.Start())
