@@ -109,11 +109,11 @@ export async function tell(server: Server): Promise<string> {
   await until("creates of mobile/android have stopped", async () =>
     (await pools()).some((p) => p.template === "mobile" && (p.failures ?? 0) >= 3),
   );
-  await fillForges(server, "ci-runner/linux-arm64", 5);
   await apply(slow);
   await until("the new version of the runners is on its way", async () =>
     (await pools()).some((p) => p.preset === "linux-x64" && p.slots.ready >= 2 && p.slots.outdated >= 3),
   );
+  await fillForges(server, "ci-runner/linux-arm64", 5); // last, since the file says nothing of runners
   return name;
 }
 

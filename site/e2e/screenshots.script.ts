@@ -37,7 +37,7 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
   { name: "workspace", path: () => `/workspaces/${claimed}`, there: (p) => p.getByRole("log").getByText("sandbox is up").waitFor() },
   { name: "claims", path: () => "/claims", there: (p) => p.getByText("agent-7").first().waitFor() },
   { name: "jobs", path: () => "/jobs", there: (p) => p.getByRole("table", { name: "Queued jobs" }).waitFor() },
-  { name: "runners", path: () => "/jobs?show=runners", there: (p) => p.getByText("at a job").first().waitFor() },
+  { name: "runners", path: () => "/jobs?show=runners", there: (p) => p.getByRole("table").first().waitFor() },
   { name: "forges", path: () => "/jobs?show=forges", there: (p) => p.getByText("502 Bad Gateway", { exact: false }).waitFor() },
   { name: "templates", path: () => "/templates", there: (p) => p.getByText("ci-runner").first().waitFor() },
   { name: "apply", path: () => "/apply", there: plan },
