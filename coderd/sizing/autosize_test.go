@@ -125,6 +125,33 @@ func TestLearnsBatches(t *testing.T) {
 	assert.Greater(t, batches, single+1)
 }
 
+// The target is for all claims together: where few come, more of them may miss, and where most come, fewer.
+func TestBusyTimesComeFirst(t *testing.T) {
+	t.Parallel()
+	h := sizing.NewHistory(monday)
+	for hour := range 14 * 24 {
+		at := monday.Add(time.Duration(hour) * time.Hour)
+		if hour%24 >= 9 && hour%24 < 17 {
+			hits(h, at, 12, 3)
+		} else {
+			hits(h, at, 1, 1)
+		}
+	}
+	size := func(hour int, quiet bool) int {
+		known := h
+		if quiet { // as many at night, and no more by day: then the night is what matters
+			known = sizing.NewHistory(monday)
+			for hour := range 14 * 24 {
+				hits(known, monday.Add(time.Duration(hour)*time.Hour), 1, 1)
+			}
+		}
+		r, _ := sizing.Step(settings, sizing.State{}, known, monday.AddDate(0, 0, 14).Add(time.Duration(hour)*time.Hour-30*time.Minute), false)
+		return r.Size
+	}
+	assert.Less(t, size(4, false), size(4, true))
+	assert.Greater(t, size(13, false), size(4, false))
+}
+
 // Nine o'clock stays nine o'clock where the clocks change between two weeks.
 func TestSameTimeIsLocal(t *testing.T) {
 	t.Parallel()
@@ -144,18 +171,20 @@ func TestSameTimeIsLocal(t *testing.T) {
 
 func TestFeedback(t *testing.T) {
 	t.Parallel()
-	boost := func(misses int, feedback bool) float64 {
-		h := sizing.NewHistory(monday)
+	boost := func(known time.Duration, misses int, feedback bool) float64 {
+		h := sizing.NewHistory(monday.Add(-known))
 		_, state := sizing.Step(settings, sizing.State{}, h, monday, feedback)
 		h.Add(monday, sizing.Bucket{Claims: 100, Hits: 100 - misses})
 		r, _ := sizing.Step(settings, state, h, monday.Add(15*time.Minute), feedback)
 		return r.Boost
 	}
-	assert.InDelta(t, 1, boost(0, true), 0, "it never goes below what the models ask for")
-	assert.InDelta(t, 1, boost(1, true), 1e-9, "one in a hundred is what the target allows")
-	assert.Greater(t, boost(5, true), 1.1)
-	assert.Greater(t, boost(20, true), boost(5, true))
-	assert.InDelta(t, 1, boost(20, false), 0, "misses of other sizes say nothing")
+	const known = 48 * time.Hour
+	assert.Less(t, boost(known, 0, true), 1.0, "better than the target: less will do")
+	assert.InDelta(t, 1, boost(known, 1, true), 1e-9, "one in a hundred is what the target allows")
+	assert.Greater(t, boost(known, 5, true), 1.0)
+	assert.Greater(t, boost(known, 20, true), boost(known, 5, true))
+	assert.InDelta(t, 1, boost(known, 20, false), 0, "misses of other sizes say nothing")
+	assert.InDelta(t, 1, boost(time.Hour, 20, true), 0, "nor do those of the first day, which nobody could know of")
 }
 
 // Whatever happened, a size is within its bounds, and the same history gives the same size.

@@ -122,6 +122,18 @@ func (h *History) Total(from, to time.Time) Bucket {
 	return sum
 }
 
+// rate is the claims of an hour, on average over the last week, nights and all; 0 while less than a day is known.
+func (h *History) rate(now time.Time) float64 {
+	from := now.Add(-week)
+	if from.Before(h.since) {
+		from = h.since
+	}
+	if now.Sub(from) < day {
+		return 0
+	}
+	return h.claims(from, now) / now.Sub(from).Hours()
+}
+
 // Busiest is the most claims in any stretch of the given length between two instants.
 func (h *History) Busiest(from, to time.Time, stretch time.Duration) int {
 	n := max(1, int(stretch/BucketLength))

@@ -80,25 +80,35 @@ func logFactorial(n int) float64 {
 	return v
 }
 
-// coveringSize is the smallest size that covers a window with probability p, where the rate is not known but counted: `count`
-// claims in `exposure` windows give a gamma belief about it, and the claims of one more window are then negative binomial.
-// With much data this is the Poisson model; with little it is wider, by as much as the rate is uncertain. `spread` is the
-// variance of claims over their mean, 1 where they come singly: where they come in batches it is wider, too.
+// coveringSize is the smallest size with which a claim finds a prebuild ready with probability p, where the rate is not known
+// but counted, and claims come in batches: `count` claims in `exposure` provision times give a gamma belief about the rate of
+// batches, a batch has a geometric number of claims, and `spread` is the variance of claims over their mean that this makes, 1
+// where they come singly. With much data and single claims this is the Poisson model; with little it is wider, by as much as
+// the rate is uncertain. Before a claim came those of one provision time, and those of its own batch that were quicker.
 func coveringSize(count, exposure, spread, p float64, most int) int {
 	if count <= 0 || exposure <= 0 {
 		return 0
 	}
-	// X ~ NB with the mean of a window and variance/mean w. P(0) = w^-shape.
-	w := spread * (1 + 1/exposure)
-	shape := count / exposure / (w - 1)
-	logTerm := -shape * math.Log(w)
-	below := 0.0
-	for n := range most {
-		below += math.Exp(logTerm)
-		if below >= p {
-			return n + 1 // n claims are covered by n+1: the last to come finds one ready, too
+	// N, the claims of a provision time, has the generating function ((1-qz) / (1+b - (q+b)z))^r. From its logarithm's derivative
+	// come the probabilities, each from the two before it; they are kept divided by the first, which may be too small to hold.
+	q := (spread - 1) / (spread + 1)
+	r, b := count*(1-q), 1/exposure
+	w := (q + b) / (1 + b)
+	logScale := -r * math.Log1p(b)
+	before, n := 0.0, 1.0 // P(N = k-1), P(N = k)
+	own := 0.0            // P(N and those of the own batch, itself too, are k)
+	within := 0.0
+	for k := range most {
+		own = q*own + (1-q)*n // now of k+1
+		within += own
+		if math.Log(within)+logScale >= math.Log(p) {
+			return k + 1
 		}
-		logTerm += math.Log((shape + float64(n)) * (1 - 1/w) / float64(n+1))
+		f := float64(k)
+		before, n = n, (((q+w)*f+r*(w-q))*n-q*w*(f-1)*before)/(f+1)
+		if n > 1e200 {
+			before, n, own, within, logScale = before/1e200, n/1e200, own/1e200, within/1e200, logScale+200*math.Ln10
+		}
 	}
 	return most
 }

@@ -82,6 +82,40 @@ func TestThinSize(t *testing.T) {
 	assert.Equal(t, sizing.SizeFor(sizing.MissWaits, 2, 0.99, 1000), thick)
 }
 
+// ownBatches are claims of a rate an hour that come in geometric batches of `batch` on average, and the variance of claims over
+// their mean that this makes.
+func ownBatches(random *rand.Rand, start, end time.Time, perHour, batch float64) (claims []time.Time, spread float64) {
+	for at := start; ; {
+		at = at.Add(time.Duration(random.ExpFloat64() * batch / perHour * float64(time.Hour)))
+		if !at.Before(end) {
+			return claims, 2*batch - 1
+		}
+		for claims = append(claims, at); random.Float64() >= 1/batch; {
+			claims = append(claims, at)
+		}
+	}
+}
+
+// A size for claims in batches is one that a replay of such claims confirms: they are two independent accounts of one pool.
+func TestBatchSize(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	end := start.AddDate(0, 0, 60)
+	for _, batch := range []float64{1, 3, 6} {
+		for _, perHour := range []float64{2, 40} {
+			claims, spread := ownBatches(rand.New(rand.NewPCG(7, uint64(batch))), start, end, perHour, batch)
+			const provision, target = 5 * time.Minute, 0.95
+			exposure := 1e6 // the rate is as good as known
+			size := sizing.BatchSize(exposure*perHour*provision.Hours(), exposure, spread, target, 1000)
+			world := sizing.World{From: start, To: end, Claims: claims, Provision: provision, Miss: sizing.MissWaits}
+			assert.GreaterOrEqual(t, world.Replay(sizing.Static(size)).HitRate(), target-0.01, "batches of %v, %v an hour", batch, perHour)
+			assert.Less(t, world.Replay(sizing.Static(size-1)).HitRate(), target+0.01, "batches of %v, %v an hour", batch, perHour)
+		}
+	}
+	assert.Equal(t, 10_000, sizing.BatchSize(1e9, 1, 7, 0.99, 10_000), "more than can be")
+	assert.InDelta(t, 20_000, sizing.BatchSize(20_000e6, 1e6, 1, 0.5, 100_000), 2, "what underflows is scaled")
+}
+
 func TestReplayByHand(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)

@@ -1,0 +1,4 @@
+package sizing
+
+// BatchSize is coveringSize.
+var BatchSize = coveringSize
