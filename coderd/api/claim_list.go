@@ -169,6 +169,7 @@ func claimRecordOf(row database.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		c.LeaseUntil = row.LeaseUntil
 	case database.ClaimStateMissed:
 		c.WaitedMS = 0 // how long is not on record
+	case database.ClaimStateReleased:
 	}
 	if row.LeaseS > 0 {
 		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()

@@ -54,7 +54,7 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	}
 	if p.Err != nil {
 		out.Error, out.Headline = p.Err.Error(), "Not decided: "+p.Err.Error()+"."
-		return bodyOf(out), nil
+		return bodyOf(out), nil //nolint:nilerr // the answer says so
 	}
 	provision := time.Duration(took.MedianS * float64(time.Second)).Round(time.Millisecond)
 	e := prebuilds.Explain(p.Preset, p.Workspaces, p.Plan, preview.Now, provision)

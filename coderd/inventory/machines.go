@@ -72,7 +72,7 @@ func (m *Machines) Run(ctx context.Context) {
 func (m *Machines) List(ctx context.Context, name string, olderThan time.Duration) (bool, error) {
 	p, err := m.Providers.Get(name)
 	if err != nil {
-		return false, nil //nolint:nilerr // whoever has work there says so
+		return false, nil // whoever has work there says so
 	}
 	reserver, ok := provider.As[provider.Reserver](p)
 	if !ok {

@@ -47,7 +47,7 @@ func (b phonebook) entity() inbox.Entity {
 func (b phonebook) ByName(context.Context, string) (inbox.Entity, error)  { return b.entity(), nil }
 func (b phonebook) ByID(context.Context, uuid.UUID) (inbox.Entity, error) { return b.entity(), nil }
 func (b phonebook) Forge(context.Context, uuid.UUID) (forge.Forge, error) {
-	return office{b.p, b.hub}, nil
+	return office(b), nil
 }
 
 // connect gives some seeds a forge, and a template of runners for it; PREWARM_SIM_FORGE says to one in how many.

@@ -173,6 +173,7 @@ func askHub[T any](ctx context.Context, o office, name, subject string, do func(
 			return none, errHub
 		case fateTwice:
 			_, _ = do()
+		default: // the others are the database's, or fall on the way
 		}
 		return do()
 	}})
@@ -189,7 +190,7 @@ func (o office) Register(ctx context.Context, n forge.NewRunner) (forge.Registra
 		}
 		r := &hubRunner{id: o.hub.id(), name: n.Name, labels: n.Labels, late: ctx.Err() != nil || o.p.dead}
 		o.hub.runners[n.Name] = r
-		return forge.Registration{RunnerID: r.id, JITConfig: "jit of " + n.Name, URL: hubURL}, nil
+		return forge.Registration{RunnerID: r.id, JITConfig: "jit of " + n.Name, URL: hubURL}, nil //nolint:nilerr // late says so
 	})
 }
 

@@ -112,7 +112,7 @@ func (f *fleet) lived(ctx context.Context, days int) error {
 	for _, p := range f.pools {
 		sum := fnv.New64a()
 		_, _ = sum.Write([]byte(p.name))
-		chance := rand.New(rand.NewPCG(sum.Sum64(), 1)) //nolint:gosec // Nothing secret.
+		chance := rand.New(rand.NewPCG(sum.Sum64(), 1))
 		busy, offset := 0.8+2*chance.Float64(), 2*chance.Float64()
 		var ago []float64
 		var outcomes []string

@@ -26,7 +26,7 @@ func fillForge(ctx context.Context, address string, pools []string) error {
 	}
 	defer store.Close()
 	return pgx.BeginFunc(ctx, store.Pool, func(tx pgx.Tx) error {
-		f := &forgeFill{tx: tx, chance: rand.New(rand.NewPCG(1, 2)), now: time.Now().UTC()} //nolint:gosec // the same each time
+		f := &forgeFill{tx: tx, chance: rand.New(rand.NewPCG(1, 2)), now: time.Now().UTC()}
 		for _, step := range []func(context.Context) error{f.entities, f.runners(pools), f.jobs} {
 			if err := step(ctx); err != nil {
 				return err

@@ -128,7 +128,7 @@ func (s *Service) storeHandled(ctx context.Context, read []handled) error {
 			continue
 		}
 		done.Ids, done.Attempts = append(done.Ids, h.row.ID), append(done.Attempts, h.row.Attempts)
-		done.Outcomes = append(done.Outcomes, text(h.outcome, mostText))
+		done.Outcomes = append(done.Outcomes, text(h.outcome))
 		if h.told != nil {
 			tolds = append(tolds, *h.told)
 		}
@@ -162,14 +162,14 @@ func (s *Service) storeHandled(ctx context.Context, read []handled) error {
 
 // putOff tries a delivery again later, or gives it up.
 func (s *Service) putOff(ctx context.Context, h handled) error {
-	why := text(h.err.Error(), mostText)
+	why := text(h.err.Error())
 	if h.row.Attempts >= mostTries {
 		s.metrics.handled.WithLabelValues("gave up").Inc()
 		s.Log.Error(ctx, "gave up on a delivery", slog.F("entity", h.row.EntityID), slog.F("delivery", h.row.DeliveryID),
 			slog.Error(h.err))
 		_, err := s.Store.HandleDeliveries(ctx, database.HandleDeliveriesParams{
 			Ids: []int64{h.row.ID}, Attempts: []int32{h.row.Attempts}, Replica: s.Replica,
-			Outcomes: []string{text(fmt.Sprintf("given up after %d tries: %s", h.row.Attempts, why), mostText)},
+			Outcomes: []string{text(fmt.Sprintf("given up after %d tries: %s", h.row.Attempts, why))},
 		})
 		if err != nil {
 			return xerrors.Errorf("give up delivery: %w", err)

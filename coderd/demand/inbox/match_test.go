@@ -2,7 +2,7 @@ package inbox
 
 import (
 	"fmt"
-	"math/rand"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -203,7 +203,7 @@ func TestMatch_properties(t *testing.T) {
 		}
 		require.Equal(t, got, match(again, pools, spread), "stable")
 		// In another order: the same.
-		r := rand.New(rand.NewSource(rapid.Int64().Draw(t, "order")))
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0))
 		r.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
 		r.Shuffle(len(pools), func(i, j int) { pools[i], pools[j] = pools[j], pools[i] })
 		require.Equal(t, got, match(jobs, pools, spread), "the order does not matter")

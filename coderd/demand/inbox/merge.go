@@ -32,11 +32,11 @@ type told struct {
 func clean(j forge.Job) forge.Job {
 	j.Attempt = min(max(j.Attempt, 1), math.MaxInt32)
 	for _, s := range []*string{&j.Repository, &j.Workflow, &j.Name, &j.URL, &j.Conclusion, &j.RunnerName} {
-		*s = text(*s, mostText)
+		*s = text(*s)
 	}
 	labels := make([]string, len(j.Labels))
 	for i, l := range j.Labels {
-		labels[i] = text(l, mostText)
+		labels[i] = text(l)
 	}
 	j.Labels = forge.Labels(labels)
 	if j.State != forge.Completed {
@@ -48,16 +48,16 @@ func clean(j forge.Job) forge.Job {
 	return j
 }
 
-// text is what PostgreSQL stores of a string: valid, without control characters, and at most so many characters.
-func text(s string, most int) string {
+// text is what PostgreSQL stores of a string: valid, without control characters, and at most mostText characters.
+func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == '\x7f' {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-	if runes := []rune(s); len(runes) > most {
-		s = string(runes[:most])
+	if runes := []rune(s); len(runes) > mostText {
+		s = string(runes[:mostText])
 	}
 	return s
 }

@@ -3,7 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
-	"math/rand"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -85,9 +85,9 @@ func replay(t *testing.T, replicas []*Service, list []delivery, r *rand.Rand) {
 		all.Wait()
 	}
 	for _, d := range list {
-		_, err := replicas[r.Intn(len(replicas))].Accept(t.Context(), d.entity, d.header, d.body)
+		_, err := replicas[r.IntN(len(replicas))].Accept(t.Context(), d.entity, d.header, d.body)
 		require.NoError(t, err)
-		if r.Intn(20) == 0 {
+		if r.IntN(20) == 0 {
 			drain()
 		}
 	}
@@ -98,7 +98,7 @@ func replay(t *testing.T, replicas []*Service, list []delivery, r *rand.Rand) {
 func mixed(list []delivery, r *rand.Rand) []delivery {
 	out := slices.Clone(list)
 	for _, d := range list {
-		switch r.Intn(4) {
+		switch r.IntN(4) {
 		case 0:
 			out = append(out, d)
 		case 1:
@@ -128,17 +128,17 @@ func TestReplay(t *testing.T) {
 	replicas := []*Service{w.service("a"), w.service("b")}
 
 	reset := func() { w.exec("TRUNCATE forge_deliveries, forge_jobs, forge_status") }
-	replay(t, replicas, slices.Concat(hub, tea), rand.New(rand.NewSource(0)))
+	replay(t, replicas, slices.Concat(hub, tea), rand.New(rand.NewPCG(0, 0)))
 	want, open := timed(w.jobs("true")), timed(w.jobs("j.state <> 'completed'"))
 	requireEnd(t, want)
 
-	for seed := range int64(orders) {
-		r := rand.New(rand.NewSource(seed + 1))
+	for seed := range uint64(orders) {
+		r := rand.New(rand.NewPCG(seed+1, 0))
 		reset()
 		list := mixed(slices.Concat(hub, tea), r)
-		cut := r.Intn(2) == 0
+		cut := r.IntN(2) == 0
 		if cut {
-			list = list[:r.Intn(len(list))]
+			list = list[:r.IntN(len(list))]
 		}
 		replay(t, replicas, list, r)
 		if !cut {

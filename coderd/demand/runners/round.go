@@ -70,7 +70,7 @@ func (s *Service) round(ctx context.Context, r database.LeaseRoundsRow) {
 	}
 	if client != nil {
 		rate := client.Rate()
-		end.RateLimit, end.RateRemaining = int32(rate.Limit), int32(rate.Remaining) //nolint:gosec // requests in an hour
+		end.RateLimit, end.RateRemaining = int32(rate.Limit), int32(rate.Remaining)
 		if !rate.ResetAt.IsZero() {
 			end.RateResetAt = &rate.ResetAt
 		}

@@ -230,7 +230,7 @@ func (f *forge) record(t *testing.T, name string, answer []byte) {
 	file := filepath.Join("testdata", name+".json")
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) //nolint:gosec // for all to read
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)

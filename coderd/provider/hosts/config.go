@@ -3,6 +3,7 @@ package hosts
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"path"
@@ -187,14 +188,14 @@ func readKey(file string) (ssh.Signer, error) {
 	if !path.IsAbs(file) {
 		return nil, xerrors.Errorf("%q is not an absolute path", file)
 	}
-	pem, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	pem, err := os.ReadFile(file)
 	if err != nil {
 		return nil, xerrors.Errorf("read private key: %w", err)
 	}
 	signer, err := ssh.ParsePrivateKey(pem)
 	var locked *ssh.PassphraseMissingError
 	switch {
-	case xerrors.As(err, &locked):
+	case errors.As(err, &locked):
 		return nil, xerrors.Errorf("the key in %s has a passphrase: use agent_socket, or a key without one", file)
 	case err != nil:
 		return nil, xerrors.Errorf("%s holds no private key that can be read", file)

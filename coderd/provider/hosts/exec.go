@@ -29,12 +29,13 @@ func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.Exec
 	if err != nil {
 		return 0, provider.Permanent(err)
 	}
-	m, a, err := p.find(ctx, ref)
+	m, _, err := p.find(ctx, ref)
 	if err != nil {
 		return 0, err
 	}
 	r := request{op: "exec", ref: ref, exec: strings.ToLower(rand.Text()), deliver: command}
-	if a, err = p.ask(ctx, m, r); err != nil {
+	a, err := p.ask(ctx, m, r)
+	if err != nil {
 		return 0, err
 	}
 	switch a.outcome {

@@ -3,7 +3,6 @@ package hosts_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -129,7 +128,7 @@ func (w *fleetWorld) use(t *testing.T, r *coderdtest.Replica, res claim.Result, 
 	using[machine.Name] = res.Workspace.Name
 	mu.Unlock()
 	_, err := os.Stat(filepath.Join(machine.Home, "mark"))
-	assert.True(t, errors.Is(err, os.ErrNotExist), "%s has a mark of the user before", machine.Name)
+	assert.ErrorIs(t, err, os.ErrNotExist, "%s has a mark of the user before", machine.Name)
 	home := filepath.Join(machine.Home, ".prewarm", "workspace")
 	owner, err := os.ReadFile(filepath.Join(home, "owner"))
 	assert.NoError(t, err)

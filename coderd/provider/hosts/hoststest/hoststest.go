@@ -92,7 +92,7 @@ func Start(t testing.TB, n int) *Fleet {
 // with all other tests.
 func tempDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "prewarm-hosts-") //nolint:usetesting // t.TempDir is on disk
+	dir, err := os.MkdirTemp("/dev/shm", "prewarm-hosts-") // t.TempDir is on disk
 	if err != nil {
 		return t.TempDir()
 	}
@@ -139,7 +139,7 @@ func freePort(t testing.TB) int {
 		if _, taken := ports.LoadOrStore(port, true); taken {
 			continue
 		}
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // it is closed at once
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err == nil {
 			require.NoError(t, l.Close())
 			return port
@@ -164,7 +164,7 @@ func (m *Machine) Start(t testing.TB) {
 	log, err := os.OpenFile(filepath.Join(m.dir, "sshd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
-	cmd := exec.Command(sshd(), "-D", "-e", "-f", config) //nolint:noctx,gosec // it lives until it is killed
+	cmd := exec.Command(sshd(), "-D", "-e", "-f", config) //nolint:gosec // it lives until it is killed
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
 	exited := make(chan struct{})
@@ -176,7 +176,7 @@ func (m *Machine) Start(t testing.TB) {
 		_ = cmd.Wait()
 	}()
 	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", m.Address()) //nolint:noctx // on loopback
+		conn, err := net.Dial("tcp", m.Address())
 		if err != nil {
 			return false
 		}
@@ -248,7 +248,7 @@ func (m *Machine) tree() []int {
 	for i := 0; i < len(all); i++ {
 		children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
 		for _, file := range children {
-			list, _ := os.ReadFile(file) //nolint:gosec // in /proc
+			list, _ := os.ReadFile(file)
 			for _, field := range strings.Fields(string(list)) {
 				pid, _ := strconv.Atoi(field)
 				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
@@ -266,13 +266,13 @@ func (m *Machine) Processes(with string) map[int]string {
 	found := map[int]string{}
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
-		env, _ := os.ReadFile(file) //nolint:gosec // in /proc
+		env, _ := os.ReadFile(file)
 		text := "\x00" + string(env)
 		if !strings.Contains(text, "\x00HOME="+m.Home+"\x00") || !strings.Contains(text, with) {
 			continue
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		args, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline")) //nolint:gosec // in /proc
+		args, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 		found[pid] = strings.ReplaceAll(string(args), "\x00", " ")
 	}
 	return found
