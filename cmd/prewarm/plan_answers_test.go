@@ -38,7 +38,8 @@ var testPlan = sdk.Plan{
 		{Template: "ci", Preset: "large", Error: "read schedule: unknown timezone"},
 		{Template: "ci", Preset: "small", Desired: 1, Actual: 1, Lines: []sdk.LedgerLine{
 			{Label: "desired", Count: 1, Sentence: "as many as the preset is to have"},
-			{Label: "actual", Count: -1, Sentence: "are ready already"}, {Label: "create", Sentence: "to create now"},
+			{Label: "actual", Count: -1, Sentence: "are ready already"},
+			{Label: "create", Sentence: "to create now"},
 		}},
 		{
 			Template: "quickstart", Preset: "default", Desired: 5, PlanTotals: sdk.PlanTotals{Create: 2, Drain: 3},

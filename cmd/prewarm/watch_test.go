@@ -126,11 +126,15 @@ func TestWatchForges(t *testing.T) {
 		same, changed, none any
 	}{
 		"job": {
-			"GET /forge-jobs", sdk.ForgeJobList{Jobs: []sdk.ForgeJob{older}}, sdk.ForgeJobList{Jobs: []sdk.ForgeJob{job}},
+			"GET /forge-jobs",
+			sdk.ForgeJobList{Jobs: []sdk.ForgeJob{older}},
+			sdk.ForgeJobList{Jobs: []sdk.ForgeJob{job}},
 			sdk.ForgeJobList{},
 		},
 		"runner": {
-			"GET /runners", sdk.RunnerList{Runners: []sdk.Runner{later}}, sdk.RunnerList{Runners: []sdk.Runner{runner}},
+			"GET /runners",
+			sdk.RunnerList{Runners: []sdk.Runner{later}},
+			sdk.RunnerList{Runners: []sdk.Runner{runner}},
 			sdk.RunnerList{},
 		},
 		"forge": {"GET /forges", []sdk.ForgeEntity{busier}, []sdk.ForgeEntity{forge}, []sdk.ForgeEntity{}},

@@ -37,10 +37,26 @@ type scan struct {
 // those that take secrets are the given ones.
 func forgeRequests(credential, entity, rotation string) [][2]string {
 	return [][2]string{
-		{"put-forge-credential", credential}, {"put-forge", entity}, {"list-forge-credentials"}, {"list-forges"}, {"get-forge"},
-		{"install-forge-hook"}, {"ping-forge-hook"}, {"get-forge-hook"}, {"check-forge"}, {"rotate-forge-secret", rotation},
-		{"get-forge"}, {"stop-forge", `{"reason":"x"}`}, {"start-forge"}, {"reseal-forges"}, {"list-forge-jobs"}, {"get-forge-job"},
-		{"list-runners"}, {"get-runner"}, {"delete-forge-credential"}, {"remove-forge-hook"},
+		{"put-forge-credential", credential},
+		{"put-forge", entity},
+		{"list-forge-credentials"},
+		{"list-forges"},
+		{"get-forge"},
+		{"install-forge-hook"},
+		{"ping-forge-hook"},
+		{"get-forge-hook"},
+		{"check-forge"},
+		{"rotate-forge-secret", rotation},
+		{"get-forge"},
+		{"stop-forge", `{"reason":"x"}`},
+		{"start-forge"},
+		{"reseal-forges"},
+		{"list-forge-jobs"},
+		{"get-forge-job"},
+		{"list-runners"},
+		{"get-runner"},
+		{"delete-forge-credential"},
+		{"remove-forge-hook"},
 	}
 }
 

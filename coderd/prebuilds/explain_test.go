@@ -179,7 +179,8 @@ func textOf(e ast.Expr) (string, bool) {
 	case *ast.BinaryExpr:
 		return textOf(e.X)
 	case *ast.Ident:
-		known := map[string]string{"renewReason": renewReason, "renewed": renewed, "keepReason": keepReason, "keepRule": keepRule,
+		known := map[string]string{
+			"renewReason": renewReason, "renewed": renewed, "keepReason": keepReason, "keepRule": keepRule,
 			"queuedReason": queuedReason, "atJobsReason": atJobsReason, "shrinkRule": shrinkRule, "shrinkReason": shrinkReason,
 		}
 		text, ok := known[e.Name]

@@ -40,12 +40,24 @@ func TestClamp_machines(t *testing.T) {
 	}{
 		{"enough", Limits{Chunk: 20, Reserves: true, Available: 15}, 10, ""},
 		{"too few", Limits{Chunk: 20, Reserves: true, Available: 4}, 4, "unused machines of provider sim"},
-		{"fewer than the maximum leaves", Limits{Chunk: 20, Maximum: 8, Live: 2, Reserves: true, Available: 4}, 4,
-			"unused machines of provider sim"},
-		{"the maximum is nearer", Limits{Chunk: 20, Maximum: 5, Live: 2, Reserves: true, Available: 4}, 3,
-			"maximum 5 of provider sim"},
-		{"stale", Limits{Chunk: 20, Reserves: true, Available: 15, Stale: true}, 0,
-			"machines not listed lately at provider sim"},
+		{
+			"fewer than the maximum leaves",
+			Limits{Chunk: 20, Maximum: 8, Live: 2, Reserves: true, Available: 4},
+			4,
+			"unused machines of provider sim",
+		},
+		{
+			"the maximum is nearer",
+			Limits{Chunk: 20, Maximum: 5, Live: 2, Reserves: true, Available: 4},
+			3,
+			"maximum 5 of provider sim",
+		},
+		{
+			"stale",
+			Limits{Chunk: 20, Reserves: true, Available: 15, Stale: true},
+			0,
+			"machines not listed lately at provider sim",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

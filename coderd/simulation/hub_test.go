@@ -283,6 +283,7 @@ func (o office) DeliveryBody(ctx context.Context, _, id int64) ([]byte, error) {
 func (office) InstallHook(context.Context, string, string) (forge.Hook, error) {
 	return forge.Hook{}, forge.ErrUnsupported
 }
+
 func (office) Hook(context.Context, int64) (forge.Hook, error) {
 	return forge.Hook{}, forge.ErrNotFound
 }

@@ -208,4 +208,5 @@ func (d *Directory) entryOf(row database.DirectoryEntitiesRow) *entry {
 
 // What a secret is sealed for, so that one does not open in another's place.
 func aboutCredential(id uuid.UUID) string { return "forge_credentials/" + id.String() + "/secret" }
-func aboutWebhook(id uuid.UUID) string    { return "forge_entities/" + id.String() + "/webhook_secret" }
+
+func aboutWebhook(id uuid.UUID) string { return "forge_entities/" + id.String() + "/webhook_secret" }

@@ -176,14 +176,18 @@ func TestMatch_followsRows(t *testing.T) {
 		name, sql string
 		want      []string
 	}{
-		{"room", "UPDATE presets SET runner_maximum = 5 WHERE template_id = (SELECT id FROM templates WHERE name = 't2')",
-			[]string{"t1", "t2", "t2"}},
+		{
+			"room", "UPDATE presets SET runner_maximum = 5 WHERE template_id = (SELECT id FROM templates WHERE name = 't2')",
+			[]string{"t1", "t2", "t2"},
+		},
 		{"deprecated", "UPDATE templates SET deprecated_at = now() WHERE name = 't1'", []string{"t2", "t2", "t2"}},
-		{"other labels", "UPDATE presets SET runner_labels = '{windows}' WHERE template_id = (SELECT id FROM templates WHERE name = 't2')",
+		{
+			"other labels", "UPDATE presets SET runner_labels = '{windows}' WHERE template_id = (SELECT id FROM templates WHERE name = 't2')",
 			[]string{
 				"t1/default would serve it, but its template is deprecated", "t1/default would serve it, but its template is deprecated",
 				"t1/default would serve it, but its template is deprecated",
-			}},
+			},
+		},
 		{"stopped", "UPDATE forge_entities SET stopped_at = now(), stopped_reason = 'tests'", []string{
 			"t1/default would serve it, but the forge entity acme is stopped: tests",
 			"t1/default would serve it, but the forge entity acme is stopped: tests",

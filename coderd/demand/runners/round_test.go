@@ -186,8 +186,10 @@ func TestPace(t *testing.T) {
 		ago         int    // seconds since the last round
 		due         bool
 	}{
-		{"registered_at = now()", "", 50, false}, {"registered_at = now()", "", 70, true},
-		{"registered_at = NULL, handed_out_at = now()", "", 1, false}, {"registered_at = NULL, handed_out_at = now()", "", 3, true},
+		{"registered_at = now()", "", 50, false},
+		{"registered_at = now()", "", 70, true},
+		{"registered_at = NULL, handed_out_at = now()", "", 1, false},
+		{"registered_at = NULL, handed_out_at = now()", "", 3, true},
 		{"registered_at = NULL, handed_out_at = now() - interval '2 minutes'", "", 8, false},
 		{"registered_at = NULL, handed_out_at = now() - interval '2 minutes'", "", 12, true},
 		{"registered_at = now(), vetoed_at = now()", "", 12, true},

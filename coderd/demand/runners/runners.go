@@ -79,8 +79,12 @@ func (p Pace) orDefault() Pace {
 		of    *time.Duration
 		usual time.Duration
 	}{
-		{&p.Idle, time.Minute}, {&p.Awaited, 10 * time.Second}, {&p.Fresh, 2 * time.Second}, {&p.Backoff, time.Minute},
-		{&p.Look, time.Second}, {&p.Settle, 15 * time.Second},
+		{&p.Idle, time.Minute},
+		{&p.Awaited, 10 * time.Second},
+		{&p.Fresh, 2 * time.Second},
+		{&p.Backoff, time.Minute},
+		{&p.Look, time.Second},
+		{&p.Settle, 15 * time.Second},
 	} {
 		if *d.of == 0 {
 			*d.of = d.usual

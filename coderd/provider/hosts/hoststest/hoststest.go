@@ -164,7 +164,7 @@ func (m *Machine) Start(t testing.TB) {
 	log, err := os.OpenFile(filepath.Join(m.dir, "sshd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
-	cmd := exec.Command(sshd(), "-D", "-e", "-f", config) //nolint:gosec // it lives until it is killed
+	cmd := exec.Command(sshd(), "-D", "-e", "-f", config)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
 	exited := make(chan struct{})
