@@ -176,7 +176,7 @@ func lowest(of []float64) int {
 // what came is scaled by how busy.
 func (e estimator) similar(like []time.Time, width time.Duration) (claims, buckets float64) {
 	near := func(then time.Time) float64 {
-		return e.h.claims(then.Add(-beside), then.Add(min(beside, e.now.Sub(then))))
+		return e.h.claims(then.Add(-beside), then.Add(beside))
 	}
 	mean := 0.0
 	for _, then := range like {
