@@ -107,7 +107,12 @@ func TestGitea_alone(t *testing.T) {
 	ended := run(t, daemon, filepath.Join(t.TempDir(), "runner.log"))
 	until(t, "the job is running", func() bool { return len(got.of("workflow_job", "in_progress")) > 0 })
 	f.record(t, "webhook_in_progress", got.of("workflow_job", "in_progress")[0].body)
-	f.record(t, "jobs_in_progress", f.api(t, http.MethodGet, "/repos/acme/shop/actions/jobs?status=in_progress", nil))
+	var running []byte
+	until(t, "its first step is over", func() bool { // the runner reports steps every second or so
+		running = f.api(t, http.MethodGet, "/repos/acme/shop/actions/jobs?status=in_progress", nil)
+		return fields(t, running)[".jobs[].steps[].conclusion"]
+	})
+	f.record(t, "jobs_in_progress", running)
 	f.record(t, "runners_busy", f.api(t, http.MethodGet, "/repos/acme/shop/actions/runners", nil))
 	until(t, "the job has ended", func() bool { return len(got.of("workflow_job", "completed")) > 0 })
 	f.record(t, "webhook_completed", got.of("workflow_job", "completed")[0].body)
