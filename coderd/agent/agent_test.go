@@ -295,11 +295,11 @@ func TestHeartbeat(t *testing.T) {
 		call := trap.MustWait(ctx)
 		require.GreaterOrEqual(t, call.Duration, 8*time.Second)
 		require.LessOrEqual(t, call.Duration, 12*time.Second)
-		call.MustRelease(ctx)
-		s.mu.Lock()
+		s.mu.Lock() // before it goes on: what it reports then, at a change, would count as told, and stop the timer
 		told := len(s.reports)
 		last := s.reports[told-1]
 		s.mu.Unlock()
+		call.MustRelease(ctx)
 		if last.Status == sdk.AgentReady {
 			clock.Advance(call.Duration).MustWait(ctx)
 			require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.reports) > told }, time.Minute, time.Millisecond)
