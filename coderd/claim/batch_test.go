@@ -220,10 +220,11 @@ func TestBatch_sameKeysOnTwoReplicas(t *testing.T) {
 	pauseAll(t, w)
 	answers := [keys][]<-chan answer{}
 	var gates []*gate
+	var others []<-chan answer
 	for i, r := range replicas {
 		g := hold(r)
 		gates = append(gates, g)
-		fill(t.Context(), t, w, r, g)
+		others = append(others, fill(t.Context(), t, w, r, g)...)
 		for n := range keys {
 			k := n
 			if i == 1 {
@@ -243,7 +244,10 @@ func TestBatch_sameKeysOnTwoReplicas(t *testing.T) {
 		require.NotNil(t, one.res.Workspace, one.res.Reason)
 		require.Equal(t, one.res.Workspace.ID, two.res.Workspace.ID, "key %d", k)
 	}
-	require.Equal(t, keys+4, w.Count(t, "a", "claimed"))
+	for _, other := range others {
+		require.NoError(t, (<-other).err)
+	}
+	require.Equal(t, keys+len(others), w.Count(t, "a", "claimed"))
 }
 
 // A client that goes away before its batch is formed takes nothing; one that goes away while it is in flight gives back
