@@ -49,6 +49,19 @@ func TestGrowsAtOnceAndShrinksSlowly(t *testing.T) {
 	assert.Less(t, size, busy.Size, "but it does")
 }
 
+// A pool of which nothing is known begins small, and one claim in its first minute does not make it large.
+func TestBeginsSmall(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, time.Second, time.Minute, 10 * time.Minute} {
+		h := sizing.NewHistory(monday)
+		r, state := sizing.Step(settings, sizing.State{}, h, monday.Add(after), true)
+		assert.LessOrEqual(t, r.Size, 2, after)
+		h.Add(monday.Add(after), sizing.Bucket{Claims: 1, Hits: 1})
+		r, _ = sizing.Step(settings, state, h, monday.Add(after+time.Minute), true)
+		assert.LessOrEqual(t, r.Size, 15, after)
+	}
+}
+
 // What came in the bucket that has only begun counts whole: a burst is answered now, not when its five minutes are over.
 func TestCountsWhatHasJustCome(t *testing.T) {
 	t.Parallel()

@@ -250,9 +250,10 @@ func (e estimator) latest(f forecast) float64 {
 	}
 	count := e.h.sofar(from, e.now)
 	if f.exposure == 0 {
-		e.spread = max(e.spread, firstSpread)
+		// A minute without claims says little, and a claim in the first minute not that one comes each minute.
+		e.spread, exposure = max(e.spread, firstSpread), max(exposure, 1)
 		if count == 0 {
-			e.spread = 1 // nothing is going on: one for whoever comes first
+			e.spread, exposure = 1, max(exposure, float64(recent)/float64(e.span)) // for whoever comes first
 		}
 		return e.covering(count+0.5, exposure) // Jeffreys: half a claim more than was seen
 	}
