@@ -34,7 +34,8 @@ func TestCost_forgeJobsThatAreOver(t *testing.T) {
 		_, err := store.Pool.Exec(ctx, statement, entity)
 		require.NoError(t, err)
 	}
-	_, err := store.Pool.Exec(ctx, "ANALYZE forge_jobs, forge_deliveries")
+	// Of all rows, not of a sample: in one that has none of the few jobs that are open, their index looks as good as any key.
+	_, err := store.Pool.Exec(ctx, "SET default_statistics_target = 10000; ANALYZE forge_jobs, forge_deliveries")
 	require.NoError(t, err)
 
 	for _, c := range []struct {
@@ -66,8 +67,7 @@ func TestCost_forgeJobsThatAreOver(t *testing.T) {
 			require.Len(t, names, repositories)
 			return err
 		}},
-		// By the key of the job, or by the index of those that are not over: as the sample of ANALYZE has it.
-		{"earlier attempts", "forge_jobs", queued + running, func(ctx context.Context, q *database.Queries) error {
+		{"earlier attempts", "forge_jobs", 4, func(ctx context.Context, q *database.Queries) error {
 			_, err := q.SupersedeForgeJobs(ctx, database.SupersedeForgeJobsParams{ForgeUrl: "https://forge.example", JobIds: []int64{3}})
 			return err
 		}},

@@ -187,14 +187,23 @@ func TestFeedback(t *testing.T) {
 	boost := func(known time.Duration, misses int, feedback bool) float64 {
 		h := sizing.NewHistory(monday.Add(-known))
 		_, state := sizing.Step(settings, sizing.State{}, h, monday, feedback)
-		h.Add(monday, sizing.Bucket{Claims: 100, Hits: 100 - misses})
-		r, _ := sizing.Step(settings, state, h, monday.Add(15*time.Minute), feedback)
+		now := monday
+		for n := range 100 { // singly
+			b := sizing.Bucket{Claims: 1, Hits: 1}
+			if n < misses {
+				b.Hits = 0
+			}
+			h.Add(now, b)
+			now = now.Add(sizing.BucketLength)
+		}
+		r, _ := sizing.Step(settings, state, h, now.Add(sizing.BucketLength), feedback)
 		return r.Boost
 	}
 	const known = 48 * time.Hour
 	assert.Less(t, boost(known, 0, true), 1.0, "better than the target: less will do")
 	assert.InDelta(t, 1, boost(known, 1, true), 1e-9, "one in a hundred is what the target allows")
-	assert.Greater(t, boost(known, 5, true), 1.0)
+	assert.Greater(t, boost(known, 5, true), 1.04)
+	assert.Greater(t, boost(known, 10, true), 1.1)
 	assert.Greater(t, boost(known, 20, true), boost(known, 5, true))
 	assert.InDelta(t, 1, boost(known, 20, false), 0, "misses of other sizes say nothing")
 	assert.InDelta(t, 1, boost(time.Hour, 20, true), 0, "nor do those of the first day, which nobody could know of")
