@@ -88,3 +88,33 @@ var TwoOffices = Shape{
 
 // Shapes are all that is judged, in the order of the table.
 var Shapes = []Shape{Office, CI, TwoOffices}
+
+// Tuning are shapes that the sizer was tuned on, beside Office; none of them is judged.
+var Tuning = []Shape{
+	{
+		Name: "tuning-3", What: "batches of 3, 20 to 30 more at 04:00 every night",
+		Curve:   [24]float64{1, 1, 1, 1, 1, 2, 5, 15, 30, 45, 50, 50, 45, 40, 50, 55, 50, 40, 30, 20, 15, 8, 4, 2},
+		Weekend: 0.15, DaySpread: 0.15, Growth: 1, Batch: 3,
+		Bursts: []Burst{{At: 4 * time.Hour, Daily: true, PerDay: 1, Least: 20, Most: 30, Over: 3 * time.Minute}},
+	},
+	{
+		Name: "tuning-6", What: "batches of 6, 50 to 60 more at 22:00 every night",
+		Curve:   [24]float64{3, 3, 3, 3, 4, 6, 10, 30, 60, 90, 100, 90, 60, 80, 100, 110, 90, 60, 40, 20, 10, 6, 4, 3},
+		Weekend: 0.2, DaySpread: 0.25, Growth: 1, Batch: 6,
+		Bursts: []Burst{{At: 22 * time.Hour, Daily: true, PerDay: 1, Least: 50, Most: 60, Over: 4 * time.Minute}},
+	},
+	{
+		Name: "tuning-1", What: "single claims, two peaks, growing by 1.5 % a day, a stand-up, unannounced bursts",
+		Curve:   [24]float64{8, 6, 3, 2, 1, 1, 3, 8, 20, 30, 36, 30, 22, 30, 34, 30, 22, 14, 12, 18, 20, 20, 16, 12},
+		Weekend: 0.1, Holidays: 1, DaySpread: 0.2, Growth: 1.015, Batch: 1,
+		Bursts: []Burst{
+			{At: 10 * time.Hour, Jitter: 4 * time.Minute, PerDay: 1, Least: 10, Most: 16, Over: 8 * time.Minute},
+			{At: -1, PerDay: 0.5, Least: 6, Most: 14, Over: 5 * time.Minute},
+		},
+	},
+	{
+		Name: "tuning-4", What: "batches of 4, no burst",
+		Curve:   [24]float64{2, 2, 2, 2, 2, 2, 3, 10, 30, 60, 60, 60, 60, 60, 60, 60, 60, 50, 30, 15, 8, 6, 4, 2},
+		Weekend: 0.1, DaySpread: 0.2, Growth: 1, Batch: 4,
+	},
+}
