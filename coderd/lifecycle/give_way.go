@@ -17,7 +17,7 @@ type awaited struct {
 	over map[string]chan struct{} // closed when the last of them has ended
 }
 
-// begin notes one, which goes on until end is called.
+// begin notes one, which goes on until end is called, the first time.
 func (a *awaited) begin(name string) (end func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -27,13 +27,13 @@ func (a *awaited) begin(name string) (end func()) {
 	if a.n[name]++; a.n[name] == 1 {
 		a.over[name] = make(chan struct{})
 	}
-	return func() {
+	return sync.OnceFunc(func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.n[name]--; a.n[name] == 0 {
 			close(a.over[name])
 		}
-	}
+	})
 }
 
 // end is closed when none is under way; nil: there is none.

@@ -58,14 +58,18 @@ func TestGiveWay(t *testing.T) {
 				return m
 			})
 			tier(t, w, 1, "stopped")
-			r := w.Start(t, coderdtest.Config{Tick: 200 * time.Millisecond, Timeouts: lifecycle.Timeouts{GiveWay: most}})
+			r := w.Start(t, coderdtest.Config{NoPass: true, Timeouts: lifecycle.Timeouts{GiveWay: most}})
+			passes := coderdtest.Config{NoWork: true, Tick: 200 * time.Millisecond}
+			first := w.Start(t, passes)
 			coderdtest.Eventually(t, "it is stopped", func() bool { return atRest(t, w, 0, 1) })
+			first.Stop() // so that the next is asked for when the start is under way, however slow the machine
 			hold := make(chan struct{})
 			m.held.Store(&hold)
 			hit, err := w.Claim(t, r, "go", claim.Request{})
 			require.NoError(t, err)
 			require.True(t, hit.Standby)
 			coderdtest.Eventually(t, "it is being started", func() bool { return m.started.Load() == 1 })
+			w.Start(t, passes)
 			if most < time.Minute {
 				coderdtest.Eventually(t, "the next is made all the same", func() bool { return m.made.Load() == 2 })
 			} else {

@@ -98,6 +98,8 @@ func (w *Worker) startTaken(ctx context.Context, p provider.Provider, ref provid
 // start starts what was in standby: for the pool, or for the claim that holds it. The probe that follows asks for its
 // readiness.
 func (w *Worker) start(ctx context.Context, job database.Job) {
+	started := w.startAwaited(job) // before anything is asked for: the create in its place is only a pass behind
+	defer started()
 	info, p, ok := w.load(ctx, job)
 	if !ok {
 		return
@@ -111,7 +113,6 @@ func (w *Worker) start(ctx context.Context, job database.Job) {
 		w.notStarted(ctx, job, info, p, xerrors.New("the provider cannot start a workspace"), true)
 		return
 	}
-	started := w.startAwaited(job)
 	err := w.call(ctx, w.Timeouts.Power, func(ctx context.Context) error { return stopper.Start(ctx, refOf(info)) })
 	started()
 	switch {
