@@ -69,14 +69,16 @@ func TestGivenInBetween(t *testing.T) {
 			var w *world
 			w = start(t, kind, forge.Organization, forgetest.Options{Before: func(r *http.Request) {
 				if r.Method == http.MethodDelete {
-					w.Queue(forgetest.Work{Labels: []string{"linux"}, For: time.Second})
+					w.Queue(forgetest.Work{Labels: []string{"linux"}})
 				}
 			}})
 			ended := w.run(t, "one", "linux")
 			eventually(t, func() bool { return w.Idle() == 1 }, "idle")
 			r, err := w.client.RunnerNamed(t.Context(), "one")
 			require.NoError(t, err)
+			w.work.hold.Lock() // the job is not over before the removal is answered
 			err = w.client.RemoveRunner(t.Context(), r.ID)
+			w.work.hold.Unlock()
 			if kind == "github" {
 				require.ErrorIs(t, err, forge.ErrBusy)
 				require.NoError(t, <-ended)

@@ -17,7 +17,6 @@ import (
 // P7: what comes of unregistering, by what the forge and our rows say.
 func TestDeregister(t *testing.T) {
 	t.Parallel()
-	soon := time.Now().Add(10 * time.Minute)
 	for name, c := range map[string]struct {
 		prepare func(w *world, it ws)
 		want    runners.Verdict // Wait: at least
@@ -87,10 +86,6 @@ func TestDeregister(t *testing.T) {
 			},
 			want: runners.Verdict{Busy: true, Why: "busy: job build of acme/shop began at that moment", Wait: 5 * time.Second}, removed: true,
 		},
-		"limited": {
-			prepare: func(w *world, _ ws) { w.cloud.failing(&forge.RateLimited{Until: soon}) },
-			want:    runners.Verdict{Why: "the forge's rate limit is reached, until " + soon.UTC().Format(time.RFC3339), Wait: 9 * time.Minute},
-		},
 		"refused": {prepare: func(w *world, _ ws) { w.cloud.failing(forge.ErrRefused) }, fail: forge.ErrRefused},
 		"abandoned": {
 			prepare: func(w *world, _ ws) {
@@ -133,6 +128,24 @@ func TestDeregister(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A forge that limits is asked again when it said.
+func TestDeregisterLimited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	it := w.put("draining", workspaces.Prewarm)
+	w.cloud.set(it.name, forge.Idle)
+	until := time.Now().Add(10 * time.Minute)
+	w.cloud.failing(&forge.RateLimited{Until: until})
+	v, err := w.service.Deregister(context.Background(), it.id, 1)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, v.Wait, time.Until(until))
+	require.LessOrEqual(t, v.Wait, 10*time.Minute)
+	v.Wait = 0
+	require.Equal(t, runners.Verdict{Why: "the forge's rate limit is reached, until " + until.UTC().Format(time.RFC3339)}, v)
+	require.Empty(t, w.text("SELECT concat(removed_at, vetoed_at) FROM forge_runners"))
+	require.Zero(t, w.cloud.removals)
 }
 
 // A person's deletion asks before anything else: what comes to nothing after that leaves no workspace that is ready without

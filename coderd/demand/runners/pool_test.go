@@ -3,6 +3,8 @@ package runners_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,11 +52,17 @@ func TestBusyIsNeverDeleted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	w := newWorld(t, 1)
+	var surplus atomic.Pointer[ws]
+	w.cloud.removing = func() {
+		if it := surplus.Swap(nil); it != nil {
+			w.cloud.set(it.name, forge.Active)
+		}
+	}
 	w.run(true)
 	eventually(t, "a warm pool", func() bool { return w.Warm(t, "a") == 1 })
 	it := w.oneReady()
-	// The forge gives it a job at the moment at which it is found to be surplus.
-	w.cloud.set(it.name, forge.Active)
+	// The forge gives it a job at the moment at which it is to be removed as surplus: any earlier, and it might be claimed.
+	surplus.Store(&it)
 	_, err := w.writer.Drain(ctx, w.Store.Queries, it.id, 1, "extraneous")
 	require.NoError(t, err)
 	eventually(t, "the veto", func() bool {
@@ -87,11 +95,13 @@ func TestForgeAway(t *testing.T) {
 	_, err := w.writer.Drain(ctx, w.Store.Queries, it.id, 1, "extraneous")
 	require.NoError(t, err)
 	asked := w.cloud.listings()
-	eventually(t, "rounds that fail", func() bool { return w.cloud.listings() > asked+2 })
+	eventually(t, "rounds, and a drain, that fail", func() bool {
+		return w.cloud.listings() > asked+2 && strings.Contains(
+			w.text("SELECT last_error FROM jobs WHERE workspace_id = $1 AND kind = 'drain'", it.id), "connection refused")
+	})
 	require.Equal(t, 2, w.Warm(t, "a"))
 	require.Equal(t, "draining", w.state(it.id))
 	require.Equal(t, "0", w.text("SELECT count(*) FROM workspace_history WHERE to_state IN ('deleting', 'claimed')"))
-	require.Contains(t, w.text("SELECT last_error FROM jobs WHERE workspace_id = $1 AND kind = 'drain'", it.id), "connection refused")
 	w.cloud.failing(nil)
 	eventually(t, "all as it should be", func() bool { return w.Warm(t, "a") == 3 && w.state(it.id) == "deleted" })
 }

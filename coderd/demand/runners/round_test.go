@@ -66,6 +66,7 @@ func TestListingFails(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	w := newWorld(t, 1)
+	w.service.Pace.Backoff = time.Hour // longer than the test takes
 	w.put("ready", workspaces.Prewarm) // which the forge does not know
 	before := w.text("SELECT json_agg(r) FROM forge_runners r")
 	w.cloud.failing(errors.New("500 Internal Server Error"))
@@ -99,7 +100,9 @@ func TestRoundOnce(t *testing.T) {
 	require.NoError(t, w.Store.EnsureForgeStatus(ctx))
 	errs := make(chan error)
 	for range 6 {
-		go func() { errs <- w.another(uuid.NewString()).Rounds(ctx) }()
+		s := w.another(uuid.NewString())
+		s.Pace.Idle, s.Pace.Awaited, s.Pace.Fresh = time.Hour, time.Hour, time.Hour // the next round is not due yet for the last
+		go func() { errs <- s.Rounds(ctx) }()
 	}
 	for range 6 {
 		require.NoError(t, <-errs)
@@ -177,13 +180,13 @@ func TestPace(t *testing.T) {
 	w := newWorld(t, 1)
 	service := w.another("slow")
 	service.Pace = runners.Pace{
-		Idle: time.Minute, Awaited: 10 * time.Second, Fresh: 2 * time.Second, Backoff: time.Minute, Look: time.Second,
+		Idle: time.Hour, Awaited: 10 * time.Minute, Fresh: 2 * time.Minute, Backoff: time.Hour, Look: time.Second,
 	}
 	w.put("starting", workspaces.Prewarm)
 	require.NoError(t, service.Rounds(ctx))
 	for _, c := range []struct {
 		row, status string // SET
-		ago         int    // seconds since the last round
+		ago         int    // minutes since the last round
 		due         bool
 	}{
 		{"registered_at = now()", "", 50, false},
@@ -198,7 +201,7 @@ func TestPace(t *testing.T) {
 		before := w.cloud.listings()
 		w.exec("UPDATE forge_runners SET vetoed_at = NULL")
 		w.exec("UPDATE forge_runners SET " + c.row)
-		w.exec("UPDATE forge_status SET asked_at = now() - $1 * interval '1 second'", c.ago)
+		w.exec("UPDATE forge_status SET asked_at = now() - $1 * interval '1 minute'", c.ago)
 		if c.status != "" {
 			w.exec("UPDATE forge_status SET " + c.status)
 		}
