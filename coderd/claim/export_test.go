@@ -17,6 +17,9 @@ func (s *Service) OnBatch(f func(batch []workspaces.ClaimFor)) {
 		ctx context.Context, batch []workspaces.ClaimFor, floors map[uuid.UUID]time.Time,
 	) ([]database.Workspace, error) {
 		f(batch)
+		// f may hold the batch for longer than a write may take.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		defer cancel()
 		return send(ctx, batch, floors)
 	}
 }
