@@ -31,7 +31,8 @@ func newRunnerPool(t *testing.T, instances int) *runnerPool {
 	w.Pool(t, "a", instances, 1)
 	p.preset = w.Preset(t, "a")
 	p.exec("UPDATE presets SET forge_entity_id = $1, runner_labels = '{linux}'", p.entity)
-	p.replica = w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true})
+	// Deaf: who begins to listen makes a full pass once it does, between any two steps of the test.
+	p.replica = w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true, Deaf: true})
 	coderdtest.Eventually(t, "the first pass", func() bool { return p.Count(t, "a", "provisioning") == instances })
 	return p
 }
