@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coder/quartz"
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ type app struct {
 	stderr  io.Writer
 	clock   quartz.Clock
 	serve   func(context.Context, coderd.Options) error
+
+	giveUpFor         time.Duration // bounds what is still done after an interrupt
+	completionTimeout time.Duration // how long somebody who pressed Tab is kept waiting
 
 	url          string
 	tokenFile    string
@@ -44,6 +48,9 @@ func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
 		stdin:   stdin,
 		stdout:  stdout,
 		stderr:  stderr,
+
+		giveUpFor:         3 * time.Second,
+		completionTimeout: 2 * time.Second,
 	}
 }
 

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
-
-// completionTimeout is how long somebody who pressed Tab is kept waiting.
-const completionTimeout = 2 * time.Second
 
 // completeNames makes a completion of the first argument of what list returns. Errors complete to nothing: there is no
 // place to show them.
@@ -23,7 +19,7 @@ func (a *app) completeNames(list func(context.Context, *sdk.Client) ([]string, e
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.completionTimeout)
 		defer cancel()
 		names, err := list(ctx, client)
 		if err != nil {

@@ -167,7 +167,7 @@ func TestInterruptedClaimExecReleases(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	guard := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	guard := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer guard.Stop()
 	if line, err := io.ReadAll(io.LimitReader(stdout, 8)); err != nil || string(line) != "started\n" {
 		t.Fatalf("got %q, %v", line, err)
@@ -198,7 +198,7 @@ func TestWorkspaceExecOnATerminal(t *testing.T) {
 	sh.stdin = theirs
 	done := make(chan int, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		done <- sh.app(theirs, io.Discard).run(ctx, []string{
 			"workspace", "exec", testWorkspace.Name, "--", "sh", "-c", `stty size; echo "$TERM"; read x; echo "<$x>"; exit 5`,
@@ -217,7 +217,7 @@ func TestWorkspaceExecOnATerminal(t *testing.T) {
 // readUntil reads what appears on a terminal until text is on it.
 func readUntil(t *testing.T, terminal *os.File, text string) string {
 	t.Helper()
-	guard := time.AfterFunc(20*time.Second, func() { _ = terminal.Close() })
+	guard := time.AfterFunc(patience, func() { _ = terminal.Close() })
 	defer guard.Stop()
 	var screen []byte
 	buffer := make([]byte, 4096)

@@ -24,6 +24,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// patience is a time that only a hang exceeds.
+const patience = time.Minute
+
 // now is the time of all tests; the canned answers are around it.
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
@@ -118,6 +121,7 @@ func (s *shell) app(stdout, stderr io.Writer) *app {
 	a := newApp(s.env, s.stdin, stdout, stderr)
 	a.clock = s.clock
 	a.serve = s.serve
+	a.giveUpFor, a.completionTimeout = patience, patience
 	return a
 }
 
@@ -128,7 +132,7 @@ type outcome struct {
 
 func (s *shell) run(args ...string) outcome {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	status := s.app(&stdout, &stderr).run(ctx, args)

@@ -41,7 +41,7 @@ func watchList(t *testing.T, command string, args ...string) *watching {
 	w.stderr, stderr = pipe(t)
 	trap := w.sh.clock.Trap().TickerFunc("watch")
 	defer trap.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	w.cancel = cancel
 	go func() {
@@ -199,7 +199,7 @@ func TestWatchOnATerminal(t *testing.T) {
 			server := newFakeServer(t, answers(t))
 			sh := newShell(t, server.URL)
 			sh.env = append(sh.env, test.env)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			trap := sh.clock.Trap().TickerFunc("watch")
 			defer trap.Close()

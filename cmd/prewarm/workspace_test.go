@@ -119,7 +119,7 @@ func waiting(t *testing.T, sh *shell, args ...string) outcome {
 	t.Helper()
 	trap := sh.clock.Trap().TickerFunc("workspace", "wait")
 	defer trap.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan outcome, 1)
 	go func() { done <- sh.run(args...) }()

@@ -30,12 +30,12 @@ type Options struct {
 	Clock     quartz.Clock
 	Log       slog.Logger
 	Grace     time.Duration // between SIGTERM and SIGKILL; 10 s where 0
+	LastWords time.Duration // bounds the report that the command has ended; 2 s where 0
 }
 
 const (
-	defaultGrace = 10 * time.Second
-	// lastWords bounds the report that the command has ended.
-	lastWords = 2 * time.Second
+	defaultGrace     = 10 * time.Second
+	defaultLastWords = 2 * time.Second
 )
 
 // agent is one run.
@@ -65,6 +65,9 @@ type condition struct {
 func Run(ctx context.Context, o Options) (status int, err error) {
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
+	}
+	if o.LastWords == 0 {
+		o.LastWords = defaultLastWords
 	}
 	a := &agent{
 		Options: o, changed: make(chan struct{}, 1), heartbeat: heartbeatMost, condition: condition{status: sdk.AgentStarting},
@@ -142,7 +145,7 @@ func (a *agent) current() (condition, time.Duration) {
 
 // tellEnd reports that the command ended by itself; once, as the agent ends with it.
 func (a *agent) tellEnd(ctx context.Context, how string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.LastWords)
 	defer cancel()
 	now, _ := a.current()
 	report := sdk.AgentReport{Status: sdk.AgentUnhealthy, Message: "the command " + how}

@@ -131,7 +131,7 @@ func options(t *testing.T, s *server, command ...string) agent.Options {
 	return agent.Options{
 		URL: s.URL, TokenFile: tokenFile, Dir: filepath.Join(dir, "agent"), Command: command,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HERE=" + dir}, Stdout: &strings.Builder{}, Stderr: &strings.Builder{},
-		Clock: quartz.NewReal(), Log: slog.Make(), Grace: time.Second,
+		Clock: quartz.NewReal(), Log: slog.Make(), Grace: time.Minute, LastWords: time.Minute, // which only a hang exceeds
 	}
 }
 
@@ -191,6 +191,9 @@ func TestChildrenEnd(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, sdk.AgentConfig{})
 			o := options(t, s, "sh", "-c", command)
+			if name == "unwilling" {
+				o.Grace = time.Second
+			}
 			stop, ended := start(t, o)
 			here := filepath.Dir(o.Dir)
 			s.awaitReport(t, is(sdk.AgentReady))
@@ -267,7 +270,11 @@ func TestTokens(t *testing.T) {
 	o := options(t, s)
 	start(t, o)
 	s.awaitReport(t, is(sdk.AgentReady))
-	require.Equal(t, "two", read(t, o.TokenFile))
+	// The token comes with the answer to a report, perhaps to this one: it is kept a moment after the report was heard.
+	require.Eventually(t, func() bool {
+		content, err := os.ReadFile(o.TokenFile)
+		return err == nil && string(content) == "two\n"
+	}, time.Minute, 10*time.Millisecond)
 
 	s.mu.Lock()
 	s.token, s.reports, s.refused = "three", nil, 0

@@ -318,6 +318,6 @@ func (w *world) dump() string {
 }
 
 const (
-	eventually = 30 * time.Second // that only a hang exceeds
+	eventually = time.Minute // that only a hang exceeds
 	poll       = 20 * time.Millisecond
 )

@@ -47,7 +47,7 @@ func TestPresetCounts(t *testing.T) {
 			set("pool_key", x.PoolKey)
 		}
 		if random.IntN(3) == 0 {
-			x.ExpiresAt = now.Add(time.Duration(random.IntN(3)-1)*time.Hour + time.Minute)
+			x.ExpiresAt = now.Add(time.Duration(random.IntN(3)-1)*time.Hour + 30*time.Minute) // which is long enough for the test
 			set("expires_at", x.ExpiresAt)
 		}
 		if random.IntN(4) == 0 {
@@ -65,7 +65,7 @@ func TestPresetCounts(t *testing.T) {
 	}
 	_, err = w.store.Pool.Exec(ctx, `
 		INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, created_at, deadline_at)
-		SELECT gen_random_uuid(), $1, $2, $3, 'prefer', 'waiting', now(), now() + n * interval '1 minute'
+		SELECT gen_random_uuid(), $1, $2, $3, 'prefer', 'waiting', now(), now() + n * interval '1 hour'
 		FROM unnest(array[-1, 1, 2]) n`, auth.DefaultOrganizationID, shown.ID, w.owner.UserID)
 	require.NoError(t, err)
 

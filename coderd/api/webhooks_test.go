@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
@@ -277,7 +276,7 @@ func TestWebhook_waitsForNobody(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	require.NoError(t, w.store.WithTx(tx).LockForgeJobs(t.Context()))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/webhooks/acme", bytes.NewReader([]byte(jobBody)))
 	require.NoError(t, err)

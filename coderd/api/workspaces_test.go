@@ -204,7 +204,7 @@ func TestExecAndLogs(t *testing.T) {
 	require.Equal(t, http.StatusMisdirectedRequest, status)
 	require.Contains(t, text, "no replica of that site is alive")
 	_, err = w.store.Pool.Exec(ctx, `INSERT INTO replicas (name, instance_id, version, address, sites, started_at, heartbeat_at)
-		VALUES ('there', $1, 'x', '192.0.2.7:7080', '{far}', now(), now())`, uuid.New())
+		VALUES ('there', $1, 'x', '192.0.2.7:7080', '{far}', now(), now() + interval '1 minute')`, uuid.New())
 	require.NoError(t, err)
 	status, text = try("member", far.Name)
 	require.Equal(t, http.StatusMisdirectedRequest, status)

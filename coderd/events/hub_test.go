@@ -150,6 +150,8 @@ func TestHub_slowStream(t *testing.T) {
 			until(t, quick, preset("mark"))
 		}
 	}
+	audit(t, store.Pool, "last") // by another look: the one before has told the slow one too, whichever was told first
+	until(t, quick, preset("last"))
 	require.Equal(t, sdk.Events{Everything: true}, next(t, slow))
 	audit(t, store.Pool, "after")
 	until(t, slow, preset("after"))

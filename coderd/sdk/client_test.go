@@ -32,7 +32,7 @@ func newClient(t *testing.T, handler http.HandlerFunc) *sdk.Client {
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // that only a hang exceeds
 	t.Cleanup(cancel)
 	return ctx
 }

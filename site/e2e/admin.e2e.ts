@@ -3,12 +3,13 @@ import { join } from "node:path";
 import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { browsing, live, signIn, startBrowser } from "./browser";
+import { browsing, live, patience, signIn, startBrowser } from "./browser";
 import { startServer, type Server } from "./server";
 
+/** A breaker that opens while one looks on, and closes by itself only long after that. */
 const cloud = `
 providers:
-  - {name: cloud, kind: sim, maximum: 60, inventory_every: 1s, breaker: {count: 3}}
+  - {name: cloud, kind: sim, maximum: 60, inventory_every: 1s, breaker: {count: 3, clean: 30}}
 `;
 
 /** configuration of the cloud, with a template whose prebuilds are ready after so long. */
@@ -232,10 +233,10 @@ test("a breaker says why it opened and how far it is, shows what is missing, and
 
     // Most of what the cloud has is lost behind Prewarm's back.
     const resources = join(server.data, "sim", "resources");
-    for (const name of readdirSync(resources).slice(0, 8)) rmSync(join(resources, name));
+    for (const name of readdirSync(resources).slice(0, 8)) rmSync(join(resources, name), { force: true });
     await page.getByText("The breaker is open: nothing is created or deleted there. Claims go on.").waitFor();
     await page.getByText(/new discrepancies among/).waitFor();
-    await page.getByRole("img", { name: /of 3 clean inventories in a row/ }).waitFor();
+    await page.getByRole("img", { name: /of 30 clean inventories in a row/ }).waitFor();
     await page.getByRole("button", { name: "Look now" }).click();
     const found = page.getByRole("list", { name: "Discrepancies" });
     await found.getByText("the provider has nothing of it", { exact: false }).first().waitFor();
@@ -331,9 +332,9 @@ test("the log tells who did what, narrowed by what one clicks or writes, and the
     await log.getByText("mended by hand").waitFor();
     expect(await log.getByText("prewarm", { exact: true }).count()).toBe(0);
     await log.getByRole("button", { name: "quota.set" }).first().click();
+    await page.waitForURL((url) => url.searchParams.get("action") === "quota.set");
+    await log.getByText("mended by hand").waitFor({ state: "detached" }); // what was there stays until there is an answer
     await log.getByText("maximum").first().waitFor();
-    expect(page.url()).toContain("action=quota.set");
-    expect(await log.getByText("mended by hand").count()).toBe(0);
     await page.getByLabel("Until").fill("2020-01-01T00:00");
     await page.getByText("Nothing on record matches").waitFor();
     await page.getByRole("button", { name: "All of it" }).click();
@@ -341,13 +342,13 @@ test("the log tells who did what, narrowed by what one clicks or writes, and the
     // Page by page: the next one is below the first.
     await page.getByRole("status").filter({ hasText: "100 entries, and there are more" }).waitFor();
     await page.getByRole("button", { name: "Show more" }).click();
-    await page.getByRole("status").filter({ hasText: /^(1[0-9][1-9]|[2-9][0-9]{2}) entries|^200 entries/ }).waitFor();
+    await page.getByRole("status").filter({ hasText: /^(?!100 )[1-9][0-9]{2} entries/ }).waitFor();
 
     await page.getByRole("link", { name: "Replicas" }).click();
     const pass = page.getByRole("region", { name: "Last pass" });
     await pass.getByText(/^number [1-9]/).waitFor();
     expect(await page.getByText("No full pass has succeeded").count()).toBe(0);
     const number = await pass.getByText(/^number/).textContent();
-    await expect.poll(() => pass.getByText(/^number/).textContent(), { timeout: 60_000 }).not.toBe(number);
+    await expect.poll(() => pass.getByText(/^number/).textContent(), { timeout: patience }).not.toBe(number);
   });
 });

@@ -1,6 +1,6 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { browsing, live, signIn, startBrowser } from "./browser";
+import { browsing, live, patience, signIn, startBrowser } from "./browser";
 import { fillForges, startServer, type Server } from "./server";
 
 const configuration = `
@@ -39,7 +39,7 @@ test("who has no forge is told what to do, and sees the first as it comes", asyn
     // Nothing was asked for: the stream said that there are forges and jobs now.
     const unserved = page.getByRole("table", { name: "Jobs that nothing can serve" });
     await unserved.getByText("no runner preset has the labels", { exact: false }).first().waitFor();
-    expect(await unserved.getByRole("row").count()).toBe(4);
+    await expect.poll(() => unserved.getByRole("row").count(), { timeout: patience }).toBe(4);
     const queued = page.getByRole("table", { name: "Queued jobs" });
     await queued.getByRole("link", { name: "ci/linux-x64" }).first().waitFor();
     expect(await queued.getByText("macos-15").count(), "an unserved one is in one list only").toBe(0);

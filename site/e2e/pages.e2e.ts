@@ -158,8 +158,10 @@ for (const { name, path, there } of pages) {
         await page.evaluate(axe.source);
         for (const width of [1440, 320]) {
           await page.setViewportSize({ width, height: 900 });
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-          expect(wide, `at ${width} px it is as wide as`).toBeLessThanOrEqual(width);
+          // Charts are drawn anew a moment after the screen has another size.
+          await expect
+            .poll(() => page.evaluate(() => document.documentElement.scrollWidth), { timeout: patience, message: `at ${width} px it is as wide as` })
+            .toBeLessThanOrEqual(width);
           for (const colorScheme of ["light", "dark"] as const) {
             await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
             await painted(page, colorScheme);

@@ -1,7 +1,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { browsing, live, patience, signIn, startBrowser } from "./browser";
-import { startServer, type Server } from "./server";
+import { startServer, until, type Server } from "./server";
 
 const configuration = `
 providers:
@@ -72,8 +72,9 @@ test("charts show what was claimed and built, for the range that the address say
     expect((await drawn(page, /^Time until ready$/)).shapes).toBeGreaterThan(0);
 
     // The step under the pointer is told, in all of them at once, and in a table to whoever would rather read.
-    const box = (await over.getByRole("img", { name: /^Ready of desired/ }).boundingBox())!;
-    await page.mouse.move(box.x + box.width - 3, box.y + box.height / 2);
+    const chart = over.getByRole("img", { name: /^Ready of desired/ });
+    const box = (await chart.boundingBox())!;
+    await chart.hover({ position: { x: box.width - 3, y: box.height / 2 } }); // wherever it is by now
     await over.getByText(/\d\d:\d\d to \d\d:\d\d/).waitFor();
     await over.getByText("The same in numbers").click();
     await over.getByRole("table").getByRole("row").nth(1).waitFor();
@@ -212,8 +213,12 @@ test("a workspace is kept for inspection, with a reason, and its lease is renewe
     await claimed.getByRole("button", { name: "Renew the lease" }).waitFor();
     expect(await page.getByRole("button", { name: /^Keep/ }).count()).toBe(0); // it is somebody's
 
-    const list = (await server.api("GET", "/api/v1/workspaces?state=ready&template=quickstart")) as { workspaces: { name: string }[] };
-    const ready = list.workspaces[0]?.name ?? "";
+    let ready = "";
+    await until("another one is ready", async () => {
+      const list = (await server.api("GET", "/api/v1/workspaces?state=ready&template=quickstart")) as { workspaces: { name: string }[] };
+      ready = list.workspaces[0]?.name ?? "";
+      return ready !== "";
+    });
     await page.goto(`${server.url}/workspaces/${ready}`);
     await page.getByRole("button", { name: "Keep for inspection" }).click();
     const dialog = page.getByRole("dialog", { name: `Keep ${ready} for inspection?` });
