@@ -27,7 +27,8 @@ func TestStopDuringCreates(t *testing.T) {
 	store := openStore(t, url)
 	options := e2etest.Options{PostgresURL: url, DataDir: folder(t), Replica: "stopped", Tick: time.Second}
 	server := e2etest.Start(t, options)
-	apply(t, server.Client, `
+	goOn := filepath.Join(folder(t), "go-on") // what the quick ones wait for, so that all are under way at once
+	apply(t, server.Client, fmt.Sprintf(`
 templates:
   - name: slow
     provider: sim
@@ -38,12 +39,12 @@ templates:
   - name: quick
     provider: local
     spec:
-      setup: [sleep, "2"]
+      setup: [sh, -c, "until test -e %s; do sleep 0.1; done; sleep 1"]
       command: [sleep, infinity]
     presets:
       - name: default
         prebuilds: {instances: 3}
-`)
+`, goOn))
 	running := func(template string, attempt int) int {
 		return number(t, store, `SELECT count(*) FROM jobs j JOIN workspaces w ON w.id = j.workspace_id
 			JOIN templates t ON t.id = w.template_id
@@ -51,6 +52,7 @@ templates:
 	}
 	eventually(t, "creates are under way", func() bool { return running("slow", 1) == 5 && running("quick", 1) == 3 })
 
+	write(t, filepath.Dir(goOn), filepath.Base(goOn), "")
 	began := time.Now()
 	assert.Zero(t, server.Stop(), "exit status")
 	assert.Less(t, time.Since(began), stopDeadline)
@@ -74,7 +76,8 @@ templates:
 func TestFrozenReplica(t *testing.T) {
 	t.Parallel() // it mostly waits
 	r := random(t)
-	url, root := dbtest.URL(t), filepath.Join(folder(t), "workspaces")
+	dir := folder(t)
+	url, root, goOn := dbtest.URL(t), filepath.Join(dir, "workspaces"), filepath.Join(dir, "go-on")
 	store := openStore(t, url)
 	options := e2etest.Options{PostgresURL: url, Tick: time.Second}
 	one := e2etest.Start(t, options)
@@ -85,20 +88,21 @@ templates:
   - name: chaos
     provider: shared
     spec:
-      setup: [sleep, "1"]
+      setup: [sh, -c, "until test -e %s; do sleep 0.1; done; sleep 1"]
       command: [sleep, infinity]
     presets:
       - name: one
         prebuilds: {instances: 4}
       - name: two
         prebuilds: {instances: 4}
-`, root))
+`, root, goOn))
 	frozenJobs := func() int {
 		return number(t, store, "SELECT count(*) FROM jobs WHERE state = 'running' AND leased_by = $1", one.Replica)
 	}
 	eventually(t, "the first replica has work in its hands", func() bool { return frozenJobs() >= 4 })
 	one.Signal(syscall.SIGSTOP)
 	frozen := frozenJobs()
+	write(t, dir, filepath.Base(goOn), "") // it was not to be done before the replica is frozen
 	two := e2etest.Start(t, options)
 	all, stop := visitors(t, 2, r, two.Client, "one", "two")
 

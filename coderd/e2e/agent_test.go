@@ -223,6 +223,10 @@ func TestAgentFromStartToClaim(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	pid := strconv.Itoa(agentPID(t, w))
+	eventually(t, "the command to have written its environment", func() bool { // nobody waits for that
+		content, err := os.ReadFile(filepath.Join(home(w), "environment"))
+		return err == nil && strings.Contains(string(content), w.Name)
+	})
 	for _, place := range []string{
 		filepath.Join("/proc", pid, "cmdline"), filepath.Join("/proc", pid, "environ"), filepath.Join(home(w), "..", "log"),
 		filepath.Join(home(w), "..", "workspace.json"), filepath.Join(home(w), "environment"),
@@ -307,7 +311,7 @@ templates:
 // it is replaced. The agent of a claimed one: an alarm, and the claim stays.
 func TestAgentKilled(t *testing.T) {
 	t.Parallel()
-	server := agents(t, fmt.Sprintf(agentTemplate, "2s"))
+	server := agents(t, fmt.Sprintf(agentTemplate, "15s")) // none that is alive is silent for so long, on however busy a machine
 	c := server.Client
 	first := ready(t, c)
 	require.NoError(t, syscall.Kill(agentPID(t, first), syscall.SIGKILL))

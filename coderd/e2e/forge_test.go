@@ -46,7 +46,7 @@ func TestForge_badDay(t *testing.T) {
 // then all is as it should be.
 func TestForge_away(t *testing.T) {
 	p := newPlant(t, 2, forgetest.Options{Seed: 8})
-	p.queue(1, 20*time.Second)
+	job := p.queue(1, untilEnded)[0]
 	p.busy()
 	coderdtest.Eventually(t, "another in its place", func() bool {
 		return p.forge.Idle() == 2 && p.count("t.name = 'runners' AND state = 'ready'") == 2
@@ -71,6 +71,7 @@ func TestForge_away(t *testing.T) {
 		require.Equal(t, idle, p.forge.RunnerNames())
 	}
 	p.forge.SetFaults(forgetest.Faults{})
+	p.forge.End(job)
 	p.rests("all as it should be")
 	p.judged(1)
 }
@@ -105,7 +106,7 @@ func TestForge_rateLimited(t *testing.T) {
 // A person's delete asks the forge first: of a runner at a job it is refused at once, an idle one is unregistered.
 func TestForge_delete(t *testing.T) {
 	p := newPlant(t, 1, forgetest.Options{Seed: 8})
-	p.queue(1, 15*time.Second)
+	job := p.queue(1, untilEnded)[0]
 	busy := p.busy()
 	refused := e2etest.Run(t.Context(), t, as(t, p.first), "workspace", "delete", "--yes", busy)
 	require.NotZero(t, refused.Status)
@@ -120,6 +121,7 @@ func TestForge_delete(t *testing.T) {
 	deleted := e2etest.Run(t.Context(), t, as(t, p.first), "workspace", "delete", "--yes", idle)
 	require.Zero(t, deleted.Status, deleted.Stderr)
 	require.False(t, slices.Contains(p.forge.RunnerNames(), idle), "it is unregistered when the command returns")
+	p.forge.End(job)
 	p.rests("all as it should be")
 	p.judged(1)
 }

@@ -156,13 +156,16 @@ func (p *plant) judged(jobs int) {
 	})
 }
 
-func (p *plant) queue(n int, runs time.Duration) {
+func (p *plant) queue(n int, runs time.Duration) (ids []int64) {
 	work := make([]forgetest.Work, n)
 	for i := range work {
 		work[i] = forgetest.Work{Labels: []string{"self-hosted", "Linux"}, For: runs}
 	}
-	p.forge.Queue(work...)
+	return p.forge.Queue(work...)
 }
+
+// untilEnded is for how long a job runs that the test ends, when it has seen what it is to see while the job runs.
+const untilEnded = time.Hour
 
 // busy waits for a runner that is at a job, and claimed by it.
 func (p *plant) busy() (name string) {

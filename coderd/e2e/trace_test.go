@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -115,7 +117,15 @@ func TestTrace_fromClaimToProvider(t *testing.T) {
 			"OTEL_EXPORTER_OTLP_HEADERS=authorization=s3cret-header",
 		},
 	})
+	// The passes of the starts and of the apply are over: one that came to see the claim would serve it, in a trace of its own.
+	passed := map[*e2etest.Server]int{}
+	for _, s := range servers {
+		eventually(t, "the pass at the start", func() bool { passed[s] = passes(t, s); return passed[s] > 0 })
+	}
 	apply(ctx, t, servers[0].Client, strings.Replace(poolOf3, "instances: 3", "instances: 0", 1), root)
+	for _, s := range servers {
+		eventually(t, "the pass of the apply", func() bool { return passes(t, s) > passed[s] })
+	}
 	claimed, err := servers[0].Client.Claim(ctx, sdk.ClaimRequest{
 		Template: "a", Preset: "default", Wait: "2m", Parameters: map[string]string{"token": "s3cret-parameter"},
 	})
@@ -146,6 +156,19 @@ func TestTrace_fromClaimToProvider(t *testing.T) {
 		require.NotContains(t, servers[0].Log()+servers[1].Log(), secret)
 	}
 }
+
+// passes is how many a server has made, or found made by another.
+func passes(t *testing.T, s *e2etest.Server) (n int) {
+	t.Helper()
+	for _, found := range passesTotal.FindAllStringSubmatch(metrics(t, s.URL), -1) {
+		count, err := strconv.Atoi(found[1])
+		require.NoError(t, err)
+		n += count
+	}
+	return n
+}
+
+var passesTotal = regexp.MustCompile(`(?m)^prewarm_passes_total\{outcome="(?:done|elsewhere)",trigger="\w+"\} (\d+)$`)
 
 // Traces are off where nobody asked for them, and a collector that is away stops nothing.
 func TestTrace_offOrAway(t *testing.T) {

@@ -33,18 +33,18 @@ const (
 	lyingSize  = 10 // prebuilds of each
 )
 
-// lying is the pools, of that many prebuilds and that version.
-func lying(size, version int) string {
+// lying is the pools, of that many prebuilds, with so much time to boot, and of that version.
+func lying(size int, boot time.Duration, version int) string {
 	var b strings.Builder
 	b.WriteString("templates:\n")
 	for n := range lyingPools {
 		fmt.Fprintf(&b, `
   - name: t%d
     provider: sim
-    boot_timeout: 8s
+    boot_timeout: %s
     spec: {version: %d}
     presets: [{name: default, prebuilds: {instances: %d}}]
-`, n, version, size)
+`, n, boot, version, size)
 	}
 	return b.String()
 }
@@ -70,8 +70,8 @@ func TestLies(t *testing.T) {
 		Registerer: prometheus.NewRegistry(), Replica: "inventory", Installation: w.Installation,
 		Nudge: func(...uuid.UUID) {}, Wake: func() {}, Grace: time.Nanosecond,
 	})
-	version := 1
-	w.Apply(t, lying(lyingSize, version))
+	version, boot := 1, 8*time.Second // so that what hangs is over soon
+	w.Apply(t, lying(lyingSize, boot, version))
 
 	// Users claim whatever is ready and let go of it at once; one claim in ten is deleted by force, which ends although the
 	// provider may say otherwise.
@@ -112,7 +112,7 @@ func TestLies(t *testing.T) {
 	}
 	newVersion := func() { // which is also what ends a hard limit (C8)
 		version++
-		w.Apply(t, lying(lyingSize, version))
+		w.Apply(t, lying(lyingSize, boot, version))
 	}
 	began, last := time.Now(), 0
 	ticker := time.NewTicker(time.Second)
@@ -131,6 +131,7 @@ func TestLies(t *testing.T) {
 	users.Wait()
 
 	cloud.reform()
+	boot = 5 * time.Minute // from now on a boot that takes long is the machine's doing, and to fail by it reaches the hard limit
 	newVersion()
 	hurry := func() { // what waits out a backoff of up to 5 min is done as it would be then
 		_, err := w.Store.Pool.Exec(ctx, "UPDATE jobs SET due_at = prewarm_now() WHERE state = 'pending'")
@@ -160,7 +161,7 @@ func TestLies(t *testing.T) {
 	t.Logf("%d lives, %d claims, %d of them ended by force; the sweep removed %d; the provider: %v", lived(), claims.Load(),
 		forced.Load(), swept, cloud.told)
 
-	w.Apply(t, lying(0, version))
+	w.Apply(t, lying(0, boot, version))
 	require.Eventually(t, settled(0), patience, 50*time.Millisecond, "all are gone")
 	require.Empty(t, cloud.all())
 }

@@ -79,16 +79,22 @@ func TestInstallations(t *testing.T) {
 	for i, s := range sides {
 		other := sides[1-i]
 		require.Positive(t, s.counted.releases.Load(), "nobody released anything")
-		all, err := s.client().Inventories(context.Background(), "docker")
-		require.NoError(t, err)
 		own := map[string]bool{}
 		for _, row := range s.rows() {
 			own[row.ProviderID] = true
 		}
-		for _, e := range all[0].Entries {
-			assert.Equal(t, "ok", e.Verdict, "%+v", e)
-			assert.True(t, own[e.ProviderID] && !other.seen[e.ProviderID], "the inventory lists %+v", e)
-		}
+		eventually(t, "there is an inventory since all work was done", patience, func() string {
+			all, err := s.client().Inventories(context.Background(), "docker")
+			require.NoError(t, err)
+			for _, e := range all[0].Entries {
+				if e.Verdict == "making" || e.Verdict == "going" {
+					return fmt.Sprintf("%+v", e)
+				}
+				assert.Equal(t, "ok", e.Verdict, "%+v", e)
+				assert.True(t, own[e.ProviderID] && !other.seen[e.ProviderID], "the inventory lists %+v", e)
+			}
+			return ""
+		})
 		for _, u := range s.users {
 			for _, h := range u.holds {
 				is, err := engine.Client.ContainerInspect(t.Context(), h.providerID, client.ContainerInspectOptions{})

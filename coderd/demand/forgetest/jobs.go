@@ -12,7 +12,7 @@ import (
 type Work struct {
 	Repository string // default: acme/shop
 	Labels     []string
-	For        time.Duration // how long it runs
+	For        time.Duration // how long it runs, unless End comes first
 	Waits      bool          // it is held back until Release
 }
 
@@ -50,6 +50,7 @@ type Judge struct {
 type job struct {
 	Record
 	duration time.Duration
+	end      chan struct{} // closed by End
 }
 
 // Queue adds jobs, and returns their ids.
@@ -58,7 +59,7 @@ func (f *Forge) Queue(work ...Work) []int64 {
 	defer f.mu.Unlock()
 	ids := make([]int64, 0, len(work))
 	for _, w := range work {
-		j := &job{duration: w.For, Record: Record{
+		j := &job{duration: w.For, end: make(chan struct{}), Record: Record{
 			ID: f.id(), Attempt: 1, Repository: cmp.Or(w.Repository, "acme/shop"), Labels: w.Labels, State: forge.Queued,
 			QueuedAt: f.clock.Now(),
 		}}
@@ -85,6 +86,21 @@ func (f *Forge) Release(id int64) {
 	}
 }
 
+// End lets a job end well, before its time is over: at once where a runner has it, else as soon as one does.
+func (f *Forge) End(id int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j := f.byID[id]
+	if j == nil {
+		return
+	}
+	select {
+	case <-j.end:
+	default:
+		close(j.end)
+	}
+}
+
 // Cancel ends a job that no runner has.
 func (f *Forge) Cancel(id int64) {
 	f.mu.Lock()
@@ -102,7 +118,7 @@ func (f *Forge) Again(id int64) {
 	if j == nil || j.State != forge.Completed {
 		return
 	}
-	next := &job{duration: j.duration, Record: Record{
+	next := &job{duration: j.duration, end: make(chan struct{}), Record: Record{
 		ID: j.ID, RunID: j.RunID, Attempt: j.Attempt + 1, Repository: j.Repository, Labels: j.Labels, State: forge.Queued,
 		QueuedAt: f.clock.Now(),
 	}}

@@ -57,12 +57,14 @@ func (f *Forge) run(w http.ResponseWriter, req *http.Request) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		f.finish(r, j, "success")
-		_ = json.NewEncoder(w).Encode(order{Done: true})
-		flush()
+	case <-j.end:
 	case <-req.Context().Done():
 		f.killed(r, j)
+		return
 	}
+	f.finish(r, j, "success")
+	_ = json.NewEncoder(w).Encode(order{Done: true})
+	flush()
 }
 
 // connect takes a runner in as idle.
