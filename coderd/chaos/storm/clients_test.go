@@ -21,6 +21,7 @@ const (
 	claimEvery  = 160 * time.Millisecond // 6 a second, whatever the answers
 	holdMost    = 5 * time.Second
 	keptForGood = 4               // claims that nobody gives back
+	underWay    = 300             // at a time: 45 s without any answer; what a machine can't bear shows nothing but itself
 	askFor      = 4 * time.Second // before another replica is asked
 )
 
@@ -35,6 +36,8 @@ type clients struct {
 	records []*judge.Claim
 	odd     map[string]string // answers that nobody should get, and when
 	asked   atomic.Int64      // requests
+	going   atomic.Int64      // clients under way
+	turned  int               // claims that were not asked for, as too many clients were under way
 	running sync.WaitGroup
 }
 
@@ -51,7 +54,8 @@ func newClients(t testing.TB, replicas []*replica, presets ...string) *clients {
 	return c
 }
 
-// run begins a claim at a time of its own each, until ctx ends; and then waits until all are answered.
+// run begins a claim at a time of its own each, until ctx ends; and then waits until all are answered. It waits for no
+// answer before it asks for the next, but turns away who comes while far too many are under way.
 func (c *clients) run(ctx context.Context, r *rand.Rand) {
 	ticker := time.NewTicker(claimEvery)
 	defer ticker.Stop()
@@ -62,13 +66,21 @@ func (c *clients) run(ctx context.Context, r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			req.Mode, req.Wait = "prefer", "2s"
 		}
-		record := &judge.Claim{Key: req.Key, Asked: time.Now()}
-		c.mu.Lock()
-		c.records = append(c.records, record)
-		c.mu.Unlock()
 		hold, door, twice := time.Duration(r.Int64N(int64(holdMost))), r.IntN(len(c.doors)), r.IntN(10) == 0
 		kept := n < keptForGood
-		c.running.Go(func() { c.visit(ctx, record, req, door, hold, kept, twice) })
+		if c.going.Load() < underWay {
+			record := &judge.Claim{Key: req.Key, Asked: time.Now()}
+			c.mu.Lock()
+			c.records = append(c.records, record)
+			c.mu.Unlock()
+			c.going.Add(1)
+			c.running.Go(func() {
+				defer c.going.Add(-1)
+				c.visit(ctx, record, req, door, hold, kept, twice)
+			})
+		} else {
+			c.turned++
+		}
 		select {
 		case <-ctx.Done():
 			c.running.Wait()

@@ -268,14 +268,14 @@ func (w *world) report(length time.Duration, c *clients, v judge.Verdict, e judg
 		starts += r.starts
 	}
 	w.t.Logf(`%d faults in %s:
-%s%d claims asked for in %d requests: %d got a workspace, %d a miss; %d released; all answered
+%s%d claims asked for in %d requests: %d got a workspace, %d a miss; %d released; all answered; %d not asked for
 %d workspaces made; at most %d at the provider at a time by its journal, %d by the installation's own count; maximum %d
 %d created late by a replica that had been frozen (%d freezes), the longest for %.1f s; none is left
 %d starts of a replica failed, as its database was away for longer than it waits
 longest time without an answer to any claim: %.1f s, from %.1f s on; longest wait of one client: %.1f s
 converged %.1f s after the last fault
 %d violations`,
-		number, length, s.String(), len(e.Claims), c.asked.Load(), v.Claimed, v.Missed, v.Released, len(e.Workspaces),
+		number, length, s.String(), len(e.Claims), c.asked.Load(), v.Claimed, v.Missed, v.Released, c.turned, len(e.Workspaces),
 		v.Most, e.Crowd, maximum, v.Late, len(e.Freezes), v.LongestLate.Seconds(), starts, v.LongestOutage.Seconds(),
 		v.OutageFrom.Sub(w.began).Seconds(), v.LongestWait.Seconds(), converged.Seconds(), len(v.Violations))
 }
