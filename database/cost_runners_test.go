@@ -15,7 +15,7 @@ import (
 // and 100,000 runners beside, nor anything at all for presets that are not of runners.
 func TestCost_runnersBesideCostNothing(t *testing.T) {
 	const pools, each, claimed, queued = 100, 10, 100_000, 30
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: each, Claimed: claimed})
 	entity := dbtest.Forge(t, store, "acme", "github", "organization")
 	runners, ofRunners := poolIDs(t, store, 1)

@@ -20,7 +20,7 @@ import (
 // 100,000 deleted workspaces.
 func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 	const pools, each, claimed, deleted = 1000, 10, 100_000, 100_000
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: each, Claimed: claimed, Deleted: deleted})
 	preset, template := poolIDs(t, store, 500)
 	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
@@ -114,7 +114,7 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 
 // Taking the next jobs costs the same whether ten wait or twenty thousand.
 func TestCost_leasingDoesNotGrowWithTheLine(t *testing.T) {
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 10, Each: 2000})
 	_, err := store.Pool.Exec(context.Background(), `INSERT INTO jobs (id, workspace_id, incarnation, kind, provider,
 		priority, due_at, created_at)
@@ -136,7 +136,7 @@ func TestCost_leasingDoesNotGrowWithTheLine(t *testing.T) {
 func TestCost_claimsDoNotWalkOverTheDead(t *testing.T) {
 	const claimed = 4000
 	ctx := context.Background()
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: claimed + 100})
 	preset, _ := poolIDs(t, store, 1)
 	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
@@ -169,7 +169,7 @@ func TestCost_claimsDoNotWalkOverTheDead(t *testing.T) {
 // A batch reads what it claims, however many pools that is from.
 func TestCost_batchReadsWhatItClaims(t *testing.T) {
 	const pools, n = 1000, 64
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 10, Claimed: 20_000})
 	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
 	var one, many []uuid.UUID
@@ -193,7 +193,7 @@ func TestCost_batchReadsWhatItClaims(t *testing.T) {
 // A batch of few claims finds its presets among a thousand without reading the others.
 func TestCost_batchReadsItsPresets(t *testing.T) {
 	const pools, n = 1000, 8
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 1})
 	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
 	var presets []uuid.UUID
@@ -216,7 +216,7 @@ func TestCost_batchReadsItsPresets(t *testing.T) {
 func TestCost_batchIsPlannedOnce(t *testing.T) {
 	const pools, times = 300, 40
 	ctx := context.Background()
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 10})
 	user := uuid.MustParse("00000000-0000-4000-8000-000000000002")
 	var presets []uuid.UUID
@@ -242,7 +242,7 @@ func TestCost_batchIsPlannedOnce(t *testing.T) {
 func TestCost_eventsReadWhatIsNew(t *testing.T) {
 	const fresh, gaps = 50, 100
 	ctx := context.Background()
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 10, Each: 10, Claimed: 20_000})
 	for _, statement := range []string{
 		`INSERT INTO workspace_history (workspace_id, incarnation, to_state, at, actor_id)
@@ -278,6 +278,20 @@ func TestCost_eventsReadWhatIsNew(t *testing.T) {
 	for table, most := range map[string]int64{"workspaces": fresh, "workspace_history": fresh + 1, "audit_log": fresh + 1} {
 		require.LessOrEqual(t, rowsRead(t, store, table, look), most, table)
 	}
+}
+
+// openCost opens an empty database for what counts rows: nothing changes its tables and statistics on its own, what is open
+// stays so however long the rest takes, and to fill it may take its time.
+func openCost(t *testing.T) *database.Store {
+	t.Helper()
+	url := dbtest.URL(t) + "&statement_timeout=0&idle_in_transaction_session_timeout=0"
+	store := dbtest.OpenURL(t, url, database.Options{})
+	_, err := store.Pool.Exec(context.Background(), `DO $$ DECLARE name regclass; BEGIN
+		FOR name IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
+			EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name);
+		END LOOP; END $$`)
+	require.NoError(t, err)
+	return store
 }
 
 // entriesRead counts the entries of an index that fn reads, those of dead rows too.

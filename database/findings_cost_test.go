@@ -3,20 +3,21 @@ package database_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/database"
-	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
 // When all of a large provider is amiss, that is saved: each finding is looked up among those before, and not compared with
-// all of them, which at this size would go on until the statement's time is over.
+// all of them, which at this size would go on for minutes; the plan says which, on a machine of any speed.
 func TestCost_findingsOfAMassDiscrepancy(t *testing.T) {
-	store := dbtest.Open(t)
+	store := openCost(t)
 	const many = 50_000
 	save := func(from, to int) []database.SaveFindingsRow {
 		arg := database.SaveFindingsParams{Provider: "sim", BeganAt: time.Now()}
@@ -27,6 +28,12 @@ func TestCost_findingsOfAMassDiscrepancy(t *testing.T) {
 			arg.Resources, arg.ProviderIds = append(arg.Resources, ""), append(arg.ProviderIds, "")
 			arg.Details = append(arg.Details, "")
 		}
+		plan, err := store.Pool.Query(context.Background(), "EXPLAIN "+database.SaveFindingsSQL, arg.Provider, arg.Site,
+			arg.BeganAt, arg.Subjects, arg.Verdicts, arg.WorkspaceIds, arg.Resources, arg.ProviderIds, arg.Details)
+		require.NoError(t, err)
+		lines, err := pgx.CollectRows(plan, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Regexp(t, "hashed SubPlan|Hash (Right )?Anti Join", strings.Join(lines, "\n"))
 		rows, err := store.SaveFindings(context.Background(), arg)
 		require.NoError(t, err)
 		return rows

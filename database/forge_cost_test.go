@@ -16,7 +16,7 @@ import (
 func TestCost_forgeJobsThatAreOver(t *testing.T) {
 	const over, queued, running, due, repositories = 200_000, 30, 10, 10, 20
 	ctx := context.Background()
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1})
 	entity := uuid.New()
 	for _, statement := range []string{

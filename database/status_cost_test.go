@@ -14,7 +14,7 @@ import (
 // there are; so does where they begin.
 func TestCost_statusSinceReadsWhatIsNew(t *testing.T) {
 	const pools, fresh = 10_000, 3
-	store := dbtest.Open(t)
+	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools})
 	for _, statement := range []string{
 		`INSERT INTO preset_status (preset_id, counts, ledger, digest, pass_seq, changed_at)

@@ -233,7 +233,7 @@ func TestInTx_commitUnknown(t *testing.T) {
 	})
 	require.ErrorIs(t, err, database.ErrCommitUnknown)
 	require.Equal(t, 1, runs, "running it again could do it twice")
-	require.Eventually(t, func() bool { return count(t, direct) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return count(t, direct) == 1 }, time.Minute, time.Millisecond)
 }
 
 // A commit that the server refuses is known not to have happened, as here for a deferred constraint.

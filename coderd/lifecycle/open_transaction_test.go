@@ -27,7 +27,7 @@ func TestExtend_oneRowIsLocked(t *testing.T) {
 		}
 	}
 	w.Pool(t, "a", 2, 1)
-	w.Start(t, coderdtest.Config{})
+	w.Start(t, coderdtest.Config{Lease: 40 * time.Second}) // with heartbeats every 8 s, of which one may come late
 	var running int
 	coderdtest.Eventually(t, "both creates run", func() bool {
 		require.NoError(t, w.Store.Pool.QueryRow(ctx, "SELECT count(*) FROM jobs WHERE state = 'running'").Scan(&running))

@@ -19,7 +19,8 @@ import (
 // URLEnv names the environment variable with the URL of a server to use instead of one of our own.
 const URLEnv = "PREWARM_TEST_POSTGRES_URL"
 
-const setupTimeout = time.Minute
+// setupTimeout is a time that only a hang exceeds: processes wait for each other to copy the cluster, or to make it.
+const setupTimeout = 5 * time.Minute
 
 // server is where this process makes its databases: a superuser's URL, and what follows CREATE DATABASE name.
 type server struct{ url, source string }

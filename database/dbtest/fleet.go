@@ -45,7 +45,7 @@ func Fleet(t testing.TB, store *database.Store, size FleetSize) {
 		fleetOf("claimed", size.Claimed, size.Pools),
 		fleetOf("deleted", size.Deleted, size.Pools),
 		"SET session_replication_role = DEFAULT",
-		"SET statement_timeout = '30s'",
+		"RESET statement_timeout",
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			t.Fatalf("fill database: %v: %s", err, statement)

@@ -18,8 +18,9 @@ import (
 	"github.com/prewarm-dev/prewarm/database/pubsub"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
+// start starts one by that clock. With a mock that nobody advances, it holds no peer for gone that only takes its time.
 func start(t *testing.T, store *database.Store, clock quartz.Clock) *pubsub.PubSub {
 	t.Helper()
 	p := pubsub.New(context.Background(), store, clock, slog.Make())
@@ -51,7 +52,7 @@ func next(t *testing.T, events <-chan pubsub.Event) pubsub.Event {
 
 func TestPublish_payloadArrivesAsItWas(t *testing.T) {
 	ctx := context.Background()
-	p := start(t, dbtest.Open(t), quartz.NewReal())
+	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	// A channel whose name needs quoting, and is not folded to lower case.
 	events := subscribe(t, p, `Odd "channel"; --`)
 	for _, payload := range []string{"", "plain", `quo'ted "and" \escaped`, "Grüße, 世界 \n", strings.Repeat("x", 7999)} {
@@ -73,8 +74,7 @@ func TestPublish_refusedInsideOfTransaction(t *testing.T) {
 
 func TestSubscribe_cancelled(t *testing.T) {
 	ctx := context.Background()
-	store := dbtest.Open(t)
-	p := start(t, store, quartz.NewReal())
+	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	var calls atomic.Int32
 	cancel := p.Subscribe("c", func(context.Context, pubsub.Event) { calls.Add(1) })
 	require.Eventually(t, func() bool { return calls.Load() == 1 }, patience, time.Millisecond)
@@ -103,11 +103,12 @@ func TestReconnect_resyncs(t *testing.T) {
 	require.Empty(t, one)
 }
 
-// terminateListener ends the backend that listens, once there is one.
+// terminateListener ends the backend that listens, once there is one: the newest, since those that were ended before it may
+// take their time to be gone.
 func terminateListener(t *testing.T, store *database.Store) {
 	t.Helper()
-	const statement = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE '% listen'`
+	const statement = `SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE '% listen' ORDER BY backend_start DESC LIMIT 1) newest`
 	require.Eventually(t, func() bool {
 		var ended int
 		err := store.Pool.QueryRow(context.Background(), statement).Scan(&ended)
@@ -178,7 +179,7 @@ func TestPing_keepsTheConnection(t *testing.T) {
 
 func TestOverflow_resyncsTheSlowAndDelaysNobody(t *testing.T) {
 	ctx := context.Background()
-	p := start(t, dbtest.Open(t), quartz.NewReal())
+	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	quick := subscribe(t, p, "c")
 
 	entered, resume := make(chan struct{}), make(chan struct{})
@@ -212,7 +213,7 @@ func TestOverflow_resyncsTheSlowAndDelaysNobody(t *testing.T) {
 
 func TestCoalesce_equalHintsThatWait(t *testing.T) {
 	ctx := context.Background()
-	p := start(t, dbtest.Open(t), quartz.NewReal())
+	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	quick := subscribe(t, p, "c")
 	resume := make(chan struct{})
 	slow := make(chan pubsub.Event, 1000)
@@ -234,7 +235,7 @@ func TestCoalesce_equalHintsThatWait(t *testing.T) {
 
 func TestManySubscribers(t *testing.T) {
 	ctx := context.Background()
-	p := start(t, dbtest.Open(t), quartz.NewReal())
+	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	const subscribers, channels = 200, 20
 	begun, heard := make(chan string, subscribers), make(chan string, subscribers)
 	for i := range subscribers {
@@ -271,7 +272,7 @@ func TestManySubscribers(t *testing.T) {
 }
 
 func TestClose_endsCallsUnderWay(t *testing.T) {
-	p := pubsub.New(context.Background(), dbtest.Open(t), quartz.NewReal(), slog.Make())
+	p := pubsub.New(context.Background(), dbtest.Open(t), quartz.NewMock(t), slog.Make())
 	entered, ended := make(chan struct{}), atomic.Bool{}
 	p.Subscribe("c", func(ctx context.Context, _ pubsub.Event) {
 		close(entered)

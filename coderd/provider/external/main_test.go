@@ -21,6 +21,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
 )
 
+// deadline is a time that only a hang exceeds.
+const deadline = time.Minute
+
 // reference is the built executable.
 var reference string
 
@@ -58,7 +61,7 @@ func newSite(t *testing.T, c externaltest.Config) *site {
 		"executable": filepath.Join(s.dir, "provider"), "config_file": filepath.Join(s.dir, "config.json"),
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return len(s.processes()) == 0 }, 5*time.Second, 10*time.Millisecond,
+		require.Eventually(t, func() bool { return len(s.processes()) == 0 }, deadline, 10*time.Millisecond,
 			"processes are left: %v", s.processes())
 	})
 	return s

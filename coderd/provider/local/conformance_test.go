@@ -21,7 +21,7 @@ func newRoot(t *testing.T) string {
 	root := filepath.Join(t.TempDir(), "root")
 	t.Cleanup(func() {
 		// An exec'd supervisor may be on its way out when its lock is free already.
-		require.Eventually(t, func() bool { return len(processesOf(root)) == 0 }, 10*time.Second, 10*time.Millisecond,
+		require.Eventually(t, func() bool { return len(processesOf(root)) == 0 }, deadline, 10*time.Millisecond,
 			"processes are left: %v", processesOf(root))
 	})
 	return root

@@ -116,7 +116,7 @@ func TestSetupFails(t *testing.T) {
 	eventually(t, func() bool {
 		var err error
 		ready, err = p.Ready(t.Context(), refOf(i))
-		return assert.NoError(t, err) && ready.Failed
+		return assert.NoError(t, err) && ready.Failed && strings.Contains(ready.Detail, "\n") // with its output
 	})
 	assert.False(t, ready.Ready)
 	assert.Equal(t, "setup ended with exit status 4; its last output:\nno such branch", ready.Detail)
