@@ -48,8 +48,8 @@ func (r *Reconciler) Heard(payload string) {
 	if err := json.Unmarshal([]byte(payload), &n); err != nil || n.From == r.replica {
 		return
 	}
-	r.addCause(n.Template, tracing.Parse(n.Trace))
 	r.mu.Lock()
+	r.addCause(cause{n.Template, true, tracing.Parse(n.Trace)})
 	if at, pending := r.nudges[n.Template]; !pending || !time.Time(at).IsZero() {
 		r.nudges[n.Template] = nudged(time.UnixMicro(n.AtUS))
 	}

@@ -1,11 +1,14 @@
 package reconcile
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/tracing"
 )
 
 // A nudge from this process that a busy lock put off is not replaced by one from elsewhere: a pass that began after that
@@ -16,4 +19,28 @@ func TestGiveBack_keepsWhatIsFromHere(t *testing.T) {
 	here.Heard(`{"from": "b", "template": "` + template.String() + `", "at_us": 1}`)
 	here.giveBack(taken)
 	require.True(t, time.Time(here.nudges[template]).IsZero())
+}
+
+// A nudge that another replica served leaves its trace to that replica: the next pass here is not inside of it, unless it
+// serves a nudge that came since.
+func TestForgetCauses(t *testing.T) {
+	header := func(n int) string { return fmt.Sprintf("00-%032x-%016x-01", n, n) }
+	here := &Reconciler{nudges: map[uuid.UUID]nudged{}, replica: "a", wake: make(chan struct{}, 1), tracer: tracing.Off()}
+	hear := func(template uuid.UUID, n int) {
+		here.Heard(fmt.Sprintf(`{"from": "b", "template": %q, "at_us": 1, "trace": %q}`, template, header(n)))
+	}
+	elsewhere, mine, again := uuid.New(), uuid.New(), uuid.New()
+	hear(elsewhere, 1)
+	hear(mine, 2)
+	hear(again, 3)
+	taken := here.takeNudges()
+	require.Len(t, taken, 3)
+	hear(again, 4)
+	here.forgetCauses(taken, []uuid.UUID{mine})
+	_, _, causes := here.startTrace(t.Context(), "tick", nil)
+	var left []uuid.UUID
+	for _, c := range causes {
+		left = append(left, c.template)
+	}
+	require.Equal(t, []uuid.UUID{mine, again, again}, left)
 }

@@ -223,6 +223,7 @@ func (r *Reconciler) serveNudges(ctx context.Context, taken map[uuid.UUID]nudged
 	if err != nil {
 		return err
 	}
+	r.forgetCauses(taken, templates)
 	if len(templates) == 0 {
 		r.metrics.passes.WithLabelValues("nudge", "elsewhere").Inc()
 		delete(r.refusedAt, "nudge")

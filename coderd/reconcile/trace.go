@@ -18,6 +18,7 @@ const maxCauses = 64
 // cause is the trace of something that nudged a template.
 type cause struct {
 	template uuid.UUID
+	heard    bool // of another replica, which may serve the nudge itself
 	trace.SpanContext
 }
 
@@ -27,21 +28,29 @@ func (r *Reconciler) Cause(ctx context.Context, template uuid.UUID) {
 	if header == "" {
 		return
 	}
-	r.addCause(template, trace.SpanContextFromContext(ctx))
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.addCause(cause{template, false, trace.SpanContextFromContext(ctx)})
 	r.traces[template] = header // the nudge that follows is published with it
 }
 
-func (r *Reconciler) addCause(template uuid.UUID, span trace.SpanContext) {
-	if !span.IsSampled() {
-		return
+// addCause is called under the mutex.
+func (r *Reconciler) addCause(c cause) {
+	if c.IsSampled() && len(r.causes) < maxCauses {
+		r.causes = append(r.causes, c)
 	}
+}
+
+// forgetCauses drops those of nudges that another replica served: a pass over the same template, however much later, would
+// be inside a trace that it has nothing to do with. A nudge that was heard since keeps its cause.
+func (r *Reconciler) forgetCauses(taken map[uuid.UUID]nudged, unserved []uuid.UUID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.causes) < maxCauses {
-		r.causes = append(r.causes, cause{template, span})
-	}
+	r.causes = slices.DeleteFunc(r.causes, func(c cause) bool {
+		_, was := taken[c.template]
+		_, again := r.nudges[c.template]
+		return c.heard && was && !again && !slices.Contains(unserved, c.template)
+	})
 }
 
 // startTrace begins the span of a pass, inside the trace of the oldest cause and linked to the others. It returns the
