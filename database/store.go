@@ -126,7 +126,9 @@ func ConfigureSession(config *pgx.ConnConfig, replica string) {
 	setDefault(config.RuntimeParams, "application_name", name[:min(len(name), maxApplicationName)])
 	setDefault(config.RuntimeParams, "timezone", "UTC")
 	setDefault(config.RuntimeParams, "jit", "off")
-	config.ConnectTimeout = connectTimeout
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
 	config.DialFunc = (&net.Dialer{KeepAlive: keepAlive}).DialContext
 }
 

@@ -16,6 +16,7 @@ import (
 func TestOpen_sessionSettings(t *testing.T) {
 	ctx := context.Background()
 	store := dbtest.OpenURL(t, dbtest.URL(t), database.Options{Replica: "one"})
+	require.Equal(t, 5*time.Second, store.Pool.Config().ConnConfig.ConnectTimeout)
 	for setting, want := range map[string]string{
 		"application_name":                    "prewarm/one",
 		"TimeZone":                            "UTC",
@@ -31,12 +32,13 @@ func TestOpen_sessionSettings(t *testing.T) {
 }
 
 func TestOpen_urlWins(t *testing.T) {
-	url := dbtest.URL(t) + "&statement_timeout=1234&pool_max_conns=3"
+	url := dbtest.URL(t) + "&statement_timeout=1234&pool_max_conns=3&connect_timeout=47"
 	store := dbtest.OpenURL(t, url, database.Options{})
 	var got string
 	require.NoError(t, store.Pool.QueryRow(context.Background(), "SHOW statement_timeout").Scan(&got))
 	require.Equal(t, "1234ms", got)
 	require.EqualValues(t, 3, store.Pool.Config().MaxConns)
+	require.Equal(t, 47*time.Second, store.Pool.Config().ConnConfig.ConnectTimeout)
 }
 
 func TestOpen_timesComeOutInUTC(t *testing.T) {
