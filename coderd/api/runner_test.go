@@ -14,6 +14,7 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/api"
@@ -31,6 +32,7 @@ type oneForge struct {
 	fail    error
 	busy    bool
 	removed []int64
+	ends    func() // with the removal of a runner
 }
 
 func (f *oneForge) set(fail error, busy bool) {
@@ -55,6 +57,9 @@ func (f *oneForge) RemoveRunner(_ context.Context, id int64) error {
 		return forge.ErrBusy
 	}
 	f.removed = append(f.removed, id)
+	if f.ends != nil {
+		f.ends()
+	}
 	return nil
 }
 
@@ -225,4 +230,25 @@ func TestDeleteOfRunner(t *testing.T) {
 	require.Equal(t, []int64{5}, f.removed)
 	_, err = w.as("owner").DeleteAbandoningRunner(ctx, w.workspace("plain", "ready", "prewarm").Name, false)
 	require.Equal(t, http.StatusConflict, sdk.StatusOf(err), err)
+}
+
+// A runner that is unregistered ends, and its workspace is drained for that, perhaps before the deletion goes on: it is
+// deleted, as it was asked for, and on record as somebody's act.
+func TestDeleteOfRunner_whichEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w, f := withRunners(t)
+	row := w.runner("ready")
+	f.ends = func() {
+		_, err := workspaces.New(w.store, uuid.New, "test").Drain(ctx, w.store.Queries, row.ID, 1, "its runner has ended")
+		assert.NoError(t, err)
+	}
+	deleted, err := w.as("admin").DeleteWorkspace(ctx, row.Name, false)
+	require.NoError(t, err)
+	require.Equal(t, "draining", deleted.State)
+	audit, err := w.as("owner").Audit(ctx, sdk.AuditFilter{Action: "workspace.delete"})
+	require.NoError(t, err)
+	require.Len(t, audit.Entries, 1)
+	_, err = w.as("admin").DeleteWorkspace(ctx, row.Name, false)
+	require.Equal(t, http.StatusConflict, sdk.StatusOf(err), "it goes already: %v", err)
 }

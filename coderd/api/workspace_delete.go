@@ -36,57 +36,85 @@ func (s *server) deleteWorkspace(
 		return nil, auth.Refuse(auth.ErrForbidden, "only owners give up on a runner; you have role %s", who.Role)
 	}
 	by := actor(who, "deleted by hand", row)
-	goes, err := s.letRunnerGo(ctx, by, row, in.AbandonRunner)
+	runner, err := s.letRunnerGo(ctx, by, row, in.AbandonRunner)
 	if err != nil {
 		return nil, err
 	}
 	moved := workspaces.Moved{WorkspaceID: row.ID, TemplateID: row.TemplateID}
-	if !goes || in.Force {
-		if moved, err = s.Workspaces.Delete(ctx, by, row.ID, in.Force); err != nil {
+	if !runner.goes || in.Force {
+		moved, err = s.Workspaces.Delete(ctx, by, row.ID, in.Force)
+		if runner.asked && errors.Is(err, workspaces.ErrGone) {
+			moved, err = s.goneWithItsRunner(ctx, by, row)
+		}
+		if err != nil {
 			return nil, xerrors.Errorf("delete: %w", err)
 		}
 	}
 	return s.retired(ctx, who, row.ID, moved)
 }
 
+// goneWithItsRunner is for a workspace that went between the forge's word and the deletion: where its runner was unregistered,
+// that ended at once, and the workspace was drained for it. It goes as it was asked for, and that is on record. ErrGone: it has
+// no runner, so that somebody else deleted it.
+func (s *server) goneWithItsRunner(
+	ctx context.Context, by workspaces.Actor, row database.WorkspaceViewRow,
+) (workspaces.Moved, error) {
+	_, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: row.ID, Incarnation: row.Incarnation})
+	if database.NoRows(err) {
+		return workspaces.Moved{}, workspaces.ErrGone
+	}
+	if err != nil {
+		return workspaces.Moved{}, xerrors.Errorf("read runner: %w", err)
+	}
+	err = s.Store.RecordWorkspaceAct(ctx, database.RecordWorkspaceActParams{
+		ActorID: by.UserID, Action: "workspace.delete", WorkspaceID: row.ID, Reason: by.Reason, Source: by.Source,
+	})
+	return workspaces.Moved{WorkspaceID: row.ID, TemplateID: row.TemplateID}, err //nolint:wrapcheck // the caller does
+}
+
+// letGo is what became of a workspace when its runner was let go.
+type letGo struct {
+	goes  bool // it was going already, and waited for the forge's word only
+	asked bool // whatever runner it has is unregistered, which may be the end of both
+}
+
 // letRunnerGo asks the forge before a person's deletion, at once and outside of transactions (P7): busy is a veto, also against
-// force, and any other answer than that it is unregistered stops the deletion. An owner may do without the forge's word;
-// then it says whether the workspace was going already, and waited for that word only.
+// force, and any other answer than that it is unregistered stops the deletion. An owner may do without the forge's word.
 func (s *server) letRunnerGo(
 	ctx context.Context, by workspaces.Actor, row database.WorkspaceViewRow, abandon bool,
-) (goes bool, err error) {
+) (letGo, error) {
 	if s.Runners == nil {
-		return false, nil
+		return letGo{}, nil
 	}
 	if abandon {
 		state, err := s.Runners.Abandon(ctx, by, row.ID, row.Incarnation)
 		if errors.Is(err, runners.ErrNoRunner) {
-			return false, auth.Refuse(auth.ErrConflict, "workspace %s has no runner at a forge to give up on: delete it as any other",
+			return letGo{}, auth.Refuse(auth.ErrConflict, "workspace %s has no runner at a forge to give up on: delete it as any other",
 				row.Name)
 		}
 		if err != nil {
-			return false, s.runnerProblem(ctx, err)
+			return letGo{}, s.runnerProblem(ctx, err)
 		}
-		return state == database.WorkspaceStateDraining, nil
+		return letGo{goes: state == database.WorkspaceStateDraining}, nil
 	}
 	switch row.State {
 	case database.WorkspaceStateStarting, database.WorkspaceStateReady, database.WorkspaceStateStandby,
 		database.WorkspaceStateClaimed, database.WorkspaceStateQuarantined:
 	default:
-		return false, nil // nothing of it is registered yet, or its drain asks
+		return letGo{}, nil // nothing of it is registered yet, or its drain asks
 	}
 	verdict, err := s.Runners.Deregister(ctx, row.ID, row.Incarnation)
 	var failed *runners.ForgeError
 	switch {
 	case errors.As(err, &failed):
-		return false, huma.Error502BadGateway("nothing was deleted, because the forge could not unregister its runner: " +
+		return letGo{}, huma.Error502BadGateway("nothing was deleted, because the forge could not unregister its runner: " +
 			failed.Error() + "; try again, or have an owner do it with --abandon-runner")
 	case err != nil:
-		return false, s.runnerProblem(ctx, err)
+		return letGo{}, s.runnerProblem(ctx, err)
 	case verdict.Busy:
-		return false, huma.Error409Conflict(fmt.Sprintf("runner %s has a job: %s", row.Name, verdict.Why))
+		return letGo{}, huma.Error409Conflict(fmt.Sprintf("runner %s has a job: %s", row.Name, verdict.Why))
 	case !verdict.Done:
-		return false, retryIn(http.StatusServiceUnavailable, "nothing was deleted: "+verdict.Why, verdict.Wait)
+		return letGo{}, retryIn(http.StatusServiceUnavailable, "nothing was deleted: "+verdict.Why, verdict.Wait)
 	}
-	return false, nil
+	return letGo{asked: true}, nil
 }
