@@ -91,7 +91,7 @@ export function PoolsView({ pools, filter, onFilter }: Props) {
             ))}
           </div>
           <p className="ml-auto text-sm text-ink-2" role="status">
-            {shown.length === pools.length ? `${pools.length} presets` : `${shown.length} of ${pools.length} presets`}
+            {shown.length === pools.length ? `${pools.length} ${pools.length === 1 ? "preset" : "presets"}` : `${shown.length} of ${pools.length} presets`}
           </p>
         </div>
         {shown.length > 0 ? (
