@@ -189,7 +189,7 @@ func (w *world) unsettled() string {
 	if len(w.strays) > 0 {
 		why = append(why, "a late call is on its way")
 	}
-	if len(w.people.clients) > 0 {
+	if len(w.people.clients.list()) > 0 {
 		why = append(why, "somebody waits for an answer")
 	}
 	all, _ := w.cloud.All()

@@ -71,11 +71,11 @@ var happenings = []happening{
 		return len(held) > 0
 	}},
 	{"client goes away", 3, func(w *world, _ *process) bool {
-		if len(w.people.clients) == 0 {
+		waiting := w.people.clients.list()
+		if len(waiting) == 0 {
 			return false
 		}
-		i := w.dice("leave").IntN(len(w.people.clients))
-		w.people.clients[i].leave()
+		waiting[w.dice("leave").IntN(len(waiting))].leave()
 		return true
 	}},
 	{"new version", 5, func(w *world, p *process) bool { return w.change(p, func(t *templateConfig) { t.version++ }) }},

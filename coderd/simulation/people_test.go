@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,7 +28,7 @@ type people struct {
 	byKey    map[string]told
 	asked    map[life]bool      // that somebody asked to be released or deleted
 	released map[uuid.UUID]bool // claims whose release was acknowledged
-	clients  []*client
+	clients  *clients
 	agents   []context.CancelFunc // of those that ever lived
 	claims   int
 }
@@ -45,6 +46,31 @@ type life struct {
 
 // client is one that waits for an answer.
 type client struct{ leave context.CancelFunc }
+
+// clients are those that wait. Each takes itself out on its own goroutine, and when several are let go at once, at once.
+type clients struct {
+	mu  sync.Mutex
+	all []*client
+}
+
+func (c *clients) add(one *client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, one)
+}
+
+func (c *clients) remove(one *client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = slices.DeleteFunc(c.all, func(o *client) bool { return o == one })
+}
+
+// list is who waits now, in the order in which they came.
+func (c *clients) list() []*client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all)
+}
 
 // config is what people want of the templates.
 type config struct {
@@ -102,7 +128,7 @@ func (w *world) furnish() {
 	d := w.random("furnish")
 	w.people = people{
 		told: map[uuid.UUID]told{}, byKey: map[string]told{}, asked: map[life]bool{},
-		released: map[uuid.UUID]bool{},
+		released: map[uuid.UUID]bool{}, clients: &clients{},
 		config: config{maximum: []int{0, 7, 10}[d.IntN(3)], inFlight: []int{1, 16}[d.IntN(2)], templates: map[string]templateConfig{
 			"a": {version: 1, instances: 2 + d.IntN(3), keep: d.IntN(3) == 0},
 			"b": {version: 1, instances: 1 + d.IntN(2), agent: true},
@@ -119,7 +145,7 @@ func (w *world) furnish() {
 }
 
 func (p *people) leave() {
-	for _, c := range p.clients {
+	for _, c := range p.clients.list() {
 		c.leave()
 	}
 }
@@ -150,7 +176,7 @@ func (w *world) any(purpose string) *process {
 func (w *world) ask(p *process, do func(ctx context.Context) error, answered func(err error)) *client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &client{leave: cancel}
-	w.people.clients = append(w.people.clients, c)
+	w.people.clients.add(c)
 	go func() {
 		defer cancel()
 		err := do(ctx)
@@ -158,7 +184,7 @@ func (w *world) ask(p *process, do func(ctx context.Context) error, answered fun
 			answered(err)
 			return nil, nil
 		}})
-		w.people.clients = slices.DeleteFunc(w.people.clients, func(o *client) bool { return o == c })
+		w.people.clients.remove(c)
 	}()
 	return c
 }
