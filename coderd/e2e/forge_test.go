@@ -20,6 +20,7 @@ func TestForge_badDay(t *testing.T) {
 	second := p.options
 	second.Replica = "second"
 	e2etest.Start(t, second)
+	defer p.clear() // before what is cleaned up: these servers are stopped first then
 	p.forge.SetFaults(forgetest.Faults{
 		Errors: 0.05, Slow: 0.1, SlowFor: 300 * time.Millisecond, Lose: 0.1, Repeat: 0.1, Delay: 0.3, DelayBy: 2 * time.Second,
 	})
