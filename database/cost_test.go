@@ -57,7 +57,7 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 			return err
 		}},
 		{"counting claims", 0, func(ctx context.Context, q *database.Queries) error {
-			return q.CountClaims(ctx, time.Now().Add(-15*time.Minute))
+			return q.CountClaims(ctx, database.CountClaimsParams{Since: time.Now().Add(-15 * time.Minute), Through: time.Now()})
 		}},
 		{"counting provisions", 0, func(ctx context.Context, q *database.Queries) error {
 			return q.CountProvisions(ctx, time.Now().Add(-15*time.Minute))
@@ -236,6 +236,38 @@ func TestCost_batchIsPlannedOnce(t *testing.T) {
 		WHERE statement LIKE '-- name: ClaimBatch %'`).Scan(&custom, &generic))
 	require.Equal(t, int64(times), custom+generic)
 	require.LessOrEqual(t, custom, int64(5))
+}
+
+// A page of pools adds the claims that are not counted yet, and of a storm in that minute no more than fifty of each pool.
+func TestCost_claimsNotCountedYetAreFew(t *testing.T) {
+	const pools = 1000
+	store := openCost(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 1})
+	ids := make([]uuid.UUID, 100)
+	for i := range ids {
+		ids[i], _ = poolIDs(t, store, i+1)
+	}
+	for _, statement := range []string{
+		`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, created_at)
+			SELECT gen_random_uuid(), p.organization_id, p.id, u.id, 'require', 'missed', 'miss', now() - n * interval '1 s'
+			FROM presets p, (SELECT id FROM users LIMIT 1) u, generate_series(1, 60) n`,
+		"ANALYZE claims",
+	} {
+		_, err := store.Pool.Exec(context.Background(), statement)
+		require.NoError(t, err)
+	}
+	for _, c := range []struct {
+		through string
+		each    int64
+	}{{"now()", 0}, {"now() - interval '20 s'", 20}, {"NULL", 50}} {
+		_, err := store.Pool.Exec(context.Background(), "UPDATE autosize_progress SET counted_through = "+c.through)
+		require.NoError(t, err)
+		rows := rowsRead(t, store, "claims", func(ctx context.Context, q *database.Queries) error {
+			_, err := q.PoolHours(ctx, ids)
+			return err
+		})
+		require.LessOrEqual(t, rows, c.each*int64(len(ids)), c.through)
+	}
 }
 
 // Whoever looks for what has changed reads that, and not the log before it or workspaces that did not change.

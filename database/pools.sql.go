@@ -14,11 +14,24 @@ import (
 )
 
 const poolHours = `-- name: PoolHours :many
-SELECT h.preset_id,
-       floor(extract(epoch FROM prewarm_now() - h.bucket) / 3600)::int AS hours_ago,
-       sum(h.claims)::int AS claims, sum(h.hits)::int AS hits
-FROM claim_history h
-WHERE h.preset_id = ANY ($1::uuid[]) AND h.bucket > prewarm_now() - interval '24 hours' AND h.claims > 0
+SELECT c.preset_id,
+       floor(extract(epoch FROM prewarm_now() - c.at) / 3600)::int AS hours_ago,
+       sum(c.claims)::int AS claims, sum(c.hits)::int AS hits
+FROM (
+  SELECT h.preset_id, h.bucket AS at, h.claims, h.hits
+  FROM claim_history h
+  WHERE h.preset_id = ANY ($1::uuid[]) AND h.bucket > prewarm_now() - interval '24 hours' AND h.claims > 0
+  UNION ALL
+  SELECT p.id, x.created_at, 1, CASE WHEN x.outcome = 'hit' THEN 1 ELSE 0 END
+  FROM presets p
+  CROSS JOIN autosize_progress a
+  CROSS JOIN LATERAL (
+    SELECT n.created_at, n.outcome, n.mode FROM claims n
+    WHERE n.preset_id = p.id AND n.created_at > greatest(a.counted_through, prewarm_now() - interval '24 hours')
+    LIMIT 50
+  ) x
+  WHERE p.id = ANY ($1::uuid[]) AND p.instances IS NOT NULL AND x.mode::text <> 'bypass'
+) c
 GROUP BY 1, 2
 `
 
@@ -30,7 +43,8 @@ type PoolHoursRow struct {
 }
 
 // The claims of presets by the hour, over the last 24: hour 0 is the one that lasts now. From the buckets that autosize
-// counts each minute.
+// counts each minute, and of what came after it, up to fifty claims of each: so the first one is seen at once, and a page
+// costs no more under a storm.
 func (q *Queries) PoolHours(ctx context.Context, ids []uuid.UUID) ([]PoolHoursRow, error) {
 	rows, err := q.db.Query(ctx, poolHours, ids)
 	if err != nil {

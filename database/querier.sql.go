@@ -126,9 +126,9 @@ type Querier interface {
 	CountClaimed(ctx context.Context, arg CountClaimedParams) (int32, error)
 	// The same of one user, by what the user has and not by what the template has.
 	CountClaimedOf(ctx context.Context, arg CountClaimedOfParams) (int32, error)
-	// Counts the claims of each pool in the buckets that begin at an instant or later, from the index (preset_id, created_at).
-	// Claims that asked for no prebuild do not count: they say nothing about a pool.
-	CountClaims(ctx context.Context, since time.Time) error
+	// Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
+	// (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do not count: they say nothing about a pool.
+	CountClaims(ctx context.Context, arg CountClaimsParams) error
 	// Counts the workspaces that became ready for the first time, and how long they took.
 	CountProvisions(ctx context.Context, since time.Time) error
 	// Not yet done and nobody's fault, such as a workspace that still boots: asked again later.
@@ -476,7 +476,8 @@ type Querier interface {
 	PickReadyLast(ctx context.Context, arg PickReadyLastParams) ([]uuid.UUID, error)
 	PlanOf(ctx context.Context, arg PlanOfParams) (PlanOfRow, error)
 	// The claims of presets by the hour, over the last 24: hour 0 is the one that lasts now. From the buckets that autosize
-	// counts each minute.
+	// counts each minute, and of what came after it, up to fifty claims of each: so the first one is seen at once, and a page
+	// costs no more under a storm.
 	PoolHours(ctx context.Context, ids []uuid.UUID) ([]PoolHoursRow, error)
 	// Why a claim found nothing warm: what the pool looks like to it.
 	PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow, error)

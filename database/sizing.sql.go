@@ -175,8 +175,8 @@ CROSS JOIN LATERAL (
   SELECT date_bin('5 minutes', x.created_at, 'epoch'::timestamptz) AS bucket, count(*)::int AS claims,
          (count(*) FILTER (WHERE x.outcome = 'hit'))::int AS hits
   FROM claims x
-  WHERE x.preset_id = p.id AND x.created_at >= $1::timestamptz AND x.created_at <= prewarm_now()
-    AND x.mode::text <> 'bypass'
+  WHERE x.preset_id = p.id AND x.created_at >= $1::timestamptz
+    AND x.created_at <= $2::timestamptz AND x.mode::text <> 'bypass'
   GROUP BY 1
 ) c
 WHERE p.instances IS NOT NULL AND p.deleted_at IS NULL
@@ -185,10 +185,15 @@ ON CONFLICT (preset_id, bucket) DO UPDATE SET claims = excluded.claims, hits = e
   WHERE (h.claims, h.hits) IS DISTINCT FROM (excluded.claims, excluded.hits)
 `
 
-// Counts the claims of each pool in the buckets that begin at an instant or later, from the index (preset_id, created_at).
-// Claims that asked for no prebuild do not count: they say nothing about a pool.
-func (q *Queries) CountClaims(ctx context.Context, since time.Time) error {
-	_, err := q.db.Exec(ctx, countClaims, since)
+type CountClaimsParams struct {
+	Since   time.Time
+	Through time.Time
+}
+
+// Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
+// (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do not count: they say nothing about a pool.
+func (q *Queries) CountClaims(ctx context.Context, arg CountClaimsParams) error {
+	_, err := q.db.Exec(ctx, countClaims, arg.Since, arg.Through)
 	return err
 }
 

@@ -10,8 +10,8 @@ SELECT counted_through, computed_at, sampled_at, prewarm_now()::timestamptz AS n
 UPDATE autosize_progress SET counted_through = @counted_through, computed_at = @computed_at;
 
 -- name: CountClaims :exec
--- Counts the claims of each pool in the buckets that begin at an instant or later, from the index (preset_id, created_at).
--- Claims that asked for no prebuild do not count: they say nothing about a pool.
+-- Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
+-- (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do not count: they say nothing about a pool.
 INSERT INTO claim_history AS h (preset_id, bucket, claims, hits)
 SELECT p.id, c.bucket, c.claims, c.hits
 FROM presets p
@@ -19,8 +19,8 @@ CROSS JOIN LATERAL (
   SELECT date_bin('5 minutes', x.created_at, 'epoch'::timestamptz) AS bucket, count(*)::int AS claims,
          (count(*) FILTER (WHERE x.outcome = 'hit'))::int AS hits
   FROM claims x
-  WHERE x.preset_id = p.id AND x.created_at >= sqlc.arg(since)::timestamptz AND x.created_at <= prewarm_now()
-    AND x.mode::text <> 'bypass'
+  WHERE x.preset_id = p.id AND x.created_at >= sqlc.arg(since)::timestamptz
+    AND x.created_at <= sqlc.arg(through)::timestamptz AND x.mode::text <> 'bypass'
   GROUP BY 1
 ) c
 WHERE p.instances IS NOT NULL AND p.deleted_at IS NULL

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,7 @@ func TestPools(t *testing.T) {
 		SELECT p.id, now() - b.ago, b.claims, b.hits FROM presets p JOIN templates t ON t.id = p.template_id,
 		(VALUES (interval '1 min', 5, 4), (interval '2 h 1 min', 3, 3), (interval '25 h', 7, 7)) b (ago, claims, hits)
 		WHERE t.name = 'quickstart'`)
+	w.exec("UPDATE autosize_progress SET counted_through = now()") // the claim of the claimed one is among those
 	w.exec(`INSERT INTO preset_failures (preset_id, pool_key, streak, last_error, last_at, first_at)
 		SELECT p.id, p.pool_key, 2, repeat('x', 400), now(), now() FROM presets p JOIN templates t ON t.id = p.template_id
 		WHERE t.name = 'quickstart'`)
@@ -89,6 +91,49 @@ func TestPools(t *testing.T) {
 		a := w.call(w.token["member"], http.MethodGet, "/api/v1/pools?"+query, "")
 		require.Contains(t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, a.status, query)
 	}
+}
+
+// A claim is seen in its pool before it is counted, once and not twice; of a storm, the first fifty are; and what asked for
+// no prebuild, or for none of a pool, is not.
+func TestPools_claimsNotCountedYet(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	claims := func(template, mode, outcome string, n int, ago time.Duration) {
+		w.exec(`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, created_at, deadline_at)
+			SELECT gen_random_uuid(), p.organization_id, p.id, $4, $2::claim_mode, 'missed', $3::claim_outcome,
+				now() - make_interval(secs => $6), now()
+			FROM presets p JOIN templates t ON t.id = p.template_id, generate_series(1, $5) WHERE t.name = $1`,
+			template, mode, outcome, w.owner.UserID, n, ago.Seconds())
+	}
+	pools := func() (plain, pool sdk.Pool) {
+		list, err := w.as("auditor").Pools(ctx, nil, 0, "")
+		require.NoError(t, err)
+		require.Len(t, list.Pools, 2)
+		return list.Pools[0], list.Pools[1]
+	}
+	claims("quickstart", "require", "hit", 2, 0)
+	claims("quickstart", "require", "miss", 1, time.Second)
+	claims("quickstart", "require", "hit", 4, 25*time.Hour)
+	claims("quickstart", "bypass", "cold", 1, 0)
+	claims("plain", "require", "miss", 1, 0)
+	plain, pool := pools()
+	require.Zero(t, plain.Claims)
+	require.Equal(t, []int{3, 2}, []int{pool.Claims, pool.Hits})
+	require.Equal(t, []int{3, 2}, pool.Hours[46:])
+
+	// Counted by now: those are in a bucket.
+	w.exec("UPDATE autosize_progress SET counted_through = now()")
+	w.exec(`INSERT INTO claim_history (preset_id, bucket, claims, hits)
+		SELECT p.id, now(), 3, 2 FROM presets p JOIN templates t ON t.id = p.template_id WHERE t.name = 'quickstart'`)
+	_, pool = pools()
+	require.Equal(t, []int{3, 2}, []int{pool.Claims, pool.Hits})
+	claims("quickstart", "require", "hit", 1, 0)
+	_, pool = pools()
+	require.Equal(t, []int{4, 3}, []int{pool.Claims, pool.Hits})
+	claims("quickstart", "require", "hit", 200, 0)
+	_, pool = pools()
+	require.Equal(t, []int{53, 52}, []int{pool.Claims, pool.Hits})
 }
 
 // TestPoolsAtScale: a page of the most there can be stays below 1 MB, and pools asked for by id cost what they have, not

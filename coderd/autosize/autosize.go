@@ -132,7 +132,7 @@ func count(ctx context.Context, q *database.Queries, through *time.Time, now tim
 		since = through.Add(-recount)
 	}
 	since = since.UTC().Truncate(sizing.BucketLength) // whole buckets, for a part would replace the whole
-	if err := q.CountClaims(ctx, since); err != nil {
+	if err := q.CountClaims(ctx, database.CountClaimsParams{Since: since, Through: now}); err != nil {
 		return xerrors.Errorf("count claims: %w", err)
 	}
 	if err := q.CountProvisions(ctx, since); err != nil {

@@ -773,7 +773,7 @@ export interface PlanTotals {
 }
 
 export interface Pool {
-  /** Over the last 24 hours, counted each minute */
+  /** Over the last 24 hours; counted each minute, of what came since then up to fifty */
   claims: number;
   /** How many prebuilds it should have ready */
   desired: number;
