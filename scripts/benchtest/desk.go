@@ -38,6 +38,7 @@ type desk struct {
 	server  *http.Server
 	address string
 	nudges  atomic.Int64
+	turn    atomic.Int64 // of the pools, which are claimed from one after the other
 }
 
 func (f *fleet) open() (*desk, error) {
@@ -100,13 +101,16 @@ func (d *desk) overHTTP(int) (claimer, func(), error) {
 	return c.claim, c.close, nil
 }
 
-// measure runs clients for a window, which begins a moment after a checkpoint, with plans made and buffers filled.
+// measure runs clients for a window, which begins a moment after a checkpoint, with plans made, buffers filled and the names
+// of all pools looked up: each was claimed from at least twice.
 func (d *desk) measure(ctx context.Context, b *bench, connect func(int) (claimer, func(), error), clients int) (sample, error) {
 	if err := b.checkpoint(ctx); err != nil {
 		return sample{}, err
 	}
-	if _, err := d.run(ctx, b, connect, clients, warmUp); err != nil {
-		return sample{}, fmt.Errorf("warm up: %w", err)
+	for first := true; first || d.turn.Load() < int64(2*len(d.pools)); first = false {
+		if _, err := d.run(ctx, b, connect, clients, warmUp); err != nil {
+			return sample{}, fmt.Errorf("warm up: %w", err)
+		}
 	}
 	return d.run(ctx, b, connect, clients, b.window())
 }
@@ -121,7 +125,6 @@ func (d *desk) run(
 		took   []time.Duration
 		ids    []uuid.UUID
 		failed error
-		turn   atomic.Int64
 		over   atomic.Bool
 	)
 	claimers := make([]claimer, clients)
@@ -145,7 +148,7 @@ func (d *desk) run(
 			var err error
 			for now := time.Now(); now.Before(until) && !over.Load(); {
 				var id uuid.UUID
-				id, err = claim(ctx, d.pools[int(turn.Add(1))%len(d.pools)])
+				id, err = claim(ctx, d.pools[int(d.turn.Add(1))%len(d.pools)])
 				if err != nil || id == uuid.Nil {
 					over.Store(true)
 					break
