@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"cdr.dev/slog"
-	"cdr.dev/slog/sloggers/sloghuman"
 	"cdr.dev/slog/sloggers/slogjson"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
@@ -34,6 +33,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
+	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/leases"
@@ -102,7 +102,7 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.Stdout == nil {
 		opts.Stdout = io.Discard
 	}
-	sink := sloghuman.Sink
+	sink := humanlog.Sink
 	if opts.JSONLog {
 		sink = slogjson.Sink
 	}

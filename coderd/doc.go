@@ -27,6 +27,7 @@
 //	gauges      what is so now, for Prometheus
 //	watchdog    speaks up when passes do not succeed, or creation stopped
 //	notify      tells people by webhook, once for each episode
+//	humanlog    log lines for people
 //	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old
 //	chaos       tests that hurt real processes; chaos/storm all faults at once, chaos/judge what was wrong,

@@ -40,7 +40,7 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/agent", "coderd/sdk", "coderd/provider/docker", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/sdk", "coderd/provider/docker", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":           {"agent.go"},
 			"coderd":                 {"after_restore.go", "app.go", "main.go", "server.go", "server_notify.go"}, // everything else is a client
@@ -79,6 +79,7 @@ var rooms = map[string]room{
 	"coderd/events":          {inside: []string{"coderd/auth", "coderd/sdk", "database"}},
 	"coderd/faults":          leaf,
 	"coderd/gauges":          {inside: []string{"coderd/prebuilds", "database"}},
+	"coderd/humanlog":        leaf,
 	"coderd/instance":        drives,
 	"coderd/inventory":       drives,
 	"coderd/leases":          decides,

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"cdr.dev/slog"
-	"cdr.dev/slog/sloggers/sloghuman"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -36,7 +36,7 @@ const (
 // revoked after the backup would be good again. With nothingLost, for a database that was moved while nothing ran, only its
 // new place is noted.
 func AfterRestore(ctx context.Context, opts Options, nothingLost bool) (Restored, error) {
-	log := slog.Make(sloghuman.Sink(opts.Stderr))
+	log := slog.Make(humanlog.Sink(opts.Stderr))
 	if err := ensureDataDir(opts.DataDir); opts.PostgresURL == "" && err != nil {
 		return Restored{}, err
 	}

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"cdr.dev/slog"
-	"cdr.dev/slog/sloggers/sloghuman"
 	"github.com/spf13/cobra"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/agent"
+	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -60,7 +60,7 @@ func (a *app) agentOptions(command []string) (agent.Options, error) {
 	opts := agent.Options{
 		URL: a.env(prefix + "URL"), TokenFile: a.env(prefix + "TOKEN_FILE"), CAFile: a.env(prefix + "CA_FILE"),
 		Dir: a.env(prefix + "DIR"), Command: command, Stdout: a.stdout, Stderr: a.stderr, Version: version(), Clock: a.clock,
-		Log: slog.Make(sloghuman.Sink(a.stderr)).Named("agent"),
+		Log: slog.Make(humanlog.Sink(a.stderr)).Named("agent"),
 		Env: slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool { return strings.HasPrefix(kv, prefix) }),
 	}
 	if opts.URL == "" || opts.TokenFile == "" {

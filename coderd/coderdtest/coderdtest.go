@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"cdr.dev/slog"
-	"cdr.dev/slog/sloggers/sloghuman"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -178,7 +178,7 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	clock := quartz.NewReal()
 	log := slog.Make()
 	if os.Getenv("PREWARM_TEST_LOG") != "" {
-		log = slog.Make(sloghuman.Sink(os.Stderr)).Named(c.Name)
+		log = slog.Make(humanlog.Sink(os.Stderr)).Named(c.Name)
 	}
 	reg := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())

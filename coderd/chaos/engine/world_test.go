@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -90,12 +91,19 @@ templates:
       - {name: parked, prebuilds: {instances: %d, standby: stopped}}
 `
 
-// pools makes two pools of so many, one of them stopped, in that version.
+// pools makes two pools of so many, one of them stopped, in that version. A server whose database is too slow to answer
+// says so, and is asked again, as a person would.
 func (in *installation) pools(version, running, parked int) {
 	in.t.Helper()
-	_, err := in.client().Apply(in.t.Context(), sdk.ApplyRequest{Document: fmt.Sprintf(document,
-		in.host, in.every, dockertest.GuestImage, version, running, parked)})
-	require.NoError(in.t, err)
+	eventually(in.t, "the document is applied", patience, func() string {
+		_, err := in.client().Apply(in.t.Context(), sdk.ApplyRequest{Document: fmt.Sprintf(document,
+			in.host, in.every, dockertest.GuestImage, version, running, parked)})
+		if sdk.StatusOf(err) == http.StatusServiceUnavailable {
+			return err.Error()
+		}
+		require.NoError(in.t, err)
+		return ""
+	})
 }
 
 // row is a workspace that is not deleted, or also one that is.
