@@ -82,7 +82,7 @@ FROM (
   CROSS JOIN LATERAL (
     SELECT n.created_at, n.outcome, n.mode FROM claims n
     WHERE n.preset_id = p.id AND n.created_at > greatest(a.counted_through, prewarm_now() - interval '24 hours')
-    LIMIT 50
+    ORDER BY n.created_at LIMIT 50
   ) x
   WHERE p.id = ANY (@ids::uuid[]) AND p.instances IS NOT NULL AND x.mode::text <> 'bypass'
 ) c
