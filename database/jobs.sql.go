@@ -107,8 +107,11 @@ SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.
        coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine,
        (p.forge_entity_id IS NOT NULL)::boolean AS runner, (fr.registered_at IS NOT NULL)::boolean AS runner_registered,
        (fr.finished_at IS NOT NULL)::boolean AS runner_finished,
-       -- Whether the forge was asked in full, for jobs too, a while after it had ended: what it had done would be known.
-       coalesce(fs.succeeded_at >= fr.finished_at + interval '10 seconds', false)::boolean AS runner_idled,
+       -- Whether the forge was asked in full, for jobs too, from a while after it had ended on, and all that it told was
+       -- handled: what it had done would be known.
+       (coalesce(fs.runners_listed_at >= fr.finished_at + interval '10 seconds' AND fs.succeeded_at >= fs.runners_listed_at, false)
+        AND NOT EXISTS (SELECT FROM forge_deliveries d WHERE d.entity_id = fr.entity_id AND d.handled_at IS NULL)
+       )::boolean AS runner_idled,
        -- Whether the forge was listed in full when its time to register was over.
        coalesce(fs.runners_listed_at >= w.state_at + t.boot_timeout_s * interval '1 second', false)::boolean AS forge_listed
 FROM workspaces w

@@ -56,9 +56,9 @@ var end = []string{
 	"tea ready 1",
 }
 
-// The recorded deliveries, in 200 orders (20 with the race detector, which takes its time), repeated, and half of them cut short, against the whole server side: the same end;
-// at no commit more runners than jobs and the minimum idle justify; no job without a runner; no runner deleted at its job.
-// PREWARM_SEED=n plays one order only, PREWARM_ROUNDS=n the first n.
+// The recorded deliveries, in 200 orders (20 with the race detector, which takes its time), repeated, and half of them cut
+// short, against the whole server side: the same end; at no commit more runners than jobs and the minimum idle justify; no
+// job without a runner; no runner deleted at its job. PREWARM_SEED=n plays one order only, PREWARM_ROUNDS=n the first n.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	const atOnce, longest = 16, 5 * time.Minute

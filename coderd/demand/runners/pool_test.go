@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // oneReady is a ready workspace of the pool.
@@ -137,6 +138,37 @@ func TestEndedBeforeItRegistered(t *testing.T) {
 	eventually(t, "the failure", func() bool {
 		return w.text("SELECT max(last_error) FROM preset_failures") == "its runner ended before it was seen at the forge"
 	})
+}
+
+// That a runner ended without a job is not said by a round that began before that, however late the round ended, nor while
+// something that the forge told is yet to be handled.
+func TestEnded_notAllIsHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	it := w.put(database.WorkspaceStateStarting, uuid.MustParse("00000000-0000-4000-8000-000000000001"))
+	w.exec("UPDATE forge_runners SET registered_at = NULL, finished_at = now() - interval '1 minute'")
+	w.exec("INSERT INTO forge_status (entity_id) VALUES ($1)", w.entity)
+	idled := func() bool {
+		row, err := w.Store.JobForWork(t.Context(), it.id)
+		require.NoError(t, err)
+		require.True(t, row.RunnerFinished)
+		return row.RunnerIdled
+	}
+	round := func(began, ended string) {
+		w.exec("UPDATE forge_status SET runners_listed_at = now() - $1::interval, succeeded_at = now() - $2::interval", began, ended)
+	}
+	require.False(t, idled(), "never asked")
+	round("52 s", "1 s")
+	require.False(t, idled(), "asked too early")
+	round("40 s", "50 s")
+	require.False(t, idled(), "it goes on")
+	round("40 s", "30 s")
+	require.True(t, idled())
+	w.exec(`INSERT INTO forge_deliveries (entity_id, delivery_id, event, body, received_at, due_at)
+		VALUES ($1, 'late', 'workflow_job', '{}', now(), now()), (gen_random_uuid(), 'of another', 'workflow_job', '{}', now(), now())`, w.entity)
+	require.False(t, idled(), "a delivery is yet to be handled")
+	w.exec("UPDATE forge_deliveries SET handled_at = now() WHERE delivery_id = 'late'")
+	require.True(t, idled())
 }
 
 // A job so short that no listing ever showed its runner, and none of whose events but the last was heard.
