@@ -127,7 +127,8 @@ type Querier interface {
 	// The same of one user, by what the user has and not by what the template has.
 	CountClaimedOf(ctx context.Context, arg CountClaimedOfParams) (int32, error)
 	// Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
-	// (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do not count: they say nothing about a pool.
+	// (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do
+	// not count: they say nothing about a pool.
 	CountClaims(ctx context.Context, arg CountClaimsParams) error
 	// Counts the workspaces that became ready for the first time, and how long they took.
 	CountProvisions(ctx context.Context, since time.Time) error

@@ -191,7 +191,8 @@ type CountClaimsParams struct {
 }
 
 // Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
-// (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do not count: they say nothing about a pool.
+// (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do
+// not count: they say nothing about a pool.
 func (q *Queries) CountClaims(ctx context.Context, arg CountClaimsParams) error {
 	_, err := q.db.Exec(ctx, countClaims, arg.Since, arg.Through)
 	return err

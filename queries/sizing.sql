@@ -11,7 +11,8 @@ UPDATE autosize_progress SET counted_through = @counted_through, computed_at = @
 
 -- name: CountClaims :exec
 -- Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
--- (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do not count: they say nothing about a pool.
+-- (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do
+-- not count: they say nothing about a pool.
 INSERT INTO claim_history AS h (preset_id, bucket, claims, hits)
 SELECT p.id, c.bucket, c.claims, c.hits
 FROM presets p
