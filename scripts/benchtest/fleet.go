@@ -147,6 +147,24 @@ func (f *fleet) insert(ctx context.Context, n int, state string) error {
 	})
 }
 
+// undo takes away what passes made and no worker touched, and has pools want so many prebuilds each again.
+func (f *fleet) undo(ctx context.Context, instances int) error {
+	err := pgx.BeginFunc(ctx, f.store.Pool, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		batch.Queue("SET LOCAL session_replication_role = replica")
+		batch.Queue("DELETE FROM jobs WHERE kind = 'create'")
+		batch.Queue("DELETE FROM workspace_history WHERE to_state = 'provisioning'")
+		batch.Queue("DELETE FROM audit_log WHERE action = 'workspace.create'")
+		batch.Queue("DELETE FROM workspaces WHERE state = 'provisioning'")
+		batch.Queue("UPDATE presets SET instances = $1", instances)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		return err
+	}
+	return f.settle(ctx)
+}
+
 // stock sees to it that so many are ready.
 func (f *fleet) stock(ctx context.Context, n int) error {
 	var ready int
