@@ -90,8 +90,12 @@ func (c cloud) Get(ctx context.Context, ref provider.Ref) (provider.Instance, er
 
 func (c cloud) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	return ask(ctx, c, "list", "", func(ctx context.Context) ([]provider.Instance, error) {
-		return c.real.List(ctx, installation)
-	}, func([]provider.Instance, fate) ([]provider.Instance, error) { return nil, errCloud })
+		list, err := c.real.List(ctx, installation)
+		if err == nil && c.p.w.forgets() {
+			return c.p.w.forgetful(list)
+		}
+		return list, err
+	}, func(list []provider.Instance, _ fate) ([]provider.Instance, error) { return c.p.w.forgetful(list) })
 }
 
 func (c cloud) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {

@@ -112,6 +112,7 @@ func (p *process) demand(
 		v, err := p.runners.Deregister(ctx, workspaceID, incarnation)
 		if v.Busy {
 			p.w.fired("busy veto")
+			p.w.fired("row: draining -> draining")
 		}
 		return lifecycle.Verdict(v), err
 	}

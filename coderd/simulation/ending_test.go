@@ -192,9 +192,9 @@ func (w *world) unsettled() string {
 	if len(w.people.clients.list()) > 0 {
 		why = append(why, "somebody waits for an answer")
 	}
-	all, _ := w.cloud.All()
+	all := w.ours()
 	for _, r := range all {
-		if !live[r.Name] {
+		if !live[r.Name] && !(w.back != nil && w.back.undated[r.Name]) {
 			why = append(why, "the provider has a resource of a deleted workspace")
 		}
 	}

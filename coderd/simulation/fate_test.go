@@ -50,6 +50,9 @@ func (w *world) fateOf(c *call) fate {
 	trouble := w.trouble
 	if c.mark == markProvider { // there are fewer of those
 		trouble *= 4
+		if w.back != nil { // a bad provider in all
+			trouble = min(2*trouble, 0.4)
+		}
 	}
 	if c.name == "create" && c.mark == markProvider && time.Now().Before(w.spoiled) && d.IntN(2) == 0 {
 		w.fired(fatePermanent.String())

@@ -176,7 +176,7 @@ func (w *world) happenOf(possible []happening, purpose string) bool {
 	return false
 }
 
-func allHappenings() []happening { return slices.Concat(happenings, jobsHappen) }
+func allHappenings() []happening { return slices.Concat(happenings, jobsHappen, behindHappen) }
 
 func (w *world) anyReady() bool {
 	for _, ws := range w.model.now.workspaces {

@@ -191,7 +191,7 @@ func (m *model) resources() {
 		if r.Tags.Installation != m.w.installation {
 			continue
 		}
-		if !m.ever[r.Tags.WorkspaceID] {
+		if !m.ever[r.Tags.WorkspaceID] && !m.w.planted(r.Name) {
 			m.w.violate("I4", "the provider has %s, which the database never had", r.Name)
 		}
 	}

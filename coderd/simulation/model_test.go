@@ -29,6 +29,7 @@ type model struct {
 	leases  map[leaseKey]*process
 	names   map[string]uuid.UUID // of resources
 	ever    map[uuid.UUID]bool   // workspaces there ever were
+	missing map[uuid.UUID]bool   // in quarantine, and not for a failure
 	// lookouts are the claims under way that will not wait.
 	lookouts map[*lookout]bool
 }
@@ -69,6 +70,7 @@ type job struct {
 	id, workspace   uuid.UUID
 	kind, state, by string
 	attempt         int32
+	failures        int32
 	due             time.Time
 	force           bool
 }
@@ -116,6 +118,7 @@ type event struct {
 func newModel(w *world) *model {
 	return &model{
 		w: w, seen: map[int64]bool{}, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
+		missing:  map[uuid.UUID]bool{},
 		lookouts: map[*lookout]bool{},
 		now: state{
 			workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
@@ -184,6 +187,9 @@ func (p preset) at(now time.Time) int {
 
 // judge looks at the outcome of a single statement: which errors there may be.
 func (m *model) judge(c *call, a answer) {
+	if c.name == "WorkOn" && a.err == nil {
+		m.w.atWork()
+	}
 	var pg *pgconn.PgError
 	if !errors.As(a.err, &pg) {
 		return
@@ -213,7 +219,8 @@ const (
 		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
 	selectClaims = `SELECT id, preset_id, state::text, user_id = '00000000-0000-4000-8000-000000000003', workspace_id, incarnation,
 		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
-	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, due_at, force FROM jobs
+	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, failures, due_at, force
+		FROM jobs
 		WHERE state IN ('pending', 'running')`
 	selectPresets = `SELECT p.id, p.template_id, p.pool_key, t.name, coalesce(p.instances, 0),
 		coalesce(least(p.ttl_s / 10.0, t.boot_timeout_s), 0)::double precision,
@@ -264,7 +271,10 @@ func (m *model) look(c *call) {
 	m.leasesHeld(c, before)
 	m.resources()
 	m.claimsKept()
+	m.byInventory(fresh)
 	m.quarantines(fresh)
+	m.untouched()
+	m.failed(before)
 	m.scheduled(fresh)
 	m.grown(before)
 	if c.tx != nil && c.tx.intent != nil {
@@ -327,7 +337,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 	batch.Queue(selectJobs).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var j job
-			if err := rows.Scan(&j.id, &j.workspace, &j.kind, &j.state, &j.by, &j.attempt, &j.due, &j.force); err != nil {
+			if err := rows.Scan(&j.id, &j.workspace, &j.kind, &j.state, &j.by, &j.attempt, &j.failures, &j.due, &j.force); err != nil {
 				return err
 			}
 			s.jobs[j.id] = j
@@ -393,6 +403,9 @@ func (w *world) deletes(p *process, ref provider.Ref) {
 	case ok:
 	case ref.ProviderID != "":
 		w.fired("orphan swept")
+		if w.model.ever[ref.WorkspaceID] {
+			w.fired("row: deleted -> deleted")
+		}
 	default:
 		w.fired("late create removed by its worker")
 	}

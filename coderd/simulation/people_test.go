@@ -74,9 +74,11 @@ func (c *clients) list() []*client {
 
 // config is what people want of the templates.
 type config struct {
-	maximum   int
-	inFlight  int // creates
-	templates map[string]templateConfig
+	maximum     int
+	inFlight    int    // creates
+	inventories string // how often; empty: the default
+	breaker     int    // discrepancies that open it; 0: the default
+	templates   map[string]templateConfig
 }
 
 type templateConfig struct {
@@ -92,8 +94,14 @@ type templateConfig struct {
 
 func (c config) yaml() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "providers:\n  - {name: sim, kind: sim, maximum: %d, creates_in_flight: %d}\ntemplates:\n",
-		c.maximum, c.inFlight)
+	fmt.Fprintf(&b, "providers:\n  - {name: sim, kind: sim, maximum: %d, creates_in_flight: %d", c.maximum, c.inFlight)
+	if c.inventories != "" {
+		fmt.Fprintf(&b, ", inventory_every: %s", c.inventories)
+	}
+	if c.breaker > 0 {
+		fmt.Fprintf(&b, ", breaker: {count: %d}", c.breaker)
+	}
+	b.WriteString("}\ntemplates:\n")
 	for _, name := range slices.Sorted(maps.Keys(c.templates)) {
 		t := c.templates[name]
 		fmt.Fprintf(&b, "  - name: %s\n    provider: sim\n    boot_timeout: 20s\n    keep_outdated: %t\n", name, t.keep)
@@ -142,6 +150,7 @@ func (w *world) furnish() {
 	w.tiers(&a, &b)
 	w.people.config.templates["a"], w.people.config.templates["b"] = a, b
 	w.connect()
+	w.turn()
 }
 
 func (p *people) leave() {

@@ -126,10 +126,10 @@ func (w *world) start(name string) *process {
 		Replica: name, Installation: w.installation, Nudge: p.reconciler.Nudge, Bound: p.claims.Bound,
 		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter, Deregister: deregister,
 	})
-	inventories := inventory.New(inventory.Options{
+	inventories := inventory.New(w.hasten(inventory.Options{
 		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg, Replica: name,
 		Installation: w.installation, Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) },
-	})
+	}))
 	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
 
 	loops := []func(context.Context){

@@ -55,11 +55,9 @@ func coverage(t *testing.T, covered map[string]int, seeds int) {
 	t.Helper()
 	want := map[string]bool{}
 	for _, row := range prebuilds.Transitions {
-		what := "row: " + string(row.From) + " -> " + string(row.To)
-		if row.From == row.To || unreached[what] {
-			continue
+		if what := "row: " + string(row.From) + " -> " + string(row.To); !unreached[what] {
+			want[what] = true
 		}
-		want[what] = true
 	}
 	for _, name := range fateNames {
 		want[name] = name != ""
@@ -88,19 +86,21 @@ func coverage(t *testing.T, covered map[string]int, seeds int) {
 var situations = []string{
 	"claim before an intent", "orphan swept", "clear miss", "call wanders", "slow transaction", "late call",
 	"planned by a schedule", "retry of a kept failure: ok", "last word when another has the job", "waits for a lock",
-	"busy veto", "claimed by a job", "delivery lost", "delivery twice",
+	"busy veto", "claimed by a job", "delivery lost", "delivery twice", "vanished: ready", "vanished: standby",
+	"vanished: claimed", "listing leaves one out", "breaker open",
 }
 
 // rare come about fewer than ten times in 200 seeds.
 var rare = map[string]bool{
 	"row: standby -> draining": true, "row: standby -> claimed": true, "row: starting -> deleting": true,
 	"row: quarantined -> starting": true, "row: quarantined -> provisioning": true,
-	"retry of a kept failure: ok": true, "orphan swept": true, "claim before an intent": true, "row: ready -> starting": true,
+	"retry of a kept failure: ok": true, "claim before an intent": true, "row: ready -> starting": true,
+	"row: standby -> quarantined": true, "row: starting -> quarantined": true, "row: deleted -> deleted": true,
 }
 
 // unreached are rows that need what the simulation does not have.
 var unreached = map[string]bool{
-	"row: ready -> quarantined": true, "row: standby -> quarantined": true, // by inventory
+	"row: quarantined -> quarantined": true, // kept for longer by a person, who retries what is kept here
 }
 
 // TestReplay runs the seed of PREWARM_SIM_SEED again and prints its trace; PREWARM_SIM_WITHOUT is what to leave out.

@@ -5,6 +5,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ func shrink(t *testing.T, p plan, failed outcome) (plan, outcome) {
 		known[name] = name != ""
 	}
 	known["forge"], known["delivery lost"], known["delivery twice"] = true, true, true
+	known[behindTheBack], known["listing leaves one out"] = true, true
 	for _, h := range allHappenings() {
 		known[h.kind] = true
 	}
@@ -53,11 +55,18 @@ func shrink(t *testing.T, p plan, failed outcome) (plan, outcome) {
 // report prints a violation with the shortest trace found, and how to see it again.
 func report(t *testing.T, p plan, o outcome) {
 	t.Helper()
+	const most = 1000 // lines: what fits a screen that scrolls
 	trace := o.Trace
-	if n := len(trace); n > 250 {
-		trace = append([]string{fmt.Sprintf("(%d lines before)", n-250)}, trace[n-250:]...)
+	if n := len(trace); n > most {
+		trace = append([]string{fmt.Sprintf("(%d lines before, which the replay shows)", n-most)}, trace[n-most:]...)
 	}
-	t.Errorf("seed %d, step %d: %s: %s\n%s\nAgain: PREWARM_SIM_SEED=%d PREWARM_SIM_STEPS=%d PREWARM_SIM_WITHOUT='%s' "+
+	settings := ""
+	for _, name := range []string{"PREWARM_SIM_FORGE", "PREWARM_SIM_BEHIND"} {
+		if v := os.Getenv(name); v != "" {
+			settings += name + "=" + v + " "
+		}
+	}
+	t.Errorf("seed %d, step %d: %s: %s\n%s\nAgain: %sPREWARM_SIM_SEED=%d PREWARM_SIM_STEPS=%d PREWARM_SIM_WITHOUT='%s' "+
 		"go test ./coderd/simulation -run TestReplay -v", o.Seed, o.Failure.Step, o.Failure.Invariant, o.Failure.Text,
-		strings.Join(trace, "\n"), o.Seed, p.Steps, strings.Join(p.Without, ","))
+		strings.Join(trace, "\n"), settings, o.Seed, p.Steps, strings.Join(p.Without, ","))
 }

@@ -125,12 +125,12 @@ func (m *model) unrecorded(c *call, before state, events []event) {
 // quarantines: no more failures of a preset are kept than its template says.
 func (m *model) quarantines(events []event) {
 	for _, e := range events {
-		if e.to != "quarantined" {
+		if e.to != "quarantined" || m.missing[e.workspace] {
 			continue
 		}
 		id, n := m.now.workspaces[e.workspace].preset, 0
 		for _, ws := range m.now.workspaces {
-			if ws.preset == id && ws.state == "quarantined" {
+			if ws.preset == id && ws.state == "quarantined" && !m.missing[ws.id] {
 				n++
 			}
 		}
@@ -146,6 +146,24 @@ func (m *model) scheduled(events []event) {
 		p := m.now.presets[m.now.workspaces[e.workspace].preset]
 		if e.from == "" && p.at(m.w.now()) != p.desired {
 			m.w.fired("planned by a schedule")
+		}
+	}
+}
+
+// failed notes failures that end no job, which are rows of the table of states without a row of history, and a breaker.
+func (m *model) failed(before state) {
+	if m.now.broken && !before.broken {
+		m.w.fired("breaker open")
+	}
+	for id, j := range m.now.jobs {
+		if old, ok := before.jobs[id]; !ok || j.failures <= old.failures {
+			continue
+		}
+		switch j.kind {
+		case "create":
+			m.w.fired("row: provisioning -> provisioning")
+		case "delete":
+			m.w.fired("row: deleting -> deleting")
 		}
 	}
 }

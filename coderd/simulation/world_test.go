@@ -38,7 +38,8 @@ type world struct {
 	without      map[string]bool
 	pg           *postgres
 	cloud        *sim.Provider
-	hub          *hub // nil: this seed has no forge
+	hub          *hub  // nil: this seed has no forge
+	back         *back // nil: nobody does anything behind it
 	installation uuid.UUID
 	owner        uuid.UUID
 
@@ -194,6 +195,7 @@ func (w *world) advance() {
 	switch roll := d.Float64(); {
 	case !w.calm && roll < 0.07 && !w.lurking() && w.happen():
 	case !w.calm && w.hub != nil && w.dice("hub").Float64() < 0.08 && w.happenOf(jobsHappen, "at the hub"):
+	case !w.calm && w.back != nil && w.dice("back").Float64() < 0.03 && w.happenOf(behindHappen, behindTheBack):
 	case len(runnable) == 0 || roll < 0.15 && !w.calm:
 		w.pass(d, len(runnable) > 0)
 	default:

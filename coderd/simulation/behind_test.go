@@ -1,0 +1,179 @@
+//go:build !race
+
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/inventory"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+)
+
+// What somebody does at the provider behind the server's back, in one seed of four: resources vanish, others appear, and
+// listings leave one out. Inventories follow each other in seconds there.
+
+// back is what is known of it. Resources go by their name.
+type back struct {
+	strays  map[string]bool // with the installation's tags, of workspaces that no row has; true: known to be of its own time
+	undated map[string]bool // strays of a time when no replica was at work, which are left for people to look at
+	worked  time.Time       // when a replica last said that it is at work, by the database's clock
+	foreign map[string]bool // with another installation's tags
+	plants  bool            // strays can be told from what was made before the database began
+}
+
+const behindTheBack = "behind the back"
+
+var behindHappen = []happening{
+	{"resource vanishes", 5, func(w *world, _ *process) bool { return w.vanish() }},
+	{"stray resource appears", 2, func(w *world, _ *process) bool { return w.back.plants && w.plant(w.installation, w.back.strays) }},
+	{"foreign resource appears", 1, func(w *world, _ *process) bool {
+		return w.plant(uuid.Must(uuid.NewRandomFromReader(entropy{w.dice("another's")})), w.back.foreign)
+	}},
+}
+
+// turn decides whether this seed has a back.
+func (w *world) turn() {
+	d := w.random(behindTheBack)
+	if d.IntN(number("PREWARM_SIM_BEHIND", 4)) > 0 || w.without[behindTheBack] {
+		return
+	}
+	w.back = &back{strays: map[string]bool{}, undated: map[string]bool{}, foreign: map[string]bool{}, plants: w.shift == 0}
+	w.people.config.inventories = "3s"
+	if d.IntN(2) == 0 { // two at a time open the breaker, which takes ten otherwise
+		w.people.config.breaker = 2
+	}
+	w.fired(behindTheBack)
+}
+
+// hasten sets how often a replica with a back looks, in time for what it has lost to be noticed before the seed ends.
+func (w *world) hasten(o inventory.Options) inventory.Options {
+	if w.back != nil {
+		o.Every, o.Soon, o.Grace = 2*time.Second, 2*time.Second, 3*time.Second
+	}
+	return o
+}
+
+// vanish takes a resource away. Half of the time its agent lives on, as where only the provider has forgotten it.
+func (w *world) vanish() bool {
+	all := slices.DeleteFunc(w.ours(), func(r sim.Resource) bool {
+		return w.planted(r.Name) || w.model.nameOf(r.Tags.WorkspaceID, w.model.now) == runnersOf
+	})
+	if len(all) == 0 {
+		return false
+	}
+	d := w.dice("vanish")
+	r := all[d.IntN(len(all))]
+	ref := provider.Ref{Name: r.Name, ProviderID: r.ProviderID, WorkspaceID: r.Tags.WorkspaceID}
+	if err := w.cloud.Delete(context.Background(), ref); err != nil {
+		return false
+	}
+	ws, live := w.model.now.workspaces[r.Tags.WorkspaceID]
+	if live {
+		w.fired("vanished: " + ws.state)
+	}
+	if a, ok := w.agents[r.Tags.WorkspaceID]; ok && d.IntN(2) == 0 {
+		a.leave()
+	}
+	return true
+}
+
+// plant makes a resource that no replica asked for.
+func (w *world) plant(installation uuid.UUID, among map[string]bool) bool {
+	name := fmt.Sprintf("stray-%d", w.step)
+	_, err := w.cloud.Create(context.Background(), provider.CreateRequest{Name: name, Tags: provider.Tags{
+		Installation: installation, WorkspaceID: uuid.Must(uuid.NewRandomFromReader(entropy{w.dice("stray")})), Incarnation: 1,
+	}})
+	if err != nil {
+		w.violate("model", "plant a resource: %v", err)
+		return false
+	}
+	among[name] = false
+	return true
+}
+
+// planted says whether a resource of the installation is a stray.
+func (w *world) planted(name string) bool {
+	if w.back == nil {
+		return false
+	}
+	_, ok := w.back.strays[name]
+	return ok || w.back.undated[name]
+}
+
+// atWork is told that a replica says that it is at work. After a gap of a minute another time begins, and what appeared
+// in the gap can't be told from what a history made that this database does not have.
+func (w *world) atWork() {
+	if w.back == nil {
+		return
+	}
+	gap := w.now().Sub(w.back.worked) >= time.Minute && !w.back.worked.IsZero()
+	for name, known := range w.back.strays {
+		switch {
+		case known:
+		case gap:
+			delete(w.back.strays, name)
+			w.back.undated[name] = true
+		default:
+			w.back.strays[name] = true
+		}
+	}
+	w.back.worked = w.now()
+}
+
+// ours is what the provider has of this installation, in the order of names.
+func (w *world) ours() []sim.Resource {
+	all, _ := w.cloud.All()
+	all = slices.DeleteFunc(all, func(r sim.Resource) bool { return r.Tags.Installation != w.installation })
+	slices.SortFunc(all, func(a, b sim.Resource) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// forgets says whether a listing is to leave one out.
+func (w *world) forgets() bool {
+	return w.back != nil && !w.calm && w.dice("forgets").IntN(8) == 0 && w.allowed("listing leaves one out")
+}
+
+// forgetful is the lie of a listing: one that is there is left out.
+func (w *world) forgetful(list []provider.Instance) ([]provider.Instance, error) {
+	if w.back == nil || len(list) == 0 {
+		return nil, errCloud
+	}
+	slices.SortFunc(list, func(a, b provider.Instance) int { return cmp.Compare(a.Name, b.Name) })
+	at := w.dice("left out").IntN(len(list))
+	w.fired("listing leaves one out")
+	return slices.Delete(list, at, at+1), nil
+}
+
+// untouched: what is another installation's is as it was (S6).
+func (m *model) untouched() {
+	if m.w.back == nil || len(m.w.back.foreign) == 0 {
+		return
+	}
+	all, _ := m.w.cloud.All()
+	for name := range m.w.back.foreign {
+		if !slices.ContainsFunc(all, func(r sim.Resource) bool { return r.Name == name }) {
+			m.w.violate("S6", "%s, which is another installation's, is gone", name)
+		}
+	}
+}
+
+// byInventory notes which workspaces are in quarantine since they were missing at the provider: they are none of the
+// failures that a template keeps.
+func (m *model) byInventory(events []event) {
+	for _, e := range events {
+		if e.from == "quarantined" {
+			delete(m.missing, e.workspace)
+		}
+		if e.to == "quarantined" && strings.HasPrefix(e.reason, "inventory of provider") {
+			m.missing[e.workspace] = true
+		}
+	}
+}
