@@ -183,7 +183,7 @@ func (d *desk) run(
 	}
 	return sample{
 		perSecond: float64(n) / lasted.Seconds(), processor: (spent.here + spent.server) / n, ours: spent.here / n,
-		p50: quantile(took, 0.5), p99: quantile(took, 0.99), wal: float64(end-log) / float64(n),
+		p50: quantile(took, 0.5), p99: quantile(took, 0.99), wal: float64(end-log) / float64(n), lasted: lasted,
 	}, nil
 }
 

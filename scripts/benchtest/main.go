@@ -19,7 +19,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,7 +42,7 @@ var groups = []struct {
 }{
 	{"claims", "claims through the store and through HTTP, by clients, pools and what stands beside", claims, 14 * time.Minute},
 	{"tune", "claims through the store by 32 clients, alone: to see what -sql changes; only where asked for", tune, 0},
-	{"latency", "claims at half the peak rate, open loop", openLoop, 0},
+	{"latency", "claims at half the peak rate, and at one that pgbench keeps up with, open loop", openLoop, 10 * time.Minute},
 	{"snapshot", "claims while another session holds a snapshot", openSnapshot, 0},
 	{"passes", "idle passes, beside a bare read of the same rows", idlePasses, 0},
 	{"creating", "passes that create prebuilds", creatingPasses, 0},
@@ -68,6 +68,14 @@ func main() {
 	days := flag.Int("days", 1, "how many days of claims to fill it with")
 	forgePools := flag.String("forge", "", "with -fill: make these pools, separated by commas, ones of runners, with jobs of forges")
 	flag.Parse()
+	wanted, err := chosen(*only)
+	if err == nil && flag.NArg() > 0 {
+		err = fmt.Errorf("unknown argument %q", flag.Arg(0))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
 	if *list {
 		for _, g := range groups {
 			fmt.Printf("%-10s %s\n", g.name, g.what)
@@ -76,7 +84,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := func() error { return run(ctx, *only, *quick, *rounds, *profile, *sql) }
+	do := func() error { return run(ctx, wanted, *quick, *rounds, *profile, *sql) }
 	if *filled != "" {
 		do = func() error { return fill(ctx, *filled, *cloud, *workspaces, *days) }
 	}
@@ -89,8 +97,32 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, only string, quick bool, rounds int, profile, sql string) error {
-	wanted := regexp.MustCompile("^(" + strings.ReplaceAll(only, ",", "|") + ")$")
+// chosen are the groups that -only names, nil where it names none. Without an error for the others, a misspelled group would
+// pass for one that was measured.
+func chosen(only string) (map[string]bool, error) {
+	if only == "" {
+		return nil, nil
+	}
+	known := make([]string, len(groups))
+	for i, g := range groups {
+		known[i] = g.name
+	}
+	wanted := map[string]bool{}
+	for _, name := range strings.Split(only, ",") {
+		group, _, isFigure := strings.Cut(name, ".")
+		switch {
+		case slices.Contains(known, name):
+			wanted[name] = true
+		case isFigure && slices.Contains(known, group):
+			return nil, fmt.Errorf("%s is a figure of group %s: use -only %s", name, group, group)
+		default:
+			return nil, fmt.Errorf("there is no group %q: the groups are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return wanted, nil
+}
+
+func run(ctx context.Context, only map[string]bool, quick bool, rounds int, profile, sql string) error {
 	scratch, err := os.MkdirTemp("", "prewarm-bench-")
 	if err != nil {
 		return err
@@ -99,7 +131,7 @@ func run(ctx context.Context, only string, quick bool, rounds int, profile, sql 
 	if err := os.Chmod(scratch, 0o755); err != nil { // PostgreSQL may run as another user
 		return err
 	}
-	b := &bench{quick: quick, rounds: rounds, scratch: scratch, sql: sql, asked: only != ""}
+	b := &bench{quick: quick, rounds: rounds, scratch: scratch, sql: sql, asked: only != nil}
 	if b.rounds == 0 {
 		b.rounds = 3
 		if quick {
@@ -117,7 +149,7 @@ func run(ctx context.Context, only string, quick bool, rounds int, profile, sql 
 	defer stopProfile()
 	var failed []error
 	for _, g := range groups {
-		if only == "" && g.name == "tune" || only != "" && !wanted.MatchString(g.name) {
+		if only == nil && g.name == "tune" || only != nil && !only[g.name] {
 			continue
 		}
 		began := time.Now()

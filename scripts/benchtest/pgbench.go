@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -88,13 +87,14 @@ func (y *yardstick) fill(ctx context.Context) error {
 	return err
 }
 
-// measure runs it for a window, after the same moment as claims. A rate above zero is an open loop of so many transactions per second.
+// measure runs it for a window, after the same moment as claims. A rate above zero is an open loop of so many transactions
+// per second.
 func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate float64) (sample, error) {
 	if err := b.checkpoint(ctx); err != nil {
 		return sample{}, err
 	}
 	if y.program == "" {
-		return y.bare(ctx, b, clients)
+		return y.bare(ctx, b, clients, rate)
 	}
 	args := []string{
 		"-n", "-N", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-s", strconv.Itoa(y.scale),
@@ -160,26 +160,23 @@ func pgbenchLog(prefix string) ([]time.Duration, error) {
 }
 
 // bare sends what pgbench sends, over pgx.
-func (y *yardstick) bare(ctx context.Context, b *bench, clients int) (sample, error) {
-	var mu sync.Mutex
-	var took []time.Duration
-	var failed atomic.Pointer[error]
-	var wg sync.WaitGroup
-	before, began := b.processor(), time.Now()
-	for range clients {
-		wg.Go(func() {
-			mine, err := y.client(ctx, began.Add(b.window()))
-			if err != nil {
-				failed.Store(&err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			took = append(took, mine...)
-		})
+func (y *yardstick) bare(ctx context.Context, b *bench, clients int, rate float64) (sample, error) {
+	conns := make([]*pgx.Conn, clients)
+	for i := range conns {
+		conn, err := pgx.Connect(ctx, y.url)
+		if err != nil {
+			return sample{}, err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		conns[i] = conn
 	}
-	wg.Wait()
-	if err := failed.Load(); err != nil {
-		return sample{}, *err
+	if _, err := y.loop(ctx, conns, 0, warmUp); err != nil {
+		return sample{}, fmt.Errorf("warm up: %w", err)
+	}
+	before, began := b.processor(), time.Now()
+	took, err := y.loop(ctx, conns, rate, b.window())
+	if err != nil {
+		return sample{}, err
 	}
 	spent, n := b.processor().since(before), time.Duration(len(took))
 	return sample{
@@ -188,35 +185,57 @@ func (y *yardstick) bare(ctx context.Context, b *bench, clients int) (sample, er
 	}, nil
 }
 
-func (y *yardstick) client(ctx context.Context, until time.Time) ([]time.Duration, error) {
-	conn, err := pgx.Connect(ctx, y.url)
-	if err != nil {
-		return nil, err
+// loop has each connection send transactions for a window: one after the other, or at a rate as they fall due, which is when
+// their latency begins then, as with pgbench -R.
+func (y *yardstick) loop(ctx context.Context, conns []*pgx.Conn, rate float64, window time.Duration) ([]time.Duration, error) {
+	began := time.Now()
+	next := func() (time.Time, bool) { now := time.Now(); return now, now.Before(began.Add(window)) }
+	if rate > 0 {
+		due := arrivals(began, window, rate)
+		next = func() (time.Time, bool) { at, more := <-due; return at, more }
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	var mu sync.Mutex
 	var took []time.Duration
-	for time.Now().Before(until) {
-		start := time.Now()
-		account, delta := 1+rand.IntN(100_000*y.scale), rand.IntN(10_001)-5000
-		var balance int
-		if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
-			return nil, err
-		}
-		if _, err := conn.Exec(ctx, "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2", delta, account); err != nil {
-			return nil, err
-		}
-		if err := conn.QueryRow(ctx, "SELECT abalance FROM pgbench_accounts WHERE aid = $1", account).Scan(&balance); err != nil {
-			return nil, err
-		}
-		_, err := conn.Exec(ctx, "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
-			1+rand.IntN(10*y.scale), 1+rand.IntN(y.scale), account, delta)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := conn.Exec(ctx, "COMMIT"); err != nil {
-			return nil, err
-		}
-		took = append(took, time.Since(start))
+	var failed error
+	var wg sync.WaitGroup
+	for _, conn := range conns {
+		wg.Go(func() {
+			var mine []time.Duration
+			var err error
+			for start, more := next(); more && err == nil; start, more = next() {
+				err = y.update(ctx, conn)
+				mine = append(mine, time.Since(start))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, mine...)
+			if err != nil {
+				failed = err
+			}
+		})
 	}
-	return took, nil
+	wg.Wait()
+	return took, failed
+}
+
+// update is one transaction.
+func (y *yardstick) update(ctx context.Context, conn *pgx.Conn) error {
+	account, delta := 1+rand.IntN(100_000*y.scale), rand.IntN(10_001)-5000
+	var balance int
+	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2", delta, account); err != nil {
+		return err
+	}
+	if err := conn.QueryRow(ctx, "SELECT abalance FROM pgbench_accounts WHERE aid = $1", account).Scan(&balance); err != nil {
+		return err
+	}
+	_, err := conn.Exec(ctx, "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
+		1+rand.IntN(10*y.scale), 1+rand.IntN(y.scale), account, delta)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "COMMIT")
+	return err
 }

@@ -16,6 +16,8 @@ type sample struct {
 	ours      time.Duration // of this side, per operation
 	p50, p99  time.Duration
 	wal       float64 // bytes of log per operation; of claims only
+
+	lasted time.Duration // of claims only
 }
 
 // middle is the median of a figure over samples.
@@ -34,6 +36,19 @@ func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// whole are several windows as one: all that was done over all the time that it took. A median of windows would not tell of
+// the worst of them.
+func whole(windows []sample) sample {
+	var all sample
+	var n, processor float64
+	for _, w := range windows {
+		done := w.perSecond * w.lasted.Seconds()
+		n, processor, all.lasted = n+done, processor+done*float64(w.processor), all.lasted+w.lasted
+	}
+	all.perSecond, all.processor = n/all.lasted.Seconds(), time.Duration(processor/n)
+	return all
 }
 
 func perSecond(s sample) float64 { return s.perSecond }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -65,15 +66,18 @@ func openSnapshot(ctx context.Context, b *bench) error {
 			if err != nil {
 				return err
 			}
+			fmt.Fprintf(os.Stderr, "# after %.0f s of the snapshot: %.0f/s, %.0f us of processor, %.0f bytes of log each\n",
+				time.Since(began).Seconds(), s.perSecond, micros(s), s.wal)
 			with = append(with, s)
 		}
 		_ = tx.Rollback(ctx)
 		_ = held.Close(ctx)
 	}
 	name := fmt.Sprintf("snapshot.%.0fs.store.%d", long.Seconds(), clients)
-	line(name, middle(with, perSecond), "/s", middle(without, perSecond), "without-it")
-	line(name+".last-window", with[len(with)-1].perSecond, "/s", middle(without, perSecond), "without-it")
-	line(name+".processor", middle(with, micros), "us", middle(without, micros), "without-it")
-	line(name+".last-window.processor", micros(with[len(with)-1]), "us", middle(without, micros), "without-it")
+	during, beside, last := whole(with), whole(without), with[len(with)-1]
+	line(name, during.perSecond, "/s", beside.perSecond, "without-it")
+	line(name+".last-window", last.perSecond, "/s", beside.perSecond, "without-it")
+	line(name+".processor", micros(during), "us", micros(beside), "without-it")
+	line(name+".last-window.processor", micros(last), "us", micros(beside), "without-it")
 	return nil
 }
