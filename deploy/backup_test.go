@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,6 @@ const backupPool = 3
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel() // it mostly waits
 	ctx := context.Background()
-	dump := filepath.Join(t.TempDir(), "backup.dump")
 	opts := e2etest.Options{PostgresURL: dbtest.URL(t), DataDir: t.TempDir(), Replica: "replica-1", Tick: time.Second}
 	s := &installation{t: t, cloud: t.TempDir(), Server: e2etest.Start(t, opts)}
 	_, err := s.Client.Apply(ctx, sdk.ApplyRequest{Document: s.document()})
@@ -41,7 +41,7 @@ func TestBackupAndRestore(t *testing.T) {
 	before := s.claim()
 	s.awaitPool()
 
-	backUp(t, opts.PostgresURL, dump)
+	dump := backUp(t, opts.PostgresURL)
 	known := s.claim() // a prebuild at the time of the backup
 	s.awaitPool()
 	for range backupPool - 1 { // the oldest go first
@@ -95,8 +95,7 @@ func TestBackupAndRestore(t *testing.T) {
 	require.Zero(t, s.Stop())
 	s.Server = e2etest.Start(t, opts)
 	require.Zero(t, s.Stop())
-	backUp(t, opts.PostgresURL, dump)
-	opts.PostgresURL = restore(t, dump)
+	opts.PostgresURL = restore(t, backUp(t, opts.PostgresURL))
 	out = e2etest.Run(ctx, t, nil, "admin", "after-restore", "--nothing-was-lost", "--postgres-url", opts.PostgresURL)
 	require.Zero(t, out.Status, out.Stderr)
 	require.Contains(t, out.Stdout, "quarantined=0 missed=0 tokens=0")
@@ -157,10 +156,50 @@ func (s *installation) resources() (ids []uuid.UUID) {
 	return ids
 }
 
-// backUp is the command of systemd/prewarm-backup.service.
-func backUp(t *testing.T, url, file string) {
+// backupCommand is what systemd/prewarm-backup.service has a shell do. Of what systemd reads otherwise than a shell, it
+// has no more than the doubled percent signs.
+var backupCommand = regexp.MustCompile(`(?m)^ExecStart=/bin/sh -euc '((?:[^'\\%$\n]|%%|\$[^{$])+)'$`)
+
+// backUp runs that very command, with a folder of its own in the place of the unit's, and returns the dump. It sees to
+// it that nothing but whole dumps of the last two weeks is left there, and that others cannot read the new one.
+func backUp(t *testing.T, url string) (dump string) {
 	t.Helper()
-	run(t, "pg_dump", "--format=custom", "--no-owner", "--file="+file, url)
+	unit, err := os.ReadFile("systemd/prewarm-backup.service")
+	require.NoError(t, err)
+	found := backupCommand.FindSubmatch(unit)
+	require.NotNil(t, found, "the unit's command is another than this test can run")
+	command := strings.ReplaceAll(string(found[1]), "%%", "%")
+	const folder = "/var/backups/prewarm"
+	require.Contains(t, command, folder)
+	require.Contains(t, string(unit), "\nReadWritePaths="+folder+"\n")
+	require.Contains(t, string(unit), "\nLoadCredential=postgres-url:")
+
+	to, credentials := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(credentials, "postgres-url"), []byte(url+"\n"), 0o600))
+	for name, days := range map[string]int{"old.dump": 16, "recent.dump": 13} {
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), nil, 0o600))
+		at := time.Now().AddDate(0, 0, -days)
+		require.NoError(t, os.Chtimes(filepath.Join(to, name), at, at))
+	}
+	cmd := exec.Command("/bin/sh", "-euc", strings.ReplaceAll(command, folder, to))
+	cmd.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+credentials,
+		"PATH="+filepath.Dir(program(t, "pg_dump"))+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	entries, err := os.ReadDir(to)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Len(t, names, 2, "%v", names)
+	require.Regexp(t, `^\d{8}T\d{6}Z\.dump$`, names[0])
+	require.Equal(t, "recent.dump", names[1])
+	info, err := entries[0].Info()
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode(), "only its owner reads a backup")
+	return filepath.Join(to, names[0])
 }
 
 // restore puts a dump into a new database and returns its URL.
@@ -173,21 +212,23 @@ func restore(t *testing.T, file string) (url string) {
 	defer conn.Close(ctx)
 	_, err = conn.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 	require.NoError(t, err)
-	run(t, "pg_restore", "--no-owner", "--exit-on-error", "--single-transaction", "--dbname="+url, file)
+	out, err := exec.Command(program(t, "pg_restore"), "--no-owner", "--exit-on-error", "--single-transaction",
+		"--dbname="+url, file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	return url
 }
 
-// run runs one of PostgreSQL's own programs, of the server's version.
-func run(t *testing.T, program string, args ...string) {
+// program is the path of one of PostgreSQL's own programs, of the server's version where it is there.
+func program(t *testing.T, name string) string {
 	t.Helper()
 	binaries, err := embedded.FindBinaries(context.Background(), 0)
 	require.NoError(t, err)
-	path := filepath.Join(binaries.Dir, program)
+	path := filepath.Join(binaries.Dir, name)
 	if _, err := os.Stat(path); err != nil {
-		if path, err = exec.LookPath(program); err != nil {
-			t.Skipf("LEFT OUT: this PostgreSQL comes without %s, and so no backup is tried", program)
+		if path, err = exec.LookPath(name); err != nil {
+			missing(t, "this PostgreSQL comes without "+name+" to try a backup with (apt-get install postgresql-client, "+
+				"dnf install postgresql, brew install postgresql)")
 		}
 	}
-	out, err := exec.Command(path, args...).CombinedOutput()
-	require.NoError(t, err, "%s: %s", program, out)
+	return path
 }
