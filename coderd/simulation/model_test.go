@@ -275,6 +275,9 @@ func (m *model) look(c *call) {
 	m.quarantines(fresh)
 	m.untouched()
 	m.failed(before)
+	if m.now.broken && !before.broken {
+		m.w.fired("breaker open")
+	}
 	m.scheduled(fresh)
 	m.grown(before)
 	if c.tx != nil && c.tx.intent != nil {

@@ -96,8 +96,7 @@ var rare = map[string]bool{
 	"row: quarantined -> starting": true, "row: quarantined -> provisioning": true,
 	"retry of a kept failure: ok": true, "claim before an intent": true, "row: ready -> starting": true,
 	"row: standby -> quarantined": true, "row: starting -> quarantined": true, "row: deleted -> deleted": true,
-	"row: ready -> quarantined": true, "row: draining -> draining": true, "busy veto": true, "listing leaves one out": true,
-	"row: provisioning -> provisioning": true,
+	"row: ready -> quarantined": true, "row: provisioning -> provisioning": true, "listing leaves one out": true,
 }
 
 // unreached are rows that need what the simulation does not have.

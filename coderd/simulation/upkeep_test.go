@@ -150,11 +150,8 @@ func (m *model) scheduled(events []event) {
 	}
 }
 
-// failed notes failures that end no job, which are rows of the table of states without a row of history, and a breaker.
+// failed notes failures that end no job, which are rows of the table of states without a row of history.
 func (m *model) failed(before state) {
-	if m.now.broken && !before.broken {
-		m.w.fired("breaker open")
-	}
 	for id, j := range m.now.jobs {
 		if old, ok := before.jobs[id]; !ok || j.failures <= old.failures {
 			continue
