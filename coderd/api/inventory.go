@@ -15,7 +15,7 @@ import (
 
 // Inventories compares a provider with the database, and changes nothing; *inventory.Service does.
 type Inventories interface {
-	Look(ctx context.Context, provider string) (site string, judged []inventory.Judged, err error)
+	Look(ctx context.Context, provider string, tell func(inventory.Judged)) (site string, err error)
 }
 
 func (s *server) registerInventory() {
@@ -66,21 +66,20 @@ func (s *server) listInventories(ctx context.Context, _ auth.Identity, in *inven
 		now := sdk.Inventory{
 			Provider: p.Name, Confirmed: p.ConfirmedAt != nil, Entries: []sdk.InventoryEntry{}, Counts: map[string]int{},
 		}
-		site, judged, err := s.Inventory.Look(ctx, p.Name)
+		site, err := s.Inventory.Look(ctx, p.Name, func(j inventory.Judged) {
+			now.Counts[string(j.Verdict)]++
+			if in.Discrepancies && !j.Verdict.Amiss() || in.Limit > 0 && len(now.Entries) >= int(in.Limit) {
+				return
+			}
+			now.Entries = append(now.Entries, entryOf(j))
+		})
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			now.Error = err.Error()
+			now.Error, now.Entries, now.Counts = err.Error(), []sdk.InventoryEntry{}, map[string]int{}
 		}
 		now.Site = site
-		for _, j := range judged {
-			now.Counts[string(j.Verdict)]++
-			if in.Discrepancies && !j.Verdict.Amiss() || in.Limit > 0 && len(now.Entries) >= int(in.Limit) {
-				continue
-			}
-			now.Entries = append(now.Entries, entryOf(j))
-		}
 		for _, row := range stand {
 			switch {
 			case row.Provider != p.Name:

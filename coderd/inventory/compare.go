@@ -62,7 +62,7 @@ type Workspace struct {
 // Span is a time in which replicas were at work on this database.
 type Span struct{ From, To time.Time }
 
-// Sides is one inventory. Whether a time is before another is asked of the database's clock, but for when a resource was
+// Sides is one inventory, but for the workspaces, which Compare gets one by one. Whether a time is before another is asked of the database's clock, but for when a resource was
 // made.
 type Sides struct {
 	Provider     string
@@ -71,7 +71,6 @@ type Sides struct {
 	ListedAt     time.Time // when the listing began
 	Grace        time.Duration
 	Resources    []provider.Instance
-	Workspaces   []Workspace // those of the provider and site, and all whose resources were listed, as read after the listing
 	AtWork       []Span
 	// Unheard are machines that did not answer, by their id: what is on them is neither there nor absent (S2).
 	Unheard map[string]error
@@ -104,36 +103,61 @@ func (e Entry) WorkspaceID() uuid.UUID {
 	return e.Resource.Tags.WorkspaceID
 }
 
+// Comparison holds a listing against workspaces as these come, so that a large fleet's rows need not be held all at once.
+type Comparison struct {
+	sides Sides
+	rest  []*provider.Instance // of those that are ours what no verdict was given on yet, by workspace
+	tell  func(Entry)
+}
+
 // Compare gives a verdict on every resource that carries the installation's tag and is not another provider's, and on
-// every workspace that should have one, in the order of workspace ids.
-func Compare(s Sides) []Entry {
-	rows := make(map[uuid.UUID]*Workspace, len(s.Workspaces))
-	for i := range s.Workspaces {
-		rows[s.Workspaces[i].ID] = &s.Workspaces[i]
-	}
-	found := make(map[uuid.UUID][]*provider.Instance, len(s.Resources))
-	var ids []uuid.UUID
+// every workspace that should have one: tell gets the entries, in the order of workspace ids. Workspaces are to be those of
+// the provider and site and all whose resources were listed, as read after the listing: each given to Workspace, in the
+// order of their ids, and then End.
+func Compare(s Sides, tell func(Entry)) *Comparison {
+	c := &Comparison{sides: s, tell: tell, rest: make([]*provider.Instance, 0, len(s.Resources))}
 	for i := range s.Resources {
-		r := &s.Resources[i]
-		if r.Tags.Installation != s.Installation { // never touch what is not tagged as ours (S6)
-			continue
-		}
-		if found[r.Tags.WorkspaceID] == nil {
-			ids = append(ids, r.Tags.WorkspaceID)
-		}
-		found[r.Tags.WorkspaceID] = append(found[r.Tags.WorkspaceID], r)
-	}
-	for id, w := range rows {
-		if found[id] == nil && s.here(w) {
-			ids = append(ids, id)
+		if s.Resources[i].Tags.Installation == s.Installation { // never touch what is not tagged as ours (S6)
+			c.rest = append(c.rest, &s.Resources[i])
 		}
 	}
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	var entries []Entry
-	for _, id := range ids {
-		entries = append(entries, s.judge(rows[id], found[id])...)
+	slices.SortFunc(c.rest, func(a, b *provider.Instance) int { return byID(a.Tags.WorkspaceID, b.Tags.WorkspaceID) })
+	return c
+}
+
+func byID(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
+
+// Workspace is the next one.
+func (c *Comparison) Workspace(w *Workspace) {
+	for len(c.rest) > 0 && byID(c.rest[0].Tags.WorkspaceID, w.ID) < 0 {
+		c.judge(nil, c.take(c.rest[0].Tags.WorkspaceID))
 	}
-	return entries
+	if found := c.take(w.ID); len(found) > 0 || c.sides.here(w) {
+		c.judge(w, found)
+	}
+}
+
+// End says that there are no more.
+func (c *Comparison) End() {
+	for len(c.rest) > 0 {
+		c.judge(nil, c.take(c.rest[0].Tags.WorkspaceID))
+	}
+}
+
+// take is what was found of a workspace.
+func (c *Comparison) take(id uuid.UUID) (found []*provider.Instance) {
+	n := 0
+	for n < len(c.rest) && c.rest[n].Tags.WorkspaceID == id {
+		n++
+	}
+	found, c.rest = c.rest[:n], c.rest[n:]
+	return found
+}
+
+func (c *Comparison) judge(w *Workspace, found []*provider.Instance) {
+	for _, e := range c.sides.judge(w, found) {
+		c.tell(e)
+	}
 }
 
 // here says whether a workspace, if it has a resource, has it at this provider and site.

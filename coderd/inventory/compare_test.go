@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,19 +22,37 @@ var (
 	id      = uuid.MustParse("30000000-0000-4000-8000-000000000001")
 )
 
+// both are an inventory with the workspaces.
+type both struct {
+	Sides
+	Workspaces []Workspace
+}
+
+// compare gives the workspaces in the order of their ids, as the database does.
+func (b both) compare() (entries []Entry) {
+	c := Compare(b.Sides, func(e Entry) { entries = append(entries, e) })
+	for _, w := range slices.SortedFunc(slices.Values(b.Workspaces), func(v, w Workspace) int { return byID(v.ID, w.ID) }) {
+		c.Workspace(&w)
+	}
+	c.End()
+	return entries
+}
+
 // scene is one workspace and one resource of it that agree, listed at noon.
-func scene(change ...func(*Sides)) Sides {
-	s := Sides{
-		Provider: "sim", Installation: ours, ListedAt: noon, Grace: 10 * time.Second,
+func scene(change ...func(*both)) both {
+	s := both{
+		Sides: Sides{
+			Provider: "sim", Installation: ours, ListedAt: noon, Grace: 10 * time.Second,
+			Resources: []provider.Instance{{
+				ProviderID: "x", Name: "prebuild-a", Status: provider.StatusRunning, CreatedAt: noon.Add(-2 * time.Hour),
+				Tags: provider.Tags{Installation: ours, WorkspaceID: id, Incarnation: 1},
+			}},
+			AtWork: []Span{{noon.Add(-24 * time.Hour), noon}},
+		},
 		Workspaces: []Workspace{{
 			ID: id, Name: "prebuild-a", Provider: "sim", State: database.WorkspaceStateReady, Incarnation: 1, ProviderID: "x",
 			StateAt: noon.Add(-time.Hour),
 		}},
-		Resources: []provider.Instance{{
-			ProviderID: "x", Name: "prebuild-a", Status: provider.StatusRunning, CreatedAt: noon.Add(-2 * time.Hour),
-			Tags: provider.Tags{Installation: ours, WorkspaceID: id, Incarnation: 1},
-		}},
-		AtWork: []Span{{noon.Add(-24 * time.Hour), noon}},
 	}
 	for _, c := range change {
 		c(&s)
@@ -41,44 +60,44 @@ func scene(change ...func(*Sides)) Sides {
 	return s
 }
 
-func state(to database.WorkspaceState) func(*Sides) {
-	return func(s *Sides) { s.Workspaces[0].State = to }
+func state(to database.WorkspaceState) func(*both) {
+	return func(s *both) { s.Workspaces[0].State = to }
 }
 
-func gone(s *Sides)      { s.Resources = nil }
-func noRow(s *Sides)     { s.Workspaces = nil }
-func young(s *Sides)     { s.Workspaces[0].StateAt = noon }
-func making(s *Sides)    { s.Workspaces[0].Making = true }
-func stuck(s *Sides)     { s.Workspaces[0].Stuck = true }
-func renamed(s *Sides)   { s.Resources[0].Name = "by-hand" }
-func otherID(s *Sides)   { s.Resources[0].ProviderID = "y" }
-func noID(s *Sides)      { s.Workspaces[0].ProviderID = "" }
-func anotherAt(s *Sides) { s.Workspaces[0].Provider = "other" }
-func lasting(s *Sides)   { knownAs(s.Resources[0].ProviderID)(s) }
-func foreign(s *Sides)   { s.Resources[0].Tags.Installation = another }
-func older(s *Sides)     { s.Resources[0].Tags.Incarnation, s.Workspaces[0].Incarnation = 1, 2 }
-func ageless(s *Sides)   { s.Resources[0].CreatedAt = time.Time{} }
-func lost(s *Sides)      { s.AtWork = []Span{{noon.Add(-time.Hour), noon}} }
+func gone(s *both)      { s.Resources = nil }
+func noRow(s *both)     { s.Workspaces = nil }
+func young(s *both)     { s.Workspaces[0].StateAt = noon }
+func making(s *both)    { s.Workspaces[0].Making = true }
+func stuck(s *both)     { s.Workspaces[0].Stuck = true }
+func renamed(s *both)   { s.Resources[0].Name = "by-hand" }
+func otherID(s *both)   { s.Resources[0].ProviderID = "y" }
+func noID(s *both)      { s.Workspaces[0].ProviderID = "" }
+func anotherAt(s *both) { s.Workspaces[0].Provider = "other" }
+func lasting(s *both)   { knownAs(s.Resources[0].ProviderID)(s) }
+func foreign(s *both)   { s.Resources[0].Tags.Installation = another }
+func older(s *both)     { s.Resources[0].Tags.Incarnation, s.Workspaces[0].Incarnation = 1, 2 }
+func ageless(s *both)   { s.Resources[0].CreatedAt = time.Time{} }
+func lost(s *both)      { s.AtWork = []Span{{noon.Add(-time.Hour), noon}} }
 
-func knownAs(ids ...string) func(*Sides) {
-	return func(s *Sides) { s.Resources[0].KnownAs = ids }
+func knownAs(ids ...string) func(*both) {
+	return func(s *both) { s.Resources[0].KnownAs = ids }
 }
 
-func status(to provider.Status) func(*Sides) {
-	return func(s *Sides) { s.Resources[0].Status = to }
+func status(to provider.Status) func(*both) {
+	return func(s *both) { s.Resources[0].Status = to }
 }
 
-func site(own, row string) func(*Sides) {
-	return func(s *Sides) { s.Site, s.Workspaces[0].Site = own, row }
+func site(own, row string) func(*both) {
+	return func(s *both) { s.Site, s.Workspaces[0].Site = own, row }
 }
 
-func deleted(ago time.Duration) func(*Sides) {
-	return func(s *Sides) {
+func deleted(ago time.Duration) func(*both) {
+	return func(s *both) {
 		s.Workspaces[0].State, s.Workspaces[0].DeletedAt = database.WorkspaceStateDeleted, noon.Add(-ago)
 	}
 }
 
-func twin(s *Sides) {
+func twin(s *both) {
 	r := s.Resources[0]
 	r.ProviderID = "twin"
 	s.Resources = append(s.Resources, r)
@@ -94,7 +113,7 @@ func TestCompare(t *testing.T) {
 	)
 	for _, tc := range []struct {
 		name  string
-		sides Sides
+		sides both
 		want  []Verdict
 	}{
 		{"both agree", scene(), []Verdict{OK}},
@@ -144,7 +163,7 @@ func TestCompare(t *testing.T) {
 		{"another incarnation", scene(older), []Verdict{Contradiction}},
 		{"another incarnation, being reset", scene(older, state(starting), making), []Verdict{Making}},
 
-		{"listed twice", scene(func(s *Sides) { s.Resources = append(s.Resources, s.Resources[0]) }), []Verdict{OK}},
+		{"listed twice", scene(func(s *both) { s.Resources = append(s.Resources, s.Resources[0]) }), []Verdict{OK}},
 		{"a twin", scene(twin), []Verdict{OK, Orphan}},
 		{"a twin of a claimed one", scene(state(claimed), twin), []Verdict{OK, Orphan}},
 		{"twins, and which is its own is not known", scene(noID, twin), []Verdict{Contradiction, Unknown}},
@@ -168,7 +187,7 @@ func TestCompare(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var got []Verdict
-			for _, e := range Compare(tc.sides) {
+			for _, e := range tc.sides.compare() {
 				got = append(got, e.Verdict)
 				if e.Verdict.Amiss() {
 					assert.NotEmpty(t, e.Detail)
@@ -184,10 +203,10 @@ func TestCompare_ageOfAnID(t *testing.T) {
 	t.Parallel()
 	s := scene(noRow, ageless)
 	s.Resources[0].Tags.WorkspaceID = uuid.Must(uuid.NewV7())
-	require.Equal(t, Unknown, Compare(s)[0].Verdict, "it was made after noon")
+	require.Equal(t, Unknown, s.compare()[0].Verdict, "it was made after noon")
 	now := time.Now()
 	s.AtWork = []Span{{now.Add(-time.Hour), now.Add(time.Hour)}}
-	require.Equal(t, Orphan, Compare(s)[0].Verdict)
+	require.Equal(t, Orphan, s.compare()[0].Verdict)
 }
 
 // Whatever both sides say: nothing foreign is judged, no live workspace's only resource is an orphan, nothing happens to
@@ -205,7 +224,9 @@ func TestCompare_isSafe(t *testing.T) {
 	names := rapid.SampledFrom([]string{"a", "a", "b"})
 	sites := rapid.SampledFrom([]string{"", "here", "there"})
 	rapid.Check(t, func(t *rapid.T) {
-		s := Sides{Provider: "sim", Site: sites.Draw(t, "site"), Installation: ours, ListedAt: noon, Grace: time.Second}
+		s := both{Sides: Sides{
+			Provider: "sim", Site: sites.Draw(t, "site"), Installation: ours, ListedAt: noon, Grace: time.Second,
+		}}
 		rows := map[uuid.UUID]Workspace{}
 		for range rapid.IntRange(0, 6).Draw(t, "rows") {
 			w := Workspace{
@@ -237,7 +258,8 @@ func TestCompare_isSafe(t *testing.T) {
 		if rapid.Bool().Draw(t, "at work") {
 			s.AtWork = []Span{{time.Time{}, noon}}
 		}
-		entries := Compare(s)
+		entries := s.compare()
+		require.True(t, slices.IsSortedFunc(entries, func(a, b Entry) int { return byID(a.WorkspaceID(), b.WorkspaceID()) }))
 		judged := map[*provider.Instance]bool{}
 		for _, e := range entries {
 			w := e.Workspace
@@ -283,7 +305,7 @@ func TestCompare_isSafe(t *testing.T) {
 		for _, e := range entries {
 			again[string(e.Verdict)+" "+e.Subject()]++
 		}
-		for _, e := range Compare(shuffled) {
+		for _, e := range shuffled.compare() {
 			again[string(e.Verdict)+" "+e.Subject()]--
 		}
 		for what, n := range again {

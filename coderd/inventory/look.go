@@ -17,34 +17,35 @@ type Judged struct {
 	Next  string    // what follows, for people; empty: nothing
 }
 
-// Look compares both sides of one provider now, and changes nothing: what `prewarm inventory` shows. The error of a
-// provider that gives no complete answer is that of its call.
-func (s *Service) Look(ctx context.Context, name string) (site string, judged []Judged, err error) {
+// Look compares both sides of one provider now, and changes nothing: what `prewarm inventory` shows. tell gets the entries
+// in the order of workspace ids, which count only if there is no error; that of a provider that gives no complete answer is
+// its call's.
+func (s *Service) Look(ctx context.Context, name string, tell func(Judged)) (site string, err error) {
 	p, site, err := s.find(name)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	now, err := s.Store.GetNow(ctx)
 	if err != nil {
-		return site, nil, xerrors.Errorf("read the time: %w", err)
+		return site, xerrors.Errorf("read the time: %w", err)
 	}
-	sides, confirmed, _, err := s.Sides(ctx, name, p, site, now)
+	settings, err := s.Store.InventorySettings(ctx, name)
 	if err != nil {
-		return site, nil, err
+		return site, xerrors.Errorf("read settings of provider: %w", err)
 	}
 	rows, err := s.Store.FindingsOf(ctx, database.FindingsOfParams{Provider: name, Site: site})
 	if err != nil {
-		return site, nil, xerrors.Errorf("read findings: %w", err)
+		return site, xerrors.Errorf("read findings: %w", err)
 	}
 	found := make(map[key]database.FindingsOfRow, len(rows))
 	for _, row := range rows {
 		found[key{row.Subject, row.Verdict}] = row
 	}
-	for _, e := range Compare(sides) {
+	_, err = s.compare(ctx, name, p, site, now, func(e Entry) {
 		f := found[key{e.Subject(), string(e.Verdict)}]
-		judged = append(judged, Judged{Entry: e, Since: f.FirstAt, Seen: int(f.Seen), Next: next(e, confirmed)})
-	}
-	return site, judged, nil
+		tell(Judged{Entry: e, Since: f.FirstAt, Seen: int(f.Seen), Next: next(e, settings.Confirmed)})
+	})
+	return site, err
 }
 
 // next is what follows from an entry once two inventories agree on it.

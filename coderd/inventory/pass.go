@@ -18,10 +18,24 @@ import (
 
 // Result is what one inventory came to.
 type Result struct {
-	Held    bool // another replica is at it, or has it been since: nothing was done
-	Entries []Entry
+	Held    bool            // another replica is at it, or has it been since: nothing was done
+	Counts  map[Verdict]int // nil: the provider gave no complete answer
+	Entries []Entry         // but for those that are ok, of which a large fleet has many
 	Breaker Breaker
 	Done    int // discrepancies that something was done about
+
+	resources, live int // listed; entries of workspaces that are not deleted
+}
+
+// add is told each entry of a comparison.
+func (r *Result) add(e Entry) {
+	r.Counts[e.Verdict]++
+	if e.Workspace != nil && e.Workspace.State != database.WorkspaceStateDeleted {
+		r.live++
+	}
+	if e.Verdict != OK {
+		r.Entries = append(r.Entries, e)
+	}
 }
 
 // lease is the right to one inventory.
@@ -61,7 +75,7 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 	switch {
 	case err != nil:
 		outcome = "failed"
-	case res.Entries == nil:
+	case res.Counts == nil:
 		outcome = "incomplete"
 	}
 	if !res.Held && ctx.Err() == nil {
@@ -82,7 +96,12 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 
 // make is the inventory itself. again says that another look is wanted soon.
 func (s *Service) make(ctx context.Context, l lease, p provider.Provider) (res Result, again bool, err error) {
-	sides, confirmed, limits, err := s.Sides(ctx, l.provider, p, l.site, l.beganAt)
+	settings, err := s.Store.InventorySettings(ctx, l.provider)
+	if err != nil {
+		return res, true, xerrors.Errorf("read settings of provider: %w", err)
+	}
+	res.Counts = map[Verdict]int{}
+	res.resources, err = s.compare(ctx, l.provider, p, l.site, l.beganAt, res.add)
 	if ctx.Err() != nil {
 		return res, true, ctx.Err()
 	}
@@ -90,13 +109,10 @@ func (s *Service) make(ctx context.Context, l lease, p provider.Provider) (res R
 	if err != nil && !errors.As(err, &incomplete) {
 		return res, true, err
 	}
-	if incomplete == nil {
-		res.Entries = Compare(sides)
-		if res.Entries == nil {
-			res.Entries = []Entry{}
-		}
+	if incomplete != nil {
+		res.Counts = nil
 	}
-	said, was, err := s.record(ctx, l, limits, sides, &res, incomplete)
+	said, was, err := s.record(ctx, l, settings, &res, incomplete)
 	if err != nil {
 		return res, true, err
 	}
@@ -109,7 +125,7 @@ func (s *Service) make(ctx context.Context, l lease, p provider.Provider) (res R
 		settled := true
 		for _, e := range res.Entries {
 			if e.Verdict.Amiss() {
-				done, final := s.act(ctx, l, p, e, said[key{e.Subject(), string(e.Verdict)}], open, confirmed)
+				done, final := s.act(ctx, l, p, e, said[key{e.Subject(), string(e.Verdict)}], open, settings.Confirmed)
 				if done {
 					res.Done++
 				}
@@ -129,48 +145,48 @@ type listingError struct{ err error }
 func (e *listingError) Error() string { return e.err.Error() }
 func (e *listingError) Unwrap() error { return e.err }
 
-// Sides asks both sides, under one deadline, and changes nothing. An error of the provider is a *listingError.
-func (s *Service) Sides(ctx context.Context, name string, p provider.Provider, site string, beganAt time.Time) (
-	sides Sides, confirmed bool, limits Limits, err error,
-) {
+// compare asks both sides, under one deadline, and changes nothing. tell gets the entries, which count only if there is no
+// error; one of the provider is a *listingError. resources is how many were listed.
+func (s *Service) compare(
+	ctx context.Context, name string, p provider.Provider, site string, beganAt time.Time, tell func(Entry),
+) (resources int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()
-	settings, err := s.Store.InventorySettings(ctx, name)
-	if err != nil {
-		return sides, false, limits, xerrors.Errorf("read settings of provider: %w", err)
-	}
-	limits = Limits{
-		Count: int(settings.BreakerCount), Percent: int(settings.BreakerPercent), Errors: int(settings.BreakerErrors),
-		Clean: int(settings.BreakerClean),
-	}
-	sides = Sides{Provider: name, Site: site, Installation: s.Installation, ListedAt: beganAt, Grace: s.Grace}
+	sides := Sides{Provider: name, Site: site, Installation: s.Installation, ListedAt: beganAt, Grace: s.Grace}
 	sides.Resources, err = p.List(ctx, s.Installation)
 	if sides.Unheard, err = provider.Partial(err); err != nil {
-		return sides, settings.Confirmed, limits, &listingError{err}
-	}
-	ids := make([]uuid.UUID, 0, len(sides.Resources))
-	for _, r := range sides.Resources {
-		ids = append(ids, r.Tags.WorkspaceID)
-	}
-	rows, err := s.Store.InventoryRows(ctx, database.InventoryRowsParams{Provider: name, Site: site, Ids: ids})
-	if err != nil {
-		return sides, settings.Confirmed, limits, xerrors.Errorf("read workspaces: %w", err)
-	}
-	for _, row := range rows {
-		sides.Workspaces = append(sides.Workspaces, workspaceOf(row))
+		return 0, &listingError{err}
 	}
 	times, err := s.Store.TimesAtWork(ctx)
 	if err != nil {
-		return sides, settings.Confirmed, limits, xerrors.Errorf("read times at work: %w", err)
+		return 0, xerrors.Errorf("read times at work: %w", err)
 	}
 	for _, t := range times {
 		sides.AtWork = append(sides.AtWork, Span{t.BeganAt, t.SeenAt})
 	}
-	return sides, settings.Confirmed, limits, nil
+	ids := make([]uuid.UUID, len(sides.Resources))
+	for i := range sides.Resources {
+		ids[i] = sides.Resources[i].Tags.WorkspaceID
+	}
+	c := Compare(sides, tell)
+	err = s.Store.EachInventoryRow(ctx, database.InventoryRowsParams{Provider: name, Site: site, Ids: ids},
+		func(row database.InventoryRowsRow) { c.Workspace(workspaceOf(row)) })
+	if err != nil {
+		return 0, xerrors.Errorf("read workspaces: %w", err)
+	}
+	c.End()
+	return len(sides.Resources), nil
 }
 
-func workspaceOf(row database.InventoryRowsRow) Workspace {
-	w := Workspace{
+func limitsOf(settings database.InventorySettingsRow) Limits {
+	return Limits{
+		Count: int(settings.BreakerCount), Percent: int(settings.BreakerPercent), Errors: int(settings.BreakerErrors),
+		Clean: int(settings.BreakerClean),
+	}
+}
+
+func workspaceOf(row database.InventoryRowsRow) *Workspace {
+	w := &Workspace{
 		ID: row.ID, Name: row.Name, Provider: row.Provider, Site: row.Site, State: row.State, Incarnation: row.Incarnation,
 		ProviderID: row.ProviderID, StateAt: row.StateAt, Making: row.Making, Stuck: row.Stuck, TemplateID: row.TemplateID,
 	}
@@ -186,7 +202,7 @@ type key struct{ subject, verdict string }
 // record writes what was found and what becomes of the breaker, if the lease still holds. It returns how often in a row
 // each finding was made, and the breaker as it was.
 func (s *Service) record(
-	ctx context.Context, l lease, limits Limits, sides Sides, res *Result, incomplete *listingError,
+	ctx context.Context, l lease, settings database.InventorySettingsRow, res *Result, incomplete *listingError,
 ) (said map[key]database.SaveFindingsRow, was Breaker, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "record inventory"},
 		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
@@ -200,7 +216,10 @@ func (s *Service) record(
 				return xerrors.Errorf("look for the lease: %w", err)
 			}
 			was = Breaker{Reason: row.Reason, Clean: int(row.Clean)}
-			seen := Seen{Entries: len(res.Entries)}
+			seen := Seen{}
+			for _, n := range res.Counts {
+				seen.Entries += n
+			}
 			if incomplete != nil {
 				seen.Incomplete = brief(incomplete.Error())
 			} else if said, seen.New, err = save(ctx, q, l, res.Entries); err != nil {
@@ -211,8 +230,8 @@ func (s *Service) record(
 				return xerrors.Errorf("count calls: %w", err)
 			}
 			seen.Calls, seen.Errors = int(calls.Calls), int(calls.Errors)
-			res.Breaker = was.Next(limits, seen)
-			if err := store(ctx, q, l, sides, *res, incomplete); err != nil {
+			res.Breaker = was.Next(limitsOf(settings), seen)
+			if err := store(ctx, q, l, *res, incomplete); err != nil {
 				return err
 			}
 			return s.recordBreaker(ctx, q, l, was, res.Breaker)
@@ -255,7 +274,7 @@ func save(ctx context.Context, q *database.Queries, l lease, entries []Entry) (m
 	return said, fresh, nil
 }
 
-func store(ctx context.Context, q *database.Queries, l lease, sides Sides, res Result, incomplete *listingError) error {
+func store(ctx context.Context, q *database.Queries, l lease, res Result, incomplete *listingError) error {
 	var err error
 	if incomplete != nil {
 		err = q.StoreIncomplete(ctx, database.StoreIncompleteParams{
@@ -263,18 +282,15 @@ func store(ctx context.Context, q *database.Queries, l lease, sides Sides, res R
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
 		})
 	} else {
-		amiss, live := 0, 0
-		for _, e := range res.Entries {
-			if e.Verdict.Amiss() {
-				amiss++
-			}
-			if e.Workspace != nil && e.Workspace.State != database.WorkspaceStateDeleted {
-				live++
+		amiss := 0
+		for verdict, n := range res.Counts {
+			if verdict.Amiss() {
+				amiss += n
 			}
 		}
 		err = q.StoreInventory(ctx, database.StoreInventoryParams{
-			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(len(sides.Resources)),
-			Workspaces: int32(live), Discrepancies: int32(amiss),
+			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(res.resources),
+			Workspaces: int32(res.live), Discrepancies: int32(amiss),
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
 		})
 	}

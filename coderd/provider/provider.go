@@ -34,7 +34,8 @@ type Provider interface {
 	Create(ctx context.Context, req CreateRequest) (Instance, error)
 	// Get looks one up. ErrNotFound if it is not there.
 	Get(ctx context.Context, ref Ref) (Instance, error)
-	// List returns all resources tagged with the installation. Incomplete listings are errors.
+	// List returns all resources tagged with the installation, without their Environment, which of a large fleet would be
+	// most of it. Incomplete listings are errors.
 	List(ctx context.Context, installation uuid.UUID) ([]Instance, error)
 	// Ready asks once whether the workspace can be handed out. It does not wait.
 	Ready(ctx context.Context, ref Ref) (Readiness, error)
@@ -182,7 +183,7 @@ type Instance struct {
 	Status      Status
 	Fault       string // with StatusError: what the provider says is wrong
 	Addresses   []Address
-	Environment map[string]string // what a user needs to enter it; handed out with the claim
+	Environment map[string]string // what a user needs to enter it; handed out with the claim; not in listings
 	CreatedAt   time.Time         // zero where the provider does not know
 	// KnownAs are all ids by which it may have been recorded, from a provider that can tell: recorded by another, it is
 	// another resource, whatever its name and tags. Nil: the provider cannot.

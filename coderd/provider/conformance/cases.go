@@ -129,11 +129,12 @@ func list(ctx context.Context, t *trial) error {
 	if err := errors.Join(t.wantNames(ctx, t.mine, "one", "two"), t.wantNames(ctx, t.theirs, theirs...)); err != nil {
 		return err
 	}
-	// What the listing says of one is what a look-up says.
+	// What the listing says of one is what a look-up says, but for its environment.
 	return t.settle(ctx, func() error {
 		all, err := t.list(ctx, t.mine)
 		for _, i := range all {
 			alone, getErr := t.Provider.Get(ctx, refOf(i))
+			alone.Environment = nil
 			err = errors.Join(err, getErr,
 				want(reflect.DeepEqual(alone, i), "the listing has %+v, a look-up %+v", i, alone))
 		}

@@ -29,6 +29,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 	list := make([]provider.Instance, len(all))
 	for i, f := range all {
 		list[i] = f.instance()
+		list[i].Environment = nil
 	}
 	return list, nil
 }

@@ -34,6 +34,9 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 	if err != nil {
 		return nil, xerrors.Errorf("list workspaces: %w", err)
 	}
+	for i := range list {
+		list[i].Environment = nil
+	}
 	return list, nil
 }
 

@@ -109,7 +109,9 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 		case errs[i] != nil:
 			missing[m.Name] = errs[i]
 		case a.phase != phaseClean && a.tags.Installation == installation:
-			list = append(list, instance(m, a))
+			w := instance(m, a)
+			w.Environment = nil
+			list = append(list, w)
 		}
 	}
 	if len(missing) > 0 {

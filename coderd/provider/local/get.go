@@ -55,7 +55,9 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 			return nil, xerrors.Errorf("list workspaces: %w", err)
 		}
 		if w.Tags.Installation == installation {
-			list = append(list, instance(d, w, v))
+			i := instance(d, w, v)
+			i.Environment = nil
+			list = append(list, i)
 		}
 	}
 	return list, nil

@@ -204,7 +204,9 @@ func TestManyServersCreateOne(t *testing.T) {
 	all, err := p.List(t.Context(), installation)
 	require.NoError(t, err)
 	require.Len(t, all, 5)
-	for _, i := range all {
+	for _, listed := range all {
+		i, err := p.Get(t.Context(), refOf(listed))
+		require.NoError(t, err)
 		assert.Equal(t, "x", readFile(t, home(i)+"/starts"), "its command was started once")
 		require.NoError(t, p.Delete(t.Context(), refOf(i)))
 	}

@@ -6,12 +6,19 @@ import (
 
 // Count is the number of resources there are, of all installations.
 func (p *Provider) Count() (int, error) {
-	all, err := p.store.all()
-	return len(all), err
+	n := 0
+	err := p.store.each(func(Resource) { n++ })
+	return n, err
 }
 
 // All are the resources there are, of all installations, in no order.
-func (p *Provider) All() ([]Resource, error) { return p.store.all() }
+func (p *Provider) All() ([]Resource, error) {
+	var all []Resource
+	if err := p.store.each(func(r Resource) { all = append(all, r) }); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
 
 // History is everything that was ever created and deleted, by all processes, in order.
 func (p *Provider) History() ([]Event, error) { return p.store.history() }

@@ -199,15 +199,14 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 	if err := p.delay(ctx, 0, before || after); err != nil {
 		return nil, xerrors.Errorf("list workspaces: %w", err)
 	}
-	all, err := p.store.all()
+	var list []provider.Instance
+	err := p.store.each(func(r Resource) {
+		if r.Tags.Installation == installation {
+			list = append(list, r.listed())
+		}
+	})
 	if err != nil {
 		return nil, xerrors.Errorf("list workspaces: %w", err)
-	}
-	var list []provider.Instance
-	for _, r := range all {
-		if r.Tags.Installation == installation {
-			list = append(list, r.instance())
-		}
 	}
 	return list, nil
 }
@@ -313,32 +312,38 @@ func (p *Provider) look(ref provider.Ref) (Resource, error) {
 }
 
 func (p *Provider) byID(id string) (Resource, error) {
-	all, err := p.store.all()
-	if err != nil {
-		return Resource{}, err
-	}
-	for _, r := range all {
+	found, there := Resource{}, false
+	err := p.store.each(func(r Resource) {
 		if r.ProviderID == id {
-			return r, nil
+			found, there = r, true
 		}
+	})
+	if err == nil && !there {
+		err = fs.ErrNotExist
 	}
-	return Resource{}, fs.ErrNotExist
+	return found, err
 }
 
 const brokenDetail = "simulated error status"
 
 func (r Resource) instance() provider.Instance {
+	i := r.listed()
+	i.Environment = map[string]string{
+		"PREWARM_WORKSPACE": r.Name, "PREWARM_WORKSPACE_ID": r.Tags.WorkspaceID.String(),
+		"PREWARM_TEMPLATE": r.Template, "PREWARM_PRESET": r.Preset,
+	}
+	return i
+}
+
+// listed is an instance without its environment, as a listing may have many.
+func (r Resource) listed() provider.Instance {
 	i := provider.Instance{
 		ProviderID: r.ProviderID,
 		Name:       r.Name,
 		Tags:       r.Tags,
 		Status:     provider.StatusRunning,
 		Addresses:  []provider.Address{{Type: "sim", Address: r.Name}},
-		Environment: map[string]string{
-			"PREWARM_WORKSPACE": r.Name, "PREWARM_WORKSPACE_ID": r.Tags.WorkspaceID.String(),
-			"PREWARM_TEMPLATE": r.Template, "PREWARM_PRESET": r.Preset,
-		},
-		CreatedAt: r.CreatedAt,
+		CreatedAt:  r.CreatedAt,
 	}
 	if r.Stopped {
 		i.Status = provider.StatusStopped

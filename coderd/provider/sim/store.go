@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -38,7 +39,8 @@ type store interface {
 	remove(r Resource) (bool, error)
 	// setStopped says whether r is stopped; provider.ErrNotFound if it is not there any more.
 	setStopped(r Resource, stopped bool) error
-	all() ([]Resource, error)
+	// each gives all there are to f, in no order, which must not call the store.
+	each(f func(Resource)) error
 	history() ([]Event, error)
 }
 
@@ -100,14 +102,13 @@ func (s *memoryStore) setStopped(r Resource, stopped bool) error {
 	return nil
 }
 
-func (s *memoryStore) all() ([]Resource, error) {
+func (s *memoryStore) each(f func(Resource)) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	list := make([]Resource, 0, len(s.resources))
 	for _, r := range s.resources {
-		list = append(list, r)
+		f(r)
 	}
-	return list, nil
+	return nil
 }
 
 func (s *memoryStore) history() ([]Event, error) {
@@ -125,7 +126,10 @@ type fileStore struct {
 	root string
 }
 
-const suffix = ".json"
+const (
+	suffix    = ".json"
+	someNames = 1000 // read at a time
+)
 
 func openFileStore(root string) (*fileStore, error) {
 	s := &fileStore{root: root}
@@ -227,23 +231,31 @@ func (s *fileStore) setStopped(r Resource, stopped bool) error {
 	return nil
 }
 
-func (s *fileStore) all() ([]Resource, error) {
-	entries, err := os.ReadDir(s.path("resources"))
+func (s *fileStore) each(f func(Resource)) error {
+	folder, err := os.Open(s.path("resources"))
 	if err != nil {
-		return nil, xerrors.Errorf("list resources: %w", err)
+		return xerrors.Errorf("list resources: %w", err)
 	}
-	list := make([]Resource, 0, len(entries))
-	for _, e := range entries {
-		r, err := s.get(strings.TrimSuffix(e.Name(), suffix))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	defer folder.Close()
+	for {
+		names, err := folder.Readdirnames(someNames)
+		for _, name := range names {
+			r, err := s.get(strings.TrimSuffix(name, suffix))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			f(r)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return xerrors.Errorf("list resources: %w", err)
 		}
-		list = append(list, r)
 	}
-	return list, nil
 }
 
 // journal appends one line. Appends of this size are whole, whoever else appends.
