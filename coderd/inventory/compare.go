@@ -62,8 +62,8 @@ type Workspace struct {
 // Span is a time in which replicas were at work on this database.
 type Span struct{ From, To time.Time }
 
-// Sides is one inventory, but for the workspaces, which Compare gets one by one. Whether a time is before another is asked of the database's clock, but for when a resource was
-// made.
+// Sides is one inventory, but for the workspaces, which come one by one. Whether a time is before another is asked of the
+// database's clock, but for when a resource was made.
 type Sides struct {
 	Provider     string
 	Site         string // empty where the provider has none
