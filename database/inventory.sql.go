@@ -580,8 +580,9 @@ const releaseInventory = `-- name: ReleaseInventory :exec
 UPDATE inventories i
 SET leased_by = '', leased_until = prewarm_now(),
     due_at = CASE WHEN $1::boolean
-      THEN greatest(prewarm_now() + least(p.inventory_every_s, $2::double precision) * interval '1 second',
-                    i.full_at - 2 * p.inventory_every_s * interval '1 second')
+      THEN least(prewarm_now() + p.inventory_every_s * interval '1 second',
+                 greatest(prewarm_now() + $2::double precision * interval '1 second',
+                          i.full_at - 2 * p.inventory_every_s * interval '1 second'))
       ELSE prewarm_now() + p.inventory_every_s * interval '1 second' END
 FROM providers p
 WHERE i.provider = $3 AND i.site = $4 AND i.attempt = $5 AND p.name = i.provider
@@ -595,7 +596,8 @@ type ReleaseInventoryParams struct {
 	Attempt  int64
 }
 
-// The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it.
+// The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
+// any case, also where full_at is far ahead since they were rarer before.
 func (q *Queries) ReleaseInventory(ctx context.Context, arg ReleaseInventoryParams) error {
 	_, err := q.db.Exec(ctx, releaseInventory,
 		arg.Soon,

@@ -565,7 +565,8 @@ type Querier interface {
 	RecordWorkspaceAct(ctx context.Context, arg RecordWorkspaceActParams) error
 	// The worker whose job was cancelled has let go of the provider: what follows need not wait for the lease to end.
 	ReleaseCleanup(ctx context.Context, arg ReleaseCleanupParams) (int64, error)
-	// The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it.
+	// The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
+	// any case, also where full_at is far ahead since they were rarer before.
 	ReleaseInventory(ctx context.Context, arg ReleaseInventoryParams) error
 	// Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
 	RemovedProviders(ctx context.Context) ([]string, error)

@@ -100,12 +100,14 @@ SET outcome = 'incomplete', error = @error, ended_at = prewarm_now(), took_s = e
 WHERE provider = @provider AND site = @site;
 
 -- name: ReleaseInventory :exec
--- The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it.
+-- The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
+-- any case, also where full_at is far ahead since they were rarer before.
 UPDATE inventories i
 SET leased_by = '', leased_until = prewarm_now(),
     due_at = CASE WHEN @soon::boolean
-      THEN greatest(prewarm_now() + least(p.inventory_every_s, sqlc.arg(soon_s)::double precision) * interval '1 second',
-                    i.full_at - 2 * p.inventory_every_s * interval '1 second')
+      THEN least(prewarm_now() + p.inventory_every_s * interval '1 second',
+                 greatest(prewarm_now() + sqlc.arg(soon_s)::double precision * interval '1 second',
+                          i.full_at - 2 * p.inventory_every_s * interval '1 second'))
       ELSE prewarm_now() + p.inventory_every_s * interval '1 second' END
 FROM providers p
 WHERE i.provider = @provider AND i.site = @site AND i.attempt = @attempt AND p.name = i.provider;

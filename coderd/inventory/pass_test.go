@@ -415,3 +415,16 @@ templates:
 	coderdtest.Eventually(t, "one more", func() bool { return b.Warm(t, "t") == 3 })
 	require.Equal(t, "3", b.one("SELECT count(*)::text FROM workspaces"))
 }
+
+// What is found is looked at again no later than at the next inventory in turn, also where they were rarer before.
+func TestRelease_afterRarerOnes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pass()
+	b.exec("UPDATE inventories SET full_at = prewarm_now() + interval '1 hour'")
+	b.stray("stray", b.Installation)
+	n, _ := b.pass()
+	require.Equal(t, 1, n[inventory.Orphan])
+	require.Equal(t, "true", b.one(`SELECT (i.due_at <= prewarm_now() + p.inventory_every_s * interval '1 second')::text
+		FROM inventories i JOIN providers p ON p.name = i.provider WHERE i.provider = 'sim'`))
+}

@@ -25,6 +25,7 @@ type agent struct {
 	token     string
 	silent    time.Time // until when
 	sick      bool
+	stutters  bool // it falls silent whenever its workspace is ready
 	stopped   bool // with its resource
 	runner    bool // of a forge
 	enrolled  bool // it has read its configuration
@@ -69,7 +70,7 @@ func (a *agent) run(ctx context.Context) {
 		if a.w.over || a.w.agents[a.workspace] != a {
 			return
 		}
-		if a.stopped || time.Now().Before(a.silent) {
+		if a.stopped || time.Now().Before(a.silent) || a.stutters && a.w.model.now.workspaces[a.workspace].state == "ready" {
 			continue
 		}
 		p := a.w.any("agent")
@@ -122,6 +123,16 @@ func (w *world) silence() bool {
 		return false
 	}
 	a.silent = time.Now().Add(time.Duration(4+w.dice("for").IntN(20)) * time.Second)
+	return true
+}
+
+// stutter has an agent fall silent again and again, until its workspace is given up.
+func (w *world) stutter() bool {
+	a := w.anAgent("stutter")
+	if a == nil || a.runner {
+		return false
+	}
+	a.stutters = true
 	return true
 }
 

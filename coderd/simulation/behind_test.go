@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -22,17 +24,23 @@ import (
 
 // back is what is known of it. Resources go by their name.
 type back struct {
-	strays  map[string]bool // with the installation's tags, of workspaces that no row has; true: known to be of its own time
-	undated map[string]bool // strays of a time when no replica was at work, which are left for people to look at
-	worked  time.Time       // when a replica last said that it is at work, by the database's clock
-	foreign map[string]bool // with another installation's tags
-	plants  bool            // strays can be told from what was made before the database began
+	strays  map[string]bool      // with the installation's tags, of workspaces that no row has; true: known to be of its own time
+	undated map[string]bool      // strays of a time when no replica was at work, which are left for people to look at
+	worked  time.Time            // when a replica last said that it is at work, by the database's clock
+	foreign map[string]bool      // with another installation's tags
+	broken  map[string]bool      // which the provider says are in error
+	hidden  map[string]time.Time // from when on listings leave one out for a while
+	plants  bool                 // strays can be told from what was made before the database began
 }
 
 const behindTheBack = "behind the back"
 
 var behindHappen = []happening{
-	{"resource vanishes", 5, func(w *world, _ *process) bool { return w.vanish() }},
+	{"resource vanishes", 5, func(w *world, _ *process) bool { return w.vanish("") }},
+	{"resource stops", 2, func(w *world, _ *process) bool { return w.halt() }},
+	{"resource breaks", 2, func(w *world, _ *process) bool { return w.smash() }},
+	{"resource comes back", 1, func(w *world, _ *process) bool { return w.comesBack() }},
+	{"resource is not listed", 2, func(w *world, _ *process) bool { return w.hide() }},
 	{"stray resource appears", 2, func(w *world, _ *process) bool { return w.back.plants && w.plant(w.installation, w.back.strays) }},
 	{"foreign resource appears", 1, func(w *world, _ *process) bool {
 		return w.plant(uuid.Must(uuid.NewRandomFromReader(entropy{w.dice("another's")})), w.back.foreign)
@@ -45,8 +53,13 @@ func (w *world) turn() {
 	if d.IntN(number("PREWARM_SIM_BEHIND", 4)) > 0 || w.without[behindTheBack] {
 		return
 	}
-	w.back = &back{strays: map[string]bool{}, undated: map[string]bool{}, foreign: map[string]bool{}, plants: w.shift == 0}
+	w.back = &back{strays: map[string]bool{}, undated: map[string]bool{}, foreign: map[string]bool{}, broken: map[string]bool{}, hidden: map[string]time.Time{}, plants: w.shift == 0}
 	w.people.config.inventories = "3s"
+	w.pg.outside(func() { // also before the first configuration is there
+		if _, err := w.pg.admin.Exec(context.Background(), "UPDATE providers SET inventory_every_s = 3"); err != nil {
+			w.violate("simulation", "have inventories follow each other: %v", err)
+		}
+	})
 	if d.IntN(2) == 0 { // two at a time open the breaker, which takes ten otherwise
 		w.people.config.breaker = 2
 	}
@@ -61,18 +74,129 @@ func (w *world) hasten(o inventory.Options) inventory.Options {
 	return o
 }
 
-// vanish takes a resource away. Half of the time its agent lives on, as where only the provider has forgotten it.
-func (w *world) vanish() bool {
+// victim is a resource of a workspace in one of these states, or in any; not of a runner.
+func (w *world) victim(d *rand.Rand, states ...string) (sim.Resource, bool) {
 	all := slices.DeleteFunc(w.ours(), func(r sim.Resource) bool {
-		return w.planted(r.Name) || w.model.nameOf(r.Tags.WorkspaceID, w.model.now) == runnersOf
+		return w.planted(r.Name) || w.model.nameOf(r.Tags.WorkspaceID, w.model.now) == runnersOf ||
+			len(states) > 0 && !slices.Contains(states, w.model.now.workspaces[r.Tags.WorkspaceID].state)
 	})
 	if len(all) == 0 {
+		return sim.Resource{}, false
+	}
+	return all[d.IntN(len(all))], true
+}
+
+func refTo(r sim.Resource) provider.Ref {
+	return provider.Ref{Name: r.Name, ProviderID: r.ProviderID, WorkspaceID: r.Tags.WorkspaceID}
+}
+
+// halt stops a resource that is to run.
+func (w *world) halt() bool {
+	r, ok := w.victim(w.dice("halt"), "ready")
+	if !ok || w.cloud.Stop(context.Background(), refTo(r)) != nil {
 		return false
 	}
+	if a, ok := w.agents[r.Tags.WorkspaceID]; ok {
+		a.stopped = true
+	}
+	return true
+}
+
+// smash has the provider say from now on that a resource is in error, which only its listing tells.
+func (w *world) smash() bool {
+	r, ok := w.victim(w.dice("smash"), "standby")
+	if !ok || w.dice("tier").IntN(2) == 0 {
+		r, ok = w.victim(w.dice("smash"), "ready")
+	}
+	if ok {
+		w.back.broken[r.ProviderID] = true
+	}
+	return ok
+}
+
+// hide has listings leave one out for so long that inventories agree on it. One with an agent falls silent before that, so
+// that it is waited for meanwhile.
+func (w *world) hide() bool {
+	d := w.dice("hide")
+	r, ok := w.victim(d, "ready")
+	for range 4 {
+		if _, there := w.agents[r.Tags.WorkspaceID]; ok && !there {
+			r, ok = w.victim(d, "ready")
+		}
+	}
+	if !ok {
+		return false
+	}
+	from := time.Now()
+	if a, there := w.agents[r.Tags.WorkspaceID]; there {
+		from = from.Add(7 * time.Second) // by then it is missed
+		a.silent = from.Add(18 * time.Second)
+	}
+	w.back.hidden[r.ProviderID] = from
+	return true
+}
+
+// hides says whether listings leave one out now.
+func (b *back) hides(providerID string) bool {
+	from, ok := b.hidden[providerID]
+	since := time.Since(from)
+	return ok && since >= 0 && since < 18*time.Second
+}
+
+// comesBack has a resource of a deleted workspace appear again, as a create does that takes effect late.
+func (w *world) comesBack() bool {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(w.model.names)) {
+		id := w.model.names[name]
+		if _, live := w.model.now.workspaces[id]; !live && w.model.ever[id] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return false
+	}
+	name := names[w.dice("comes back").IntN(len(names))]
+	_, err := w.cloud.Create(context.Background(), provider.CreateRequest{Name: name, Tags: provider.Tags{
+		Installation: w.installation, WorkspaceID: w.model.names[name], Incarnation: 1,
+	}})
+	return err == nil
+}
+
+// twisted is what a provider lists whose resources are broken or hidden.
+func (w *world) twisted(list []provider.Instance) []provider.Instance {
+	if w.back == nil {
+		return list
+	}
+	for i := range list {
+		if w.back.broken[list[i].ProviderID] {
+			list[i].Status, list[i].Fault = provider.StatusError, "simulated hardware"
+		}
+	}
+	return slices.DeleteFunc(list, func(i provider.Instance) bool { return w.back.hides(i.ProviderID) })
+}
+
+// noticed: of a claimed workspace that is missing at the provider people are told, and nothing else happens to it (S1).
+func (w *world) noticed() {
+	if w.back == nil || w.failure != nil || !w.vanish("claimed") {
+		return
+	}
+	alarm := row("claimed", "claimed", "silent, unhealthy or missing")
+	before := w.coverage[alarm]
+	if !w.during(time.Minute, func() bool { return w.coverage[alarm] > before }) && w.failure == nil {
+		w.violate("S1", "a minute after a claimed workspace was gone at its provider nobody was told")
+	}
+}
+
+// vanish takes a resource away, of a workspace in that state or in any. Half of the time its agent lives on, as where only
+// the provider has forgotten it.
+func (w *world) vanish(state string) bool {
 	d := w.dice("vanish")
-	r := all[d.IntN(len(all))]
-	ref := provider.Ref{Name: r.Name, ProviderID: r.ProviderID, WorkspaceID: r.Tags.WorkspaceID}
-	if err := w.cloud.Delete(context.Background(), ref); err != nil {
+	var states []string
+	if state != "" {
+		states = []string{state}
+	}
+	r, ok := w.victim(d, states...)
+	if !ok || w.cloud.Delete(context.Background(), refTo(r)) != nil {
 		return false
 	}
 	ws, live := w.model.now.workspaces[r.Tags.WorkspaceID]
@@ -165,15 +289,15 @@ func (m *model) untouched() {
 	}
 }
 
-// byInventory notes which workspaces are in quarantine since they were missing at the provider: they are none of the
-// failures that a template keeps.
-func (m *model) byInventory(events []event) {
+// setAside notes which workspaces are in quarantine since they were missing at the provider, or since a person keeps them:
+// they are none of the failures that a template keeps.
+func (m *model) setAside(events []event) {
 	for _, e := range events {
-		if e.from == "quarantined" {
-			delete(m.missing, e.workspace)
+		if e.from == "quarantined" && e.to != "quarantined" {
+			delete(m.special, e.workspace)
 		}
-		if e.to == "quarantined" && strings.HasPrefix(e.reason, "inventory of provider") {
-			m.missing[e.workspace] = true
+		if e.to == "quarantined" && e.from != "quarantined" && e.attempt == nil {
+			m.special[e.workspace] = true
 		}
 	}
 }

@@ -91,6 +91,7 @@ func (c cloud) Get(ctx context.Context, ref provider.Ref) (provider.Instance, er
 func (c cloud) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	return ask(ctx, c, "list", "", func(ctx context.Context) ([]provider.Instance, error) {
 		list, err := c.real.List(ctx, installation)
+		list = c.p.w.twisted(list)
 		if err == nil && c.p.w.forgets() {
 			return c.p.w.forgetful(list)
 		}

@@ -112,7 +112,7 @@ func (p *process) demand(
 		v, err := p.runners.Deregister(ctx, workspaceID, incarnation)
 		if v.Busy {
 			p.w.fired("busy veto")
-			p.w.fired("row: draining -> draining")
+			p.w.fired(row("draining", "draining", "busy veto"))
 		}
 		return lifecycle.Verdict(v), err
 	}
@@ -149,6 +149,13 @@ var jobsHappen = []happening{
 		for range 1 + w.dice("jobs").IntN(3) {
 			w.hub.queue()
 		}
+		return true
+	}},
+	{"new version of runners", 4, func(w *world, p *process) bool {
+		if w.hub == nil {
+			return false
+		}
+		w.renewRunners(p)
 		return true
 	}},
 	{"webhook", 40, func(w *world, p *process) bool { return w.webhook(p) }},
@@ -205,6 +212,32 @@ func (w *world) workOff() {
 	}
 	if p := w.any("webhook"); p != nil {
 		w.webhook(p)
+	}
+}
+
+func (w *world) renewRunners(p *process) {
+	t := w.people.config.templates[runnersOf]
+	t.version++
+	w.people.config.templates[runnersOf] = t
+	w.apply(p)
+}
+
+// lastJob has the forge give a job to a runner that has just been told to go, as half of the time happens.
+func (m *model) lastJob(events []event) {
+	if m.w.hub == nil || m.w.calm && time.Now().After(m.w.lastJobs) {
+		return
+	}
+	for _, e := range events {
+		r := m.w.hub.runners[m.now.workspaces[e.workspace].name]
+		if e.to != "draining" || r == nil || r.status() != forge.Idle || m.w.dice("last job").IntN(2) == 0 {
+			continue
+		}
+		if len(m.w.hub.in(forge.Queued)) == 0 {
+			m.w.hub.queue()
+		}
+		m.w.note("* a runner that is to go is given a job")
+		m.w.fired("runner that is to go is given a job")
+		m.w.hub.take(m.w.hub.in(forge.Queued)[0], r)
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 func (w *world) ending() {
 	w.calm = true
 	w.note("faults are over")
+	w.noDeletes, w.spoiled = time.Time{}, time.Time{}
 	w.people.leave()
 	for _, c := range w.hung {
 		c.give(reply{err: errCloud})
@@ -60,9 +61,14 @@ func (w *world) ending() {
 		a.silent, a.sick = time.Time{}, false
 	}
 	w.wishes()
-	from := time.Now()
+	from, left := time.Now(), w.pieces()
 	for round := 0; ; round++ {
 		why := w.unsettled()
+		if why == "" && w.meddle(&left) {
+			from = time.Now()
+			w.during(time.Second, func() bool { return false })
+			continue
+		}
 		if why == "" {
 			break
 		}
@@ -87,6 +93,7 @@ func (w *world) ending() {
 		w.afterClaim(true, nudgeWithin)
 	}
 	w.afterClaim(false, tickWithin)
+	w.noticed()
 	w.lastStop()
 }
 
@@ -148,11 +155,9 @@ func (w *world) unsettled() string {
 	var why []string
 	live := map[string]bool{}
 	ready := map[uuid.UUID]int{}
-	kept := 0
 	for _, ws := range w.model.sortedWorkspaces() {
 		live[ws.name] = true
 		if ws.state == "quarantined" { // kept for as long as its template says; there may be nothing of it
-			kept++
 			continue
 		}
 		p := w.model.now.presets[ws.preset]
@@ -198,8 +203,29 @@ func (w *world) unsettled() string {
 			why = append(why, "the provider has a resource of a deleted workspace")
 		}
 	}
-	if len(all) < len(live)-kept {
-		why = append(why, "resources are missing at the provider")
+	there := map[string]string{}
+	for _, r := range all {
+		there[r.Name] = r.ProviderID
+	}
+	for _, r := range all {
+		if w.back != nil && w.back.hides(r.ProviderID) {
+			why = append(why, "a resource is not listed")
+		}
+	}
+	for _, a := range w.agents {
+		if state := w.model.now.workspaces[a.workspace].state; a.stutters && (state == "ready" || state == "starting") {
+			why = append(why, "an agent falls silent again and again")
+		}
+	}
+	for _, ws := range w.model.now.workspaces {
+		id := there[ws.name]
+		switch {
+		case ws.state != "ready" && ws.state != "standby":
+		case id == "":
+			why = append(why, "a resource is missing at the provider")
+		case w.back != nil && w.back.broken[id]:
+			why = append(why, "a resource is in error at the provider")
+		}
 	}
 	if w.model.now.broken {
 		why = append(why, "the breaker is open")

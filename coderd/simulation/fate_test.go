@@ -42,10 +42,19 @@ func (f fate) String() string { return fateNames[f] }
 
 // fateOf draws what becomes of a call, by the seed and the number of the step.
 func (w *world) fateOf(c *call) fate {
+	if c.name == "delete" && c.mark == markProvider && time.Now().Before(w.noDeletes) {
+		w.fired(fateErrorAfter.String())
+		return fateErrorAfter
+	}
+	d := w.dice("fate")
+	if c.name == "create" && c.mark == markProvider && time.Now().Before(w.spoiled) && (w.calm || d.IntN(2) == 0) {
+		f := []fate{fatePermanent, fatePermanent, fateLie}[d.IntN(3)]
+		w.fired(f.String())
+		return f
+	}
 	if w.calm {
 		return fateGood
 	}
-	d := w.dice("fate")
 	roll := d.Float64()
 	trouble := w.trouble
 	if c.mark == markProvider { // there are fewer of those
@@ -54,10 +63,6 @@ func (w *world) fateOf(c *call) fate {
 			trouble = min(2*trouble, 0.4)
 		}
 	}
-	if c.name == "create" && c.mark == markProvider && time.Now().Before(w.spoiled) && d.IntN(2) == 0 {
-		w.fired(fatePermanent.String())
-		return fatePermanent
-	}
 	if roll >= trouble {
 		return fateGood
 	}
@@ -65,7 +70,7 @@ func (w *world) fateOf(c *call) fate {
 	switch {
 	case c.mark == markProvider && (c.name == "create" || c.name == "reset"):
 		among = []fate{
-			fateErrorBefore, fateErrorAfter, fatePermanent, fatePermanent, fatePermanent, fateTwice, fateLie,
+			fateErrorBefore, fateErrorAfter, fatePermanent, fatePermanent, fatePermanent, fateTwice, fateLie, fateLie, fateLie,
 			fateHangBefore, fateHangAfter,
 		}
 	case c.mark == markProvider:

@@ -113,6 +113,7 @@ var happenings = []happening{
 	}},
 	{"silent agent", 6, func(w *world, _ *process) bool { return w.silence() }},
 	{"unhealthy agent", 3, func(w *world, _ *process) bool { return w.sicken() }},
+	{"agent stutters", 4, func(w *world, _ *process) bool { return w.stutter() }},
 	{"agent dies", 2, func(w *world, _ *process) bool { return w.kill() }},
 	{"force what is going", 4, func(w *world, p *process) bool {
 		list := slices.DeleteFunc(w.model.sortedWorkspaces(), func(ws workspace) bool {
@@ -128,7 +129,12 @@ var happenings = []happening{
 		return true
 	}},
 	{"claims before the workers", 5, func(w *world, p *process) bool { return w.outrun(p) }},
+	{"keep to look into it", 4, func(w *world, p *process) bool { return w.keep(p) }},
 	{"retry what is kept", 16, func(w *world, p *process) bool { return w.retryKept(p) }},
+	{"deletes fail", 4, func(w *world, _ *process) bool {
+		w.noDeletes = time.Now().Add(time.Duration(4000+w.dice("no deletes").IntN(12000)) * time.Millisecond)
+		return true
+	}},
 	{"provider is spoiled", 5, func(w *world, _ *process) bool { return w.spoil() }},
 	{"crash", 5, func(w *world, p *process) bool { w.crash(p); return true }},
 	{"stop in order", 2, func(w *world, p *process) bool { w.shut(p); return true }},

@@ -29,7 +29,7 @@ type model struct {
 	leases  map[leaseKey]*process
 	names   map[string]uuid.UUID // of resources
 	ever    map[uuid.UUID]bool   // workspaces there ever were
-	missing map[uuid.UUID]bool   // in quarantine, and not for a failure
+	special map[uuid.UUID]bool   // in quarantine, and not for a failure
 	// lookouts are the claims under way that will not wait.
 	lookouts map[*lookout]bool
 }
@@ -118,7 +118,7 @@ type event struct {
 func newModel(w *world) *model {
 	return &model{
 		w: w, seen: map[int64]bool{}, passes: map[*tx]*window{}, leases: map[leaseKey]*process{}, names: map[string]uuid.UUID{}, ever: map[uuid.UUID]bool{},
-		missing:  map[uuid.UUID]bool{},
+		special:  map[uuid.UUID]bool{},
 		lookouts: map[*lookout]bool{},
 		now: state{
 			workspaces: map[uuid.UUID]workspace{}, claims: map[uuid.UUID]claimRow{}, jobs: map[uuid.UUID]job{},
@@ -190,6 +190,9 @@ func (m *model) judge(c *call, a answer) {
 	if c.name == "WorkOn" && a.err == nil {
 		m.w.atWork()
 	}
+	if c.name == "RecordWorkspaceAct" && a.err == nil && slices.Contains(c.args, any("workspace.missing")) {
+		m.w.fired(row("claimed", "claimed", "silent, unhealthy or missing"))
+	}
 	var pg *pgconn.PgError
 	if !errors.As(a.err, &pg) {
 		return
@@ -260,7 +263,7 @@ func (m *model) look(c *call) {
 		fresh = append(fresh, e)
 		m.history = max(m.history, e.id)
 		m.w.note("  %s: %s -> %s: %s", m.nameOf(e.workspace, before), e.from, e.to, reasonOf(e))
-		m.w.fired("row: " + e.from + " -> " + e.to)
+		m.w.fired(m.rowOf(e))
 		m.transition(before, e)
 		if e.from == "" && e.to == "provisioning" && window == nil {
 			m.w.violate("I3", "%s of %s made a workspace outside of a pass", c.name, c.p.name)
@@ -271,7 +274,9 @@ func (m *model) look(c *call) {
 	m.leasesHeld(c, before)
 	m.resources()
 	m.claimsKept()
-	m.byInventory(fresh)
+	m.setAside(fresh)
+	m.regretted(fresh)
+	m.lastJob(fresh)
 	m.quarantines(fresh)
 	m.untouched()
 	m.failed(before)
@@ -407,7 +412,7 @@ func (w *world) deletes(p *process, ref provider.Ref) {
 	case ref.ProviderID != "":
 		w.fired("orphan swept")
 		if w.model.ever[ref.WorkspaceID] {
-			w.fired("row: deleted -> deleted")
+			w.fired(row("deleted", "deleted", "tagged resource seen"))
 		}
 	default:
 		w.fired("late create removed by its worker")

@@ -5,6 +5,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,6 +56,49 @@ func (w *world) retryKept(p *process) bool {
 		return true
 	}
 	return false
+}
+
+// regretted: of most failures that are kept a person says at once that it is to be tried again, before a pass fills its
+// place.
+func (m *model) regretted(events []event) {
+	for _, e := range events {
+		if e.to == "quarantined" && e.attempt != nil && m.w.dice("regret").IntN(4) > 0 {
+			m.w.regret = true
+			m.w.slowPasses = time.Now().Add(time.Second)
+		}
+	}
+}
+
+// again has what failed tried again, if it was not already.
+func (w *world) again() bool {
+	w.regret = false
+	p := w.any("again")
+	if p == nil || !w.allowed("retry what is kept") || !w.retryKept(p) {
+		return false
+	}
+	w.note("* retry what is kept %s", p.name)
+	w.fired("retry what is kept")
+	return true
+}
+
+// keep has a person take one out of its pool to look into it, or keep one for longer that is in quarantine.
+func (w *world) keep(p *process) bool {
+	all := slices.DeleteFunc(w.model.sortedWorkspaces(), func(ws workspace) bool {
+		return !slices.Contains([]string{"starting", "ready", "standby", "quarantined"}, ws.state) || w.model.nameOf(ws.id, w.model.now) == runnersOf
+	})
+	if len(all) == 0 {
+		return false
+	}
+	d := w.dice("keep")
+	ws := all[d.IntN(len(all))]
+	w.ask(p, func(ctx context.Context) error {
+		moved, err := p.writer.Keep(ctx, w.person("kept", ws.incarnation), ws.id, time.Duration(5+d.IntN(20))*time.Second)
+		if err == nil {
+			p.reconciler.Nudge(moved.TemplateID)
+		}
+		return err
+	}, func(err error) { w.note("%s answers that it is kept: %s", p.name, outcomeOf(err)) })
+	return true
 }
 
 // spoil has the provider refuse what it is to create for some seconds.
@@ -125,12 +169,12 @@ func (m *model) unrecorded(c *call, before state, events []event) {
 // quarantines: no more failures of a preset are kept than its template says.
 func (m *model) quarantines(events []event) {
 	for _, e := range events {
-		if e.to != "quarantined" || m.missing[e.workspace] {
+		if e.to != "quarantined" || m.special[e.workspace] {
 			continue
 		}
 		id, n := m.now.workspaces[e.workspace].preset, 0
 		for _, ws := range m.now.workspaces {
-			if ws.preset == id && ws.state == "quarantined" && !m.missing[ws.id] {
+			if ws.preset == id && ws.state == "quarantined" && !m.special[ws.id] {
 				n++
 			}
 		}
@@ -158,9 +202,9 @@ func (m *model) failed(before state) {
 		}
 		switch j.kind {
 		case "create":
-			m.w.fired("row: provisioning -> provisioning")
+			m.w.fired(row("provisioning", "provisioning", "create failed, retryable"))
 		case "delete":
-			m.w.fired("row: deleting -> deleting")
+			m.w.fired(row("deleting", "deleting", "delete failed"))
 		}
 	}
 }
