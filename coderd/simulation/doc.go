@@ -21,13 +21,16 @@
 //	people_test.go     what people do: claims, releases, configuration
 //	agent_test.go      agents inside of workspaces
 //	model_test.go      the invariants
+//	rows_test.go       which row of the table of states something is
 //	order_test.go      orders of events that are legal and rare: late calls, slow transactions, ambushes
 //	eligible_test.go   no miss while something is eligible
 //	standby_test.go    the tier of stopped prebuilds
 //	upkeep_test.go     reuse, kept failures, schedules
 //	hub_test.go        a forge, in some seeds: its jobs, its runners, and what it sends
 //	demand_test.go     what a replica is given for that forge, what happens there, and what must hold of it
+//	behind_test.go     what somebody does at the provider behind the back, in some seeds
 //	ending_test.go     convergence, and what comes after
+//	mischief_test.go   what goes wrong alone, once all was well
 //	shrink_test.go     the shortest trace of a failing seed
 //
 // A process that simulates runs on one thread and collects no garbage meanwhile, since the order in which goroutines run
