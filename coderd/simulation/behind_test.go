@@ -36,7 +36,7 @@ type back struct {
 const behindTheBack = "behind the back"
 
 var behindHappen = []happening{
-	{"resource vanishes", 5, func(w *world, _ *process) bool { return w.vanish("") }},
+	{"resource vanishes", 5, func(w *world, _ *process) bool { return w.vanish() }},
 	{"resource stops", 2, func(w *world, _ *process) bool { return w.halt() }},
 	{"resource breaks", 2, func(w *world, _ *process) bool { return w.smash() }},
 	{"resource comes back", 1, func(w *world, _ *process) bool { return w.comesBack() }},
@@ -187,14 +187,10 @@ func (w *world) noticed() {
 	}
 }
 
-// vanish takes a resource away, of a workspace in that state or in any. Half of the time its agent lives on, as where only
+// vanish takes a resource away, of a workspace in one of these states or in any. Half of the time its agent lives on, as where only
 // the provider has forgotten it.
-func (w *world) vanish(state string) bool {
+func (w *world) vanish(states ...string) bool {
 	d := w.dice("vanish")
-	var states []string
-	if state != "" {
-		states = []string{state}
-	}
 	r, ok := w.victim(d, states...)
 	if !ok || w.cloud.Delete(context.Background(), refTo(r)) != nil {
 		return false

@@ -206,8 +206,6 @@ func (w *world) unsettled() string {
 	there := map[string]string{}
 	for _, r := range all {
 		there[r.Name] = r.ProviderID
-	}
-	for _, r := range all {
 		if w.back != nil && w.back.hides(r.ProviderID) {
 			why = append(why, "a resource is not listed")
 		}
@@ -220,7 +218,7 @@ func (w *world) unsettled() string {
 	for _, ws := range w.model.now.workspaces {
 		id := there[ws.name]
 		switch {
-		case ws.state != "ready" && ws.state != "standby":
+		case ws.state != "ready" && ws.state != "standby" && ws.state != "claimed":
 		case id == "":
 			why = append(why, "a resource is missing at the provider")
 		case w.back != nil && w.back.broken[id]:
