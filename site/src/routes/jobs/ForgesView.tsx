@@ -45,6 +45,7 @@ function ForgeCard({ forge: f, onStop, onStart }: Omit<Props, "forges"> & { forg
         {f.stopped_at
           ? onStart && (
               <Confirm
+                key="start" // with keys, a dialog that is open does not turn into the other one when the forge changes
                 act="Start"
                 icon="play"
                 title={`Start ${f.name}?`}
@@ -55,6 +56,7 @@ function ForgeCard({ forge: f, onStop, onStart }: Omit<Props, "forges"> & { forg
             )
           : onStop && (
               <Confirm
+                key="stop"
                 act="Stop"
                 icon="pause"
                 title={`Stop ${f.name}?`}
