@@ -28,6 +28,7 @@ const tick = 300 * time.Millisecond
 // With a maximum, what it leaves of the pools is part of the truth. Without one, passes over everything write less, and
 // so find each other out by the fence alone.
 func TestExact(t *testing.T) {
+	t.Parallel()
 	t.Run("unlimited", func(t *testing.T) { testExact(t, 0) })
 	t.Run("maximum", func(t *testing.T) { testExact(t, 12) })
 }
@@ -40,6 +41,12 @@ func testExact(t *testing.T, maximum int) {
 		s.round(ctx)
 	}
 	s.calm(ctx)
+	eventually(t, "what has a time to expire to be gone", func() bool { // it would be replaced while the rest is compared
+		var left int
+		require.NoError(t, store.Pool.QueryRow(ctx,
+			"SELECT count(*) FROM workspaces WHERE state <> 'deleted' AND expires_at IS NOT NULL").Scan(&left))
+		return left == 0
+	})
 	s.converged(ctx)
 
 	stats := judge(t, readJournal(t, store))
@@ -58,6 +65,7 @@ func testExact(t *testing.T, maximum int) {
 // nobody waits, nothing is ever created but the first filling and one for each that was claimed, removed by a person,
 // failed, or expired (C9); and no pass lets anything else go.
 func TestExact_createdIsInitialPlusClaimsPlusReplacements(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s, store := newStorm(t, 0)
 	s.steady = true
