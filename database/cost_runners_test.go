@@ -14,6 +14,7 @@ import (
 // What a pass reads of runners is those that nobody has claimed, and the jobs that wait for them: neither the 200,000 jobs
 // and 100,000 runners beside, nor anything at all for presets that are not of runners.
 func TestCost_runnersBesideCostNothing(t *testing.T) {
+	t.Parallel()
 	const pools, each, claimed, queued = 100, 10, 100_000, 30
 	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: each, Claimed: claimed})

@@ -19,6 +19,7 @@ import (
 // that a transaction reads, so the test says the same on any machine. Beside 1,000 pools of 10 stand 100,000 claimed and
 // 100,000 deleted workspaces.
 func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
+	t.Parallel()
 	const pools, each, claimed, deleted = 1000, 10, 100_000, 100_000
 	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: each, Claimed: claimed, Deleted: deleted})
@@ -114,6 +115,7 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 
 // Taking the next jobs costs the same whether ten wait or twenty thousand.
 func TestCost_leasingDoesNotGrowWithTheLine(t *testing.T) {
+	t.Parallel()
 	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 10, Each: 2000})
 	_, err := store.Pool.Exec(context.Background(), `INSERT INTO jobs (id, workspace_id, incarnation, kind, provider,
@@ -134,6 +136,7 @@ func TestCost_leasingDoesNotGrowWithTheLine(t *testing.T) {
 // While another session holds a snapshot, the index entries of what was claimed since can't be removed. A claim with a
 // floor does not walk over them.
 func TestCost_claimsDoNotWalkOverTheDead(t *testing.T) {
+	t.Parallel()
 	const claimed = 4000
 	ctx := context.Background()
 	store := openCost(t)
@@ -168,6 +171,7 @@ func TestCost_claimsDoNotWalkOverTheDead(t *testing.T) {
 
 // A batch reads what it claims, however many pools that is from.
 func TestCost_batchReadsWhatItClaims(t *testing.T) {
+	t.Parallel()
 	const pools, n = 1000, 64
 	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 10, Claimed: 20_000})
@@ -192,6 +196,7 @@ func TestCost_batchReadsWhatItClaims(t *testing.T) {
 
 // A batch of few claims finds its presets among a thousand without reading the others.
 func TestCost_batchReadsItsPresets(t *testing.T) {
+	t.Parallel()
 	const pools, n = 1000, 8
 	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 1})
@@ -214,6 +219,7 @@ func TestCost_batchReadsItsPresets(t *testing.T) {
 // To plan a batch takes about as long as to run it, so it is planned once for all sizes: PostgreSQL makes five plans for
 // the parameters at hand, and goes on with those only if they look cheaper than one for any.
 func TestCost_batchIsPlannedOnce(t *testing.T) {
+	t.Parallel()
 	const pools, times = 300, 40
 	ctx := context.Background()
 	store := openCost(t)
@@ -240,6 +246,7 @@ func TestCost_batchIsPlannedOnce(t *testing.T) {
 
 // A page of pools adds the claims that are not counted yet, and of a storm in that minute no more than fifty of each pool.
 func TestCost_claimsNotCountedYetAreFew(t *testing.T) {
+	t.Parallel()
 	const pools = 1000
 	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools, Each: 1})
@@ -280,6 +287,7 @@ func TestCost_claimsNotCountedYetAreFew(t *testing.T) {
 
 // Whoever looks for what has changed reads that, and not the log before it or workspaces that did not change.
 func TestCost_eventsReadWhatIsNew(t *testing.T) {
+	t.Parallel()
 	const fresh, gaps = 50, 100
 	ctx := context.Background()
 	store := openCost(t)

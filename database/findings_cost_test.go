@@ -17,6 +17,7 @@ import (
 // When all of a large provider is amiss, that is saved: each finding is looked up among those before, and not compared with
 // all of them, which at this size would go on for minutes; the plan says which, on a machine of any speed.
 func TestCost_findingsOfAMassDiscrepancy(t *testing.T) {
+	t.Parallel()
 	store := openCost(t)
 	const many = 50_000
 	save := func(from, to int) []database.SaveFindingsRow {

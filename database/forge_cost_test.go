@@ -14,6 +14,7 @@ import (
 // What matching and leasing read does not grow with what is over: beside 40 open jobs and 10 deliveries stand 200,000
 // completed jobs and as many handled deliveries.
 func TestCost_forgeJobsThatAreOver(t *testing.T) {
+	t.Parallel()
 	const over, queued, running, due, repositories = 200_000, 30, 10, 10, 20
 	ctx := context.Background()
 	store := openCost(t)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestEnterHome(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	store := dbtest.Open(t)
 	enter := func() {

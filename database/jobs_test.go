@@ -12,6 +12,7 @@ import (
 
 // No foreign key holds jobs to their workspaces, but those of a workspace that is deleted go with it, and only those.
 func TestJobs_goWithTheirWorkspace(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	store := dbtest.Open(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: 3, Deleted: 5})

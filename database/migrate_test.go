@@ -30,6 +30,7 @@ func migrateTo(ctx context.Context, url string, set fs.FS) error {
 }
 
 func TestMigrate_olderBinaryRunsOnNewerSchema(t *testing.T) {
+	t.Parallel()
 	ctx, url := context.Background(), emptyDatabase(t)
 	require.NoError(t, migrateTo(ctx, url, migrationSet("00001", "00002", "00003")))
 	require.NoError(t, migrateTo(ctx, url, migrationSet("00001", "00002")))
@@ -37,6 +38,7 @@ func TestMigrate_olderBinaryRunsOnNewerSchema(t *testing.T) {
 }
 
 func TestMigrate_refusesGap(t *testing.T) {
+	t.Parallel()
 	ctx, url := context.Background(), emptyDatabase(t)
 	require.NoError(t, migrateTo(ctx, url, migrationSet("00001", "00003")))
 	err := migrateTo(ctx, url, migrationSet("00001", "00002", "00003"))
@@ -46,6 +48,7 @@ func TestMigrate_refusesGap(t *testing.T) {
 }
 
 func TestMigrate_failureLeavesNothingOfTheMigration(t *testing.T) {
+	t.Parallel()
 	ctx, url := context.Background(), emptyDatabase(t)
 	set := fstest.MapFS{
 		"00001_good.sql": {Data: []byte("-- +goose Up\nCREATE TABLE good ();\n")},
@@ -60,6 +63,7 @@ func TestMigrate_failureLeavesNothingOfTheMigration(t *testing.T) {
 }
 
 func TestMigrate_replicasAtOnce(t *testing.T) {
+	t.Parallel()
 	url := emptyDatabase(t)
 	var replicas errgroup.Group
 	for range 5 {
@@ -71,6 +75,7 @@ func TestMigrate_replicasAtOnce(t *testing.T) {
 
 // A migration that finds a table in use steps back, so that it stands in nobody's way, and tries again.
 func TestMigrate_tableInUse(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	url := emptyDatabase(t)
@@ -101,6 +106,7 @@ func TestMigrate_tableInUse(t *testing.T) {
 }
 
 func TestMigrate_databaseAway(t *testing.T) {
+	t.Parallel()
 	err := database.Migrate(context.Background(), "postgres://prewarm@/prewarm?host=/nonexistent&sslmode=disable")
 	require.ErrorContains(t, err, "connect to database")
 	require.True(t, database.IsConnection(err), "%v", err)

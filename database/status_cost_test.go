@@ -13,6 +13,7 @@ import (
 // What screens ask after each second is what passes wrote since, and costs by how much that was, not by how many presets
 // there are; so does where they begin.
 func TestCost_statusSinceReadsWhatIsNew(t *testing.T) {
+	t.Parallel()
 	const pools, fresh = 10_000, 3
 	store := openCost(t)
 	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: pools})

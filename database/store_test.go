@@ -14,6 +14,7 @@ import (
 )
 
 func TestOpen_sessionSettings(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	store := dbtest.OpenURL(t, dbtest.URL(t), database.Options{Replica: "one"})
 	require.Equal(t, 5*time.Second, store.Pool.Config().ConnConfig.ConnectTimeout)
@@ -32,6 +33,7 @@ func TestOpen_sessionSettings(t *testing.T) {
 }
 
 func TestOpen_urlWins(t *testing.T) {
+	t.Parallel()
 	url := dbtest.URL(t) + "&statement_timeout=1234&pool_max_conns=3&connect_timeout=47"
 	store := dbtest.OpenURL(t, url, database.Options{})
 	var got string
@@ -42,12 +44,14 @@ func TestOpen_urlWins(t *testing.T) {
 }
 
 func TestOpen_timesComeOutInUTC(t *testing.T) {
+	t.Parallel()
 	now, err := dbtest.Open(t).GetNow(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, time.UTC, now.Location())
 }
 
 func TestOpen_databaseAway(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	store, err := database.Open(ctx, "postgres://prewarm@/prewarm?host=/nonexistent&sslmode=disable", database.Options{})
 	require.NoError(t, err, "opening does not wait for the database")
@@ -60,6 +64,7 @@ func TestOpen_databaseAway(t *testing.T) {
 }
 
 func TestEnsureInstallation_oneForAllReplicas(t *testing.T) {
+	t.Parallel()
 	url := dbtest.URL(t)
 	const replicas = 8
 	ids := make([]uuid.UUID, replicas)

@@ -40,6 +40,7 @@ func count(t *testing.T, store *database.Store) (n int) {
 }
 
 func TestInTx_commits(t *testing.T) {
+	t.Parallel()
 	ctx, store := context.Background(), dbtest.Open(t)
 	counter(t, store)
 	require.False(t, database.InTransaction(ctx))
@@ -55,6 +56,7 @@ func TestInTx_commits(t *testing.T) {
 }
 
 func TestInTx_rollsBack(t *testing.T) {
+	t.Parallel()
 	store := dbtest.Open(t)
 	counter(t, store)
 	failure := errors.New("no")
@@ -92,6 +94,7 @@ func TestInTx_rollsBack(t *testing.T) {
 }
 
 func TestInTx_readOnly(t *testing.T) {
+	t.Parallel()
 	store := dbtest.Open(t)
 	counter(t, store)
 	opts := database.TxOptions{Label: "look", ReadOnly: true}
@@ -103,6 +106,7 @@ func TestInTx_readOnly(t *testing.T) {
 }
 
 func TestInTx_refusesToNest(t *testing.T) {
+	t.Parallel()
 	store := dbtest.Open(t)
 	err := store.InTx(context.Background(), plain, func(ctx context.Context, _ *database.Queries, _ pgx.Tx) error {
 		return store.InTx(ctx, plain, func(context.Context, *database.Queries, pgx.Tx) error { return nil })
@@ -112,6 +116,7 @@ func TestInTx_refusesToNest(t *testing.T) {
 
 // In REPEATABLE READ an update of a row that another transaction has changed since the snapshot fails with 40001.
 func TestInTx_rerunsAfterSerializationFailure(t *testing.T) {
+	t.Parallel()
 	store := dbtest.Open(t)
 	counter(t, store)
 	runs := 0
@@ -133,6 +138,7 @@ func TestInTx_rerunsAfterSerializationFailure(t *testing.T) {
 }
 
 func TestInTx_givesUp(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	clock := quartz.NewMock(t)
 	pauses := clock.Trap().NewTimer("database", "rerun")
@@ -168,6 +174,7 @@ func TestInTx_givesUp(t *testing.T) {
 }
 
 func TestInTx_rerunsAfterDeadlock(t *testing.T) {
+	t.Parallel()
 	ctx, store := context.Background(), dbtest.Open(t)
 	_, err := store.Pool.Exec(ctx, "CREATE TABLE pair AS SELECT id, 0 AS n FROM generate_series(1, 2) AS id")
 	require.NoError(t, err)
@@ -212,6 +219,7 @@ func (c deafConn) Read(p []byte) (int, error) {
 }
 
 func TestInTx_commitUnknown(t *testing.T) {
+	t.Parallel()
 	ctx, direct := context.Background(), dbtest.Open(t)
 	counter(t, direct)
 
@@ -238,6 +246,7 @@ func TestInTx_commitUnknown(t *testing.T) {
 
 // A commit that the server refuses is known not to have happened, as here for a deferred constraint.
 func TestInTx_commitRefused(t *testing.T) {
+	t.Parallel()
 	ctx, store := context.Background(), dbtest.Open(t)
 	_, err := store.Pool.Exec(ctx, "CREATE TABLE late (id integer UNIQUE DEFERRABLE INITIALLY DEFERRED)")
 	require.NoError(t, err)
@@ -252,6 +261,7 @@ func TestInTx_commitRefused(t *testing.T) {
 
 // A function that swallows an error of a statement does not get its commit.
 func TestInTx_swallowedError(t *testing.T) {
+	t.Parallel()
 	store := dbtest.Open(t)
 	err := store.InTx(context.Background(), plain, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
 		_, _ = tx.Exec(ctx, "SELECT 1/0")
@@ -262,6 +272,7 @@ func TestInTx_swallowedError(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	ctx, store := context.Background(), dbtest.Open(t)
 	exec := func(statement string) error {
 		_, err := store.Pool.Exec(ctx, statement)

@@ -34,6 +34,7 @@ type compose struct {
 // What can be said of the compose file without an engine: everything it names is there, images have a version, no
 // replica shares a folder with another, and each has the time to stop that it takes.
 func TestCompose(t *testing.T) {
+	t.Parallel()
 	content, err := os.ReadFile("compose.yaml")
 	require.NoError(t, err)
 	var file compose
@@ -77,6 +78,7 @@ func TestCompose(t *testing.T) {
 
 // The settings that files here give a server are settings that it has.
 func TestSettingsAreKnown(t *testing.T) {
+	t.Parallel()
 	known, err := os.ReadFile("../cmd/prewarm/server.go")
 	require.NoError(t, err)
 	setting := regexp.MustCompile(`PREWARM_[A-Z_]+[A-Z]\b`)
@@ -96,6 +98,7 @@ func TestSettingsAreKnown(t *testing.T) {
 
 // systemd finds nothing wrong with the units, where it is there to ask.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	path, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		missing(t, "there is no systemd-analyze here to check the units with (apt-get install systemd, dnf install systemd)")

@@ -17,6 +17,7 @@ import (
 
 // What a newcomer tries next, each with the real binary and a real shell.
 func TestNewcomer_commands(t *testing.T) {
+	t.Parallel()
 	n, server := newNewcomer(t)
 	n.pool()
 	claimed := func() (claimed []sdk.Workspace) {

@@ -65,6 +65,7 @@ templates:
 
 // Wrong input of all kinds gets an answer that names what is wrong and what to do, and changes nothing.
 func TestWrongInput(t *testing.T) {
+	t.Parallel()
 	n, server := newNewcomer(t)
 	n.pool()
 	ctx := context.Background()
@@ -142,6 +143,7 @@ func TestWrongInput(t *testing.T) {
 
 // What no client of ours would send.
 func TestWrongRequests(t *testing.T) {
+	t.Parallel()
 	n, server := newNewcomer(t)
 	n.pool()
 	store := (&world{t: t, dir: server.DataDir}).store()

@@ -29,6 +29,7 @@ templates:
 // Server, PostgreSQL and single backends are killed at random moments while visitors claim and release. Afterwards
 // everything is as the visitors were told, every pool is full, and the machine holds nothing else.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	w := newWorld(t)
 	apply(t, w.client, pools)

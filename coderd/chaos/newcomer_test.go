@@ -85,6 +85,7 @@ func (n *newcomer) shell(script string) (string, error) {
 
 // The first minutes: an empty machine, a server, a warm pool, a claim, the way back.
 func TestNewcomer(t *testing.T) {
+	t.Parallel()
 	n, server := newNewcomer(t)
 	n.step("the server is ready, with a PostgreSQL made for it")
 	preset := n.pool()

@@ -33,6 +33,7 @@ func refused(t *testing.T, args ...string) string {
 }
 
 func TestRefused_portInUse(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -45,6 +46,7 @@ func TestRefused_portInUse(t *testing.T) {
 }
 
 func TestRefused_dataDirectoryOfAnotherOwner(t *testing.T) {
+	t.Parallel()
 	dir := "/usr" // root's
 	if os.Geteuid() == 0 {
 		dir = folder(t)
@@ -59,6 +61,7 @@ func TestRefused_dataDirectoryOfAnotherOwner(t *testing.T) {
 }
 
 func TestRefused_dataDirectoryInUse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	said := refused(t, "--data-dir", w.dir)
 	assert.Contains(t, said, fmt.Sprintf("is in use by the server with process id %d", w.server.PID()))
@@ -67,6 +70,7 @@ func TestRefused_dataDirectoryInUse(t *testing.T) {
 
 // A cluster of another major version is refused and stays as it is, bit by bit.
 func TestRefused_clusterOfAnotherMajorVersion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	require.Zero(t, w.server.Stop())
 	write(t, filepath.Join(w.dir, "postgres"), "PG_VERSION", "13\n")
@@ -116,6 +120,7 @@ func TestRefused_databaseIsDown(t *testing.T) {
 
 // A database that says no is not asked again.
 func TestRefused_wrongPassword(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	cluster, err := embedded.Start(context.Background(), embedded.Options{DataDir: dir})
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 // The very first start is killed over and over: while initdb runs, while the cluster, the schema, the owner's token and
 // the first template are made. Nothing half made stands in the way of the start that is left alone at last.
 func TestKilledFirstStart(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	dir := folder(t)
 	options := e2etest.Options{DataDir: dir, Listen: freeAddress(t), Tick: time.Second, Args: []string{"--quickstart"}}

@@ -99,6 +99,7 @@ func pending(t *testing.T, r *coderdtest.Replica, n int) {
 
 // Those who come while two batches are in flight share the next one, whatever pools they want.
 func TestBatch_isSharedByWhoeverComesMeanwhile(t *testing.T) {
+	t.Parallel()
 	w, r := still(t, 10)
 	g := hold(r)
 	answers := fill(t.Context(), t, w, r, g)
@@ -128,6 +129,7 @@ func TestBatch_isSharedByWhoeverComesMeanwhile(t *testing.T) {
 
 // Where a pool has too few, those who came first are served, and the others are told that they were not.
 func TestBatch_shortPool(t *testing.T) {
+	t.Parallel()
 	w, r := still(t, 5)
 	g := hold(r)
 	first := fill(t.Context(), t, w, r, g)
@@ -158,6 +160,7 @@ func TestBatch_shortPool(t *testing.T) {
 
 // What PostgreSQL refuses of one claim must not fail the others.
 func TestBatch_badOneFailsAlone(t *testing.T) {
+	t.Parallel()
 	w, r := still(t, 8)
 	g := hold(r)
 	answers := fill(t.Context(), t, w, r, g)
@@ -182,6 +185,7 @@ func TestBatch_badOneFailsAlone(t *testing.T) {
 
 // A key that comes several times at once is given one workspace, and its batch-mates theirs.
 func TestBatch_sameKeyTwice(t *testing.T) {
+	t.Parallel()
 	w, r := still(t, 8)
 	g := hold(r)
 	fill(t.Context(), t, w, r, g)
@@ -212,6 +216,7 @@ func TestBatch_sameKeyTwice(t *testing.T) {
 // Two replicas whose batches bring the same keys, each in the other's opposite order, give each key one workspace, and
 // neither ever waits for the other for good.
 func TestBatch_sameKeysOnTwoReplicas(t *testing.T) {
+	t.Parallel()
 	const keys = 12
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	replicas := []*coderdtest.Replica{w.Start(t, coderdtest.Config{Tick: time.Hour}), w.Start(t, coderdtest.Config{Tick: time.Hour})}
@@ -253,6 +258,7 @@ func TestBatch_sameKeysOnTwoReplicas(t *testing.T) {
 // A client that goes away before its batch is formed takes nothing; one that goes away while it is in flight gives back
 // what nobody was told of. Batch-mates notice neither.
 func TestBatch_clientGoesAway(t *testing.T) {
+	t.Parallel()
 	w, r := still(t, 8)
 	g := hold(r)
 	gone, leave := context.WithCancel(t.Context())
@@ -276,6 +282,7 @@ func TestBatch_clientGoesAway(t *testing.T) {
 
 // A floor may hide a workspace that turned up below it, but no miss is answered by it.
 func TestFloor_hidesNothingFromAMiss(t *testing.T) {
+	t.Parallel()
 	w, r := still(t, 6)
 	for range 4 {
 		res, err := w.Claim(t, r, "a", claim.Request{})

@@ -20,7 +20,7 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// rounds is how often the storms run: a few times in CI, PREWARM_ROUNDS times for `make soak`.
+// rounds is how often the storms run: a few times in CI, PREWARM_ROUNDS times for `make test-long`.
 func rounds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("PREWARM_ROUNDS")); err == nil && n > 0 {
 		return n
@@ -30,6 +30,7 @@ func rounds(few int) int {
 
 // I1: 32 claimers at once on a pool of 20, over three replicas: 20 distinct workspaces and 12 clear misses.
 func TestClaim_exactUnderConcurrency(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	// Nothing refills while the storm lasts: the tick is far, and the pool is stocked by hand.
 	var replicas []*coderdtest.Replica
@@ -99,6 +100,7 @@ func storm(n int, do func(i int)) {
 }
 
 func TestKey_sameWorkspaceForEveryRetry(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{})
 	other := w.Start(t, coderdtest.Config{})
@@ -138,6 +140,7 @@ func TestKey_sameWorkspaceForEveryRetry(t *testing.T) {
 }
 
 func TestKey_missMayTryAgain(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{})
 	w.Pool(t, "a", 0, 1)
@@ -153,6 +156,7 @@ func TestKey_missMayTryAgain(t *testing.T) {
 
 // Waiters are served in the order in which they came, each exactly once, whichever replicas they wait on.
 func TestWait_firstComeFirstServed(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: 20 * time.Millisecond, Max: 60 * time.Millisecond}})
 	w.Pool(t, "a", 0, 1)
 	replicas := []*coderdtest.Replica{w.Start(t, coderdtest.Config{}), w.Start(t, coderdtest.Config{})}
@@ -191,6 +195,7 @@ func count(t *testing.T, w *coderdtest.World, from string) (n int) {
 }
 
 func TestWait_timeUp(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: time.Hour, Max: time.Hour}})
 	r := w.Start(t, coderdtest.Config{})
 	w.Pool(t, "a", 0, 1)
@@ -203,6 +208,7 @@ func TestWait_timeUp(t *testing.T) {
 
 // A client that goes away leaves the line, and whatever it was given in that moment is given back.
 func TestWait_clientGoesAway(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: 0, Max: 30 * time.Millisecond}})
 	w.Pool(t, "a", 0, 1)
 	r := w.Start(t, coderdtest.Config{})
@@ -227,6 +233,7 @@ func TestWait_clientGoesAway(t *testing.T) {
 
 // What an apply made outdated is never handed out, however the claims and the apply interleave.
 func TestClaim_neverOutdated(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{})
 	for round := range rounds(8) {
@@ -256,6 +263,7 @@ func TestClaim_neverOutdated(t *testing.T) {
 
 // A key stays good for a retry after its client went away and its place in line ran out.
 func TestKey_afterItsWaitRanOut(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{})
 	w.Pool(t, "a", 0, 1)

@@ -19,6 +19,7 @@ import (
 // Many claims at once, over two replicas, never exceed a quota, and use all of it: per user, per template and per
 // organization, whether they are one or several, warm or waiting. What is over counts no more.
 func TestQuota_exactUnderConcurrency(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{Tick: time.Hour})
 	other := w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true})

@@ -16,6 +16,7 @@ import (
 // TestC9_minRemaining: what has less of its TTL left than a claim must find is not handed out, by none of the ways in
 // which a claim gets a workspace; what has more is.
 func TestC9_minRemaining(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{Tick: time.Hour})
@@ -61,6 +62,7 @@ templates:
 
 // TestC9_jitter: prebuilds that became ready together expire within the jitter, and not together.
 func TestC9_jitter(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{Tick: time.Hour})

@@ -19,6 +19,7 @@ import (
 // Requests for five and for one at once, over two replicas, on a pool of 23: whoever is served has all that was asked for,
 // nobody has another's, and as many are given as fit.
 func TestTogether_allOrNothing(t *testing.T) {
+	t.Parallel()
 	const stock = 23
 	w, r := still(t, stock)
 	other := w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true})
@@ -61,6 +62,7 @@ func TestTogether_allOrNothing(t *testing.T) {
 
 // A retry with the same key is given the same workspaces; with another count it is refused.
 func TestTogether_key(t *testing.T) {
+	t.Parallel()
 	w, r := still(t, 6)
 	var mu sync.Mutex
 	seen := map[uuid.UUID]int{}
@@ -83,6 +85,7 @@ func TestTogether_key(t *testing.T) {
 
 // Several that wait are bound together, when passes have built enough; those that may not wait so long have none.
 func TestTogether_waits(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: 10 * time.Millisecond, Max: 200 * time.Millisecond}})
 	r := w.Start(t, coderdtest.Config{})
 	w.Pool(t, "a", 1, 1)
@@ -103,6 +106,7 @@ func TestTogether_waits(t *testing.T) {
 // A claim that bypasses the pool is given a workspace that was planned after it, though warm ones are there; one that may
 // go cold only where none is.
 func TestBypass_isBuiltForTheClaim(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	r := w.Start(t, coderdtest.Config{})
 	r.Reconciler.Nudge(w.Pool(t, "a", 2, 1)...)
@@ -133,6 +137,7 @@ func TestBypass_isBuiltForTheClaim(t *testing.T) {
 // Several who bypass a pool that shrinks at the same time are all served: what is built for them is not let go of in
 // place of the surplus, and who waits for any is not kept waiting behind them.
 func TestBypass_whilePoolShrinks(t *testing.T) {
+	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{ReadyLatency: sim.Latency{Min: 20 * time.Millisecond, Max: 100 * time.Millisecond}})
 	r := w.Start(t, coderdtest.Config{})
 	r.Reconciler.Nudge(w.Pool(t, "a", 5, 1)...)

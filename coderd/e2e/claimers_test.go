@@ -28,6 +28,7 @@ templates:
 // I1: 32 claimers at once, through three servers, on a pool of 20 that nothing refills: 20 have a workspace of their own,
 // and 12 are told clearly that there is none.
 func TestClaimers_exactUnderConcurrency(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	servers := e2etest.StartAll(t, 3, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: tick})
 	admin := servers[0].Client

@@ -20,6 +20,7 @@ import (
 // headroom of a provider with a maximum. So each round is made such that a pass writes none of these, by letting the
 // pass before it see the same.
 func TestFence_passesAtOnce(t *testing.T) {
+	t.Parallel()
 	const replicas, desired = 12, 5
 	ctx := context.Background()
 	w := coderdtest.NewWorld(t, sim.Behavior{})

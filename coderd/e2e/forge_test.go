@@ -16,6 +16,7 @@ import (
 // Forty jobs in bursts on a bad day of forge and network, on two replicas, of which the one that the webhooks go to is killed
 // in the middle: each job runs once and ends well, no runner goes while at its job, and in the end there is what was wanted.
 func TestForge_badDay(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t, 4, forgetest.Options{Seed: 8})
 	second := p.options
 	second.Replica = "second"
@@ -46,6 +47,7 @@ func TestForge_badDay(t *testing.T) {
 // While the forge answers nothing but errors, idle runners stay, a job that runs keeps its runner, and people are served;
 // then all is as it should be.
 func TestForge_away(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t, 2, forgetest.Options{Seed: 8})
 	job := p.queue(1, untilEnded)[0]
 	p.busy()
@@ -79,6 +81,7 @@ func TestForge_away(t *testing.T) {
 
 // A forge that asks to be left alone is, until then, and its entity says so. Nothing warm goes meanwhile.
 func TestForge_rateLimited(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t, 2, forgetest.Options{Seed: 8})
 	p.forge.LimitFor(time.Hour)
 	coderdtest.Eventually(t, "the limit to be heard of", func() bool {
@@ -106,6 +109,7 @@ func TestForge_rateLimited(t *testing.T) {
 
 // A person's delete asks the forge first: of a runner at a job it is refused at once, an idle one is unregistered.
 func TestForge_delete(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t, 1, forgetest.Options{Seed: 8})
 	job := p.queue(1, untilEnded)[0]
 	busy := p.busy()

@@ -18,6 +18,7 @@ import (
 // I5: at each step of a workspace's life, what a worker records whose lease was taken over is lost, while the workspace
 // still is in the state that it found and the job still runs. The one who has the lease records the same thing at once.
 func TestLateWorker_changesNothing(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	w.Pool(t, "a", 1, 1)

@@ -71,6 +71,7 @@ func scraped(t *testing.T, url string) map[string]float64 {
 
 // What a running server exports is what its page says, and what it does is counted.
 func TestMetrics_ofARunningServer(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	root := t.TempDir()
 	s := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t)})

@@ -31,6 +31,7 @@ templates:
 
 // C8: a preset whose creation stopped is told to people once, by whichever replica, signed.
 func TestNotify_hardLimit(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	const secret = "s3cret-of-the-webhook"
 	var mu sync.Mutex

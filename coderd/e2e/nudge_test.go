@@ -30,6 +30,7 @@ templates:
 // is the nudge's. The log says how long it took from the claim to the resource that replaces what was claimed, which
 // is made after the create job was leased: an upper bound of the time to the start of the refill.
 func TestNudge_refillsWithoutATick(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	url, root := dbtest.URL(t), t.TempDir()
 	store := dbtest.OpenURL(t, url, database.Options{})
@@ -83,6 +84,7 @@ func quantile(d []time.Duration, q float64) time.Duration {
 // I9: with every notification lost, and a claimer that is gone before it could nudge anybody, the next tick is enough:
 // as soon as a full pass that began after the claim is committed, so is the refill.
 func TestNudge_lost_oneTickIsEnough(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	url := dbtest.URL(t)
 	store := dbtest.OpenURL(t, url, database.Options{})

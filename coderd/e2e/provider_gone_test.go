@@ -21,6 +21,7 @@ import (
 // A provider of which nothing works any more, each time for another reason: the server starts, what is to be deleted says
 // why it can't be, force ends it, and when the provider comes back all goes on.
 func TestProviderGone(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	dir := t.TempDir()
 	executable, config := filepath.Join(dir, "cloud-provider"), filepath.Join(dir, "config.json")

@@ -33,6 +33,7 @@ templates:
 // Every claim is a hit, and at no commit does anything but a claim leave fewer prebuilds that stay claimable than
 // desired less max_unavailable, but for claims that came while a pass was under way, which it has not seen.
 func TestC7_rolloutUnderClaims(t *testing.T) {
+	t.Parallel()
 	const desired = 4
 	for _, tc := range []struct {
 		settings    string
@@ -125,6 +126,7 @@ func checkRollouts(t *testing.T, commits []commit, desired, unavailable int) (le
 // TestC7_brokenVersion: a version that cannot be built stops its rollout after a few, says why, and leaves the old pool to
 // serve; going back makes what is left of it current again, without building it anew.
 func TestC7_brokenVersion(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	url, root := dbtest.URL(t), t.TempDir()
 	store := dbtest.OpenURL(t, url, database.Options{})

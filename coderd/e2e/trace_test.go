@@ -108,6 +108,7 @@ func (r *otlp) chain(names ...string) []span {
 // A claim that waits for a workspace is one trace, over processes and rows, from the request to the provider; a release is
 // another. Nothing that people gave is in it.
 func TestTrace_fromClaimToProvider(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	receiver := newOTLP(t)
 	url, root := dbtest.URL(t), t.TempDir()
@@ -172,6 +173,7 @@ var passesTotal = regexp.MustCompile(`(?m)^prewarm_passes_total\{outcome="(?:don
 
 // Traces are off where nobody asked for them, and a collector that is away stops nothing.
 func TestTrace_offOrAway(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	url, root := dbtest.URL(t), t.TempDir()
 	store := dbtest.OpenURL(t, url, database.Options{})

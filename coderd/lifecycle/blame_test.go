@@ -31,6 +31,7 @@ func hasten(t *testing.T, w *coderdtest.World) {
 // C8: with credentials that have expired nothing works, the clean-up before a retry neither. Each create is given up after
 // its attempts all the same, and the third stops creation; what is to be deleted says why it can't be.
 func TestBlame_expiredCredentialsReachTheHardLimit(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	p.create = func(context.Context, provider.CreateRequest) error { return xerrors.New("credentials expired") }
 	p.delete = func(context.Context) error { return xerrors.New("credentials expired") }
@@ -63,6 +64,7 @@ func TestBlame_expiredCredentialsReachTheHardLimit(t *testing.T) {
 
 // A provider that can't be made counts like one that says no.
 func TestBlame_providerThatCannotBeMade(t *testing.T) {
+	t.Parallel()
 	w, _ := newWorld(t)
 	templates := w.Pool(t, "a", 1, 1)
 	w.Providers.Update([]provider.Row{{Name: "sim", Kind: "no such kind"}})
@@ -84,6 +86,7 @@ func TestBlame_providerThatCannotBeMade(t *testing.T) {
 // An outage in which all creates of a pool fail at once, for good, is one failure in the streak: when it is over, creation
 // goes on by itself.
 func TestBlame_anOutageIsOneFailure(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	var calls atomic.Int32
 	outage := make(chan struct{})
@@ -118,6 +121,7 @@ func TestBlame_anOutageIsOneFailure(t *testing.T) {
 // A full disk of our own database is no failure of the provider's: no attempt is used up, and all goes on when there is
 // room again. The disk is full for the writes that a create needs, one after the other.
 func TestBlame_ourOwnDiskIsFull(t *testing.T) {
+	t.Parallel()
 	h := &host{hung: make(chan struct{})}
 	h.given = []provider.Callback{{}} // none hangs
 	w := coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider {

@@ -14,6 +14,7 @@ import (
 
 // A job's context ends a margin before its lease does, counted from before the lease was asked for.
 func TestHold_endsBeforeTheLease(t *testing.T) {
+	t.Parallel()
 	clock := quartz.NewMock(t)
 	s := newLeases(clock, nil, 15*time.Second)
 	asked := clock.Now()
@@ -26,6 +27,7 @@ func TestHold_endsBeforeTheLease(t *testing.T) {
 }
 
 func TestHold_answerCameTooLate(t *testing.T) {
+	t.Parallel()
 	clock := quartz.NewMock(t)
 	s := newLeases(clock, nil, 15*time.Second)
 	asked := clock.Now()
@@ -35,6 +37,7 @@ func TestHold_answerCameTooLate(t *testing.T) {
 }
 
 func TestHold_anotherAttemptEndsTheFirst(t *testing.T) {
+	t.Parallel()
 	clock := quartz.NewMock(t)
 	s := newLeases(clock, nil, 15*time.Second)
 	job := database.Job{ID: uuid.New(), Attempt: 1}
@@ -50,6 +53,7 @@ func TestHold_anotherAttemptEndsTheFirst(t *testing.T) {
 // In a process that was frozen and wakes, work may go on before the timers do that should end it. A call knows all the
 // same that the lease is over, before it is made and when it returns.
 func TestCall_knowsBeforeTheTimer(t *testing.T) {
+	t.Parallel()
 	for _, during := range []bool{false, true} {
 		clock := quartz.NewMock(t)
 		w := &Worker{Options: Options{Clock: clock}, held: newLeases(clock, nil, 15*time.Second)}

@@ -93,6 +93,7 @@ func active(t *testing.T, w *coderdtest.World) (n int) {
 }
 
 func TestCreate_retryableErrorIsRetried(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	var calls atomic.Int32
 	p.create = func(context.Context, provider.CreateRequest) error {
@@ -110,6 +111,7 @@ func TestCreate_retryableErrorIsRetried(t *testing.T) {
 
 // C8: three workspaces in a row that fail for good stop creation, and say so; a new version starts anew.
 func TestCreate_permanentErrorsReachTheHardLimit(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	var calls atomic.Int32
 	p.create = func(context.Context, provider.CreateRequest) error {
@@ -138,6 +140,7 @@ func TestCreate_permanentErrorsReachTheHardLimit(t *testing.T) {
 }
 
 func TestProbe_failureIsReplaced(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	var failed atomic.Bool
 	p.ready = func() (provider.Readiness, bool) {
@@ -159,6 +162,7 @@ func TestProbe_failureIsReplaced(t *testing.T) {
 }
 
 func TestProbe_bootTimeout(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	p.ready = func() (provider.Readiness, bool) { return provider.Readiness{Detail: "waiting for port 22"}, true }
 	w.Apply(t, `
@@ -178,6 +182,7 @@ templates:
 }
 
 func TestDelete_repeatsUntilItIsGone_orForced(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	w.Pool(t, "a", 1, 1)
 	r := w.Start(t, coderdtest.Config{})
@@ -208,6 +213,7 @@ func TestDelete_repeatsUntilItIsGone_orForced(t *testing.T) {
 
 // A create that is no longer wanted while it runs is cancelled, and what it makes all the same is removed (I4).
 func TestCancel_whileCreating(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	entered, proceed := make(chan struct{}, 8), make(chan struct{})
 	p.create = func(context.Context, provider.CreateRequest) error {
@@ -228,6 +234,7 @@ func TestCancel_whileCreating(t *testing.T) {
 
 // I5: a worker that loses its lease changes nothing, and another finishes the job.
 func TestLease_lostToAnother(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	entered, proceed := make(chan struct{}, 1), make(chan struct{})
 	var first atomic.Bool
@@ -258,6 +265,7 @@ func TestLease_lostToAnother(t *testing.T) {
 
 // G6: a replica that stops returns what it can't finish, and another takes it at once.
 func TestStop_returnsLeases(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	entered := make(chan struct{}, 1)
 	var first atomic.Bool
@@ -284,6 +292,7 @@ func TestStop_returnsLeases(t *testing.T) {
 
 // I2: an intent never takes a workspace that was claimed first.
 func TestIntent_claimWins(t *testing.T) {
+	t.Parallel()
 	w, _ := newWorld(t)
 	w.Pool(t, "a", 1, 1)
 	r := w.Start(t, coderdtest.Config{})
@@ -310,6 +319,7 @@ func intents(t *testing.T, w *coderdtest.World) (n int) {
 
 // A provider that never answers is ended by the call's own bound, since a lease is extended for as long as anybody lives.
 func TestCreate_hungCallIsEnded(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	var calls atomic.Int32
 	p.create = func(ctx context.Context, _ provider.CreateRequest) error {
@@ -333,6 +343,7 @@ templates:
 
 // What a script prints is not always text; the failure counts all the same.
 func TestFailure_unprintable(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	var failed atomic.Bool
 	p.ready = func() (provider.Readiness, bool) {
@@ -352,6 +363,7 @@ func TestFailure_unprintable(t *testing.T) {
 
 // G5: force interrupts a delete that hangs, and ends it whatever the provider says.
 func TestForce_interruptsARunningDelete(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	w.Pool(t, "a", 1, 1)
 	r := w.Start(t, coderdtest.Config{})
@@ -384,6 +396,7 @@ func TestForce_interruptsARunningDelete(t *testing.T) {
 // I4: what a create makes after its workspace was deleted, such as that of a replica that froze and woke, is removed by
 // whoever made it.
 func TestCreate_afterItsWorkspaceWasDeleted(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	entered, proceed := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool

@@ -14,6 +14,7 @@ import (
 // A transaction that stays open on the row of one job, such as that of a replica that was frozen in it, holds up the
 // heartbeat of no other.
 func TestExtend_oneRowIsLocked(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	w, p := newWorld(t)
 	release := make(chan struct{})

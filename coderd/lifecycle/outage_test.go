@@ -17,6 +17,7 @@ import (
 // TestC8_failuresTogetherCountOnce: ten creates that fail at once, for good, are one round of failures and one cause, and
 // do not reach the hard limit; the rest of the pool is built when the fault is over.
 func TestC8_failuresTogetherCountOnce(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	ctx := context.Background()
 	w, p := newWorld(t)
@@ -52,6 +53,7 @@ func TestC8_failuresTogetherCountOnce(t *testing.T) {
 // TestC8_outageDoesNotReachTheHardLimit: failures that a retry may mend, in many rounds, only space creates; the same ones
 // stop them when they have gone on for long, and permanent ones at the third round.
 func TestC8_outageDoesNotReachTheHardLimit(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	w, _ := newWorld(t)
 	templates := w.Pool(t, "a", 2, 1)

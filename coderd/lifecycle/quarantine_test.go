@@ -35,6 +35,7 @@ templates:
 // A failure is kept with its fault and the end of its output, and the pool goes on without it; of those after it, no more
 // are kept than the template says. It ends when its time is over.
 func TestQuarantine_withEvidence(t *testing.T) {
+	t.Parallel()
 	p := &told{}
 	w := coderdtest.NewWorldWith(t, sim.Behavior{}, func(cloud provider.Provider) provider.Provider {
 		p.Provider = cloud
@@ -76,6 +77,7 @@ func TestQuarantine_withEvidence(t *testing.T) {
 
 // A person mends what was wrong and has the failure tried anew: created, where nothing was ever made of it.
 func TestQuarantine_retried(t *testing.T) {
+	t.Parallel()
 	w, p := newWorld(t)
 	p.create = func(context.Context, provider.CreateRequest) error {
 		return provider.Permanent(xerrors.New("no such image"))

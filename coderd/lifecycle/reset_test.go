@@ -80,6 +80,7 @@ func onePool(t *testing.T, w *coderdtest.World) *coderdtest.Replica {
 // A workspace serves one claim after another, each in its own incarnation, until it has served enough. Nobody is ever told
 // of another's by a key that was used before (I1).
 func TestReset_servesAgain(t *testing.T) {
+	t.Parallel()
 	w, p := newResetting(t)
 	r := onePool(t, w)
 	by := workspaces.Actor{UserID: w.Owner, Source: "test", Reason: "released"}
@@ -120,6 +121,7 @@ func stateOf(t *testing.T, w *coderdtest.World, id uuid.UUID) (state string) {
 // A reset is tried again, and given up after as many attempts as a create; the workspace is deleted then, is never kept,
 // and is no failed create.
 func TestReset_fails(t *testing.T) {
+	t.Parallel()
 	w, p := newResetting(t)
 	r := onePool(t, w)
 	ctx := context.Background()

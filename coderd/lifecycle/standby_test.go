@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,8 +47,9 @@ func (p *powered) Stop(ctx context.Context, ref provider.Ref) error {
 func newPowered(t *testing.T, behavior sim.Behavior) (*coderdtest.World, *powered) {
 	t.Helper()
 	p := &powered{}
+	var once sync.Once // each apply asks for the provider again, while workers use it
 	w := coderdtest.NewWorldWith(t, behavior, func(cloud provider.Provider) provider.Provider {
-		p.Provider, p.power = cloud, cloud.(provider.Stopper) //nolint:forcetypeassert // sim is one
+		once.Do(func() { p.Provider, p.power = cloud, cloud.(provider.Stopper) }) //nolint:forcetypeassert // sim is one
 		return p
 	})
 	return w, p

@@ -29,6 +29,7 @@ var claimed = situation{state: "claimed", providerID: "p"}
 
 // A released workspace comes back only where its pool has room for it: else it goes, as without reuse.
 func TestReuse_onlyWhereThereIsRoom(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, c := range []struct {
 		name string
@@ -75,6 +76,7 @@ func TestReuse_onlyWhereThereIsRoom(t *testing.T) {
 
 // I3: of many releases and retries at once, only as many come back as the pool has room for.
 func TestReuse_manyAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.put(claimed, false, true)
 	b.exec("UPDATE presets SET instances = 3")
@@ -115,6 +117,7 @@ func TestReuse_manyAtOnce(t *testing.T) {
 
 // I3 against the passes: a pass that overlaps with a release plans on what that left, and the other way round.
 func TestReuse_besidePasses(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	template := b.Apply(t, `
 templates:
@@ -171,6 +174,7 @@ func pooled(t *testing.T, b *bench) int {
 
 // I1: a person who means an earlier incarnation, or an earlier claim, touches nothing of who has the workspace now.
 func TestReuse_earlierIncarnationIsNotMeant(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.put(claimed, false, true)
 	before := b.dump()
@@ -185,6 +189,7 @@ func TestReuse_earlierIncarnationIsNotMeant(t *testing.T) {
 
 // Of many that fail at once, no more are kept than the template says, and all of them are one failure in the streak.
 func TestKeepFailures_manyAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ctx := context.Background()
 	b.put(situations[0], true, false)

@@ -313,6 +313,7 @@ var deletions = map[string]want{
 // Every event in every situation, on PostgreSQL: where the table of docs/STATE_MACHINE.md has a row, exactly that is done,
 // with the job and the row of history in the same transaction; everywhere else nothing is changed.
 func TestTransitions(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ctx := context.Background()
 	made := map[[2]string]bool{}
@@ -418,6 +419,7 @@ func (b *bench) effects(t *testing.T, name string, e event, s situation, before,
 
 // Force on what goes already: the job loses its lease and its backoff, and ends whatever the provider says (G5).
 func TestForceOfWhatGoes(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, s := range situations {
 		if s.state != "draining" && s.state != "deleting" {

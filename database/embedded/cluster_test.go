@@ -14,6 +14,7 @@ import (
 )
 
 func TestStart_newClusterAndAgain(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "by the server")
 	cluster := start(t, dir)
 	for setting, want := range map[string]string{
@@ -45,6 +46,7 @@ func TestStart_newClusterAndAgain(t *testing.T) {
 }
 
 func TestStart_secondServerOnTheDirectory(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	cluster := start(t, dir)
 	_, err := tryStart(t, dir)
@@ -54,6 +56,7 @@ func TestStart_secondServerOnTheDirectory(t *testing.T) {
 }
 
 func TestStop_hardWhenTheContextEnds(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	cluster := start(t, dir)
 	pid := postmaster(t, dir)
@@ -65,6 +68,7 @@ func TestStop_hardWhenTheContextEnds(t *testing.T) {
 }
 
 func TestStart_otherMajorVersionIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	version := filepath.Join(dir, "postgres", "PG_VERSION")
 	require.NoError(t, os.WriteFile(version, []byte("9\n"), 0o600))
@@ -101,6 +105,7 @@ func listing(t *testing.T, dir string) string {
 }
 
 func TestStart_otherOwnerIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := "/usr"
 	if os.Geteuid() == 0 {
 		dir = t.TempDir()
@@ -129,6 +134,7 @@ func TestStart_longPath(t *testing.T) {
 }
 
 func TestStart_configurationThatPostgreSQLRefuses(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	conf := filepath.Join(dir, "postgres", "postgresql.conf")
 	require.NoError(t, os.WriteFile(conf, []byte("max_connections = many\n"), 0o600))

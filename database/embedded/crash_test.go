@@ -18,6 +18,7 @@ import (
 
 // The server is killed, and the next one starts at once, while the PostgreSQL of the first may still be dying.
 func TestKilledServer_nextStartRecovers(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	for round := range 4 {
 		server := startHolder(t, executable(t), dir, nil)
@@ -37,6 +38,7 @@ func TestKilledServer_nextStartRecovers(t *testing.T) {
 }
 
 func TestKilledServer_takesPostgreSQLWithIt(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	server := startHolder(t, executable(t), dir, nil)
 	pid := postmaster(t, dir)
@@ -45,6 +47,7 @@ func TestKilledServer_takesPostgreSQLWithIt(t *testing.T) {
 }
 
 func TestKilledPostgreSQL_isStartedAgain(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	cluster := start(t, dir)
 	execute(t, cluster.URL(), "CREATE TABLE kept AS SELECT 'kept' AS word")
@@ -66,6 +69,7 @@ func TestKilledPostgreSQL_isStartedAgain(t *testing.T) {
 
 // A backend that is stopped never notices that its postmaster is dead, and would hold the shared memory for ever.
 func TestKilledPostgreSQL_stoppedChildIsEnded(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	cluster := start(t, dir)
 	backend, err := pgx.Connect(context.Background(), cluster.URL())
@@ -83,6 +87,7 @@ func TestKilledPostgreSQL_stoppedChildIsEnded(t *testing.T) {
 }
 
 func TestKilledPostgreSQL_stopWhileItIsDown(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	cluster := start(t, dir)
 	conf := filepath.Join(dir, "postgres", "postgresql.conf")
@@ -95,6 +100,7 @@ func TestKilledPostgreSQL_stopWhileItIsDown(t *testing.T) {
 }
 
 func TestKilledWhileMakingTheCluster(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server, _ := runHolder(t, executable(t), dir, nil)
 	halfMade := func() []string {
@@ -113,6 +119,7 @@ func TestKilledWhileMakingTheCluster(t *testing.T) {
 
 // After a restart of a container the process id in the lock files may belong to anything of the same user.
 func TestStaleLocks(t *testing.T) {
+	t.Parallel()
 	dir := dataDir(t)
 	info, err := os.Stat(filepath.Join(dir, "postgres"))
 	require.NoError(t, err)
@@ -138,6 +145,8 @@ func TestStaleLocks(t *testing.T) {
 
 // A server that root starts is what the other tests are about where they run as root; here it is an ordinary user.
 func TestStart_asOrdinaryUser(t *testing.T) {
+	// Not parallel: a process that another test starts meanwhile may hold the copied executable open for writing, and
+	// then the kernel refuses to run it ("text file busy").
 	dir, err := os.MkdirTemp("", "prewarm-embedded-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

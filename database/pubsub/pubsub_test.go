@@ -51,6 +51,7 @@ func next(t *testing.T, events <-chan pubsub.Event) pubsub.Event {
 }
 
 func TestPublish_payloadArrivesAsItWas(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	// A channel whose name needs quoting, and is not folded to lower case.
@@ -63,6 +64,7 @@ func TestPublish_payloadArrivesAsItWas(t *testing.T) {
 }
 
 func TestPublish_refusedInsideOfTransaction(t *testing.T) {
+	t.Parallel()
 	store := dbtest.Open(t)
 	p := start(t, store, quartz.NewReal())
 	opts := database.TxOptions{Label: "try publish"}
@@ -73,6 +75,7 @@ func TestPublish_refusedInsideOfTransaction(t *testing.T) {
 }
 
 func TestSubscribe_cancelled(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	var calls atomic.Int32
@@ -89,6 +92,7 @@ func TestSubscribe_cancelled(t *testing.T) {
 }
 
 func TestReconnect_resyncs(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	store := dbtest.Open(t)
 	p := start(t, store, quartz.NewReal())
@@ -118,6 +122,7 @@ func terminateListener(t *testing.T, store *database.Store) {
 
 // A peer that vanished is found out by a ping after 5 s of quiet that gets no answer for 5 s. The clock is the test's.
 func TestBlackHole_resyncs(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	direct := dbtest.Open(t)
 	way, url := newProxy(t, direct.Pool.Config().ConnString())
@@ -159,6 +164,7 @@ func notify(ctx context.Context, store *database.Store, channel, payload string)
 }
 
 func TestPing_keepsTheConnection(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	store := dbtest.Open(t)
 	clock := quartz.NewMock(t)
@@ -178,6 +184,7 @@ func TestPing_keepsTheConnection(t *testing.T) {
 }
 
 func TestOverflow_resyncsTheSlowAndDelaysNobody(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	quick := subscribe(t, p, "c")
@@ -212,6 +219,7 @@ func TestOverflow_resyncsTheSlowAndDelaysNobody(t *testing.T) {
 }
 
 func TestCoalesce_equalHintsThatWait(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	quick := subscribe(t, p, "c")
@@ -234,6 +242,7 @@ func TestCoalesce_equalHintsThatWait(t *testing.T) {
 }
 
 func TestManySubscribers(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := start(t, dbtest.Open(t), quartz.NewMock(t))
 	const subscribers, channels = 200, 20
@@ -272,6 +281,7 @@ func TestManySubscribers(t *testing.T) {
 }
 
 func TestClose_endsCallsUnderWay(t *testing.T) {
+	t.Parallel()
 	p := pubsub.New(context.Background(), dbtest.Open(t), quartz.NewMock(t), slog.Make())
 	entered, ended := make(chan struct{}), atomic.Bool{}
 	p.Subscribe("c", func(ctx context.Context, _ pubsub.Event) {

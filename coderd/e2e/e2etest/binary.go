@@ -38,7 +38,13 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
+// BinaryEnv names the environment variable with the path of a binary that is built already, static, for a whole run.
+const BinaryEnv = "PREWARM_TEST_BINARY"
+
 var build = sync.OnceValues(func() (string, error) {
+	if given := os.Getenv(BinaryEnv); given != "" {
+		return given, nil
+	}
 	path := filepath.Join(folder, "prewarm")
 	cmd := exec.Command("go", "build", "-o", path, "github.com/prewarm-dev/prewarm/cmd/prewarm")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as it is released: it is copied into containers
@@ -48,7 +54,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Binary is the path of the binary, which the first test that asks builds.
+// Binary is the path of the binary: that of BinaryEnv, or one that the first test that asks builds.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if folder == "" {

@@ -45,7 +45,7 @@ func newFleetWorld(t *testing.T, n int, settings map[string]any) *fleetWorld {
 	}, database.InTransaction)
 	config := w.fleet.Config(t, settings)
 	w.Providers.Update([]provider.Row{{Name: "fleet", Kind: "hosts", Config: config}})
-	w.Apply(t, fmt.Sprintf(`providers: [{name: fleet, kind: hosts, config: %s}]`, config))
+	w.Apply(t, fmt.Sprintf(`providers: [{name: fleet, kind: hosts, create_every: 1s, create_burst: 20, config: %s}]`, config)) // the rate has tests of its own
 	w.machines = &inventory.Machines{
 		Store: w.Store, Providers: w.Providers, Clock: quartz.NewReal(), Log: slog.Make(), Nudge: func(...uuid.UUID) {},
 	}
