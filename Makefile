@@ -38,13 +38,25 @@ build: toolchain site ## Build bin/prewarm, one static binary with the web UI in
 run: build postgres ## Build, and start a server with a first pool of 3; ARGS='--listen :8080' adds arguments
 	bin/prewarm server --quickstart $(ARGS)
 
-# The simulation owns the time and the order of everything, and the race detector would only slow it down: the first line
-# leaves its seeds out, and most orders of the replay of deliveries; the second runs them.
+# Each of these is a plan of scripts/suitetest: a fixed list of steps on one PostgreSQL and one build of the binary.
+SUITES = go run ./scripts/suitetest
+
+.PHONY: quick
+quick: toolchain ## Check what needs no server, in a minute: vet, pure packages, rules; ARGS=./coderd/claim for some packages
+	$(SUITES) quick $(ARGS)
+
 .PHONY: test
-test: postgres haproxy sshd docker gen-check vet site-test ## Run every test, as CI does
+test: build postgres haproxy sshd docker ## Run every test that a change must pass, in 8 minutes; ARGS='-only unit,race' for some
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
-	$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- $(RACE) -count=1 -timeout 15m ./...
-	$(if $(RACE),$(TOOL) gotestsum --format pkgname -- -count=1 -timeout 30m -p 1 ./coderd/simulation ./coderd/demand/replay)
+	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
+
+.PHONY: test-long
+test-long: build postgres haproxy sshd docker ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
+	$(SUITES) -binary bin/prewarm $(ARGS) long
+
+.PHONY: test-ci
+test-ci: build postgres haproxy sshd docker ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
+	$(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each, from FIRST=1 on
@@ -54,15 +66,6 @@ sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 eac
 .PHONY: sim-mutants
 sim-mutants: postgres ## Take out one safeguard at a time, and show that an invariant of the simulation notices
 	scripts/sim-mutants.sh $(ARGS)
-
-.PHONY: soak
-soak: postgres sshd docker ## Run the long tests in full, about an hour; ROUNDS=n sets how often for all of them
-	PREWARM_ROUNDS=$(or $(ROUNDS),100) go test -count=1 -v -timeout 60m ./coderd/claim
-	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/e2e
-	PREWARM_ROUNDS=$(or $(ROUNDS),50) go test -count=1 -v -timeout 60m ./coderd/chaos
-	PREWARM_ROUNDS=$(or $(ROUNDS),200) go test -count=1 -v -timeout 60m ./coderd/chaos/engine
-	PREWARM_ROUNDS=$(or $(ROUNDS),2000) go test -count=1 -v -timeout 60m ./coderd/faults
-	PREWARM_ROUNDS=$(or $(ROUNDS),30) go test -count=1 -v -timeout 60m ./coderd/provider/hosts
 
 .PHONY: gitea-e2e
 gitea-e2e: build postgres ## Run jobs of a real Gitea, which it builds the first time, in ten minutes; ARGS=-update records its answers

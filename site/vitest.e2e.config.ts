@@ -6,7 +6,9 @@ export default defineConfig({
   test: {
     environment: "node",
     include: ["e2e/**/*.e2e.ts"],
-    fileParallelism: false,
+    // Each file has a server and a browser of its own, and mostly waits.
+    fileParallelism: true,
+    maxWorkers: 3,
     retry: 0,
     testTimeout: 300_000,
     hookTimeout: 300_000,

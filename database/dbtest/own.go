@@ -20,7 +20,7 @@ var settings = map[string]string{
 	"full_page_writes":   "off",
 	"wal_level":          "minimal",
 	"max_wal_senders":    "0",
-	"max_connections":    "300",
+	"max_connections":    "800", // of a whole run that shares it,
 	"shared_buffers":     "128MB",
 	"autovacuum_naptime": "1min",
 }
@@ -31,6 +31,10 @@ const (
 	memory    = "/dev/shm"
 	minMemory = 2 << 30
 )
+
+// Serve starts a server that all processes of a test run can share, and returns the URL to give them in URLEnv. It ends
+// with this process.
+func Serve(ctx context.Context) (url string, err error) { return startOwn(ctx) }
 
 // startOwn starts a server for this process on a copy of the cached cluster, and returns a superuser's URL.
 func startOwn(ctx context.Context) (string, error) {

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { dockertest.Main(m) }
 
-// rounds is how often something is tried: a few times in CI, PREWARM_ROUNDS times for the soak.
+// rounds is how often something is tried: a few times in CI, PREWARM_ROUNDS times in `make test-long`.
 func rounds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("PREWARM_ROUNDS")); err == nil && n > 0 {
 		return n

@@ -16,7 +16,7 @@ const (
 	cutOff = 60 * time.Millisecond
 )
 
-// rounds is how often a test does what chance decides: few times with all other tests, PREWARM_ROUNDS in `make soak`.
+// rounds is how often a test does what chance decides: few times with all other tests, PREWARM_ROUNDS in `make test-long`.
 func rounds(t *testing.T, few int) int {
 	t.Helper()
 	text := os.Getenv("PREWARM_ROUNDS")

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// step is one command of a plan.
+type step struct {
+	name    string
+	dir     string   // relative to the root of the repository; empty: the root
+	env     []string // beside the run's
+	command []string
+}
+
+// plan is a list of steps under one name.
+type plan struct {
+	aim      time.Duration // how long it should take on two idle cores with warm caches; 0: it is as long as it is
+	postgres bool          // whether its steps share a server
+	steps    func(ctx context.Context, opts options) ([]step, error)
+}
+
+var plans = map[string]plan{
+	"quick": {aim: time.Minute, steps: quick},
+	"test":  {aim: 8 * time.Minute, postgres: true, steps: test},
+	"ci":    {aim: 17 * time.Minute, postgres: true, steps: fixed(ciSuites)}, // after `test`: 25 minutes with it
+	"long":  {postgres: true, steps: fixed(longSuites)},
+}
+
+func planNames() []string { return slices.Sorted(maps.Keys(plans)) }
+
+func fixed(suites []step) func(context.Context, options) ([]step, error) {
+	return func(context.Context, options) ([]step, error) { return suites, nil }
+}
+
+// quick is for the minute while one works: what a compiler and pure functions find.
+func quick(ctx context.Context, opts options) ([]step, error) {
+	if len(opts.packages) > 0 {
+		return []step{
+			{name: "vet", command: append([]string{"go", "vet"}, opts.packages...)},
+			{name: "tests", command: append([]string{"go", "test"}, opts.packages...)},
+			imports(),
+		}, nil
+	}
+	all, err := packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []step{
+		{name: "vet", command: []string{"go", "vet", "./..."}},
+		{name: "pure", command: append([]string{"go", "test"}, all.pure...)},
+		imports(),
+	}, nil
+}
+
+// imports are the doors between the rooms; the rules of wording are a pure package.
+func imports() step {
+	return step{name: "imports", command: []string{"go", "test", "-run", "^TestImports", "./coderd"}}
+}
+
+// test is what every change must pass.
+func test(ctx context.Context, opts options) ([]step, error) {
+	all, err := packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raced, plain := all.concurrent, all.sequential
+	if !opts.race {
+		raced, plain = nil, append(slices.Clone(plain), raced...)
+	}
+	steps := []step{
+		{name: "generated", command: []string{"make", "--no-print-directory", "gen-check"}},
+		{name: "vet", command: []string{"go", "vet", "./..."}},
+		goTests("unit", 15*time.Minute, nil, plain...),
+	}
+	if len(raced) > 0 {
+		steps = append(steps, goTests("race", 15*time.Minute, nil, append([]string{"-race"}, raced...)...))
+	}
+	steps = append(steps, step{name: "pages", command: []string{"make", "--no-print-directory", "site-test"}})
+	return append(steps, shortSuites...), nil
+}
+
+// shortSuites are one seeded short version of each long suite.
+var shortSuites = []step{
+	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=4", "-run",
+		"^(TestExact|TestClaimers_exactUnderConcurrency|TestPoints|TestKill|TestActs)$",
+		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine"),
+	simulation(20),
+	replay(20),
+	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=20s", "PREWARM_SEED=1"}, "./coderd/chaos/storm"),
+}
+
+// ciSuites are what CI runs after `make test`.
+var ciSuites = []step{
+	suite("e2e", 10*time.Minute, nil, "./coderd/e2e", "./deploy"),
+	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/faults"),
+	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos"),
+	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
+	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
+	simulation(60),
+}
+
+// longSuites are all long suites in full.
+var longSuites = []step{
+	suite("claims", time.Hour, []string{"PREWARM_ROUNDS=100"}, "./coderd/claim"),
+	suite("e2e", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/e2e", "./deploy"),
+	suite("hosts", time.Hour, []string{"PREWARM_ROUNDS=30"}, "./coderd/provider/hosts"),
+	suite("faults", time.Hour, []string{"PREWARM_ROUNDS=2000"}, "./coderd/faults"),
+	suite("chaos", time.Hour, []string{"PREWARM_ROUNDS=50"}, "./coderd/chaos"),
+	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),
+	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
+	simulation(200),
+	replay(200),
+}
+
+func gotestsum(format string, args ...string) []string {
+	return append([]string{"go", "tool", "-modfile=scripts/tools/go.mod", "gotestsum", "--format", format,
+		"--format-hide-empty-pkg", "--"}, args...)
+}
+
+// goTests is a step of unit and database tests. They mostly wait, for PostgreSQL and for one another, so more of them run
+// at once than there are processors.
+func goTests(name string, limit time.Duration, env []string, args ...string) step {
+	return step{name: name, env: env, command: gotestsum("pkgname", append([]string{"-count=1", "-p=4", "-parallel=8", "-timeout", limit.String()}, args...)...)}
+}
+
+// suite is a step of tests that run whole processes: one package at a time, with a line for each test.
+func suite(name string, limit time.Duration, env []string, args ...string) step {
+	args = append([]string{"-count=1", "-p=1", "-parallel=6", "-timeout", limit.String()}, args...)
+	return step{name: name, env: env, command: gotestsum("testname", args...)}
+}
+
+func simulation(seeds int) step {
+	return suite("simulation", time.Hour, []string{"PREWARM_SIM_SEEDS=" + strconv.Itoa(seeds),
+		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, seeds/20))}, "./coderd/simulation")
+}
+
+func replay(orders int) step {
+	return suite("replay", time.Hour, []string{"PREWARM_ROUNDS=" + strconv.Itoa(orders)}, "./coderd/demand/replay")
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A package that is renamed must not fall out of its list, nor a new one out of all plans.
+func TestPackages(t *testing.T) {
+	t.Chdir("../..")
+	for _, list := range [][]string{suites, sequential, process} {
+		for _, name := range list {
+			require.DirExists(t, name)
+		}
+	}
+	all, err := packages(t.Context())
+	require.NoError(t, err)
+	for _, name := range []string{"./coderd/claim", "./database/pubsub", "./coderd/lifecycle"} {
+		require.Contains(t, all.concurrent, name, "runs with the race detector")
+		require.NotContains(t, all.pure, name, "needs PostgreSQL")
+	}
+	require.Contains(t, all.pure, "./coderd/prebuilds")
+	require.Contains(t, all.sequential, "./scripts/rules")
+
+	// Every suite is a step of CI and of the long plan, but for the replay, which `make test` runs, and what needs a real
+	// Gitea.
+	for name, steps := range map[string][]step{"ci": ciSuites, "long": longSuites} {
+		var words []string
+		for _, s := range steps {
+			words = append(words, s.command...)
+		}
+		for _, suite := range suites {
+			if suite == "coderd/e2e/gitea" || suite == "coderd/demand/replay" && name == "ci" {
+				continue
+			}
+			require.True(t, slices.Contains(words, "./"+suite), "%s does not run %s", name, suite)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	var out bytes.Buffer
+	results := []result{{"vet", 2 * time.Second, nil}, {"unit", time.Minute, errors.New("exit status 1")}}
+	err := report(&out, plan{aim: time.Minute}, results, 62*time.Second, nil)
+	require.EqualError(t, err, "failed: unit")
+	require.Contains(t, out.String(), "unit              60s  exit status 1")
+	require.Contains(t, out.String(), "longer than it should")
+	require.NoError(t, report(&out, plan{}, results[:1], time.Second, nil))
+	require.EqualError(t, report(&out, plan{}, results[:1], time.Second, context.Canceled), "interrupted")
+}
+
+func TestChoose(t *testing.T) {
+	steps := []step{{name: "vet"}, {name: "unit"}}
+	chosen, err := choose(steps, names("unit"))
+	require.NoError(t, err)
+	require.Equal(t, []step{{name: "unit"}}, chosen)
+	_, err = choose(steps, names("unit,nothing"))
+	require.ErrorContains(t, err, "the steps are vet, unit")
+}
+
+// A failed step does not stop the next one, and what a step is given reaches it.
+func TestRun(t *testing.T) {
+	marker := t.TempDir() + "/ran"
+	p := plan{steps: fixed([]step{
+		{name: "fails", command: []string{"false"}},
+		{name: "runs", env: []string{"WHERE=" + marker}, command: []string{"sh", "-c", "echo yes >$WHERE"}},
+	})}
+	err := run(t.Context(), p, options{})
+	require.EqualError(t, err, "failed: fails")
+	written, err := os.ReadFile(marker)
+	require.NoError(t, err)
+	require.Equal(t, "yes", strings.TrimSpace(string(written)))
+}
