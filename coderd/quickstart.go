@@ -27,7 +27,8 @@ func (r *replica) quickstart(ctx context.Context, configuration *templates.Servi
 	by := auth.Identity{
 		Principal: auth.Principal{UserID: workspaces.Prewarm, User: "prewarm"},
 		Membership: auth.Membership{
-			OrganizationID: auth.DefaultOrganizationID, Organization: "default", Role: database.RoleSystem,
+			// Whoever starts the server owns it, and its providers.
+			OrganizationID: auth.DefaultOrganizationID, Organization: "default", Role: database.RoleOwner,
 		},
 		Source: r.opts.Replica,
 	}

@@ -38,7 +38,12 @@ func TestApply(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []sdk.Change{}, done.Changes)
 	require.Len(t, w.nudged, 1)
-	_, err = admin.Apply(ctx, sdk.ApplyRequest{Document: "providers: [{name: second, kind: bare}]"})
+	second := sdk.ApplyRequest{Document: "providers: [{name: second, kind: bare}]"}
+	_, err = admin.Apply(ctx, second)
+	require.Equal(t, http.StatusForbidden, sdk.StatusOf(err), "providers are the owner's: %v", err)
+	require.ErrorContains(t, err, "apply provider second: there is no such provider yet")
+	require.Zero(t, w.providers)
+	_, err = w.as("owner").Apply(ctx, second)
 	require.NoError(t, err)
 	require.Equal(t, 1, w.providers)
 
@@ -54,7 +59,7 @@ func TestApply(t *testing.T) {
 		"path separators": {strings.Replace(more, "name: quickstart", "name: ../quickstart", 1), "f.yaml:6:11", "lower-case letters"},
 		"kind":            {"providers: [{name: z, kind: warp}]", "f.yaml:1:29", "it is one of bare, roomy"},
 	} {
-		_, err := admin.Apply(ctx, sdk.ApplyRequest{Document: test.document, File: "f.yaml"})
+		_, err := w.as("owner").Apply(ctx, sdk.ApplyRequest{Document: test.document, File: "f.yaml"})
 		require.Equal(t, http.StatusUnprocessableEntity, sdk.StatusOf(err), name)
 		var e *sdk.Error
 		require.ErrorAs(t, err, &e, name)

@@ -47,9 +47,12 @@ func TestPlan(t *testing.T) {
 	})
 
 	// A template that is not there yet, at a provider that is not there yet.
+	_, err = admin.MakePlan(ctx, sdk.PlanRequest{Document: "providers: [{name: second, kind: bare}]"})
+	require.Equal(t, http.StatusForbidden, sdk.StatusOf(err), "providers are the owner's: %v", err)
+
 	more := configuration + "  - {name: new, provider: second, spec: {}, presets: [{name: p, prebuilds: {instances: 7}}]}\n"
 	more = strings.Replace(more, "templates:", "  - {name: second, kind: bare, maximum: 5}\ntemplates:", 1)
-	plan, err = admin.MakePlan(ctx, sdk.PlanRequest{Document: more, File: "f.yaml"})
+	plan, err = w.as("owner").MakePlan(ctx, sdk.PlanRequest{Document: more, File: "f.yaml"})
 	require.NoError(t, err)
 	require.Equal(t, sdk.PlanTotals{Create: 7, Drain: 1}, plan.Totals)
 	require.Equal(t, "new", plan.Presets[0].Template)

@@ -19,6 +19,7 @@ const (
 	ActReadAudit    Action = "audit.read"
 
 	ActReadProviders Action = "provider.read"
+	ActApplyProvider Action = "provider.apply" // what it is, which is what its workspaces can reach: roots, binds, executables
 	ActCheckProvider Action = "provider.check" // makes workspaces at it, and deletes them
 
 	ActResumeProvider  Action = "provider.resume"  // close its breaker
@@ -96,6 +97,7 @@ var policy = map[Action]parts{
 	ActReadAudit:    {database.RoleOwner: Any, database.RoleAuditor: Any},
 
 	ActReadProviders: auditors(None),
+	ActApplyProvider: owners(None),
 	ActCheckProvider: admins(None),
 
 	ActResumeProvider:  admins(None),

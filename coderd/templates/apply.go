@@ -56,6 +56,9 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, xerrors.Errorf("read providers: %w", err)
 	}
+	if err := mayApply(req.By, doc, existing); err != nil {
+		return Result{}, err
+	}
 	check(doc, existing, s.NewProvider, problems)
 	entities, err := forgesOf(ctx, s.Store.Queries, req.By.OrganizationID)
 	if err != nil {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -66,51 +68,110 @@ func (a *applying) providers(ctx context.Context, providers []Provider) error {
 	return nil
 }
 
-func (a *applying) provider(ctx context.Context, p Provider, row *database.Provider) error {
+// providerChange is what a file would change in a provider. Action is empty where that is nothing.
+type providerChange struct {
+	sdk.Change
+	before any // nil: there is none
+	after  providerState
+}
+
+// changeOf compares what a file says of a provider with its row, which is nil where there is none.
+func changeOf(doc *Document, p Provider, row *database.Provider) (providerChange, error) {
 	config, err := canonical(p.Config)
 	if err != nil {
+		return providerChange{}, err
+	}
+	c := providerChange{
+		Change: sdk.Change{Kind: "provider", Name: p.Name, Action: "create"},
+		after: providerState{
+			Kind: p.Kind, Config: config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
+			CreateBurst: p.CreateBurst, InventoryEvery: p.InventoryEvery.String(), Breaker: p.Breaker,
+		},
+	}
+	if p.CreateEvery > 0 {
+		c.after.CreateEvery = p.CreateEvery.String()
+	}
+	if row == nil {
+		return c, nil
+	}
+	if row.Kind != p.Kind {
+		return c, kindChanged(doc, p, row.Kind)
+	}
+	stored, err := canonical(row.Config)
+	if err != nil {
+		return c, err
+	}
+	old, after := providerStateOf(*row, stored), c.after
+	c.before = old
+	c.Fields = append(jsonFields("config", old.Config, after.Config),
+		fields(
+			field{"maximum", old.Maximum, after.Maximum},
+			field{"creates_in_flight", old.CreatesInFlight, after.CreatesInFlight},
+			field{"chunk", old.Chunk, after.Chunk},
+			field{"create_every", old.CreateEvery, after.CreateEvery},
+			field{"create_burst", old.CreateBurst, after.CreateBurst},
+			field{"inventory_every", old.InventoryEvery, after.InventoryEvery},
+			field{"breaker.count", old.Breaker.Count, after.Breaker.Count},
+			field{"breaker.percent", old.Breaker.Percent, after.Breaker.Percent},
+			field{"breaker.errors", old.Breaker.Errors, after.Breaker.Errors},
+			field{"breaker.clean", old.Breaker.Clean, after.Breaker.Clean},
+		)...)
+	c.Action = "update"
+	if len(c.Fields) == 0 {
+		c.Action = ""
+	}
+	return c, nil
+}
+
+// mayChange refuses a provider that the file changes to whoever may not (provider.apply): its configuration says which
+// folders, engines and executables the server works with.
+func mayChange(by auth.Identity, c providerChange) error {
+	if c.Action == "" || by.Part(auth.ActApplyProvider) == auth.Any {
+		return nil
+	}
+	what := "there is no such provider yet"
+	if c.Action == "update" {
+		what = "this file would change " + strings.Join(c.Fields, ", ")
+	}
+	return auth.Refuse(auth.ErrForbidden, "apply provider %s: %s, and only an owner may create or change providers (provider.apply): "+
+		"leave it out of the file, or let an owner apply it first", c.Name, what)
+}
+
+// mayApply refuses a file before anything of it is tried out, such as the executable that a provider of it names. Others
+// may change the providers meanwhile: what is written is asked for again in the transaction.
+func mayApply(by auth.Identity, doc *Document, existing []database.Provider) error {
+	for _, p := range doc.Providers {
+		i := slices.IndexFunc(existing, func(r database.Provider) bool { return r.Name == p.Name })
+		var row *database.Provider
+		if i >= 0 {
+			row = &existing[i]
+		}
+		c, err := changeOf(doc, p, row)
+		if err != nil {
+			c.Change = sdk.Change{Name: p.Name, Action: "update", Fields: []string{"its kind or its config"}}
+		}
+		if err := mayChange(by, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *applying) provider(ctx context.Context, p Provider, row *database.Provider) error {
+	c, err := changeOf(a.doc, p, row)
+	if err != nil || c.Action == "" {
 		return err
 	}
-	after := providerState{
-		Kind: p.Kind, Config: config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
-		CreateBurst: p.CreateBurst, InventoryEvery: p.InventoryEvery.String(), Breaker: p.Breaker,
+	if err := mayChange(a.by, c); err != nil {
+		return err
 	}
 	var createEvery *float64
 	if p.CreateEvery > 0 {
 		s := p.CreateEvery.Seconds()
-		createEvery, after.CreateEvery = &s, p.CreateEvery.String()
-	}
-	change := sdk.Change{Kind: "provider", Name: p.Name, Action: "create"}
-	var before any
-	if row != nil {
-		if row.Kind != p.Kind {
-			return kindChanged(a.doc, p, row.Kind)
-		}
-		stored, err := canonical(row.Config)
-		if err != nil {
-			return err
-		}
-		old := providerStateOf(*row, stored)
-		change.Action, before = "update", old
-		change.Fields = append(jsonFields("config", old.Config, after.Config),
-			fields(
-				field{"maximum", old.Maximum, after.Maximum},
-				field{"creates_in_flight", old.CreatesInFlight, after.CreatesInFlight},
-				field{"chunk", old.Chunk, after.Chunk},
-				field{"create_every", old.CreateEvery, after.CreateEvery},
-				field{"create_burst", old.CreateBurst, after.CreateBurst},
-				field{"inventory_every", old.InventoryEvery, after.InventoryEvery},
-				field{"breaker.count", old.Breaker.Count, after.Breaker.Count},
-				field{"breaker.percent", old.Breaker.Percent, after.Breaker.Percent},
-				field{"breaker.errors", old.Breaker.Errors, after.Breaker.Errors},
-				field{"breaker.clean", old.Breaker.Clean, after.Breaker.Clean},
-			)...)
-		if len(change.Fields) == 0 {
-			return nil
-		}
+		createEvery = &s
 	}
 	err = a.q.UpsertProvider(ctx, database.UpsertProviderParams{
-		Name: p.Name, Kind: p.Kind, Config: config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
+		Name: p.Name, Kind: p.Kind, Config: c.after.Config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
 		CreateEveryS: createEvery, CreateBurst: p.CreateBurst, InventoryEveryS: p.InventoryEvery.Seconds(),
 		BreakerCount: p.Breaker.Count, BreakerPercent: p.Breaker.Percent, BreakerErrors: p.Breaker.Errors,
 		BreakerClean: p.Breaker.Clean, IsConfirmed: slices.Contains(trusted, p.Kind),
@@ -129,5 +190,5 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 			a.affected[id] = true
 		}
 	}
-	return a.changed(ctx, change, p.Name, before, after)
+	return a.changed(ctx, c.Change, p.Name, c.before, c.after)
 }

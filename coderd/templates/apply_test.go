@@ -68,7 +68,7 @@ func newBench(t *testing.T) bench {
 		Service: &templates.Service{Store: store, NewProvider: newProvider},
 		by: auth.Identity{
 			Principal:  auth.Principal{UserID: auth.BuiltinUserID, User: "prewarm"},
-			Membership: auth.Membership{OrganizationID: auth.DefaultOrganizationID, Organization: "default"},
+			Membership: auth.Membership{OrganizationID: auth.DefaultOrganizationID, Organization: "default", Role: database.RoleOwner},
 			Source:     "192.0.2.1",
 		},
 	}
@@ -360,4 +360,52 @@ func TestPoolKey(t *testing.T) {
 		require.Empty(t, seen[k], "%s makes another pool", name)
 		seen[k] = name
 	}
+}
+
+// Providers are the owner's: what they say is what workspaces reach, and what the server runs. Whoever else applies a file
+// may have in it what is there already, and nothing of another is tried out.
+func TestApply_providersAreTheOwners(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const mine = "providers: [{name: own, kind: fake, maximum: 3, config: {root: /srv}}]\n"
+	const template = "templates: [{name: go, provider: own, spec: {command: [go]}}]\n"
+	admin := b
+	admin.by.Role = database.RoleTemplateAdmin
+	made := 0
+	admin.Service = &templates.Service{Store: b.Store, NewProvider: func(kind string, config json.RawMessage) (provider.Provider, error) {
+		made++
+		return newProvider(kind, config)
+	}}
+	refused := func(source, what string) {
+		t.Helper()
+		before := b.dump(t)
+		for _, dryRun := range []bool{true, false} {
+			_, err := admin.try(source, dryRun)
+			require.ErrorIs(t, err, auth.ErrForbidden)
+			require.ErrorContains(t, err, what)
+			require.ErrorContains(t, err, "only an owner may")
+		}
+		require.Zero(t, made, "nothing of it was tried")
+		require.Equal(t, before, b.dump(t))
+	}
+	refused(mine, "apply provider own: there is no such provider yet")
+	b.apply(t, mine)
+	refused(strings.Replace(mine, "/srv", "/", 1)+template, `config.root: "/srv" -> "/"`)
+	refused(strings.Replace(mine, "maximum: 3", "maximum: 4", 1), "maximum: 3 -> 4")
+	refused(strings.Replace(mine, "kind: fake", "kind: other", 1), "its kind or its config")
+	refused("providers: [{name: second, kind: fake}]", "second")
+
+	result, err := admin.try(mine+template, false)
+	require.NoError(t, err, "the same provider, and a template of it")
+	require.Len(t, result.Templates, 1)
+
+	// Whoever was allowed by what they saw may not write what is so no longer: the row is asked for again under its lock.
+	racing := admin
+	racing.Service = &templates.Service{Store: b.Store, NewProvider: func(kind string, config json.RawMessage) (provider.Provider, error) {
+		b.apply(t, strings.Replace(mine, "/srv", "/other", 1))
+		return newProvider(kind, config)
+	}}
+	_, err = racing.try(mine, false)
+	require.ErrorIs(t, err, auth.ErrForbidden)
+	require.Contains(t, b.dump(t), "/other")
 }
