@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/replicas"
 	"github.com/prewarm-dev/prewarm/coderd/retention"
+	"github.com/prewarm-dev/prewarm/coderd/serve"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/watchdog"
@@ -65,10 +67,14 @@ type Options struct {
 	Notify      notify.Webhook // where people are told; zero: nowhere
 	JSONLog     bool           // lines of JSON instead of text
 	Drain       time.Duration  // how long it serves on, unready, before it stops
-	Replica     string         // empty: made of the host's name and the port
-	Version     string
-	Stdout      io.Writer // for people who started the server; nil: none
-	Stderr      io.Writer // the log; nil: os.Stderr
+	// Proxies are those whose word for a client's address and scheme is taken; MaxConnections and MaxPerAddress are how
+	// many connections there may be, 0 the defaults (coderd/serve).
+	Proxies                       []netip.Prefix
+	MaxConnections, MaxPerAddress int
+	Replica                       string // empty: made of the host's name and the port
+	Version                       string
+	Stdout                        io.Writer // for people who started the server; nil: none
+	Stderr                        io.Writer // the log; nil: os.Stderr
 
 	// Hooks have no flag: tests stop a replica with them at chosen moments. Nil: none.
 	Hooks *Hooks
@@ -166,6 +172,7 @@ type replica struct {
 	notifier   *notify.Notifier
 	watchdog   *watchdog.Watchdog
 	server     *http.Server
+	guard      *serve.Guard
 	registry   *registry
 }
 
@@ -259,8 +266,12 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	if err != nil {
 		return nil, err
 	}
+	r.guard = serve.New(serve.Options{
+		MaxConnections: opts.MaxConnections, MaxPerAddress: opts.MaxPerAddress, Trusted: opts.Proxies,
+		Reserved: api.Reserved, Clock: clock, Registerer: reg,
+	})
 	r.server = &http.Server{
-		Handler: api.New(api.Options{
+		Handler: r.guard.Handler(api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Passes: r.reconciler, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
 			Inventory: r.inventory, Events: r.events, Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
@@ -269,7 +280,9 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
 			Forges: r.forges, Runners: r.runners, Webhooks: r.inbox, DemandChanged: r.inbox.MatchSoon,
 			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
-		}),
+		})),
+		ConnContext:       r.guard.Context,
+		ConnState:         r.guard.State,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -304,7 +317,7 @@ func (r *replica) run(ctx context.Context) error {
 		eg.Go(func() error { run(work); return nil })
 	}
 	served := make(chan error, 1)
-	go func() { served <- r.server.Serve(r.listener) }()
+	go func() { served <- r.server.Serve(r.guard.Listener(r.listener)) }()
 
 	select {
 	case <-ctx.Done():

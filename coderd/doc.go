@@ -22,6 +22,7 @@
 //	auth        users, tokens, roles, audit
 //	events      tells screens what has changed
 //	api         HTTP, one file for each resource
+//	serve       bounds what connections cost: slow bodies, too many
 //	sdk         wire types and client, shared with the command line
 //	replicas    the list of running replicas
 //	gauges      what is so now, for Prometheus

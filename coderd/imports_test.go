@@ -105,6 +105,7 @@ var rooms = map[string]room{
 		},
 		never: []string{"log", "os", "database"},
 	},
+	"coderd/serve":      leaf,
 	"coderd/simulation": leaf,
 	"coderd/sizing": {
 		outside: []string{"golang.org/x/xerrors"},

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/x509"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 func (a *app) serverCommand() *cobra.Command {
 	var opts coderd.Options
 	var postgresURLFile, accessCAFile, logFormat string
+	var proxies []string
 	var hook webhookFlags
 	cmd := &cobra.Command{
 		Use:   "server",
@@ -39,6 +41,9 @@ The first start writes a token of the owner to the file owner-token in the data 
 				return err
 			}
 			if err := completeAccess(&opts, accessCAFile); err != nil {
+				return err
+			}
+			if err := completeConnections(&opts, proxies); err != nil {
 				return err
 			}
 			if err := completeLog(&opts, logFormat); err != nil {
@@ -69,6 +74,12 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.DurationVar(&opts.Tick, "tick", 15*time.Second, "time between two passes over everything")
 	flags.DurationVar(&opts.Drain, "drain", 0,
 		"how long to serve on after SIGTERM, unready, so that a load balancer sends nothing more before it stops")
+	flags.StringSliceVar(&proxies, "trusted-proxies", nil,
+		"addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, such as 10.0.0.0/8")
+	flags.IntVar(&opts.MaxConnections, "max-connections", 0,
+		"connections to serve at once (default half of the files that the process may open, at most 10000)")
+	flags.IntVar(&opts.MaxPerAddress, "max-connections-per-address", 0,
+		"connections of one address, or requests in progress of one client of a trusted proxy (default a quarter of all)")
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
 	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
 	hook.register(flags)
@@ -82,6 +93,10 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"drain":             "PREWARM_DRAIN",
 
 		"encryption-keys-file": "PREWARM_ENCRYPTION_KEYS_FILE",
+
+		"trusted-proxies":             "PREWARM_TRUSTED_PROXIES",
+		"max-connections":             "PREWARM_MAX_CONNECTIONS",
+		"max-connections-per-address": "PREWARM_MAX_CONNECTIONS_PER_ADDRESS",
 
 		"quickstart": "PREWARM_QUICKSTART",
 		"tick":       "PREWARM_TICK",
@@ -134,6 +149,25 @@ func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) erro
 		return xerrors.Errorf("find data directory: %w", err)
 	}
 	opts.DataDir = dir
+	return nil
+}
+
+// completeConnections checks whom the server believes, and how many it serves at once.
+func completeConnections(opts *coderd.Options, proxies []string) error {
+	if opts.MaxConnections < 0 || opts.MaxPerAddress < 0 {
+		return usageErrorf("--max-connections and --max-connections-per-address must not be negative; 0 is the default")
+	}
+	for _, given := range proxies {
+		prefix, err := netip.ParsePrefix(given)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(given)
+			if addrErr != nil {
+				return usageErrorf("--trusted-proxies %q: write addresses or networks, such as 10.0.0.7 or 10.0.0.0/8", given)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		opts.Proxies = append(opts.Proxies, prefix)
+	}
 	return nil
 }
 

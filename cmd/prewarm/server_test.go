@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,11 +33,12 @@ func TestServerOptions(t *testing.T) {
 			[]string{"PREWARM_LISTEN=bad", "PREWARM_TICK=1h", "PREWARM_POSTGRES_URL=x"},
 			[]string{
 				"--listen", "[::1]:0", "--data-dir", "/var/lib/p/", "--postgres-url", "postgres://db/x", "--quickstart",
-				"--tick", "1s", "--replica", "eu-1.a",
+				"--tick", "1s", "--replica", "eu-1.a", "--trusted-proxies", "10.0.0.7,fd00::/8", "--max-connections", "9",
 			},
 			coderd.Options{
 				Listen: "[::1]:0", DataDir: "/var/lib/p", PostgresURL: "postgres://db/x", Quickstart: true,
-				Tick: time.Second, Replica: "eu-1.a",
+				Tick: time.Second, Replica: "eu-1.a", MaxConnections: 9,
+				Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8")},
 			},
 		},
 		"variables": {
@@ -71,7 +74,7 @@ func TestServerOptions(t *testing.T) {
 			}
 			got.Stdout, got.Stderr = nil, nil
 			test.want.Version = version()
-			if got != test.want {
+			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("started with %+v", got)
 			}
 		})
@@ -88,6 +91,8 @@ func TestServerRefusesBadOptions(t *testing.T) {
 	}{
 		"--tick 0s":                            {2, "--tick must be more than 0"},
 		"--tick -1s":                           {2, "--tick must be more than 0"},
+		"--trusted-proxies lb.example":         {2, "write addresses or networks"},
+		"--max-connections -1":                 {2, "must not be negative"},
 		"--tick often":                         {2, `invalid argument "often" for "--tick"`},
 		"--listen 127.0.0.1":                   {2, "write HOST:PORT"},
 		"--listen 127.0.0.1:http":              {2, "the port must be a number"},

@@ -3,9 +3,16 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 )
+
+// Reserved says whether a request is served even where too many connections are open: a replica that is busy must not pass
+// for one that is gone, nor its workspaces for silent.
+func Reserved(r *http.Request) bool {
+	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" || strings.HasPrefix(r.URL.Path, prefix+"/instance/")
+}
 
 // serveHealth serves what is asked by machines, without a token: whether the process lives, whether it wants requests,
 // and its metrics.
