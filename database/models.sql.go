@@ -1194,6 +1194,12 @@ type CreateRate struct {
 	FullAt   time.Time
 }
 
+type DesiredPrebuild struct {
+	PresetID uuid.UUID
+	Desired  int32
+	TakesAll bool
+}
+
 type FailureLog struct {
 	WorkspaceID uuid.UUID
 	Log         string
@@ -1505,6 +1511,13 @@ type PresetFailureCause struct {
 	LastVersion   int32
 }
 
+type PresetPause struct {
+	PresetID  uuid.UUID
+	Scope     PauseScope
+	Reason    string
+	ExpiresAt *time.Time
+}
+
 type PresetSample struct {
 	PresetID uuid.UUID
 	Bucket   time.Time
@@ -1678,6 +1691,16 @@ type Token struct {
 	ExpiresAt  *time.Time
 	LastUsedAt *time.Time
 	RevokedAt  *time.Time
+}
+
+type UnclaimedWorkspace struct {
+	ID         uuid.UUID
+	PresetID   uuid.UUID
+	TemplateID uuid.UUID
+	State      WorkspaceState
+	Class      string
+	Eligible   bool
+	AtJob      bool
 }
 
 type User struct {

@@ -82,10 +82,7 @@ WITH page AS MATERIALIZED (
 SELECT p.id, t.name AS template, p.name AS preset, coalesce(v.number, 0)::int AS version, t.provider,
        (p.instances IS NOT NULL)::boolean AS pool, coalesce(p.instances, 0)::int AS instances, p.schedule,
        prewarm_now()::timestamptz AS now,
-       (CASE WHEN t.deprecated_at IS NOT NULL THEN 0
-             WHEN p.schedule IS NOT NULL THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
-             WHEN z.size IS NOT NULL THEN least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int)
-             ELSE coalesce(p.instances, 0) END)::int AS desired,
+       d.desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.starting, 0)::int AS starting,
        coalesce(u.leaving, 0)::int AS leaving, coalesce(u.outdated, 0)::int AS outdated,
        coalesce(u.quarantined, 0)::int AS quarantined, coalesce(c.n, 0)::int AS claimed, coalesce(q.n, 0)::int AS waiting,
@@ -97,23 +94,14 @@ JOIN templates t ON t.id = p.template_id
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
-LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
-  AND z.computed_at > prewarm_now() - interval '15 minutes'
+JOIN desired_prebuilds d ON d.preset_id = p.id
 LEFT JOIN LATERAL (
-  SELECT count(*) FILTER (WHERE x.class = 'actual') AS actual, count(*) FILTER (WHERE x.class = 'starting') AS starting,
-         count(*) FILTER (WHERE x.class = 'leaving') AS leaving, count(*) FILTER (WHERE x.class = 'outdated') AS outdated,
-         count(*) FILTER (WHERE x.class = 'quarantined') AS quarantined
-  FROM (
-    SELECT CASE WHEN w.state IN ('deleting', 'draining') OR i.workspace_id IS NOT NULL THEN 'leaving'
-                WHEN w.state = 'quarantined' THEN 'quarantined'
-                WHEN w.pool_key <> p.pool_key THEN 'outdated'
-                WHEN w.expires_at <= prewarm_now() + p.min_remaining_s * interval '1 second' THEN 'leaving'
-                WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
-                ELSE 'actual' END AS class
-    FROM workspaces w
-    LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
-    WHERE w.template_id = p.template_id AND w.preset_id = p.id AND w.state NOT IN ('claimed', 'deleted')
-  ) x
+  SELECT count(*) FILTER (WHERE w.class = 'actual') AS actual, count(*) FILTER (WHERE w.class = 'starting') AS starting,
+         count(*) FILTER (WHERE w.class IN ('expired', 'stopping', 'deleting')) AS leaving,
+         count(*) FILTER (WHERE w.class = 'outdated') AS outdated,
+         count(*) FILTER (WHERE w.class = 'quarantined') AS quarantined
+  FROM unclaimed_workspaces w
+  WHERE w.template_id = p.template_id AND w.preset_id = p.id
 ) u ON true
 LEFT JOIN LATERAL (
   SELECT count(*) AS n FROM workspaces w WHERE w.preset_id = p.id AND w.state = 'claimed'
@@ -121,13 +109,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT count(*) AS n FROM claims x WHERE x.preset_id = p.id AND x.state = 'waiting' AND x.deadline_at > prewarm_now()
 ) q ON true
-LEFT JOIN LATERAL (
-  SELECT pa.scope, pa.reason FROM pauses pa
-  WHERE (pa.expires_at IS NULL OR pa.expires_at > prewarm_now())
-    AND pa.target = CASE pa.scope WHEN 'global' THEN '' WHEN 'preset' THEN p.id::text
-                                  WHEN 'template' THEN t.id::text ELSE t.provider END
-  ORDER BY array_position('{global,preset,template,provider}'::text[], pa.scope::text) LIMIT 1
-) pause ON true
+LEFT JOIN preset_pauses pause ON pause.preset_id = p.id
 WHERE p.id = ANY (ARRAY(SELECT page.id FROM page))
 ORDER BY t.name, p.name
 `
@@ -167,9 +149,8 @@ type PoolViewsRow struct {
 
 // What the page of pools shows: all of a page in two statements, however many workspaces there are. Nothing here locks.
 // A page of presets in the order of their names, after (after_template, after_preset), or those of `ids`; and of each its
-// unclaimed workspaces by what a slot of it shows. The classes are those of PresetViews (C3); what is expired, draining or
+// unclaimed workspaces by what a slot of it shows. The classes are C3's; what is expired, draining or
 // deleting is on its way out. The counts are lateral: a page reads the index entries of its presets and of no others.
-// The pause that holds, in the order of the planner.
 func (q *Queries) PoolViews(ctx context.Context, arg PoolViewsParams) ([]PoolViewsRow, error) {
 	rows, err := q.db.Query(ctx, poolViews,
 		arg.OrganizationID,

@@ -484,9 +484,8 @@ type Querier interface {
 	PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow, error)
 	// What the page of pools shows: all of a page in two statements, however many workspaces there are. Nothing here locks.
 	// A page of presets in the order of their names, after (after_template, after_preset), or those of `ids`; and of each its
-	// unclaimed workspaces by what a slot of it shows. The classes are those of PresetViews (C3); what is expired, draining or
+	// unclaimed workspaces by what a slot of it shows. The classes are C3's; what is expired, draining or
 	// deleting is on its way out. The counts are lateral: a page reads the index entries of its presets and of no others.
-	// The pause that holds, in the order of the planner.
 	PoolViews(ctx context.Context, arg PoolViewsParams) ([]PoolViewsRow, error)
 	// All there are, cheaply: to resolve a name, and to say what exists.
 	PresetNames(ctx context.Context, organizationID uuid.UUID) ([]PresetNamesRow, error)
@@ -496,12 +495,10 @@ type Querier interface {
 	// The samples of a preset from an instant on, in order.
 	PresetSamples(ctx context.Context, arg PresetSamplesParams) ([]PresetSamplesRow, error)
 	// What people see. Nothing here locks or writes.
-	// All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
-	// order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
-	// however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing. A runner that is at a job
-	// without being claimed yet is no surplus (P7).
-	// With a schedule, what the last pass decided by it.
-	// The pause that holds, in the order of the planner.
+	// All presets, or one, with their live counts (C3), by the views of migration 00027. The counts are materialized, so that
+	// workspaces are read once for all presets and not once for each, however wrong the planner guesses. Claimed ones cost an
+	// index-only count, deleted ones nothing. What is extraneous the last pass decided (it also knows what is being renewed, and
+	// what is for claims that want a workspace of their own), of what can still be by what is there now.
 	PresetViews(ctx context.Context, arg PresetViewsParams) ([]PresetViewsRow, error)
 	PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error)
 	// All of them, removed ones too: their prebuilds still go.
@@ -603,10 +600,9 @@ type Querier interface {
 	RevokeToken(ctx context.Context, id uuid.UUID) error
 	// The presets of a template: since when its pool is what it is, and whether one of it was ever ready.
 	RolloutsOf(ctx context.Context, templateID uuid.UUID) ([]RolloutsOfRow, error)
-	// Whether the workspace's pool would want it. This is the only place that says so. Wanted is as in C5: what is desired
-	// (by the preset and by what the last pass made of it, whichever is less; with a schedule or autosize, by the pass alone)
-	// and what is waited for by claims that an old one serves. Has is what a pass would
-	// count as actual and starting.
+	// Whether the workspace's pool would want it. Wanted is as in C5: what is desired (now, and by what the last pass made of it,
+	// whichever is less; of `instances: all`, whatever comes back) and what is waited for by claims that an old one serves. Has is
+	// what a pass would count as actual and starting.
 	RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRow, error)
 	// The listing was complete; the round goes on.
 	RoundListed(ctx context.Context, arg RoundListedParams) error

@@ -291,11 +291,10 @@ SELECT * FROM claims WHERE user_id = @user_id AND idempotency_key = @idempotency
 
 -- name: PoolView :one
 -- Why a claim found nothing warm: what the pool looks like to it.
-SELECT p.template_id, p.instances, p.all_machines, (p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)::boolean AS gone,
+SELECT p.template_id, (p.instances IS NOT NULL)::boolean AS pool, d.desired, (p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)::boolean AS gone,
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated,
-       (SELECT count(*) FROM workspaces w WHERE w.preset_id = p.id AND w.template_id = p.template_id
-          AND w.state NOT IN ('claimed', 'deleted') AND w.state IN ('provisioning', 'starting')
-          AND w.pool_key = p.pool_key)::int AS starting,
+       (SELECT count(*) FROM unclaimed_workspaces w
+        WHERE w.preset_id = p.id AND w.template_id = p.template_id AND w.class = 'starting')::int AS starting,
        EXISTS (SELECT FROM workspaces w WHERE w.state = 'standby' AND w.preset_id = p.id) AS standby,
        coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error, p.metered,
        (p.forge_entity_id IS NOT NULL)::boolean AS runners,
@@ -304,6 +303,7 @@ SELECT p.template_id, p.instances, p.all_machines, (p.deleted_at IS NOT NULL OR 
        EXISTS (SELECT FROM template_versions v WHERE v.id = t.active_version_id AND v.agent IS NOT NULL) AS has_agent
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+JOIN desired_prebuilds d ON d.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 WHERE p.id = @preset_id;
 

@@ -11,28 +11,16 @@ SELECT set_config('lock_timeout', @milliseconds::text, true);
 UPDATE reconcile_fence SET returns = returns + 1;
 
 -- name: RoomFor :one
--- Whether the workspace's pool would want it. This is the only place that says so. Wanted is as in C5: what is desired
--- (by the preset and by what the last pass made of it, whichever is less; with a schedule or autosize, by the pass alone)
--- and what is waited for by claims that an old one serves. Has is what a pass would
--- count as actual and starting.
+-- Whether the workspace's pool would want it. Wanted is as in C5: what is desired (now, and by what the last pass made of it,
+-- whichever is less; of `instances: all`, whatever comes back) and what is waited for by claims that an old one serves. Has is
+-- what a pass would count as actual and starting.
 SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL)::boolean AS current,
-       EXISTS (SELECT FROM pauses pa
-               WHERE (pa.expires_at IS NULL OR pa.expires_at > prewarm_now())
-                 AND (pa.scope = 'global' OR (pa.scope = 'provider' AND pa.target = w.provider)
-                   OR (pa.scope = 'template' AND pa.target = t.id::text)
-                   OR (pa.scope = 'preset' AND pa.target = p.id::text)))::boolean AS paused,
-       (CASE WHEN p.schedule IS NULL AND p.autosize ->> 'mode' IS DISTINCT FROM 'apply'
-             THEN least(coalesce(p.instances, 0), (s.counts ->> 'desired')::int)
-             ELSE coalesce((s.counts ->> 'desired')::int, p.instances, 0) END
+       EXISTS (SELECT FROM preset_pauses pa WHERE pa.preset_id = p.id)::boolean AS paused,
+       (CASE WHEN d.takes_all THEN has.n + 1 ELSE least(d.desired, (s.counts ->> 'desired')::int) END
         + (SELECT count(*) FROM claims c
            WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()
             AND NOT c.cold))::int AS wanted,
-       (SELECT count(*) FROM workspaces o
-        WHERE o.template_id = p.template_id AND o.preset_id = p.id AND o.pool_key = p.pool_key
-          AND o.state NOT IN ('claimed', 'deleted') AND o.state IN ('provisioning', 'starting', 'ready', 'standby')
-          AND (o.expires_at IS NULL OR o.expires_at > prewarm_now())
-          AND NOT EXISTS (SELECT FROM intents i
-                          WHERE i.workspace_id = o.id AND i.incarnation = o.incarnation))::int AS has,
+       has.n::int AS has,
        (pr.maximum > 0
         AND (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state = 'claimed')
           + (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state NOT IN ('claimed', 'deleted'))
@@ -41,7 +29,12 @@ FROM workspaces w
 JOIN presets p ON p.id = w.preset_id
 JOIN templates t ON t.id = p.template_id
 JOIN providers pr ON pr.name = w.provider
+JOIN desired_prebuilds d ON d.preset_id = p.id
 LEFT JOIN preset_status s ON s.preset_id = p.id
+CROSS JOIN LATERAL (
+  SELECT count(*) AS n FROM unclaimed_workspaces o
+  WHERE o.template_id = p.template_id AND o.preset_id = p.id AND o.class IN ('actual', 'starting')
+) has
 WHERE w.id = @workspace_id;
 
 -- name: WorkspaceReused :one

@@ -1,51 +1,32 @@
 -- What people see. Nothing here locks or writes.
 
 -- name: PresetViews :many
--- All presets, or one, with their live counts (C3): each unclaimed workspace is in exactly one class, tested in the
--- order written. The counts are materialized, so that workspaces are read once for all presets and not once for each,
--- however wrong the planner guesses. Claimed ones cost an index-only count, deleted ones nothing. A runner that is at a job
--- without being claimed yet is no surplus (P7).
+-- All presets, or one, with their live counts (C3), by the views of migration 00027. The counts are materialized, so that
+-- workspaces are read once for all presets and not once for each, however wrong the planner guesses. Claimed ones cost an
+-- index-only count, deleted ones nothing. What is extraneous the last pass decided (it also knows what is being renewed, and
+-- what is for claims that want a workspace of their own), of what can still be by what is there now.
 WITH unclaimed AS MATERIALIZED (
-  SELECT x.preset_id,
-         count(*) FILTER (WHERE x.class = 'actual') AS actual,
-         count(*) FILTER (WHERE x.class = 'starting') AS starting,
-         count(*) FILTER (WHERE x.class = 'stopping') AS stopping,
-         count(*) FILTER (WHERE x.class = 'deleting') AS deleting,
-         count(*) FILTER (WHERE x.class = 'outdated') AS outdated,
-         count(*) FILTER (WHERE x.class = 'expired') AS expired,
-         count(*) FILTER (WHERE x.class = 'quarantined') AS quarantined,
-         count(*) FILTER (WHERE x.eligible) AS eligible,
-         count(*) FILTER (WHERE x.class = 'actual' AND x.state = 'standby') AS standby,
-         count(*) FILTER (WHERE x.class IN ('actual', 'starting') AND x.at_job) AS at_jobs
-  FROM (
-    SELECT w.preset_id, w.state,
-           CASE WHEN w.state = 'deleting' THEN 'deleting'
-                WHEN w.state = 'draining' OR i.workspace_id IS NOT NULL THEN 'stopping'
-                WHEN w.state = 'quarantined' THEN 'quarantined'
-                WHEN w.pool_key <> p.pool_key THEN 'outdated'
-                WHEN w.expires_at <= prewarm_now() + p.min_remaining_s * interval '1 second' THEN 'expired'
-                WHEN w.state IN ('provisioning', 'starting') THEN 'starting'
-                ELSE 'actual' END AS class,
-           w.state IN ('ready', 'standby')
-             AND (w.expires_at IS NULL OR w.expires_at > prewarm_now() + p.min_remaining_s * interval '1 second')
-             AND (w.pool_key = p.pool_key OR t.keep_outdated) AND t.deprecated_at IS NULL AS eligible,
-           p.forge_entity_id IS NOT NULL AND w.state <> 'provisioning' AND EXISTS (
-             SELECT FROM forge_runners r
-             WHERE r.workspace_id = w.id AND r.incarnation = w.incarnation AND r.status = 'active') AS at_job
-    FROM workspaces w
-    JOIN presets p ON p.id = w.preset_id
-    JOIN templates t ON t.id = p.template_id
-    LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
-    WHERE w.state NOT IN ('claimed', 'deleted')
-      AND (sqlc.narg(preset_id)::uuid IS NULL OR w.preset_id = sqlc.narg(preset_id)::uuid)
-  ) x
-  GROUP BY x.preset_id
+  SELECT w.preset_id,
+         count(*) FILTER (WHERE w.class = 'actual') AS actual,
+         count(*) FILTER (WHERE w.class = 'starting') AS starting,
+         count(*) FILTER (WHERE w.class = 'stopping') AS stopping,
+         count(*) FILTER (WHERE w.class = 'deleting') AS deleting,
+         count(*) FILTER (WHERE w.class = 'outdated') AS outdated,
+         count(*) FILTER (WHERE w.class = 'expired') AS expired,
+         count(*) FILTER (WHERE w.class = 'quarantined') AS quarantined,
+         count(*) FILTER (WHERE w.eligible) AS eligible,
+         count(*) FILTER (WHERE w.class = 'actual' AND w.state = 'standby') AS standby,
+         count(*) FILTER (WHERE w.class IN ('actual', 'starting') AND NOT w.at_job) AS free
+  FROM unclaimed_workspaces w
+  WHERE sqlc.narg(preset_id)::uuid IS NULL OR w.preset_id = sqlc.narg(preset_id)::uuid
+  GROUP BY w.preset_id
 ), claimed AS MATERIALIZED (
   SELECT w.preset_id, count(*) AS n FROM workspaces w
   WHERE w.state = 'claimed' AND (sqlc.narg(preset_id)::uuid IS NULL OR w.preset_id = sqlc.narg(preset_id)::uuid)
   GROUP BY w.preset_id
 ), waiting AS MATERIALIZED (
-  SELECT c.preset_id, count(*) AS n FROM claims c WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now()
+  SELECT c.preset_id, count(*) AS n, count(*) FILTER (WHERE NOT c.cold) AS warm
+  FROM claims c WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now()
   GROUP BY c.preset_id
 ), queued AS MATERIALIZED (
   SELECT j.preset_id, count(*) AS n FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id IS NOT NULL
@@ -63,9 +44,10 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(u.expired, 0)::int AS expired, coalesce(u.quarantined, 0)::int AS quarantined,
        coalesce(waiting.n, 0)::int AS waiting, coalesce(claimed.n, 0)::int AS claimed,
        coalesce(queued.n, 0)::int AS queued,
-       greatest(0, coalesce(u.actual, 0) + coalesce(u.starting, 0)
-                   - coalesce(u.at_jobs, 0) - d.desired - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.n, 0) + coalesce(queued.n, 0) ELSE 0 END
-               )::int AS extraneous,
+       least((s.counts ->> 'extraneous')::int,
+             greatest(0, coalesce(u.free, 0) - d.desired
+                         - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.warm, 0) + coalesce(queued.n, 0)
+                                ELSE 0 END))::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
        coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused, pause.expires_at AS paused_until
@@ -76,26 +58,13 @@ LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
--- With a schedule, what the last pass decided by it.
-CROSS JOIN LATERAL (
-  SELECT (CASE WHEN t.deprecated_at IS NOT NULL THEN 0
-               WHEN p.schedule IS NOT NULL OR p.all_machines THEN coalesce((s.counts->>'desired')::int, p.instances, 0)
-               WHEN z.size IS NOT NULL THEN least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int)
-               ELSE coalesce(p.instances, 0) END)::int AS desired
-) d
+JOIN desired_prebuilds d ON d.preset_id = p.id
 LEFT JOIN unclaimed u ON u.preset_id = p.id
 LEFT JOIN claimed ON claimed.preset_id = p.id
 LEFT JOIN waiting ON waiting.preset_id = p.id
 LEFT JOIN queued ON queued.preset_id = p.id AND p.forge_entity_id IS NOT NULL
 LEFT JOIN forge_entities forge ON forge.id = p.forge_entity_id
--- The pause that holds, in the order of the planner.
-LEFT JOIN LATERAL (
-  SELECT pa.scope, pa.reason, pa.expires_at FROM pauses pa
-  WHERE (pa.expires_at IS NULL OR pa.expires_at > prewarm_now())
-    AND pa.target = CASE pa.scope WHEN 'global' THEN '' WHEN 'preset' THEN p.id::text
-                                  WHEN 'template' THEN t.id::text ELSE t.provider END
-  ORDER BY array_position('{global,preset,template,provider}'::text[], pa.scope::text) LIMIT 1
-) pause ON true
+LEFT JOIN preset_pauses pause ON pause.preset_id = p.id
 WHERE p.organization_id = @organization_id AND p.deleted_at IS NULL AND t.deleted_at IS NULL
   AND (sqlc.narg(preset_id)::uuid IS NULL OR p.id = sqlc.narg(preset_id)::uuid)
 ORDER BY t.name, p.name;

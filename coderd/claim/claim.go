@@ -324,7 +324,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 			return s.answer(ctx, c)
 		}
 	}
-	reason := whyMissed(pool)
+	reason := WhyMissed(pool)
 	err := s.Store.InsertMiss(ctx, database.InsertMissParams{
 		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID, Mode: req.Mode,
 		Reason: reason,

@@ -151,7 +151,7 @@ func (s *Service) timeUpTogether(ctx context.Context, req Request, ids []uuid.UU
 	defer cancel()
 	reason := fmt.Sprintf("no %d workspaces were ready at once within %s", len(ids), req.Wait)
 	if pool, err := s.Store.PoolView(writes, req.PresetID); err == nil {
-		reason += ": " + whyMissed(pool)
+		reason += ": " + WhyMissed(pool)
 	}
 	n, err := s.Store.EndWaitingTogether(writes, database.EndWaitingTogetherParams{Ids: ids, Reason: reason})
 	if err != nil {

@@ -91,7 +91,7 @@ func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.U
 	defer cancel()
 	reason := fmt.Sprintf("no workspace became ready within %s", req.Wait)
 	if pool, err := s.Store.PoolView(writes, req.PresetID); err == nil {
-		reason += ": " + whyMissed(pool)
+		reason += ": " + WhyMissed(pool)
 	}
 	n, err := s.Store.EndWaiting(writes, database.EndWaitingParams{ID: id, Reason: reason})
 	if err != nil {
@@ -170,8 +170,8 @@ func wake(c chan struct{}) {
 	}
 }
 
-// whyMissed is for people.
-func whyMissed(p database.PoolViewRow) string {
+// WhyMissed says why a claim found nothing warm, for people.
+func WhyMissed(p database.PoolViewRow) string {
 	switch {
 	case p.Gone:
 		return "the preset or its template was deleted"
@@ -179,9 +179,9 @@ func whyMissed(p database.PoolViewRow) string {
 		return "the template is deprecated"
 	case p.Failures > 0 && p.LastError != "":
 		return fmt.Sprintf("no prebuild is ready, and the last %d creates failed: %s", p.Failures, p.LastError)
-	case p.Instances == nil:
+	case !p.Pool:
 		return "the preset keeps no prebuilds"
-	case *p.Instances == 0 && !p.AllMachines:
+	case p.Desired == 0:
 		return "the preset is scaled to 0"
 	case p.Starting > 0:
 		return fmt.Sprintf("no prebuild is ready, %d starting", p.Starting)

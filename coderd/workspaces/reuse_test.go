@@ -52,6 +52,23 @@ func TestReuse_onlyWhereThereIsRoom(t *testing.T) {
 		{"less desired by the last pass", func() {
 			b.exec(`INSERT INTO preset_status SELECT id, '{"desired": 0}', '{}', '', '', 1, now() FROM presets`)
 		}, "draining"},
+		{"a pool of all machines", func() {
+			b.more(1, "ready", "")
+			b.exec("UPDATE presets SET all_machines = true, instances = 0")
+			b.exec(`INSERT INTO preset_status SELECT id, '{"desired": 1}', '{}', '', '', 1, now() FROM presets`)
+		}, "starting"},
+		{"a pool of all machines, but for the hours of its schedule", func() {
+			b.more(1, "ready", "")
+			b.exec(`UPDATE presets SET all_machines = true, instances = 0, schedule = '{}'`)
+			b.exec(`INSERT INTO preset_status SELECT id, '{"desired": 1}', '{"creates": [{"label": "desired", "rule": "C9"}]}', '', '',
+				1, now() FROM presets`)
+		}, "draining"},
+		{"autosize has more than instances", func() {
+			b.more(1, "ready", "")
+			b.exec(`UPDATE presets SET autosize = '{"mode": "apply", "min": 0, "max": 9}'`)
+			b.exec(`INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, state, computed_at)
+				SELECT id, 2, 0, 0, 1, '', '{}', now() FROM presets`)
+		}, "starting"},
 		{"of an older version", func() { b.exec("UPDATE workspaces SET pool_key = $1", uuid.New()) }, "draining"},
 		{"template deprecated", func() { b.exec("UPDATE templates SET deprecated_at = now()") }, "draining"},
 		{"preset deleted", func() { b.exec("UPDATE presets SET deleted_at = now()") }, "draining"},
@@ -70,7 +87,8 @@ func TestReuse_onlyWhereThereIsRoom(t *testing.T) {
 		require.NoError(t, release(context.Background(), b, b.ws), c.name)
 		require.Equal(t, c.want, b.look().State, c.name)
 		b.exec(`DELETE FROM pauses; DELETE FROM preset_status; UPDATE providers SET maximum = 0;
-			UPDATE templates SET deprecated_at = NULL; UPDATE presets SET deleted_at = NULL`)
+			UPDATE templates SET deprecated_at = NULL; DELETE FROM preset_sizes;
+			UPDATE presets SET deleted_at = NULL, all_machines = false, instances = 1, schedule = NULL, autosize = NULL`)
 	}
 }
 
