@@ -31,9 +31,9 @@ func benchSnapshot(presets, each, desired int, current func(n int) bool) Snapsho
 	return s
 }
 
-// BenchmarkMakePlans plans 1,000 presets of 100: at rest, as almost every pass finds them, and with a new version of
+// BenchmarkDecide plans 1,000 presets of 100: at rest, as almost every pass finds them, and with a new version of
 // every preset half way: 25 of each go, 25 are kept, 25 are to be created, and the chunk leaves 1 each.
-func BenchmarkMakePlans(b *testing.B) {
+func BenchmarkDecide(b *testing.B) {
 	for _, bc := range []struct {
 		name    string
 		desired int
@@ -46,7 +46,7 @@ func BenchmarkMakePlans(b *testing.B) {
 			s := benchSnapshot(1000, 100, bc.desired, bc.current)
 			b.ReportAllocs()
 			for b.Loop() {
-				if plans, errs := s.MakePlans(); len(plans) != 1000 || len(errs) != 0 {
+				if plans, errs, _ := s.Decide(); len(plans) != 1000 || len(errs) != 0 {
 					b.Fatal(len(plans), errs)
 				}
 			}

@@ -23,15 +23,15 @@ import (
 //
 // Nil plans, those of presets in error, are passed over. The work grows with the creates granted, not with those held
 // back.
-func Clamp(plans []*Plan, presets map[uuid.UUID]Preset, limits map[string]Limits) (left map[string]Limits) {
-	clampTemplates(plans, presets)
+func Clamp(plans []*Plan, limits map[string]Limits) (left map[string]Limits) {
+	clampTemplates(plans)
 	byProvider := make(map[string][]*contender)
 	for _, plan := range plans {
 		if plan == nil || plan.Create == 0 {
 			continue
 		}
-		p := presets[plan.PresetID]
-		byProvider[p.Provider] = append(byProvider[p.Provider], contend(plan, p))
+		p := plan.Preset.Provider
+		byProvider[p] = append(byProvider[p], contend(plan))
 	}
 	left = maps.Clone(limits)
 	for name, cs := range byProvider {
@@ -47,12 +47,13 @@ func Clamp(plans []*Plan, presets map[uuid.UUID]Preset, limits map[string]Limits
 		l = l.without(granted)
 		for _, c := range cs {
 			held := c.plan.Create - c.granted
+			c.plan.Again = held > 0 && l.Chunk == granted
 			c.plan.holdBack(held, rule, reason)
 			if held > 0 && l.Rate != nil && rule == "S5" {
 				c.plan.retryAt(l.Rate.spend(granted).NextAt)
 			}
 			if rule == "S4" && !l.Stale { // else nobody knows whether what goes would make room
-				c.plan.makeRoom(&c.preset, held, reason)
+				c.plan.makeRoom(c.preset, held, reason)
 			}
 		}
 		l.Live += granted
@@ -106,20 +107,20 @@ func share(cs []*contender, room int) (taken int) {
 }
 
 // clampTemplates keeps what is being built of a template within its limit, over all of its presets (S5).
-func clampTemplates(plans []*Plan, presets map[uuid.UUID]Preset) {
+func clampTemplates(plans []*Plan) {
 	byTemplate := make(map[uuid.UUID][]*contender)
 	inFlight := make(map[uuid.UUID]int)
 	for _, plan := range plans {
 		if plan == nil {
 			continue
 		}
-		p := presets[plan.PresetID]
+		p := &plan.Preset
 		if p.TemplateCreatesInFlight == 0 {
 			continue
 		}
 		inFlight[p.TemplateID] += plan.inFlight
 		if plan.Create > 0 {
-			byTemplate[p.TemplateID] = append(byTemplate[p.TemplateID], contend(plan, p))
+			byTemplate[p.TemplateID] = append(byTemplate[p.TemplateID], contend(plan))
 		}
 	}
 	for id, cs := range byTemplate {
@@ -134,16 +135,16 @@ func clampTemplates(plans []*Plan, presets map[uuid.UUID]Preset) {
 // contender is a plan on its way through Clamp.
 type contender struct {
 	plan       *Plan
-	preset     Preset
+	preset     *Preset
 	has, wants int
 	waiting    int // claims and jobs for which nothing is being built yet
 	granted    int
 }
 
-func contend(plan *Plan, p Preset) *contender {
+func contend(plan *Plan) *contender {
 	n := plan.Counts
 	return &contender{
-		plan: plan, preset: p, has: n.Actual + n.Starting, wants: n.Desired + n.Waiting + n.Queued,
+		plan: plan, preset: &plan.Preset, has: n.Actual + n.Starting, wants: n.Desired + n.Waiting + n.Queued,
 		waiting: n.Waiting + n.Queued - n.Starting,
 	}
 }

@@ -5,15 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // contest is a number of pools on one provider.
 type contest struct {
-	plans   []*Plan
-	presets map[uuid.UUID]Preset
+	plans []*Plan
 }
 
 // enter adds a pool that has so many ready of so many desired.
@@ -26,16 +24,12 @@ func (c *contest) enter(t *testing.T, has, desired int, changes ...func(*Preset)
 	}
 	plan, err := pool.add(has, Ready).plan()
 	require.NoError(t, err)
-	if c.presets == nil {
-		c.presets = make(map[uuid.UUID]Preset)
-	}
-	c.presets[plan.PresetID] = pool.preset
 	c.plans = append(c.plans, &plan)
 	return &plan
 }
 
 func (c *contest) clamp(l Limits) Limits {
-	return Clamp(c.plans, c.presets, map[string]Limits{"sim": l})["sim"]
+	return Clamp(c.plans, map[string]Limits{"sim": l})["sim"]
 }
 
 func (c *contest) creates() []int {
@@ -151,7 +145,7 @@ func TestClampProviders(t *testing.T) {
 	lost := c.enter(t, 0, 5, func(p *Preset) { p.Provider = "lost" })
 	limits := map[string]Limits{"sim": {Chunk: 2}, "local": {Chunk: 9}, "idle": {Chunk: 3}}
 
-	left := Clamp(append(c.plans, nil), c.presets, limits)
+	left := Clamp(append(c.plans, nil), limits)
 
 	assert.Equal(t, 2, sim.Create)
 	assert.Equal(t, 5, local.Create)

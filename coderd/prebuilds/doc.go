@@ -8,10 +8,10 @@
 // A pass (coderd/reconcile) reads a Snapshot, which carries its own Now, and calls
 //
 //	Snapshot.ByPreset   group the unclaimed workspaces by preset, once, linear in rows
-//	Snapshot.MakePlan   per preset, in parallel: counts, creates, intents, and the ledger of how they came about
+//	Snapshot.DecidePreset per preset, in parallel: counts, creates, intents, and the ledger of how they came about
 //	Clamp               over presets: what the providers' limits leave of the creates, and who goes first
 //
-// and writes the plans as rows. Snapshot.MakePlans does all three in sequence, for tests and `prewarm plan`. Every
+// and writes the plans as rows. Snapshot.Decide does all three in sequence, for `explain`, `prewarm plan` and tests. Every
 // limit is applied here and entered in the ledger: a limit hidden in whoever carries out the plan would make the ledger
 // lie.
 //

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -65,7 +64,7 @@ func TestExplain_everySentenceIsSaid(t *testing.T) {
 		if seed%11 == 0 {
 			limits = nil
 		}
-		Clamp([]*Plan{&plan}, map[uuid.UUID]Preset{presetID: p.preset}, limits)
+		Clamp([]*Plan{&plan}, limits)
 		e := Explain(p.preset, p.workspaces, plan, noon, usual)
 		require.NotEmpty(t, e.Headline)
 		sum := 0
@@ -211,8 +210,8 @@ func TestC10_pauseEndsByItself(t *testing.T) {
 		Explain(p.preset, nil, plan, noon, usual).Headline)
 	require.Equal(t, noon.Add(time.Hour+usual), Explain(p.preset, nil, plan, noon, usual).WarmAt)
 
-	snap := Snapshot{Now: noon, GlobalPause: "all", GlobalPauseUntil: noon.Add(time.Minute)}
-	plan, err := snap.MakePlan(p.preset, nil)
+	snap := Snapshot{Now: noon, Pauses: Pauses{{Scope: PauseGlobal}: {Reason: "all", Until: noon.Add(time.Minute)}}}
+	plan, err := snap.DecidePreset(p.preset, nil)
 	require.NoError(t, err)
 	require.Equal(t, noon.Add(time.Minute), plan.RetryAt)
 	require.Contains(t, plan.Ledger.String(), "paused: all")

@@ -18,6 +18,12 @@ const (
 	MayPassFor = 15 * time.Minute
 )
 
+// MayPass says whether failures in a row only space creates, as those of an outage do: fewer than HardLimit of them are of a
+// kind that a retry cannot mend, and they have not gone on for long (C8).
+func MayPass(permanent int, first, last time.Time) bool {
+	return permanent < HardLimit && last.Sub(first) < MayPassFor
+}
+
 // hardLimited says whether creation has stopped until the version changes or a person resets the preset.
 func (p *Preset) hardLimited() bool { return p.FailureStreak >= HardLimit && !p.FailuresMayPass }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -243,7 +242,7 @@ func TestGoldenPlans(t *testing.T) {
 			plan, err := tc.pool.plan()
 			require.NoError(t, err)
 			if tc.limits != (Limits{}) {
-				Clamp([]*Plan{&plan}, map[uuid.UUID]Preset{presetID: tc.pool.preset}, map[string]Limits{"sim": tc.limits})
+				Clamp([]*Plan{&plan}, map[string]Limits{"sim": tc.limits})
 			}
 			require.Empty(t, Check(tc.pool.preset, tc.pool.workspaces, plan, noon))
 

@@ -23,10 +23,10 @@ func (l Limits) whyNoMachine(provider string) string {
 	return "unused machines of provider " + provider
 }
 
-// AllMachines is how many prebuilds a preset should have that takes in all there are (S4): those it has, and one on each
+// allMachines is how many prebuilds a preset should have that takes in all there are (S4): those it has, and one on each
 // machine that is available, up to the provider's maximum. It is never fewer than those it has, so that neither a maximum nor
 // a listing that fails makes anything go.
-func AllMachines(ws []Workspace, l Limits) int {
+func allMachines(ws []Workspace, l Limits) int {
 	has := 0
 	for i := range ws {
 		w := &ws[i]

@@ -24,7 +24,7 @@ func TestAllMachines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, AllMachines(ws, tc.limits))
+			require.Equal(t, tc.want, allMachines(ws, tc.limits))
 		})
 	}
 }

@@ -20,6 +20,11 @@ type Plan struct {
 	// workspace expires; zero if time alone changes nothing. Before it the plan is the same to the byte.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 
+	// Preset is the one that was decided on, with the pause that holds and what was counted for it.
+	Preset Preset `json:"-"`
+	// Again: it was held back, and the next pass may go on at once, with a chunk of its own.
+	Again bool `json:"-"`
+
 	// replaceable are the outdated ones that are kept and that may give their places to current ones under a full maximum,
 	// the first to go first.
 	replaceable []*Workspace
@@ -34,8 +39,9 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 		return Plan{}, xerrors.Errorf("plan preset %s/%s: %w", p.Template, p.Name, err)
 	}
 	desired, look := Desired(p, now)
+	given := p
 	p = p.at(now)
-	plan := Plan{PresetID: p.ID, Counts: Count(p, ws, now), Intents: []Intent{}}
+	plan := Plan{PresetID: p.ID, Preset: given, Counts: Count(p, ws, now), Intents: []Intent{}}
 	renewal := p.renewals(ws, plan.Counts, now)
 	plan.openLedger(&p, desired, renewal)
 	plan.enterAtJobs(p.atJobs(ws, now))

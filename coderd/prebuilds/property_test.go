@@ -222,9 +222,9 @@ func TestClampIsFair(t *testing.T) {
 				Available: rapid.IntRange(-3, 15).Draw(t, "available"),
 			}
 		}
-		left := Clamp(plans, presets, limits)
+		left := Clamp(plans, limits)
 		shuffled = rapid.Permutation(shuffled).Draw(t, "order")
-		require.Equal(t, left, Clamp(shuffled, presets, limits))
+		require.Equal(t, left, Clamp(shuffled, limits))
 		got := make(map[uuid.UUID]*Plan)
 		for _, plan := range shuffled {
 			got[plan.PresetID] = plan

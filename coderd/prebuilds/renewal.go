@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// RenewAhead is how long before its expiry a prebuild's replacement is begun: as long as it may take to become ready, but not
+// more than a tenth of its lifetime (C9).
+func RenewAhead(ttl, bootTimeout time.Duration) time.Duration { return min(ttl/10, bootTimeout) }
+
 // renewal replaces prebuilds shortly before they expire (C9), so that a pool does not shrink when they do. Up to a
 // quarter of desired is built on top of it for them, and of those that expire soon as many go as there are ready ones
 // more than wanted, the first to expire first.

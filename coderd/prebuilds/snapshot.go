@@ -54,37 +54,3 @@ func (s Snapshot) Strays(groups map[uuid.UUID][]Workspace) map[uuid.UUID]error {
 	}
 	return errs
 }
-
-// MakePlan makes the plan of one preset of the snapshot from its group of workspaces. A global pause comes before the
-// preset's own.
-func (s Snapshot) MakePlan(p Preset, ws []Workspace) (Plan, error) {
-	return MakePlan(s.Paused(p), ws, s.Now)
-}
-
-// Paused is the preset with the pause that holds for it: the global one, if there is one, else its own.
-func (s Snapshot) Paused(p Preset) Preset {
-	if s.GlobalPause != "" {
-		p.Pause, p.PauseUntil = s.GlobalPause, s.GlobalPauseUntil
-	}
-	return p
-}
-
-// MakePlans decides on the whole snapshot: a clamped plan per preset in the order of Presets, and an error per preset
-// that has none and per group of strays.
-func (s Snapshot) MakePlans() ([]*Plan, map[uuid.UUID]error) {
-	groups := s.ByPreset()
-	errs := s.Strays(groups)
-	presets := make(map[uuid.UUID]Preset, len(s.Presets))
-	plans := make([]*Plan, 0, len(s.Presets))
-	for _, p := range s.Presets {
-		presets[p.ID] = p
-		plan, err := s.MakePlan(p, groups[p.ID])
-		if err != nil {
-			errs[p.ID] = err
-			continue
-		}
-		plans = append(plans, &plan)
-	}
-	Clamp(plans, presets, s.Providers)
-	return plans, errs
-}

@@ -39,8 +39,8 @@ func TestByPreset(t *testing.T) {
 	assert.ErrorContains(t, errs[numbered(99)], "1 workspace of preset "+numbered(99).String())
 }
 
-// TestMakePlansGoesOn: one preset's error stops no other.
-func TestMakePlansGoesOn(t *testing.T) {
+// TestDecideGoesOn: one preset's error stops no other.
+func TestDecideGoesOn(t *testing.T) {
 	t.Parallel()
 	good, bad := newPool(2).add(1, Ready), newPool(-1)
 	bad.preset.ID = numbered(0xb)
@@ -50,10 +50,11 @@ func TestMakePlansGoesOn(t *testing.T) {
 		Workspaces: append(good.workspaces, Workspace{ID: numbered(50), PresetID: numbered(99), State: Ready}),
 		Providers:  map[string]Limits{"sim": {Chunk: 10}},
 	}
-	plans, errs := s.MakePlans()
-	require.Len(t, plans, 1)
-	assert.Equal(t, presetID, plans[0].PresetID)
-	assert.Equal(t, 1, plans[0].Create)
+	plans, errs, _ := s.Decide()
+	require.Len(t, plans, 2)
+	assert.Nil(t, plans[0])
+	assert.Equal(t, presetID, plans[1].PresetID)
+	assert.Equal(t, 1, plans[1].Create)
 	require.Len(t, errs, 2)
 	assert.ErrorContains(t, errs[bad.preset.ID], "negative")
 	assert.ErrorContains(t, errs[numbered(99)], "but not the preset")
@@ -64,10 +65,10 @@ func TestGlobalPause(t *testing.T) {
 	t.Parallel()
 	pool := newPool(2).with(paused)
 	s := Snapshot{
-		Now: noon, Presets: []Preset{pool.preset}, GlobalPause: "database upgrade",
+		Now: noon, Presets: []Preset{pool.preset}, Pauses: Pauses{{Scope: PauseGlobal}: {Reason: "database upgrade"}},
 		Providers: map[string]Limits{"sim": {Chunk: 10}},
 	}
-	plans, errs := s.MakePlans()
+	plans, errs, _ := s.Decide()
 	require.Empty(t, errs)
 	assert.Zero(t, plans[0].Create)
 	assert.Contains(t, plans[0].String(), "paused: database upgrade (C10)")
@@ -75,7 +76,7 @@ func TestGlobalPause(t *testing.T) {
 
 func TestEmptySnapshot(t *testing.T) {
 	t.Parallel()
-	plans, errs := Snapshot{}.MakePlans()
+	plans, errs, _ := Snapshot{}.Decide()
 	assert.Empty(t, plans)
 	assert.Empty(t, errs)
 	assert.Equal(t, map[uuid.UUID][]Workspace{}, Snapshot{}.ByPreset())

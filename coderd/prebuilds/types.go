@@ -28,10 +28,45 @@ type Snapshot struct {
 	// Workspaces are the unclaimed ones of these presets, in any order.
 	Workspaces []Workspace
 	Providers  map[string]Limits
-	// GlobalPause is empty, or why everything is paused.
-	GlobalPause string
-	// GlobalPauseUntil is when that pause ends by itself; zero: when somebody resumes.
-	GlobalPauseUntil time.Time
+	Pauses     Pauses
+}
+
+// PauseScope is what a pause covers (C10).
+type PauseScope string
+
+const (
+	PauseGlobal   PauseScope = "global"
+	PausePreset   PauseScope = "preset"
+	PauseTemplate PauseScope = "template"
+	PauseProvider PauseScope = "provider"
+)
+
+// PauseKey is one thing that may be paused: a preset's or template's id, a provider's name; empty for all there is.
+type PauseKey struct {
+	Scope  PauseScope
+	Target string
+}
+
+// Pause is why something is paused, and when that ends by itself; zero: when somebody resumes.
+type Pause struct {
+	Reason string
+	Until  time.Time
+}
+
+// Pauses are those in effect.
+type Pauses map[PauseKey]Pause
+
+// of is the pause that holds for a preset: the first that there is of the global one, its own, its template's and its
+// provider's. The view preset_pauses says the same for readers.
+func (ps Pauses) of(p *Preset) (Pause, bool) {
+	for _, key := range []PauseKey{
+		{PauseGlobal, ""}, {PausePreset, p.ID.String()}, {PauseTemplate, p.TemplateID.String()}, {PauseProvider, p.Provider},
+	} {
+		if pause, ok := ps[key]; ok {
+			return pause, true
+		}
+	}
+	return Pause{}, false
 }
 
 // Preset is one preset with what bears on its pool. A preset without a prebuilds block, of a deprecated or deleted
@@ -48,7 +83,7 @@ type Preset struct {
 	Priority     int       // higher first when a limit binds
 	KeepOutdated bool      // C7: prebuilds of older versions stay claimable
 	Retired      string    // empty, or why it scales to zero: "template deprecated", "preset removed"
-	Pause        string    // empty, or why it is paused (preset, template or provider; C10)
+	Pause        string    // empty, or why it is paused (C10); DecidePreset sets it by the snapshot's pauses
 	PauseUntil   time.Time // when that pause ends by itself; zero: when somebody resumes
 	Breaker      string    // empty, or why the breaker of its provider is open (S3)
 	Waiting      int       // claims waiting for a workspace
@@ -80,6 +115,11 @@ type Preset struct {
 	// The template, and how many of all its presets may be being built at once; 0: no limit of its own.
 	TemplateID              uuid.UUID
 	TemplateCreatesInFlight int
+
+	// AllMachines: Desired is as many as there are machines for (S4); DecidePreset counts them.
+	AllMachines bool
+	// Fault is why its row cannot be read: then nothing is decided about it.
+	Fault error
 }
 
 // Workspace is an unclaimed workspace.

@@ -81,7 +81,10 @@ func (w *world) live(provider string) int {
 // pass is one transaction: snapshot, plans, rows. Every plan is judged, and so is what the pass leaves behind. It
 // returns the earliest RetryAt.
 func (w *world) pass() (retryAt time.Time) {
-	s := Snapshot{Now: w.now, GlobalPause: w.paused, Providers: make(map[string]Limits)}
+	s := Snapshot{Now: w.now, Providers: make(map[string]Limits)}
+	if w.paused != "" {
+		s.Pauses = Pauses{{Scope: PauseGlobal}: {Reason: w.paused}}
+	}
 	for name, l := range w.limits {
 		l.Live = w.live(name)
 		s.Providers[name] = l
@@ -97,7 +100,7 @@ func (w *world) pass() (retryAt time.Time) {
 		s.Workspaces = append(s.Workspaces, *ws)
 	}
 	groups := s.ByPreset()
-	plans, errs := s.MakePlans()
+	plans, errs, _ := s.Decide()
 	require.Empty(w.t, errs)
 	require.Len(w.t, plans, len(w.presets))
 	for i, plan := range plans {

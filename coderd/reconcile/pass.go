@@ -93,9 +93,7 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 		return Result{}, err
 	}
 	plans, errs := plan(snap)
-	wanted := creates(plans)
-	left := prebuilds.Clamp(plans, snap.byID, snap.Providers)
-	granted := creates(plans)
+	left := prebuilds.Clamp(plans, snap.Providers)
 
 	res := Result{
 		Seq: fence.Seq, Full: fence.IsFull, BeganAt: fence.BeganAt, Presets: len(snap.Presets), Errors: errs,
@@ -116,33 +114,23 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 			return Result{}, xerrors.Errorf("mark template passes: %w", err)
 		}
 	}
-	for i, p := range plans {
+	for _, p := range plans {
 		if p == nil {
 			continue
 		}
-		template := snap.templateOf[p.PresetID]
-		lookAgain(p, snap.Now)
+		template := p.Preset.TemplateID
 		if at, ok := res.RetryAt[template]; !p.RetryAt.IsZero() && (!ok || p.RetryAt.Before(at)) {
 			res.RetryAt[template] = p.RetryAt
 		}
-		if chunkSpent := left[snap.byID[p.PresetID].Provider].Chunk == 0; chunkSpent && granted[i] < wanted[i] {
+		if p.Again {
 			res.Again = append(res.Again, template)
 		}
 	}
 	return res, nil
 }
 
-func creates(plans []*prebuilds.Plan) []int {
-	n := make([]int, len(plans))
-	for i, p := range plans {
-		if p != nil {
-			n[i] = p.Create
-		}
-	}
-	return n
-}
-
-// plan decides every preset in parallel. A preset that can't be planned has a nil plan and an error of its own.
+// plan decides every preset in parallel, as Snapshot.Decide does one after the other. A preset that can't be planned has a nil
+// plan and an error of its own.
 func plan(snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]error) {
 	groups := snap.ByPreset()
 	errs := snap.Strays(groups)
@@ -151,11 +139,8 @@ func plan(snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]error) {
 	var eg errgroup.Group
 	eg.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range snap.Presets {
-		if failed[i] = snap.faults[p.ID]; failed[i] != nil {
-			continue
-		}
 		eg.Go(func() error {
-			made, err := snap.MakePlan(p, groups[p.ID])
+			made, err := snap.DecidePreset(p, groups[p.ID])
 			if failed[i] = err; err == nil {
 				plans[i] = &made
 			}

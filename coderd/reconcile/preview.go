@@ -19,7 +19,7 @@ type Preview struct {
 
 // Previewed is what it would do for one preset. Err is there where it could not plan it; then there is no plan.
 type Previewed struct {
-	Preset     prebuilds.Preset // with the pause that holds for it
+	Preset     prebuilds.Preset // as it was decided on
 	Workspaces []prebuilds.Workspace
 	Plan       prebuilds.Plan
 	Err        error
@@ -37,14 +37,13 @@ func (r *Reconciler) Preview(ctx context.Context, q *database.Queries, templates
 	if err != nil {
 		return Preview{}, err
 	}
-	plans, errs := plan(snap)
-	prebuilds.Clamp(plans, snap.byID, snap.Providers)
+	plans, errs, _ := snap.Decide()
 	groups := snap.ByPreset()
 	out := Preview{Now: now}
 	for i, p := range snap.Presets {
-		previewed := Previewed{Preset: snap.Paused(p), Workspaces: groups[p.ID], Err: errs[p.ID]}
+		previewed := Previewed{Preset: p, Workspaces: groups[p.ID], Err: errs[p.ID]}
 		if plans[i] != nil {
-			previewed.Plan = *plans[i]
+			previewed.Preset, previewed.Plan = plans[i].Preset, *plans[i]
 		}
 		out.Presets = append(out.Presets, previewed)
 	}

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -71,13 +70,4 @@ func storeShrunk(ctx context.Context, q *database.Queries, snap snapshot, plans 
 		return xerrors.Errorf("store when surplus went: %w", err)
 	}
 	return nil
-}
-
-// lookAgain has a plan that lets surplus runners go looked at when the next half may: by the rows that this pass writes, not
-// by those that it read.
-func lookAgain(p *prebuilds.Plan, now time.Time) {
-	at, shrinks := p.Shrinks(now)
-	if shrinks && (p.RetryAt.IsZero() || at.Before(p.RetryAt)) {
-		p.RetryAt = at
-	}
 }

@@ -14,20 +14,14 @@ import (
 // snapshot is the planner's snapshot with what apply needs beside it.
 type snapshot struct {
 	prebuilds.Snapshot
-	byID       map[uuid.UUID]prebuilds.Preset
-	templateOf map[uuid.UUID]uuid.UUID // preset to template
-	digests    map[uuid.UUID][]byte    // of the status stored last
-	faults     map[uuid.UUID]error     // presets that can't be read
+	digests map[uuid.UUID][]byte // of the status stored last
 }
 
 // snapshot reads everything at the transaction's one instant. Its cost is linear in presets and unclaimed workspaces.
 func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time.Time, templates []uuid.UUID) (snapshot, error) {
 	snap := snapshot{
-		Snapshot:   prebuilds.Snapshot{Now: now, Providers: map[string]prebuilds.Limits{}},
-		byID:       map[uuid.UUID]prebuilds.Preset{},
-		templateOf: map[uuid.UUID]uuid.UUID{},
-		digests:    map[uuid.UUID][]byte{},
-		faults:     map[uuid.UUID]error{},
+		Snapshot: prebuilds.Snapshot{Now: now, Providers: map[string]prebuilds.Limits{}, Pauses: prebuilds.Pauses{}},
+		digests:  map[uuid.UUID][]byte{},
 	}
 	presets, unclaimed, err := readPools(ctx, q, templates)
 	if err != nil {
@@ -51,13 +45,11 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 	for _, c := range waiting {
 		cold[c.PresetID] = append(cold[c.PresetID], c.CreatedAt)
 	}
-	paused, breakers := map[string]database.SnapshotPausesRow{}, map[string]string{}
 	for _, p := range pauses {
-		if p.Scope == database.PauseScopeGlobal {
-			snap.GlobalPause, snap.GlobalPauseUntil = p.Reason, orNever(p.ExpiresAt)
-		}
-		paused[string(p.Scope)+" "+p.Target] = p
+		key := prebuilds.PauseKey{Scope: prebuilds.PauseScope(p.Scope), Target: p.Target}
+		snap.Pauses[key] = prebuilds.Pause{Reason: p.Reason, Until: orNever(p.ExpiresAt)}
 	}
+	breakers := map[string]string{}
 	for _, p := range providers {
 		snap.Providers[p.Name] = limits(p, templates == nil, now)
 		breakers[p.Name] = p.Breaker
@@ -68,20 +60,9 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		p := toPreset(row)
 		p.Cold = cold[p.ID]
 		minRemaining[p.ID] = time.Duration(row.MinRemainingS) * time.Second
-		if p.Schedule, err = r.schedules.of(row.Schedule); err != nil {
-			snap.faults[p.ID] = err
-		}
-		for _, scope := range []string{
-			"preset " + row.ID.String(), "template " + row.TemplateID.String(), "provider " + row.Provider,
-		} {
-			if pause, ok := paused[scope]; ok && p.Pause == "" {
-				p.Pause, p.PauseUntil = pause.Reason, orNever(pause.ExpiresAt)
-			}
-		}
+		p.Schedule, p.Fault = r.schedules.of(row.Schedule)
 		p.Breaker = breakers[row.Provider]
 		snap.Presets = append(snap.Presets, p)
-		snap.byID[p.ID] = p
-		snap.templateOf[p.ID] = row.TemplateID
 		snap.digests[p.ID] = row.Digest
 	}
 	busy, err := atJobs(ctx, q, presets)
@@ -94,7 +75,6 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		w.Busy = busy[runner{row.ID, row.Incarnation}]
 		snap.Workspaces = append(snap.Workspaces, w)
 	}
-	snap.takeAll(presets)
 	return snap, nil
 }
 
@@ -134,7 +114,7 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 		FailureStreak: int(row.FailureStreak), LastFailure: row.Failure,
 		MaxSurge: prebuilds.Share(row.MaxSurge), MaxUnavailable: prebuilds.Share(row.MaxUnavailable),
 		ProgressDeadline: time.Duration(row.ProgressDeadlineS) * time.Second, RolloutAt: row.RolloutAt,
-		Unproven: row.Unproven, TemplateID: row.TemplateID,
+		Unproven: row.Unproven, TemplateID: row.TemplateID, AllMachines: row.AllMachines,
 	}
 	if row.StandbyRunning != nil {
 		p.Running = prebuilds.Share(*row.StandbyRunning)
@@ -147,14 +127,13 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 		p.TemplateCreatesInFlight = int(*row.TemplateCreatesInFlight)
 	}
 	if row.FailureAt != nil && row.FailingSince != nil {
-		p.FailuresMayPass = row.FailuresPermanent < prebuilds.HardLimit &&
-			row.FailureAt.Sub(*row.FailingSince) < prebuilds.MayPassFor
+		p.FailuresMayPass = prebuilds.MayPass(int(row.FailuresPermanent), *row.FailingSince, *row.FailureAt)
 	}
 	if row.FailureAt != nil {
 		p.LastFailureAt = *row.FailureAt
 	}
 	if row.TtlS != nil {
-		p.RenewAhead = renewAhead(time.Duration(*row.TtlS)*time.Second, time.Duration(row.BootTimeoutS)*time.Second)
+		p.RenewAhead = prebuilds.RenewAhead(time.Duration(*row.TtlS)*time.Second, time.Duration(row.BootTimeoutS)*time.Second)
 	}
 	switch { // C4
 	case row.TemplateDeletedAt != nil:
@@ -177,9 +156,6 @@ func orNever(t *time.Time) time.Time {
 	}
 	return *t
 }
-
-// renewAhead is as long as a workspace may take to become ready, but not more than a tenth of its lifetime.
-func renewAhead(ttl, bootTimeout time.Duration) time.Duration { return min(ttl/10, bootTimeout) }
 
 func toWorkspace(row database.SnapshotWorkspacesRow, minRemaining time.Duration) prebuilds.Workspace {
 	w := prebuilds.Workspace{
