@@ -6,6 +6,7 @@
 // The rooms, and what each may touch:
 //
 //	prebuilds   the pure domain: states, counts, plans. No database, no clock, no network
+//	explain     the words for its reasons: every sentence about a pool that a person reads. Pure too
 //	reconcile   ticks, nudges and the pass: snapshot in, rows out
 //	workspaces  the only writer of workspace state
 //	lifecycle   workers: leases, providers, outcomes

@@ -30,7 +30,7 @@ type room struct {
 
 // Rooms that are alike. What a room needs of its neighbour is a func or an interface that coderd passes in.
 var (
-	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "coderd/tracing", "database"}}
+	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "coderd/explain", "coderd/tracing", "database"}}
 	drives  = room{inside: append(slices.Clone(decides.inside), "coderd/provider")}
 	stores  = room{inside: []string{"database"}}
 	place   = room{inside: []string{"coderd/provider"}}
@@ -53,7 +53,7 @@ var rooms = map[string]room{
 	"coderd/api": {inside: []string{
 		"coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
-		"coderd/events", "coderd/notify",
+		"coderd/events", "coderd/explain", "coderd/notify",
 		"coderd/prebuilds", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
 		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database", "site",
 	}},
@@ -78,13 +78,17 @@ var rooms = map[string]room{
 	"coderd/e2e":             leaf,
 	"coderd/events":          {inside: []string{"coderd/auth", "coderd/sdk", "database"}},
 	"coderd/faults":          leaf,
-	"coderd/gauges":          {inside: []string{"coderd/prebuilds", "database"}},
-	"coderd/humanlog":        leaf,
-	"coderd/instance":        drives,
-	"coderd/inventory":       drives,
-	"coderd/leases":          decides,
-	"coderd/lifecycle":       drives,
-	"coderd/notify":          {inside: []string{"coderd/sdk", "database"}},
+	"coderd/explain": {
+		inside: []string{"coderd/prebuilds"}, outside: []string{},
+		never: []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
+	},
+	"coderd/gauges":    {inside: []string{"coderd/explain", "coderd/prebuilds", "database"}},
+	"coderd/humanlog":  leaf,
+	"coderd/instance":  drives,
+	"coderd/inventory": drives,
+	"coderd/leases":    decides,
+	"coderd/lifecycle": drives,
+	"coderd/notify":    {inside: []string{"coderd/sdk", "database"}},
 	"coderd/prebuilds": {
 		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/robfig/cron/v3"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},

@@ -88,7 +88,7 @@ SELECT p.id, t.name AS template, p.name AS preset, coalesce(v.number, 0)::int AS
        coalesce(u.quarantined, 0)::int AS quarantined, coalesce(c.n, 0)::int AS claimed, coalesce(q.n, 0)::int AS waiting,
        coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error,
-       coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused
+       coalesce(pause.scope::text, '')::text AS paused_scope, coalesce(pause.reason, '')::text AS paused_reason
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN template_versions v ON v.id = t.active_version_id
@@ -123,28 +123,29 @@ type PoolViewsParams struct {
 }
 
 type PoolViewsRow struct {
-	ID          uuid.UUID
-	Template    string
-	Preset      string
-	Version     int32
-	Provider    string
-	Pool        bool
-	Instances   int32
-	Schedule    json.RawMessage
-	Now         time.Time
-	Desired     int32
-	Actual      int32
-	Starting    int32
-	Leaving     int32
-	Outdated    int32
-	Quarantined int32
-	Claimed     int32
-	Waiting     int32
-	Failures    int32
-	LastError   string
-	Ledger      json.RawMessage
-	Error       string
-	Paused      string
+	ID           uuid.UUID
+	Template     string
+	Preset       string
+	Version      int32
+	Provider     string
+	Pool         bool
+	Instances    int32
+	Schedule     json.RawMessage
+	Now          time.Time
+	Desired      int32
+	Actual       int32
+	Starting     int32
+	Leaving      int32
+	Outdated     int32
+	Quarantined  int32
+	Claimed      int32
+	Waiting      int32
+	Failures     int32
+	LastError    string
+	Ledger       json.RawMessage
+	Error        string
+	PausedScope  string
+	PausedReason string
 }
 
 // What the page of pools shows: all of a page in two statements, however many workspaces there are. Nothing here locks.
@@ -188,7 +189,8 @@ func (q *Queries) PoolViews(ctx context.Context, arg PoolViewsParams) ([]PoolVie
 			&i.LastError,
 			&i.Ledger,
 			&i.Error,
-			&i.Paused,
+			&i.PausedScope,
+			&i.PausedReason,
 		); err != nil {
 			return nil, err
 		}

@@ -269,7 +269,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
                                 ELSE 0 END))::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
-       coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused, pause.expires_at AS paused_until
+       coalesce(pause.scope::text, '')::text AS paused_scope, coalesce(pause.reason, '')::text AS paused_reason, pause.expires_at AS paused_until
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
@@ -334,7 +334,8 @@ type PresetViewsRow struct {
 	Error         string
 	PassedAt      *time.Time
 	Unattainable  string
-	Paused        string
+	PausedScope   string
+	PausedReason  string
 	PausedUntil   *time.Time
 }
 
@@ -392,7 +393,8 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.Error,
 			&i.PassedAt,
 			&i.Unattainable,
-			&i.Paused,
+			&i.PausedScope,
+			&i.PausedReason,
 			&i.PausedUntil,
 		); err != nil {
 			return nil, err

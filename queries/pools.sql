@@ -20,7 +20,7 @@ SELECT p.id, t.name AS template, p.name AS preset, coalesce(v.number, 0)::int AS
        coalesce(u.quarantined, 0)::int AS quarantined, coalesce(c.n, 0)::int AS claimed, coalesce(q.n, 0)::int AS waiting,
        coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error,
-       coalesce(pause.scope::text || ': ' || pause.reason, '')::text AS paused
+       coalesce(pause.scope::text, '')::text AS paused_scope, coalesce(pause.reason, '')::text AS paused_reason
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN template_versions v ON v.id = t.active_version_id

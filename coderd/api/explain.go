@@ -10,7 +10,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
@@ -57,7 +57,7 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 		return bodyOf(out), nil //nolint:nilerr // the answer says so
 	}
 	provision := time.Duration(took.MedianS * float64(time.Second)).Round(time.Millisecond)
-	e := prebuilds.Explain(p.Preset, p.Workspaces, p.Plan, preview.Now, provision)
+	e := explain.Explain(p.Workspaces, p.Plan, preview.Now, provision)
 	out.Headline, out.WarmAt, out.Lines = e.Headline, timeOrNil(e.WarmAt), linesOf(e.Lines)
 	out.ProvisionMS, out.LookAgainAt = provision.Milliseconds(), timeOrNil(p.Plan.RetryAt)
 	if !view.Pool && p.Plan.Counts.Waiting == 0 {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -160,18 +161,18 @@ func presetPlanOf(p reconcile.Previewed, now time.Time) sdk.PresetPlan {
 			out.Start++
 		}
 	}
-	out.Lines = linesOf(prebuilds.Explain(p.Preset, p.Workspaces, p.Plan, now, 0).Lines)
+	out.Lines = linesOf(explain.Explain(p.Workspaces, p.Plan, now, 0).Lines)
 	for i := range out.Lines { // a plan says what would be done; when it has its effect is `explain`'s
 		out.Lines[i].Expected, out.Lines[i].ExpectedAt = "", nil
 	}
 	return out
 }
 
-func linesOf(explained []prebuilds.Explained) []sdk.LedgerLine {
+func linesOf(explained []explain.Explained) []sdk.LedgerLine {
 	lines := make([]sdk.LedgerLine, len(explained))
 	for i, l := range explained {
 		lines[i] = sdk.LedgerLine{
-			Label: l.Label, Count: l.Count, Rule: l.Rule, Reason: l.Reason, Sentence: l.Sentence, Expected: l.Expected,
+			Label: l.Label, Count: l.Count, Rule: l.Rule, Reason: l.Text, ReasonCode: string(l.Code), Sentence: l.Sentence, Expected: l.Expected,
 			ExpectedAt: timeOrNil(l.ExpectedAt),
 		}
 	}

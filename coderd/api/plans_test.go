@@ -42,7 +42,7 @@ func TestPlan(t *testing.T) {
 	require.Len(t, plan.Changes, 1)
 	require.Equal(t, []string{"instances: 3 -> 0"}, plan.Changes[0].Fields)
 	require.Contains(t, plan.Presets[1].Lines, sdk.LedgerLine{
-		Label: "drain", Count: 1, Rule: "C6", Reason: "extraneous",
+		Label: "drain", Count: 1, Rule: "C6", Reason: "extraneous", ReasonCode: "extraneous",
 		Sentence: "are more than wanted, and go: not ready first, then the oldest",
 	})
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
@@ -96,8 +97,8 @@ func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPools
 func poolOf(row database.PoolViewsRow, hours []database.PoolHoursRow) (sdk.Pool, error) {
 	p := sdk.Pool{
 		ID: row.ID, Template: row.Template, Preset: row.Preset, Version: int(row.Version), Provider: row.Provider,
-		Pool: row.Pool, Desired: int(row.Desired), Waiting: int(row.Waiting), Hours: []int{}, Reasons: []string{},
-		Paused: short(row.Paused), Failures: int(row.Failures), Error: short(row.Error),
+		Pool: row.Pool, Desired: int(row.Desired), Waiting: int(row.Waiting), Hours: []int{}, Reasons: []string{}, Why: []sdk.Reason{},
+		Paused: short(pausedBy(row.PausedScope, row.PausedReason)), Failures: int(row.Failures), Error: short(row.Error),
 		Slots: sdk.Slots{
 			Ready: int(row.Actual), Outdated: int(row.Outdated), Starting: int(row.Starting), Leaving: int(row.Leaving),
 			Failed: int(row.Quarantined), Claimed: int(row.Claimed),
@@ -134,18 +135,35 @@ func poolOf(row database.PoolViewsRow, hours []database.PoolHoursRow) (sdk.Pool,
 	if err := json.Unmarshal(row.Ledger, &ledger); err != nil {
 		return p, xerrors.Errorf("decode ledger of preset: %w", err)
 	}
-	for _, reason := range ledger.Reasons() {
-		if len(p.Reasons) == reasonsShown {
-			break
-		}
-		p.Reasons = append(p.Reasons, short(reason))
+	texts, why := reasonsOf(ledger)
+	for i := range min(reasonsShown, len(texts)) {
+		p.Reasons = append(p.Reasons, short(texts[i]))
+		p.Why = append(p.Why, sdk.Reason{Code: why[i].Code, Text: short(texts[i])})
 	}
-	if r := ledger.Rollout; r != nil {
-		p.Rollout = &sdk.Rollout{
-			Phase: string(r.Phase), Ready: r.Ready, Desired: r.Desired, Outdated: r.Outdated, Reason: short(r.Reason),
-		}
+	if p.Rollout = rolloutOf(ledger); p.Rollout != nil {
+		p.Rollout.Reason = short(p.Rollout.Reason)
+	}
+	if a := explain.Attend(attentionOf(row, ledger)); a.Text != "" {
+		p.Attention = &sdk.Attention{Code: string(a.Code), Bad: a.Bad, Text: short(a.Text)}
 	}
 	return p, nil
+}
+
+// attentionOf is what there is to say that a pool needs somebody.
+func attentionOf(row database.PoolViewsRow, ledger prebuilds.Ledger) explain.Pool {
+	return explain.Pool{
+		Error: row.Error, Ledger: ledger, Failures: int(row.Failures), Fault: row.LastError, Paused: row.PausedReason,
+		Waiting: int(row.Waiting), Desired: int(row.Desired), Ready: int(row.Actual), Outdated: int(row.Outdated),
+		Starting: int(row.Starting), Failed: int(row.Quarantined),
+	}
+}
+
+// pausedBy is the scope and the reason of a pause; empty without one.
+func pausedBy(scope, reason string) string {
+	if scope == "" {
+		return ""
+	}
+	return scope + ": " + reason
 }
 
 // short cuts a text where it gets long.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
@@ -137,7 +138,7 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 	p := sdk.Preset{
 		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,
-		Paused: row.Paused, PausedUntil: row.PausedUntil, Unattainable: row.Unattainable,
+		Paused: pausedBy(row.PausedScope, row.PausedReason), PausedScope: row.PausedScope, PausedUntil: row.PausedUntil, Unattainable: row.Unattainable,
 		Counts: sdk.Counts{
 			Desired: int(row.Desired), Actual: int(row.Actual), Standby: int(row.Standby), Eligible: int(row.Eligible),
 			Starting: int(row.Starting),
@@ -166,11 +167,28 @@ func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
 	if err := json.Unmarshal(row.Ledger, &ledger); err != nil {
 		return p, xerrors.Errorf("decode ledger of preset: %w", err)
 	}
-	p.Reasons = ledger.Reasons()
-	if r := ledger.Rollout; r != nil {
-		p.Rollout = &sdk.Rollout{
-			Phase: string(r.Phase), Ready: r.Ready, Desired: r.Desired, Outdated: r.Outdated, Reason: r.Reason,
-		}
-	}
+	p.Reasons, p.Why = reasonsOf(ledger)
+	p.Rollout = rolloutOf(ledger)
 	return p, nil
+}
+
+// reasonsOf are a ledger's reasons as texts, and with their codes.
+func reasonsOf(ledger prebuilds.Ledger) (texts []string, why []sdk.Reason) {
+	texts, why = []string{}, []sdk.Reason{}
+	for _, r := range explain.Reasons(ledger) {
+		texts = append(texts, r.Text)
+		why = append(why, sdk.Reason{Code: string(r.Code), Text: r.Text})
+	}
+	return texts, why
+}
+
+func rolloutOf(ledger prebuilds.Ledger) *sdk.Rollout {
+	r := ledger.Rollout
+	if r == nil {
+		return nil
+	}
+	return &sdk.Rollout{
+		Phase: string(r.Phase), Ready: r.Ready, Desired: r.Desired, Outdated: r.Outdated, Reason: explain.RolloutReason(r),
+		ReasonCode: string(r.Code),
+	}
 }

@@ -72,7 +72,7 @@ func TestPresetCounts(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		_, err = w.store.Pool.Exec(ctx, "UPDATE templates SET keep_outdated = $1", keep)
 		require.NoError(t, err)
-		for _, retired := range []string{"", "template deprecated"} {
+		for _, retired := range []prebuilds.Code{"", prebuilds.TemplateDeprecated} {
 			_, err = w.store.Pool.Exec(ctx, "UPDATE templates SET deprecated_at = CASE WHEN $1 <> '' THEN now() END", retired)
 			require.NoError(t, err)
 			desired := 3
@@ -112,7 +112,7 @@ func TestPresets(t *testing.T) {
 	require.NotNil(t, quick.Reasons)
 
 	ledger, err := json.Marshal(prebuilds.Ledger{Creates: []prebuilds.Line{
-		{Label: "desired", Count: 3}, {Label: "held back", Count: -3, Rule: "C10", Reason: "paused: move"},
+		{Label: "desired", Count: 3}, {Label: "held back", Count: -3, Rule: "C10", Text: "paused: move"}, // of a release before codes
 	}})
 	require.NoError(t, err)
 	_, err = w.store.Pool.Exec(ctx, `INSERT INTO preset_status (preset_id, counts, ledger, error, digest, pass_seq, changed_at)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
@@ -121,7 +123,7 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 	for _, pool := range pools {
 		p := planned[pool.preset]
 		c := p.Plan.Counts
-		say := fmt.Sprintf("seed %d, pool %s\n%+v\n%s", seed, pool.name, c, p.Plan)
+		say := fmt.Sprintf("seed %d, pool %s\n%+v\n%s", seed, pool.name, c, explain.Plan(p.Plan))
 		require.Equal(t, c, countsOf(listed[pool.preset].Counts), "preset list: %s", say)
 		require.Equal(t, c, measured[pool.preset].Counts, "metrics: %s", say)
 		require.Equal(t, p.Plan.Ledger.Going(), measured[pool.preset].ToDelete, "metrics: %s", say)
@@ -143,6 +145,18 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 		explained, err := w.as("member").ExplainPreset(ctx, pool.name, "default")
 		require.NoError(t, err)
 		require.Equal(t, c, countsOf(explained.Counts), "explain: %s", say)
+		lines := codesOf(p.Plan.Ledger)
+		require.Equal(t, lines, codesOfLines(explained.Lines), "explain: %s", say)
+		require.Equal(t, lines, codesOfLines(drawn[pool.name].Lines), "plan: %s", say)
+		var why []sdk.Reason
+		for i, r := range explain.Reasons(p.Plan.Ledger) {
+			why = append(why, sdk.Reason{Code: string(r.Code), Text: r.Text})
+			require.Equal(t, r.Text, listed[pool.preset].Reasons[i], "preset list: %s", say)
+		}
+		require.ElementsMatch(t, why, listed[pool.preset].Why, "preset list: %s", say)
+		require.ElementsMatch(t, why[:min(3, len(why))], view.Why, "pools: %s", say)
+		stopped := slices.Contains(lines, string(prebuilds.HardLimited))
+		require.Equal(t, stopped, measured[pool.preset].HardLimit != "", "metrics: %s", say)
 
 		room, err := w.store.RoomFor(ctx, pool.returning)
 		require.NoError(t, err)
@@ -156,9 +170,9 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 		missed, err := w.store.PoolView(ctx, pool.preset)
 		require.NoError(t, err)
 		require.Equal(t, []int{c.Desired, c.Starting}, []int{int(missed.Desired), int(missed.Starting)}, "miss: %s", say)
-		why := claim.WhyMissed(missed)
+		says := claim.WhyMissed(missed)
 		if c.Desired > 0 {
-			require.NotContains(t, why, "scaled to 0", "miss: %s", say)
+			require.NotContains(t, says, "scaled to 0", "miss: %s", say)
 		}
 		for kind, is := range map[string]bool{
 			"all machines": pool.all && c.Desired > 0, "desired": c.Desired > 0, "none desired": c.Desired == 0,
@@ -180,6 +194,30 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 		return
 	}
 	require.Len(t, kinds, 18, "every kind of pool was met: %v", kinds)
+}
+
+// codesOf are the codes of a ledger's lines in the order in which they are explained.
+func codesOf(l prebuilds.Ledger) []string {
+	var codes []string
+	for _, line := range l.Creates {
+		codes = append(codes, string(line.Code))
+	}
+	codes = append(codes, "") // create
+	for _, line := range slices.Concat(l.Drains, l.Moves) {
+		codes = append(codes, string(line.Code))
+	}
+	if r := l.Rollout; r != nil && r.Phase == prebuilds.RolloutStopped {
+		codes = append(codes, string(r.Code))
+	}
+	return codes
+}
+
+func codesOfLines(lines []sdk.LedgerLine) []string {
+	var codes []string
+	for _, line := range lines {
+		codes = append(codes, line.ReasonCode)
+	}
+	return codes
 }
 
 func countsOf(c sdk.Counts) prebuilds.Counts {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -174,6 +175,8 @@ func presetOf(row database.GaugePresetsRow) (Preset, error) {
 		}
 	}
 	p.ToCreate, p.ToDelete = ledger.Create, ledger.Going()
-	p.HardLimit = ledger.HardLimit()
+	if why, stopped := ledger.HardLimit(); stopped {
+		p.HardLimit = explain.Text(why)
+	}
 	return p, nil
 }

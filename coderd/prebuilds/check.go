@@ -133,7 +133,7 @@ func (c *checker) intents() {
 		if (i.Kind == Cancel) != (w.State == Provisioning) {
 			c.fail("C11: intent of kind %s for workspace %s in state %s", i.Kind, w.ID, w.State)
 		}
-		if i.Reason == "" || i.Rule == "" {
+		if i.Code == "" || i.Rule == "" {
 			c.fail("intent for workspace %s has no reason", w.ID)
 		}
 		c.gone[i.WorkspaceID], c.rules[i.WorkspaceID] = true, i.Rule
@@ -368,7 +368,7 @@ func (c *checker) ledger() {
 	}
 	goes := 0
 	for _, line := range c.plan.Ledger.Drains {
-		if line.Label != "keep" {
+		if line.Label != LabelKeep {
 			goes += line.Count
 		}
 	}

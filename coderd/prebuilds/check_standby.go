@@ -16,7 +16,7 @@ func (c *checker) moves(ws []Workspace) {
 		switch {
 		case !known || moved[m.WorkspaceID] != "" || w.Moving || c.gone[w.ID] || !c.active(w):
 			c.fail("C17: workspace %s cannot be moved: %+v", m.WorkspaceID, w)
-		case w.State != from || w.Incarnation != m.Incarnation || m.Reason == "":
+		case w.State != from || w.Incarnation != m.Incarnation || m.Code == "":
 			c.fail("C17: move %s of workspace %s in state %s", m.Kind, w.ID, w.State)
 		}
 		moved[m.WorkspaceID] = m.Kind

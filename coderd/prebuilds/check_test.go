@@ -16,7 +16,7 @@ func TestCheckFinds(t *testing.T) {
 	leaving := func() *pool {
 		return newPool(1).add(1, Ready).add(1, Ready, expired).add(1, Starting, old).add(1, Draining)
 	}
-	intent := func(n int) Intent { return Intent{numbered(n), 1, Drain, "C6", "on a whim"} }
+	intent := func(n int) Intent { return Intent{numbered(n), 1, Drain, "C6", Reason{Code: "whim"}} }
 	for _, tc := range []struct {
 		name, want string
 		pool       *pool
@@ -43,7 +43,7 @@ func TestCheckFinds(t *testing.T) {
 		}},
 		{"another incarnation", "incarnation 2", halfway(), func(_ *pool, plan *Plan) { plan.Intents[0].Incarnation = 2 }},
 		{"the wrong kind", "of kind cancel", halfway(), func(_ *pool, plan *Plan) { plan.Intents[0].Kind = Cancel }},
-		{"no reason", "has no reason", halfway(), func(_ *pool, plan *Plan) { plan.Intents[0].Reason = "" }},
+		{"no reason", "has no reason", halfway(), func(_ *pool, plan *Plan) { plan.Intents[0].Reason = Reason{} }},
 		{"intents while paused", "C10: 1 intents", halfway(), func(p *pool, _ *Plan) { paused(&p.preset) }},
 
 		{"one too many created", "I3: 2 there and 2 created", halfway(), func(_ *pool, plan *Plan) { plan.Create++ }},

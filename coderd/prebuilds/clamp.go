@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"container/heap"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -38,7 +37,7 @@ func Clamp(plans []*Plan, limits map[string]Limits) (left map[string]Limits) {
 		l, known := limits[name]
 		if !known {
 			for _, c := range cs {
-				c.plan.holdBack(c.plan.Create, "S4", fmt.Sprintf("no limits are known of provider %q", name))
+				c.plan.holdBack(c.plan.Create, "S4", Reason{UnknownProvider, Args{Provider: name}})
 			}
 			continue
 		}
@@ -64,15 +63,15 @@ func Clamp(plans []*Plan, limits map[string]Limits) (left map[string]Limits) {
 	return left
 }
 
-// room is how many creates the limits leave, and which of the limits says so. The texts carry no numbers that move
+// room is how many creates the limits leave, and which of the limits says so. The reasons carry no numbers that move
 // with every create.
-func (l Limits) room(provider string) (n int, reason, rule string) {
-	n, reason, rule = max(0, l.Chunk), fmt.Sprintf("chunk of provider %s for this pass", provider), "S5"
+func (l Limits) room(provider string) (n int, reason Reason, rule string) {
+	n, reason, rule = max(0, l.Chunk), Reason{ProviderChunk, Args{Provider: provider}}, "S5"
 	if l.Rate != nil && l.Rate.Creates <= n {
-		n, reason = l.Rate.Creates, fmt.Sprintf("rate of provider %s: one each %s", provider, l.Rate.rate.Every)
+		n, reason = l.Rate.Creates, Reason{CreateRate, Args{Provider: provider, Every: l.Rate.rate.Every}}
 	}
 	if l.Maximum > 0 && l.Maximum-l.Live <= n {
-		n, reason, rule = max(0, l.Maximum-l.Live), fmt.Sprintf("maximum %d of provider %s", l.Maximum, provider), "S4"
+		n, reason, rule = max(0, l.Maximum-l.Live), Reason{ProviderMaximum, Args{Limit: l.Maximum, Provider: provider}}, "S4"
 	}
 	if l.Reserves && l.unused() <= n {
 		n, reason, rule = l.unused(), l.whyNoMachine(provider), "S4"
@@ -127,7 +126,7 @@ func clampTemplates(plans []*Plan) {
 		limit := cs[0].preset.TemplateCreatesInFlight
 		share(cs, max(0, limit-inFlight[id]))
 		for _, c := range cs {
-			c.plan.holdBack(c.plan.Create-c.granted, "S5", fmt.Sprintf("creates_in_flight %d of the template", limit))
+			c.plan.holdBack(c.plan.Create-c.granted, "S5", Reason{TemplateCreatesInFlight, Args{Limit: limit}})
 		}
 	}
 }

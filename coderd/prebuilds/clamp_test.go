@@ -130,8 +130,8 @@ func TestClampLimits(t *testing.T) {
 			if tc.rule == "" {
 				assert.NotEqual(t, "held back", last.Label)
 			} else {
-				assert.Equal(t, Line{"held back", tc.create - 10, tc.rule, last.Reason}, last)
-				assert.Contains(t, last.Reason, "provider sim")
+				assert.Equal(t, Line{Label: "held back", Count: tc.create - 10, Rule: tc.rule, Reason: last.Reason}, last)
+				assert.Contains(t, last.Reason.String(), "provider sim")
 			}
 		})
 	}

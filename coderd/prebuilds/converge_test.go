@@ -41,7 +41,7 @@ func TestConvergence(t *testing.T) {
 			"retire or restore": func(t *rapid.T) {
 				p := w.pick("preset")
 				if p.Retired == "" {
-					p.Retired, p.Waiting = "template deprecated", 0
+					p.Retired, p.Waiting = TemplateDeprecated, 0
 				} else {
 					p.Retired = ""
 				}

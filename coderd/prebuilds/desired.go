@@ -1,9 +1,6 @@
 package prebuilds
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Desired is how many prebuilds a preset should have at the instant now: the only place that decides it. Why is the
 // ledger's first line, and look is when time alone may change the answer; zero if it can not.
@@ -14,17 +11,17 @@ func Desired(p Preset, now time.Time) (why Line, look time.Time) {
 	why = Line{Label: "desired", Count: p.Desired}
 	switch {
 	case p.Retired != "":
-		why.Count, why.Rule, why.Reason = 0, "C4", p.Retired
+		why.Count, why.Rule, why.Code = 0, "C4", p.Retired
 		return why, time.Time{}
 	case p.Autosized:
-		why.Reason = "autosize, by the preset's claims"
+		why.Code = Autosized
 	}
 	if p.Schedule == nil {
 		return why, time.Time{}
 	}
 	if r, ok := p.Schedule.At(now); ok {
 		why.Count, why.Rule = r.Instances, "C9"
-		why.Reason = fmt.Sprintf("schedule %q in %s", r.Cron, p.Schedule.Timezone)
+		why.Reason = Reason{Scheduled, Args{Cron: r.Cron, Timezone: p.Schedule.Timezone}}
 	}
 	return why, p.Schedule.look(now)
 }

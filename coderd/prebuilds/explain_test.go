@@ -5,8 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +18,7 @@ const usual = 40 * time.Second // that a prebuild takes in these tests
 
 // explained is what a reader sees of a plan's explanation.
 func explained(p *pool, plan Plan) string {
-	e := Explain(p.preset, p.workspaces, plan, noon, usual)
+	e := Words.Explain(p.workspaces, plan, noon, usual)
 	var b strings.Builder
 	fmt.Fprintln(&b, e.Headline)
 	if !e.WarmAt.IsZero() {
@@ -47,9 +45,19 @@ func explained(p *pool, plan Plan) string {
 func TestExplain_everySentenceIsSaid(t *testing.T) {
 	t.Parallel()
 	draw := rapid.Custom(drawPool)
-	said := map[int]bool{}
+	type saying struct {
+		label string
+		code  Code
+	}
+	said := map[saying]bool{}
 	for seed := range 4000 {
 		p := draw.Example(seed)
+		if seed%13 == 0 {
+			p.preset.Autosized = true
+		}
+		if p.preset.Retired != "" {
+			p.preset.Retired = []Code{TemplateDeleted, PresetRemoved, TemplateDeprecated}[seed%3]
+		}
 		if seed%7 == 0 {
 			p.preset.TemplateID, p.preset.TemplateCreatesInFlight = numbered(1), 1
 		}
@@ -65,20 +73,13 @@ func TestExplain_everySentenceIsSaid(t *testing.T) {
 			limits = nil
 		}
 		Clamp([]*Plan{&plan}, limits)
-		e := Explain(p.preset, p.workspaces, plan, noon, usual)
+		e := Words.Explain(p.workspaces, plan, noon, usual)
 		require.NotEmpty(t, e.Headline)
 		sum := 0
 		for i, l := range e.Lines {
 			require.NotEmpty(t, l.Sentence)
-			at := -1
-			for n, s := range sentences {
-				if s.label == l.Label && s.rule == l.Rule && s.matches(l.Reason) {
-					at = n
-					break
-				}
-			}
-			require.NotEqual(t, -1, at, "%+v has no sentence", l.Line)
-			said[at] = true
+			require.Contains(t, Words.Sentences[l.Label], l.Code, "%+v has no sentence", l.Line)
+			said[saying{l.Label, l.Code}] = true
 			if i < len(plan.Ledger.Creates) {
 				sum += l.Count
 			}
@@ -92,109 +93,45 @@ func TestExplain_everySentenceIsSaid(t *testing.T) {
 			require.Equal(t, plan.Ledger.Create, sum, "the lines add up")
 		}
 	}
-	for n, s := range sentences {
-		require.True(t, said[n], "nothing ever says %q (%s %s %s)", s.says, s.label, s.rule, s.reason)
+	for label, codes := range Words.Sentences {
+		for _, code := range codes {
+			require.True(t, said[saying{label, code}], "nothing ever says %q of %q", code, label)
+		}
 	}
 }
 
-// TestExplain_everyReasonHasASentence reads the planner's source: whatever text stands beside the number of a rule is a
-// reason, and must be known to sentences, also where no drawn pool happens to meet it.
-func TestExplain_everyReasonHasASentence(t *testing.T) {
+// TestCodes: each code of reason.go is one that some line, intent or rollout of a plan may have, with words of its own and a
+// sentence.
+func TestCodes(t *testing.T) {
 	t.Parallel()
-	entries, err := os.ReadDir(".")
+	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, 0)
 	require.NoError(t, err)
-	reasons := 0
-	for _, e := range entries {
-		name := e.Name()
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || name == "sentences.go" ||
-			name == "explain.go" || name == "check.go" || name == "ledger_facts.go" {
-			continue
-		}
-		for _, r := range reasonsIn(t, name) {
-			known := false
-			for _, s := range sentences {
-				prefix, some := strings.CutSuffix(s.reason, "*")
-				known = known || s.rule == r.rule && (s.reason == r.text || some && strings.HasPrefix(r.text, prefix))
-			}
-			require.True(t, known, "%s: rule %s has the reason %q, for which sentences.go has nothing", r.at, r.rule, r.text)
-			reasons++
+	said := map[Code]bool{}
+	for _, codes := range Words.Sentences {
+		for _, code := range codes {
+			said[code] = true
 		}
 	}
-	require.Greater(t, reasons, 12, "the planner's reasons are no longer found by this test")
-}
-
-type reason struct{ at, rule, text string }
-
-var ruleNumber = regexp.MustCompile(`^[CSGPA][0-9]+$`)
-
-// reasonsIn finds the innermost statements, calls and literals that name a rule, and the texts in them.
-func reasonsIn(t *testing.T, name string) []reason {
-	t.Helper()
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, name, nil, 0)
-	require.NoError(t, err)
-	var found []reason
-	visit := func(n ast.Node, args []ast.Expr) {
-		rule := ""
-		var texts []string
-		for _, arg := range args {
-			if text, ok := textOf(arg); ok && ruleNumber.MatchString(text) {
-				rule = text
-			} else if ok {
-				texts = append(texts, text)
-			}
-		}
-		for _, text := range texts {
-			if rule != "" && text != "" && !labels[text] {
-				found = append(found, reason{files.Position(n.Pos()).String(), rule, text})
-			}
-		}
-	}
+	codes := map[Code]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			visit(n, n.Args)
-		case *ast.CompositeLit:
-			visit(n, n.Elts)
-		case *ast.AssignStmt:
-			visit(n, n.Rhs)
-		case *ast.ValueSpec:
-			visit(n, n.Values)
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		require.NoError(t, err)
+		code := Code(text)
+		require.False(t, codes[code], "two codes are called %q", code)
+		codes[code] = true
+		require.True(t, said[code], "code %q has no sentence", code)
+		if strings.Contains(text, "_") { // the others may well be words
+			require.NotEqual(t, text, Words.Text(Reason{Code: code}), "code %q has no words", code)
 		}
 		return true
 	})
-	return found
-}
-
-// labels are no reasons, though they stand beside rules.
-var labels = map[string]bool{"queued": true, "at jobs": true, "desired": true, "renewal": true, "renewed": true, "held back": true, "keep": true}
-
-// textOf is what an expression says for certain: a text, a constant of this package, the beginning of a format or of a sum.
-func textOf(e ast.Expr) (string, bool) {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		return text, err == nil && e.Kind == token.STRING
-	case *ast.BinaryExpr:
-		return textOf(e.X)
-	case *ast.Ident:
-		known := map[string]string{
-			"renewReason": renewReason, "renewed": renewed, "keepReason": keepReason, "keepRule": keepRule,
-			"queuedReason": queuedReason, "atJobsReason": atJobsReason, "shrinkRule": shrinkRule, "shrinkReason": shrinkReason,
-		}
-		text, ok := known[e.Name]
-		return text, ok
-	case *ast.CallExpr:
-		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Sprintf" {
-			text, ok := textOf(e.Args[0])
-			text, _, _ = strings.Cut(text, "%")
-			return text, ok
-		}
-		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "hardLimitReason" {
-			return "hard limit, until the version changes or a reset: ", true
-		}
-	}
-	return "", false
+	require.Greater(t, len(codes), 30)
+	delete(said, "")
+	require.Len(t, said, len(codes))
 }
 
 // TestC10_pauseEndsByItself: a plan is looked at again when the pause ends, the global one before the preset's own.
@@ -207,8 +144,8 @@ func TestC10_pauseEndsByItself(t *testing.T) {
 	require.Equal(t, noon.Add(time.Hour), plan.RetryAt)
 	require.Zero(t, plan.Create)
 	require.Equal(t, "Not warm: 0 of 2 prebuilds ready; 2 creates held back: paused: maintenance of the cluster.",
-		Explain(p.preset, nil, plan, noon, usual).Headline)
-	require.Equal(t, noon.Add(time.Hour+usual), Explain(p.preset, nil, plan, noon, usual).WarmAt)
+		Words.Explain(nil, plan, noon, usual).Headline)
+	require.Equal(t, noon.Add(time.Hour+usual), Words.Explain(nil, plan, noon, usual).WarmAt)
 
 	snap := Snapshot{Now: noon, Pauses: Pauses{{Scope: PauseGlobal}: {Reason: "all", Until: noon.Add(time.Minute)}}}
 	plan, err := snap.DecidePreset(p.preset, nil)
@@ -218,5 +155,5 @@ func TestC10_pauseEndsByItself(t *testing.T) {
 	// The same for a pool that lacks nothing: its headline still says so.
 	p = newPool(1).with(paused).add(1, Ready)
 	require.Equal(t, "Warm: 1 of 1 prebuild ready. It is paused (maintenance of the cluster): what is claimed is not replaced.",
-		Explain(p.preset, p.workspaces, mustPlan(t, p, noon), noon, usual).Headline)
+		Words.Explain(p.workspaces, mustPlan(t, p, noon), noon, usual).Headline)
 }

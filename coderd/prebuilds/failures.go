@@ -1,7 +1,6 @@
 package prebuilds
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -27,13 +26,8 @@ func MayPass(permanent int, first, last time.Time) bool {
 // hardLimited says whether creation has stopped until the version changes or a person resets the preset.
 func (p *Preset) hardLimited() bool { return p.FailureStreak >= HardLimit && !p.FailuresMayPass }
 
-func (p *Preset) hardLimitReason() string {
-	return fmt.Sprintf("hard limit, until the version changes or a reset: %d failed creates in a row%s",
-		p.FailureStreak, because(p.LastFailure))
-}
-
-// backoffEnd is until when the failures so far hold creates back.
-func (p *Preset) backoffEnd() time.Time {
+// BackoffEnd is until when the failures so far hold creates back.
+func (p *Preset) BackoffEnd() time.Time {
 	return p.LastFailureAt.Add(min(firstBackoff<<min(p.FailureStreak-1, 16), mostBackoff))
 }
 

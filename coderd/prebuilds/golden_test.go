@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files and docs/STATE_M
 func paused(p *Preset)  { p.Pause = "maintenance of the cluster" }
 func broken(p *Preset)  { p.Breaker = "the listing failed" }
 func renews(p *Preset)  { p.RenewAhead = 5 * time.Minute }
-func deleted(p *Preset) { p.Retired = "template deleted" }
+func deleted(p *Preset) { p.Retired = TemplateDeleted }
 func keeps(p *Preset)   { p.KeepOutdated = true }
 func tier(running Share) func(*Preset) {
 	return func(p *Preset) { p.Running = running }
@@ -248,7 +248,7 @@ func TestGoldenPlans(t *testing.T) {
 
 			c := plan.Counts
 			got := fmt.Sprintf("%s\n\n%s\n%s\nIn short:\n", wrap(tc.story), tc.pool, plan)
-			for _, reason := range plan.Ledger.Reasons() {
+			for _, reason := range Words.Reasons(plan.Ledger) {
 				got += "- " + reason + "\n"
 			}
 			got += fmt.Sprintf("\nactual %d, eligible %d, starting %d, stopping %d, deleting %d, outdated %d, extraneous %d, "+

@@ -3,7 +3,6 @@ package prebuilds
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ type Intent struct {
 	Incarnation int32      `json:"incarnation"`
 	Kind        IntentKind `json:"kind"`
 	Rule        string     `json:"rule"`
-	Reason      string     `json:"reason"`
+	Reason
 }
 
 // letGo decides which workspaces go.
@@ -56,13 +55,13 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rol
 		kept = rollout.kept
 	}
 
-	plan.release(p, expired, len(expired), "C9", "expired")
-	plan.release(p, renewal.gone, len(renewal.gone), "C9", renewed)
-	plan.release(p, unfinished, len(unfinished), "C11", "outdated")
+	plan.release(p, expired, len(expired), "C9", Reason{Code: Expired})
+	plan.release(p, renewal.gone, len(renewal.gone), "C9", Reason{Code: Renewed})
+	plan.release(p, unfinished, len(unfinished), "C11", Reason{Code: OutdatedUnready})
 	slices.SortFunc(outdated, firstToGo)
-	plan.release(p, outdated, len(outdated)-kept, "C7", "outdated")
+	plan.release(p, outdated, len(outdated)-kept, "C7", Reason{Code: Outdated})
 	plan.releaseSurplus(p, current, now)
-	plan.Ledger.drain("keep", kept, keepRule, keepReason)
+	plan.Ledger.drain(LabelKeep, kept, keepRule, Reason{Code: KeptUntilReplaced})
 	if p.Pause == "" && p.Breaker == "" && p.Retired == "" {
 		plan.replaceable = outdated[len(outdated)-kept:] // those behind them go
 		if p.KeepOutdated || p.Runner != nil {           // an outdated runner still takes jobs
@@ -71,9 +70,7 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rol
 	}
 }
 
-const renewed = "expires soon, and its replacement is ready"
-
-const keepRule, keepReason = "C7", "outdated, until as many current ones are ready"
+const keepRule = "C7"
 
 // spare is how many of the kept outdated ones may give their places under a full maximum though people could claim them:
 // one, while none is missing, where max_unavailable is left out. Where it is given, it was heeded before.
@@ -86,27 +83,27 @@ func (p *Preset) spare(actual, kept int) int {
 
 // makeRoom lets go of kept outdated prebuilds in whose place a maximum holds n creates back. Without their places the pool
 // would never be of the active version again.
-func (plan *Plan) makeRoom(p *Preset, n int, reason string) {
+func (plan *Plan) makeRoom(p *Preset, n int, reason Reason) {
 	n = min(n, len(plan.replaceable))
-	plan.Ledger.drain("keep", -n, keepRule, keepReason)
-	plan.release(p, plan.replaceable, n, "S4", "outdated, in the place of a current one: "+reason)
+	plan.Ledger.drain(LabelKeep, -n, keepRule, Reason{Code: KeptUntilReplaced})
+	plan.release(p, plan.replaceable, n, "S4", reason.behind(MakesRoom))
 	plan.replaceable = plan.replaceable[n:]
 }
 
 // release makes intents for the n of ws that are the first to go. It sorts ws.
-func (plan *Plan) release(p *Preset, ws []*Workspace, n int, rule, reason string) {
+func (plan *Plan) release(p *Preset, ws []*Workspace, n int, rule string, reason Reason) {
 	if n == 0 {
 		return
 	}
 	if p.Retired != "" {
-		rule, reason = "C4", p.Retired
+		rule, reason = "C4", Reason{Code: p.Retired}
 	}
 	if p.Pause != "" {
-		plan.Ledger.drain("keep", n, "C10", reason+", but paused: "+p.Pause)
+		plan.Ledger.drain(LabelKeep, n, "C10", Reason{Paused, Args{Cause: p.Pause, Of: reason.Code}})
 		return
 	}
 	if p.Breaker != "" { // what goes could not be deleted, nor replaced
-		plan.Ledger.drain("keep", n, "S3", fmt.Sprintf("%s, but the breaker of provider %s is open: %s", reason, p.Provider, p.Breaker))
+		plan.Ledger.drain(LabelKeep, n, "S3", Reason{BreakerOpen, Args{Provider: p.Provider, Cause: p.Breaker, Of: reason.Code}})
 		return
 	}
 	slices.SortFunc(ws, firstToGo)

@@ -1,10 +1,6 @@
 package prebuilds
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Ledger is how a plan came about, for people: what `explain`, `preset list` and the UI show. It holds nothing that
 // changes from pass to pass while nothing happens, so that it is written only when there is something to tell.
@@ -20,48 +16,70 @@ type Ledger struct {
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
-// Line is one entry. Rule is the number of the design's rule behind it, and Reason says it in words; both are empty
-// where the label says all.
+// Line is one entry. Rule is the number of the design's rule behind it, and both it and the reason are empty where the label
+// says all. Text is the reason in words: the planner leaves it out, coderd/explain puts it in for storing, and in rows of a
+// release before codes it is all there is.
 type Line struct {
-	Label  string `json:"label"`
-	Count  int    `json:"count"`
-	Rule   string `json:"rule,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	Label string `json:"label"`
+	Count int    `json:"count"`
+	Rule  string `json:"rule,omitempty"`
+	Text  string `json:"reason,omitempty"`
+	Reason
 }
+
+// Labels of lines. Those of drains and moves are the kinds of intents and moves.
+const (
+	LabelDesired    = "desired"
+	LabelWaiting    = "waiting"
+	LabelQueued     = "queued"
+	LabelAtJobs     = "at jobs"
+	LabelRenewal    = "renewal"
+	LabelRenewed    = "renewed"
+	LabelActual     = "actual"
+	LabelStarting   = "starting"
+	LabelExtraneous = "extraneous"
+	LabelCreate     = "create"
+	LabelHeldBack   = "held back"
+	LabelKeep       = "keep"
+	LabelRollout    = "rollout"
+)
 
 // openLedger enters C5 line by line, and sets Create by it.
 func (plan *Plan) openLedger(p *Preset, desired Line, renewal renewal) {
 	c := plan.Counts
 	plan.Ledger = Ledger{Creates: []Line{desired}, Drains: []Line{}}
 	if p.Retired == "" {
-		plan.Ledger.create("waiting", p.Waiting)
+		plan.Ledger.create(LabelWaiting, p.Waiting)
 		if n := p.queued(); n > 0 {
-			plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"queued", n, "P3", queuedReason})
+			plan.Ledger.because(LabelQueued, n, "P3", Reason{Code: JobsWait})
 		}
 	}
 	if renewal.surge > 0 {
-		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"renewal", renewal.surge, "C9", renewReason})
+		plan.Ledger.because(LabelRenewal, renewal.surge, "C9", Reason{Code: ExpiresSoon})
 	}
-	plan.Ledger.create("actual", -c.Actual)
+	plan.Ledger.create(LabelActual, -c.Actual)
 	if n := len(renewal.gone); n > 0 {
-		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"renewed", n, "C9", renewReason})
+		plan.Ledger.because(LabelRenewed, n, "C9", Reason{Code: ExpiresSoon})
 	}
-	plan.Ledger.create("starting", -c.Starting)
-	plan.Ledger.create("extraneous", c.Extraneous)
+	plan.Ledger.create(LabelStarting, -c.Starting)
+	plan.Ledger.create(LabelExtraneous, c.Extraneous)
 	plan.Create = max(0, p.wanted()+renewal.surge-c.Actual+len(renewal.gone)-c.Starting+c.Extraneous)
 	plan.Ledger.Create = plan.Create
 }
 
-const renewReason = "expires soon"
-
 // holdBack takes n out of the plan's creates, and says by which rule.
-func (plan *Plan) holdBack(n int, rule, reason string) {
+func (plan *Plan) holdBack(n int, rule string, reason Reason) {
 	if n == 0 {
 		return
 	}
 	plan.Create -= n
 	plan.Ledger.Create = plan.Create
-	plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"held back", -n, rule, reason})
+	plan.Ledger.because(LabelHeldBack, -n, rule, reason)
+}
+
+// because enters a line of the creates with its reason.
+func (l *Ledger) because(label string, n int, rule string, reason Reason) {
+	l.Creates = append(l.Creates, Line{Label: label, Count: n, Rule: rule, Reason: reason})
 }
 
 func (l *Ledger) create(label string, n int) {
@@ -71,7 +89,7 @@ func (l *Ledger) create(label string, n int) {
 }
 
 // drain adds n to the line of that label and reason.
-func (l *Ledger) drain(label string, n int, rule, reason string) {
+func (l *Ledger) drain(label string, n int, rule string, reason Reason) {
 	if n == 0 {
 		return
 	}
@@ -83,81 +101,5 @@ func (l *Ledger) drain(label string, n int, rule, reason string) {
 			return
 		}
 	}
-	l.Drains = append(l.Drains, Line{label, n, rule, reason})
-}
-
-// Reasons says in short sentences why actual is not desired, or what is about to change; none where the pool is as it
-// should be.
-func (l Ledger) Reasons() []string {
-	reasons := []string{}
-	if r := l.Rollout; r != nil && r.Phase == RolloutStopped {
-		reasons = append(reasons, fmt.Sprintf("rollout stopped with %d of %d ready, %d outdated kept: %s (C7)", r.Ready,
-			r.Desired, r.Outdated, r.Reason))
-	}
-	for _, line := range l.Creates {
-		switch {
-		case line.Label == "starting":
-			reasons = append(reasons, fmt.Sprintf("%d starting", -line.Count))
-		case line.Label == "held back":
-			held := plural(-line.Count, "create")
-			reasons = append(reasons, fmt.Sprintf("%s held back: %s (%s)", held, line.Reason, line.Rule))
-		case line.Label == "desired" && line.Rule == "C9" || line.Label == "renewed":
-			// The first is as it should be, and the second is among the drains.
-		case line.Reason != "":
-			reasons = append(reasons, fmt.Sprintf("%s %d: %s (%s)", line.Label, line.Count, line.Reason, line.Rule))
-		}
-	}
-	if l.Create > 0 {
-		reasons = append(reasons, fmt.Sprintf("create %d", l.Create))
-	}
-	for _, line := range l.Drains {
-		reasons = append(reasons, fmt.Sprintf("%s %d: %s (%s)", line.Label, line.Count, line.Reason, line.Rule))
-	}
-	for _, line := range l.Moves {
-		reasons = append(reasons, fmt.Sprintf("%s %d: %s (%s)", line.Label, line.Count, line.Reason, line.Rule))
-	}
-	return reasons
-}
-
-// String renders the ledger as a column of numbers that adds up, then what goes.
-func (l Ledger) String() string {
-	var b strings.Builder
-	for i, line := range l.Creates {
-		format := "%-12s%+6d"
-		if i == 0 {
-			format = "%-12s%6d"
-		}
-		fmt.Fprintf(&b, format, line.Label, line.Count)
-		line.explain(&b)
-	}
-	fmt.Fprintf(&b, "%-12s%6d\n", "create", l.Create)
-	for _, line := range slices.Concat(l.Drains, l.Moves) {
-		fmt.Fprintf(&b, "%-12s%6d", line.Label, line.Count)
-		line.explain(&b)
-	}
-	return b.String()
-}
-
-func (line Line) explain(b *strings.Builder) {
-	if line.Reason != "" {
-		fmt.Fprintf(b, "  %s (%s)", line.Reason, line.Rule)
-	}
-	b.WriteByte('\n')
-}
-
-// String renders the plan: the ledger, then each intent.
-func (plan Plan) String() string {
-	var b strings.Builder
-	b.WriteString(plan.Ledger.String())
-	for _, i := range plan.Intents {
-		fmt.Fprintf(&b, "%s workspace %s, incarnation %d: %s (%s)\n",
-			i.Kind, i.WorkspaceID, i.Incarnation, i.Reason, i.Rule)
-	}
-	for _, m := range plan.Moves {
-		fmt.Fprintf(&b, "%s workspace %s, incarnation %d: %s (%s)\n", m.Kind, m.WorkspaceID, m.Incarnation, m.Reason, moveRule)
-	}
-	if !plan.RetryAt.IsZero() {
-		fmt.Fprintf(&b, "may change by itself at %s\n", instant(plan.RetryAt))
-	}
-	return b.String()
+	l.Drains = append(l.Drains, Line{Label: label, Count: n, Rule: rule, Reason: reason})
 }

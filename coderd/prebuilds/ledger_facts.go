@@ -1,7 +1,5 @@
 package prebuilds
 
-import "strings"
-
 // What watchers ask a stored ledger. The ledger is the truth of the last plan, so that what is alarmed about is what
 // people are shown.
 
@@ -16,12 +14,12 @@ func (l Ledger) Going() int {
 	return n
 }
 
-// HardLimit is why creation stopped for good (C8), in the ledger's words; empty if it did not.
-func (l Ledger) HardLimit() string {
+// HardLimit is why creation stopped for good (C8), if it did.
+func (l Ledger) HardLimit() (why Reason, stopped bool) {
 	for _, line := range l.Creates {
-		if line.Label == "held back" && line.Rule == "C8" && strings.HasPrefix(line.Reason, "hard limit") {
-			return line.Reason
+		if line.Code == HardLimited {
+			return line.Reason, true
 		}
 	}
-	return ""
+	return Reason{}, false
 }

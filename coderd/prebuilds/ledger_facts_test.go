@@ -27,7 +27,8 @@ func TestLedgerFacts(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, tc.going, plan.Ledger.Going())
 			assert.Len(t, plan.Intents, tc.going)
-			assert.Equal(t, tc.limit, plan.Ledger.HardLimit() != "", plan.Ledger.HardLimit())
+			why, stopped := plan.Ledger.HardLimit()
+			assert.Equal(t, tc.limit, stopped, why)
 		})
 	}
 }

@@ -16,11 +16,11 @@ func (l Limits) without(n int) Limits {
 	return l
 }
 
-func (l Limits) whyNoMachine(provider string) string {
+func (l Limits) whyNoMachine(provider string) Reason {
 	if l.Stale {
-		return "machines not listed lately at provider " + provider
+		return Reason{MachinesStale, Args{Provider: provider}}
 	}
-	return "unused machines of provider " + provider
+	return Reason{NoMachine, Args{Provider: provider}}
 }
 
 // allMachines is how many prebuilds a preset should have that takes in all there are (S4): those it has, and one on each

@@ -68,7 +68,7 @@ func TestClamp_machines(t *testing.T) {
 			var why string
 			for _, line := range plan.Ledger.Creates {
 				if line.Rule == "S4" {
-					why = line.Reason
+					why = line.Reason.String()
 				}
 			}
 			require.Equal(t, tc.reason, why)

@@ -1,7 +1,6 @@
 package prebuilds
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -85,15 +84,14 @@ func validate(p *Preset, ws []Workspace) error {
 func (plan *Plan) holdBackCreates(p *Preset, r *rollout, now time.Time) {
 	switch {
 	case p.Pause != "":
-		plan.holdBack(plan.Create, "C10", "paused: "+p.Pause)
+		plan.holdBack(plan.Create, "C10", Reason{Paused, Args{Cause: p.Pause}})
 	case p.Breaker != "":
-		plan.holdBack(plan.Create, "S3", fmt.Sprintf("breaker of provider %s: %s", p.Provider, p.Breaker))
+		plan.holdBack(plan.Create, "S3", Reason{BreakerOpen, Args{Provider: p.Provider, Cause: p.Breaker}})
 	case p.hardLimited():
-		plan.holdBack(plan.Create, "C8", p.hardLimitReason())
+		plan.holdBack(plan.Create, "C8", Reason{HardLimited, Args{Count: p.FailureStreak, Cause: p.LastFailure}})
 	case p.FailureStreak > 0 && plan.Create > 0:
-		if end := p.backoffEnd(); now.Before(end) {
-			plan.holdBack(plan.Create, "C8", fmt.Sprintf("backoff, until %s: %s in a row%s",
-				instant(end), plural(p.FailureStreak, "failed create"), because(p.LastFailure)))
+		if end := p.BackoffEnd(); now.Before(end) {
+			plan.holdBack(plan.Create, "C8", Reason{Backoff, Args{Until: end, Count: p.FailureStreak, Cause: p.LastFailure}})
 			plan.retryAt(end)
 		}
 	}
@@ -112,7 +110,7 @@ func (plan *Plan) holdBackInFlight(p *Preset, ws []Workspace) {
 		}
 	}
 	if over := min(plan.Create, plan.inFlight+plan.Create-p.CreatesInFlight); p.CreatesInFlight > 0 && over > 0 {
-		plan.holdBack(over, "S5", fmt.Sprintf("creates_in_flight %d of the preset", p.CreatesInFlight))
+		plan.holdBack(over, "S5", Reason{CreatesInFlight, Args{Limit: p.CreatesInFlight}})
 	}
 }
 

@@ -41,7 +41,7 @@ func TestC9_renewalKeepsThePool(t *testing.T) {
 			require.GreaterOrEqual(t, plan.Counts.Eligible, desired, "at %s\n%s\n%s", now.Sub(noon), p, plan)
 			has := plan.Counts.Actual + plan.Counts.Starting + plan.Create
 			for _, intent := range plan.Intents {
-				if intent.Reason == renewed {
+				if intent.Code == Renewed {
 					has--
 				}
 			}

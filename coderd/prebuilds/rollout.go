@@ -1,9 +1,6 @@
 package prebuilds
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Rollout is how far a version is on its way to replace others (C7); part of a ledger while there are outdated prebuilds
 // that are kept until they are replaced.
@@ -13,7 +10,8 @@ type Rollout struct {
 	Desired  int          `json:"desired"`  // of it
 	Outdated int          `json:"outdated"` // kept so far
 	// Reason says why it stopped, or what holds it up; empty where nothing does.
-	Reason string `json:"reason,omitempty"`
+	Text string `json:"reason,omitempty"`
+	Reason
 }
 
 // RolloutPhase is whether a rollout goes on by itself.
@@ -31,10 +29,10 @@ const proving = HardLimit
 
 // rollout is what holds for the creates and drains of a preset that has outdated ones.
 type rollout struct {
-	outdated int // built, and not on their way out
-	kept     int // of these, until they are replaced
-	most     int // current ones there may be beside those kept, by max_surge
-	stopped  string
+	outdated int    // built, and not on their way out
+	kept     int    // of these, until they are replaced
+	most     int    // current ones there may be beside those kept, by max_surge
+	stopped  Reason // no code: it goes on
 	rule     string
 	proves   bool      // nothing of this version was ever ready, and the old pool serves
 	look     time.Time // when time alone may stop it
@@ -59,20 +57,19 @@ func (p *Preset) rollingOut(ws []Workspace, c Counts, now time.Time) *rollout {
 	}
 	switch deadline := p.RolloutAt.Add(p.ProgressDeadline); {
 	case p.hardLimited():
-		r.rule, r.stopped = "C8", fmt.Sprintf("%d failed creates in a row%s", p.FailureStreak, because(p.LastFailure))
+		r.rule, r.stopped = "C8", Reason{CreatesFail, Args{Count: p.FailureStreak, Cause: p.LastFailure}}
 	case !r.proves || p.ProgressDeadline == 0 || c.Starting == 0: // not by its own doing
 	case now.Before(deadline):
 		r.look = deadline
 	default:
-		r.rule, r.stopped = "C7", fmt.Sprintf("no prebuild of this version became ready within its progress deadline of %s",
-			p.ProgressDeadline)
+		r.rule, r.stopped = "C7", Reason{DeadlineIsOut, Args{Deadline: p.ProgressDeadline}}
 	}
-	if r.stopped != "" {
+	if r.stopped.Code != "" {
 		unavailable = 0 // the old pool is all there is
 	}
 	r.kept = min(r.outdated, max(0, p.desired()-unavailable-c.Actual+p.readyAtJobs(ws, now)))
 	if r.kept == 0 {
-		r.stopped = "" // nothing is left to protect
+		r.stopped = Reason{} // nothing is left to protect
 	}
 	r.most = max(0, p.wanted()+surge-r.kept)
 	return r
@@ -86,20 +83,20 @@ func (plan *Plan) holdBackForRollout(p *Preset, r *rollout) {
 	has := plan.Counts.Actual + plan.Counts.Starting
 	told := &Rollout{Phase: RolloutProgressing, Ready: plan.Counts.Actual, Desired: p.desired(), Outdated: r.kept}
 	plan.Ledger.Rollout = told
-	if r.stopped != "" {
+	if r.stopped.Code != "" {
 		told.Phase, told.Reason = RolloutStopped, r.stopped
 		if r.rule == "C7" {
-			plan.holdBack(plan.Create, r.rule, "rollout stopped: "+r.stopped)
+			plan.holdBack(plan.Create, r.rule, r.stopped.behind(RolloutHeld))
 		}
 		return
 	}
 	if over := min(plan.Create, has+plan.Create-r.most); over > 0 {
-		plan.holdBack(over, "C7", fmt.Sprintf("max_surge %s, beside %d outdated", p.MaxSurge, r.kept))
+		plan.holdBack(over, "C7", Reason{MaxSurge, Args{Share: p.MaxSurge, Count: r.kept}})
 	}
 	if !r.proves || !p.KeepOutdated {
 		return
 	}
 	if over := min(plan.Create, plan.Counts.Starting+plan.Create-proving-p.demand()); over > 0 {
-		plan.holdBack(over, "C7", fmt.Sprintf("the first %d of a version are to show that it works", proving))
+		plan.holdBack(over, "C7", Reason{Proving, Args{Limit: proving}})
 	}
 }

@@ -1,9 +1,6 @@
 package prebuilds
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Runner is what makes the prebuilds of a preset runners of a forge. Each job that waits wants one on top of desired (P3),
 // which is the least that are to be idle.
@@ -18,13 +15,7 @@ type Runner struct {
 // shrinkEvery is how long after surplus runners went the next half of those left goes (P8).
 const shrinkEvery = time.Minute
 
-const (
-	queuedReason = "jobs wait for a runner"
-	atJobsReason = "they have a job, and stay"
-
-	shrinkRule   = "P8"
-	shrinkReason = "surplus: half of it goes each minute"
-)
+const shrinkRule = "P8"
 
 // queued is how many jobs want a runner of this preset.
 func (p *Preset) queued() int {
@@ -65,7 +56,7 @@ func (plan *Plan) enterAtJobs(n int) {
 		sum += line.Count
 	}
 	if n = min(n, -sum); n > 0 {
-		plan.Ledger.Creates = append(plan.Ledger.Creates, Line{"at jobs", n, "P7", atJobsReason})
+		plan.Ledger.because(LabelAtJobs, n, "P7", Reason{Code: AtJobs})
 	}
 }
 
@@ -74,7 +65,7 @@ func (plan *Plan) enterAtJobs(n int) {
 func (plan *Plan) releaseSurplus(p *Preset, current []*Workspace, now time.Time) {
 	surplus := plan.Counts.Extraneous
 	if p.Runner == nil || p.Retired != "" || p.Pause != "" || p.Breaker != "" {
-		plan.release(p, current, surplus, "C6", "extraneous")
+		plan.release(p, current, surplus, "C6", Reason{Code: Extraneous})
 		return
 	}
 	goes, next := (surplus+1)/2, p.Runner.ShrunkAt.Add(shrinkEvery)
@@ -84,8 +75,16 @@ func (plan *Plan) releaseSurplus(p *Preset, current []*Workspace, now time.Time)
 			plan.retryAt(next)
 		}
 	}
-	plan.release(p, current, goes, shrinkRule, shrinkReason)
-	plan.Ledger.drain("keep", surplus-goes, shrinkRule, shrinkReason)
+	plan.release(p, current, goes, shrinkRule, Reason{Code: SurplusHalves})
+	plan.Ledger.drain(LabelKeep, surplus-goes, shrinkRule, Reason{Code: SurplusHalves})
+}
+
+// NextShrink is when the next half of the surplus goes.
+func (plan *Plan) NextShrink(now time.Time) time.Time {
+	if at, shrinks := plan.Shrinks(now); shrinks {
+		return at
+	}
+	return plan.Preset.Runner.ShrunkAt.Add(shrinkEvery)
 }
 
 // Shrinks says whether surplus runners go by this plan, and when to look again. Whoever carries it out keeps the instant as
@@ -110,15 +109,7 @@ func (plan *Plan) holdBackForMaximum(p *Preset, unclaimed int) {
 	if over <= 0 {
 		return
 	}
-	reason := fmt.Sprintf("runner maximum %d of the preset, %d busy", p.Runner.Maximum, p.Runner.Busy)
+	reason := Reason{RunnerMaximum, Args{Limit: p.Runner.Maximum, Count: p.Runner.Busy}}
 	plan.holdBack(over, "S4", reason)
 	plan.makeRoom(p, over, reason)
-}
-
-// shrinks is when the next half of the surplus goes.
-func (x *explaining) shrinks() (string, time.Time) {
-	if at, now := x.plan.Shrinks(x.now); now {
-		return "the next half", at
-	}
-	return "the next half", x.preset.Runner.ShrunkAt.Add(shrinkEvery)
 }

@@ -183,7 +183,10 @@ func TestC9_scheduleOverridesInstances(t *testing.T) {
 	p := newPool(2).preset
 	p.Schedule = mustSchedule("* 12-13 * * *", 6)
 	why, look := Desired(p, noon)
-	require.Equal(t, Line{"desired", 6, "C9", `schedule "* 12-13 * * *" in UTC`}, why)
+	require.Equal(t, Line{
+		Label: "desired", Count: 6, Rule: "C9", Reason: Reason{Scheduled, Args{Cron: "* 12-13 * * *", Timezone: "UTC"}},
+	}, why)
+	require.Equal(t, `schedule "* 12-13 * * *" in UTC`, why.Reason.String())
 	require.Equal(t, noon.Add(time.Hour), look)
 	why, look = Desired(p, noon.Add(119*time.Minute))
 	require.Equal(t, 6, why.Count)
@@ -196,7 +199,7 @@ func TestC9_scheduleOverridesInstances(t *testing.T) {
 	require.Equal(t, 6, plan.Create)
 	require.Equal(t, 6, plan.Counts.Desired)
 	require.Equal(t, 6, Count(p, nil, noon).Desired)
-	p.Retired = "template deprecated"
+	p.Retired = TemplateDeprecated
 	plan, err = MakePlan(p, nil, noon)
 	require.NoError(t, err)
 	require.Zero(t, plan.Create)

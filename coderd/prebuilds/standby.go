@@ -24,15 +24,11 @@ type Move struct {
 	WorkspaceID uuid.UUID `json:"workspace_id"`
 	Incarnation int32     `json:"incarnation"`
 	Kind        MoveKind  `json:"kind"`
-	Reason      string    `json:"reason"`
+	Reason
 }
 
-const (
-	moveRule    = "C17"
-	stopReason  = "more run than the tier keeps running"
-	startReason = "fewer run than the tier keeps running"
-	allReason   = "the preset has no standby tier"
-)
+// MoveRule is the rule of all moves.
+const MoveRule = "C17"
 
 // running is how many of p's prebuilds run, by its tier and for the claims that wait; without a tier all.
 func (p *Preset) running() int {
@@ -76,25 +72,25 @@ func (plan *Plan) moveTiers(p *Preset, ws []Workspace) {
 	}
 	switch most := p.running(); {
 	case p.Running == "":
-		plan.move(stopped, len(stopped), Start, allReason)
+		plan.move(stopped, len(stopped), Start, NoTier)
 	case running > most:
 		slices.SortFunc(ready, func(a, b *Workspace) int { return older(b, a) })
-		plan.move(ready, min(running-most, len(ready)), Stop, stopReason)
+		plan.move(ready, min(running-most, len(ready)), Stop, MoreRun)
 	case running < most:
 		slices.SortFunc(stopped, older)
-		plan.move(stopped, min(most-running, len(stopped)), Start, startReason)
+		plan.move(stopped, min(most-running, len(stopped)), Start, FewerRun)
 	}
 }
 
-func (plan *Plan) move(ws []*Workspace, n int, kind MoveKind, reason string) {
+func (plan *Plan) move(ws []*Workspace, n int, kind MoveKind, code Code) {
 	if n == 0 {
 		return
 	}
 	slices.SortFunc(ws[:n], older) // the plan does not depend on the order of the rows
 	for _, w := range ws[:n] {
-		plan.Moves = append(plan.Moves, Move{w.ID, w.Incarnation, kind, reason})
+		plan.Moves = append(plan.Moves, Move{w.ID, w.Incarnation, kind, Reason{Code: code}})
 	}
-	plan.Ledger.Moves = append(plan.Ledger.Moves, Line{string(kind), n, moveRule, reason})
+	plan.Ledger.Moves = append(plan.Ledger.Moves, Line{Label: string(kind), Count: n, Rule: MoveRule, Reason: Reason{Code: code}})
 }
 
 func older(a, b *Workspace) int {

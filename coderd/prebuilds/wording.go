@@ -13,13 +13,5 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// because appends a cause, where one is known.
-func because(cause string) string {
-	if cause == "" {
-		return ""
-	}
-	return ": " + cause
-}
-
 // instant writes a time in full, and always alike.
 func instant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -94,13 +95,13 @@ func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*pr
 			intents.WorkspaceIds = append(intents.WorkspaceIds, in.WorkspaceID)
 			intents.Incarnations = append(intents.Incarnations, in.Incarnation)
 			intents.Kinds = append(intents.Kinds, string(in.Kind))
-			intents.Reasons = append(intents.Reasons, in.Rule+": "+in.Reason)
+			intents.Reasons = append(intents.Reasons, in.Rule+": "+explain.Text(in.Reason))
 		}
 		for _, m := range p.Moves {
 			moves.WorkspaceIds = append(moves.WorkspaceIds, m.WorkspaceID)
 			moves.Incarnations = append(moves.Incarnations, m.Incarnation)
 			moves.Kinds = append(moves.Kinds, string(m.Kind))
-			moves.Reasons = append(moves.Reasons, m.Reason)
+			moves.Reasons = append(moves.Reasons, explain.Text(m.Reason))
 		}
 	}
 	if err := r.writer.Plan(ctx, q, planned); err != nil {
@@ -132,7 +133,7 @@ func (r *Reconciler) storeStatus(ctx context.Context, q *database.Queries, snap 
 			if counts, err = json.Marshal(p.Counts); err != nil {
 				return xerrors.Errorf("encode counts: %w", err)
 			}
-			if ledger, err = json.Marshal(p.Ledger); err != nil {
+			if ledger, err = json.Marshal(explain.Stored(p.Ledger)); err != nil {
 				return xerrors.Errorf("encode ledger: %w", err)
 			}
 		}

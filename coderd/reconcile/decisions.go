@@ -7,6 +7,7 @@ import (
 
 	"cdr.dev/slog"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 )
 
@@ -18,7 +19,7 @@ type Decision struct {
 	Cancel  int
 	Stop    int
 	Start   int
-	Reasons []string // of the ledger
+	Reasons []explain.Said // of the ledger
 }
 
 // decisions lists what changes something, in the order of the snapshot.
@@ -29,7 +30,7 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 			continue
 		}
 		d := Decision{
-			Preset: snap.Presets[i].Template + "/" + snap.Presets[i].Name, Create: p.Create, Reasons: p.Ledger.Reasons(),
+			Preset: snap.Presets[i].Template + "/" + snap.Presets[i].Name, Create: p.Create, Reasons: explain.Reasons(p.Ledger),
 		}
 		for _, in := range p.Intents {
 			if in.Kind == prebuilds.Cancel {
@@ -50,11 +51,20 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 	return made
 }
 
+// why is the reasons in one line.
+func why(reasons []explain.Said, between string) string {
+	texts := make([]string, len(reasons))
+	for i, r := range reasons {
+		texts[i] = r.Text
+	}
+	return strings.Join(texts, between)
+}
+
 // tell writes a line for each decision that changed something, and nothing for a pass that changed nothing.
 func (r *Reconciler) tell(ctx context.Context, trigger string, res Result, took time.Duration) {
 	for _, d := range res.Decisions {
 		r.log.Info(ctx, "decided", slog.F("preset", d.Preset), slog.F("create", d.Create), slog.F("drain", d.Drain),
-			slog.F("cancel", d.Cancel), slog.F("stop", d.Stop), slog.F("start", d.Start), slog.F("why", strings.Join(d.Reasons, "; ")), slog.F("trigger", trigger),
+			slog.F("cancel", d.Cancel), slog.F("stop", d.Stop), slog.F("start", d.Start), slog.F("why", why(d.Reasons, "; ")), slog.F("trigger", trigger),
 			slog.F("pass", res.Seq), slog.F("took", took.String()))
 	}
 }

@@ -137,11 +137,11 @@ func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 	}
 	switch { // C4
 	case row.TemplateDeletedAt != nil:
-		p.Retired = "template deleted"
+		p.Retired = prebuilds.TemplateDeleted
 	case row.DeletedAt != nil:
-		p.Retired = "preset removed"
+		p.Retired = prebuilds.PresetRemoved
 	case row.TemplateDeprecatedAt != nil:
-		p.Retired = "template deprecated"
+		p.Retired = prebuilds.TemplateDeprecated
 	case row.Instances != nil:
 		p.Desired = prebuilds.Size(int(*row.Instances), int(row.Autosized))
 		p.Autosized = row.Autosized >= 0

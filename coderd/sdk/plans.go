@@ -60,6 +60,7 @@ type LedgerLine struct {
 	Count      int        `json:"count"`
 	Rule       string     `json:"rule,omitempty" doc:"Of the design, such as C5"`
 	Reason     string     `json:"reason,omitempty"`
+	ReasonCode string     `json:"reason_code,omitempty" doc:"The same for programs; codes are never renamed"`
 	Sentence   string     `json:"sentence" doc:"The same for people"`
 	Expected   string     `json:"expected,omitempty" doc:"When it changes, in words"`
 	ExpectedAt *time.Time `json:"expected_at,omitempty" doc:"When it changes, where that is known"`

@@ -30,6 +30,8 @@ type Pool struct {
 	NextChange *PoolChange `json:"next_change,omitempty" doc:"By its schedule, within 24 hours"`
 	Rollout    *Rollout    `json:"rollout,omitempty" doc:"While a version replaces another"`
 	Reasons    []string    `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
+	Why        []Reason    `json:"why" doc:"The reasons with their codes"`
+	Attention  *Attention  `json:"attention,omitempty" doc:"Why somebody should look at it: the worst that is wrong"`
 	Paused     string      `json:"paused,omitempty" doc:"The scope and the reason of the pause that holds for it"`
 	Failures   int         `json:"failures,omitempty" doc:"Rounds of failed creates in a row"`
 	Fault      string      `json:"fault,omitempty" doc:"Of the last failed create, where there are failures"`
@@ -44,6 +46,13 @@ type Slots struct {
 	Leaving  int `json:"leaving" doc:"Stopping, deleting or expired"`
 	Failed   int `json:"failed" doc:"Quarantined, for inspection"`
 	Claimed  int `json:"claimed"`
+}
+
+// Attention is why somebody should look at a pool.
+type Attention struct {
+	Code string `json:"code" doc:"For programs; codes are never renamed"`
+	Bad  bool   `json:"bad" doc:"Whether it does not mend by itself"`
+	Text string `json:"text"`
 }
 
 // PoolChange is what a schedule does next.

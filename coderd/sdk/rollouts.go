@@ -13,6 +13,8 @@ type Rollout struct {
 	Desired  int    `json:"desired"`
 	Outdated int    `json:"outdated" doc:"Prebuilds of older versions that are kept so far"`
 	Reason   string `json:"reason,omitempty" doc:"Why it stopped"`
+
+	ReasonCode string `json:"reason_code,omitempty" doc:"The same for programs"`
 }
 
 // RollbackRequest chooses the version to go back to.

@@ -48,8 +48,10 @@ type Preset struct {
 	Runner  *RunnerSettings `json:"runner,omitempty" doc:"Where its prebuilds are runners of a forge, which jobs claim"`
 	Rollout *Rollout        `json:"rollout,omitempty" doc:"While a version replaces another"`
 	Reasons []string        `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
+	Why     []Reason        `json:"why" doc:"The reasons with their codes"`
 	Paused  string          `json:"paused,omitempty" doc:"The scope and the reason of the pause that holds for it" example:"global: moving"`
 
+	PausedScope string     `json:"paused_scope,omitempty" enum:"global,provider,template,preset" doc:"What that pause covers"`
 	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When that pause ends by itself"`
 
 	Unattainable string `json:"unattainable,omitempty" doc:"Why autosize does not reach its target"`
@@ -283,4 +285,10 @@ type PauseRequest struct {
 	Target    string `json:"target,omitempty"`
 	Reason    string `json:"reason" minLength:"1" maxLength:"500"`
 	ExpiresIn string `json:"expires_in,omitempty" doc:"Such as 2h; until resumed where empty" example:"2h"`
+}
+
+// Reason is why something is so.
+type Reason struct {
+	Code string `json:"code,omitempty" doc:"For programs; codes are never renamed. Empty where there is nothing to tell apart"`
+	Text string `json:"text" doc:"For people"`
 }

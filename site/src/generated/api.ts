@@ -64,6 +64,14 @@ export interface ApplyResult {
   dry_run: boolean;
 }
 
+export interface Attention {
+  /** Whether it does not mend by itself */
+  bad: boolean;
+  /** For programs; codes are never renamed */
+  code: string;
+  text: string;
+}
+
 export interface AuditEntry {
   action: string;
   actor: string;
@@ -670,6 +678,8 @@ export interface LedgerLine {
   expected_at?: string;
   label: string;
   reason?: string;
+  /** The same for programs; codes are never renamed */
+  reason_code?: string;
   /** Of the design, such as C5 */
   rule?: string;
   /** The same for people */
@@ -773,6 +783,8 @@ export interface PlanTotals {
 }
 
 export interface Pool {
+  /** Why somebody should look at it: the worst that is wrong */
+  attention?: Attention;
   /** Over the last 24 hours; counted each minute, of what came since then up to fifty */
   claims: number;
   /** How many prebuilds it should have ready */
@@ -807,6 +819,8 @@ export interface Pool {
   version: number;
   /** Claims waiting for a workspace */
   waiting: number;
+  /** The reasons with their codes */
+  why: Reason[];
 }
 
 export interface PoolChange {
@@ -848,6 +862,8 @@ export interface Preset {
   passed_at?: string;
   /** The scope and the reason of the pause that holds for it */
   paused?: string;
+  /** What that pause covers */
+  paused_scope?: "global" | "provider" | "template" | "preset";
   /** When that pause ends by itself */
   paused_until?: string;
   /** Whether it has a prebuilds block */
@@ -882,6 +898,8 @@ export interface Preset {
   version: number;
   /** Claims waiting for a workspace */
   waiting: number;
+  /** The reasons with their codes */
+  why: Reason[];
 }
 
 export interface PresetDurations {
@@ -1081,6 +1099,13 @@ export interface QuotaRequest {
   maximum_per_user?: number;
 }
 
+export interface Reason {
+  /** For programs; codes are never renamed. Empty where there is nothing to tell apart */
+  code?: string;
+  /** For people */
+  text: string;
+}
+
 export interface ReasonRequest {
   /** For the audit log */
   reason?: string;
@@ -1150,6 +1175,8 @@ export interface Rollout {
   ready: number;
   /** Why it stopped */
   reason?: string;
+  /** The same for programs */
+  reason_code?: string;
 }
 
 export interface RotateForgeSecret {

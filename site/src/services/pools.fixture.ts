@@ -17,6 +17,7 @@ export function pool(change: Partial<Omit<Pool, "slots">> & { slots?: Partial<Po
     hits: 0,
     hours: [],
     reasons: [],
+    why: [],
     ...rest,
   };
 }

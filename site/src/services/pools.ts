@@ -99,32 +99,3 @@ export function slotsOf(pool: Pool): Slots {
 export function warm(pool: Pool): boolean {
   return pool.slots.ready + pool.slots.outdated >= pool.desired;
 }
-
-export interface Attention {
-  bad: boolean;
-  text: string;
-}
-
-/** attention is why somebody should look at a pool: the worst of it, in a sentence. */
-export function attention(pool: Pool): Attention | undefined {
-  const s = pool.slots;
-  if (pool.error) return { bad: true, text: `The last pass could do nothing: ${pool.error}` };
-  if (pool.rollout?.phase === "stopped") {
-    return { bad: true, text: `Rollout stopped: ${pool.rollout.reason ?? "the new version does not become ready"}` };
-  }
-  if (pool.failures) {
-    const times = pool.failures === 1 ? "A create failed" : `Creates failed ${pool.failures} times in a row`;
-    return { bad: true, text: pool.fault ? `${times}: ${pool.fault}` : `${times}.` };
-  }
-  if (pool.paused) return { bad: false, text: `Paused: ${pool.paused.replace(/^\w+: /, "")}` };
-  if (pool.waiting > 0 && s.ready === 0) {
-    return { bad: false, text: pool.waiting === 1 ? "A claim waits for a workspace." : `${pool.waiting} claims wait for a workspace.` };
-  }
-  if (pool.desired > 0 && s.ready + s.outdated + s.starting === 0) {
-    return { bad: true, text: `Empty, and nothing is being built${pool.reasons[0] ? `: ${pool.reasons[0]}` : "."}` };
-  }
-  if (s.failed > 0) {
-    return { bad: false, text: s.failed === 1 ? "One that failed is kept for inspection." : `${s.failed} that failed are kept for inspection.` };
-  }
-  return undefined;
-}

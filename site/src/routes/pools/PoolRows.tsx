@@ -7,7 +7,7 @@ import { Progress } from "../../components/Progress";
 import { Strip } from "../../components/Strip";
 import { RelativeTime } from "../../components/Time";
 import type { Pool } from "../../generated/api";
-import { attention, slotsOf, warm } from "../../services/pools";
+import { slotsOf, warm } from "../../services/pools";
 
 /** PoolRows lists pools, of which only those in sight are there. */
 export function PoolRows({ pools }: { pools: readonly Pool[] }) {
@@ -126,7 +126,7 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
 
 /** Says is the one thing that is most worth saying of a pool, if there is any. */
 function Says({ pool }: { pool: Pool }) {
-  const why = attention(pool);
+  const why = pool.attention;
   if (why) {
     return (
       <p className="flex min-w-0 items-center gap-1.5 text-xs">

@@ -6,7 +6,7 @@ import { Icon } from "../../components/Icon";
 import { EmptyState } from "../../components/Status";
 import { StripLegend } from "../../components/Strip";
 import type { Pool } from "../../generated/api";
-import { attention, warm } from "../../services/pools";
+import { warm } from "../../services/pools";
 import { PoolRows } from "./PoolRows";
 
 export interface Filter {
@@ -22,7 +22,7 @@ interface Props {
 
 /** matches says whether a pool is among those asked for. Each word must be in its name, its provider or its pause. */
 export function matches(pool: Pool, filter: Filter): boolean {
-  if (filter.show === "attention" && !attention(pool)) return false;
+  if (filter.show === "attention" && !pool.attention) return false;
   if (filter.show === "paused" && !pool.paused) return false;
   if (filter.show === "rollout" && !pool.rollout) return false;
   const text = `${pool.template}/${pool.preset} ${pool.provider} ${pool.paused ?? ""}`.toLowerCase();
@@ -57,7 +57,7 @@ export function PoolsView({ pools, filter, onFilter }: Props) {
       </EmptyState>
     );
   }
-  const troubled = pools.filter((p) => attention(p));
+  const troubled = pools.filter((p) => p.attention);
   const shown = pools.filter((p) => matches(p, filter));
   return (
     <>
@@ -155,7 +155,7 @@ const few = 5;
 
 function Troubles({ pools, onAll }: { pools: readonly Pool[]; onAll: () => void }) {
   const [open, setOpen] = useState(true);
-  const worst = [...pools].sort((a, b) => Number(attention(b)?.bad) - Number(attention(a)?.bad)).slice(0, few);
+  const worst = [...pools].sort((a, b) => Number(b.attention?.bad) - Number(a.attention?.bad)).slice(0, few);
   return (
     <section aria-label="Needs attention" className="card">
       <div className="flex items-center gap-2 px-5 py-3">
@@ -168,7 +168,7 @@ function Troubles({ pools, onAll }: { pools: readonly Pool[]; onAll: () => void 
       {open && (
         <ul className="divide-y divide-line border-t border-line">
           {worst.map((p) => {
-            const why = attention(p);
+            const why = p.attention;
             return (
               <li key={p.id} className="flex flex-col gap-x-4 px-5 py-2.5 sm:flex-row">
                 <Link

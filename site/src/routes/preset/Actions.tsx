@@ -16,7 +16,7 @@ export function Actions({ preset }: { preset: Preset }) {
   const invalidate = useAct("invalidate-preset");
   const resume = useAct("delete-pause");
   const unclaimed = preset.actual + preset.starting;
-  const own = preset.paused?.startsWith("preset:");
+  const own = preset.paused_scope === "preset";
   return (
     <>
       {may("create-claim") && !preset.runner && <Claim {...params} />}

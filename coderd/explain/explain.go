@@ -1,11 +1,11 @@
-package prebuilds
+package explain
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 )
 
 // Explanation is a plan in words, for `prewarm preset explain`: why the pool is not what it should be, by which rule, and
@@ -22,50 +22,52 @@ type Explanation struct {
 // Explained is one line of the ledger with its sentence. The lines of the creates come first and add up to the one
 // labelled create; what follows goes, or is kept.
 type Explained struct {
-	Line
-	Sentence string `json:"sentence"`
+	prebuilds.Line        // with its words
+	Sentence       string `json:"sentence"`
 	// Expected says when the line changes, in words; ExpectedAt is the instant, where there is one.
 	Expected   string    `json:"expected,omitempty"`
 	ExpectedAt time.Time `json:"expected_at,omitzero"`
 }
 
-// Explain puts a plan of a preset into words. The plan is one of MakePlan with these arguments, clamped or not. provision
-// is how long a prebuild takes from its beginning to being ready, as measured; zero where nothing was measured.
-func Explain(p Preset, ws []Workspace, plan Plan, now time.Time, provision time.Duration) Explanation {
-	x := explaining{preset: p, ws: ws, plan: plan, now: now, provision: provision}
+// Explain puts a plan into words, clamped or not. The workspaces are those that it was made for; provision is how long a prebuild takes from its beginning to being ready, as measured; zero where nothing was measured.
+func Explain(ws []prebuilds.Workspace, plan prebuilds.Plan, now time.Time, provision time.Duration) Explanation {
+	x := explaining{preset: plan.Preset, ws: ws, plan: plan, now: now, provision: provision}
 	var out Explanation
 	for _, line := range plan.Ledger.Creates {
 		out.Lines = append(out.Lines, x.line(line))
 	}
-	out.Lines = append(out.Lines, x.line(Line{Label: "create", Count: plan.Ledger.Create}))
+	out.Lines = append(out.Lines, x.line(prebuilds.Line{Label: prebuilds.LabelCreate, Count: plan.Ledger.Create}))
 	for _, line := range slices.Concat(plan.Ledger.Drains, plan.Ledger.Moves) {
 		out.Lines = append(out.Lines, x.line(line))
 	}
-	if r := plan.Ledger.Rollout; r != nil && r.Phase == RolloutStopped {
-		out.Lines = append(out.Lines, x.line(Line{Label: "rollout", Count: r.Outdated, Rule: "C7", Reason: r.Reason}))
+	if r := plan.Ledger.Rollout; r != nil && r.Phase == prebuilds.RolloutStopped {
+		out.Lines = append(out.Lines, x.line(prebuilds.Line{Label: prebuilds.LabelRollout, Count: r.Outdated, Rule: "C7", Reason: r.Reason}))
 	}
 	out.Headline, out.WarmAt = x.headline(out.Lines)
 	return out
 }
 
 type explaining struct {
-	preset    Preset
-	ws        []Workspace
-	plan      Plan
+	preset    prebuilds.Preset
+	ws        []prebuilds.Workspace
+	plan      prebuilds.Plan
 	now       time.Time
 	provision time.Duration
 }
 
-func (x *explaining) line(line Line) Explained {
-	out := Explained{Line: line}
-	s, ok := sentenceOf(line)
-	if !ok { // never in a release: TestExplain_everyReasonHasASentence
-		out.Sentence = cmp.Or(line.Reason, line.Label)
+func (x *explaining) line(line prebuilds.Line) Explained {
+	line.Text = said(line.Reason, line.Text)
+	out := Explained{Line: line, Sentence: line.Text}
+	s, ok := sentences[key{line.Label, line.Code}]
+	if !ok { // never in a release: TestExplain_everySentenceIsSaid
 		return out
 	}
 	out.Sentence = s.says
-	if s.quotes {
-		out.Sentence += " " + strings.TrimPrefix(line.Reason, strings.TrimSuffix(s.reason, "*"))
+	switch s.quotes {
+	case arguments:
+		out.Sentence += " " + quote(line.Reason)
+	case everything:
+		out.Sentence += " " + line.Text
 	}
 	if s.when != nil {
 		out.Expected, out.ExpectedAt = s.when(x)
@@ -79,7 +81,7 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	wanted := plural(c.Desired, "prebuild")
 	switch {
 	case x.preset.Retired != "":
-		return "Not kept warm: " + x.preset.Retired + ".", time.Time{}
+		return "Not kept warm: " + Text(prebuilds.Reason{Code: x.preset.Retired}) + ".", time.Time{}
 	case c.Desired == 0 && c.Waiting+c.Queued == 0:
 		return "Not kept warm: it is to have no prebuilds now.", time.Time{}
 	case c.Actual >= c.Desired && c.Waiting+c.Queued == 0:
@@ -117,11 +119,11 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	known := x.provision > 0
 	for _, l := range lines {
 		switch {
-		case l.Label == "held back":
-			text += fmt.Sprintf("; %s held back: %s", plural(-l.Count, "create"), l.Reason)
+		case l.Label == prebuilds.LabelHeldBack:
+			text += fmt.Sprintf("; %s held back: %s", plural(-l.Count, "create"), l.Text)
 			at = later(at, l.ExpectedAt.Add(x.provision))
 			known = known && !l.ExpectedAt.IsZero()
-		case l.Label == "starting" || l.Label == "create" && l.Count > 0:
+		case l.Label == prebuilds.LabelStarting || l.Label == prebuilds.LabelCreate && l.Count > 0:
 			at = later(at, l.ExpectedAt)
 		}
 	}
