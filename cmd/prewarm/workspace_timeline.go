@@ -65,14 +65,17 @@ func span(d time.Duration) string {
 
 // cause is the reason, with what the job behind it had met.
 func cause(h sdk.Transition) string {
-	reason := h.Reason
-	if h.Failures > 0 && h.Job != "" {
-		reason += fmt.Sprintf("; %s failed %s", h.Job, times(h.Failures))
-		if h.Error != "" {
-			reason += ", last: " + h.Error
-		}
+	if h.Failures == 0 || h.Job == "" {
+		return h.Reason
 	}
-	return strings.TrimPrefix(reason, "; ")
+	failed := fmt.Sprintf("%s failed %s", h.Job, times(h.Failures))
+	if h.Error != "" {
+		failed += ", last: " + h.Error
+	}
+	if h.Reason == "" {
+		return failed
+	}
+	return h.Reason + "; " + failed
 }
 
 func times(n int) string {

@@ -71,6 +71,31 @@ var cases = []struct {
 		text: "package x\n\nimport \"time\"\n\nvar day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Hour)\n",
 	},
 	{
+		name: "a reason that is read back", rule: "reasons", file: "coderd/x/x.go", lines: []int{6, 7, 8, 10},
+		text: "package x\n\nimport \"strings\"\n\nfunc f(l struct{ Reason string }) bool {\n" +
+			"\tif strings.HasPrefix(l.Reason, \"hard limit\") {\n\t\treturn l.Reason == \"paused\" ||\n" +
+			"\t\t\tl.Reason[:2] == \"C6\"\n\t}\n\tswitch l.Reason {\n\tcase \"outdated\":\n\t}\n\treturn false\n}\n",
+	},
+	{
+		name: "a reason that is there, and is passed on", rule: "reasons", file: "coderd/x/x.go",
+		text: "package x\n\nimport \"strings\"\n\nfunc f(l struct{ Reason, Name string }) string {\n" +
+			"\tif l.Reason == \"\" || strings.HasPrefix(l.Name, \"x\") {\n\t\treturn l.Name\n\t}\n\treturn \": \" + l.Reason\n}\n",
+	},
+	{
+		name: "a test may look at the words", rule: "reasons", file: "coderd/x/x_test.go",
+		text: "package x\n\nimport \"strings\"\n\nfunc f(l struct{ Reason string }) bool { return strings.Contains(l.Reason, \"x\") }\n",
+	},
+	{
+		name: "a page that reads a text back", rule: "reasons", file: "site/src/x.tsx", lines: []int{1, 3},
+		text: "const own = preset.paused?.startsWith(\"preset:\");\nconst is = preset.paused_scope === \"preset\";\n" +
+			"const why = pool.reasons[0]?.replace(/^x: /, \"\");\nconst all = pool.reasons.map((r) => r);\n",
+	},
+	{
+		name: "a statement that reads a text back", rule: "reasons", file: "queries/x.sql", lines: []int{2, 3},
+		text: "-- name: X :many\nSELECT id FROM claims WHERE reason LIKE 'quota%';\nSELECT id FROM preset_status WHERE ledger::text ~ 'hard limit';\n" +
+			"SELECT id FROM claims WHERE reason_code = 'quota' OR reason = '';\n",
+	},
+	{
 		name: "a context from nowhere", rule: "background", file: "coderd/api/x.go", lines: []int{5},
 		text: "package api\n\nimport \"context\"\n\nvar ctx = context.Background()\n",
 	},
