@@ -136,7 +136,7 @@ func (q *Queries) BoundClaimsOf(ctx context.Context, arg BoundClaimsOfParams) ([
 }
 
 const claimViews = `-- name: ClaimViews :many
-SELECT c.id, c.state, c.outcome, c.mode, c.cold, c.from_standby, c.reason, c.created_at, c.deadline_at, c.bound_at,
+SELECT c.id, c.state, c.outcome, c.mode, c.cold, c.from_standby, c.reason, c.reason_code, c.created_at, c.deadline_at, c.bound_at,
        c.released_at, coalesce(c.lease_s, 0)::int AS lease_s, c.lease_until, c.user_id, coalesce(u.name, '') AS user_name,
        coalesce(t.name, '') AS template, coalesce(p.name, '') AS preset, c.workspace_id,
        coalesce(w.name, '') AS workspace, coalesce(w.incarnation = c.incarnation, false)::boolean AS current,
@@ -161,6 +161,7 @@ type ClaimViewsRow struct {
 	Cold        bool
 	FromStandby bool
 	Reason      string
+	ReasonCode  string
 	CreatedAt   time.Time
 	DeadlineAt  *time.Time
 	BoundAt     *time.Time
@@ -199,6 +200,7 @@ func (q *Queries) ClaimViews(ctx context.Context, ids []uuid.UUID) ([]ClaimViews
 			&i.Cold,
 			&i.FromStandby,
 			&i.Reason,
+			&i.ReasonCode,
 			&i.CreatedAt,
 			&i.DeadlineAt,
 			&i.BoundAt,

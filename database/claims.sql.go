@@ -348,7 +348,7 @@ func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]Claim
 }
 
 const claimByID = `-- name: ClaimByID :one
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby FROM claims WHERE id = $1
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code FROM claims WHERE id = $1
 `
 
 func (q *Queries) ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error) {
@@ -375,12 +375,13 @@ func (q *Queries) ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error) {
 		&i.LeaseS,
 		&i.LeaseUntil,
 		&i.FromStandby,
+		&i.ReasonCode,
 	)
 	return i, err
 }
 
 const claimByKey = `-- name: ClaimByKey :one
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby FROM claims WHERE user_id = $1 AND idempotency_key = $2
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code FROM claims WHERE user_id = $1 AND idempotency_key = $2
 `
 
 type ClaimByKeyParams struct {
@@ -412,6 +413,7 @@ func (q *Queries) ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, 
 		&i.LeaseS,
 		&i.LeaseUntil,
 		&i.FromStandby,
+		&i.ReasonCode,
 	)
 	return i, err
 }
@@ -641,7 +643,7 @@ func (q *Queries) ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLast
 }
 
 const claimsTogether = `-- name: ClaimsTogether :many
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby FROM claims WHERE group_id = $1 ORDER BY id
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code FROM claims WHERE group_id = $1 ORDER BY id
 `
 
 // All claims of one request, the first of which has that id.
@@ -675,6 +677,7 @@ func (q *Queries) ClaimsTogether(ctx context.Context, groupID uuid.NullUUID) ([]
 			&i.LeaseS,
 			&i.LeaseUntil,
 			&i.FromStandby,
+			&i.ReasonCode,
 		); err != nil {
 			return nil, err
 		}
@@ -736,7 +739,7 @@ func (q *Queries) CountClaimedOf(ctx context.Context, arg CountClaimedOfParams) 
 
 const endExpiredWaiting = `-- name: EndExpiredWaiting :execrows
 UPDATE claims
-SET state = 'missed', outcome = 'miss', reason = 'the wait ended', idempotency_key = NULL
+SET state = 'missed', outcome = 'miss', reason = 'the wait ended', reason_code = 'wait_ended', idempotency_key = NULL
 WHERE state = 'waiting' AND deadline_at < prewarm_now() - interval '30 seconds'
 `
 
@@ -751,18 +754,19 @@ func (q *Queries) EndExpiredWaiting(ctx context.Context) (int64, error) {
 
 const endWaiting = `-- name: EndWaiting :execrows
 UPDATE claims
-SET state = 'missed', outcome = 'miss', reason = $1, idempotency_key = NULL
-WHERE id = $2 AND state = 'waiting'
+SET state = 'missed', outcome = 'miss', reason = $1, reason_code = $2, idempotency_key = NULL
+WHERE id = $3 AND state = 'waiting'
 `
 
 type EndWaitingParams struct {
-	Reason string
-	ID     uuid.UUID
+	Reason     string
+	ReasonCode string
+	ID         uuid.UUID
 }
 
 // The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
 func (q *Queries) EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, error) {
-	result, err := q.db.Exec(ctx, endWaiting, arg.Reason, arg.ID)
+	result, err := q.db.Exec(ctx, endWaiting, arg.Reason, arg.ReasonCode, arg.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -771,17 +775,18 @@ func (q *Queries) EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, 
 
 const endWaitingTogether = `-- name: EndWaitingTogether :execrows
 UPDATE claims
-SET state = 'missed', outcome = 'miss', reason = $1, idempotency_key = NULL
-WHERE id = ANY ($2::uuid[]) AND state = 'waiting'
+SET state = 'missed', outcome = 'miss', reason = $1, reason_code = $2, idempotency_key = NULL
+WHERE id = ANY ($3::uuid[]) AND state = 'waiting'
 `
 
 type EndWaitingTogetherParams struct {
-	Reason string
-	Ids    []uuid.UUID
+	Reason     string
+	ReasonCode string
+	Ids        []uuid.UUID
 }
 
 func (q *Queries) EndWaitingTogether(ctx context.Context, arg EndWaitingTogetherParams) (int64, error) {
-	result, err := q.db.Exec(ctx, endWaitingTogether, arg.Reason, arg.Ids)
+	result, err := q.db.Exec(ctx, endWaitingTogether, arg.Reason, arg.ReasonCode, arg.Ids)
 	if err != nil {
 		return 0, err
 	}
@@ -863,8 +868,8 @@ func (q *Queries) FreeOldKeys(ctx context.Context, arg FreeOldKeysParams) (int64
 }
 
 const insertMiss = `-- name: InsertMiss :exec
-INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, reason, created_at)
-VALUES ($1, $2, $3, $4, $5, 'missed', 'miss', $6, prewarm_now())
+INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, reason, reason_code, created_at)
+VALUES ($1, $2, $3, $4, $5, 'missed', 'miss', $6, $7, prewarm_now())
 `
 
 type InsertMissParams struct {
@@ -874,6 +879,7 @@ type InsertMissParams struct {
 	UserID         uuid.UUID
 	Mode           ClaimMode
 	Reason         string
+	ReasonCode     string
 }
 
 // A miss is recorded for the hit rate, without its key: the same key may try again.
@@ -885,6 +891,7 @@ func (q *Queries) InsertMiss(ctx context.Context, arg InsertMissParams) error {
 		arg.UserID,
 		arg.Mode,
 		arg.Reason,
+		arg.ReasonCode,
 	)
 	return err
 }

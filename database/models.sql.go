@@ -1171,6 +1171,7 @@ type Claim struct {
 	LeaseS         *int32
 	LeaseUntil     *time.Time
 	FromStandby    bool
+	ReasonCode     string
 }
 
 type ClaimHistory struct {

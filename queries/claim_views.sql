@@ -72,7 +72,7 @@ LIMIT @max_claims;
 
 -- name: ClaimViews :many
 -- What is shown of each, in no order. The stages are those of ClaimReceipt.
-SELECT c.id, c.state, c.outcome, c.mode, c.cold, c.from_standby, c.reason, c.created_at, c.deadline_at, c.bound_at,
+SELECT c.id, c.state, c.outcome, c.mode, c.cold, c.from_standby, c.reason, c.reason_code, c.created_at, c.deadline_at, c.bound_at,
        c.released_at, coalesce(c.lease_s, 0)::int AS lease_s, c.lease_until, c.user_id, coalesce(u.name, '') AS user_name,
        coalesce(t.name, '') AS template, coalesce(p.name, '') AS preset, c.workspace_id,
        coalesce(w.name, '') AS workspace, coalesce(w.incarnation = c.incarnation, false)::boolean AS current,

@@ -123,8 +123,8 @@ SELECT * FROM moved;
 
 -- name: InsertMiss :exec
 -- A miss is recorded for the hit rate, without its key: the same key may try again.
-INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, reason, created_at)
-VALUES (@id, @organization_id, @preset_id, @user_id, @mode, 'missed', 'miss', @reason, prewarm_now());
+INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, reason, reason_code, created_at)
+VALUES (@id, @organization_id, @preset_id, @user_id, @mode, 'missed', 'miss', @reason, @reason_code, prewarm_now());
 
 -- name: InsertWaiting :exec
 -- Waiters stand in line from their commit on; passes count them (C5), transitions to ready bind the oldest. Those that
@@ -262,7 +262,7 @@ SELECT * FROM claims WHERE group_id = @group_id ORDER BY id;
 
 -- name: EndWaitingTogether :execrows
 UPDATE claims
-SET state = 'missed', outcome = 'miss', reason = @reason, idempotency_key = NULL
+SET state = 'missed', outcome = 'miss', reason = @reason, reason_code = @reason_code, idempotency_key = NULL
 WHERE id = ANY (@ids::uuid[]) AND state = 'waiting';
 
 -- name: WaitOn :execrows
@@ -274,13 +274,13 @@ WHERE (id = @id::uuid OR group_id = @id::uuid) AND state = 'waiting';
 -- name: EndWaiting :execrows
 -- The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
 UPDATE claims
-SET state = 'missed', outcome = 'miss', reason = @reason, idempotency_key = NULL
+SET state = 'missed', outcome = 'miss', reason = @reason, reason_code = @reason_code, idempotency_key = NULL
 WHERE id = @id AND state = 'waiting';
 
 -- name: EndExpiredWaiting :execrows
 -- Waiters whose replica died with them: nobody counts them any more; this records the miss.
 UPDATE claims
-SET state = 'missed', outcome = 'miss', reason = 'the wait ended', idempotency_key = NULL
+SET state = 'missed', outcome = 'miss', reason = 'the wait ended', reason_code = 'wait_ended', idempotency_key = NULL
 WHERE state = 'waiting' AND deadline_at < prewarm_now() - interval '30 seconds';
 
 -- name: ClaimByID :one

@@ -156,7 +156,7 @@ func claimRecordOf(row database.ClaimViewsRow, place int32) sdk.ClaimRecord {
 	c := sdk.ClaimRecord{
 		ClaimID: row.ID, State: string(row.State), Mode: string(row.Mode), User: row.UserName, Template: row.Template,
 		Preset: row.Preset, Workspace: row.Workspace, Standby: row.FromStandby, Cold: row.Cold, Place: int(place),
-		Reason: row.Reason, CreatedAt: row.CreatedAt, BoundAt: row.BoundAt, ReleasedAt: row.ReleasedAt,
+		Reason: row.Reason, ReasonCode: row.ReasonCode, CreatedAt: row.CreatedAt, BoundAt: row.BoundAt, ReleasedAt: row.ReleasedAt,
 		WaitedMS: *rounded(max(0, row.WaitMs)),
 	}
 	if row.Outcome != nil {

@@ -42,7 +42,8 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 			return nil, err
 		case why != "":
 			return bodyOf(sdk.Claim{
-				Template: asked.Template, Outcome: string(database.ClaimOutcomeMiss), Reason: why, Addresses: []sdk.Address{},
+				Template: asked.Template, Outcome: string(database.ClaimOutcomeMiss), Reason: why, ReasonCode: "no_such_preset",
+				Addresses:   []sdk.Address{},
 				Environment: map[string]string{},
 			}), nil
 		}
@@ -75,7 +76,7 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 func claimOf(req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {
 	c := sdk.Claim{
 		ClaimID: result.ClaimID, Template: req.Template, Preset: req.Preset, Outcome: string(result.Outcome),
-		WaitedMS: result.Waited.Milliseconds(), Reason: result.Reason, Addresses: []sdk.Address{},
+		WaitedMS: result.Waited.Milliseconds(), Reason: result.Reason, ReasonCode: string(result.ReasonCode), Addresses: []sdk.Address{},
 		Environment: map[string]string{}, LeaseUntil: result.LeaseUntil, Replaced: result.Replaced,
 		Standby: result.Standby, Starting: result.Starting, Fault: result.Fault,
 	}

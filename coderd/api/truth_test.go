@@ -170,10 +170,22 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 		missed, err := w.store.PoolView(ctx, pool.preset)
 		require.NoError(t, err)
 		require.Equal(t, []int{c.Desired, c.Starting}, []int{int(missed.Desired), int(missed.Starting)}, "miss: %s", say)
-		says := claim.WhyMissed(missed)
-		if c.Desired > 0 {
-			require.NotContains(t, says, "scaled to 0", "miss: %s", say)
+		var expect prebuilds.Code
+		switch {
+		case p.Preset.Retired != "":
+			expect = p.Preset.Retired
+		case p.Preset.FailureStreak > 0:
+			expect = prebuilds.CreatesFail
+		case !listed[pool.preset].Pool:
+			expect = explain.MissNoPool
+		case c.Desired == 0:
+			expect = explain.MissScaledToZero
+		case c.Starting > 0:
+			expect = explain.MissStarting
+		default:
+			expect = explain.MissNoneReady
 		}
+		require.Equal(t, expect, claim.WhyMissed(missed).Code, "miss: %s", say)
 		for kind, is := range map[string]bool{
 			"all machines": pool.all && c.Desired > 0, "desired": c.Desired > 0, "none desired": c.Desired == 0,
 			"autosized": p.Preset.Autosized, "scheduled": p.Preset.Schedule != nil, "retired": p.Preset.Retired != "",

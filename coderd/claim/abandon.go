@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -85,7 +86,9 @@ func (s *Service) Close() {
 
 // giveBack ends a claim that nobody was told of, in whatever state it is.
 func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error {
-	n, err := s.Store.EndWaiting(ctx, database.EndWaitingParams{ID: id, Reason: "the client went away"})
+	n, err := s.Store.EndWaiting(ctx, database.EndWaitingParams{
+		ID: id, Reason: "the client went away", ReasonCode: string(explain.MissClientGone),
+	})
 	if err != nil {
 		return xerrors.Errorf("leave the line: %w", err)
 	}

@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -58,16 +60,17 @@ type Names struct{ Organization, Template, Preset string }
 
 // Result says hit, waited or miss; a miss has no workspace but a reason.
 type Result struct {
-	ClaimID   uuid.UUID
-	Outcome   database.ClaimOutcome
-	Reason    string
-	Waited    time.Duration
-	Workspace *database.Workspace
-	Standby   bool   // it was stopped, and is started for this claim
-	Starting  bool   // with Standby: that is not over yet
-	Fault     string // with Standby: why it could not be started; empty otherwise
-	Gone      bool   // a miss because the preset or its template was deleted
-	Receipt   Receipt
+	ClaimID    uuid.UUID
+	Outcome    database.ClaimOutcome
+	Reason     string // of a miss
+	ReasonCode prebuilds.Code
+	Waited     time.Duration
+	Workspace  *database.Workspace
+	Standby    bool   // it was stopped, and is started for this claim
+	Starting   bool   // with Standby: that is not over yet
+	Fault      string // with Standby: why it could not be started; empty otherwise
+	Gone       bool   // a miss because the preset or its template was deleted
+	Receipt    Receipt
 	// LeaseUntil is when it ends by itself, where the request said how long; nil: not, or as the template says.
 	LeaseUntil *time.Time
 	// Replaced workspaces failed in on_claim and were given up before this one (WaitReady).
@@ -324,17 +327,17 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 			return s.answer(ctx, c)
 		}
 	}
-	reason := WhyMissed(pool)
+	why := WhyMissed(pool)
 	err := s.Store.InsertMiss(ctx, database.InsertMissParams{
 		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID, Mode: req.Mode,
-		Reason: reason,
+		Reason: why.Text, ReasonCode: string(why.Code),
 	})
 	if err != nil {
 		return Result{}, xerrors.Errorf("record miss: %w", err)
 	}
 	s.Cause(ctx, pool.TemplateID)
 	s.Nudge(pool.TemplateID)
-	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason, Gone: pool.Gone}, nil
+	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: why.Text, ReasonCode: why.Code, Gone: pool.Gone}, nil
 }
 
 // byKey is the claim that has the key. pgx.ErrNoRows if there is none, or it has ended without a workspace.
@@ -389,7 +392,10 @@ func (s *Service) answer(ctx context.Context, c database.Claim) (Result, error) 
 }
 
 func (s *Service) answerOne(ctx context.Context, c database.Claim) (Result, error) {
-	res := Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: c.Reason, LeaseUntil: c.LeaseUntil}
+	res := Result{
+		ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, LeaseUntil: c.LeaseUntil,
+		Reason: c.Reason, ReasonCode: prebuilds.Code(c.ReasonCode),
+	}
 	if c.Outcome != nil {
 		res.Outcome = *c.Outcome
 	}
@@ -401,13 +407,13 @@ func (s *Service) answerOne(ctx context.Context, c database.Claim) (Result, erro
 	}
 	w, err := s.Store.WorkspaceByID(ctx, c.WorkspaceID.UUID)
 	if errors.Is(err, pgx.ErrNoRows) { // claims are kept for longer than deleted workspaces
-		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: longGone}, nil
+		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: longGone, ReasonCode: explain.MissLongGone}, nil
 	}
 	if err != nil {
 		return Result{}, xerrors.Errorf("read claimed workspace: %w", err)
 	}
 	if c.Incarnation == nil || w.Incarnation != *c.Incarnation { // I1: it is another's now, or about to be
-		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: usedAgain}, nil
+		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: usedAgain, ReasonCode: explain.MissUsedAgain}, nil
 	}
 	res.Workspace = &w
 	if c.FromStandby && c.State == database.ClaimStateBound {

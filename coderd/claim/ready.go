@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -41,7 +42,7 @@ func (s *Service) ready(ctx context.Context, req Request, res Result) (Result, e
 		}
 		miss := Result{
 			ClaimID: res.ClaimID, Outcome: database.ClaimOutcomeMiss, Replaced: tried, Waited: res.Waited,
-			Reason: fmt.Sprintf("%s in workspace %s", fault.why, res.Workspace.Name),
+			Reason: fmt.Sprintf("%s in workspace %s", fault.why, res.Workspace.Name), ReasonCode: explain.MissHook,
 		}
 		if fault.released {
 			miss.Replaced = tried - 1

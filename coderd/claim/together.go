@@ -149,11 +149,10 @@ func (s *Service) lookTogether(ctx context.Context, req Request, ids []uuid.UUID
 func (s *Service) timeUpTogether(ctx context.Context, req Request, ids []uuid.UUID, templateID uuid.UUID) (Result, error) {
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	reason := fmt.Sprintf("no %d workspaces were ready at once within %s", len(ids), req.Wait)
-	if pool, err := s.Store.PoolView(writes, req.PresetID); err == nil {
-		reason += ": " + WhyMissed(pool)
-	}
-	n, err := s.Store.EndWaitingTogether(writes, database.EndWaitingTogetherParams{Ids: ids, Reason: reason})
+	why := s.timedOut(writes, req, fmt.Sprintf("no %d workspaces were ready at once within %s", len(ids), req.Wait))
+	n, err := s.Store.EndWaitingTogether(writes, database.EndWaitingTogetherParams{
+		Ids: ids, Reason: why.Text, ReasonCode: string(why.Code),
+	})
 	if err != nil {
 		s.settleAll(req, ids)
 		return Result{}, xerrors.Errorf("leave the line: %w", err)
@@ -163,7 +162,7 @@ func (s *Service) timeUpTogether(ctx context.Context, req Request, ids []uuid.UU
 	}
 	s.giveBackAll(writes, req, ids)
 	s.Nudge(templateID)
-	return Result{ClaimID: ids[0], Outcome: database.ClaimOutcomeMiss, Reason: reason, Waited: req.Wait}, nil
+	return Result{ClaimID: ids[0], Outcome: database.ClaimOutcomeMiss, Reason: why.Text, ReasonCode: why.Code, Waited: req.Wait}, nil
 }
 
 // deliverTogether answers with claims that ended their wait, unless nobody is there to be answered.

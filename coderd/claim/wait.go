@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -89,18 +90,15 @@ func (s *Service) deliver(ctx context.Context, req Request, c database.Claim, te
 func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.UUID) (Result, error) {
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	reason := fmt.Sprintf("no workspace became ready within %s", req.Wait)
-	if pool, err := s.Store.PoolView(writes, req.PresetID); err == nil {
-		reason += ": " + WhyMissed(pool)
-	}
-	n, err := s.Store.EndWaiting(writes, database.EndWaitingParams{ID: id, Reason: reason})
+	why := s.timedOut(writes, req, fmt.Sprintf("no workspace became ready within %s", req.Wait))
+	n, err := s.Store.EndWaiting(writes, database.EndWaitingParams{ID: id, Reason: why.Text, ReasonCode: string(why.Code)})
 	if err != nil {
 		s.settle(req, id)
 		return Result{}, xerrors.Errorf("leave the line: %w", err)
 	}
 	if n > 0 {
 		s.Nudge(templateID) // what was being built for it may go
-		return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: reason, Waited: req.Wait}, nil
+		return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: why.Text, ReasonCode: why.Code, Waited: req.Wait}, nil
 	}
 	c, err := s.Store.ClaimByID(writes, id)
 	if err != nil {
@@ -108,6 +106,17 @@ func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.U
 		return Result{}, xerrors.Errorf("read claim: %w", err)
 	}
 	return s.deliver(ctx, req, c, templateID)
+}
+
+// timedOut is why a wait ended with nothing: so many words, and what the pool looks like.
+func (s *Service) timedOut(ctx context.Context, req Request, text string) explain.Said {
+	pool, err := s.Store.PoolView(ctx, req.PresetID)
+	if err != nil {
+		return explain.Said{Code: explain.MissWaitEnded, Text: text}
+	}
+	why := WhyMissed(pool)
+	why.Text = text + ": " + why.Text
+	return why
 }
 
 // Bound wakes the waiters of these claims, here and on the other replicas, and has their pools refilled.
@@ -170,21 +179,10 @@ func wake(c chan struct{}) {
 	}
 }
 
-// WhyMissed says why a claim found nothing warm, for people.
-func WhyMissed(p database.PoolViewRow) string {
-	switch {
-	case p.Gone:
-		return "the preset or its template was deleted"
-	case p.Deprecated:
-		return "the template is deprecated"
-	case p.Failures > 0 && p.LastError != "":
-		return fmt.Sprintf("no prebuild is ready, and the last %d creates failed: %s", p.Failures, p.LastError)
-	case !p.Pool:
-		return "the preset keeps no prebuilds"
-	case p.Desired == 0:
-		return "the preset is scaled to 0"
-	case p.Starting > 0:
-		return fmt.Sprintf("no prebuild is ready, %d starting", p.Starting)
-	}
-	return "no prebuild is ready"
+// WhyMissed says why a claim found nothing warm.
+func WhyMissed(p database.PoolViewRow) explain.Said {
+	return explain.Miss(explain.PoolAtMiss{
+		Gone: p.Gone, Deprecated: p.Deprecated, Pool: p.Pool, Desired: int(p.Desired), Starting: int(p.Starting),
+		Failures: int(p.Failures), Fault: p.LastError,
+	})
 }

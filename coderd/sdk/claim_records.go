@@ -24,6 +24,7 @@ type ClaimRecord struct {
 	Cold       bool       `json:"cold,omitempty" doc:"It wants one that is built for it"`
 	Place      int        `json:"place,omitempty" doc:"In the line of its preset while it waits, from 1"`
 	Reason     string     `json:"reason,omitempty" doc:"Of a miss"`
+	ReasonCode string     `json:"reason_code,omitempty" doc:"The same for programs; empty for those of a release before codes"`
 	CreatedAt  time.Time  `json:"created_at" doc:"When it was asked for"`
 	DeadlineAt *time.Time `json:"deadline_at,omitempty" doc:"Until when it waits"`
 	BoundAt    *time.Time `json:"bound_at,omitempty" doc:"When it got its workspace"`

@@ -36,6 +36,7 @@ type Claim struct {
 	Outcome     string            `json:"outcome" enum:"hit,waited,cold,miss"`
 	WaitedMS    int64             `json:"waited_ms"`
 	Reason      string            `json:"reason,omitempty" doc:"Of a miss"`
+	ReasonCode  string            `json:"reason_code,omitempty" doc:"The same for programs; codes are never renamed"`
 	ProviderID  string            `json:"provider_id,omitempty"`
 	Addresses   []Address         `json:"addresses"`
 	Environment map[string]string `json:"environment"`

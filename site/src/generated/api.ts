@@ -166,6 +166,8 @@ export interface Claim {
   provider_id?: string;
   /** Of a miss */
   reason?: string;
+  /** The same for programs; codes are never renamed */
+  reason_code?: string;
   receipt?: Receipt;
   /** How many workspaces before it were given up because on_claim failed in them */
   replaced?: number;
@@ -208,6 +210,8 @@ export interface ClaimRecord {
   preset: string;
   /** Of a miss */
   reason?: string;
+  /** The same for programs; empty for those of a release before codes */
+  reason_code?: string;
   receipt?: Receipt;
   released_at?: string;
   /** The workspace was stopped, and was started for this claim */
