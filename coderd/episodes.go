@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/watchdog"
@@ -46,18 +47,14 @@ func viewOf(snap *gauges.Snapshot) watchdog.View {
 		if i.OpenedAt == nil {
 			continue
 		}
-		at := i.Provider
-		if i.Site != "" {
-			at += " at site " + i.Site
-		}
 		view.Breakers = append(view.Breakers, watchdog.Subject{
-			ID: i.Provider + " " + i.Site, Detail: "nothing is created or deleted at provider " + at + ": " + i.Reason,
+			ID: i.Provider + " " + i.Site, Detail: explain.Breaker(i.Provider, i.Site, i.Reason),
 		})
 	}
 	for _, m := range snap.Missing {
 		view.Missing = append(view.Missing, watchdog.Subject{
 			ID: m.WorkspaceID.String(), OrganizationID: m.OrganizationID, Template: m.Template, Preset: m.Preset,
-			Detail: "claimed workspace " + m.Name + " is not at provider " + m.Provider + " any more; it stays claimed",
+			Detail: explain.Missing(m.Name, m.Provider),
 		})
 	}
 	return view

@@ -120,7 +120,7 @@ var rooms = map[string]room{
 	}},
 	"coderd/tracing":    stores,
 	"coderd/watchdog":   leaf,
-	"coderd/workspaces": {inside: []string{"coderd/prebuilds", "coderd/tracing", "database"}},
+	"coderd/workspaces": {inside: []string{"coderd/explain", "coderd/prebuilds", "coderd/tracing", "database"}},
 	"database":          leaf,
 	"deploy":            leaf,
 	"database/embedded": leaf,

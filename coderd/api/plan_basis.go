@@ -67,7 +67,7 @@ func (b *basis) note(p reconcile.Previewed) {
 		counts[string(m.Kind)]++
 	}
 	for _, l := range p.Plan.Ledger.Creates {
-		if l.Label == "held back" {
+		if l.Label == prebuilds.LabelHeldBack {
 			counts[fmt.Sprintf("held back (%s)", l.Rule)] -= l.Count
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -143,14 +144,7 @@ func (w *Writer) returning(ctx context.Context, id uuid.UUID,
 
 // whyNot is empty where the pool has room for one more.
 func whyNot(room database.RoomForRow) string {
-	switch {
-	case !room.Current:
-		return "it is of a version that is no longer active, or of a preset that is gone: delete it"
-	case room.Paused:
-		return "its pool is paused: resume it first"
-	case room.Has >= room.Wanted:
-		return fmt.Sprintf("its pool has %d of the %d that it should have: delete one, or ask for more instances", room.Has,
-			room.Wanted)
-	}
-	return ""
+	return explain.NoRoom(explain.Room{
+		Current: room.Current, Paused: room.Paused, Has: int(room.Has), Wanted: int(room.Wanted),
+	})
 }

@@ -1,0 +1,35 @@
+package explain
+
+import "fmt"
+
+// Breaker says what the open breaker of a provider stops, and why. Site is empty for a provider without sites.
+func Breaker(provider, site, cause string) string {
+	if site != "" {
+		provider += " at site " + site
+	}
+	return "nothing is created or deleted at provider " + provider + because(cause)
+}
+
+// Missing says that a claimed workspace's provider has nothing of it any more.
+func Missing(workspace, provider string) string {
+	return "claimed workspace " + workspace + " is not at provider " + provider + " any more; it stays claimed"
+}
+
+// Room is what bears on whether a workspace may return to its pool.
+type Room struct {
+	Current, Paused bool
+	Has, Wanted     int
+}
+
+// NoRoom says why a workspace cannot return to its pool, and what to do; empty where it can.
+func NoRoom(r Room) string {
+	switch {
+	case !r.Current:
+		return "it is of a version that is no longer active, or of a preset that is gone: delete it"
+	case r.Paused:
+		return "its pool is paused: resume it first"
+	case r.Has >= r.Wanted:
+		return fmt.Sprintf("its pool has %d of the %d that it should have: delete one, or ask for more instances", r.Has, r.Wanted)
+	}
+	return ""
+}
