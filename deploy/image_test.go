@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
@@ -35,13 +36,10 @@ func TestImage(t *testing.T) {
 	for _, file := range []string{"image.sh", "Dockerfile"} {
 		copyFile(t, file, filepath.Join(root, "deploy", file), 0o755)
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(root, "bin/prewarm"), "../cmd/prewarm")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does: nothing else is in the image
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	copyFile(t, e2etest.Binary(t), filepath.Join(root, "bin/prewarm"), 0o755) // static: nothing else is in the image
 	image := exec.Command(filepath.Join(root, "deploy/image.sh"))
 	image.Env = append(engine.env(), "CERTIFICATES="+certificates, "IMAGE=prewarm:test", "DOCKER_BUILDKIT=0")
-	out, err = image.CombinedOutput()
+	out, err := image.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
 	secret, address := filepath.Join(root, "postgres-url"), freeAddress(t)

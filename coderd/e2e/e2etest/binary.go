@@ -38,12 +38,13 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// BinaryEnv names the environment variable with the path of a binary that is built already, static, for a whole run.
-const BinaryEnv = "PREWARM_TEST_BINARY"
+// given is the environment variable with the absolute path of a static binary that is built already. One build then
+// serves the test processes of all packages.
+const given = "PREWARM_TEST_BINARY"
 
 var build = sync.OnceValues(func() (string, error) {
-	if given := os.Getenv(BinaryEnv); given != "" {
-		return given, nil
+	if path := os.Getenv(given); path != "" {
+		return checkGiven(path)
 	}
 	path := filepath.Join(folder, "prewarm")
 	cmd := exec.Command("go", "build", "-o", path, "github.com/prewarm-dev/prewarm/cmd/prewarm")
@@ -54,7 +55,21 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Binary is the path of the binary: that of BinaryEnv, or one that the first test that asks builds.
+// checkGiven returns the path if a program is there. Tests run in the folders of their packages, so a relative path would
+// name another file in each of them.
+func checkGiven(path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		return "", xerrors.Errorf("%s=%s is not an absolute path; name the binary from the root on", given, path)
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		return "", xerrors.Errorf("%s names no program that can be executed: %w; "+
+			"build one with CGO_ENABLED=0 go build -o %s ./cmd/prewarm, or unset the variable", given, err, path)
+	}
+	return path, nil
+}
+
+// Binary is the path of the binary: that which PREWARM_TEST_BINARY names, otherwise one that the first test that asks
+// builds.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if folder == "" {

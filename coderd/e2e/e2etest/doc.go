@@ -1,7 +1,8 @@
 // Package e2etest runs the binary itself inside tests: any number of `prewarm server` processes on a database of
 // dbtest, each with a data directory, a replica name and a free port of its own, and a client that speaks as the owner.
 //
-// The binary is built once per test process, and removed by Main:
+// The binary is built once per test process, and removed by Main. PREWARM_TEST_BINARY names one that is built already, so
+// that a run over many packages builds it once:
 //
 //	func TestMain(m *testing.M) { e2etest.Main(m) }
 //

@@ -1,0 +1,25 @@
+package e2etest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckGiven(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program, data := filepath.Join(dir, "program"), filepath.Join(dir, "data")
+	require.NoError(t, os.WriteFile(program, nil, 0o755))
+	require.NoError(t, os.WriteFile(data, nil, 0o644))
+
+	path, err := checkGiven(program)
+	require.NoError(t, err)
+	require.Equal(t, program, path)
+	for _, wrong := range []string{"bin/prewarm", data, dir, filepath.Join(dir, "missing")} {
+		_, err := checkGiven(wrong)
+		require.ErrorContains(t, err, given, wrong)
+	}
+}
