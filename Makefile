@@ -67,6 +67,10 @@ sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 eac
 sim-mutants: postgres ## Take out one safeguard at a time, and show that an invariant of the simulation notices
 	scripts/sim-mutants.sh $(ARGS)
 
+.PHONY: upgrade
+upgrade: build postgres ## Run the release before beside this one on one database, with commands, claims and the old page
+	$(SUITES) -binary bin/prewarm -only upgrade ci
+
 .PHONY: gitea-e2e
 gitea-e2e: build postgres ## Run jobs of a real Gitea, which it builds the first time, in ten minutes; ARGS=-update records its answers
 	folder=$$(scripts/gitea.sh) && PREWARM_GITEA=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/gitea $(ARGS)

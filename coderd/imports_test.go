@@ -62,6 +62,7 @@ var rooms = map[string]room{
 	"coderd/chaos":        leaf,
 	"coderd/chaos/engine": leaf,
 	"coderd/e2e/gitea":    leaf,
+	"coderd/e2e/upgrade":  leaf,
 	"coderd/chaos/storm":  leaf,
 	"coderd/chaos/judge":  leaf,
 	"coderd/claim":        decides,

@@ -14,7 +14,7 @@ const module = "github.com/prewarm-dev/prewarm"
 // suites are the packages of the long suites. They have steps of their own.
 var suites = []string{
 	"coderd/chaos", "coderd/chaos/engine", "coderd/chaos/storm", "coderd/demand/replay", "coderd/e2e", "coderd/e2e/gitea",
-	"coderd/faults", "coderd/simulation", "deploy",
+	"coderd/e2e/upgrade", "coderd/faults", "coderd/simulation", "deploy",
 }
 
 // sequential are the packages that the race detector has nothing to say about: one goroutine, or a process or an SQL

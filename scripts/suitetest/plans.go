@@ -100,6 +100,7 @@ var ciSuites = []step{
 	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
 	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
+	upgrade,
 	simulation(60),
 }
 
@@ -112,9 +113,13 @@ var longSuites = []step{
 	suite("chaos", time.Hour, []string{"PREWARM_ROUNDS=50"}, "./coderd/chaos"),
 	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
+	upgrade,
 	simulation(200),
 	replay(200),
 }
+
+// upgrade is the release before beside this one.
+var upgrade = suite("upgrade", 10*time.Minute, nil, "./coderd/e2e/upgrade")
 
 func gotestsum(format string, args ...string) []string {
 	return append([]string{"go", "tool", "-modfile=scripts/tools/go.mod", "gotestsum", "--format", format,

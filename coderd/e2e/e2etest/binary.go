@@ -38,12 +38,12 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// given is the environment variable with the absolute path of a static binary that is built already. One build then
+// BinaryEnv names the environment variable with the absolute path of a static binary that is built already. One build then
 // serves the test processes of all packages.
-const given = "PREWARM_TEST_BINARY"
+const BinaryEnv = "PREWARM_TEST_BINARY"
 
 var build = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv(given); path != "" {
+	if path := os.Getenv(BinaryEnv); path != "" {
 		return checkGiven(path)
 	}
 	path := filepath.Join(folder, "prewarm")
@@ -59,16 +59,16 @@ var build = sync.OnceValues(func() (string, error) {
 // name another file in each of them.
 func checkGiven(path string) (string, error) {
 	if !filepath.IsAbs(path) {
-		return "", xerrors.Errorf("%s=%s is not an absolute path; name the binary from the root on", given, path)
+		return "", xerrors.Errorf("%s=%s is not an absolute path; name the binary from the root on", BinaryEnv, path)
 	}
 	if _, err := exec.LookPath(path); err != nil {
 		return "", xerrors.Errorf("%s names no program that can be executed: %w; "+
-			"build one with CGO_ENABLED=0 go build -o %s ./cmd/prewarm, or unset the variable", given, err, path)
+			"build one with CGO_ENABLED=0 go build -o %s ./cmd/prewarm, or unset the variable", BinaryEnv, err, path)
 	}
 	return path, nil
 }
 
-// Binary is the path of the binary: that which PREWARM_TEST_BINARY names, otherwise one that the first test that asks
+// Binary is the path of the binary: that which BinaryEnv names, otherwise one that the first test that asks
 // builds.
 func Binary(t testing.TB) string {
 	t.Helper()
