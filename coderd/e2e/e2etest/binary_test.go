@@ -20,6 +20,6 @@ func TestCheckGiven(t *testing.T) {
 	require.Equal(t, program, path)
 	for _, wrong := range []string{"bin/prewarm", data, dir, filepath.Join(dir, "missing")} {
 		_, err := checkGiven(wrong)
-		require.ErrorContains(t, err, given, wrong)
+		require.ErrorContains(t, err, BinaryEnv, wrong)
 	}
 }
