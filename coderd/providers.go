@@ -49,7 +49,7 @@ func newProviders(
 		},
 		"hosts": func(config json.RawMessage) (provider.Provider, error) { return newHosts(config, clock, log) },
 		"docker": func(config json.RawMessage) (provider.Provider, error) {
-			return newDocker(ctx, config, clock, log)
+			return newDocker(ctx, config, opts.DataDir, clock, log)
 		},
 	}
 	if opts.hooks().Wrap != nil {
@@ -125,12 +125,14 @@ func newHosts(config json.RawMessage, clock quartz.Clock, log slog.Logger) (prov
 }
 
 // newDocker asks the engine who it is, within a few seconds.
-func newDocker(ctx context.Context, config json.RawMessage, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
+func newDocker(ctx context.Context, config json.RawMessage, dataDir string, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
 	parsed, err := docker.ParseConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	p, err := docker.New(ctx, docker.Options{Config: parsed, Clock: clock, Logger: log.Named("docker")})
+	p, err := docker.New(ctx, docker.Options{
+		Config: parsed, Clock: clock, Logger: log.Named("docker"), Private: []string{dataDir},
+	})
 	if err != nil {
 		return nil, err // not p: a nil *Provider in an interface is not nil
 	}

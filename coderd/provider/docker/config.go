@@ -39,8 +39,10 @@ type Config struct {
 	PullEvery Duration `json:"pull_every"`
 	// PullTimeout bounds one pull; 0: 30 minutes.
 	PullTimeout Duration `json:"pull_timeout"`
-	// Binds are directories of the engine's machine that a spec may mount, or what is below them.
+	// Binds are directories of the engine's machine that a spec may mount read-only, or what is below them.
 	Binds []Bind `json:"binds"`
+	// private are places of the server's own, which no spec may mount.
+	private []string
 	// Limits are the most that one workspace may ask for, and what it gets where it asks for nothing.
 	Limits Limits `json:"limits"`
 }
@@ -55,7 +57,7 @@ type TLS struct {
 // Bind is a directory that may be mounted.
 type Bind struct {
 	Path     string `json:"path"`
-	ReadOnly bool   `json:"read_only"` // it may be mounted read-only, and no other way
+	ReadOnly bool   `json:"read_only"` // without effect: no bind can be written any more
 }
 
 // Limits of one workspace; zero is none.
@@ -177,17 +179,9 @@ func defaultHost(env func(string) string) string {
 	return "unix://" + usual
 }
 
-// bindable says whether a spec may mount a path of the engine's machine, and whether only to read.
-func (c Config) bindable(path string) (ok, readOnly bool) {
-	for _, b := range c.Binds {
-		if path == b.Path || b.Path == "/" || strings.HasPrefix(path, b.Path+"/") {
-			if !b.ReadOnly {
-				return true, false
-			}
-			ok, readOnly = true, true
-		}
-	}
-	return ok, readOnly
+// bindable says whether a spec may mount a path of the engine's machine.
+func (c Config) bindable(path string) bool {
+	return slices.ContainsFunc(c.Binds, func(b Bind) bool { return within(b.Path, path) })
 }
 
 // attachable says whether a spec may name a network.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -36,7 +37,7 @@ func (p *Provider) options(
 		Resources: container.Resources{
 			NanoCPUs: int64(s.cpus * 1e9), Memory: s.memory, MemorySwap: s.memory, PidsLimit: &s.pids,
 		},
-		Mounts: mounts(s), PortBindings: network.PortMap{},
+		Mounts: mounts(req, s), PortBindings: network.PortMap{},
 	}
 	if s.init {
 		host.Init = &s.init
@@ -82,13 +83,17 @@ func environ(env map[string]string) []string {
 	return list
 }
 
-func mounts(s spec) []mount.Mount {
+func mounts(req provider.CreateRequest, s spec) []mount.Mount {
 	var all []mount.Mount
 	for _, v := range s.volumes {
 		m := mount.Mount{Target: v.path, Type: mount.TypeVolume, ReadOnly: v.readOnly}
 		switch {
 		case v.bind != "":
 			m.Type, m.Source = mount.TypeBind, v.bind
+		case v.name != "": // the template's own, in one organization of one installation; none of these names has a dot
+			m.Source = strings.Join([]string{
+				"prewarm", req.Tags.Installation.String(), req.Organization, req.Template, v.name,
+			}, ".")
 		case v.tmpfs != 0:
 			m.Type, m.TmpfsOptions = mount.TypeTmpfs, &mount.TmpfsOptions{SizeBytes: v.tmpfs, Mode: os.ModeSticky | 0o777}
 		}

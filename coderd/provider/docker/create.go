@@ -175,6 +175,9 @@ func (p *Provider) missing(ctx context.Context, err error) error {
 
 // start starts a container. That its command cannot be run is permanent.
 func (p *Provider) start(ctx context.Context, id string) error {
+	if err := p.checkSources(ctx, id); err != nil {
+		return err
+	}
 	_, err := p.client.ContainerStart(ctx, id, client.ContainerStartOptions{})
 	if err != nil && strings.Contains(err.Error(), "unable to find user") { // which the engine calls an error of its own
 		return provider.Permanent(xerrors.Errorf("start container: %w", err))

@@ -21,6 +21,8 @@ type Options struct {
 	Config Config
 	Clock  quartz.Clock
 	Logger slog.Logger
+	// Private are directories of the server, which no workspace may mount.
+	Private []string
 }
 
 // Provider keeps workspaces as containers of one engine. Any number of them may use the same engine.
@@ -59,6 +61,7 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 	if p.host == "" {
 		p.host = defaultHost(os.Getenv)
 	}
+	p.config.Host, p.config.private = p.host, opts.Private
 	options := []client.Opt{client.WithHost(p.host), client.WithUserAgent("prewarm")}
 	if tls := p.config.TLS; tls != (TLS{}) {
 		options = append(options, client.WithTLSClientConfig(tls.CAFile, tls.CertFile, tls.KeyFile))

@@ -48,10 +48,11 @@ type spec struct {
 	init        bool
 }
 
-// volume is a place of a container that is not of its image. With neither bind nor tmpfs it is an anonymous volume.
+// volume is a place of a container that is not of its image. With none of bind, name and tmpfs it is an anonymous volume.
 type volume struct {
 	path     string
-	bind     string // path of the engine's machine
+	bind     string // path of the engine's machine, to be read
+	name     string // of a volume that the workspaces of the template share
 	tmpfs    int64  // bytes
 	readOnly bool
 }
@@ -212,10 +213,15 @@ func (p *specParser) volumes(path string, raw json.RawMessage) []volume {
 				v.tmpfs = p.size(path, f.value)
 			case "bind":
 				v.bind = p.path(path, f.value)
+			case "volume":
+				v.name = p.nonEmpty(path, f.value)
+				if !p.has(path) && !validName.MatchString(v.name) {
+					p.add(path, "%q is not a name of lower-case letters, digits and hyphens", v.name)
+				}
 			case "read_only":
 				v.readOnly = p.boolean(path, f.value)
 			default:
-				p.unknown(path, "bind, path, read_only, tmpfs")
+				p.unknown(path, "bind, path, read_only, tmpfs, volume")
 			}
 		}
 		p.checkVolume(path, v)
@@ -228,21 +234,26 @@ func (p *specParser) checkVolume(path string, v volume) {
 	if p.has(path) {
 		return
 	}
-	switch ok, readOnly := p.config.bindable(v.bind); {
+	switch {
 	case v.path == "" || v.path == "/":
 		p.add(path+".path", "must be a path in the container")
 	case v.path == agentDir || strings.HasPrefix(v.path, agentDir+"/"):
 		p.add(path+".path", "%s is the agent's", agentDir)
+	case v.bind != "" && v.tmpfs != 0 || v.bind != "" && v.name != "" || v.name != "" && v.tmpfs != 0:
+		p.add(path, "must be one of bind, volume and tmpfs")
 	case v.bind == "":
-		if v.readOnly {
-			p.add(path+".read_only", "is for a bind")
+		if v.readOnly && v.name == "" {
+			p.add(path+".read_only", "is for a bind or a volume")
 		}
-	case v.tmpfs != 0:
-		p.add(path, "must be one of bind and tmpfs")
-	case !ok:
+	case !p.config.bindable(v.bind):
 		p.add(path+".bind", "%s is not below a path of `binds` in the provider's configuration", v.bind)
-	case readOnly && !v.readOnly:
-		p.add(path+".bind", "%s may be mounted with `read_only: true` only", v.bind)
+	case !v.readOnly:
+		p.add(path+".bind", "%s is a directory of the machine, which can be mounted with `read_only: true` only: "+
+			"workspaces share what they write in a volume, `volume: NAME`", v.bind)
+	default:
+		if why := p.config.refused(v.bind); why != "" {
+			p.add(path+".bind", "%s", why)
+		}
 	}
 }
 

@@ -60,6 +60,11 @@ func run(what string, args []string) error {
 		}
 	case "write": // a file, with variables in its content
 		return os.WriteFile(args[0], []byte(os.ExpandEnv(strings.Join(args[1:], " "))+"\n"), 0o600)
+	case "link": // a symbolic link to a path, in the place of a directory
+		if err := os.RemoveAll(args[1]); err != nil {
+			return err
+		}
+		return os.Symlink(args[0], args[1])
 	case "stat": // mode and owner of files
 		for _, path := range args {
 			info, err := os.Stat(path)
