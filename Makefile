@@ -84,6 +84,10 @@ chaos: postgres ## Make faults of all kinds on three replicas and their database
 image: build ## Build the image prewarm:local of that binary; ENGINE=podman takes another builder than docker
 	deploy/image.sh
 
+.PHONY: release
+release: toolchain site ## Make build/release: archives for Linux and macOS, checksums, and lists of what is in them; VERSION=0.2.0
+	scripts/release.sh $(VERSION)
+
 .PHONY: sizing
 sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/SIZING.md, in a minute
 	PREWARM_ROUNDS=20 go test -count=1 -v -run '^TestJudged$$' ./coderd/sizing

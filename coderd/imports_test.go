@@ -43,9 +43,9 @@ var rooms = map[string]room{
 		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/sdk", "coderd/provider/docker", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":           {"agent.go"},
-			"coderd":                 {"after_restore.go", "app.go", "main.go", "server.go", "server_notify.go"}, // everything else is a client
-			"coderd/provider/docker": {"main.go"},                                                                // this binary also kills for exec, inside of a container
-			"coderd/provider/local":  {"main.go"},                                                                // this binary is also the supervisor of a workspace
+			"coderd":                 {"after_restore.go", "hosting.go", "server.go", "server_notify.go"}, // everything else is a client
+			"coderd/provider/docker": {"hosting.go"},                                                      // this binary also kills for exec, inside of a container
+			"coderd/provider/local":  {"hosting.go"},                                                      // this binary is also the supervisor of a workspace
 		},
 	},
 	"coderd":       {inside: []string{"all", "examples"}},

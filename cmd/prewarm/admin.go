@@ -13,7 +13,7 @@ func (a *app) adminCommand() *cobra.Command {
 	return group("admin", "Look after the installation itself",
 		"What owners do to the installation rather than to its pools.",
 		"  prewarm admin rotate-signing-key",
-		a.signingKeysCommand(), a.rotateSigningKeyCommand(), a.notifyCommand(), a.afterRestoreCommand())
+		append(a.hostAdminCommands(), a.signingKeysCommand(), a.rotateSigningKeyCommand(), a.notifyCommand())...)
 }
 
 func (a *app) signingKeysCommand() *cobra.Command {

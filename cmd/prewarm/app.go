@@ -11,8 +11,6 @@ import (
 	"github.com/coder/quartz"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"github.com/prewarm-dev/prewarm/coderd"
 )
 
 // app is one run of the command line: what the process was given, and the values of the global flags.
@@ -23,7 +21,7 @@ type app struct {
 	stdout  io.Writer
 	stderr  io.Writer
 	clock   quartz.Clock
-	serve   func(context.Context, coderd.Options) error
+	hosting
 
 	giveUpFor         time.Duration // bounds what is still done after an interrupt
 	completionTimeout time.Duration // how long somebody who pressed Tab is kept waiting
@@ -81,12 +79,13 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 		`  prewarm server --quickstart
   prewarm preset list
   prewarm claim quickstart/default`,
-		a.serverCommand(), a.agentCommand(),
-		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
-		a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
-		a.providerCommand(), a.forgeCommand(), a.runnerCommand(), a.jobCommand(), a.inventoryCommand(), a.pauseCommand(), a.quotaCommand(), a.resumeCommand(),
-		a.replicasCommand(), a.auditCommand(), a.adminCommand(),
-		a.versionCommand(), a.cliDocsCommand(),
+		append(a.hostCommands(),
+			a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
+			a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
+			a.providerCommand(), a.forgeCommand(), a.runnerCommand(), a.jobCommand(), a.inventoryCommand(), a.pauseCommand(), a.quotaCommand(), a.resumeCommand(),
+			a.replicasCommand(), a.auditCommand(), a.adminCommand(),
+			a.versionCommand(), a.cliDocsCommand(),
+		)...,
 	)
 	root.Version = version()
 	root.SilenceErrors = true

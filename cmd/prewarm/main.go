@@ -22,21 +22,10 @@ import (
 	_ "time/tzdata" // schedules and sizes have timezones, and small images have none
 
 	"github.com/coder/quartz"
-
-	"github.com/prewarm-dev/prewarm/coderd"
-	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
-	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
 
 func main() {
-	// The supervisor of a local workspace is this binary again. It lives as long as the workspace and has its own way
-	// with signals, so it branches off before anything else is set up.
-	if len(os.Args) > 1 && os.Args[1] == local.SupervisorCommand {
-		os.Exit(local.RunSupervisor(os.Args[2:]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == docker.KillCommand {
-		os.Exit(docker.RunKill(os.Args[2:]))
-	}
+	branchOff(os.Args)
 	ctx, stop := untilSignal(context.Background())
 	status := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)
 	stop()
@@ -47,7 +36,7 @@ func main() {
 func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := newApp(env, stdin, stdout, stderr)
 	a.clock = quartz.NewReal()
-	a.serve = coderd.Run
+	a.host()
 	return a.run(ctx, args)
 }
 

@@ -117,6 +117,7 @@ type conn struct {
 
 	// By guard.mu; nil while it does not send.
 	inAll, inClient *list.Element
+	closed          bool
 }
 
 // admit makes room for a connection, and returns nil where there is none.
@@ -164,6 +165,9 @@ func (g *Guard) longest(sending *list.List) *conn {
 // sends notes that a connection is to send a request from now on, and sent that it has. Both under mu.
 func (g *Guard) sends(c *conn) {
 	g.sent(c)
+	if c.closed {
+		return // in favour of another, while its answer was written
+	}
 	c.inAll, c.inClient = g.sending.PushBack(c), g.client(c.addr).sending.PushBack(c)
 }
 
@@ -198,11 +202,20 @@ func (c *conn) Close() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.sent(c)
+		c.closed = true
 		g.open--
 		g.client(c.addr).connections--
 		g.forget(c.addr)
 	})
 	return c.Conn.Close() //nolint:wrapcheck // it is the connection's
+}
+
+// CloseWrite is what net/http ends an answer with, so that it arrives although more of the request is on its way.
+func (c *conn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite() //nolint:wrapcheck // it is the connection's
+	}
+	return nil
 }
 
 type connKey struct{}

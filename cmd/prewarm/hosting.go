@@ -1,0 +1,41 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd"
+	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
+	"github.com/prewarm-dev/prewarm/coderd/provider/local"
+)
+
+// hosting is what this binary can be beside a client, on Linux: the server, and parts of workspaces.
+type hosting struct {
+	serve func(context.Context, coderd.Options) error
+}
+
+func (a *app) host() { a.serve = coderd.Run }
+
+// branchOff ends the process as what it was started for, if that is a part of a workspace. The supervisor of a local
+// workspace lives as long as that and has its own way with signals, so it branches off before anything else is set up.
+func branchOff(args []string) {
+	if len(args) < 2 {
+		return
+	}
+	switch args[1] {
+	case local.SupervisorCommand:
+		os.Exit(local.RunSupervisor(args[2:]))
+	case docker.KillCommand:
+		os.Exit(docker.RunKill(args[2:]))
+	}
+}
+
+func (a *app) hostCommands() []*cobra.Command {
+	return []*cobra.Command{a.serverCommand(), a.agentCommand()}
+}
+
+func (a *app) hostAdminCommands() []*cobra.Command { return []*cobra.Command{a.afterRestoreCommand()} }
