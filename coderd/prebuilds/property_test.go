@@ -178,7 +178,9 @@ func TestPlansHoldUntilRetryAt(t *testing.T) {
 	})
 }
 
-// TestMorePlansLess: what one more ready prebuild changes is one create less, or one more that goes; never the reverse.
+// TestMorePlansLess: what one more ready prebuild changes is one create less, or one more that goes; never the reverse. One
+// that goes in a rollout without surge may make room for a create: with max_surge 0 and max_unavailable 2, of 6 desired, an
+// outdated one is kept beside 3 ready ones, and goes beside 4.
 func TestMorePlansLess(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -186,8 +188,9 @@ func TestMorePlansLess(t *testing.T) {
 		before := mustPlan(t, p, noon)
 		p.add(1, Ready)
 		after := mustPlan(t, p, noon)
-		require.LessOrEqual(t, after.Create, before.Create)
-		require.GreaterOrEqual(t, len(after.Intents), len(before.Intents))
+		more := len(after.Intents) - len(before.Intents)
+		require.GreaterOrEqual(t, more, 0)
+		require.LessOrEqual(t, after.Create, before.Create+more)
 	})
 }
 
