@@ -32,6 +32,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 				deadline: g.opts.Clock.Now("serve", "body").Add(patience),
 			}
 			b.extend()
+			r = r.WithContext(r.Context()) // net/http must find its own body in its request, to know what it left unread
 			r.Body = b
 			defer b.refuse()
 		} else {

@@ -87,6 +87,26 @@ func TestRefusedBody(t *testing.T) {
 	closed(t, c)
 }
 
+// Whoever still sends a body that is refused reads the answer: the connection is not reset under it.
+func TestRefusedBody_isAnswered(t *testing.T) {
+	t.Parallel()
+	addr := start(t, serve.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})
+	for range 50 {
+		body := io.LimitReader(zeros{}, 50<<20)
+		res, err := http.Post("http://"+addr, "application/json", body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode)
+		require.NoError(t, res.Body.Close())
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
 // A body that does not come ends the request that reads it. One that has come leaves no deadline behind: the answer may
 // take as long as it likes, and the client's going away is still noticed.
 func TestBody(t *testing.T) {
