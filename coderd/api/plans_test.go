@@ -57,6 +57,8 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, sdk.PlanTotals{Create: 7, Drain: 1}, plan.Totals)
 	require.Equal(t, "new", plan.Presets[0].Template)
 	require.Equal(t, 5, plan.Presets[0].Create, "the maximum of the file's own provider holds")
+	_, err = admin.Apply(ctx, sdk.ApplyRequest{Plan: plan.ID.String()})
+	require.Equal(t, http.StatusForbidden, sdk.StatusOf(err), "a plan of the owner's makes nobody an owner: %v", err)
 
 	_, err = admin.MakePlan(ctx, sdk.PlanRequest{Document: scaled("-1"), File: "f.yaml"})
 	require.Equal(t, http.StatusUnprocessableEntity, sdk.StatusOf(err))

@@ -145,6 +145,9 @@ func (g *guarded) Exec(ctx context.Context, ref Ref, req ExecRequest) (int, erro
 	if !ok {
 		return 0, xerrors.New("exec in workspace: the provider cannot run commands in a workspace")
 	}
+	if err := CheckEnvironment(req.Env); err != nil {
+		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
+	}
 	return e.Exec(ctx, ref, req)
 }
 

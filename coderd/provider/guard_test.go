@@ -132,3 +132,23 @@ func TestAsSeesThroughTheGuard(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 7, code)
 }
+
+// A name with "=" in it would be another variable than it says, at every provider.
+func TestGuardedChecksEnvironment(t *testing.T) {
+	t.Parallel()
+	execer, ok := provider.As[provider.Execer](provider.Guarded(&able{}, func(context.Context) bool { return false }))
+	require.True(t, ok)
+	for name, env := range map[string]map[string]string{
+		`"A=B" is not a name`:         {"A=B": "c"},
+		`"" is not a name`:            {"": "c"},
+		`"1A" is not a name`:          {"1A": "c"},
+		`"A\x00" is not a name`:       {"A\x00": "c"},
+		`A has a NUL character in it`: {"A": "b\x00PREWARM_MARK="},
+	} {
+		_, err := execer.Exec(t.Context(), provider.Ref{Name: "w"}, provider.ExecRequest{Env: env})
+		require.ErrorContains(t, err, "exec in workspace w: environment: ")
+		require.ErrorContains(t, err, name)
+	}
+	_, err := execer.Exec(t.Context(), provider.Ref{}, provider.ExecRequest{Env: map[string]string{"_a1": "b=c"}})
+	require.NoError(t, err)
+}

@@ -131,7 +131,11 @@ func mayChange(by auth.Identity, c providerChange) error {
 	}
 	what := "there is no such provider yet"
 	if c.Action == "update" {
-		what = "this file would change " + strings.Join(c.Fields, ", ")
+		names := make([]string, len(c.Fields))
+		for i, f := range c.Fields {
+			names[i], _, _ = strings.Cut(f, ": ") // without the values, which may be secret
+		}
+		what = "this file would change " + strings.Join(names, ", ")
 	}
 	return auth.Refuse(auth.ErrForbidden, "apply provider %s: %s, and only an owner may create or change providers (provider.apply): "+
 		"leave it out of the file, or let an owner apply it first", c.Name, what)

@@ -390,8 +390,8 @@ func TestApply_providersAreTheOwners(t *testing.T) {
 	}
 	refused(mine, "apply provider own: there is no such provider yet")
 	b.apply(t, mine)
-	refused(strings.Replace(mine, "/srv", "/", 1)+template, `config.root: "/srv" -> "/"`)
-	refused(strings.Replace(mine, "maximum: 3", "maximum: 4", 1), "maximum: 3 -> 4")
+	refused(strings.Replace(mine, "/srv", "/", 1)+template, "this file would change config.root, and only")
+	refused(strings.Replace(mine, "maximum: 3", "maximum: 4", 1), "this file would change maximum, and only")
 	refused(strings.Replace(mine, "kind: fake", "kind: other", 1), "its kind or its config")
 	refused("providers: [{name: second, kind: fake}]", "second")
 

@@ -97,10 +97,8 @@ func commandOf(req provider.ExecRequest) (string, error) {
 		}
 		words[i] = quote(word)
 	}
-	for name, value := range req.Env {
-		if !validVariable.MatchString(name) || strings.ContainsRune(value, 0) {
-			return "", xerrors.Errorf("%q cannot be a variable", name)
-		}
+	if err := provider.CheckEnvironment(req.Env); err != nil {
+		return "", err
 	}
 	end := "END_" + rand.Text()
 	return "deliver_command() {\ncat <<'" + end + "'\n" + exports(req.Env) + "exec " + strings.Join(words, " ") + "\n" +

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -124,14 +123,12 @@ func (p *specParser) duration(f field) time.Duration {
 	return d
 }
 
-var validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 func (p *specParser) environment(in field) map[string]string {
 	env := map[string]string{}
 	for _, f := range p.object(in.key, in.value) {
 		path := in.key + "." + f.key
 		switch {
-		case !validVariable.MatchString(f.key):
+		case !provider.ValidVariable(f.key):
 			p.add(path, "is not a name for a variable")
 		case strings.HasPrefix(f.key, "PREWARM_"):
 			p.add(path, "names that begin with PREWARM_ are reserved")

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -88,7 +89,22 @@ func (p *Provider) startExec(
 		wait, err := p.startOnTerminal(ctx, cmd, req)
 		return cmd, wait, err
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = req.Stdin, req.Stdout, req.Stderr
+	cmd.Stdout, cmd.Stderr = req.Stdout, req.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	return cmd, cmd.Wait, cmd.Start()
+	if req.Stdin == nil {
+		return cmd, cmd.Wait, cmd.Start()
+	}
+	// Not cmd.Stdin, whose end Wait would wait for: a client keeps it open for as long as it likes.
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, xerrors.Errorf("open stdin: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	go func() {
+		_, _ = io.Copy(stdin, req.Stdin)
+		_ = stdin.Close()
+	}()
+	return cmd, cmd.Wait, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,32 @@ func TestExec(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 128+9, code)
 }
+
+// A client keeps its side of stdin open for as long as it likes: the command's end is the end.
+func TestExecEndsWithItsCommand(t *testing.T) {
+	t.Parallel()
+	p := open(t, newRoot(t))
+	i := create(t, p, "exec", idle)
+	for range 20 {
+		stdin, typist := io.Pipe() // nobody closes it
+		var out bytes.Buffer
+		began := time.Now()
+		code, err := p.Exec(t.Context(), refOf(i), provider.ExecRequest{
+			Command: []string{"sh", "-c", "echo done; exit 3"}, Stdin: stdin, Stdout: &out,
+		})
+		require.NoError(t, err)
+		require.Equal(t, 3, code)
+		require.Equal(t, "done\n", out.String())
+		require.NoError(t, typist.Close())
+		if time.Since(began) < outputDelay {
+			return
+		}
+	}
+	t.Fatal("each of 20 commands ended no sooner than its output is waited for")
+}
+
+// outputDelay is that of the provider, which it waits where something keeps the output open.
+const outputDelay = time.Second
 
 func TestExecIsRefused(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -159,14 +158,12 @@ func (p *specParser) duration(path string, raw json.RawMessage) time.Duration {
 	return d
 }
 
-var validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 func (p *specParser) environment(path string, raw json.RawMessage) map[string]string {
 	env := map[string]string{}
 	for _, f := range p.object(path, raw) {
 		path := path + "." + f.key
 		switch {
-		case !validVariable.MatchString(f.key):
+		case !provider.ValidVariable(f.key):
 			p.add(path, "is not a name for a variable")
 		case strings.HasPrefix(f.key, "PREWARM_"):
 			p.add(path, "names that begin with PREWARM_ are reserved")
