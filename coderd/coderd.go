@@ -140,6 +140,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
+	go r.providers.warnOfIsolation(ctx) // to find out takes a process
 	return r.run(ctx)
 }
 

@@ -39,7 +39,7 @@ func newProviders(
 	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: make(chan struct{}, 1)}
 	factories := map[string]provider.Factory{
 		"local": func(config json.RawMessage) (provider.Provider, error) {
-			return newLocal(config, filepath.Join(opts.DataDir, "local"), clock, log)
+			return newLocal(config, opts.DataDir, clock, log)
 		},
 		"sim": func(config json.RawMessage) (provider.Provider, error) {
 			return newSim(config, filepath.Join(opts.DataDir, "sim"), clock)
@@ -73,17 +73,31 @@ func newProviders(
 	return p, p.refresh(ctx)
 }
 
-func newLocal(config json.RawMessage, root string, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
-	var settings struct {
-		Root string `json:"root"`
+// warnOfIsolation says where what runs in a workspace may not end with it.
+func (p *providers) warnOfIsolation(ctx context.Context) {
+	for _, name := range p.Names() {
+		made, err := p.Get(name)
+		if err != nil {
+			continue // told where it is used
+		}
+		if i, ok := provider.As[provider.Isolator](made); ok {
+			if err := i.Isolated(); err != nil {
+				p.log.Warn(ctx, "workspaces are not isolated", slog.F("provider", name), slog.Error(err))
+			}
+		}
 	}
-	if err := decodeStrict(config, &settings); err != nil {
+}
+
+func newLocal(config json.RawMessage, dataDir string, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
+	opts, err := local.ParseConfig(config)
+	if err != nil {
 		return nil, err
 	}
-	if settings.Root != "" {
-		root = settings.Root
+	if opts.Root == "" {
+		opts.Root = filepath.Join(dataDir, "local")
 	}
-	return local.New(local.Options{Root: root, Clock: clock, Logger: log.Named("local")})
+	opts.Private, opts.Clock, opts.Logger = []string{dataDir}, clock, log.Named("local")
+	return local.New(opts)
 }
 
 func newSim(config json.RawMessage, root string, clock quartz.Clock) (provider.Provider, error) {

@@ -1112,9 +1112,10 @@ SELECT p.template_id, (p.instances IS NOT NULL)::boolean AS pool, d.desired, (p.
        (p.forge_entity_id IS NOT NULL)::boolean AS runners,
        coalesce((SELECT e.name FROM forge_entities e WHERE e.id = p.forge_entity_id), '')::text AS forge, p.name AS preset,
        t.name AS template,
-       EXISTS (SELECT FROM template_versions v WHERE v.id = t.active_version_id AND v.agent IS NOT NULL) AS has_agent
+       (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(v.provider, '')::text AS provider
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
 JOIN desired_prebuilds d ON d.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 WHERE p.id = $1
@@ -1136,6 +1137,7 @@ type PoolViewRow struct {
 	Preset     string
 	Template   string
 	HasAgent   bool
+	Provider   string
 }
 
 // Why a claim found nothing warm: what the pool looks like to it.
@@ -1158,6 +1160,7 @@ func (q *Queries) PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow
 		&i.Preset,
 		&i.Template,
 		&i.HasAgent,
+		&i.Provider,
 	)
 	return i, err
 }

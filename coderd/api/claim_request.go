@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -111,7 +112,7 @@ func checkParameters(what string, parameters map[string]string) error {
 	return nil
 }
 
-// checkAgent refuses secrets that nobody would take.
+// checkAgent refuses secrets that nobody would take, or others could read.
 func (s *server) checkAgent(ctx context.Context, who auth.Identity, in sdk.ClaimRequest) error {
 	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
@@ -124,6 +125,15 @@ func (s *server) checkAgent(ctx context.Context, who auth.Identity, in sdk.Claim
 	if !pool.HasAgent {
 		return auth.Refuse(auth.ErrInvalid, "template %s has no agent, so nobody in the workspace would take a secret: add an "+
 			"agent to the template, or leave the secrets out", in.Template)
+	}
+	p, err := s.Providers.Get(pool.Provider)
+	if err != nil {
+		return nil //nolint:nilerr // another replica has it, and its word on it
+	}
+	if i, ok := provider.As[provider.Isolator](p); ok && i.Isolated() != nil {
+		return auth.Refuse(auth.ErrConflict, "provider %s cannot be sure to end all that earlier users of its workspaces started, "+
+			"which could read a secret: %v; leave the secrets out, or have the server's machine allow namespaces "+
+			"(docs/providers/local.md)", pool.Provider, i.Isolated())
 	}
 	return nil
 }

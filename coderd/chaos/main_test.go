@@ -65,6 +65,14 @@ func folder(t *testing.T) string {
 	return dir
 }
 
+// public is a folder that workspaces, which run as users of their own, can look into.
+func public(t *testing.T) string {
+	t.Helper()
+	dir := folder(t)
+	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // that is the point
+	return dir
+}
+
 // eventually polls until ok, with a deadline that only a hang exceeds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -131,7 +131,26 @@ func stateOf(home string) (workspaceState, error) {
 	if err != nil {
 		return s, err
 	}
-	return s, json.Unmarshal(content, &s)
+	if err := json.Unmarshal(content, &s); err != nil {
+		return s, err
+	}
+	s.Main = s.Supervisor.child(s.Main.PID)
+	return s, nil
+}
+
+// child is the child whose id is pid in its own PID namespace; the zero process if there is none.
+func (p process) child(pid int) process {
+	listed, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.PID, p.PID))
+	for _, word := range strings.Fields(string(listed)) {
+		status, _ := os.ReadFile("/proc/" + word + "/status")
+		_, ids, _ := strings.Cut(string(status), "\nNSpid:")
+		ids, _, _ = strings.Cut(ids, "\n")
+		all := strings.Fields(ids)
+		if outside, err := strconv.Atoi(word); err == nil && len(all) > 0 && all[len(all)-1] == strconv.Itoa(pid) {
+			return processOf(outside)
+		}
+	}
+	return process{}
 }
 
 // postmaster is the PostgreSQL that a server runs in its data directory; ok is false while there is none.

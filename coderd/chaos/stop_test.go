@@ -27,7 +27,7 @@ func TestStopDuringCreates(t *testing.T) {
 	store := openStore(t, url)
 	options := e2etest.Options{PostgresURL: url, DataDir: folder(t), Replica: "stopped", Tick: time.Second}
 	server := e2etest.Start(t, options)
-	goOn := filepath.Join(folder(t), "go-on") // what the quick ones wait for, so that all are under way at once
+	goOn := filepath.Join(public(t), "go-on") // what the quick ones wait for, so that all are under way at once
 	apply(t, server.Client, fmt.Sprintf(`
 templates:
   - name: slow
@@ -76,7 +76,7 @@ templates:
 func TestFrozenReplica(t *testing.T) {
 	t.Parallel() // it mostly waits
 	r := random(t)
-	dir := folder(t)
+	dir := public(t)
 	url, root, goOn := dbtest.URL(t), filepath.Join(dir, "workspaces"), filepath.Join(dir, "go-on")
 	store := openStore(t, url)
 	options := e2etest.Options{PostgresURL: url, Tick: time.Second}

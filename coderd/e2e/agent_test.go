@@ -217,9 +217,9 @@ func TestAgentFromStartToClaim(t *testing.T) {
 	require.Regexp(t, `Agent +claim-ready`, out.Stdout)
 	require.Regexp(t, `Claim ready +`, out.Stdout)
 
-	token := read(t, filepath.Join(home(w), "..", "agent-token"))
+	token := read(t, filepath.Join(home(w), "..", "agent", "agent-token"))
 	require.Equal(t, 2, strings.Count(token, "."))
-	info, err := os.Stat(filepath.Join(home(w), "..", "agent-token"))
+	info, err := os.Stat(filepath.Join(home(w), "..", "agent", "agent-token"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	pid := strconv.Itoa(agentPID(t, w))
@@ -346,7 +346,7 @@ func TestAgentKeyRotation(t *testing.T) {
 	server := agents(t, fmt.Sprintf(agentTemplate, "4s")) // a heartbeat each second
 	c := server.Client
 	w := ready(t, c)
-	tokenFile := filepath.Join(home(w), "..", "agent-token")
+	tokenFile := filepath.Join(home(w), "..", "agent", "agent-token")
 	before := read(t, tokenFile)
 	out := e2etest.Run(t.Context(), t, []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + c.Token},
 		"admin", "rotate-signing-key")

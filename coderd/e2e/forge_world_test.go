@@ -33,7 +33,7 @@ type plant struct {
 func newPlant(t *testing.T, idle int, options forgetest.Options) *plant {
 	t.Helper()
 	ctx := t.Context()
-	runner := filepath.Join(t.TempDir(), "runner")
+	runner := filepath.Join(e2etest.Public(t), "runner")
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", runner,
 		"github.com/prewarm-dev/prewarm/coderd/demand/forgetest/runner").CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
 
 const (
@@ -26,6 +27,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	local.MaybeRunSupervisor()
 	if os.Getenv(stopVariable) != "" {
 		if err := serve(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

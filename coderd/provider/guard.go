@@ -56,6 +56,7 @@ var _ interface {
 	Execer
 	Logger
 	Stopper
+	Isolator
 	Resetter
 	Reserver
 } = (*guarded)(nil)
@@ -68,6 +69,14 @@ func (g *guarded) TakesTokens() {}
 
 // TakesRunners is like HostsAgent.
 func (g *guarded) TakesRunners() {}
+
+// Isolated is nil, nothing to fear, unless the wrapped provider is an Isolator that says otherwise.
+func (g *guarded) Isolated() error {
+	if i, ok := As[Isolator](g.inner); ok {
+		return i.Isolated()
+	}
+	return nil
+}
 
 // Unwrap is how As finds what is wrapped.
 func (g *guarded) Unwrap() Provider { return g.inner }

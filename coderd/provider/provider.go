@@ -79,6 +79,13 @@ type Stopper interface {
 	Start(ctx context.Context, ref Ref) error
 }
 
+// Isolator is a provider that may not be able to end all that runs in a workspace, depending on the machine.
+type Isolator interface {
+	// Isolated is nil where all ends with its workspace; else why that is not sure. A template that has its workspaces used
+	// again is refused then, and so are secrets at a claim: what is left could read those of the next user.
+	Isolated() error
+}
+
 // Resetter is a provider that can make a used workspace like new. A template that has its workspaces used again is refused
 // at any other.
 type Resetter interface {

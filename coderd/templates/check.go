@@ -99,6 +99,12 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		c.problems.add(t.reuseAt, "provider %q cannot make a used workspace like new: leave reuse out, or take another "+
 			"provider", t.Provider)
 	}
+	if i, ok := provider.As[provider.Isolator](p); ok && t.Reuse.On {
+		if err := i.Isolated(); err != nil {
+			c.problems.add(t.reuseAt, "provider %q cannot be sure to end all that runs in a used workspace: %v; leave reuse out, or "+
+				"take another provider", t.Provider, err)
+		}
+	}
 	c.machines(t, p)
 	_, stops := provider.As[provider.Stopper](p)
 	for _, preset := range t.Presets {

@@ -124,3 +124,18 @@ var starter = sync.OnceValue(func() chan<- func() {
 	}()
 	return todo
 })
+
+// Public is a directory that every user may look into, for programs and files of workspaces: those of a server that is
+// root run as users of their own.
+func Public(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "prewarm-public-")
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		err = os.Chmod(dir, 0o755) //nolint:gosec // that is the point
+	}
+	if err != nil {
+		t.Fatalf("make public directory: %v", err)
+	}
+	return dir
+}

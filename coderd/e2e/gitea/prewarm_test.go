@@ -50,7 +50,7 @@ func TestGitea_prewarm(t *testing.T) {
 	f.repository(t, "shop")
 	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
 	connect(t, f, server)
-	_, err := server.Client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(runners, binary("gitea-runner")), File: "test.yaml"})
+	_, err := server.Client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(runners, runnerFor(t)), File: "test.yaml"})
 	require.NoError(t, err)
 	t.Cleanup(func() { retire(t, server) })
 

@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -37,6 +38,16 @@ type forge struct {
 }
 
 func binary(name string) string { return filepath.Join(os.Getenv(folderVariable), name) }
+
+// runnerFor is Gitea's runner where workspaces can start it.
+func runnerFor(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(binary("gitea-runner"))
+	require.NoError(t, err)
+	path := filepath.Join(e2etest.Public(t), "gitea-runner")
+	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
+	return path
+}
 
 // startForge starts a Gitea on a database of its own, both of which end with the test.
 func startForge(t *testing.T) *forge {

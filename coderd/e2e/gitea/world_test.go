@@ -95,7 +95,7 @@ func (w *world) connect(t *testing.T) {
 func (w *world) apply(t *testing.T, instances int) {
 	t.Helper()
 	_, err := w.Client.Apply(t.Context(), sdk.ApplyRequest{
-		Document: fmt.Sprintf(template, binary("gitea-runner"), instances), File: "runners.yaml",
+		Document: fmt.Sprintf(template, runnerFor(t), instances), File: "runners.yaml",
 	})
 	require.NoError(t, err)
 }

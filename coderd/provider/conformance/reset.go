@@ -10,7 +10,11 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
+// canReset also asks whether the provider can do it on this machine.
 func canReset(p provider.Provider) bool {
+	if i, ok := provider.As[provider.Isolator](p); ok && i.Isolated() != nil {
+		return false
+	}
 	_, ok := provider.As[provider.Resetter](p)
 	return ok
 }

@@ -12,10 +12,13 @@ import (
 const AgentCommand = "agent"
 
 // handOver puts what the agent needs to call the server into the directory, before that is in its place. The token is in
-// a file that only this user can read, and nowhere else: not in workspace.json, no environment, no argument and no log.
+// a file that only its user can read, and nowhere else: not in workspace.json, no environment, no argument and no log.
 func (w *workspace) handOver(d dir, callback provider.Callback) error {
 	if callback.Token == "" {
 		return nil
+	}
+	if err := os.Mkdir(d.agent(), 0o700); err != nil {
+		return err
 	}
 	w.AgentURL, _, _ = strings.Cut(callback.CallbackURL, "/api/v1/")
 	if len(callback.CABundle) > 0 {

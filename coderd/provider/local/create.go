@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -50,14 +52,18 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	return i, nil
 }
 
-// begin gives a prepared workspace its port and its supervisor, as far as it has none.
+// begin gives a prepared workspace its port, its user and its supervisor, as far as it has none.
 func (p *Provider) begin(ctx context.Context, d dir, w workspace, lock *os.File) (provider.Instance, error) {
-	if err := p.reservePort(d, &w); err != nil {
+	if err := p.reserve(d, &w); err != nil {
 		return provider.Instance{}, err
 	}
 	v, err := observe(d)
 	if err == nil && v.Phase == phaseNone {
-		if err = p.startSupervisor(ctx, d, w, lock); err == nil {
+		err = w.handFiles(d)
+		if err == nil {
+			err = p.startSupervisor(ctx, d, w, lock)
+		}
+		if err == nil {
 			v, err = observe(d)
 		}
 	}
@@ -84,6 +90,15 @@ func (p *Provider) prepare(d dir, req provider.CreateRequest) (workspace, error)
 	if err := removeTree(string(aside)); err != nil {
 		return w, xerrors.Errorf("remove leftovers: %w", err)
 	}
+	if os.Geteuid() == 0 && !p.allowRoot {
+		var err error
+		if w.UID, err = p.chooseUID(); err != nil {
+			return w, err
+		}
+	}
+	if err := p.mayRun(w); err != nil {
+		return w, err
+	}
 	for _, path := range []string{string(aside), aside.home(), aside.tmp()} {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			return w, xerrors.Errorf("prepare directory: %w", err)
@@ -104,9 +119,34 @@ func (p *Provider) prepare(d dir, req provider.CreateRequest) (workspace, error)
 	return w, nil
 }
 
+// handFiles gives the workspace's user what is its own, where it has one of its own, and lets it pass to there.
+func (w workspace) handFiles(d dir) error {
+	if w.UID == 0 {
+		return nil
+	}
+	if err := os.Chmod(string(d), 0o711); err != nil { //nolint:gosec // a directory needs the x bit
+		return xerrors.Errorf("hand files to user %d: %w", w.UID, err)
+	}
+	for _, tree := range []string{d.home(), d.tmp(), d.agent()} {
+		err := filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, w.UID, w.UID)
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // not each has an agent
+			return xerrors.Errorf("hand files to user %d: %w", w.UID, err)
+		}
+	}
+	return nil
+}
+
 // startSupervisor starts the supervisor and waits until it has taken over. The lock of the name goes with it: if ctx
 // ends, or this process does, whoever takes the lock next finds the supervisor recorded or dead.
 func (p *Provider) startSupervisor(ctx context.Context, d dir, w workspace, lock *os.File) error {
+	if err := p.mayRun(w); err != nil {
+		return err
+	}
 	r, taken, err := os.Pipe()
 	if err != nil {
 		return xerrors.Errorf("start supervisor: %w", err)
@@ -119,7 +159,15 @@ func (p *Provider) startSupervisor(ctx context.Context, d dir, w workspace, lock
 	}
 	defer stderr.Close()
 
-	args := append(append([]string{}, p.executable[1:]...), string(d))
+	args := append(slices.Clone(p.executable[1:]), string(d))
+	attributes := &syscall.SysProcAttr{Setsid: true}
+	if p.Isolated() == nil {
+		hidden, err := p.hidden()
+		if err != nil {
+			return xerrors.Errorf("start supervisor: %w", err)
+		}
+		args, attributes = append(append(args, enterArgument), hidden...), inNamespaces()
+	}
 	cmd := exec.Command(p.executable[0], args...) //nolint:noctx // ours, and it outlives every context
 	cmd.Dir = string(d)
 	cmd.Env = []string{
@@ -127,7 +175,7 @@ func (p *Provider) startSupervisor(ctx context.Context, d dir, w workspace, lock
 	}
 	cmd.Stderr = stderr
 	cmd.ExtraFiles = []*os.File{taken, lock} // 3 and 4: see RunSupervisor
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = attributes
 	if err := cmd.Start(); err != nil {
 		return xerrors.Errorf("start supervisor: %w", err)
 	}

@@ -46,6 +46,9 @@ func (p *Provider) delete(ctx context.Context, name string, ref provider.Ref) er
 		} else {
 			err = nil
 		}
+		if err == nil {
+			err = p.releaseAll(name)
+		}
 	case err == nil:
 		err = p.end(ctx, d, w)
 	}
@@ -71,7 +74,7 @@ func (p *Provider) end(ctx context.Context, d dir, w workspace) error {
 	if err := p.killStragglers(ctx, w.Tags.WorkspaceID, v.state); err != nil {
 		return err
 	}
-	if err := p.releasePort(w); err != nil {
+	if err := p.release(w); err != nil {
 		return err
 	}
 	aside := p.own("aside", w.Name)

@@ -125,7 +125,7 @@ func TestExecEndsWithItsWorkspace(t *testing.T) {
 	}()
 	readPID(t, home(i)+"/front")
 	require.NoError(t, p.Delete(t.Context(), refOf(i)))
-	assert.Equal(t, 128+9, <-codes)
+	assert.Equal(t, 128+15, <-codes)
 	assert.False(t, running(left))
 	requireEmpty(t, root)
 }

@@ -73,11 +73,49 @@ func readFile(t *testing.T, path string) string {
 	return strings.TrimSpace(string(content))
 }
 
+// readPID waits for a process id that a process wrote into its home, and translates it from the workspace's namespace.
 func readPID(t *testing.T, path string) int {
 	t.Helper()
-	pid, err := strconv.Atoi(readFile(t, path))
+	d := filepath.Dir(filepath.Dir(path))
+	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", supervisor(t, filepath.Dir(d), filepath.Base(d))))
 	require.NoError(t, err)
-	return pid
+	inside := readFile(t, path)
+	entries, err := filepath.Glob("/proc/[0-9]*/status")
+	require.NoError(t, err)
+	for _, e := range entries {
+		status, _ := os.ReadFile(e)
+		_, ids, _ := strings.Cut(string(status), "\nNSpid:")
+		ids, _, _ = strings.Cut(ids, "\n")
+		all := strings.Fields(ids)
+		if in, _ := os.Readlink(filepath.Dir(e) + "/ns/pid"); len(all) == 0 || in != namespace || all[len(all)-1] != inside {
+			continue
+		}
+		pid, err := strconv.Atoi(all[0])
+		require.NoError(t, err)
+		return pid
+	}
+	require.Fail(t, "no process has that id", "%s in %s", inside, namespace)
+	return 0
+}
+
+// public is a directory that every user can use.
+func public(t *testing.T) string {
+	t.Helper()
+	path, err := os.MkdirTemp("", "prewarm-public-")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(path)) })
+	require.NoError(t, os.Chmod(path, 0o777|os.ModeSticky)) //nolint:gosec // as /tmp is
+	return path
+}
+
+// self is this program, where every user can run it.
+func self(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(public(t), "self")
+	content, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
+	return path
 }
 
 func running(pid int) bool {
@@ -105,7 +143,7 @@ func requireEmpty(t *testing.T, root string) {
 		}
 		return err
 	}))
-	assert.Equal(t, []string{".prewarm/aside", ".prewarm/locks", ".prewarm/ports", ".prewarm/site"}, found)
+	assert.Equal(t, []string{".prewarm/aside", ".prewarm/locks", ".prewarm/ports", ".prewarm/site", ".prewarm/uids"}, found)
 }
 
 // escape is a command from which a process runs away: into a session of its own, without environment, and with its
@@ -259,7 +297,7 @@ func TestDeleteEndsWhatIgnoresSIGTERM(t *testing.T) {
 func TestSIGTERMComesFirst(t *testing.T) {
 	t.Parallel()
 	p := open(t, newRoot(t))
-	witness := filepath.Join(t.TempDir(), "witness")
+	witness := filepath.Join(public(t), "witness")
 	i := create(t, p, "polite", fmt.Sprintf(
 		`{"stop_grace": "1m", "command": ["sh", "-c",
 			"trap 'echo bye > %s; exit 0' TERM; echo > up; while :; do sleep 0.01; done"]}`, witness))
@@ -275,10 +313,11 @@ func TestCommandEndsAndTheRestWithIt(t *testing.T) {
 	p := open(t, newRoot(t))
 	i := create(t, p, "short", command("50ms", `
 		(setsid sh -c 'trap "" TERM; echo $$ > escaped; while :; do sleep 1000; done' &)
-		while [ ! -s escaped ]; do sleep 0.01; done
+		while [ ! -e go ]; do sleep 0.01; done
 		echo last words
 		exit 3`))
 	escaped := readPID(t, home(i)+"/escaped")
+	require.NoError(t, os.WriteFile(home(i)+"/go", nil, 0o600))
 	eventually(t, func() bool { return !running(escaped) }, "the escaped process goes on")
 	// What is recorded of the end, and the output, come from the supervisor beside that.
 	var ready provider.Readiness

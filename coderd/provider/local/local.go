@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
@@ -23,14 +24,25 @@ type Options struct {
 	// Executable is how to start a supervisor: a program and its first arguments, to which a directory is added. The
 	// program must end up in RunSupervisor. Empty means this program with the argument SupervisorCommand.
 	Executable []string
-	Clock      quartz.Clock
-	Logger     slog.Logger
+	// AllowRoot lets workspaces run as root where the server does. Otherwise each runs as a user of its own then.
+	AllowRoot bool
+	// Uids are those users; zero means DefaultUids.
+	Uids Uids
+	// Private are directories of the server, which workspaces do not see.
+	Private []string
+	Clock   quartz.Clock
+	Logger  slog.Logger
 }
 
 // Provider keeps workspaces under one root. Several of them, in one process or many, may share a root.
 type Provider struct {
 	root       string
 	executable []string
+	allowRoot  bool
+	uids       Uids
+	private    []string
+	asked      sync.Once
+	isolated   error // as asked once; see Isolated
 	site       string
 	clock      quartz.Clock
 	logger     slog.Logger
@@ -42,6 +54,7 @@ var _ interface {
 	provider.AgentHost
 	provider.Execer
 	provider.Logger
+	provider.Isolator
 	provider.Resetter
 	provider.Stopper
 } = (*Provider)(nil)
@@ -65,7 +78,13 @@ func New(opts Options) (*Provider, error) {
 	if opts.Clock == nil {
 		opts.Clock = quartz.NewReal()
 	}
-	p := &Provider{root: root, executable: opts.Executable, clock: opts.Clock, logger: opts.Logger}
+	if opts.Uids == (Uids{}) {
+		opts.Uids = DefaultUids
+	}
+	p := &Provider{
+		root: root, executable: opts.Executable, allowRoot: opts.AllowRoot, uids: opts.Uids, private: opts.Private,
+		clock: opts.Clock, logger: opts.Logger,
+	}
 	if err := p.openRoot(); err != nil {
 		return nil, xerrors.Errorf("open root %s: %w", root, err)
 	}
@@ -92,7 +111,7 @@ func (p *Provider) openRoot() error {
 	if err := os.Chmod(p.root, 0o700); err != nil { //nolint:gosec // a directory needs the x bit
 		return err
 	}
-	for _, d := range []string{p.own("locks"), p.own("ports"), p.own("aside")} {
+	for _, d := range []string{p.own("locks"), p.own("ports"), p.own("uids"), p.own("aside")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return err
 		}

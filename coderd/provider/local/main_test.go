@@ -8,9 +8,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
@@ -27,6 +29,10 @@ func TestMain(m *testing.M) {
 
 func helper(what string) {
 	switch what {
+	case "without-namespaces": // the tests again, where no process may have a user namespace: in a changed root directory
+		if err := withoutNamespaces(os.Args[3], os.Args[4:]); err != nil {
+			fail(err)
+		}
 	case "listen": // inside a workspace: listens on PORT until it is ended
 		l, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
 		if err != nil {
@@ -36,6 +42,14 @@ func helper(what string) {
 			if c, err := l.Accept(); err == nil {
 				_ = c.Close()
 			}
+		}
+	case "exec": // a server: runs a command in a workspace
+		p, err := local.New(local.Options{Root: os.Args[3]})
+		if err == nil {
+			_, err = p.Exec(context.Background(), provider.Ref{Name: os.Args[4]}, provider.ExecRequest{Command: os.Args[5:]})
+		}
+		if err != nil {
+			fail(err)
 		}
 	case "create": // a server: creates what it is told to on its input, and stays until it is killed
 		p, err := local.New(local.Options{Root: os.Args[3]})
@@ -57,6 +71,27 @@ func helper(what string) {
 	}
 	os.Exit(0)
 }
+
+func withoutNamespaces(root string, args []string) error {
+	for _, do := range []func() error{
+		func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "") },
+		func() error { return unix.Mount("/", root, "", unix.MS_BIND|unix.MS_REC, "") },
+		func() error { return unix.Chroot(root) },
+		func() error { return os.Chdir("/") },
+		func() error { return syscall.Setgroups(nil) },
+		func() error { return syscall.Setgid(nobody) },
+		func() error { return syscall.Setuid(nobody) },
+		func() error { return syscall.Exec(args[0], args, os.Environ()) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nobody is a user that may do nothing, and its group.
+const nobody = 65534
 
 func fail(err error) {
 	fmt.Println("failed:", err)

@@ -50,8 +50,14 @@ func (p *Provider) Start(ctx context.Context, ref provider.Ref) error {
 		if err := p.killStragglers(ctx, w.Tags.WorkspaceID, v.state); err != nil {
 			return err
 		}
-		if err := p.reservePort(d, &w); err != nil {
+		before := w.UID
+		if err := p.reserve(d, &w); err != nil {
 			return err
+		}
+		if w.UID != before {
+			if err := w.handFiles(d); err != nil {
+				return err
+			}
 		}
 		return p.startSupervisor(ctx, d, w, lock)
 	})

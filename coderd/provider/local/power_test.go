@@ -17,10 +17,10 @@ func TestStopAndStart(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	p := open(t, root)
-	i := create(t, p, "w", `{"setup": ["sh", "-c", "echo setup >> ../runs; echo mine > file"],
-		"command": ["sh", "-c", "echo command >> ../runs; (sleep 300 & wait)"], "port": true, "stop_grace": "200ms"}`)
+	i := create(t, p, "w", `{"setup": ["sh", "-c", "echo setup >> runs; echo mine > file"],
+		"command": ["sh", "-c", "echo command >> runs; (sleep 300 & wait)"], "port": true, "stop_grace": "200ms"}`)
 	runs := func() string {
-		content, _ := os.ReadFile(filepath.Join(filepath.Dir(home(i)), "runs"))
+		content, _ := os.ReadFile(filepath.Join(home(i), "runs"))
 		return strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", " ")
 	}
 	ready := func() bool {

@@ -21,9 +21,10 @@ type process struct {
 // procStat is what is used of /proc/<pid>/stat.
 type procStat struct {
 	process
-	parent int
-	zombie bool
-	kernel bool // a thread of the kernel
+	parent  int
+	threads int
+	zombie  bool
+	kernel  bool // a thread of the kernel
 }
 
 func readStat(pid int) (procStat, error) {
@@ -31,17 +32,44 @@ func readStat(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, err
 	}
+	return parseStat(pid, content)
+}
+
+// self is this process as /proc has it, which may be that of another PID namespace.
+func self() (process, error) {
+	content, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return process{}, err
+	}
+	number, _, _ := strings.Cut(string(content), " ")
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		return process{}, err
+	}
+	s, err := parseStat(pid, content)
+	return s.process, err
+}
+
+func parseStat(pid int, content []byte) (s procStat, err error) {
 	// The second field is the program's name in parentheses, and may hold anything; the third follows the last ')'.
 	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 	if len(fields) < 20 {
 		return procStat{}, xerrors.Errorf("read stat of process %d: %d fields", pid, len(fields))
 	}
-	s := procStat{process: process{PID: pid}, zombie: fields[0] == "Z" || fields[0] == "X"}
+	s = procStat{process: process{PID: pid}, zombie: fields[0] == "Z" || fields[0] == "X"}
 	s.parent, _ = strconv.Atoi(fields[1])
+	s.threads, _ = strconv.Atoi(fields[17])
 	flags, _ := strconv.ParseUint(fields[6], 10, 64)
 	s.kernel = flags&0x00200000 != 0 // PF_KTHREAD
 	s.Start, err = strconv.ParseUint(fields[19], 10, 64)
 	return s, err
+}
+
+// ended says that a process is gone, and with the first of a PID namespace all that were in it: the kernel ends these
+// before the last thread of that process is.
+func (p process) ended() bool {
+	s, err := readStat(p.PID)
+	return err != nil || s.Start != p.Start || s.zombie && s.threads <= 1
 }
 
 // pids lists all processes there are.

@@ -29,6 +29,9 @@ func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provi
 	if _, problems := parseSpec(req.Spec, req.Parameters); len(problems) > 0 {
 		return none, problemsError(problems)
 	}
+	if err := p.Isolated(); err != nil {
+		return none, provider.Permanent(err) // what is left of who used it before could read what the next one does
+	}
 	lock, err := p.lockName(ctx, req.Name)
 	if err != nil {
 		return none, err

@@ -20,9 +20,18 @@ func (d dir) workspaceFile() string { return filepath.Join(string(d), "workspace
 func (d dir) stateFile() string     { return filepath.Join(string(d), "state.json") }
 func (d dir) lockFile() string      { return filepath.Join(string(d), "lock") }
 func (d dir) logFile() string       { return filepath.Join(string(d), "log") }
-func (d dir) tokenFile() string     { return filepath.Join(string(d), "agent-token") }
-func (d dir) authorities() string   { return filepath.Join(string(d), "agent-ca.pem") }
+func (d dir) tokenFile() string     { return filepath.Join(d.agent(), "agent-token") }
+func (d dir) execSocket() string    { return filepath.Join(string(d), "exec") }
+func (d dir) authorities() string   { return filepath.Join(d.agent(), "agent-ca.pem") }
 func (d dir) supervisorLog() string { return filepath.Join(string(d), "supervisor.log") }
+
+// agent is the agent's own directory, which the workspace's user may write: it renews its token.
+func (d dir) agent() string {
+	if _, err := os.Lstat(filepath.Join(string(d), "agent-token")); err == nil {
+		return string(d) // made by a release before 0.2
+	}
+	return filepath.Join(string(d), "agent")
+}
 
 // phase is how far a supervisor is. A phase that is not final without a living supervisor means that it was killed.
 type phase string
@@ -47,6 +56,7 @@ type state struct {
 	ExitCode   int     `json:"exit_code"` // of what ended; 128 + n after signal n
 	Detail     string  `json:"detail,omitempty"`
 	SetupDone  bool    `json:"setup_done,omitempty"` // not to be run again by a Start
+	Isolated   bool    `json:"isolated,omitempty"`   // all its processes end with the supervisor
 }
 
 func (s state) final() bool {

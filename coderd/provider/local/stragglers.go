@@ -13,10 +13,19 @@ import (
 	"golang.org/x/xerrors"
 )
 
-// killStragglers kills what is left of a workspace after its supervisor, until nothing is. That is what descends from a
-// supervisor that was killed, and what Exec started.
+// killStragglers kills what is left of a workspace after its supervisor, until nothing is. Where the workspace is
+// isolated, the kernel does that; else it is what descends from a supervisor that was killed.
 func (p *Provider) killStragglers(ctx context.Context, id uuid.UUID, st state) error {
 	pause := newPause(p.clock, 50*time.Millisecond)
+	for st.Isolated && st.BootID == bootID() {
+		if st.Supervisor.ended() {
+			return nil
+		}
+		st.Supervisor.send(syscall.SIGKILL)
+		if err := pause.wait(ctx); err != nil {
+			return xerrors.Errorf("end supervisor: %w", err)
+		}
+	}
 	for round := 0; ; round++ {
 		left, unsure, err := stragglers(id, st)
 		if err != nil {

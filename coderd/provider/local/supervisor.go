@@ -1,10 +1,14 @@
 package local
 
 import (
+	"encoding/json"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,32 +32,41 @@ func MaybeRunSupervisor() {
 	}
 }
 
-// RunSupervisor is the life of a supervisor, and returns its exit status. Its argument is the directory of the
-// workspace. Descriptor 3 is a pipe to whoever started it, and 4 the lock of the workspace's name.
+// RunSupervisor is the life of a supervisor, and returns its exit status. Its arguments are the directory of the
+// workspace and, where that is isolated, how far the supervisor is on its way there (enter). Descriptor 3 is a pipe to
+// whoever started it, and 4 the lock of the workspace's name.
 func RunSupervisor(args []string) int {
-	// Pdeathsig is about the thread that started a child, not the process; and the main thread lives to the end.
+	// Pdeathsig and capabilities are about a thread, not the process; and the main thread lives to the end.
 	runtime.LockOSThread()
-	caller, nameLock := inherited(3, "caller"), inherited(4, "name lock")
-	if len(args) != 1 || caller == nil || nameLock == nil {
-		fmt.Fprintln(os.Stderr, SupervisorCommand+" is started by the server, never by hand")
-		return 2
-	}
-	s, err := newSupervisor(dir(args[0]))
-	if err == nil {
-		err = s.start()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	_, _ = caller.WriteString(takenOver) // the caller may be dead: that must not matter
-	_ = caller.Close()
-	_ = nameLock.Close()
-	if err := s.run(); err != nil {
+	if err := supervise(args); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+func supervise(args []string) error {
+	if len(args) == 1 && args[0] == probeArgument {
+		return tryNamespaces()
+	}
+	if len(args) > 1 && args[1] == enterArgument {
+		return enter(dir(args[0]), args[2:])
+	}
+	caller, nameLock := inherited(3, "caller"), inherited(4, "name lock")
+	if len(args) < 1 || len(args) > 2 || caller == nil || nameLock == nil {
+		return xerrors.New(SupervisorCommand + " is started by the server, never by hand")
+	}
+	s, err := newSupervisor(dir(args[0]), args[1:])
+	if err == nil {
+		err = s.start()
+	}
+	if err != nil {
+		return err
+	}
+	_, _ = caller.WriteString(takenOver) // the caller may be dead: that must not matter
+	_ = caller.Close()
+	_ = nameLock.Close()
+	return s.run()
 }
 
 // inherited opens a descriptor that came from the caller, and keeps it from going on to the workspace.
@@ -64,46 +77,79 @@ func inherited(fd uintptr, name string) *os.File {
 	return os.NewFile(fd, name)
 }
 
-// supervisor runs a workspace's processes. Everything but stop happens on the main thread; only there is state used.
+// supervisor runs a workspace's processes. Everything but stop happens on the main thread; only there is state used, and
+// only there are processes started.
 type supervisor struct {
-	dir   dir
-	w     workspace
-	env   map[string]string
-	clock quartz.Clock
-	lock  *os.File
-	log   *rotatingFile
-	gone  chan struct{} // closed when no process of the workspace is left
+	dir    dir
+	w      workspace
+	env    map[string]string
+	clock  quartz.Clock
+	lock   *os.File
+	log    *rotatingFile
+	listen *net.UnixListener // takes what is to run beside the command
+	gone   chan struct{}     // closed when no process of the workspace is left
 
 	stopping atomic.Bool
 	state    state
 	output   *pump // of the main process
+
+	begins  chan *execution
+	kills   chan *execution
+	running map[int]*execution // by process id
+	served  sync.WaitGroup     // those whose client is not told of their end yet
 }
 
-func newSupervisor(d dir) (*supervisor, error) {
+// newSupervisor takes the workspace over. What is inside says that this is the first process of a PID namespace, and which
+// process it is to those outside of that.
+func newSupervisor(d dir, inside []string) (*supervisor, error) {
 	w, err := load(d)
 	if err != nil {
 		return nil, xerrors.Errorf("load workspace: %w", err)
 	}
-	lock, err := os.OpenFile(d.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+	s := &supervisor{
+		dir: d, w: w, env: w.environment(d), clock: quartz.NewReal(), gone: make(chan struct{}),
+		begins: make(chan *execution), kills: make(chan *execution), running: map[int]*execution{},
+	}
+	s.state = state{BootID: bootID(), Isolated: len(inside) > 0}
+	if s.state.Isolated {
+		err = json.Unmarshal([]byte(inside[0]), &s.state.Supervisor)
+	} else {
+		s.state.Supervisor, err = self()
+	}
 	if err != nil {
+		return nil, xerrors.Errorf("read own start: %w", err)
+	}
+	if s.lock, err = os.OpenFile(d.lockFile(), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, xerrors.Errorf("open lock: %w", err)
 	}
-	if ok, err := tryLock(lock); err != nil {
+	if ok, err := tryLock(s.lock); err != nil {
 		return nil, xerrors.Errorf("take lock: %w", err)
 	} else if !ok {
 		return nil, xerrors.New("take lock: another supervisor has it")
 	}
-	log, err := openRotatingFile(d.logFile(), maxLogSize)
-	if err != nil {
+	if s.log, err = openRotatingFile(d.logFile(), maxLogSize); err != nil {
 		return nil, xerrors.Errorf("open log: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, xerrors.Errorf("become reaper: %w", err)
+	if s.listen, err = listenForExec(d); err != nil {
+		return nil, xerrors.Errorf("listen for commands: %w", err)
 	}
-	return &supervisor{
-		dir: d, w: w, env: w.environment(d), lock: lock, log: log,
-		clock: quartz.NewReal(), gone: make(chan struct{}),
-	}, nil
+	return s, s.confine()
+}
+
+// confine makes this process the reaper of all that descends from it, and keeps these from more rights than they have.
+func (s *supervisor) confine() error {
+	if !s.state.Isolated { // else it is anyway
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return xerrors.Errorf("become reaper: %w", err)
+		}
+	}
+	if os.Geteuid() != 0 && !s.state.Isolated || os.Geteuid() == 0 && s.w.UID == 0 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return xerrors.Errorf("give up new privileges: %w", err)
+	}
+	return nil
 }
 
 // start records this process before it runs anything, so that nobody ever starts a second one beside what it left.
@@ -112,15 +158,11 @@ func (s *supervisor) start() error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, syscall.SIGTERM, syscall.SIGINT)
-	self, err := readStat(os.Getpid())
-	if err != nil {
-		return xerrors.Errorf("read own start: %w", err)
-	}
 	before, err := observe(s.dir) // of the supervisor before a stop, if any
 	if err != nil {
 		return xerrors.Errorf("read state: %w", err)
 	}
-	s.state = state{BootID: bootID(), Supervisor: self.process, SetupDone: before.SetupDone}
+	s.state.SetupDone = before.SetupDone
 	if err := s.record(phaseStarting, 0, ""); err != nil {
 		return err
 	}
@@ -139,24 +181,64 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// run reaps until nothing is left. There is only one wait in this process, for any child: a library that waits for one
-// child of its own would have it taken away.
+// reaped is a child that ended, or why there is none to wait for.
+type reaped struct {
+	pid    int
+	status syscall.WaitStatus
+	err    error
+}
+
+// run handles what happens, one after the other, until no child is left. There is only one wait in this process, for any
+// child: a library that waits for one child of its own would have it taken away.
 func (s *supervisor) run() error {
+	children, next := make(chan reaped), make(chan struct{})
+	go func() {
+		for {
+			var r reaped
+			r.pid, r.err = syscall.Wait4(-1, &r.status, 0, nil)
+			if r.err == syscall.EINTR {
+				continue
+			}
+			children <- r
+			<-next
+		}
+	}()
+	go s.acceptExec()
 	for {
-		var ws syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &ws, 0, nil)
-		switch {
-		case err == syscall.EINTR:
-		case err == syscall.ECHILD:
-			return s.finish()
-		case err != nil:
-			return xerrors.Errorf("wait: %w", err)
-		case pid == s.state.Main.PID:
-			if err := s.mainEnded(ws); err != nil {
+		select {
+		case e := <-s.begins:
+			e.started <- s.execute(e)
+		case e := <-s.kills:
+			if s.running[e.pid] == e {
+				_ = syscall.Kill(-e.pid, syscall.SIGKILL)
+			}
+		case r := <-children:
+			over, err := s.reap(r)
+			if over || err != nil {
 				return err
 			}
+			next <- struct{}{}
 		}
 	}
+}
+
+// reap handles the end of a child. It is over when there is none, also not by now.
+func (s *supervisor) reap(r reaped) (over bool, err error) {
+	switch e := s.running[r.pid]; {
+	case r.err == syscall.ECHILD:
+		if unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) != unix.ECHILD {
+			return false, nil
+		}
+		return true, s.finish()
+	case r.err != nil:
+		return false, xerrors.Errorf("wait: %w", r.err)
+	case r.pid == s.state.Main.PID:
+		return false, s.mainEnded(r.status)
+	case e != nil:
+		delete(s.running, r.pid)
+		e.ended <- r.status
+	}
+	return false, nil
 }
 
 // mainEnded goes on from setup to command, or ends everything.
@@ -183,7 +265,7 @@ func (s *supervisor) begin(phase phase, command []string) error {
 	if phase == phaseRunning && s.w.AgentURL != "" {
 		command, env = s.w.underAgent(s.dir, command, env)
 	}
-	main, err := s.spawn(command, env)
+	main, err := s.spawnMain(command, env)
 	if err != nil {
 		go s.stop()
 		return s.record(phaseFailed, 127, err.Error())
@@ -192,12 +274,8 @@ func (s *supervisor) begin(phase phase, command []string) error {
 	return s.record(phase, 0, "")
 }
 
-// spawn starts a command as the leader of a process group that is killed with this process.
-func (s *supervisor) spawn(command []string, env map[string]string) (process, error) {
-	path, err := program(command[0], env, s.dir.home())
-	if err != nil {
-		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
-	}
+// spawnMain starts a command whose output goes to the log.
+func (s *supervisor) spawnMain(command []string, env map[string]string) (process, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
@@ -208,21 +286,47 @@ func (s *supervisor) spawn(command []string, env map[string]string) (process, er
 		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
 	}
 	defer out.w.Close()
-	pid, err := syscall.ForkExec(path, command, &syscall.ProcAttr{
-		Dir:   s.dir.home(),
-		Env:   environ(env),
-		Files: []uintptr{null.Fd(), out.w.Fd(), out.w.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	pid, err := s.spawn(command, env, []*os.File{null, out.w, out.w}, false)
 	if err != nil {
 		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
 	}
 	s.output = out
-	stat, err := readStat(pid) // not reaped yet, so it is there even if it has ended
+	return process{PID: pid}, nil
+}
+
+// spawn starts a command as the leader of a process group, or of a session on the terminal that its files are. It is
+// killed with this process.
+func (s *supervisor) spawn(command []string, env map[string]string, files []*os.File, terminal bool) (pid int, err error) {
+	path, err := program(command[0], env, s.dir.home())
 	if err != nil {
-		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
+		return 0, err
 	}
-	return stat.process, nil
+	attributes := &syscall.SysProcAttr{Setpgid: !terminal, Setsid: terminal, Setctty: terminal}
+	if !s.state.Isolated {
+		attributes.Pdeathsig = syscall.SIGKILL
+	}
+	if uid := uint32(s.w.UID); uid != 0 { //nolint:gosec // from a range of these
+		attributes.Credential = &syscall.Credential{Uid: uid, Gid: uid}
+	}
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		if err := s.handOver(f, terminal); err != nil {
+			return 0, err
+		}
+		fds[i] = f.Fd()
+	}
+	return syscall.ForkExec(path, command, &syscall.ProcAttr{
+		Dir: s.dir.home(), Env: environ(env), Files: fds, Sys: attributes,
+	})
+}
+
+// handOver gives a pipe or a terminal to the workspace's user, so that it can be opened again by its name: /dev/stdout.
+func (s *supervisor) handOver(f *os.File, terminal bool) error {
+	info, err := f.Stat()
+	if err != nil || s.w.UID == 0 || info.Mode()&fs.ModeNamedPipe == 0 && !terminal {
+		return err
+	}
+	return f.Chown(s.w.UID, s.w.UID)
 }
 
 // stop ends all processes: SIGTERM, and after the grace SIGKILL as often as it takes. It returns when they are gone.
@@ -251,6 +355,12 @@ func (s *supervisor) stop() {
 }
 
 func (s *supervisor) signalAll(signals ...syscall.Signal) {
+	if s.state.Isolated { // to all of the namespace but this process, its first
+		for _, sig := range signals {
+			_ = syscall.Kill(-1, sig)
+		}
+		return
+	}
 	all, err := descendants(os.Getpid())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, xerrors.Errorf("find processes: %w", err))
@@ -263,6 +373,8 @@ func (s *supervisor) signalAll(signals ...syscall.Signal) {
 // finish runs when there is no child any more. With the lock goes the last that the outside sees of a supervisor.
 func (s *supervisor) finish() error {
 	close(s.gone)
+	s.served.Wait()
+	_ = s.listen.Close()
 	if err := s.log.Close(); err != nil {
 		return xerrors.Errorf("close log: %w", err)
 	}

@@ -1,11 +1,8 @@
 package local
 
 import (
-	"context"
 	"io"
 	"os"
-	"os/exec"
-	"syscall"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -14,50 +11,22 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// startOnTerminal starts a command in a session of its own, on a terminal of its own. The function it returns waits for
-// the end of both.
-func (p *Provider) startOnTerminal(
-	ctx context.Context, cmd *exec.Cmd, req provider.ExecRequest,
-) (func() error, error) {
-	blocking, err := pty.StartWithAttrs(cmd, nil,
-		&syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL})
+// openTerminal makes a terminal, which is all three files of the command.
+func (s *streams) openTerminal(req provider.ExecRequest) error {
+	blocking, theirs, err := pty.Open()
 	if err != nil {
-		return nil, err
-	}
-	terminal, err := interruptible(blocking)
-	if err != nil {
-		_ = cmd.Cancel()
-		_ = cmd.Wait()
-		return nil, err
-	}
-	if req.Stdin != nil {
-		go func() { _, _ = io.Copy(terminal, req.Stdin) }()
-	}
-	ended := make(chan struct{})
-	go follow(terminal, req.Resize, ended)
-	shown := make(chan struct{})
-	go func() {
-		defer close(shown)
-		out := req.Stdout
-		if out == nil {
-			out = io.Discard
-		}
-		_, _ = io.Copy(out, terminal) // ends with EIO when no process has the terminal any more
-	}()
-	return func() error {
-		err := cmd.Wait()
-		close(ended)
-		delay := p.clock.NewTimer(outputDelay, "local", "exec")
-		defer delay.Stop()
-		select {
-		case <-shown:
-		case <-delay.C:
-		case <-ctx.Done():
-		}
-		_ = terminal.Close()
-		<-shown
 		return err
-	}, nil
+	}
+	s.theirs = [3]*os.File{theirs, theirs, theirs}
+	if s.terminal, err = interruptible(blocking); err != nil {
+		return err
+	}
+	to := req.Stdout
+	if to == nil {
+		to = io.Discard
+	}
+	s.input, s.outputs = s.terminal, []output{{s.terminal, to}}
+	return nil
 }
 
 // interruptible takes a file over, such that closing it ends a read that waits. The pty library leaves its files in

@@ -39,6 +39,7 @@ type workspace struct {
 	Parameters   map[string]string `json:"parameters,omitempty"`
 	Port         int               `json:"port,omitempty"`      // 0: wants none
 	AgentURL     string            `json:"agent_url,omitempty"` // of the server; empty: no agent
+	UID          int               `json:"uid,omitempty"`       // of its processes and files; 0: those of the server
 	CreatedAt    time.Time         `json:"created_at"`
 
 	spec spec

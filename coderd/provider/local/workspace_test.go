@@ -62,7 +62,7 @@ func TestReadyWhenThePortListens(t *testing.T) {
 	t.Parallel()
 	p := open(t, newRoot(t))
 	i := create(t, p, "tcp", fmt.Sprintf(`{"port": true, "readiness": {"tcp": "$PORT"},
-		"command": ["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done; exec %s helper-process listen"]}`, os.Args[0]))
+		"command": ["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done; exec %s helper-process listen"]}`, self(t)))
 	ready, err := p.Ready(t.Context(), refOf(i))
 	require.NoError(t, err)
 	assert.Equal(t, provider.Readiness{Detail: "waiting for " + i.Addresses[0].Address + " to take connections"}, ready)
