@@ -1,11 +1,14 @@
 package api_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/api"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -42,6 +45,33 @@ func TestClaim_badInput(t *testing.T) {
 	require.NoError(t, w.store.Pool.QueryRow(t.Context(),
 		"SELECT (SELECT count(*) FROM claims) + (SELECT count(*) FROM claim_parameters)").Scan(&n))
 	require.Zero(t, n)
+}
+
+// unsure is a provider at which what an earlier user started may live on.
+type unsure struct{ bare }
+
+func (unsure) Isolated() error { return errors.New("no namespaces here") }
+
+type oneProvider struct{ provider.Provider }
+
+func (p oneProvider) Get(string) (provider.Provider, error) { return p.Provider, nil }
+func (oneProvider) Sites() []string                         { return nil }
+
+// Secrets are refused where an earlier user of the workspace could read them.
+func TestClaim_secretsWantIsolation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec("UPDATE template_versions SET agent = '{}'")
+	url := w.serve(api.Options{Providers: oneProvider{unsure{}}})
+	c, err := sdk.New(url, w.token["member"])
+	require.NoError(t, err)
+	req := sdk.ClaimRequest{Template: "quickstart", Preset: "default", Secrets: map[string]string{"a": "pssst"}}
+	_, err = c.Claim(t.Context(), req)
+	require.ErrorContains(t, err, "no namespaces here")
+	require.Equal(t, http.StatusConflict, sdk.StatusOf(err))
+	require.NotContains(t, err.Error(), "pssst")
+	_, err = w.as("member").Claim(t.Context(), req)
+	require.NoError(t, err, "elsewhere they are taken")
 }
 
 // A preset is chosen by its parameters: the one with most of those that match; a miss names what differs.

@@ -3,6 +3,7 @@ package templates_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -47,13 +48,21 @@ func (resettable) Reset(context.Context, provider.CreateRequest) (provider.Insta
 	return provider.Instance{}, nil
 }
 
+// unsure is one that cannot be sure to end all of the user before.
+type unsure struct{ resettable }
+
+func (unsure) Isolated() error { return errors.New("no namespaces here") }
+
 // Upkeep is told and stored, and makes no version; reuse is refused at a provider that can't.
 func TestApplyUpkeep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.NewProvider = func(kind string, config json.RawMessage) (provider.Provider, error) {
-		if kind == "resettable" {
+		switch kind {
+		case "resettable":
 			return resettable{}, nil
+		case "unsure":
+			return unsure{}, nil
 		}
 		return newProvider(kind, config)
 	}
@@ -63,6 +72,10 @@ func TestApplyUpkeep(t *testing.T) {
 	}
 	_, err := b.try(file("fake", ", reuse: true"), false)
 	require.ErrorContains(t, err, `provider "fake" cannot make a used workspace like new`)
+	_, err = b.try(file("unsure", ", reuse: true"), false)
+	require.ErrorContains(t, err, "cannot be sure to end all that runs in a used workspace: no namespaces here")
+	_, err = b.try(file("unsure", ""), false)
+	require.NoError(t, err)
 
 	b.apply(t, file("resettable", ""))
 	for _, step := range []struct{ settings, fields string }{
