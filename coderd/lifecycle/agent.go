@@ -10,11 +10,9 @@ import (
 
 // readiness asks once. A runner is ready when it was also seen at its forge (A3); one that ended before is no runner. It may
 // have had a job that was over before any listing, and whose webhooks are late or lost: that is no failure, and is waited for.
-func (w *Worker) readiness(
-	ctx context.Context, p provider.Provider, ref provider.Ref, info database.JobForWorkRow,
-) (provider.Readiness, error) {
-	state, err := w.inside(ctx, p, ref, info)
-	switch {
+func readiness(ctx context.Context, j *work) (provider.Readiness, error) {
+	state, err := inside(ctx, j)
+	switch info := &j.info; {
 	case err != nil || !info.Runner || state.Failed || info.RunnerRegistered:
 		return state, err
 	case info.RunnerFinished && !info.RunnerIdled:
@@ -31,17 +29,16 @@ const neverRegistered = "never registered at the forge"
 
 // unobserved says whether it is only the forge's word that is lacking, and the forge was not heard of since the time was
 // over: then it is not the runner's fault (A2, A3).
-func (*Worker) unobserved(info database.JobForWorkRow) bool {
+func unobserved(info database.JobForWorkRow) bool {
 	inside := info.Agent == nil || info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusReady
 	return info.Runner && inside && !info.RunnerRegistered && !info.ForgeListed
 }
 
 // inside asks the provider and the agent. Where there is an agent it is the one to say ready; the provider is still asked, as
 // it knows what an agent that never started cannot tell.
-func (*Worker) inside(
-	ctx context.Context, p provider.Provider, ref provider.Ref, info database.JobForWorkRow,
-) (provider.Readiness, error) {
-	state, err := p.Ready(ctx, ref)
+func inside(ctx context.Context, j *work) (provider.Readiness, error) {
+	info := &j.info
+	state, err := j.provider.Ready(ctx, j.ref)
 	if err != nil || info.Agent == nil || state.Failed {
 		return state, err
 	}

@@ -23,180 +23,171 @@ const (
 	// probeHold is how long a workspace that is not ready yet keeps its slot, before it makes room and is asked again
 	// after probeMost.
 	probeHold = 10 * time.Second
-	// removeTimeout bounds the removal of what was created too late.
-	removeTimeout = 10 * time.Second
 )
 
 // create makes the resource: provisioning -> starting, or a retry, or the end of it.
-func (w *Worker) create(ctx context.Context, job database.Job) {
-	info, p, ok := w.load(ctx, job)
-	if !ok {
-		return
+func (w *Worker) create(ctx context.Context, j *work) outcome {
+	if o, ok := w.load(ctx, j); !ok {
+		return o
 	}
-	w.giveWay(ctx, job, p)
-	ref := refOf(info)
+	w.giveWay(ctx, j)
+	if j.info.Runner { // so that there is a row before anything can register
+		err := w.Store.ExpectRunner(ctx, database.ExpectRunnerParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation})
+		if err != nil {
+			return postponed(err)
+		}
+	}
 	// What failed may have left something half made, and what an earlier attempt made holds a token that is refused (G7).
-	if info.Runner { // so that there is a row before anything can register
-		err := w.Store.ExpectRunner(ctx, database.ExpectRunnerParams{WorkspaceID: job.WorkspaceID, Incarnation: job.Incarnation})
-		if err != nil {
-			w.postpone(ctx, job, err)
-			return
-		}
-	}
-	token := w.wantsToken(p, info)
-	if (job.Failures > 0 || token && job.Attempt > 1) && mayExist(p, ref) {
-		err := w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, ref) })
+	token := w.wantsToken(j)
+	if (j.Failures > 0 || token && j.Attempt > 1) && j.mayExist() {
+		err := w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return j.provider.Delete(ctx, j.ref) })
 		if ctx.Err() != nil {
-			w.letGo(ctx, job)
-			w.replaceTaken(ctx, p, ref)
-			return
+			o := requeued()
+			o.then = func() { w.replaceTaken(ctx, j) }
+			return o
 		}
 		if err != nil {
-			w.refused(ctx, job, info, p, xerrors.Errorf("delete before retry: %w", err))
-			return
+			return w.refused(ctx, j, xerrors.Errorf("delete before retry: %w", err))
 		}
-		if err := w.giveBack(ctx, job, ref, givenBack{proven: true, failed: job.Failures > 0}); err != nil {
-			w.postpone(ctx, job, err)
-			return
+		if err := w.freeMachine(ctx, j, freed{proven: true, failed: j.Failures > 0}); err != nil {
+			return postponed(err)
 		}
 	}
-	req, err := w.request(ctx, job, info, token)
-	if _, takes := provider.As[provider.RunnerTaker](p); err == nil && takes && info.Runner && w.Runner != nil {
-		req.Runner, err = w.Runner(ctx, job.WorkspaceID, job.Incarnation)
+	req, err := w.request(ctx, j, token)
+	if _, takes := provider.As[provider.RunnerTaker](j.provider); err == nil && takes && j.info.Runner && w.Runner != nil {
+		req.Runner, err = w.Runner(ctx, j.WorkspaceID, j.Incarnation)
 	}
 	if err != nil { // our own database or replica, or the forge, and no failure of the provider's
-		w.postpone(ctx, job, err)
-		return
+		return postponed(err)
 	}
 	var inst provider.Instance
 	for {
-		if req.Machine, err = w.reserve(ctx, job, p); err != nil {
-			w.postpone(ctx, job, err)
-			return
+		if req.Machine, err = w.reserve(ctx, j); err != nil {
+			return postponed(err)
 		}
-		ref.Machine = req.Machine
-		err = w.call(ctx, time.Duration(info.BootTimeoutS)*time.Second, func(ctx context.Context) (err error) {
-			inst, err = p.Create(ctx, req)
-			return err
-		})
+		j.ref.Machine = req.Machine
+		inst, err = w.make(ctx, j, req, j.provider.Create)
 		if ctx.Err() != nil || !errors.Is(err, provider.ErrMachineTaken) {
 			break
 		}
-		if err := w.giveBack(ctx, job, ref, givenBack{why: err.Error()}); err != nil {
-			w.postpone(ctx, job, err)
-			return
+		if err := w.freeMachine(ctx, j, freed{why: err.Error()}); err != nil {
+			return postponed(err)
 		}
 	}
-	if ctx.Err() != nil {
-		w.removeLate(ctx, p, ref)
-		w.letGo(ctx, job)
-		return
-	}
-	switch {
-	case err == nil && inst.Status == provider.StatusError:
-		w.failed(ctx, job, info, p, inst.ProviderID, "the provider reports an error: "+inst.Fault, false)
-		return
-	case err != nil:
-		w.refused(ctx, job, info, p, err)
-		return
-	}
-	_, err = w.Writer.Created(ctx, leaseOf(job), facts(inst))
 	if err != nil {
-		if errors.Is(err, workspaces.ErrLost) {
-			w.removeLate(ctx, p, ref)
-		}
-		w.lostOr(ctx, job, "record creation", err)
-		return
+		return w.refused(ctx, j, err)
 	}
-	signal(w.probes.wake)
+	return w.recordMade(ctx, j, "record creation", inst, w.Writer.Created)
 }
 
-// refused counts an error of the provider against the create: it is tried again, or given up. Every error counts, also that
-// the provider can't be made, or won't delete what may be left: else nobody would ever hear of credentials that expired (C8).
-func (w *Worker) refused(
-	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, err error,
-) {
-	if ctx.Err() == nil && (provider.IsPermanent(err) || job.Failures+1 >= maxFailures) {
-		w.failed(ctx, job, info, p, "", err.Error(), provider.IsPermanent(err))
-		return
+// make calls what makes a workspace, or makes it like new. What it made after the lease had ended is removed.
+func (w *Worker) make(ctx context.Context, j *work, req provider.CreateRequest,
+	do func(context.Context, provider.CreateRequest) (provider.Instance, error),
+) (inst provider.Instance, err error) {
+	err = w.call(ctx, time.Duration(j.info.BootTimeoutS)*time.Second, func(ctx context.Context) error {
+		inst, err = do(ctx, req)
+		return err
+	})
+	if ctx.Err() != nil {
+		w.removeLate(ctx, j)
+		return inst, ctx.Err()
 	}
-	w.retry(ctx, job, err)
+	if err == nil && inst.Status == provider.StatusError {
+		j.made = inst.ProviderID
+		err = &reportedError{inst.Fault}
+	}
+	return inst, err
+}
+
+// reportedError is that of an instance that was made and is in error: making it again would not help.
+type reportedError struct{ fault string }
+
+func (e *reportedError) Error() string { return "the provider reports an error: " + e.fault }
+
+// recordMade records what was made, or removes it if the workspace was deleted meanwhile.
+func (w *Worker) recordMade(ctx context.Context, j *work, what string, inst provider.Instance,
+	record func(context.Context, workspaces.Lease, workspaces.Facts) (workspaces.Moved, error),
+) outcome {
+	_, err := record(ctx, j.lease(), facts(inst))
+	if errors.Is(err, workspaces.ErrLost) {
+		w.removeLate(ctx, j)
+	}
+	if err != nil {
+		return unrecorded(what, err)
+	}
+	return done(w.probes)
+}
+
+// refused counts an error of the provider against a create, a reset or a start: it is tried again, or given up. Every error
+// counts, also that the provider can't be made, or won't delete what may be left: else nobody would ever hear of
+// credentials that expired (C8).
+func (w *Worker) refused(ctx context.Context, j *work, err error) outcome {
+	var reported *reportedError
+	final := provider.IsPermanent(err) || j.Failures+1 >= maxFailures || errors.As(err, &reported) ||
+		j.Kind != database.JobKindCreate && errors.Is(err, provider.ErrNotFound)
+	if ctx.Err() != nil || !final {
+		return retried(err)
+	}
+	return w.giveUp(ctx, j, err.Error(), provider.IsPermanent(err))
 }
 
 // probe asks for readiness until there is an answer: starting -> ready, or -> draining.
-func (w *Worker) probe(ctx context.Context, job database.Job) {
-	info, p, ok := w.load(ctx, job)
-	if !ok {
-		return
+func (w *Worker) probe(ctx context.Context, j *work) outcome {
+	if o, ok := w.load(ctx, j); !ok {
+		return o
 	}
-	ref := refOf(info)
-	bootLeft := time.Duration((bootTimeout(info) - info.InStateS) * float64(time.Second))
+	bootLeft := time.Duration((bootTimeout(j.info) - j.info.InStateS) * float64(time.Second))
 	start := w.Clock.Now("lifecycle", "probe")
 	for pause := probeEvery; ; pause = min(pause*3/2, probeMost) {
 		var state provider.Readiness
 		err := w.call(ctx, w.Timeouts.Look, func(ctx context.Context) (err error) {
-			state, err = w.readiness(ctx, p, ref, info)
+			state, err = readiness(ctx, j)
 			return err
 		})
 		asked := w.Clock.Since(start, "lifecycle", "probe")
 		switch {
 		case ctx.Err() != nil:
-			w.letGo(ctx, job)
-			return
+			return requeued()
 		case errors.Is(err, provider.ErrNotFound):
-			w.unready(ctx, job, info, p, "the workspace vanished while it was starting", false)
-			return
+			return w.giveUp(ctx, j, "the workspace vanished while it was starting", false)
 		case err == nil && state.Ready:
-			w.ready(ctx, job, info, p, info.InStateS+asked.Seconds())
-			return
+			return w.ready(ctx, j, j.info.InStateS+asked.Seconds())
 		case err == nil && state.Failed:
-			w.unready(ctx, job, info, p, state.Detail, true)
-			return
-		case asked >= bootLeft && err == nil && w.unobserved(info):
-			w.deferJob(ctx, job, "its time is over; waiting for a listing of the forge that says so too", agentPauseMost)
-			return
+			return w.giveUp(ctx, j, state.Detail, true)
+		case asked >= bootLeft && err == nil && unobserved(j.info):
+			return deferred("its time is over; waiting for a listing of the forge that says so too", agentPauseMost)
 		case asked >= bootLeft:
-			w.metrics.timeouts.WithLabelValues(job.Provider).Inc()
-			w.unready(ctx, job, info, p, "boot timeout: "+detail(state, err), err == nil)
-			return
+			w.metrics.timeouts.WithLabelValues(j.Provider).Inc()
+			return w.giveUp(ctx, j, "boot timeout: "+detail(state, err), err == nil)
 		case err != nil:
-			w.retry(ctx, job, err)
-			return
-		case info.Agent != nil || info.Runner: // its report, or that it was seen at the forge, wakes the job
-			w.deferJob(ctx, job, detail(state, nil), agentPause(info.InStateS))
-			return
+			return retried(err)
+		case j.info.Agent != nil || j.info.Runner: // its report, or that it was seen at the forge, wakes the job
+			return deferred(detail(state, nil), agentPause(j.info.InStateS))
 		case asked >= probeHold:
-			w.deferJob(ctx, job, detail(state, nil), probeMost)
-			return
+			return deferred(detail(state, nil), probeMost)
 		}
 		if !w.sleep(ctx, pause) {
-			w.letGo(ctx, job)
-			return
+			return requeued()
 		}
 	}
 }
 
 // ready records readiness, bootS seconds after creation, and gives the workspace to whoever waits.
-func (w *Worker) ready(
-	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, bootS float64,
-) {
+func (w *Worker) ready(ctx context.Context, j *work, bootS float64) outcome {
 	var inst provider.Instance // addresses may have come with readiness
 	err := w.call(ctx, w.Timeouts.Look, func(ctx context.Context) (err error) {
-		inst, err = p.Get(ctx, refOf(info))
+		inst, err = j.provider.Get(ctx, j.ref)
 		return err
 	})
 	if err != nil {
-		w.retry(ctx, job, xerrors.Errorf("look up ready workspace: %w", err))
-		return
+		return retried(xerrors.Errorf("look up ready workspace: %w", err))
 	}
-	if info.Workspace.State == database.WorkspaceStateClaimed {
-		w.claimStarted(ctx, job, inst)
-		return
+	if j.info.Workspace.State == database.WorkspaceStateClaimed {
+		return w.claimStarted(ctx, j, inst)
 	}
-	moved, bound, err := w.Writer.Ready(ctx, leaseOf(job), facts(inst), "ready")
+	moved, bound, err := w.Writer.Ready(ctx, j.lease(), facts(inst), "ready")
 	if err != nil {
-		w.lostOr(ctx, job, "record readiness", err)
-		return
+		return unrecorded("record readiness", err)
 	}
 	// Who began to wait while that transaction was open has not seen it, nor it them.
 	late, err := w.Writer.BindOldest(ctx, moved.PresetID)
@@ -206,105 +197,81 @@ func (w *Worker) ready(
 	if bound = append(bound, late...); len(bound) > 0 {
 		w.Bound(bound)
 	}
-	if info.Workspace.ReadyAt == nil { // else it was only silent, or in standby
+	if j.info.Workspace.ReadyAt == nil { // else it was only silent, or in standby
 		w.metrics.boot.Observe(bootS)
 	}
-	w.Nudge(moved.TemplateID)
+	return done(nil, moved.TemplateID)
 }
 
-// unready gives up on waiting for readiness. What was claimed out of standby is left to its owner.
-func (w *Worker) unready(
-	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, fault string, permanent bool,
-) {
-	if info.Workspace.State == database.WorkspaceStateClaimed {
-		w.claimNotStarted(ctx, job, info, fault)
-		return
-	}
-	w.failed(ctx, job, info, p, "", fault, permanent)
-}
-
-// failed gives a workspace up, and keeps what there is to be seen of it where its template says so. It is permanent if
-// trying again will not help, as far as one can tell (C8). p may be nil.
-func (w *Worker) failed(
-	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, providerID, fault string,
-	permanent bool,
-) {
-	f := workspaces.Failure{ProviderID: text(providerID), Fault: text(fault), Permanent: permanent}
-	if info.KeepFailures > 0 {
-		ref := refOf(info)
-		if ref.ProviderID == "" {
-			ref.ProviderID = providerID
-		}
-		f.PresetID, f.Log = info.Workspace.PresetID, w.lastOutput(ctx, p, ref)
-	}
-	moved, kept, err := w.Writer.Failed(ctx, leaseOf(job), f)
-	if err != nil {
-		w.lostOr(ctx, job, "record failure", err)
-		return
-	}
-	w.metrics.failures.WithLabelValues(string(job.Kind), job.Provider).Inc()
-	w.log.Warn(ctx, "workspace failed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
-		slog.F("fault", f.Fault), slog.F("permanent", permanent), slog.F("quarantined", kept))
-	signal(w.retires.wake)
-	w.Nudge(moved.TemplateID)
-}
-
-// load reads what the job is about and finds its provider. If it can't, the job is dealt with: a database that does not
-// answer is nobody's failure, a provider that can't be made is one.
-func (w *Worker) load(ctx context.Context, job database.Job) (database.JobForWorkRow, provider.Provider, bool) {
-	info, err := w.Store.JobForWork(ctx, job.WorkspaceID)
-	if err != nil {
-		w.lostOr(ctx, job, "read workspace", err)
-		return info, nil, false
-	}
-	p, err := w.Providers.Get(job.Provider)
-	if err == nil {
-		return info, p, true
-	}
-	switch last := job.Failures+1 >= maxFailures; {
-	case job.Kind == database.JobKindCreate:
-		w.refused(ctx, job, info, nil, err)
-	case job.Kind == database.JobKindReset && last && ctx.Err() == nil:
-		w.resetFailed(ctx, job, err)
-	case job.Kind == database.JobKindStart && last && ctx.Err() == nil:
-		w.notStarted(ctx, job, info, nil, err, false)
+// giveUp ends a job that will not succeed: a prebuild failed, one that was released is not used again, and one that is
+// claimed is left to its owner with the fault. It is permanent if trying again will not help, as far as one can tell (C8).
+func (w *Worker) giveUp(ctx context.Context, j *work, fault string, permanent bool) outcome {
+	switch j.Kind {
+	case database.JobKindReset:
+		return w.resetFailed(ctx, j, fault)
+	case database.JobKindStart:
+		fault = "start: " + fault
 	default:
-		w.retry(ctx, job, err)
 	}
-	return info, nil, false
+	if j.info.Workspace.State == database.WorkspaceStateClaimed {
+		return w.claimNotStarted(ctx, j, fault)
+	}
+	return w.failed(ctx, j, fault, permanent)
 }
 
-// removeLate removes what a create made after its workspace had been deleted, such as that of a replica that froze and
-// woke. A workspace that lives on is somebody else's to see to. What this misses the sweep of orphans finds (I4).
-func (w *Worker) removeLate(ctx context.Context, p provider.Provider, ref provider.Ref) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	now, err := w.Store.WorkspaceState(ctx, ref.WorkspaceID)
-	if err == nil && now.State == database.WorkspaceStateDeleted {
-		err = p.Delete(ctx, ref)
+// failed gives a workspace up, and keeps what there is to be seen of it where its template says so.
+func (w *Worker) failed(ctx context.Context, j *work, fault string, permanent bool) outcome {
+	f := workspaces.Failure{ProviderID: text(j.made), Fault: text(fault), Permanent: permanent}
+	if j.info.KeepFailures > 0 {
+		f.PresetID, f.Log = j.info.Workspace.PresetID, w.lastOutput(ctx, j)
 	}
+	moved, kept, err := w.Writer.Failed(ctx, j.lease(), f)
 	if err != nil {
-		w.log.Warn(ctx, "remove what was created too late", slog.F("workspace", ref.Name), slog.Error(err))
+		return unrecorded("record failure", err)
 	}
+	w.metrics.failures.WithLabelValues(string(j.Kind), j.Provider).Inc()
+	w.log.Warn(ctx, "workspace failed", slog.F("workspace_id", j.WorkspaceID), slog.F("job", j.Kind),
+		slog.F("fault", f.Fault), slog.F("permanent", permanent), slog.F("quarantined", kept))
+	return done(w.retires, moved.TemplateID)
 }
 
-// refOf names the resource, and the workspace it must be tagged with: another's is never touched.
-func refOf(info database.JobForWorkRow) provider.Ref {
-	return provider.Ref{
-		Name: info.Workspace.Name, ProviderID: info.Workspace.ProviderID, WorkspaceID: info.Workspace.ID,
-		Machine: info.Machine,
+// read reads what the job is about. A database that does not answer is nobody's failure.
+func (w *Worker) read(ctx context.Context, j *work) error {
+	var err error
+	j.info, err = w.Store.JobForWork(ctx, j.WorkspaceID)
+	j.ref = provider.Ref{
+		Name: j.info.Workspace.Name, ProviderID: j.info.Workspace.ProviderID, WorkspaceID: j.info.Workspace.ID,
+		Machine: j.info.Machine,
+	}
+	return err
+}
+
+// load reads what the job is about and finds its provider. If it can't, it returns what comes of that: a provider that
+// can't be made is a failure of its own.
+func (w *Worker) load(ctx context.Context, j *work) (outcome, bool) {
+	err := w.read(ctx, j)
+	if err != nil {
+		return unrecorded("read workspace", err), false
+	}
+	if j.provider, err = w.Providers.Get(j.Provider); err == nil {
+		return outcome{}, true
+	}
+	switch j.Kind {
+	case database.JobKindCreate, database.JobKindReset, database.JobKindStart:
+		return w.refused(ctx, j, err), false
+	default:
+		return retried(err), false
 	}
 }
 
 // wantsToken says whether what is created is handed an instance token.
-func (w *Worker) wantsToken(p provider.Provider, info database.JobForWorkRow) bool {
-	_, takes := provider.As[provider.TokenTaker](p)
-	return info.Agent != nil || takes && w.Callback != nil
+func (w *Worker) wantsToken(j *work) bool {
+	_, takes := provider.As[provider.TokenTaker](j.provider)
+	return j.info.Agent != nil || takes && w.Callback != nil
 }
 
-func (w *Worker) request(
-	ctx context.Context, job database.Job, info database.JobForWorkRow, token bool,
-) (provider.CreateRequest, error) {
+func (w *Worker) request(ctx context.Context, j *work, token bool) (provider.CreateRequest, error) {
+	info := &j.info
 	parameters := map[string]string{}
 	_ = json.Unmarshal(info.Workspace.Parameters, &parameters) // apply stored an object of strings
 	req := provider.CreateRequest{
@@ -322,7 +289,7 @@ func (w *Worker) request(
 		return req, xerrors.New("make token of agent: this replica serves no agents")
 	}
 	var err error
-	if req.Callback, err = w.Callback(ctx, job, info.Agent); err != nil {
+	if req.Callback, err = w.Callback(ctx, j.Job, info.Agent); err != nil {
 		return req, xerrors.Errorf("make token of agent: %w", err)
 	}
 	return req, nil

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -21,14 +22,16 @@ const (
 )
 
 // lastOutput is the end of what a workspace wrote; empty where the provider keeps no output, or does not tell.
-func (w *Worker) lastOutput(ctx context.Context, p provider.Provider, ref provider.Ref) string {
-	if p == nil {
+func (w *Worker) lastOutput(ctx context.Context, j *work) string {
+	if j.provider == nil {
 		return ""
 	}
-	logger, ok := provider.As[provider.Logger](p)
+	logger, ok := provider.As[provider.Logger](j.provider)
 	if !ok {
 		return ""
 	}
+	ref := j.ref
+	ref.ProviderID = cmp.Or(ref.ProviderID, j.made)
 	var end []byte
 	err := w.call(ctx, logTimeout, func(ctx context.Context) error {
 		output, err := logger.Logs(ctx, ref, false)

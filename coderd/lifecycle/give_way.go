@@ -7,7 +7,6 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
-	"github.com/prewarm-dev/prewarm/database"
 )
 
 // awaited are the starts that somebody waits for, which this replica is making right now, by provider.
@@ -49,13 +48,13 @@ func (a *awaited) end(name string) <-chan struct{} {
 // giveWay has a create that nobody waits for wait until those workspaces are started that are claimed, where both take
 // from one machine: the prebuild that takes the place of what was claimed out of standby would slow down that very claim.
 // It waits no longer than the timeout, so that a pool fills however often it is claimed from.
-func (w *Worker) giveWay(ctx context.Context, job database.Job, p provider.Provider) {
-	if _, ok := provider.As[provider.Sited](p); !ok || job.Priority <= workspaces.PriorityPerson {
+func (w *Worker) giveWay(ctx context.Context, j *work) {
+	if _, ok := provider.As[provider.Sited](j.provider); !ok || j.Priority <= workspaces.PriorityPerson {
 		return
 	}
 	timer := w.Clock.NewTimer(w.Timeouts.GiveWay, "lifecycle", "give way")
 	defer timer.Stop()
-	for over := w.awaited.end(job.Provider); over != nil; over = w.awaited.end(job.Provider) {
+	for over := w.awaited.end(j.Provider); over != nil; over = w.awaited.end(j.Provider) {
 		select {
 		case <-over:
 		case <-timer.C:
@@ -67,11 +66,11 @@ func (w *Worker) giveWay(ctx context.Context, job database.Job, p provider.Provi
 }
 
 // startAwaited notes that a start is made which somebody waits for, if that is so.
-func (w *Worker) startAwaited(job database.Job) (end func()) {
-	if job.Priority > workspaces.PriorityPerson {
+func (w *Worker) startAwaited(j *work) (end func()) {
+	if j.Priority > workspaces.PriorityPerson {
 		return func() {}
 	}
-	return w.awaited.begin(job.Provider)
+	return w.awaited.begin(j.Provider)
 }
 
 const defaultGiveWay = 2 * time.Second

@@ -10,12 +10,11 @@ import (
 	"cdr.dev/slog"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// task does one leased job to its end, a retry, or the loss of its lease. Its context ends with the lease.
-type task func(ctx context.Context, job database.Job)
+// task does one leased job, and says what came of it. Its context ends with the lease.
+type task func(ctx context.Context, j *work) outcome
 
 // lane is a number of slots for some kinds of job.
 type lane struct {
@@ -139,12 +138,7 @@ func (l *lane) do(ctx context.Context, job database.Job, asked time.Time) {
 	l.w.observeLeased(job)
 	ctx, span := l.w.startTrace(ctx, job)
 	defer span.End()
-	l.tasks[job.Kind](ctx, job)
+	j := &work{Job: job}
+	l.w.settle(ctx, j, l.tasks[job.Kind](ctx, j))
 	l.w.metrics.jobs.WithLabelValues(string(job.Kind)).Observe(l.w.Clock.Since(start, "lifecycle", "job").Seconds())
-}
-
-func leaseOf(job database.Job) workspaces.Lease {
-	return workspaces.Lease{
-		JobID: job.ID, Attempt: job.Attempt, WorkspaceID: job.WorkspaceID, Incarnation: job.Incarnation,
-	}
 }

@@ -13,35 +13,36 @@ import (
 
 // reserve takes an unused machine for the workspace, the one with the lowest id, or finds the one it has (S5). Empty where
 // the provider makes what it is asked for. That none is unused is no failure of anybody's.
-func (w *Worker) reserve(ctx context.Context, job database.Job, p provider.Provider) (string, error) {
-	if _, ok := provider.As[provider.Reserver](p); !ok {
+func (w *Worker) reserve(ctx context.Context, j *work) (string, error) {
+	if _, ok := provider.As[provider.Reserver](j.provider); !ok {
 		return "", nil
 	}
 	machine, err := w.Store.ReserveMachine(ctx, database.ReserveMachineParams{
-		Provider: job.Provider, JobID: job.ID, Attempt: job.Attempt,
+		Provider: j.Provider, JobID: j.ID, Attempt: j.Attempt,
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return "", xerrors.Errorf("no machine of provider %s is unused", job.Provider)
+		return "", xerrors.Errorf("no machine of provider %s is unused", j.Provider)
 	case err != nil:
 		return "", xerrors.Errorf("reserve machine: %w", err)
 	}
 	return machine, nil
 }
 
-// givenBack is how a machine is left. Proven: nothing of the workspace is left on it, so that it is unused at once. Failed: a
+// freed is how a machine is left. Proven: nothing of the workspace is left on it, so that it is unused at once. Failed: a
 // workspace failed on it, so that others are tried first.
-type givenBack struct {
+type freed struct {
 	proven, failed bool
 	why            string // where it is not proven
 }
 
-func (w *Worker) giveBack(ctx context.Context, job database.Job, ref provider.Ref, how givenBack) error {
-	if ref.Machine == "" {
+// freeMachine gives a workspace's machine back, if it has one.
+func (w *Worker) freeMachine(ctx context.Context, j *work, how freed) error {
+	if j.ref.Machine == "" {
 		return nil
 	}
 	_, err := w.Store.GiveBackMachine(ctx, database.GiveBackMachineParams{
-		Provider: job.Provider, JobID: job.ID, Attempt: job.Attempt, Proven: how.proven, Failed: how.failed,
+		Provider: j.Provider, JobID: j.ID, Attempt: j.Attempt, Proven: how.proven, Failed: how.failed,
 		Error: text(how.why),
 	})
 	if err != nil {
@@ -51,7 +52,7 @@ func (w *Worker) giveBack(ctx context.Context, job database.Job, ref provider.Re
 }
 
 // mayExist is false for a workspace that never had a machine, where there must be one to have anything.
-func mayExist(p provider.Provider, ref provider.Ref) bool {
-	_, reserves := provider.As[provider.Reserver](p)
-	return !reserves || ref.ProviderID != "" || ref.Machine != ""
+func (j *work) mayExist() bool {
+	_, reserves := provider.As[provider.Reserver](j.provider)
+	return !reserves || j.ref.ProviderID != "" || j.ref.Machine != ""
 }

@@ -8,6 +8,7 @@ import (
 	"cdr.dev/slog"
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -21,102 +22,154 @@ const (
 	handBackEvery = 200 * time.Millisecond
 )
 
+// work is a leased job, and what its task reads of it.
+type work struct {
+	database.Job
+	info     database.JobForWorkRow
+	provider provider.Provider // nil: it can't be made
+	ref      provider.Ref      // the resource, and the workspace it must be tagged with: another's is never touched
+	made     string            // the provider's id of what a create that failed has made, if it said so
+}
+
+func (j *work) lease() workspaces.Lease {
+	return workspaces.Lease{
+		JobID: j.ID, Attempt: j.Attempt, WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation,
+	}
+}
+
+// outcome is what came of a task: settle carries it out. Where the job's context has ended, or the job is another's by now,
+// only a done one counts, and the others are requeued.
+type outcome struct {
+	end   ending
+	cause error
+	what  string        // unrecorded: what could not be read or written
+	pause time.Duration // deferred: until it is asked again
+	wake  *lane         // done: where the next job of the workspace is; nil: nowhere
+	nudge []uuid.UUID   // done: templates that need a pass
+	then  func()        // after all of that; nil: nothing
+}
+
+type ending int
+
+const (
+	isDone ending = iota
+	isRetried
+	isPostponed
+	isDeferred
+	isUnrecorded
+	isRequeued
+)
+
+// done: it is recorded, or there is nothing left to do.
+func done(wake *lane, nudge ...uuid.UUID) outcome {
+	return outcome{end: isDone, wake: wake, nudge: nudge}
+}
+
+// retried: the provider failed, and is asked again after a backoff.
+func retried(cause error) outcome { return outcome{end: isRetried, cause: cause} }
+
+// postponed: it could not be begun for a reason on this side. That is no failure of the provider's.
+func postponed(cause error) outcome { return outcome{end: isPostponed, cause: cause} }
+
+// deferred makes room for others while a workspace takes its time.
+func deferred(why string, pause time.Duration) outcome {
+	return outcome{end: isDeferred, cause: errors.New(why), pause: pause}
+}
+
+// unrecorded: a read or a write of the job's own failed.
+func unrecorded(what string, err error) outcome {
+	return outcome{end: isUnrecorded, what: what, cause: err}
+}
+
+// requeued: the provider is no longer being called for a job that is not, or no longer, this replica's to end.
+func requeued() outcome { return outcome{end: isRequeued} }
+
+// settle carries out what came of a task.
+func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
+	if o.then != nil {
+		defer o.then()
+	}
+	if o.end != isDone && (ctx.Err() != nil || errors.Is(o.cause, workspaces.ErrLost)) {
+		o.end = isRequeued
+	}
+	fields := []any{slog.F("workspace_id", j.WorkspaceID), slog.F("job", j.Kind), slog.Error(o.cause)}
+	var err error
+	switch o.end {
+	case isDone:
+		if o.wake != nil {
+			signal(o.wake.wake)
+		}
+		if len(o.nudge) > 0 {
+			w.Nudge(o.nudge...)
+		}
+	case isRetried:
+		pause := w.backoff(j.Failures)
+		w.metrics.retries.WithLabelValues(string(j.Kind), j.Provider).Inc()
+		w.log.Warn(ctx, "job will be retried", append(fields, slog.F("failures", j.Failures+1), slog.F("in", pause.String()))...)
+		_, err = w.Store.RetryJob(ctx, database.RetryJobParams{
+			ID: j.ID, Attempt: j.Attempt, LastError: text(o.cause.Error()), BackoffS: pause.Seconds(),
+		})
+		o.what = "store retry"
+	case isPostponed:
+		o.pause = w.backoff(min(j.Attempt, 4))
+		w.log.Warn(ctx, "job is postponed", append(fields, slog.F("in", o.pause.String()))...)
+		fallthrough
+	case isDeferred:
+		_, err = w.Store.DeferJob(ctx, database.DeferJobParams{
+			ID: j.ID, Attempt: j.Attempt, LastError: text(o.cause.Error()), DelayS: o.pause.Seconds(),
+		})
+		o.what = "defer job"
+	case isUnrecorded:
+		fields = append(fields, slog.F("what", o.what))
+		if !database.IsConnection(o.cause) && !errors.Is(o.cause, database.ErrCommitUnknown) {
+			w.log.Error(ctx, "job is left to the end of its lease", fields...) // after which it is done again
+			return
+		}
+		w.log.Warn(ctx, "job is handed back when the database is there again", fields...)
+		w.handBack(ctx, j)
+	case isRequeued:
+		w.requeue(ctx, j)
+	}
+	if err != nil {
+		w.settle(ctx, j, unrecorded(o.what, err))
+	}
+}
+
 // backoff after the nth failure: 1 s doubling to 5 min, each between half and all of it.
 func (w *Worker) backoff(failures int32) time.Duration {
 	d := min(firstBackoff<<min(failures, 16), mostBackoff)
 	return d/2 + w.Jitter(d/2)
 }
 
-// retry puts the job back with its cause.
-func (w *Worker) retry(ctx context.Context, job database.Job, cause error) {
-	if ctx.Err() != nil {
-		w.letGo(ctx, job)
-		return
-	}
-	pause := w.backoff(job.Failures)
-	w.metrics.retries.WithLabelValues(string(job.Kind), job.Provider).Inc()
-	w.log.Warn(ctx, "job will be retried", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
-		slog.F("failures", job.Failures+1), slog.F("in", pause.String()), slog.Error(cause))
-	_, err := w.Store.RetryJob(ctx, database.RetryJobParams{
-		ID: job.ID, Attempt: job.Attempt, LastError: text(cause.Error()), BackoffS: pause.Seconds(),
-	})
-	if err != nil {
-		w.lostOr(ctx, job, "store retry", err)
-	}
-}
-
-// postpone puts a job back that could not be begun for a reason on this side. That is no failure of the provider's.
-func (w *Worker) postpone(ctx context.Context, job database.Job, cause error) {
-	if ctx.Err() != nil || errors.Is(cause, workspaces.ErrLost) {
-		w.letGo(ctx, job)
-		return
-	}
-	pause := w.backoff(min(job.Attempt, 4))
-	w.log.Warn(ctx, "job is postponed", slog.F("workspace_id", job.WorkspaceID), slog.F("job", job.Kind),
-		slog.F("in", pause.String()), slog.Error(cause))
-	w.deferJob(ctx, job, cause.Error(), pause)
-}
-
-// deferJob makes room for others while a workspace takes its time.
-func (w *Worker) deferJob(ctx context.Context, job database.Job, why string, pause time.Duration) {
-	_, err := w.Store.DeferJob(ctx, database.DeferJobParams{
-		ID: job.ID, Attempt: job.Attempt, LastError: text(why), DelayS: pause.Seconds(),
-	})
-	if err != nil {
-		w.lostOr(ctx, job, "defer job", err)
-	}
-}
-
-// lostOr handles an error of a write that ends a job. Losing the race is expected. If the database was away the job is
-// handed back when it is there again; anything else leaves it to its lease, after which it is done again.
-func (w *Worker) lostOr(ctx context.Context, job database.Job, what string, err error) {
-	if errors.Is(err, workspaces.ErrLost) || ctx.Err() != nil {
-		w.letGo(ctx, job)
-		return
-	}
-	fields := []any{
-		slog.F("what", what), slog.F("job", job.Kind), slog.F("workspace_id", job.WorkspaceID), slog.Error(err),
-	}
-	if database.IsConnection(err) || errors.Is(err, database.ErrCommitUnknown) {
-		w.log.Warn(ctx, "job is handed back when the database is there again", fields...)
-		w.handBack(ctx, job)
-		return
-	}
-	w.log.Error(ctx, "job is left to the end of its lease", fields...)
-}
-
 // handBack returns a job whose outcome could not be written, or may have been, as soon as the database can be asked. It
 // is then done anew, from the state that it has by then; if it was written after all, there is nothing to return.
-func (w *Worker) handBack(ctx context.Context, job database.Job) {
+func (w *Worker) handBack(ctx context.Context, j *work) {
 	for w.sleep(ctx, handBackEvery) {
-		_, err := w.Store.ReturnJobs(ctx, database.ReturnJobsParams{
-			Ids: []uuid.UUID{job.ID}, Attempts: []int32{job.Attempt},
-		})
-		if err == nil {
+		if w.returnJob(ctx, j) == nil {
 			w.Wake()
 			return
 		}
 	}
-	w.letGo(ctx, job)
+	w.requeue(ctx, j)
 }
 
-// letGo is called when the provider is no longer being called for a job that is not, or no longer, this replica's to
-// end. If it was cancelled, its clean-up may start at once; if the replica stops, another may take it at once.
-func (w *Worker) letGo(ctx context.Context, job database.Job) {
-	lost := errors.Is(context.Cause(ctx), errLeaseLost)
-	stopping := ctx.Err() != nil && !lost
+func (w *Worker) returnJob(ctx context.Context, j *work) error {
+	_, err := w.Store.ReturnJobs(ctx, database.ReturnJobsParams{Ids: []uuid.UUID{j.ID}, Attempts: []int32{j.Attempt}})
+	return err
+}
+
+// requeue lets another go on at once: with the job if the replica stops, with its clean-up if it was cancelled.
+func (w *Worker) requeue(ctx context.Context, j *work) {
+	stopping := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLeaseLost)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	if stopping {
-		_, err := w.Store.ReturnJobs(ctx, database.ReturnJobsParams{
-			Ids: []uuid.UUID{job.ID}, Attempts: []int32{job.Attempt},
-		})
-		if err != nil {
+		if err := w.returnJob(ctx, j); err != nil {
 			w.log.Warn(ctx, "return lease", slog.Error(err))
 		}
 		return
 	}
-	n, err := w.Store.ReleaseCleanup(ctx, database.ReleaseCleanupParams{JobID: job.ID, Attempt: job.Attempt})
+	n, err := w.Store.ReleaseCleanup(ctx, database.ReleaseCleanupParams{JobID: j.ID, Attempt: j.Attempt})
 	if err != nil {
 		w.log.Debug(ctx, "release clean-up", slog.Error(err))
 	}

@@ -27,70 +27,54 @@ type Verdict struct {
 
 // drain unregisters a runner at its forge: draining -> deleting. Busy is a veto: it stays draining, however long its job takes
 // (P7, A6). What a forge did not say is waited for as well.
-func (w *Worker) drain(ctx context.Context, job database.Job) {
+func (w *Worker) drain(ctx context.Context, j *work) outcome {
 	verdict := Verdict{Done: true, Why: "never registered"}
 	if w.Deregister != nil {
 		var err error
-		verdict, err = w.Deregister(ctx, job.WorkspaceID, job.Incarnation)
+		verdict, err = w.Deregister(ctx, j.WorkspaceID, j.Incarnation)
 		switch {
 		case ctx.Err() != nil:
-			w.letGo(ctx, job)
-			return
+			return requeued()
 		case err != nil:
-			w.retry(ctx, job, err)
-			return
+			return retried(err)
 		case !verdict.Done:
-			w.deferJob(ctx, job, verdict.Why, verdict.Wait)
-			return
+			return deferred(verdict.Why, verdict.Wait)
 		}
 	}
-	if _, err := w.Writer.Drained(ctx, leaseOf(job), verdict.Why); err != nil {
-		w.lostOr(ctx, job, "record drain", err)
-		return
+	if _, err := w.Writer.Drained(ctx, j.lease(), verdict.Why); err != nil {
+		return unrecorded("record drain", err)
 	}
-	signal(w.retires.wake)
+	return done(w.retires)
 }
 
 // delete repeats until the provider has nothing left: deleting -> deleted. A forced one ends whatever the provider says.
-func (w *Worker) delete(ctx context.Context, job database.Job) {
-	fault := ""
-	info, err := w.Store.JobForWork(ctx, job.WorkspaceID)
+func (w *Worker) delete(ctx context.Context, j *work) outcome {
+	err := w.read(ctx, j)
 	if err != nil {
-		w.lostOr(ctx, job, "read workspace", err)
-		return
+		return unrecorded("read workspace", err)
 	}
-	p, err := w.Providers.Get(job.Provider)
-	if err == nil {
-		if ref := refOf(info); mayExist(p, ref) {
-			err = w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return p.Delete(ctx, ref) })
-		}
+	if j.provider, err = w.Providers.Get(j.Provider); err == nil && j.mayExist() {
+		err = w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return j.provider.Delete(ctx, j.ref) })
 	}
 	if ctx.Err() != nil {
-		w.letGo(ctx, job)
-		return
+		return requeued()
 	}
-	reason := "nothing is left at the provider"
+	reason, fault := "nothing is left at the provider", ""
 	if err != nil {
-		if !job.Force {
-			w.retry(ctx, job, err)
-			return
+		if !j.Force {
+			return retried(err)
 		}
 		reason, fault = "forced", text("deleted by force although: "+err.Error())
 	}
-	back := givenBack{proven: err == nil, failed: info.Workspace.Fault != ""}
+	how := freed{proven: err == nil, failed: j.info.Workspace.Fault != "", why: fault}
+	if err := w.freeMachine(ctx, j, how); err != nil {
+		return unrecorded("give machine back", err)
+	}
+	moved, err := w.Writer.Gone(ctx, j.lease(), reason, fault)
 	if err != nil {
-		back.why = fault
+		return unrecorded("record deletion", err)
 	}
-	if err := w.giveBack(ctx, job, refOf(info), back); err != nil {
-		w.lostOr(ctx, job, "give machine back", err)
-		return
-	}
-	moved, err := w.Writer.Gone(ctx, leaseOf(job), reason, fault)
-	if err != nil {
-		w.lostOr(ctx, job, "record deletion", err)
-		return
-	}
-	w.Nudge(moved.TemplateID)
+	return done(nil, moved.TemplateID)
 }
 
 // carryOutIntents drains and cancels what passes want gone, until ctx ends. An intent whose workspace was claimed, or

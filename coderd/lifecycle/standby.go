@@ -16,155 +16,84 @@ import (
 
 // stop stops a workspace in standby, and tries for ever: one that runs on costs money and harms nobody, for a start finds
 // it running. One that is gone is replaced.
-func (w *Worker) stop(ctx context.Context, job database.Job) {
-	info, p, ok := w.load(ctx, job)
+func (w *Worker) stop(ctx context.Context, j *work) outcome {
+	if o, ok := w.load(ctx, j); !ok {
+		return o
+	}
+	if j.info.Workspace.State != database.WorkspaceStateStandby { // a claim or a drain came first, and cancelled the job
+		return requeued()
+	}
+	stopper, ok := provider.As[provider.Stopper](j.provider)
 	if !ok {
-		return
+		return retried(xerrors.New("the provider cannot stop a workspace"))
 	}
-	if info.Workspace.State != database.WorkspaceStateStandby { // a claim or a drain came first, and cancelled the job
-		w.letGo(ctx, job)
-		return
-	}
-	err := w.stopCall(ctx, p, refOf(info))
-	if ctx.Err() != nil {
-		w.startTaken(ctx, p, refOf(info))
-		w.letGo(ctx, job)
-		return
-	}
+	err := w.call(ctx, w.Timeouts.Power, func(ctx context.Context) error { return stopper.Stop(ctx, j.ref) })
 	switch {
+	case ctx.Err() != nil:
+		w.startTaken(ctx, j)
+		return requeued()
 	case errors.Is(err, provider.ErrNotFound):
-		w.drainMissing(ctx, job)
-	case err != nil:
-		w.retry(ctx, job, err)
-	default:
-		if err := w.Writer.Stopped(ctx, leaseOf(job)); err != nil {
-			w.lostOr(ctx, job, "record stop", err)
-			return
+		moved, err := w.Writer.Drain(ctx, w.Store.Queries, j.WorkspaceID, j.Incarnation, "the workspace vanished in standby")
+		if err != nil {
+			return unrecorded("drain what vanished", err)
 		}
-		w.metrics.stops.WithLabelValues(job.Provider).Inc()
+		return done(w.retires, moved.TemplateID)
+	case err != nil:
+		return retried(err)
 	}
-}
-
-func (w *Worker) stopCall(ctx context.Context, p provider.Provider, ref provider.Ref) error {
-	stopper, ok := provider.As[provider.Stopper](p)
-	if !ok {
-		return xerrors.New("the provider cannot stop a workspace")
+	if err := w.Writer.Stopped(ctx, j.lease()); err != nil {
+		return unrecorded("record stop", err)
 	}
-	return w.call(ctx, w.Timeouts.Power, func(ctx context.Context) error { return stopper.Stop(ctx, ref) })
-}
-
-// drainMissing lets go of a workspace whose resource vanished in standby.
-func (w *Worker) drainMissing(ctx context.Context, job database.Job) {
-	moved, err := w.Writer.Drain(ctx, w.Store.Queries, job.WorkspaceID, job.Incarnation, "the workspace vanished in standby")
-	if err != nil {
-		w.lostOr(ctx, job, "drain what vanished", err)
-		return
-	}
-	signal(w.retires.wake)
-	w.Nudge(moved.TemplateID)
-}
-
-// startTaken sees to what a stop may have done after its lease had ended: a workspace that was claimed or started meanwhile
-// is stopped. A claimed one is started again, and one of the pool is replaced.
-func (w *Worker) startTaken(ctx context.Context, p provider.Provider, ref provider.Ref) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	const reason = "it was stopped by a worker that had lost its lease"
-	now, err := w.Store.WorkspaceState(ctx, ref.WorkspaceID)
-	if err != nil {
-		w.log.Warn(ctx, "look after what was stopped too late", slog.F("workspace", ref.Name), slog.Error(err))
-		return
-	}
-	switch now.State {
-	case database.WorkspaceStateStarting, database.WorkspaceStateReady, database.WorkspaceStateClaimed:
-	default:
-		return // it goes, or is to be stopped
-	}
-	inst, err := p.Get(ctx, ref)
-	switch {
-	case err != nil || inst.Status != provider.StatusStopped: // nothing was taken, or somebody else sees to it
-	case now.State == database.WorkspaceStateClaimed:
-		err = w.Writer.StartAgain(ctx, now.ID, now.Incarnation, reason)
-	default:
-		_, err = w.Writer.Drain(ctx, w.Store.Queries, now.ID, now.Incarnation, reason)
-	}
-	if err != nil && !errors.Is(err, workspaces.ErrLost) && !errors.Is(err, provider.ErrNotFound) {
-		w.log.Warn(ctx, "look after what was stopped too late", slog.F("workspace", ref.Name), slog.Error(err))
-	}
-	w.Wake()
-	w.Nudge(now.TemplateID)
+	w.metrics.stops.WithLabelValues(j.Provider).Inc()
+	return done(nil)
 }
 
 // start starts what was in standby: for the pool, or for the claim that holds it. The probe that follows asks for its
 // readiness.
-func (w *Worker) start(ctx context.Context, job database.Job) {
-	started := w.startAwaited(job) // before anything is asked for: the create in its place is only a pass behind
+func (w *Worker) start(ctx context.Context, j *work) outcome {
+	started := w.startAwaited(j) // before anything is asked for: the create in its place is only a pass behind
 	defer started()
-	info, p, ok := w.load(ctx, job)
+	if o, ok := w.load(ctx, j); !ok {
+		return o
+	}
+	if err := w.Store.ExpectAgentAgain(ctx, database.ExpectAgentAgainParams{JobID: j.ID, Attempt: j.Attempt}); err != nil {
+		return unrecorded("expect agent again", err)
+	}
+	stopper, ok := provider.As[provider.Stopper](j.provider)
 	if !ok {
-		return
+		return w.giveUp(ctx, j, "the provider cannot start a workspace", true)
 	}
-	if err := w.Store.ExpectAgentAgain(ctx, database.ExpectAgentAgainParams{JobID: job.ID, Attempt: job.Attempt}); err != nil {
-		w.lostOr(ctx, job, "expect agent again", err)
-		return
-	}
-	stopper, ok := provider.As[provider.Stopper](p)
-	if !ok {
-		w.notStarted(ctx, job, info, p, xerrors.New("the provider cannot start a workspace"), true)
-		return
-	}
-	err := w.call(ctx, w.Timeouts.Power, func(ctx context.Context) error { return stopper.Start(ctx, refOf(info)) })
+	err := w.call(ctx, w.Timeouts.Power, func(ctx context.Context) error { return stopper.Start(ctx, j.ref) })
 	started()
-	switch {
-	case ctx.Err() != nil:
-		w.letGo(ctx, job)
-		return
-	case err != nil && (provider.IsPermanent(err) || errors.Is(err, provider.ErrNotFound) || job.Failures+1 >= maxFailures):
-		w.notStarted(ctx, job, info, p, err, provider.IsPermanent(err))
-		return
-	case err != nil:
-		w.retry(ctx, job, err)
-		return
+	if err != nil {
+		return w.refused(ctx, j, err)
 	}
-	if err := w.Writer.Started(ctx, leaseOf(job)); err != nil {
-		w.lostOr(ctx, job, "record start", err)
-		return
+	if err := w.Writer.Started(ctx, j.lease()); err != nil {
+		return unrecorded("record start", err)
 	}
-	signal(w.probes.wake)
-}
-
-// notStarted gives up on a start: a prebuild failed, and a claimed workspace is left to its owner with the fault.
-func (w *Worker) notStarted(
-	ctx context.Context, job database.Job, info database.JobForWorkRow, p provider.Provider, cause error, permanent bool,
-) {
-	fault := "start: " + cause.Error()
-	if info.Workspace.State == database.WorkspaceStateClaimed {
-		w.claimNotStarted(ctx, job, info, fault)
-		return
-	}
-	w.failed(ctx, job, info, p, "", fault, permanent)
+	return done(w.probes)
 }
 
 // claimStarted records that a claim has what it was promised.
-func (w *Worker) claimStarted(ctx context.Context, job database.Job, inst provider.Instance) {
-	took, err := w.Writer.ClaimStarted(ctx, leaseOf(job), facts(inst))
+func (w *Worker) claimStarted(ctx context.Context, j *work, inst provider.Instance) outcome {
+	took, err := w.Writer.ClaimStarted(ctx, j.lease(), facts(inst))
 	if err != nil {
-		w.lostOr(ctx, job, "record start for claim", err)
-		return
+		return unrecorded("record start for claim", err)
 	}
 	w.metrics.claimStarts.WithLabelValues("started").Inc()
 	w.metrics.claimStart.Observe(took)
+	return done(nil)
 }
 
 // claimNotStarted tells people: nothing else is done to a claimed workspace (I2).
-func (w *Worker) claimNotStarted(ctx context.Context, job database.Job, info database.JobForWorkRow, fault string) {
-	if _, err := w.Writer.ClaimNotStarted(ctx, leaseOf(job), text(fault)); err != nil {
-		w.lostOr(ctx, job, "record failed start", err)
-		return
+func (w *Worker) claimNotStarted(ctx context.Context, j *work, fault string) outcome {
+	if _, err := w.Writer.ClaimNotStarted(ctx, j.lease(), text(fault)); err != nil {
+		return unrecorded("record failed start", err)
 	}
 	w.metrics.claimStarts.WithLabelValues("failed").Inc()
 	w.log.Error(ctx, "a claimed workspace could not be started, and is left to its owner",
-		slog.F("workspace", info.Workspace.Name), slog.F("workspace_id", job.WorkspaceID), slog.F("fault", text(fault)))
+		slog.F("workspace", j.info.Workspace.Name), slog.F("workspace_id", j.WorkspaceID), slog.F("fault", text(fault)))
+	return done(nil)
 }
 
 // someMoves carries out the oldest moves between the tiers and returns how many there were. One that fails stops no other.
