@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
@@ -33,13 +34,11 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/events"
-	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/leases"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
-	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/replicas"
@@ -47,7 +46,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/serve"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
-	"github.com/prewarm-dev/prewarm/coderd/watchdog"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/pubsub"
@@ -64,7 +62,7 @@ type Options struct {
 	KeysFile    string // of encryption keys for secrets at rest; empty: one of our own under DataDir
 	Quickstart  bool   // make a first template if there is none
 	Tick        time.Duration
-	Notify      notify.Webhook // where people are told; zero: nowhere
+	Notify      alerts.Webhook // where people are told; zero: nowhere
 	JSONLog     bool           // lines of JSON instead of text
 	Drain       time.Duration  // how long it serves on, unready, before it stops
 	// Proxies are those whose word for a client's address and scheme is taken; MaxConnections and MaxPerAddress are how
@@ -170,8 +168,8 @@ type replica struct {
 	leases     *leases.Ender
 	registered *replicas.Replica
 	traces     *tracing.Exporter
-	notifier   *notify.Notifier
-	watchdog   *watchdog.Watchdog
+	notifier   *alerts.Notifier
+	watchdog   *alerts.Watchdog
 	server     *http.Server
 	guard      *serve.Guard
 	registry   *registry
@@ -231,11 +229,15 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
 		Callback: r.instances.Callback, Deregister: r.deregister, Runner: r.toBe, Lease: opts.hooks().Lease, Tracer: tracer,
 	})
-	r.notifier = notify.New(notify.Options{
+	r.notifier = alerts.NewNotifier(alerts.NotifierOptions{
 		Store: store, Clock: clock, Log: log, Registerer: reg, Webhook: opts.Notify, Installation: installation,
 		NewID: uuid.New,
 	})
-	r.watch(gauges.NewReader(store, clock), reg)
+	reader := alerts.NewReader(store, clock)
+	reg.MustRegister(alerts.NewCollector(reader, log))
+	r.watchdog = alerts.NewWatchdog(alerts.WatchdogOptions{
+		Clock: clock, Log: log, Registerer: reg, Tick: opts.Tick, Reader: reader, Notifier: r.notifier,
+	})
 	inventories := inventory.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
 		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(hints) },

@@ -26,9 +26,7 @@
 //	serve       bounds what connections cost: slow bodies, too many
 //	sdk         wire types and client, shared with the command line
 //	replicas    the list of running replicas
-//	gauges      what is so now, for Prometheus
-//	watchdog    speaks up when passes do not succeed, or creation stopped
-//	notify      tells people by webhook, once for each episode
+//	alerts      exports current values as gauges, watches them, and sends webhook notifications, once per episode
 //	humanlog    log lines for people
 //	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old

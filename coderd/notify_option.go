@@ -1,11 +1,11 @@
 package coderd
 
-import "github.com/prewarm-dev/prewarm/coderd/notify"
+import "github.com/prewarm-dev/prewarm/coderd/alerts"
 
 // Webhook is where notifications go; see ParseWebhook.
-type Webhook = notify.Webhook
+type Webhook = alerts.Webhook
 
 // ParseWebhook checks an address and the secret that requests to it are signed with. Errors repeat neither.
 func ParseWebhook(address, secret string) (Webhook, error) {
-	return notify.ParseWebhook(address, secret)
+	return alerts.ParseWebhook(address, secret)
 }

@@ -15,12 +15,12 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/events"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
-	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -57,7 +57,7 @@ type Options struct {
 	Templates  *templates.Service
 	Providers  Providers
 	Instances  *instance.Service
-	Notifier   *notify.Notifier
+	Notifier   *alerts.Notifier
 	Sizes      Sizes
 	Inventory  Inventories
 	Forges     *entities.Service

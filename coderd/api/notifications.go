@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -42,7 +42,7 @@ func (s *server) listNotifications(ctx context.Context, who auth.Identity, _ *no
 
 func (s *server) testNotification(ctx context.Context, who auth.Identity, _ *none) (*body[sdk.NotificationStatus], error) {
 	if s.Notifier.Webhook.IsZero() {
-		return nil, auth.Refuse(auth.ErrConflict, "%s", notify.ErrNoWebhook.Error())
+		return nil, auth.Refuse(auth.ErrConflict, "%s", alerts.ErrNoWebhook.Error())
 	}
 	err := auth.Record(ctx, s.Store.Queries, auth.Entry{
 		ActorID: who.UserID, Action: "notification.test", TargetType: "notification", TargetID: "test", Source: who.Source,

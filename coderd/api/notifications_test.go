@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -35,10 +35,10 @@ func TestNotifications(t *testing.T) {
 	status.Store(http.StatusNoContent)
 	receiver := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(int(status.Load())) }))
 	t.Cleanup(receiver.Close)
-	hook, err := notify.ParseWebhook(receiver.URL+"/hooks/t0k3n", "0123456789abcdef")
+	hook, err := alerts.ParseWebhook(receiver.URL+"/hooks/t0k3n", "0123456789abcdef")
 	require.NoError(t, err)
 	log := slogtest.Make(t, &slogtest.Options{IgnoreErrors: true})
-	notifier := notify.New(notify.Options{
+	notifier := alerts.NewNotifier(alerts.NotifierOptions{
 		Store: w.store, Clock: quartz.NewReal(), Log: log, Registerer: prometheus.NewRegistry(), NewID: uuid.New, Webhook: hook,
 	})
 	running, stop := context.WithCancel(ctx)

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
-	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -106,8 +106,8 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 	for _, p := range page.Pools {
 		shown[p.ID] = p
 	}
-	measured := map[uuid.UUID]gauges.Preset{}
-	snap, err := gauges.NewReader(w.store, quartz.NewReal()).Read(ctx)
+	measured := map[uuid.UUID]alerts.Preset{}
+	snap, err := alerts.NewReader(w.store, quartz.NewReal()).Read(ctx)
 	require.NoError(t, err)
 	for _, p := range snap.Presets {
 		measured[p.ID] = p

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
-	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 )
@@ -182,7 +182,7 @@ func TestUnattainable(t *testing.T) {
 	w.pool("shown", "{mode: forecast, min: 1, max: 2}")
 	told := func() map[string]string {
 		w.t.Helper()
-		snap, err := gauges.NewReader(w.Store, quartz.NewMock(t)).Read(context.Background())
+		snap, err := alerts.NewReader(w.Store, quartz.NewMock(t)).Read(context.Background())
 		require.NoError(t, err)
 		said := map[string]string{}
 		for _, p := range snap.Presets {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
-	"github.com/prewarm-dev/prewarm/coderd/notify"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
@@ -39,7 +39,7 @@ func TestNotify_hardLimit(t *testing.T) {
 	forged := 0
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		hook, err := notify.ParseWebhook("http://x", secret)
+		hook, err := alerts.ParseWebhook("http://x", secret)
 		var n sdk.Notification
 		mu.Lock()
 		defer mu.Unlock()

@@ -13,7 +13,7 @@ var Allowed = []Exception{
 	{"background", "coderd/database.go", "stops PostgreSQL when the replica's context has ended already"},
 	{"background", "coderd/tracing/tracing.go", "a header is read out of a context, which is nobody's"},
 	{"background", "coderd/tracing/export.go", "the SDK complains without a context"},
-	{"background", "coderd/gauges/collector.go", "a prometheus.Collector is given no context; bounded by readTimeout"},
+	{"background", "coderd/alerts/gauges.go", "a prometheus.Collector is given no context; bounded by readTimeout"},
 	{"background", "database/embedded/cluster.go", "supervision lasts until Stop, longer than the call that starts it"},
 	{"background", "database/embedded/output.go", "log lines of PostgreSQL belong to no call"},
 	{"background", "database/pubsub/listen.go", "hangs up on a peer that may be dead, and so waits for nothing"},

@@ -1,4 +1,4 @@
-package watchdog
+package alerts
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
@@ -42,7 +43,7 @@ type dog struct {
 	clock *quartz.Mock
 	log   *lines
 	reg   *prometheus.Registry
-	view  View
+	snap  Snapshot
 	err   error
 	told  []string // what people are to be told of staleness, at each look that succeeded
 }
@@ -50,18 +51,23 @@ type dog struct {
 func newDog(t *testing.T) *dog {
 	t.Helper()
 	d := &dog{t: t, clock: quartz.NewMock(t), log: &lines{}, reg: prometheus.NewRegistry()}
-	d.Watchdog = New(Options{
-		Clock: d.clock, Log: slog.Make(d.log), Registerer: d.reg, Tick: 15 * time.Second,
-		Look: func(context.Context) (View, error) { return d.view, d.err },
-		Tell: func(_ context.Context, _ View, stale string) error { d.told = append(d.told, stale); return nil },
-	})
+	d.Watchdog = NewWatchdog(WatchdogOptions{Clock: d.clock, Log: slog.Make(d.log), Registerer: d.reg, Tick: 15 * time.Second})
+	d.read = func(context.Context) (*Snapshot, error) { return &d.snap, d.err }
+	d.record = func(_ context.Context, wrong map[Kind][]Episode) error {
+		stale := ""
+		for _, e := range wrong[Stale] {
+			stale += e.Detail
+		}
+		d.told = append(d.told, stale)
+		return nil
+	}
 	d.since = d.clock.Now()
 	return d
 }
 
 func (d *dog) looks(n int) []string {
 	for range n {
-		d.clock.Advance(every)
+		d.clock.Advance(watchEvery)
 		d.look(context.Background())
 	}
 	return d.log.take()
@@ -82,15 +88,15 @@ func TestStale(t *testing.T) {
 	t.Parallel()
 	d := newDog(t)
 	require.Equal(t, time.Minute, d.Limit())
-	d.view.Staleness = time.Minute
+	d.snap.Staleness = time.Minute
 	require.Empty(t, d.looks(3), "just so")
-	d.view.Staleness = time.Minute + time.Second
+	d.snap.Staleness = time.Minute + time.Second
 	require.Equal(t, []string{tooLong}, d.looks(3))
 	stale, blind := d.gauges()
 	require.Equal(t, []float64{1, 0}, []float64{stale, blind})
 	said := "no full pass has succeeded for 1m1s: pools are not refilled"
 	require.Equal(t, []string{"", "", "", said, said, said}, d.told)
-	d.view.Staleness = time.Second
+	d.snap.Staleness = time.Second
 	require.Equal(t, []string{"INFO passes succeed again"}, d.looks(3))
 	stale, _ = d.gauges()
 	require.Zero(t, stale)
@@ -100,7 +106,7 @@ func TestStale(t *testing.T) {
 func TestNoPassEver(t *testing.T) {
 	t.Parallel()
 	d := newDog(t)
-	d.view.NoPass = true
+	d.snap.NoPass = true
 	require.Empty(t, d.looks(6))
 	require.Equal(t, []string{tooLong}, d.looks(6))
 }
@@ -124,14 +130,15 @@ func TestBlind(t *testing.T) {
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	d := newDog(t)
-	a, b := Subject{ID: "a", Template: "go", Preset: "small"}, Subject{ID: "b", Template: "go", Preset: "large"}
-	d.view.Stopped = []Subject{a}
+	a := Preset{ID: uuid.New(), Template: "go", Preset: "small", HardLimit: "3 failed creates"}
+	b := Preset{ID: uuid.New(), Template: "go", Preset: "large", HardLimit: "3 failed creates"}
+	d.snap.Presets = []Preset{a}
 	require.Len(t, d.looks(3), 1)
-	d.view.Stopped = []Subject{a, b}
+	d.snap.Presets = []Preset{a, b}
 	require.Len(t, d.looks(3), 1)
-	d.view.Stopped = nil
+	d.snap.Presets = nil
 	require.Empty(t, d.looks(1))
-	d.view.Stopped = []Subject{b}
+	d.snap.Presets = []Preset{b}
 	require.Equal(t, []string{"WARN creation stopped"}, d.looks(3))
 }
 
@@ -140,9 +147,9 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	d := newDog(t)
 	looked := make(chan struct{}, 1)
-	d.Look = func(context.Context) (View, error) {
+	d.read = func(context.Context) (*Snapshot, error) {
 		looked <- struct{}{}
-		return View{}, nil
+		return &Snapshot{}, nil
 	}
 	trap := d.clock.Trap().NewTicker("watchdog", "look")
 	defer trap.Close()
@@ -151,7 +158,7 @@ func TestRun(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); d.Run(ctx) }()
 	trap.MustWait(ctx).MustRelease(ctx)
-	d.clock.Advance(every)
+	d.clock.Advance(watchEvery)
 	<-looked
 	stop()
 	<-done

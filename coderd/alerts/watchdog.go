@@ -1,9 +1,4 @@
-// Package watchdog speaks up when what should happen does not: no full pass has succeeded for too long, a preset's
-// creation has stopped after repeated failures, a target cannot be reached. Every replica watches, as any of them may be
-// the last; the log line of each is its own, the notification is one (coderd/notify).
-//
-// It decides nothing and mends nothing.
-package watchdog
+package alerts
 
 import (
 	"context"
@@ -11,64 +6,46 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// every is how often it looks.
-const every = 10 * time.Second
+// watchEvery is how often the watchdog looks.
+const watchEvery = 10 * time.Second
 
 // leastLimit is what staleness is never held against: a restart, or a database that is away for a moment, is no alarm.
 const leastLimit = time.Minute
 
-// View is what is so now.
-type View struct {
-	Staleness time.Duration // since the last full pass that was committed began
-	NoPass    bool          // none was, ever
-	Stopped   []Subject     // presets whose creation stopped (C8)
-	Short     []Subject     // presets whose autosize does not reach its target
-	Breakers  []Subject     // providers whose breaker is open (S3)
-	Missing   []Subject     // claimed workspaces that are not at their provider any more
-}
-
-// Subject is one preset, provider or workspace, and what is wrong with it.
-type Subject struct {
-	ID             string
-	OrganizationID uuid.UUID
-	Template       string
-	Preset         string
-	Detail         string
-}
-
-// Options of a Watchdog. All are needed.
-type Options struct {
+// WatchdogOptions are those of a Watchdog. All are needed.
+type WatchdogOptions struct {
 	Clock      quartz.Clock
 	Log        slog.Logger
 	Registerer prometheus.Registerer
-	// Tick is the time between two full passes.
-	Tick time.Duration
-	// Look returns what is so. It is asked again and again, so it must be cheap.
-	Look func(context.Context) (View, error)
-	// Tell keeps people informed of all that is wrong now, of each kind: it opens and ends episodes.
-	Tell func(ctx context.Context, v View, stale string) error
+	Tick       time.Duration // between two full passes
+	Reader     *Reader
+	Notifier   *Notifier
 }
 
-// Watchdog watches.
+// Watchdog speaks up when what should happen does not.
 type Watchdog struct {
-	Options
+	WatchdogOptions
+	read   func(context.Context) (*Snapshot, error)        // the Reader's
+	record func(context.Context, map[Kind][]Episode) error // by the Notifier
+
 	stale prometheus.Gauge
 	blind prometheus.Gauge
 
 	since    time.Time // since when no look succeeded, or none was made
 	wasStale bool
 	wasBlind bool
-	stopped  map[string]bool
+	stopped  map[string]bool          // presets that it was said of
+	known    map[Kind]map[string]bool // episodes that this replica has recorded, and need not again
 }
 
-// New returns a Watchdog; nothing happens before Run.
-func New(o Options) *Watchdog {
+// NewWatchdog returns a Watchdog; nothing happens before Run.
+func NewWatchdog(o WatchdogOptions) *Watchdog {
 	o.Log = o.Log.Named("watchdog")
-	w := &Watchdog{Options: o, stopped: map[string]bool{}}
+	w := &Watchdog{WatchdogOptions: o, known: map[Kind]map[string]bool{}, read: o.Reader.Read}
+	w.record = w.keepAll
 	w.stale = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "prewarm_pass_stale", Help: "1 while no full pass has succeeded for longer than the watchdog allows.",
 	})
@@ -85,7 +62,7 @@ func (w *Watchdog) Limit() time.Duration { return max(leastLimit, 4*w.Tick) }
 // Run looks until ctx ends.
 func (w *Watchdog) Run(ctx context.Context) {
 	w.since = w.Clock.Now("watchdog", "start")
-	ticker := w.Clock.NewTicker(every, "watchdog", "look")
+	ticker := w.Clock.NewTicker(watchEvery, "watchdog", "look")
 	defer ticker.Stop()
 	for {
 		select {
@@ -98,10 +75,10 @@ func (w *Watchdog) Run(ctx context.Context) {
 }
 
 func (w *Watchdog) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, every)
+	ctx, cancel := context.WithTimeout(ctx, watchEvery)
 	defer cancel()
 	now := w.Clock.Now("watchdog", "look")
-	view, err := w.Look(ctx)
+	snap, err := w.read(ctx)
 	if err != nil {
 		if ctx.Err() != nil && context.Cause(ctx) == context.Canceled { //nolint:errorlint // it is never wrapped
 			return
@@ -109,14 +86,18 @@ func (w *Watchdog) look(ctx context.Context) {
 		w.see(ctx, now.Sub(w.since), true, err)
 		return
 	}
-	if view.NoPass { // counted from when this replica began to wait for the first
-		view.Staleness = now.Sub(w.since)
+	staleness := snap.Staleness
+	if snap.NoPass { // counted from when this replica began to wait for the first
+		staleness = now.Sub(w.since)
 	} else {
 		w.since = now
 	}
-	stale := w.see(ctx, view.Staleness, false, nil)
-	w.tellStopped(ctx, view.Stopped)
-	if err := w.Tell(ctx, view, stale); err != nil && ctx.Err() == nil {
+	wrong := snap.episodes()
+	if stale := w.see(ctx, staleness, false, nil); stale != "" {
+		wrong[Stale] = []Episode{{Subject: "installation", Detail: stale}}
+	}
+	w.logStopped(ctx, wrong[HardLimit])
+	if err := w.record(ctx, wrong); err != nil && ctx.Err() == nil {
 		w.Log.Warn(ctx, "record what people are to know", slog.Error(err))
 	}
 }
@@ -143,21 +124,14 @@ func (w *Watchdog) see(ctx context.Context, staleness time.Duration, blind bool,
 	return "no full pass has succeeded for " + staleness.Round(time.Second).String() + ": pools are not refilled"
 }
 
-// tellStopped says once of each preset that its creation stopped.
-func (w *Watchdog) tellStopped(ctx context.Context, stopped []Subject) {
+// logStopped says once of each preset that its creation stopped.
+func (w *Watchdog) logStopped(ctx context.Context, stopped []Episode) {
 	now := make(map[string]bool, len(stopped))
-	for _, s := range stopped {
-		now[s.ID] = true
-		if !w.stopped[s.ID] {
-			w.Log.Warn(ctx, "creation stopped", slog.F("preset", s.Template+"/"+s.Preset), slog.F("why", s.Detail))
+	for _, e := range stopped {
+		now[e.Subject] = true
+		if !w.stopped[e.Subject] {
+			w.Log.Warn(ctx, "creation stopped", slog.F("preset", e.Template+"/"+e.Preset), slog.F("why", e.Detail))
 		}
 	}
 	w.stopped = now
-}
-
-func flag(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -1,4 +1,4 @@
-package notify
+package alerts
 
 import (
 	"context"
@@ -47,8 +47,8 @@ type Episode struct {
 	Detail         string // for people
 }
 
-// Options of a Notifier.
-type Options struct {
+// NotifierOptions are those of a Notifier.
+type NotifierOptions struct {
 	Store        *database.Store
 	Clock        quartz.Clock
 	Log          slog.Logger
@@ -60,15 +60,15 @@ type Options struct {
 
 // Notifier keeps episodes and delivers them.
 type Notifier struct {
-	Options
+	NotifierOptions
 	wake      chan struct{}
 	delivered *prometheus.CounterVec
 }
 
-// New returns a Notifier; nothing is delivered before Run.
-func New(o Options) *Notifier {
+// NewNotifier returns a Notifier; nothing is delivered before Run.
+func NewNotifier(o NotifierOptions) *Notifier {
 	o.Log = o.Log.Named("notify")
-	n := &Notifier{Options: o, wake: make(chan struct{}, 1)}
+	n := &Notifier{NotifierOptions: o, wake: make(chan struct{}, 1)}
 	n.delivered = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "prewarm_notifications_total",
 		Help: "Attempts of this replica to deliver a notification, by kind and result (delivered, failed, abandoned).",
@@ -77,13 +77,8 @@ func New(o Options) *Notifier {
 	return n
 }
 
-// Open says that an episode is under way. It returns whether nobody knew of it.
-func (n *Notifier) Open(ctx context.Context, kind Kind, e Episode) (bool, error) {
-	_, fresh, err := n.open(ctx, kind, e)
-	return fresh, err
-}
-
-func (n *Notifier) open(ctx context.Context, kind Kind, e Episode) (uuid.UUID, bool, error) {
+// Open says that an episode is under way. It returns the notification's id, and whether nobody knew of the episode.
+func (n *Notifier) Open(ctx context.Context, kind Kind, e Episode) (uuid.UUID, bool, error) {
 	id := n.NewID()
 	rows, err := n.Store.OpenEpisode(ctx, database.OpenEpisodeParams{
 		ID: id, Kind: string(kind), Subject: e.Subject, Template: e.Template, Preset: e.Preset, Detail: e.Detail,

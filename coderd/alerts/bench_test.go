@@ -1,4 +1,4 @@
-package gauges_test
+package alerts_test
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/coder/quartz"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
@@ -34,7 +34,7 @@ func BenchmarkScrape(b *testing.B) {
 	require.NoError(b, err)
 
 	b.Run("gauges", func(b *testing.B) {
-		reader := gauges.NewReader(store, quartz.NewReal())
+		reader := alerts.NewReader(store, quartz.NewReal())
 		_, err := reader.Read(ctx)
 		require.NoError(b, err)
 		for b.Loop() {

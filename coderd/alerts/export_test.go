@@ -1,4 +1,4 @@
-package gauges
+package alerts
 
 // Forget makes the next Read read anew, but for the claimed.
 func (r *Reader) Forget() { r.last = nil }

@@ -1,20 +1,19 @@
-package gauges
+package alerts
 
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	descForgeUp = prometheus.NewDesc("prewarm_forge_up",
-		"1 where the last round of asking a forge ended well, 0 where it failed or had to wait for a limit.",
-		[]string{"forge"}, nil)
-	descForgeRate = prometheus.NewDesc("prewarm_forge_rate_remaining",
-		"Requests that are left until a forge's limit is reset; missing where it says nothing of one.", []string{"forge"}, nil)
-	descForgeJobs = prometheus.NewDesc("prewarm_forge_jobs",
+	descForgeUp = gauge("prewarm_forge_up",
+		"1 where the last round of asking a forge ended well, 0 where it failed or had to wait for a limit.", "forge")
+	descForgeRate = gauge("prewarm_forge_rate_remaining",
+		"Requests that are left until a forge's limit is reset; missing where it says nothing of one.", "forge")
+	descForgeJobs = gauge("prewarm_forge_jobs",
 		"Jobs of a forge that are not over, by state (waiting, queued, in_progress), and as unserved those of the queued "+
-			"ones that nothing can serve.", []string{"forge", "state"}, nil)
-	descForgeOldest = prometheus.NewDesc("prewarm_forge_oldest_queued_seconds",
-		"For how long the job of a forge that has been queued longest has been; 0 where none is.", []string{"forge"}, nil)
-	descForgeRunners = prometheus.NewDesc("prewarm_forge_runners",
-		"Runners of workspaces that are there, by what their forge last said of them.", []string{"forge", "status"}, nil)
+			"ones that nothing can serve.", "forge", "state")
+	descForgeOldest = gauge("prewarm_forge_oldest_queued_seconds",
+		"For how long the job of a forge that has been queued longest has been; 0 where none is.", "forge")
+	descForgeRunners = gauge("prewarm_forge_runners",
+		"Runners of workspaces that are there, by what their forge last said of them.", "forge", "status")
 )
 
 // sendForges tells of forges, each with all its states and statuses: a count that is missing would be taken for the last.

@@ -1,4 +1,4 @@
-package gauges
+package alerts
 
 import (
 	"context"
@@ -19,36 +19,45 @@ type Collector struct {
 var presetLabels = []string{"organization", "template", "preset"}
 
 var (
-	descWorkspaces = prometheus.NewDesc("prewarm_preset_workspaces",
+	descWorkspaces = gauge("prewarm_preset_workspaces",
 		"Workspaces of a preset by count (C3: desired, actual, eligible, starting, …), as its last pass saw them.",
-		append(presetLabels[:3:3], "count"), nil)
-	descToCreate = prometheus.NewDesc("prewarm_preset_to_create",
-		"Workspaces that the last pass over the preset created.", presetLabels, nil)
-	descToDelete = prometheus.NewDesc("prewarm_preset_to_delete",
-		"Workspaces that the last pass over the preset wanted gone.", presetLabels, nil)
-	descStreak = prometheus.NewDesc("prewarm_preset_failure_streak",
-		"Failed creates in a row of the preset's active version (C8).", presetLabels, nil)
-	descHardLimit = prometheus.NewDesc("prewarm_preset_hard_limit",
-		"1 while creation of the preset is stopped after repeated failures (C8).", presetLabels, nil)
-	descError = prometheus.NewDesc("prewarm_preset_error",
-		"1 while the last pass could not reconcile the preset.", presetLabels, nil)
-	descPaused = prometheus.NewDesc("prewarm_paused",
-		"1 for each scope that is paused (C10).", []string{"scope", "organization", "target"}, nil)
-	descJobs = prometheus.NewDesc("prewarm_jobs",
-		"Jobs that are not over, by state (pending, running).", []string{"kind", "provider", "state"}, nil)
-	descOverdue = prometheus.NewDesc("prewarm_jobs_overdue_seconds",
-		"For how long the job that has waited longest has been due.", []string{"kind", "provider"}, nil)
-	descBreaker = prometheus.NewDesc("prewarm_breaker_open",
-		"1 while the breaker of a provider is open: nothing is created or deleted there.", []string{"provider", "site"}, nil)
-	descInventoryAge = prometheus.NewDesc("prewarm_inventory_age_seconds",
-		"Seconds since the last complete inventory of a provider began.", []string{"provider", "site"}, nil)
-	descFindings = prometheus.NewDesc("prewarm_inventory_discrepancies",
-		"What the last complete inventory found amiss, by verdict.", []string{"provider", "site", "verdict"}, nil)
-	descMissing = prometheus.NewDesc("prewarm_claimed_missing",
-		"Claimed workspaces of which their provider has nothing any more.", nil, nil)
-	descStaleness = prometheus.NewDesc("prewarm_pass_staleness_seconds",
-		"Seconds since any replica began the last full pass that was committed.", nil, nil)
+		append(presetLabels[:3:3], "count")...)
+	descToCreate = gauge("prewarm_preset_to_create",
+		"Workspaces that the last pass over the preset created.", presetLabels...)
+	descToDelete = gauge("prewarm_preset_to_delete",
+		"Workspaces that the last pass over the preset wanted gone.", presetLabels...)
+	descStreak = gauge("prewarm_preset_failure_streak",
+		"Failed creates in a row of the preset's active version (C8).", presetLabels...)
+	descHardLimit = gauge("prewarm_preset_hard_limit",
+		"1 while creation of the preset is stopped after repeated failures (C8).", presetLabels...)
+	descError = gauge("prewarm_preset_error",
+		"1 while the last pass could not reconcile the preset.", presetLabels...)
+	descPaused = gauge("prewarm_paused",
+		"1 for each scope that is paused (C10).", "scope", "organization", "target")
+	descJobs = gauge("prewarm_jobs",
+		"Jobs that are not over, by state (pending, running).", "kind", "provider", "state")
+	descOverdue = gauge("prewarm_jobs_overdue_seconds",
+		"For how long the job that has waited longest has been due.", "kind", "provider")
+	descBreaker = gauge("prewarm_breaker_open",
+		"1 while the breaker of a provider is open: nothing is created or deleted there.", "provider", "site")
+	descInventoryAge = gauge("prewarm_inventory_age_seconds",
+		"Seconds since the last complete inventory of a provider began.", "provider", "site")
+	descFindings = gauge("prewarm_inventory_discrepancies",
+		"What the last complete inventory found amiss, by verdict.", "provider", "site", "verdict")
+	descMissing = gauge("prewarm_claimed_missing",
+		"Claimed workspaces of which their provider has nothing any more.")
+	descStaleness = gauge("prewarm_pass_staleness_seconds",
+		"Seconds since any replica began the last full pass that was committed.")
 )
+
+// descs are all that a Collector may send.
+var descs []*prometheus.Desc
+
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	d := prometheus.NewDesc(name, help, labels, nil)
+	descs = append(descs, d)
+	return d
+}
 
 // NewCollector returns a Collector, to be registered.
 func NewCollector(reader *Reader, log slog.Logger) *Collector {
@@ -60,11 +69,7 @@ func NewCollector(reader *Reader, log slog.Logger) *Collector {
 
 // Describe names everything that Collect may send.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descWorkspaces, descToCreate, descToDelete, descStreak, descHardLimit, descError, descPaused, descJobs, descOverdue,
-		descStaleness, descBreaker, descInventoryAge, descFindings, descMissing, descForgeUp, descForgeRate, descForgeJobs,
-		descForgeOldest, descForgeRunners,
-	} {
+	for _, d := range descs {
 		ch <- d
 	}
 	c.errors.Describe(ch)

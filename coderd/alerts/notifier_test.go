@@ -1,4 +1,4 @@
-package notify_test
+package alerts_test
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/prewarm-dev/prewarm/coderd/notify"
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
@@ -41,7 +41,7 @@ type receiver struct {
 func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter)) *receiver {
 	t.Helper()
 	r := &receiver{answer: answer}
-	hook, err := notify.ParseWebhook("http://x", secret)
+	hook, err := alerts.ParseWebhook("http://x", secret)
 	require.NoError(t, err)
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
@@ -72,11 +72,11 @@ func (r *receiver) received() []sdk.Notification {
 }
 
 // start runs a notifier that writes its log to the buffer.
-func start(t *testing.T, store *database.Store, address string, log *lockedBuffer) *notify.Notifier {
+func start(t *testing.T, store *database.Store, address string, log *lockedBuffer) *alerts.Notifier {
 	t.Helper()
-	hook, err := notify.ParseWebhook(address, secret)
+	hook, err := alerts.ParseWebhook(address, secret)
 	require.NoError(t, err)
-	n := notify.New(notify.Options{
+	n := alerts.NewNotifier(alerts.NotifierOptions{
 		Store: store, Clock: quartz.NewReal(), Log: slog.Make(sloghuman.Sink(log)).Leveled(slog.LevelDebug),
 		Registerer: prometheus.NewRegistry(), NewID: uuid.New, Webhook: hook, Installation: uuid.New(),
 	})
@@ -115,15 +115,15 @@ func TestOneForEachEpisode(t *testing.T) {
 	ctx := context.Background()
 	store := dbtest.Open(t)
 	rec := newReceiver(t, nil)
-	replicas := []*notify.Notifier{
+	replicas := []*alerts.Notifier{
 		start(t, store, rec.URL, &lockedBuffer{}), start(t, store, rec.URL, &lockedBuffer{}), start(t, store, rec.URL, &lockedBuffer{}),
 	}
-	episode := notify.Episode{Subject: "preset-1", Template: "go", Preset: "small", Detail: "hard limit: 3 failed creates"}
+	episode := alerts.Episode{Subject: "preset-1", Template: "go", Preset: "small", Detail: "hard limit: 3 failed creates"}
 	var opened atomic.Int32
 	var all sync.WaitGroup
 	for i := range 30 {
 		all.Go(func() {
-			fresh, err := replicas[i%3].Open(ctx, notify.HardLimit, episode)
+			_, fresh, err := replicas[i%3].Open(ctx, alerts.HardLimit, episode)
 			assert.NoError(t, err)
 			if fresh {
 				opened.Add(1)
@@ -133,25 +133,25 @@ func TestOneForEachEpisode(t *testing.T) {
 	all.Wait()
 	require.EqualValues(t, 1, opened.Load())
 	eventually(t, "delivered", func() bool { return len(rec.received()) == 1 })
-	_, err := replicas[0].Open(ctx, notify.Unattainable, episode)
+	_, _, err := replicas[0].Open(ctx, alerts.Unattainable, episode)
 	require.NoError(t, err, "another kind is another episode")
 	eventually(t, "the other kind", func() bool { return len(rec.received()) == 2 })
 
 	// A replica that looked before it began does not end it, however long ago that is here; later it is over, and then it is new.
 	_, err = store.Pool.Exec(ctx, "UPDATE notifications SET created_at = prewarm_now() + interval '1 hour'")
 	require.NoError(t, err)
-	ended, err := replicas[1].End(ctx, notify.HardLimit, nil)
+	ended, err := replicas[1].End(ctx, alerts.HardLimit, nil)
 	require.NoError(t, err)
 	require.Empty(t, ended)
 	_, err = store.Pool.Exec(ctx, "UPDATE notifications SET created_at = prewarm_now() - interval '1 minute'")
 	require.NoError(t, err)
-	ended, err = replicas[1].End(ctx, notify.HardLimit, []string{"preset-1"})
+	ended, err = replicas[1].End(ctx, alerts.HardLimit, []string{"preset-1"})
 	require.NoError(t, err)
 	require.Empty(t, ended, "it still is so")
-	ended, err = replicas[1].End(ctx, notify.HardLimit, []string{"preset-2"})
+	ended, err = replicas[1].End(ctx, alerts.HardLimit, []string{"preset-2"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"preset-1"}, ended)
-	fresh, err := replicas[2].Open(ctx, notify.HardLimit, episode)
+	_, fresh, err := replicas[2].Open(ctx, alerts.HardLimit, episode)
 	require.NoError(t, err)
 	require.True(t, fresh)
 	eventually(t, "another episode", func() bool { return len(rec.received()) == 3 })
@@ -177,7 +177,7 @@ func TestRetriedAndSilentAboutSecrets(t *testing.T) {
 	})
 	log := &lockedBuffer{}
 	n := start(t, store, rec.URL+"/services/t0k3n?key=qu3ry", log)
-	_, err := n.Open(context.Background(), notify.Stale, notify.Episode{Subject: "installation", Detail: "late"})
+	_, _, err := n.Open(context.Background(), alerts.Stale, alerts.Episode{Subject: "installation", Detail: "late"})
 	require.NoError(t, err)
 	errs := map[string]bool{}
 	eventually(t, "delivered", func() bool {
@@ -212,10 +212,10 @@ func TestLateAndOld(t *testing.T) {
 		require.Len(t, due, 1)
 		return due[0]
 	}
-	quiet := notify.New(notify.Options{
+	quiet := alerts.NewNotifier(alerts.NotifierOptions{
 		Store: store, Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(), NewID: uuid.New,
 	})
-	_, err := quiet.Open(ctx, notify.HardLimit, notify.Episode{Subject: "p", Detail: "x"})
+	_, _, err := quiet.Open(ctx, alerts.HardLimit, alerts.Episode{Subject: "p", Detail: "x"})
 	require.NoError(t, err)
 	first, second := lease(), lease() // the first one's lease is over at once
 	n, err := store.NotificationDelivered(ctx, database.NotificationDeliveredParams{ID: first.ID, Attempts: first.Attempts})
@@ -239,11 +239,11 @@ func TestLateAndOld(t *testing.T) {
 func TestParseWebhook(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "example.com", "ftp://example.com/t0k3n", "http://", "https://exa mple/t0k3n"} {
-		_, err := notify.ParseWebhook(address, secret)
+		_, err := alerts.ParseWebhook(address, secret)
 		require.ErrorContains(t, err, "must look like", address)
 		require.NotContains(t, err.Error(), "t0k3n")
 	}
-	_, err := notify.ParseWebhook("https://example.com", "short")
+	_, err := alerts.ParseWebhook("https://example.com", "short")
 	require.ErrorContains(t, err, "has 5 bytes")
 	require.NotContains(t, err.Error(), "short")
 }

@@ -1,4 +1,4 @@
-package coderd
+package alerts
 
 import (
 	"context"
@@ -11,9 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/prewarm-dev/prewarm/coderd/gauges"
-	"github.com/prewarm-dev/prewarm/coderd/notify"
-	"github.com/prewarm-dev/prewarm/coderd/watchdog"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -22,12 +19,15 @@ func TestEpisodes(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store := dbtest.Open(t)
-	notifier := func() *notify.Notifier {
-		return notify.New(notify.Options{
+	replica := func() *Watchdog {
+		o := NotifierOptions{
 			Store: store, Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(), NewID: uuid.New,
+		}
+		return NewWatchdog(WatchdogOptions{
+			Clock: o.Clock, Log: o.Log, Registerer: o.Registerer, Reader: NewReader(store, o.Clock), Notifier: NewNotifier(o),
 		})
 	}
-	here, there := newEpisodes(notifier()), newEpisodes(notifier())
+	here, there := replica(), replica()
 	open := func() map[string]int {
 		rows, err := store.Pool.Query(ctx, "SELECT kind FROM notifications WHERE ended_at IS NULL")
 		require.NoError(t, err)
@@ -42,27 +42,26 @@ func TestEpisodes(t *testing.T) {
 		return found
 	}
 	a, b := uuid.New(), uuid.New()
-	view := viewOf(&gauges.Snapshot{Staleness: time.Minute, Presets: []gauges.Preset{
+	wrong := (&Snapshot{Staleness: time.Minute, Presets: []Preset{
 		{ID: a, Template: "go", Preset: "small", HardLimit: "hard limit: 3 failed creates"}, {ID: b, Template: "go", Preset: "large", Unattainable: "needs 12, may have 10"},
-	}})
-	require.Equal(t, time.Minute, view.Staleness)
-	require.Equal(t, []watchdog.Subject{
-		{ID: a.String(), Template: "go", Preset: "small", Detail: "hard limit: 3 failed creates"},
-	}, view.Stopped)
-	require.Equal(t, []watchdog.Subject{
-		{ID: b.String(), Template: "go", Preset: "large", Detail: "needs 12, may have 10"},
-	}, view.Short)
+	}}).episodes()
+	require.Equal(t, map[Kind][]Episode{
+		HardLimit:    {{Subject: a.String(), Template: "go", Preset: "small", Detail: "hard limit: 3 failed creates"}},
+		Unattainable: {{Subject: b.String(), Template: "go", Preset: "large", Detail: "needs 12, may have 10"}},
+	}, wrong)
 	for range 3 {
-		require.NoError(t, here.tell(ctx, view, "late"))
-		require.NoError(t, there.tell(ctx, view, "later"))
+		wrong[Stale] = []Episode{{Subject: "installation", Detail: "late"}}
+		require.NoError(t, here.record(ctx, wrong))
+		wrong[Stale] = []Episode{{Subject: "installation", Detail: "later"}}
+		require.NoError(t, there.record(ctx, wrong))
 	}
 	require.Equal(t, map[string]int{"hard-limit": 1, "stale": 1, "unattainable": 1}, open())
 
 	_, err := store.Pool.Exec(ctx, "UPDATE notifications SET created_at = created_at - interval '1 minute'")
 	require.NoError(t, err)
-	view.Stopped = nil
-	require.NoError(t, there.tell(ctx, view, "later"))
+	wrong[HardLimit] = nil
+	require.NoError(t, there.record(ctx, wrong))
 	require.Equal(t, map[string]int{"stale": 1, "unattainable": 1}, open())
-	require.NoError(t, newEpisodes(notifier()).tell(ctx, watchdog.View{}, ""), "a replica that has just started ends what is over")
+	require.NoError(t, replica().record(ctx, nil), "a replica that has just started ends what is over")
 	require.Empty(t, open())
 }

@@ -1,4 +1,4 @@
-package gauges_test
+package alerts_test
 
 import (
 	"testing"

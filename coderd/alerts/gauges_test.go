@@ -1,4 +1,4 @@
-package gauges_test
+package alerts_test
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
-	"github.com/prewarm-dev/prewarm/coderd/gauges"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
@@ -55,10 +55,10 @@ func labelsOf(m *dto.Metric) map[string]string {
 }
 
 // exported is a registry with gauges that are always read anew.
-func exported(store *database.Store) (*prometheus.Registry, *gauges.Reader) {
-	reader := gauges.NewReader(store, quartz.NewReal())
+func exported(store *database.Store) (*prometheus.Registry, *alerts.Reader) {
+	reader := alerts.NewReader(store, quartz.NewReal())
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(gauges.NewCollector(reader, slog.Make()))
+	reg.MustRegister(alerts.NewCollector(reader, slog.Make()))
 	return reg, reader
 }
 
@@ -153,7 +153,7 @@ func TestCached(t *testing.T) {
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	w.Pool(t, "go", 1, 1)
 	clock := quartz.NewMock(t)
-	reader := gauges.NewReader(w.Store, clock)
+	reader := alerts.NewReader(w.Store, clock)
 	first, err := reader.Read(ctx)
 	require.NoError(t, err)
 	require.True(t, first.NoPass)

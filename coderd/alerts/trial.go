@@ -1,4 +1,4 @@
-package notify
+package alerts
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (n *Notifier) Test(ctx context.Context, by string) (database.Notification, 
 	ctx, cancel := context.WithTimeout(ctx, testFor)
 	defer cancel()
 	subject := n.NewID().String()
-	id, _, err := n.open(ctx, Test, Episode{Subject: subject, Detail: "a test, asked for by " + by})
+	id, _, err := n.Open(ctx, Test, Episode{Subject: subject, Detail: "a test, asked for by " + by})
 	if err != nil {
 		return database.Notification{}, err
 	}
