@@ -13,6 +13,7 @@
 //	instance    agents, the server's side: tokens, reports, delivery of claims, silence
 //	agent       agents, the workspace's side: runs inside of it
 //	claim       hands prebuilds to their users
+//	lease       what rooms need around leased work: the loop that looks for it, one at a time, backoff
 //	leases      releases what is claimed, when its lease is over
 //	demand      forges: jobs that want runners, webhooks, registration; rooms of its own in doc.go there
 //	inventory   what providers have against what the database says; breakers

@@ -30,9 +30,10 @@ type room struct {
 
 // Rooms that are alike. What a room needs of its neighbour is a func or an interface that coderd passes in.
 var (
-	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "coderd/explain", "coderd/tracing", "database"}}
+	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "coderd/explain", "coderd/tracing", "coderd/lease", "database"}}
 	drives  = room{inside: append(slices.Clone(decides.inside), "coderd/provider")}
 	stores  = room{inside: []string{"database"}}
+	leases  = room{inside: []string{"coderd/lease", "database"}}
 	place   = room{inside: []string{"coderd/provider"}}
 	leaf    = room{}
 )
@@ -50,7 +51,7 @@ var rooms = map[string]room{
 	},
 	"coderd":        {inside: []string{"all", "examples"}},
 	"coderd/agent":  {inside: []string{"coderd/sdk"}},
-	"coderd/alerts": {inside: []string{"coderd/explain", "coderd/prebuilds", "coderd/sdk", "database"}},
+	"coderd/alerts": {inside: []string{"coderd/explain", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database"}},
 	"coderd/api": {inside: []string{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
@@ -59,7 +60,7 @@ var rooms = map[string]room{
 		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database", "site",
 	}},
 	"coderd/auth":         stores,
-	"coderd/autosize":     {inside: []string{"coderd/sizing", "database"}},
+	"coderd/autosize":     {inside: []string{"coderd/lease", "coderd/sizing", "database"}},
 	"coderd/chaos":        leaf,
 	"coderd/chaos/engine": leaf,
 	"coderd/e2e/gitea":    leaf,
@@ -87,6 +88,7 @@ var rooms = map[string]room{
 	"coderd/humanlog":  leaf,
 	"coderd/instance":  drives,
 	"coderd/inventory": drives,
+	"coderd/lease":     leaf,
 	"coderd/leases":    decides,
 	"coderd/lifecycle": drives,
 	"coderd/prebuilds": {
@@ -101,8 +103,8 @@ var rooms = map[string]room{
 	"coderd/provider/local":       place,
 	"coderd/provider/sim":         place,
 	"coderd/reconcile":            decides,
-	"coderd/replicas":             stores,
-	"coderd/retention":            stores,
+	"coderd/replicas":             leases,
+	"coderd/retention":            leases,
 	"coderd/sdk": {
 		outside: []string{
 			"github.com/google/uuid", "golang.org/x/xerrors", "github.com/coder/quartz", "github.com/coder/websocket",

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -31,11 +32,9 @@ const (
 )
 
 const (
-	poll         = 2 * time.Second  // bounds how long what another replica noticed lies unseen
-	lease        = 30 * time.Second // of one attempt; longer than it can take
-	firstBackoff = time.Second      // doubling to
-	mostBackoff  = 5 * time.Minute
-	keep         = 24 * time.Hour // what could not be told by then is given up
+	poll     = 2 * time.Second  // bounds how long what another replica noticed lies unseen
+	leaseFor = 30 * time.Second // of one attempt; longer than it can take
+	keep     = 24 * time.Hour   // what could not be told by then is given up
 )
 
 // Episode is something that is so, until it is not.
@@ -114,20 +113,10 @@ func (n *Notifier) Run(ctx context.Context) {
 	if n.Webhook.IsZero() {
 		return
 	}
-	timer := n.Clock.NewTimer(poll, "notify", "poll")
-	defer timer.Stop()
-	for {
-		if err := n.deliverDue(ctx); err != nil && ctx.Err() == nil {
-			n.Log.Warn(ctx, "deliver notifications", slog.Error(err))
-		}
-		timer.Reset(poll, "notify", "poll")
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.wake:
-		case <-timer.C:
-		}
-	}
+	lease.Loop{
+		Clock: n.Clock, Log: n.Log, What: "deliver notifications", Tags: []string{"notify", "poll"}, Wake: n.wake,
+		Pause: func() time.Duration { return poll },
+	}.Run(ctx, n.deliverDue)
 }
 
 // deliverDue makes one attempt for each that is due.
@@ -143,7 +132,7 @@ func (n *Notifier) deliverDue(ctx context.Context) error {
 	}
 	for {
 		due, err := n.Store.LeaseNotifications(ctx, database.LeaseNotificationsParams{
-			KeepS: keep.Seconds(), Batch: 1, LeaseS: lease.Seconds(),
+			KeepS: keep.Seconds(), Batch: 1, LeaseS: leaseFor.Seconds(),
 		})
 		if err != nil {
 			return xerrors.Errorf("lease notifications: %w", err)
@@ -178,7 +167,7 @@ func (n *Notifier) deliver(ctx context.Context, row database.Notification) error
 	if ctx.Err() != nil { // this replica stops: the lease ends by itself
 		return nil //nolint:nilerr // what the attempt failed of is the stop
 	}
-	pause := backoff(row.Attempts)
+	pause := lease.Backoff(row.Attempts-1, rand.N[time.Duration])
 	n.delivered.WithLabelValues(row.Kind, "failed").Inc()
 	n.Log.Warn(ctx, "people could not be told; it will be tried again",
 		append(fields, slog.F("in", pause.String()), slog.Error(cause))...)
@@ -189,12 +178,6 @@ func (n *Notifier) deliver(ctx context.Context, row database.Notification) error
 		return xerrors.Errorf("record failed delivery: %w", err)
 	}
 	return nil
-}
-
-// backoff after the nth attempt, between half and all of 1 s doubling to 5 min.
-func backoff(attempts int32) time.Duration {
-	d := min(firstBackoff<<min(attempts-1, 16), mostBackoff)
-	return d/2 + rand.N(d/2)
 }
 
 // Wire is a notification as it is sent and listed.

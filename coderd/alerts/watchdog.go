@@ -7,6 +7,8 @@ import (
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 )
 
 // watchEvery is how often the watchdog looks.
@@ -62,29 +64,23 @@ func (w *Watchdog) Limit() time.Duration { return max(leastLimit, 4*w.Tick) }
 // Run looks until ctx ends.
 func (w *Watchdog) Run(ctx context.Context) {
 	w.since = w.Clock.Now("watchdog", "start")
-	ticker := w.Clock.NewTicker(watchEvery, "watchdog", "look")
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		w.look(ctx)
-	}
+	lease.Loop{
+		Clock: w.Clock, Log: w.Log, What: "record what people are to know", Tags: []string{"watchdog", "look"},
+		Every: watchEvery, Later: true,
+	}.Run(ctx, w.look)
 }
 
-func (w *Watchdog) look(ctx context.Context) {
+func (w *Watchdog) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, watchEvery)
 	defer cancel()
 	now := w.Clock.Now("watchdog", "look")
 	snap, err := w.read(ctx)
 	if err != nil {
 		if ctx.Err() != nil && context.Cause(ctx) == context.Canceled { //nolint:errorlint // it is never wrapped
-			return
+			return nil
 		}
 		w.see(ctx, now.Sub(w.since), true, err)
-		return
+		return nil
 	}
 	staleness := snap.Staleness
 	if snap.NoPass { // counted from when this replica began to wait for the first
@@ -97,9 +93,7 @@ func (w *Watchdog) look(ctx context.Context) {
 		wrong[Stale] = []Episode{{Subject: "installation", Detail: stale}}
 	}
 	w.logStopped(ctx, wrong[HardLimit])
-	if err := w.record(ctx, wrong); err != nil && ctx.Err() == nil {
-		w.Log.Warn(ctx, "record what people are to know", slog.Error(err))
-	}
+	return w.record(ctx, wrong)
 }
 
 // see says once that passes are stale, and once that they are not. It returns what is said to people, empty if they are

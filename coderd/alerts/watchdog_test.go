@@ -68,7 +68,7 @@ func newDog(t *testing.T) *dog {
 func (d *dog) looks(n int) []string {
 	for range n {
 		d.clock.Advance(watchEvery)
-		d.look(context.Background())
+		require.NoError(d.t, d.look(context.Background()))
 	}
 	return d.log.take()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -60,18 +61,13 @@ func New(o Options) *Service {
 
 // Run steps about once a minute until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	for {
-		timer := s.Clock.NewTimer(every-rand.N(every/12), "autosize")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		if _, err := s.Step(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn(ctx, "size pools", slog.Error(err))
-		}
-	}
+	lease.Loop{
+		Clock: s.Clock, Log: s.Log, What: "size pools", Tags: []string{"autosize"}, Later: true,
+		Pause: func() time.Duration { return every - rand.N(every/12) },
+	}.Run(ctx, func(ctx context.Context) error {
+		_, err := s.Step(ctx)
+		return err
+	})
 }
 
 // Result of a step.

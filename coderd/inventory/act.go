@@ -18,15 +18,15 @@ import (
 var errLeaseOver = errors.New("the time for this inventory is over")
 
 // agreed says whether two inventories agree, and the grace is over.
-func (s *Service) agreed(l lease, f database.SaveFindingsRow) bool {
+func (s *Service) agreed(l leased, f database.SaveFindingsRow) bool {
 	return f.Seen >= 2 && !f.FirstAt.Add(s.Grace).After(l.beganAt)
 }
 
 // act does what follows from a finding, if it may be done yet. final is false where another look will do more.
 func (s *Service) act(
-	ctx context.Context, l lease, p provider.Provider, e Entry, f database.SaveFindingsRow, open, confirmed bool,
+	ctx context.Context, l leased, p provider.Provider, e Entry, f database.SaveFindingsRow, open, confirmed bool,
 ) (done, final bool) {
-	var do func(context.Context, lease, provider.Provider, Entry) error
+	var do func(context.Context, leased, provider.Provider, Entry) error
 	agreed := s.agreed(l, f)
 	switch e.Verdict {
 	case ClaimedMissing: // said also while the breaker is open: it is no act on anything
@@ -88,7 +88,7 @@ func (s *Service) act(
 }
 
 // leave says, once, that a resource is nobody's by this database and is not touched: it is for people to look at.
-func (s *Service) leave(ctx context.Context, l lease, e Entry) {
+func (s *Service) leave(ctx context.Context, l leased, e Entry) {
 	s.Log.Warn(ctx, "resource of an unknown workspace is left alone", slog.F("provider", l.provider),
 		slog.F("resource", e.Resource.Name), slog.F("workspace_id", e.WorkspaceID()), slog.F("detail", e.Detail))
 	err := s.Store.FindingTold(ctx, database.FindingToldParams{
@@ -101,7 +101,7 @@ func (s *Service) leave(ctx context.Context, l lease, e Entry) {
 
 // deleteOrphan removes a resource that should not be there (I4). The row is looked at once more, and again what no
 // longer is as it was is left alone.
-func (s *Service) deleteOrphan(ctx context.Context, l lease, p provider.Provider, e Entry) error {
+func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provider, e Entry) error {
 	if err := s.inTime(ctx, l); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *Service) deleteOrphan(ctx context.Context, l lease, p provider.Provider
 
 // inTime is asked right before each call that changes something at the provider: a process that was frozen must not go
 // on with what is another's by now.
-func (s *Service) inTime(ctx context.Context, l lease) error {
+func (s *Service) inTime(ctx context.Context, l leased) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -149,7 +149,7 @@ func (s *Service) inTime(ctx context.Context, l lease) error {
 	return nil
 }
 
-func (s *Service) quarantine(ctx context.Context, l lease, _ provider.Provider, e Entry) error {
+func (s *Service) quarantine(ctx context.Context, l leased, _ provider.Provider, e Entry) error {
 	moved, err := s.Writer.Missing(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt,
 		fmt.Sprintf("inventory of provider %s: %s", l.provider, e.Detail), keepMissing)
 	if err == nil {
@@ -158,7 +158,7 @@ func (s *Service) quarantine(ctx context.Context, l lease, _ provider.Provider, 
 	return err
 }
 
-func (s *Service) drain(ctx context.Context, _ lease, _ provider.Provider, e Entry) error {
+func (s *Service) drain(ctx context.Context, _ leased, _ provider.Provider, e Entry) error {
 	moved, err := s.Writer.Drain(ctx, s.Store.Queries, e.Workspace.ID, e.Workspace.Incarnation, "G4: "+brief(e.Detail))
 	if err == nil {
 		s.Nudge(moved.TemplateID)
@@ -167,7 +167,7 @@ func (s *Service) drain(ctx context.Context, _ lease, _ provider.Provider, e Ent
 	return err
 }
 
-func (s *Service) vanished(ctx context.Context, l lease, _ provider.Provider, e Entry) error {
+func (s *Service) vanished(ctx context.Context, l leased, _ provider.Provider, e Entry) error {
 	moved, err := s.Writer.Vanished(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt, e.Detail)
 	if err == nil {
 		s.Nudge(moved.TemplateID)
@@ -175,14 +175,14 @@ func (s *Service) vanished(ctx context.Context, l lease, _ provider.Provider, e 
 	return err
 }
 
-func (s *Service) adopt(ctx context.Context, _ lease, _ provider.Provider, e Entry) error {
+func (s *Service) adopt(ctx context.Context, _ leased, _ provider.Provider, e Entry) error {
 	_, err := s.Writer.Adopt(ctx, e.Workspace.ID, e.Workspace.Incarnation, clean(e.Resource.ProviderID), e.Detail)
 	return err
 }
 
 // alarm leaves a trace of a claimed workspace that is missing, once; the notification and the gauge are read off the
 // finding. The workspace stays claimed (I2).
-func (s *Service) alarm(ctx context.Context, l lease, _ provider.Provider, e Entry) error {
+func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e Entry) error {
 	err := s.Store.RecordWorkspaceAct(ctx, database.RecordWorkspaceActParams{
 		ActorID: workspaces.Prewarm, Action: "workspace.missing", WorkspaceID: e.Workspace.ID, Reason: e.Detail, Source: s.Replica,
 	})

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -57,9 +57,6 @@ type Service struct {
 	Options
 	metrics *metrics
 	calls   calls
-
-	mu   sync.Mutex
-	busy map[string]bool // providers whose inventory this replica is making
 }
 
 // New returns a Service; nothing happens before Run.
@@ -74,55 +71,29 @@ func New(o Options) *Service {
 	if o.Soon == 0 {
 		o.Soon = soon
 	}
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), busy: map[string]bool{}}
+	return &Service{Options: o, metrics: newMetrics(o.Registerer)}
 }
 
 // Run makes inventories as they come due, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	ticker := s.Clock.NewTicker(s.Every, "inventory", "look")
-	defer ticker.Stop()
-	var running sync.WaitGroup
-	defer running.Wait()
-	for {
-		if err := s.Store.WorkOn(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn(ctx, "say that this replica is at work", slog.Error(err))
-		}
+	var inventories lease.Apart
+	defer inventories.Wait()
+	lease.Loop{
+		Clock: s.Clock, Log: s.Log, What: "say that this replica is at work", Tags: []string{"inventory", "look"}, Every: s.Every,
+	}.Run(ctx, func(ctx context.Context) error {
+		worked := s.Store.WorkOn(ctx)
 		if err := s.writeCalls(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "write down how often providers failed", slog.Error(err))
 		}
 		for _, name := range s.Providers.Names() {
-			if s.begin(name) {
-				running.Go(func() {
-					defer s.end(name)
-					if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {
-						s.Log.Warn(ctx, "make an inventory", slog.F("provider", name), slog.Error(err))
-					}
-				})
-			}
+			inventories.Go(name, func() { // one provider that hangs does not hold up the others
+				if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {
+					s.Log.Warn(ctx, "make an inventory", slog.F("provider", name), slog.Error(err))
+				}
+			})
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
-// begin is false where this replica is still at it: one provider that hangs does not hold up the others.
-func (s *Service) begin(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[name] {
-		return false
-	}
-	s.busy[name] = true
-	return true
-}
-
-func (s *Service) end(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.busy, name)
+		return worked
+	})
 }
 
 func (s *Service) ifDue(ctx context.Context, name string) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -35,36 +36,20 @@ type Machines struct {
 
 // Run lists machines when it is time, until ctx ends. Each provider is on its own: one that hangs holds up no other.
 func (m *Machines) Run(ctx context.Context) {
-	ticker := m.Clock.NewTicker(machinesLook, "inventory", "machines")
-	defer ticker.Stop()
-	listing := map[string]chan struct{}{}
-	for {
+	var listings lease.Apart
+	defer listings.Wait()
+	lease.Loop{
+		Clock: m.Clock, Log: m.Log, What: "list machines", Tags: []string{"inventory", "machines"}, Every: machinesLook,
+	}.Run(ctx, func(ctx context.Context) error {
 		for _, name := range m.Providers.Names() {
-			select {
-			case <-listing[name]: // nil: none was begun, which the default is for
-			default:
-				if listing[name] != nil {
-					continue
-				}
-			}
-			done := make(chan struct{})
-			listing[name] = done
-			go func() {
-				defer close(done)
+			listings.Go(name, func() {
 				if _, err := m.List(ctx, name, machinesEvery); err != nil && ctx.Err() == nil {
 					m.Log.Warn(ctx, "list machines", slog.F("provider", name), slog.Error(err))
 				}
-			}()
+			})
 		}
-		select {
-		case <-ctx.Done():
-			for _, done := range listing {
-				<-done
-			}
-			return
-		case <-ticker.C:
-		}
-	}
+		return nil
+	})
 }
 
 // List asks the provider for its machines and stores what it says, if the last listing is older than that. False: it is not,

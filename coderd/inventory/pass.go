@@ -38,8 +38,8 @@ func (r *Result) add(e Entry) {
 	}
 }
 
-// lease is the right to one inventory.
-type lease struct {
+// leased is the right to one inventory.
+type leased struct {
 	provider string
 	site     string
 	attempt  int64
@@ -69,7 +69,7 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 	if len(rows) == 0 {
 		return Result{Held: true}, nil
 	}
-	l := lease{name, site, rows[0].Attempt, rows[0].BeganAt, start.Add(actFor)}
+	l := leased{name, site, rows[0].Attempt, rows[0].BeganAt, start.Add(actFor)}
 	res, again, err := s.make(ctx, l, p)
 	outcome := "complete"
 	switch {
@@ -95,7 +95,7 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 }
 
 // make is the inventory itself. again says that another look is wanted soon.
-func (s *Service) make(ctx context.Context, l lease, p provider.Provider) (res Result, again bool, err error) {
+func (s *Service) make(ctx context.Context, l leased, p provider.Provider) (res Result, again bool, err error) {
 	settings, err := s.Store.InventorySettings(ctx, l.provider)
 	if err != nil {
 		return res, true, xerrors.Errorf("read settings of provider: %w", err)
@@ -202,7 +202,7 @@ type key struct{ subject, verdict string }
 // record writes what was found and what becomes of the breaker, if the lease still holds. It returns how often in a row
 // each finding was made, and the breaker as it was.
 func (s *Service) record(
-	ctx context.Context, l lease, settings database.InventorySettingsRow, res *Result, incomplete *listingError,
+	ctx context.Context, l leased, settings database.InventorySettingsRow, res *Result, incomplete *listingError,
 ) (said map[key]database.SaveFindingsRow, was Breaker, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "record inventory"},
 		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
@@ -240,7 +240,7 @@ func (s *Service) record(
 }
 
 // save replaces the findings, and counts those that are new.
-func save(ctx context.Context, q *database.Queries, l lease, entries []Entry) (map[key]database.SaveFindingsRow, int, error) {
+func save(ctx context.Context, q *database.Queries, l leased, entries []Entry) (map[key]database.SaveFindingsRow, int, error) {
 	arg := database.SaveFindingsParams{Provider: l.provider, Site: l.site, BeganAt: l.beganAt}
 	taken := map[key]bool{}
 	for _, e := range entries {
@@ -274,7 +274,7 @@ func save(ctx context.Context, q *database.Queries, l lease, entries []Entry) (m
 	return said, fresh, nil
 }
 
-func store(ctx context.Context, q *database.Queries, l lease, res Result, incomplete *listingError) error {
+func store(ctx context.Context, q *database.Queries, l leased, res Result, incomplete *listingError) error {
 	var err error
 	if incomplete != nil {
 		err = q.StoreIncomplete(ctx, database.StoreIncompleteParams{
@@ -301,7 +301,7 @@ func store(ctx context.Context, q *database.Queries, l lease, res Result, incomp
 }
 
 // recordBreaker leaves a trace of a breaker that opened or closed, which is also the event for pages that watch.
-func (s *Service) recordBreaker(ctx context.Context, q *database.Queries, l lease, was, is Breaker) error {
+func (s *Service) recordBreaker(ctx context.Context, q *database.Queries, l leased, was, is Breaker) error {
 	if was.Open() == is.Open() {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (s *Service) recordBreaker(ctx context.Context, q *database.Queries, l leas
 }
 
 // tellBreaker has passes plan anew, and workers look for jobs again.
-func (s *Service) tellBreaker(ctx context.Context, l lease, was, is Breaker) {
+func (s *Service) tellBreaker(ctx context.Context, l leased, was, is Breaker) {
 	if was.Open() == is.Open() {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -37,18 +38,10 @@ type Ender struct {
 
 // Run ends leases until ctx ends.
 func (e *Ender) Run(ctx context.Context) {
-	for {
-		timer := e.Clock.NewTimer(every/2+rand.N(every), "leases")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		if err := e.End(ctx); err != nil && ctx.Err() == nil {
-			e.Log.Warn(ctx, "end leases", slog.Error(err))
-		}
-	}
+	lease.Loop{
+		Clock: e.Clock, Log: e.Log, What: "end leases", Tags: []string{"leases"}, Later: true,
+		Pause: func() time.Duration { return every/2 + rand.N(every) },
+	}.Run(ctx, e.End)
 }
 
 // End ends the leases that are over now. One that cannot be ended does not keep the others.

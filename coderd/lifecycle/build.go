@@ -108,7 +108,7 @@ func (e *reportedError) Error() string { return "the provider reports an error: 
 func (w *Worker) recordMade(ctx context.Context, j *work, what string, inst provider.Instance,
 	record func(context.Context, workspaces.Lease, workspaces.Facts) (workspaces.Moved, error),
 ) outcome {
-	_, err := record(ctx, j.lease(), facts(inst))
+	_, err := record(ctx, j.held(), facts(inst))
 	if errors.Is(err, workspaces.ErrLost) {
 		w.removeLate(ctx, j)
 	}
@@ -185,7 +185,7 @@ func (w *Worker) ready(ctx context.Context, j *work, bootS float64) outcome {
 	if j.info.Workspace.State == database.WorkspaceStateClaimed {
 		return w.claimStarted(ctx, j, inst)
 	}
-	moved, bound, err := w.Writer.Ready(ctx, j.lease(), facts(inst), "ready")
+	moved, bound, err := w.Writer.Ready(ctx, j.held(), facts(inst), "ready")
 	if err != nil {
 		return unrecorded("record readiness", err)
 	}
@@ -225,7 +225,7 @@ func (w *Worker) failed(ctx context.Context, j *work, fault string, permanent bo
 	if j.info.KeepFailures > 0 {
 		f.PresetID, f.Log = j.info.Workspace.PresetID, w.lastOutput(ctx, j)
 	}
-	moved, kept, err := w.Writer.Failed(ctx, j.lease(), f)
+	moved, kept, err := w.Writer.Failed(ctx, j.held(), f)
 	if err != nil {
 		return unrecorded("record failure", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -95,18 +96,9 @@ func (s *leases) drop(job database.Job) {
 
 // beat extends all leases together until ctx ends.
 func (s *leases) beat(ctx context.Context, log slog.Logger) {
-	ticker := s.clock.NewTicker(s.lease/5, "lifecycle", "heartbeat")
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if err := s.extend(ctx); err != nil && ctx.Err() == nil {
-			log.Warn(ctx, "extend leases", slog.Error(err))
-		}
-	}
+	lease.Loop{
+		Clock: s.clock, Log: log, What: "extend leases", Tags: []string{"lifecycle", "heartbeat"}, Every: s.lease / 5, Later: true,
+	}.Run(ctx, s.extend)
 }
 
 func (s *leases) extend(ctx context.Context) error {

@@ -8,14 +8,13 @@ import (
 	"cdr.dev/slog"
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
 const (
-	firstBackoff = time.Second // G5: doubling to
-	mostBackoff  = 5 * time.Minute
 	// lastWords bounds what is still written after a job's context ended.
 	lastWords = 2 * time.Second
 	// handBackEvery is how often a database that is away is asked for.
@@ -31,7 +30,7 @@ type work struct {
 	made     string            // the provider's id of what a create that failed has made, if it said so
 }
 
-func (j *work) lease() workspaces.Lease {
+func (j *work) held() workspaces.Lease {
 	return workspaces.Lease{
 		JobID: j.ID, Attempt: j.Attempt, WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation,
 	}
@@ -103,7 +102,7 @@ func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
 			w.Nudge(o.nudge...)
 		}
 	case isRetried:
-		pause := w.backoff(j.Failures)
+		pause := lease.Backoff(j.Failures, w.Jitter)
 		w.metrics.retries.WithLabelValues(string(j.Kind), j.Provider).Inc()
 		w.log.Warn(ctx, "job will be retried", append(fields, slog.F("failures", j.Failures+1), slog.F("in", pause.String()))...)
 		_, err = w.Store.RetryJob(ctx, database.RetryJobParams{
@@ -111,7 +110,7 @@ func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
 		})
 		o.what = "store retry"
 	case isPostponed:
-		o.pause = w.backoff(min(j.Attempt, 4))
+		o.pause = lease.Backoff(min(j.Attempt, 4), w.Jitter)
 		w.log.Warn(ctx, "job is postponed", append(fields, slog.F("in", o.pause.String()))...)
 		fallthrough
 	case isDeferred:
@@ -133,12 +132,6 @@ func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
 	if err != nil {
 		w.settle(ctx, j, unrecorded(o.what, err))
 	}
-}
-
-// backoff after the nth failure: 1 s doubling to 5 min, each between half and all of it.
-func (w *Worker) backoff(failures int32) time.Duration {
-	d := min(firstBackoff<<min(failures, 16), mostBackoff)
-	return d/2 + w.Jitter(d/2)
 }
 
 // handBack returns a job whose outcome could not be written, or may have been, as soon as the database can be asked. It

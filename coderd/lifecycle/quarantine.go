@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
@@ -20,18 +20,9 @@ const (
 // endQuarantines lets go of quarantined workspaces whose time is over, until ctx ends. Every replica does; each workspace
 // goes once.
 func (w *Worker) endQuarantines(ctx context.Context) {
-	ticker := w.Clock.NewTicker(quarantineEvery, "lifecycle", "quarantine")
-	defer ticker.Stop()
-	for {
-		if err := w.someQuarantines(ctx); err != nil && ctx.Err() == nil {
-			w.log.Warn(ctx, "end quarantines", slog.Error(err))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	lease.Loop{
+		Clock: w.Clock, Log: w.log, What: "end quarantines", Tags: []string{"lifecycle", "quarantine"}, Every: quarantineEvery,
+	}.Run(ctx, w.someQuarantines)
 }
 
 func (w *Worker) someQuarantines(ctx context.Context) error {

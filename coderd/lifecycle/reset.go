@@ -42,7 +42,7 @@ func (w *Worker) reset(ctx context.Context, j *work) outcome {
 
 // resetFailed gives up on using a workspace again.
 func (w *Worker) resetFailed(ctx context.Context, j *work, fault string) outcome {
-	moved, err := w.Writer.ResetFailed(ctx, j.lease(), text("reset: "+fault))
+	moved, err := w.Writer.ResetFailed(ctx, j.held(), text("reset: "+fault))
 	if err != nil {
 		return unrecorded("record failed reset", err)
 	}

@@ -2,20 +2,8 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"cdr.dev/slog"
-	"github.com/jackc/pgx/v5"
-	"golang.org/x/xerrors"
-
-	"github.com/prewarm-dev/prewarm/coderd/tracing"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
-	"github.com/prewarm-dev/prewarm/database"
 )
-
-// intentBatch is how many intents are read at a time.
-const intentBatch = 50
 
 // Verdict is what a forge says to the end of one of its runners.
 type Verdict struct {
@@ -41,7 +29,7 @@ func (w *Worker) drain(ctx context.Context, j *work) outcome {
 			return deferred(verdict.Why, verdict.Wait)
 		}
 	}
-	if _, err := w.Writer.Drained(ctx, j.lease(), verdict.Why); err != nil {
+	if _, err := w.Writer.Drained(ctx, j.held(), verdict.Why); err != nil {
 		return unrecorded("record drain", err)
 	}
 	return done(w.retires)
@@ -70,77 +58,9 @@ func (w *Worker) delete(ctx context.Context, j *work) outcome {
 	if err := w.freeMachine(ctx, j, how); err != nil {
 		return unrecorded("give machine back", err)
 	}
-	moved, err := w.Writer.Gone(ctx, j.lease(), reason, fault)
+	moved, err := w.Writer.Gone(ctx, j.held(), reason, fault)
 	if err != nil {
 		return unrecorded("record deletion", err)
 	}
 	return done(nil, moved.TemplateID)
-}
-
-// carryOutIntents drains and cancels what passes want gone, until ctx ends. An intent whose workspace was claimed, or
-// has already gone, is dropped: claims win (I2).
-func (w *Worker) carryOutIntents(ctx context.Context) {
-	timer := w.Clock.NewTimer(poll, "lifecycle", "intents")
-	defer timer.Stop()
-	for {
-		n, err := w.someIntents(ctx)
-		moves, movesErr := w.someMoves(ctx)
-		n, err = max(n, moves), errors.Join(err, movesErr)
-		if err != nil && ctx.Err() == nil {
-			w.log.Warn(ctx, "carry out intents", slog.Error(err))
-		}
-		if err == nil && n == intentBatch {
-			continue
-		}
-		timer.Reset(poll, "lifecycle", "intents")
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.intents:
-		case <-timer.C:
-		}
-	}
-}
-
-// someIntents carries out the oldest ones and returns how many there were. One that fails stops no other.
-func (w *Worker) someIntents(ctx context.Context) (int, error) {
-	due, err := w.Store.DueIntents(ctx, intentBatch)
-	if err != nil {
-		return 0, xerrors.Errorf("read intents: %w", err)
-	}
-	failed := 0
-	for _, in := range due {
-		if err := w.carryOut(ctx, in); err != nil {
-			failed++
-			w.log.Warn(ctx, "carry out an intent", slog.F("workspace_id", in.WorkspaceID), slog.Error(err))
-		}
-	}
-	if len(due) > failed {
-		signal(w.retires.wake)
-	}
-	return len(due) - failed, nil
-}
-
-func (w *Worker) carryOut(ctx context.Context, in database.DueIntentsRow) error {
-	opts := database.TxOptions{Label: "carry out intent"}
-	return w.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		mine, err := q.LockIntent(ctx, database.LockIntentParams{WorkspaceID: in.WorkspaceID, Incarnation: in.Incarnation})
-		if err != nil || len(mine) == 0 {
-			return err
-		}
-		if err := tracing.Carry(ctx, q); err != nil {
-			return err
-		}
-		err = workspaces.ErrLost
-		if in.Kind == database.IntentKindCancel {
-			_, err = w.Writer.Cancel(ctx, q, in.WorkspaceID, in.Incarnation, in.Reason)
-		}
-		if errors.Is(err, workspaces.ErrLost) { // to be drained, or created before it could be cancelled
-			_, err = w.Writer.Drain(ctx, q, in.WorkspaceID, in.Incarnation, in.Reason)
-		}
-		if err != nil && !errors.Is(err, workspaces.ErrLost) {
-			return err
-		}
-		return q.DeleteIntent(ctx, database.DeleteIntentParams{WorkspaceID: in.WorkspaceID, Incarnation: in.Incarnation})
-	})
 }

@@ -5,12 +5,9 @@ import (
 	"errors"
 
 	"cdr.dev/slog"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/coderd/tracing"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -41,7 +38,7 @@ func (w *Worker) stop(ctx context.Context, j *work) outcome {
 	case err != nil:
 		return retried(err)
 	}
-	if err := w.Writer.Stopped(ctx, j.lease()); err != nil {
+	if err := w.Writer.Stopped(ctx, j.held()); err != nil {
 		return unrecorded("record stop", err)
 	}
 	w.metrics.stops.WithLabelValues(j.Provider).Inc()
@@ -68,7 +65,7 @@ func (w *Worker) start(ctx context.Context, j *work) outcome {
 	if err != nil {
 		return w.refused(ctx, j, err)
 	}
-	if err := w.Writer.Started(ctx, j.lease()); err != nil {
+	if err := w.Writer.Started(ctx, j.held()); err != nil {
 		return unrecorded("record start", err)
 	}
 	return done(w.probes)
@@ -76,7 +73,7 @@ func (w *Worker) start(ctx context.Context, j *work) outcome {
 
 // claimStarted records that a claim has what it was promised.
 func (w *Worker) claimStarted(ctx context.Context, j *work, inst provider.Instance) outcome {
-	took, err := w.Writer.ClaimStarted(ctx, j.lease(), facts(inst))
+	took, err := w.Writer.ClaimStarted(ctx, j.held(), facts(inst))
 	if err != nil {
 		return unrecorded("record start for claim", err)
 	}
@@ -87,54 +84,11 @@ func (w *Worker) claimStarted(ctx context.Context, j *work, inst provider.Instan
 
 // claimNotStarted tells people: nothing else is done to a claimed workspace (I2).
 func (w *Worker) claimNotStarted(ctx context.Context, j *work, fault string) outcome {
-	if _, err := w.Writer.ClaimNotStarted(ctx, j.lease(), text(fault)); err != nil {
+	if _, err := w.Writer.ClaimNotStarted(ctx, j.held(), text(fault)); err != nil {
 		return unrecorded("record failed start", err)
 	}
 	w.metrics.claimStarts.WithLabelValues("failed").Inc()
 	w.log.Error(ctx, "a claimed workspace could not be started, and is left to its owner",
 		slog.F("workspace", j.info.Workspace.Name), slog.F("workspace_id", j.WorkspaceID), slog.F("fault", text(fault)))
 	return done(nil)
-}
-
-// someMoves carries out the oldest moves between the tiers and returns how many there were. One that fails stops no other.
-func (w *Worker) someMoves(ctx context.Context) (int, error) {
-	due, err := w.Store.DueMoves(ctx, intentBatch)
-	if err != nil {
-		return 0, xerrors.Errorf("read moves: %w", err)
-	}
-	failed := 0
-	for _, m := range due {
-		if err := w.carryOutMove(ctx, m); err != nil {
-			failed++
-			w.log.Warn(ctx, "carry out a move", slog.F("workspace_id", m.WorkspaceID), slog.Error(err))
-		}
-	}
-	if len(due) > failed {
-		signal(w.starts.wake)
-		signal(w.retires.wake)
-	}
-	return len(due) - failed, nil
-}
-
-// carryOutMove stops or starts one of the pool, unless a claim or a drain came first: then the move is dropped (I2).
-func (w *Worker) carryOutMove(ctx context.Context, m database.DueMovesRow) error {
-	opts := database.TxOptions{Label: "carry out move"}
-	return w.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		mine, err := q.LockMove(ctx, database.LockMoveParams{WorkspaceID: m.WorkspaceID, Incarnation: m.Incarnation})
-		if err != nil || len(mine) == 0 {
-			return err
-		}
-		if err := tracing.Carry(ctx, q); err != nil {
-			return err
-		}
-		if m.Kind == database.StandbyMoveKindStop {
-			_, err = w.Writer.Stop(ctx, q, m.WorkspaceID, m.Incarnation, m.Reason)
-		} else {
-			_, err = w.Writer.Start(ctx, q, m.WorkspaceID, m.Incarnation, m.Reason)
-		}
-		if err != nil && !errors.Is(err, workspaces.ErrLost) {
-			return err
-		}
-		return q.DeleteMove(ctx, database.DeleteMoveParams{WorkspaceID: m.WorkspaceID, Incarnation: m.Incarnation})
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -30,21 +31,12 @@ type Replica struct {
 
 // Run beats until ctx ends, and then says that the replica stops.
 func (r *Replica) Run(ctx context.Context) {
-	ticker := r.Clock.NewTicker(Every, "replicas", "beat")
-	defer ticker.Stop()
-	for {
-		if err := r.beat(ctx, false); err != nil && ctx.Err() == nil {
-			r.Log.Warn(ctx, "report as alive", slog.Error(err))
-		}
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_ = r.beat(last, true) // only so that the list says so; the process ends either way
-			return
-		case <-ticker.C:
-		}
-	}
+	lease.Loop{
+		Clock: r.Clock, Log: r.Log, What: "report as alive", Tags: []string{"replicas", "beat"}, Every: Every,
+	}.Run(ctx, func(ctx context.Context) error { return r.beat(ctx, false) })
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = r.beat(last, true) // only so that the list says so; the process ends either way
 }
 
 // Leave takes the replica off the list, when it has stopped in order.

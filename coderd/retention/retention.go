@@ -11,6 +11,7 @@ import (
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -43,18 +44,10 @@ type Keeper struct {
 
 // Run deletes now and then until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	for {
-		timer := k.Clock.NewTimer(every/2+rand.N(every), "retention")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		if err := k.Purge(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Warn(ctx, "delete old rows", slog.Error(err))
-		}
-	}
+	lease.Loop{
+		Clock: k.Clock, Log: k.Log, What: "delete old rows", Tags: []string{"retention"}, Later: true,
+		Pause: func() time.Duration { return every/2 + rand.N(every) },
+	}.Run(ctx, k.Purge)
 }
 
 // Purge deletes all that is old now.
