@@ -19,20 +19,8 @@ const (
 	every = 10 * time.Minute
 	batch = 1000
 	day   = 24 * time.Hour
-
-	keepWorkspaces = 7 * day
-	keepHistory    = 30 * day
-	keepClaims     = 30 * day
-	keepKeys       = day // of claims that were released
-	keepAudit      = 365 * day
-	keepNotices    = 30 * day
-	keepSizing     = 35 * day // a little more than sizes are computed from
-	keepSamples    = 14 * day // of pools, for charts
-	keepProofs     = 30 * day // of pools that are no preset's any more; as long as a rollback is likely
-	keepDeliveries = 7 * day  // of webhooks, once handled
-	keepForgeJobs  = 30 * day // once completed
-	keepRunners    = 7 * day  // once unregistered, and their workspace is purged
-	keepPlans      = 200      // the latest of each organization; each ends by itself too
+	// keepPlans is how many plans of each organization are kept, the latest; each ends by itself too.
+	keepPlans = 200
 )
 
 // Keeper deletes what is old.
@@ -53,72 +41,39 @@ func (k *Keeper) Run(ctx context.Context) {
 // Purge deletes all that is old now.
 func (k *Keeper) Purge(ctx context.Context) error {
 	q := k.Store.Queries
-	for _, purge := range []func() (int64, error){
-		func() (int64, error) {
-			return q.PurgeWorkspaces(ctx, database.PurgeWorkspacesParams{KeepS: keepWorkspaces.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeHistory(ctx, database.PurgeHistoryParams{KeepS: keepHistory.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeClaims(ctx, database.PurgeClaimsParams{KeepS: keepClaims.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.FreeOldKeys(ctx, database.FreeOldKeysParams{KeepS: keepKeys.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeAudit(ctx, database.PurgeAuditParams{KeepS: keepAudit.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeNotifications(ctx, database.PurgeNotificationsParams{KeepS: keepNotices.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeClaimHistory(ctx, database.PurgeClaimHistoryParams{KeepS: keepSizing.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgePresetSamples(ctx, database.PurgePresetSamplesParams{KeepS: keepSamples.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgePoolProofs(ctx, database.PurgePoolProofsParams{KeepS: keepProofs.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeForgeDeliveries(ctx, database.PurgeForgeDeliveriesParams{KeepS: keepDeliveries.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeForgeRunners(ctx, database.PurgeForgeRunnersParams{KeepS: keepRunners.Seconds(), Batch: batch})
-		},
-		func() (int64, error) {
-			return q.PurgeForgeJobs(ctx, database.PurgeForgeJobsParams{KeepS: keepForgeJobs.Seconds(), Batch: batch})
-		},
+	for _, purge := range []func(context.Context) (int64, error){
+		after(7*day, q.PurgeWorkspaces),
+		after(30*day, q.PurgeHistory),
+		after(30*day, q.PurgeClaims),
+		after(day, q.FreeOldKeys), // of claims that were released
+		after(365*day, q.PurgeAudit),
+		after(30*day, q.PurgeNotifications),
+		after(35*day, q.PurgeClaimHistory),   // a little more than sizes are computed from
+		after(14*day, q.PurgePresetSamples),  // of pools, for charts
+		after(30*day, q.PurgePoolProofs),     // of pools that are no preset's any more; as long as a rollback is likely
+		after(7*day, q.PurgeForgeDeliveries), // of webhooks, once handled
+		after(7*day, q.PurgeForgeRunners),    // once unregistered, and their workspace is purged
+		after(30*day, q.PurgeForgeJobs),      // once completed
+		func(ctx context.Context) (int64, error) { return q.PurgeFailureCauses(ctx, (30 * day).Seconds()) }, // as history
+		func(ctx context.Context) (int64, error) { return q.PurgePlans(ctx, keepPlans) },
+		q.PurgeIntents, q.PurgePresetSizes, q.EndExpiredWaiting, q.PurgeClaimParameters, q.PurgeReplicas,
 	} {
-		for {
-			n, err := purge()
-			if err != nil {
+		for n := int64(batch); n >= batch; {
+			var err error
+			if n, err = purge(ctx); err != nil {
 				return err
-			}
-			if n < batch {
-				break
 			}
 		}
 	}
-	if _, err := q.PurgeFailureCauses(ctx, keepHistory.Seconds()); err != nil {
-		return err
+	return nil
+}
+
+// after deletes a batch of what is older than that.
+func after[P ~struct {
+	KeepS float64
+	Batch int32
+}](keep time.Duration, purge func(context.Context, P) (int64, error)) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) {
+		return purge(ctx, P{KeepS: keep.Seconds(), Batch: batch})
 	}
-	if _, err := q.PurgePlans(ctx, keepPlans); err != nil {
-		return err
-	}
-	if _, err := q.PurgeIntents(ctx); err != nil {
-		return err
-	}
-	if _, err := q.PurgePresetSizes(ctx); err != nil {
-		return err
-	}
-	if _, err := q.EndExpiredWaiting(ctx); err != nil {
-		return err
-	}
-	if _, err := q.PurgeClaimParameters(ctx); err != nil {
-		return err
-	}
-	_, err := q.PurgeReplicas(ctx)
-	return err
 }
