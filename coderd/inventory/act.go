@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"cdr.dev/slog"
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -17,23 +18,34 @@ import (
 // errLeaseOver: whatever is not done is done by the next inventory.
 var errLeaseOver = errors.New("the time for this inventory is over")
 
-// agreed says whether two inventories agree, and the grace is over.
-func (s *Service) agreed(l leased, f database.SaveFindingsRow) bool {
-	return f.Seen >= 2 && !f.FirstAt.Add(s.Grace).After(l.beganAt)
+// follows is what follows from a verdict once two inventories agree on it: for people, and what does it; nil: nothing is done.
+var follows = map[Verdict]struct {
+	next string
+	do   func(*Service, context.Context, leased, provider.Provider, Entry) (workspaces.Moved, error)
+}{
+	Adopt:          {"its id will be recorded", (*Service).adopt},
+	Orphan:         {"will be deleted", (*Service).deleteOrphan},
+	Unknown:        {"is shown, and left alone", nil},
+	Missing:        {"will be quarantined and replaced", (*Service).quarantine},
+	ClaimedMissing: {"stays claimed; people are told", (*Service).alarm},
+	Contradiction:  {"will be quarantined and replaced", (*Service).quarantine},
+	Failed:         {"will be drained and replaced", (*Service).drain},
+	Stopped:        {"will be drained and replaced", (*Service).drain},
+	Vanished:       {"will count as deleted", (*Service).vanished},
+	Unreadable:     {"is shown, and left alone", nil},
 }
 
 // act does what follows from a finding, if it may be done yet. final is false where another look will do more.
 func (s *Service) act(
 	ctx context.Context, l leased, p provider.Provider, e Entry, f database.SaveFindingsRow, open, confirmed bool,
 ) (done, final bool) {
-	var do func(context.Context, leased, provider.Provider, Entry) error
-	agreed := s.agreed(l, f)
+	agreed := f.Seen >= 2 && !f.FirstAt.Add(s.Grace).After(l.beganAt) // two inventories, and the grace is over
 	switch e.Verdict {
 	case ClaimedMissing: // said also while the breaker is open: it is no act on anything
 		if f.Told {
 			return false, true
 		}
-		do, open = s.alarm, false
+		open = false
 	case Unknown:
 		if agreed && !f.Told {
 			s.leave(ctx, l, e)
@@ -45,27 +57,20 @@ func (s *Service) act(
 		if !confirmed {
 			return false, true
 		}
-		do = s.deleteOrphan
 	case Missing, Contradiction:
-		switch e.Workspace.State {
-		case database.WorkspaceStateClaimed, database.WorkspaceStateQuarantined:
+		if at := e.Workspace.State; at == database.WorkspaceStateClaimed || at == database.WorkspaceStateQuarantined {
 			return false, true
-		default:
 		}
-		do = s.quarantine
-	case Failed, Stopped:
-		do = s.drain
-	case Vanished:
-		do = s.vanished
-	case Adopt:
-		do = s.adopt
-	default: // shown, and left alone
+	default:
+	}
+	do := follows[e.Verdict].do
+	if do == nil { // shown, and left alone
 		return false, true
 	}
 	if !agreed || open {
 		return false, false
 	}
-	err := do(ctx, l, p, e)
+	moved, err := do(s, ctx, l, p, e)
 	fields := []any{
 		slog.F("provider", l.provider), slog.F("verdict", e.Verdict), slog.F("workspace_id", e.WorkspaceID()),
 		slog.F("detail", e.Detail),
@@ -83,6 +88,10 @@ func (s *Service) act(
 	default:
 		s.Log.Info(ctx, "did something about a discrepancy", fields...)
 	}
+	if err == nil && moved.TemplateID != uuid.Nil {
+		s.Nudge(moved.TemplateID)
+		s.Wake()
+	}
 	s.metrics.acts.WithLabelValues(l.provider, string(e.Verdict), result).Inc()
 	return err == nil, err == nil
 }
@@ -91,50 +100,46 @@ func (s *Service) act(
 func (s *Service) leave(ctx context.Context, l leased, e Entry) {
 	s.Log.Warn(ctx, "resource of an unknown workspace is left alone", slog.F("provider", l.provider),
 		slog.F("resource", e.Resource.Name), slog.F("workspace_id", e.WorkspaceID()), slog.F("detail", e.Detail))
-	err := s.Store.FindingTold(ctx, database.FindingToldParams{
-		Provider: l.provider, Site: l.site, Subject: clean(e.Subject()), Verdict: string(e.Verdict),
-	})
-	if err != nil {
+	if err := s.told(ctx, l, e); err != nil {
 		s.Log.Warn(ctx, "remember what was said of a discrepancy", slog.Error(err)) // it is said again
 	}
 }
 
 // deleteOrphan removes a resource that should not be there (I4). The row is looked at once more, and again what no
 // longer is as it was is left alone.
-func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provider, e Entry) error {
+func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provider, e Entry) (none workspaces.Moved, _ error) {
 	if err := s.inTime(ctx, l); err != nil {
-		return err
+		return none, err
 	}
 	row, err := s.Store.WorkspaceByID(ctx, e.Resource.Tags.WorkspaceID)
 	switch {
-	case database.NoRows(err) && e.Workspace == nil:
-	case database.NoRows(err): // purged since
+	case database.NoRows(err): // there is none, or it was purged since
 	case err != nil:
-		return xerrors.Errorf("look at the workspace: %w", err)
+		return none, xerrors.Errorf("look at the workspace: %w", err)
 	case e.Workspace == nil || row.State != e.Workspace.State || row.ProviderID != e.Workspace.ProviderID || row.Site != e.Workspace.Site:
-		return workspaces.ErrLost
+		return none, workspaces.ErrLost
 	}
 	err = p.Delete(ctx, provider.Ref{
 		Name: e.Resource.Name, ProviderID: e.Resource.ProviderID, WorkspaceID: e.Resource.Tags.WorkspaceID,
 	})
 	if err != nil {
-		return xerrors.Errorf("delete an orphan: %w", err)
+		return none, xerrors.Errorf("delete an orphan: %w", err)
 	}
 	what, err := json.Marshal(map[string]string{
-		"resource": clean(e.Resource.Name), "provider_id": clean(e.Resource.ProviderID),
+		"resource": database.Text(e.Resource.Name), "provider_id": database.Text(e.Resource.ProviderID),
 		"workspace_id": e.Resource.Tags.WorkspaceID.String(),
 	})
 	if err != nil {
-		return xerrors.Errorf("encode an orphan: %w", err)
+		return none, xerrors.Errorf("encode an orphan: %w", err)
 	}
 	err = s.Store.RecordProviderAct(ctx, database.RecordProviderActParams{
 		ActorID: workspaces.Prewarm, Action: "provider.delete-orphan", Provider: l.provider, Before: what, Reason: e.Detail,
 		Source: s.Replica,
 	})
 	if err != nil {
-		return xerrors.Errorf("record the deletion of an orphan: %w", err)
+		return none, xerrors.Errorf("record the deletion of an orphan: %w", err)
 	}
-	return nil
+	return none, nil
 }
 
 // inTime is asked right before each call that changes something at the provider: a process that was frozen must not go
@@ -149,51 +154,43 @@ func (s *Service) inTime(ctx context.Context, l leased) error {
 	return nil
 }
 
-func (s *Service) quarantine(ctx context.Context, l leased, _ provider.Provider, e Entry) error {
-	moved, err := s.Writer.Missing(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt,
+func (s *Service) quarantine(ctx context.Context, l leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
+	return s.Writer.Missing(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt,
 		fmt.Sprintf("inventory of provider %s: %s", l.provider, e.Detail), keepMissing)
-	if err == nil {
-		s.Nudge(moved.TemplateID)
-	}
-	return err
 }
 
-func (s *Service) drain(ctx context.Context, _ leased, _ provider.Provider, e Entry) error {
-	moved, err := s.Writer.Drain(ctx, s.Store.Queries, e.Workspace.ID, e.Workspace.Incarnation, "G4: "+brief(e.Detail))
-	if err == nil {
-		s.Nudge(moved.TemplateID)
-		s.Wake()
-	}
-	return err
+func (s *Service) drain(ctx context.Context, _ leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
+	return s.Writer.Drain(ctx, s.Store.Queries, e.Workspace.ID, e.Workspace.Incarnation, "G4: "+brief(e.Detail))
 }
 
-func (s *Service) vanished(ctx context.Context, l leased, _ provider.Provider, e Entry) error {
-	moved, err := s.Writer.Vanished(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt, e.Detail)
-	if err == nil {
-		s.Nudge(moved.TemplateID)
-	}
-	return err
+func (s *Service) vanished(ctx context.Context, l leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
+	return s.Writer.Vanished(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt, e.Detail)
 }
 
-func (s *Service) adopt(ctx context.Context, _ leased, _ provider.Provider, e Entry) error {
-	_, err := s.Writer.Adopt(ctx, e.Workspace.ID, e.Workspace.Incarnation, clean(e.Resource.ProviderID), e.Detail)
-	return err
+// adopt changes nothing that a pass plans by.
+func (s *Service) adopt(ctx context.Context, _ leased, _ provider.Provider, e Entry) (none workspaces.Moved, _ error) {
+	_, err := s.Writer.Adopt(ctx, e.Workspace.ID, e.Workspace.Incarnation, database.Text(e.Resource.ProviderID), e.Detail)
+	return none, err
 }
 
 // alarm leaves a trace of a claimed workspace that is missing, once; the notification and the gauge are read off the
 // finding. The workspace stays claimed (I2).
-func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e Entry) error {
+func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e Entry) (none workspaces.Moved, _ error) {
 	err := s.Store.RecordWorkspaceAct(ctx, database.RecordWorkspaceActParams{
 		ActorID: workspaces.Prewarm, Action: "workspace.missing", WorkspaceID: e.Workspace.ID, Reason: e.Detail, Source: s.Replica,
 	})
 	if err != nil {
-		return xerrors.Errorf("record a missing workspace: %w", err)
+		return none, xerrors.Errorf("record a missing workspace: %w", err)
 	}
-	err = s.Store.FindingTold(ctx, database.FindingToldParams{
-		Provider: l.provider, Site: l.site, Subject: e.Subject(), Verdict: string(e.Verdict),
+	if err := s.told(ctx, l, e); err != nil {
+		return none, xerrors.Errorf("record that people were told: %w", err)
+	}
+	return none, nil
+}
+
+// told remembers that people were told of a finding.
+func (s *Service) told(ctx context.Context, l leased, e Entry) error {
+	return s.Store.FindingTold(ctx, database.FindingToldParams{
+		Provider: l.provider, Site: l.site, Subject: database.Text(e.Subject()), Verdict: string(e.Verdict),
 	})
-	if err != nil {
-		return xerrors.Errorf("record that people were told: %w", err)
-	}
-	return nil
 }

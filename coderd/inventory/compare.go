@@ -43,21 +43,9 @@ func Verdicts() []Verdict {
 // Amiss says whether it is a discrepancy: kept as a finding, and counted by the breaker.
 func (v Verdict) Amiss() bool { return v != OK && v != Making && v != Going }
 
-// Workspace is the database's side.
-type Workspace struct {
-	ID          uuid.UUID
-	Name        string
-	Provider    string
-	Site        string
-	State       database.WorkspaceState
-	Incarnation int32
-	ProviderID  string
-	StateAt     time.Time
-	DeletedAt   time.Time // zero: it is not
-	Making      bool      // something is being made of it: it may be there or not
-	Stuck       bool      // its deletion has failed and is not being tried right now
-	TemplateID  uuid.UUID
-}
+// Workspace is the database's side. Making: something is being made of it, and it may be there or not. Stuck: its deletion
+// has failed and is not being tried right now.
+type Workspace = database.InventoryRowsRow
 
 // Span is a time in which replicas were at work on this database.
 type Span struct{ From, To time.Time }
@@ -269,7 +257,7 @@ func madeAt(id uuid.UUID) time.Time {
 
 // leftOver: a resource of a deleted workspace. A listing that began before the deletion ended may have it for that reason.
 func (s *Sides) leftOver(w *Workspace, r *provider.Instance) Entry {
-	if w.DeletedAt.Add(s.Grace).After(s.ListedAt) {
+	if w.DeletedAt != nil && w.DeletedAt.Add(s.Grace).After(s.ListedAt) {
 		return Entry{Going, r, w, "its workspace was just deleted"}
 	}
 	return Entry{Orphan, r, w, "its workspace is deleted"}

@@ -93,7 +93,8 @@ func site(own, row string) func(*both) {
 
 func deleted(ago time.Duration) func(*both) {
 	return func(s *both) {
-		s.Workspaces[0].State, s.Workspaces[0].DeletedAt = database.WorkspaceStateDeleted, noon.Add(-ago)
+		at := noon.Add(-ago)
+		s.Workspaces[0].State, s.Workspaces[0].DeletedAt = database.WorkspaceStateDeleted, &at
 	}
 }
 

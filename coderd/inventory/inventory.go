@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -62,15 +63,7 @@ type Service struct {
 // New returns a Service; nothing happens before Run.
 func New(o Options) *Service {
 	o.Log = o.Log.Named("inventory")
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
-	if o.Every == 0 {
-		o.Every = every
-	}
-	if o.Soon == 0 {
-		o.Soon = soon
-	}
+	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
 	return &Service{Options: o, metrics: newMetrics(o.Registerer)}
 }
 

@@ -50,31 +50,11 @@ func (s *Service) Look(ctx context.Context, name string, tell func(Judged)) (sit
 
 // next is what follows from an entry once two inventories agree on it.
 func next(e Entry, confirmed bool) string {
-	claimed := e.Workspace != nil && e.Workspace.State == database.WorkspaceStateClaimed
-	switch e.Verdict {
-	case Orphan:
-		if !confirmed {
-			return "would be deleted: the provider is not confirmed"
-		}
-		return "will be deleted"
-	case Missing:
-		return "will be quarantined and replaced"
-	case Contradiction:
-		if claimed {
-			return "is shown, and left alone"
-		}
-		return "will be quarantined and replaced"
-	case Failed, Stopped:
-		return "will be drained and replaced"
-	case Vanished:
-		return "will count as deleted"
-	case Adopt:
-		return "its id will be recorded"
-	case ClaimedMissing:
-		return "stays claimed; people are told"
-	case Unknown, Unreadable:
-		return "is shown, and left alone"
-	default:
-		return ""
+	switch {
+	case e.Verdict == Orphan && !confirmed:
+		return "would be deleted: the provider is not confirmed"
+	case e.Verdict == Contradiction && e.Workspace != nil && e.Workspace.State == database.WorkspaceStateClaimed:
+		return follows[Unknown].next
 	}
+	return follows[e.Verdict].next
 }

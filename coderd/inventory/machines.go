@@ -21,6 +21,8 @@ const (
 	// replica looks whether it is time.
 	machinesEvery = time.Minute
 	machinesLook  = 5 * time.Second
+	// maxText bounds what is kept of what a provider says of a machine, in bytes.
+	maxText = 2 << 10
 )
 
 // Machines keeps what is known of machines that exist beforehand (S2): passes create as many workspaces as there are unused
@@ -85,8 +87,8 @@ func (m *Machines) store(ctx context.Context, name string, begunAt time.Time, ma
 		found.Machines = append(found.Machines, machine.ID)
 		found.Addresses = append(found.Addresses, machine.Address)
 		found.States = append(found.States, string(machine.State))
-		found.Errors = append(found.Errors, fit(machine.Error))
-		found.Holders = append(found.Holders, fit(machine.HolderName))
+		found.Errors = append(found.Errors, database.TextAtMost(machine.Error, maxText))
+		found.Holders = append(found.Holders, database.TextAtMost(machine.HolderName, maxText))
 		found.Seen = append(found.Seen, !machine.SeenAt.IsZero())
 	}
 	err := m.Store.InTx(ctx, database.TxOptions{Label: "store machines"},

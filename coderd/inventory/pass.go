@@ -170,7 +170,7 @@ func (s *Service) compare(
 	}
 	c := Compare(sides, tell)
 	err = s.Store.EachInventoryRow(ctx, database.InventoryRowsParams{Provider: name, Site: site, Ids: ids},
-		func(row database.InventoryRowsRow) { c.Workspace(workspaceOf(row)) })
+		func(row Workspace) { c.Workspace(&row) })
 	if err != nil {
 		return 0, xerrors.Errorf("read workspaces: %w", err)
 	}
@@ -183,17 +183,6 @@ func limitsOf(settings database.InventorySettingsRow) Limits {
 		Count: int(settings.BreakerCount), Percent: int(settings.BreakerPercent), Errors: int(settings.BreakerErrors),
 		Clean: int(settings.BreakerClean),
 	}
-}
-
-func workspaceOf(row database.InventoryRowsRow) *Workspace {
-	w := &Workspace{
-		ID: row.ID, Name: row.Name, Provider: row.Provider, Site: row.Site, State: row.State, Incarnation: row.Incarnation,
-		ProviderID: row.ProviderID, StateAt: row.StateAt, Making: row.Making, Stuck: row.Stuck, TemplateID: row.TemplateID,
-	}
-	if row.DeletedAt != nil {
-		w.DeletedAt = *row.DeletedAt
-	}
-	return w
 }
 
 // key tells findings apart.
@@ -253,11 +242,11 @@ func save(ctx context.Context, q *database.Queries, l leased, entries []Entry) (
 		if e.Resource != nil {
 			name, id = e.Resource.Name, e.Resource.ProviderID
 		}
-		arg.Subjects = append(arg.Subjects, clean(k.subject))
+		arg.Subjects = append(arg.Subjects, database.Text(k.subject))
 		arg.Verdicts = append(arg.Verdicts, k.verdict)
 		arg.WorkspaceIds = append(arg.WorkspaceIds, e.WorkspaceID())
-		arg.Resources = append(arg.Resources, clean(name))
-		arg.ProviderIds = append(arg.ProviderIds, clean(id))
+		arg.Resources = append(arg.Resources, database.Text(name))
+		arg.ProviderIds = append(arg.ProviderIds, database.Text(id))
 		arg.Details = append(arg.Details, brief(e.Detail))
 	}
 	rows, err := q.SaveFindings(ctx, arg)
@@ -339,16 +328,8 @@ func (s *Service) tellBreaker(ctx context.Context, l leased, was, is Breaker) {
 	s.Wake()
 }
 
-// clean makes what a provider says fit for the database, which refuses NUL and broken UTF-8.
-func clean(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-}
-
 // brief is the beginning of the first line.
 func brief(text string) string {
-	line, _, _ := strings.Cut(clean(strings.TrimSpace(text)), "\n")
-	if len(line) > 300 {
-		line = strings.ToValidUTF8(line[:300], "") + " …"
-	}
-	return line
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return database.TextAtMost(line, 300)
 }

@@ -1,16 +1,17 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // Timeouts are how long a provider may take for one call before the call is ended and counts as failed. A lease is no
@@ -25,19 +26,10 @@ type Timeouts struct {
 }
 
 func (t Timeouts) orDefault() Timeouts {
-	if t.Look == 0 {
-		t.Look = time.Minute
+	return Timeouts{
+		Look: cmp.Or(t.Look, time.Minute), Delete: cmp.Or(t.Delete, 10*time.Minute), Power: cmp.Or(t.Power, 10*time.Minute),
+		GiveWay: cmp.Or(t.GiveWay, 2*time.Second),
 	}
-	if t.Delete == 0 {
-		t.Delete = 10 * time.Minute
-	}
-	if t.Power == 0 {
-		t.Power = 10 * time.Minute
-	}
-	if t.GiveWay == 0 {
-		t.GiveWay = defaultGiveWay
-	}
-	return t
 }
 
 var errCallTimeout = errors.New("call timed out")
@@ -62,19 +54,8 @@ func (w *Worker) call(ctx context.Context, d time.Duration, do func(ctx context.
 // maxText bounds what is kept of what a provider says, in bytes.
 const maxText = 8 << 10
 
-// text makes what a provider or a script says fit for the database, which refuses NUL and broken UTF-8.
-func text(s string) string {
-	s = clean(s)
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + " …"
-	}
-	return s
-}
-
-// clean is s without what the database refuses.
-func clean(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-}
+// text makes what a provider or a script says fit for the database.
+func text(s string) string { return database.TextAtMost(s, maxText) }
 
 // facts are what the provider says of an instance, fit for the database.
 func facts(inst provider.Instance) workspaces.Facts {

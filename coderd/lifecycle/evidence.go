@@ -10,6 +10,7 @@ import (
 	"cdr.dev/slog"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 const (
@@ -45,7 +46,7 @@ func (w *Worker) lastOutput(ctx context.Context, j *work) string {
 	if err != nil {
 		w.log.Debug(ctx, "read output of what failed", slog.F("workspace", ref.Name), slog.Error(err))
 	}
-	return clean(string(end))
+	return database.Text(string(end))
 }
 
 // tail reads to the end and returns the last maxLog bytes, from the beginning of a line where something was left out.

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -72,5 +71,3 @@ func (w *Worker) startAwaited(j *work) (end func()) {
 	}
 	return w.awaited.begin(j.Provider)
 }
-
-const defaultGiveWay = 2 * time.Second

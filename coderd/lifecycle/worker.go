@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
@@ -80,15 +81,8 @@ type Worker struct {
 
 // New returns a Worker; nothing happens before Run.
 func New(o Options) *Worker {
-	if o.Lease == 0 {
-		o.Lease = defaultLease
-	}
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
-	if o.Slots == (Slots{}) {
-		o.Slots = Slots{Create: 64, Probe: 256, Start: 64, Retire: 32} // creates are bounded per provider too (S5)
-	}
+	o.Lease, o.Grace = cmp.Or(o.Lease, defaultLease), cmp.Or(o.Grace, defaultGrace)
+	o.Slots = cmp.Or(o.Slots, Slots{Create: 64, Probe: 256, Start: 64, Retire: 32}) // creates are bounded per provider too (S5)
 	o.Timeouts = o.Timeouts.orDefault()
 	traced := o.Tracer != nil
 	o.Tracer = tracing.OrOff(o.Tracer)
