@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external"
@@ -155,19 +156,10 @@ func newDocker(ctx context.Context, config json.RawMessage, dataDir string, cloc
 
 // run keeps the registry current until ctx ends.
 func (p *providers) run(ctx context.Context) {
-	ticker := p.clock.NewTicker(refreshEvery, "providers", "refresh")
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.soon:
-		case <-ticker.C:
-		}
-		if err := p.refresh(ctx); err != nil && ctx.Err() == nil {
-			p.log.Warn(ctx, "read providers", slog.Error(err))
-		}
-	}
+	lease.Loop{
+		Clock: p.clock, Log: p.log, What: "read providers", Tags: []string{"providers", "refresh"}, Every: refreshEvery,
+		Wake: p.soon, Later: true,
+	}.Run(ctx, p.refresh)
 }
 
 func (p *providers) refreshSoon() {

@@ -132,28 +132,26 @@ func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 		p.Claimed = r.claimed[p.ID]
 		snap.Presets = append(snap.Presets, p)
 	}
-	if snap.Jobs, err = r.store.GaugeJobs(ctx); err != nil {
-		return nil, xerrors.Errorf("count jobs: %w", err)
+	snap.Jobs, err = then(ctx, err, "count jobs", r.store.GaugeJobs)
+	snap.Pauses, err = then(ctx, err, "read pauses", r.store.GaugePauses)
+	snap.Inventories, err = then(ctx, err, "read inventories", r.store.Inventories)
+	snap.Findings, err = then(ctx, err, "count findings", r.store.GaugeFindings)
+	snap.Missing, err = then(ctx, err, "read missing workspaces", r.store.MissingClaimed)
+	snap.Forges, err = then(ctx, err, "read forges", r.store.GaugeForges)
+	snap.Runners, err = then(ctx, err, "count runners", r.store.GaugeRunners)
+	return snap, err
+}
+
+// then reads some rows, unless something before it failed.
+func then[R any](ctx context.Context, err error, what string, read func(context.Context) ([]R, error)) ([]R, error) {
+	if err != nil {
+		return nil, err
 	}
-	if snap.Pauses, err = r.store.GaugePauses(ctx); err != nil {
-		return nil, xerrors.Errorf("read pauses: %w", err)
+	rows, err := read(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf(what+": %w", err)
 	}
-	if snap.Inventories, err = r.store.Inventories(ctx); err != nil {
-		return nil, xerrors.Errorf("read inventories: %w", err)
-	}
-	if snap.Findings, err = r.store.GaugeFindings(ctx); err != nil {
-		return nil, xerrors.Errorf("count findings: %w", err)
-	}
-	if snap.Missing, err = r.store.MissingClaimed(ctx); err != nil {
-		return nil, xerrors.Errorf("read missing workspaces: %w", err)
-	}
-	if snap.Forges, err = r.store.GaugeForges(ctx); err != nil {
-		return nil, xerrors.Errorf("read forges: %w", err)
-	}
-	if snap.Runners, err = r.store.GaugeRunners(ctx); err != nil {
-		return nil, xerrors.Errorf("count runners: %w", err)
-	}
-	return snap, nil
+	return rows, nil
 }
 
 func presetOf(row database.GaugePresetsRow) (Preset, error) {

@@ -25,11 +25,16 @@ type Result struct {
 	Done    int // discrepancies that something was done about
 
 	resources, live int // listed; entries of workspaces that are not deleted
+	entries, amiss  int // of all
 }
 
 // add is told each entry of a comparison.
 func (r *Result) add(e Entry) {
 	r.Counts[e.Verdict]++
+	r.entries++
+	if e.Verdict.Amiss() {
+		r.amiss++
+	}
 	if e.Workspace != nil && e.Workspace.State != database.WorkspaceStateDeleted {
 		r.live++
 	}
@@ -205,10 +210,7 @@ func (s *Service) record(
 				return xerrors.Errorf("look for the lease: %w", err)
 			}
 			was = Breaker{Reason: row.Reason, Clean: int(row.Clean)}
-			seen := Seen{}
-			for _, n := range res.Counts {
-				seen.Entries += n
-			}
+			seen := Seen{Entries: res.entries}
 			if incomplete != nil {
 				seen.Incomplete = brief(incomplete.Error())
 			} else if said, seen.New, err = save(ctx, q, l, res.Entries); err != nil {
@@ -271,15 +273,9 @@ func store(ctx context.Context, q *database.Queries, l leased, res Result, incom
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
 		})
 	} else {
-		amiss := 0
-		for verdict, n := range res.Counts {
-			if verdict.Amiss() {
-				amiss += n
-			}
-		}
 		err = q.StoreInventory(ctx, database.StoreInventoryParams{
 			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(res.resources),
-			Workspaces: int32(res.live), Discrepancies: int32(amiss),
+			Workspaces: int32(res.live), Discrepancies: int32(res.amiss),
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
 		})
 	}
