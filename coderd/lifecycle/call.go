@@ -38,8 +38,8 @@ var errCallTimeout = errors.New("call timed out")
 // error says so. Whether ctx ended is known exactly, before the call and after it: a process that was frozen in between
 // must not go on with what by now is another's.
 func (w *Worker) call(ctx context.Context, d time.Duration, do func(ctx context.Context) error) error {
-	w.held.expire()
-	defer w.held.expire()
+	w.held.Expire()
+	defer w.held.Expire()
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := w.Clock.AfterFunc(d, func() { cancel(errCallTimeout) }, "lifecycle", "call")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cdr.dev/slog"
+	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
@@ -83,7 +84,7 @@ func (l *lane) run(ctx, jobs context.Context) {
 // lease takes up to n jobs, of any kind and provider of the lane. It does not end with ctx, so that no lease is lost
 // track of; what it brings while the replica stops is returned with the rest.
 func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.w.held.margin())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.w.held.Margin())
 	defer cancel()
 	var leased []database.Job
 	for _, kind := range l.kinds {
@@ -102,6 +103,16 @@ func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
 		}
 	}
 	return leased, nil
+}
+
+// extend extends the leases of jobs.
+func (w *Worker) extend(ctx context.Context, jobs []uuid.UUID, attempts []int32) (map[uuid.UUID]bool, error) {
+	rows, err := w.Store.ExtendLeases(ctx, database.ExtendLeasesParams{Ids: jobs, Attempts: attempts, LeaseS: w.Lease.Seconds()})
+	kept := make(map[uuid.UUID]bool, len(rows))
+	for _, row := range rows {
+		kept[row.ID] = row.Extended
+	}
+	return kept, err
 }
 
 // siteOf is this replica's site for a provider; empty if it is reached from everywhere, or can't be made, in which case
@@ -133,8 +144,8 @@ func (l *lane) nextDue(ctx context.Context) time.Duration {
 // do runs one job under its lease.
 func (l *lane) do(ctx context.Context, job database.Job, asked time.Time) {
 	start := l.w.Clock.Now("lifecycle", "job")
-	ctx = l.w.held.hold(ctx, job, asked)
-	defer l.w.held.drop(job)
+	ctx = l.w.held.Hold(ctx, job.ID, job.Attempt, asked)
+	defer l.w.held.Drop(job.ID, job.Attempt)
 	l.w.observeLeased(job)
 	ctx, span := l.w.startTrace(ctx, job)
 	defer span.End()

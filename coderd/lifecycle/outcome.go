@@ -153,7 +153,7 @@ func (w *Worker) returnJob(ctx context.Context, j *work) error {
 
 // requeue lets another go on at once: with the job if the replica stops, with its clean-up if it was cancelled.
 func (w *Worker) requeue(ctx context.Context, j *work) {
-	stopping := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLeaseLost)
+	stopping := ctx.Err() != nil && !errors.Is(context.Cause(ctx), lease.ErrLost)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	if stopping {

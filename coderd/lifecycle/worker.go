@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -68,7 +69,7 @@ const (
 type Worker struct {
 	Options
 	log     slog.Logger
-	held    *leases
+	held    *lease.Held[uuid.UUID] // jobs
 	creates *lane
 	probes  *lane
 	starts  *lane
@@ -93,7 +94,7 @@ func New(o Options) *Worker {
 		traced: traced,
 
 		Options: o, log: o.Log.Named("lifecycle"), intents: make(chan struct{}, 1), metrics: newMetrics(o.Registerer),
-		held: newLeases(o.Clock, o.Store, o.Lease),
+		held: lease.NewHeld[uuid.UUID](o.Clock, o.Lease),
 	}
 	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{database.JobKindCreate: w.create})
 	w.probes = newLane(w, "probe", o.Slots.Probe, map[database.JobKind]task{database.JobKindProbe: w.probe})
@@ -123,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stopBeats()
 
 	var heart, eg errgroup.Group
-	heart.Go(func() error { w.held.beat(beats, w.log); return nil })
+	heart.Go(func() error { w.held.Beat(beats, w.log, w.extend); return nil })
 	for _, l := range []*lane{w.creates, w.probes, w.starts, w.retires} {
 		eg.Go(func() error { l.run(ctx, jobs); return nil })
 	}
