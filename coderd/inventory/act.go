@@ -15,9 +15,6 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// errLeaseOver: whatever is not done is done by the next inventory.
-var errLeaseOver = errors.New("the time for this inventory is over")
-
 // follows is what follows from a verdict once two inventories agree on it: for people, and what does it; nil: nothing is done.
 var follows = map[Verdict]struct {
 	next string
@@ -108,8 +105,8 @@ func (s *Service) leave(ctx context.Context, l leased, e Entry) {
 // deleteOrphan removes a resource that should not be there (I4). The row is looked at once more, and again what no
 // longer is as it was is left alone.
 func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provider, e Entry) (none workspaces.Moved, _ error) {
-	if err := s.inTime(ctx, l); err != nil {
-		return none, err
+	if s.held.Expire(); ctx.Err() != nil { // a process that was frozen must not go on with what is another's by now
+		return none, context.Cause(ctx)
 	}
 	row, err := s.Store.WorkspaceByID(ctx, e.Resource.Tags.WorkspaceID)
 	switch {
@@ -140,18 +137,6 @@ func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provide
 		return none, xerrors.Errorf("record the deletion of an orphan: %w", err)
 	}
 	return none, nil
-}
-
-// inTime is asked right before each call that changes something at the provider: a process that was frozen must not go
-// on with what is another's by now.
-func (s *Service) inTime(ctx context.Context, l leased) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if s.Clock.Now("inventory", "act").After(l.until) {
-		return errLeaseOver
-	}
-	return nil
 }
 
 func (s *Service) quarantine(ctx context.Context, l leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {

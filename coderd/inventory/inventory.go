@@ -25,9 +25,8 @@ const (
 	soon = 10 * time.Second
 	// listDeadline is how long both sides may take to answer (S1).
 	listDeadline = 30 * time.Second
-	// leaseFor is how long an inventory may take in all, and actFor how long it may go on acting.
+	// leaseFor is how long an inventory may take in all.
 	leaseFor = 2 * time.Minute
-	actFor   = 90 * time.Second
 	// defaultGrace is what a discrepancy must have lasted before anything is done about it.
 	defaultGrace = 10 * time.Second
 	// keepMissing is how long a workspace that was missing stays in quarantine.
@@ -58,13 +57,14 @@ type Service struct {
 	Options
 	metrics *metrics
 	calls   calls
+	held    *lease.Held[string] // inventories, by provider
 }
 
 // New returns a Service; nothing happens before Run.
 func New(o Options) *Service {
 	o.Log = o.Log.Named("inventory")
 	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
-	return &Service{Options: o, metrics: newMetrics(o.Registerer)}
+	return &Service{Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[string](o.Clock, leaseFor)}
 }
 
 // Run makes inventories as they come due, until ctx ends.

@@ -49,7 +49,6 @@ type leased struct {
 	site     string
 	attempt  int64
 	beganAt  time.Time // the database's clock
-	until    time.Time // ours: after it nothing more is begun
 }
 
 // Pass makes an inventory of one provider now, whether it is due or not, and acts on it.
@@ -63,8 +62,6 @@ func (s *Service) Pass(ctx context.Context, name string) (Result, error) {
 
 func (s *Service) pass(ctx context.Context, name string, p provider.Provider, site string, atOnce bool) (Result, error) {
 	start := s.Clock.Now("inventory", "lease")
-	ctx, cancel := context.WithTimeout(ctx, leaseFor-every)
-	defer cancel()
 	rows, err := s.Store.LeaseInventory(ctx, database.LeaseInventoryParams{
 		Provider: name, Site: site, Replica: s.Replica, LeaseS: leaseFor.Seconds(), AtOnce: atOnce,
 	})
@@ -74,7 +71,9 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 	if len(rows) == 0 {
 		return Result{Held: true}, nil
 	}
-	l := leased{name, site, rows[0].Attempt, rows[0].BeganAt, start.Add(actFor)}
+	l := leased{name, site, rows[0].Attempt, rows[0].BeganAt}
+	ctx = s.held.Hold(ctx, name, int32(l.attempt), start)
+	defer s.held.Drop(name, int32(l.attempt))
 	res, again, err := s.make(ctx, l, p)
 	outcome := "complete"
 	switch {
@@ -108,7 +107,7 @@ func (s *Service) make(ctx context.Context, l leased, p provider.Provider) (res 
 	res.Counts = map[Verdict]int{}
 	res.resources, err = s.compare(ctx, l.provider, p, l.site, l.beganAt, res.add)
 	if ctx.Err() != nil {
-		return res, true, ctx.Err()
+		return res, true, context.Cause(ctx)
 	}
 	var incomplete *listingError
 	if err != nil && !errors.As(err, &incomplete) {
