@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -37,23 +38,19 @@ func (s *Service) Run(ctx context.Context) {
 
 // watch looks for silent agents until ctx ends.
 func (s *Service) watch(ctx context.Context) {
-	ticker := s.Clock.NewTicker(watchEvery, "instance", "watch")
-	defer ticker.Stop()
 	since := s.Clock.Now("instance", "watch") // when this replica began to watch without a break
 	last, retired := since, since
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	lease.Loop{
+		Clock: s.Clock, Log: s.Log, What: "look for silent agents", Tags: []string{"instance", "watch"}, Every: watchEvery,
+		Later: true,
+	}.Run(ctx, func(ctx context.Context) error {
 		now := s.Clock.Now("instance", "watch")
 		if now.Sub(last) > watchGap {
 			since = now
 		}
 		last = now
-		if err := s.watchOnce(ctx, now.Sub(since)); err != nil && ctx.Err() == nil {
-			s.Log.Warn(ctx, "look for silent agents", slog.Error(err))
+		err := s.watchOnce(ctx, now.Sub(since))
+		if err != nil {
 			since = s.Clock.Now("instance", "watch")
 			last = since
 		}
@@ -63,7 +60,8 @@ func (s *Service) watch(ctx context.Context) {
 				s.Log.Warn(ctx, "retire signing keys", slog.Error(err))
 			}
 		}
-	}
+		return err
+	})
 }
 
 // watchOnce acts on silence that is longer than this replica has watched for.

@@ -54,7 +54,7 @@ func (l Loop) await(ctx context.Context, due <-chan time.Time) bool {
 	case <-l.Wake:
 	case <-due:
 	}
-	return true
+	return ctx.Err() == nil
 }
 
 // Apart does work side by side, and that of one name once at a time: a provider that hangs holds up no other. The zero value

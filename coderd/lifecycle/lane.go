@@ -10,6 +10,7 @@ import (
 	"cdr.dev/slog"
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -42,43 +43,39 @@ func (l *lane) run(ctx, jobs context.Context) {
 	for range l.slots {
 		free <- struct{}{}
 	}
-	timer := l.w.Clock.NewTimer(poll, "lifecycle", l.name)
-	defer timer.Stop()
-	for {
-		wait := poll/2 + l.w.Jitter(poll/2)
-		if n := len(free); n > 0 && ctx.Err() == nil { // only this goroutine takes slots, so n is a lower bound
+	var pause time.Duration
+	lease.Loop{
+		Clock: l.w.Clock, Log: l.w.log.With(slog.F("lane", l.name)), What: "lease jobs", Tags: []string{"lifecycle", l.name},
+		Wake: l.wake, Pause: func() time.Duration { return pause },
+	}.Run(ctx, func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			pause = poll/2 + l.w.Jitter(poll/2)
+			n := len(free) // only this goroutine takes slots, so it is a lower bound
+			if n == 0 {
+				return nil
+			}
 			asked := l.w.Clock.Now("lifecycle", "lease")
 			leased, err := l.lease(ctx, n)
-			if err != nil && ctx.Err() == nil {
-				l.w.log.Warn(ctx, "lease jobs", slog.F("lane", l.name), slog.Error(err))
-			}
 			for _, job := range leased {
 				<-free
-				running.Add(1)
-				go func() {
+				running.Go(func() {
 					defer func() {
 						free <- struct{}{}
-						running.Done()
 						signal(l.wake) // there may be more
 					}()
 					l.do(jobs, job, asked)
-				}()
+				})
 			}
-			if len(leased) == n {
-				continue
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				wait = min(wait, l.nextDue(ctx))
+			if len(leased) < n {
+				pause = min(pause, l.nextDue(ctx))
+				return nil
 			}
 		}
-		timer.Reset(wait, "lifecycle", l.name)
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		case <-timer.C:
-		}
-	}
+		return nil
+	})
 }
 
 // lease takes up to n jobs, of any kind and provider of the lane. It does not end with ctx, so that no lease is lost
