@@ -16,22 +16,9 @@ type setting struct {
 	rates, costs  map[side][]float64 // beside what the setting is compared with, turn by turn
 }
 
-// side is where claims are made.
-type side string
-
-const (
-	store    side = "store"
-	overHTTP side = "http"
-)
-
-var sides = []side{store, overHTTP}
-
 // claims are the figures of closed loops beside simple updates with as many clients.
-func claims(ctx context.Context, b *bench) error {
-	y, dropYard, err := b.yardstick(ctx)
-	if err != nil {
-		return err
-	}
+func claims(ctx context.Context, b *bench) {
+	y, dropYard := b.yardstick(ctx)
 	defer dropYard()
 	big := 200_000
 	if b.quick {
@@ -44,79 +31,52 @@ func claims(ctx context.Context, b *bench) error {
 		{name: fmt.Sprintf(".beside-%dk", big/1000), pools: 1, beside: big},
 	}
 	for _, s := range append([]*setting{base}, others...) {
-		if s.image, err = b.stocked(ctx, s.pools, s.beside); err != nil {
-			return err
-		}
+		s.image = b.stocked(ctx, s.pools, s.beside)
 		s.samples, s.rates, s.costs = map[side][]sample{}, map[side][]float64{}, map[side][]float64{}
 		defer s.image.drop()
 	}
 	for _, clients := range []int{1, 8} {
-		if err := b.fewClients(ctx, y, base, clients); err != nil {
-			return err
-		}
+		b.fewClients(ctx, y, base, clients)
 	}
-	return b.manyClients(ctx, y, base, others)
+	b.manyClients(ctx, y, base, others)
 }
 
 // stocked is an image with ready ones for a window of claims.
-func (b *bench) stocked(ctx context.Context, pools, beside int) (*image, error) {
-	f, err := b.fleet(ctx, pools, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.addClaimed(ctx, beside); err != nil {
-		return nil, err
-	}
-	if err := f.add(ctx, int(20_000*(warmUp+b.window()).Seconds())); err != nil {
-		return nil, err
-	}
+func (b *bench) stocked(ctx context.Context, pools, beside int) *image {
+	f := b.fleet(ctx, pools, 0)
+	f.addClaimed(ctx, beside)
+	f.add(ctx, int(20_000*(warmUp+b.window()).Seconds()))
 	return b.image(ctx, f)
 }
 
 // measure takes one window on a copy of the setting's image.
-func (s *setting) measure(ctx context.Context, b *bench, side side, clients int) (sample, error) {
-	d, err := s.image.open(ctx)
-	if err != nil {
-		return sample{}, err
-	}
+func (s *setting) measure(ctx context.Context, b *bench, side side, clients int) sample {
+	d := s.image.open(ctx)
 	defer d.close()
-	connect := d.store
-	if side == overHTTP {
-		connect = d.overHTTP
-	}
-	got, err := d.measure(ctx, b, connect, clients)
-	if err != nil {
-		return sample{}, fmt.Errorf("claims.%s%s.%d: %w", side, s.name, clients, err)
-	}
+	var got sample
+	within(fmt.Sprintf("claims.%s%s.%d", side, s.name, clients), func() { got = d.measure(ctx, b, side, clients, 0) })
 	fmt.Fprintf(os.Stderr, "# claims.%s%s.%d: %.0f/s, %.0f us of processor, %.0f bytes of log each\n",
 		side, s.name, clients, got.perSecond, micros(got), got.wal)
 	s.samples[side] = append(s.samples[side], got)
-	return got, nil
+	return got
 }
 
 // fewClients take turns: store, HTTP, simple updates, and again.
-func (b *bench) fewClients(ctx context.Context, y *yardstick, base *setting, clients int) error {
+func (b *bench) fewClients(ctx context.Context, y *yardstick, base *setting, clients int) {
 	var yard []sample
 	for range b.rounds {
 		for _, side := range sides {
-			if _, err := base.measure(ctx, b, side, clients); err != nil {
-				return err
-			}
+			base.measure(ctx, b, side, clients)
 		}
-		s, err := y.measure(ctx, b, clients, 0)
-		if err != nil {
-			return err
-		}
-		yard = append(yard, s)
+		yard = append(yard, y.measure(ctx, b, clients, 0))
 	}
 	base.print(clients, y, yard)
 	clear(base.samples)
-	return nil
 }
 
 // manyClients have each of the other settings right after a round of the one pool that they are compared with. A setting
 // that fails is left out from there on.
-func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, others []*setting) error {
+func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, others []*setting) {
 	const clients = 32
 	var yard []sample
 	var failed []error
@@ -125,16 +85,13 @@ func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, ot
 			var with sample
 			for i, other := range others {
 				if side == store || i == 0 {
-					var err error
-					if with, err = base.measure(ctx, b, side, clients); err != nil {
-						return err
-					}
+					with = base.measure(ctx, b, side, clients)
 				}
 				if other == nil {
 					continue
 				}
-				got, err := other.measure(ctx, b, side, clients)
-				if err != nil {
+				var got sample
+				if err := attempt(func() { got = other.measure(ctx, b, side, clients) }); err != nil {
 					failed = append(failed, err)
 					others[i] = nil
 					continue
@@ -142,11 +99,7 @@ func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, ot
 				other.rates[side] = append(other.rates[side], got.perSecond/with.perSecond)
 				other.costs[side] = append(other.costs[side], micros(got)/micros(with))
 			}
-			s, err := y.measure(ctx, b, clients, 0)
-			if err != nil {
-				return err
-			}
-			yard = append(yard, s)
+			yard = append(yard, y.measure(ctx, b, clients, 0))
 		}
 	}
 	base.print(clients, y, yard)
@@ -162,7 +115,7 @@ func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, ot
 			lineRatio(full+".processor.beside-one-pool", middle(s.samples[side], micros), "us", median(s.costs[side]), of)
 		}
 	}
-	return errors.Join(failed...)
+	must(errors.Join(failed...))
 }
 
 func (s *setting) print(clients int, y *yardstick, yard []sample) {

@@ -26,38 +26,25 @@ type cluster struct {
 	version    int // of the server, as in server_version_num
 }
 
-func startCluster(ctx context.Context, dir string) (*cluster, error) {
-	server, err := embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(dir, "data")})
-	if err != nil {
-		return nil, err
-	}
+func startCluster(ctx context.Context, dir string) *cluster {
+	server := get(embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(dir, "data")}))
 	c := &cluster{server: server}
-	if err := c.connect(ctx); err != nil {
-		return nil, err
-	}
+	c.connect(ctx)
 	var settings string
 	var backend int
-	err = c.admin.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int, concat_ws(' ', version(), 'fsync', current_setting('fsync'),
+	must(c.admin.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int, concat_ws(' ', version(), 'fsync', current_setting('fsync'),
 		'synchronous_commit', current_setting('synchronous_commit'), 'full_page_writes', current_setting('full_page_writes'),
-		'shared_buffers', current_setting('shared_buffers'))`).Scan(&backend, &c.version, &settings)
-	if err != nil {
-		return nil, err
-	}
+		'shared_buffers', current_setting('shared_buffers'))`).Scan(&backend, &c.version, &settings))
 	fmt.Fprintln(os.Stderr, "#", settings)
-	stat, err := procStat(backend)
-	if err != nil {
-		return nil, err
-	}
-	c.postmaster = stat.parent
-	return c, nil
+	c.postmaster = get(procStat(backend)).parent
+	return c
 }
 
 // connect connects anew if need be: a statement whose context ends takes its connection along.
-func (c *cluster) connect(ctx context.Context) (err error) {
+func (c *cluster) connect(ctx context.Context) {
 	if c.admin == nil || c.admin.IsClosed() {
-		c.admin, err = pgx.Connect(ctx, c.server.SuperuserURL())
+		c.admin = get(pgx.Connect(ctx, c.server.SuperuserURL()))
 	}
-	return err
 }
 
 func (c *cluster) stop() {
@@ -68,53 +55,36 @@ func (c *cluster) stop() {
 }
 
 // database makes a copy of the one at that URL, or an empty one, and returns its URL and what removes it.
-func (c *cluster) database(ctx context.Context, like string) (string, func(), error) {
+func (c *cluster) database(ctx context.Context, like string) (string, func()) {
 	c.databases++
 	name := "bench" + strconv.Itoa(c.databases)
 	create := "CREATE DATABASE " + name
 	if like != "" {
-		from, err := url.Parse(like)
-		if err != nil {
-			return "", nil, err
-		}
+		from := get(url.Parse(like))
 		create += " TEMPLATE " + strings.TrimPrefix(from.Path, "/")
 		if c.version >= 150000 { // as files, as it always was before; through the log it would push all else out of the buffers
 			create += " STRATEGY file_copy"
 		}
 	}
-	if _, err := c.admin.Exec(ctx, create); err != nil {
-		return "", nil, err
-	}
-	u, err := url.Parse(c.server.SuperuserURL())
-	if err != nil {
-		return "", nil, err
-	}
+	get(c.admin.Exec(ctx, create))
+	u := get(url.Parse(c.server.SuperuserURL()))
 	u.Path = "/" + name
 	return u.String(), func() {
 		_, _ = c.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE "+name+" WITH (FORCE)")
-	}, nil
+	}
 }
 
 // store makes an empty, migrated database.
-func (c *cluster) store(ctx context.Context) (*database.Store, string, func(), error) {
-	address, drop, err := c.database(ctx, "")
-	if err != nil {
-		return nil, "", nil, err
-	}
-	if err := database.Migrate(ctx, address); err != nil {
-		return nil, "", nil, err
-	}
-	store, err := database.Open(ctx, address, database.Options{Replica: "bench"})
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return store, address, func() { store.Close(); drop() }, nil
+func (c *cluster) store(ctx context.Context) (*database.Store, string, func()) {
+	address, drop := c.database(ctx, "")
+	must(database.Migrate(ctx, address))
+	store := get(database.Open(ctx, address, database.Options{Replica: "bench"}))
+	return store, address, func() { store.Close(); drop() }
 }
 
 // checkpoint starts each measurement from the same place: what was written before it is on disk.
-func (c *cluster) checkpoint(ctx context.Context) error {
-	_, err := c.admin.Exec(ctx, "CHECKPOINT")
-	return err
+func (c *cluster) checkpoint(ctx context.Context) {
+	get(c.admin.Exec(ctx, "CHECKPOINT"))
 }
 
 // processor is the time that both sides have spent on processors: this process, and every process of PostgreSQL.
@@ -172,7 +142,7 @@ func procStat(pid int) (stat, error) {
 }
 
 // wal is how far the log has come, in bytes.
-func (c *cluster) wal(ctx context.Context) (at int64, err error) {
-	err = c.admin.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn() - '0/0'").Scan(&at)
-	return at, err
+func (c *cluster) wal(ctx context.Context) (at int64) {
+	must(c.admin.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn() - '0/0'").Scan(&at))
+	return at
 }

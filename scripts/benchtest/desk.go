@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +26,7 @@ import (
 func newID() uuid.UUID { return workspaces.NewID() }
 
 // claimer claims one workspace of a pool; uuid.Nil is a miss.
-type claimer func(ctx context.Context, p pool) (uuid.UUID, error)
+type claimer func(ctx context.Context, p pool) uuid.UUID
 
 // desk is what claims are made at: a claim service on the fleet's store, and the API before it. Nothing refills the
 // pools, so that a figure is that of claims alone; group `mixed` has everything running.
@@ -41,7 +39,7 @@ type desk struct {
 	turn    atomic.Int64 // of the pools, which are claimed from one after the other
 }
 
-func (f *fleet) open() (*desk, error) {
+func (f *fleet) open() *desk {
 	d := &desk{fleet: f}
 	clock, log, reg := quartz.NewReal(), slog.Make(), prometheus.NewRegistry()
 	writer := workspaces.New(f.store, newID, "bench")
@@ -63,13 +61,10 @@ func (f *fleet) open() (*desk, error) {
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+	listener := get(net.Listen("tcp", "127.0.0.1:0"))
 	d.address = listener.Addr().String()
 	go func() { _ = d.server.Serve(listener) }()
-	return d, nil
+	return d
 }
 
 func (d *desk) close() {
@@ -78,122 +73,74 @@ func (d *desk) close() {
 	d.drop()
 }
 
-// store claims without HTTP.
-func (d *desk) store(int) (claimer, func(), error) {
-	return func(ctx context.Context, p pool) (uuid.UUID, error) {
-		res, err := d.service.Claim(ctx, claim.Request{
+// side is where claims are made.
+type side string
+
+const (
+	store    side = "store"
+	overHTTP side = "http"
+)
+
+var sides = []side{store, overHTTP}
+
+// claimer is one client: without HTTP, or as a client of the API, over a connection of its own.
+func (d *desk) claimer(at side) (claimer, func()) {
+	if at == overHTTP {
+		c := dialHTTP(d.address, d.token.Reveal())
+		return c.claim, c.close
+	}
+	return func(ctx context.Context, p pool) uuid.UUID {
+		res := get(d.service.Claim(ctx, claim.Request{
 			UserID: d.owner, Source: "bench", OrganizationID: auth.DefaultOrganizationID, PresetID: p.preset,
 			Mode: database.ClaimModeRequire,
-		})
-		if err != nil || res.Workspace == nil {
-			return uuid.Nil, err
+		}))
+		if res.Workspace == nil {
+			return uuid.Nil
 		}
-		return res.Workspace.ID, nil
-	}, func() {}, nil
-}
-
-// overHTTP claims as a client does, each over a connection of its own.
-func (d *desk) overHTTP(int) (claimer, func(), error) {
-	c, err := dialHTTP(d.address, d.token.Reveal())
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.claim, c.close, nil
+		return res.Workspace.ID
+	}, func() {}
 }
 
 // measure runs clients for a window, which begins a moment after a checkpoint, with plans made, buffers filled and the names
-// of all pools looked up: each was claimed from at least twice.
-func (d *desk) measure(ctx context.Context, b *bench, connect func(int) (claimer, func(), error), clients int) (sample, error) {
-	if err := b.checkpoint(ctx); err != nil {
-		return sample{}, err
-	}
+// of all pools looked up: each was claimed from at least twice. A rate above zero is an open loop of so many claims a second.
+func (d *desk) measure(ctx context.Context, b *bench, at side, clients int, rate float64) sample {
+	b.checkpoint(ctx)
 	for first := true; first || d.turn.Load() < int64(2*len(d.pools)); first = false {
-		if _, err := d.run(ctx, b, connect, clients, warmUp); err != nil {
-			return sample{}, fmt.Errorf("warm up: %w", err)
-		}
+		within("warm up", func() { d.run(ctx, b, at, clients, rate, warmUp) })
 	}
-	return d.run(ctx, b, connect, clients, b.window())
+	return d.run(ctx, b, at, clients, rate, b.window())
 }
 
-// run is a closed loop: each client claims again when it was answered. A miss ends the window.
-func (d *desk) run(
-	ctx context.Context, b *bench, connect func(int) (claimer, func(), error), clients int, window time.Duration,
-) (sample, error) {
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		took   []time.Duration
-		ids    []uuid.UUID
-		failed error
-		over   atomic.Bool
-	)
-	claimers := make([]claimer, clients)
-	for i := range claimers {
-		c, leave, err := connect(i)
-		if err != nil {
-			return sample{}, err
-		}
+func (d *desk) run(ctx context.Context, b *bench, at side, clients int, rate float64, window time.Duration) sample {
+	ids := make([][]uuid.UUID, clients)
+	workers := make([]func(), clients)
+	for i := range workers {
+		claim, leave := d.claimer(at)
 		defer leave()
-		claimers[i] = c
-	}
-	log, err := b.wal(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	before, began := b.processor(), time.Now()
-	until := began.Add(window)
-	for _, claim := range claimers {
-		wg.Go(func() {
-			mine, got := make([]time.Duration, 0, 10_000), make([]uuid.UUID, 0, 10_000)
-			var err error
-			for now := time.Now(); now.Before(until) && !over.Load(); {
-				var id uuid.UUID
-				id, err = claim(ctx, d.pools[int(d.turn.Add(1))%len(d.pools)])
-				if err != nil || id == uuid.Nil {
-					over.Store(true)
-					break
-				}
-				got = append(got, id)
-				end := time.Now()
-				mine, now = append(mine, end.Sub(now)), end
+		ids[i] = make([]uuid.UUID, 0, 10_000)
+		workers[i] = func() {
+			id := claim(ctx, d.pools[int(d.turn.Add(1))%len(d.pools)])
+			if id == uuid.Nil {
+				must(errMiss)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			took, ids = append(took, mine...), append(ids, got...)
-			if err != nil {
-				failed = err
-			}
-		})
+			ids[i] = append(ids[i], id)
+		}
 	}
-	wg.Wait()
-	lasted, spent := time.Since(began), b.processor().since(before)
-	if failed != nil {
-		return sample{}, failed
+	log := b.wal(ctx)
+	s := b.loop(workers, rate, window)
+	s.wal = float64(b.wal(ctx)-log) / float64(s.n)
+	for _, mine := range ids {
+		d.distinct(mine)
 	}
-	if err := d.distinct(ids); err != nil {
-		return sample{}, err
-	}
-	end, err := b.wal(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	n := time.Duration(len(ids))
-	if n == 0 {
-		return sample{}, fmt.Errorf("every claim was a miss")
-	}
-	return sample{
-		perSecond: float64(n) / lasted.Seconds(), processor: (spent.here + spent.server) / n, ours: spent.here / n,
-		p50: quantile(took, 0.5), p99: quantile(took, 0.99), wal: float64(end-log) / float64(n), lasted: lasted,
-	}, nil
+	return s
 }
 
 // distinct checks that none of them was handed out before (I1).
-func (d *desk) distinct(ids []uuid.UUID) error {
+func (f *fleet) distinct(ids []uuid.UUID) {
 	for _, id := range ids {
-		if d.seen[id] {
-			return fmt.Errorf("workspace %s was claimed twice", id)
+		if f.seen[id] {
+			fail("workspace %s was claimed twice", id)
 		}
-		d.seen[id] = true
+		f.seen[id] = true
 	}
-	return nil
 }

@@ -43,68 +43,47 @@ type yard struct {
 // containers measures from the request of a claim, over HTTP, until the container takes connections: out of each tier of a
 // pool that is full and at rest, and beside that of a container of the same image which is created and started then (what
 // `docker run` does) by the engine's API. The three take turns.
-func containers(ctx context.Context, b *bench) error {
+func containers(ctx context.Context, b *bench) {
 	engine, err := dockertest.New()
 	if err != nil {
 		if b.asked {
-			return err
+			must(err)
 		}
 		fmt.Fprintln(os.Stderr, "# docker is left out: no container engine can be started here:", err)
-		return nil
+		return
 	}
 	defer engine.Remove()
-	if err := engine.AddImage(ctx); err != nil {
-		return err
-	}
+	must(engine.AddImage(ctx))
 	y := &yard{engine: engine, took: map[string][]time.Duration{}}
 	for range 20 { // until a subnet is free
 		if y.network, _, err = engine.AddNetwork(ctx); err == nil {
 			break
 		}
 	}
-	if err != nil {
-		return err
-	}
-	f, err := b.fleet(ctx, 0, 0)
-	if err != nil {
-		return err
-	}
+	must(err)
+	f := b.fleet(ctx, 0, 0)
 	defer f.drop()
-	r, err := b.serve(ctx, f, "docker", 15*time.Second)
-	if err != nil {
-		return err
-	}
+	r := b.serve(ctx, f, "docker", 15*time.Second)
 	defer r.stop()
 	y.client = r.client
-	_, err = y.client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(pooled, engine.Host, y.network, dockertest.GuestImage,
-		guestPort, guestPort)})
-	if err != nil {
-		return err
-	}
+	get(y.client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(pooled, engine.Host, y.network, dockertest.GuestImage,
+		guestPort, guestPort)}))
 	n := 100
 	if b.quick {
 		n = 10
 	}
-	turns := []func(context.Context) error{
-		func(ctx context.Context) error { return y.warm(ctx, "running") },
-		func(ctx context.Context) error { return y.warm(ctx, "stopped") },
-		y.cold,
-	}
+	turns := []func(){func() { y.warm(ctx, "running") }, func() { y.warm(ctx, "stopped") }, func() { y.cold(ctx) }}
 	for i := range n {
 		for turn := range turns {
-			if err := y.atRest(ctx); err != nil {
-				return err
-			}
-			if err := turns[(i+turn)%len(turns)](ctx); err != nil {
-				return err
-			}
+			y.atRest(ctx)
+			turns[(i+turn)%len(turns)]()
 		}
 	}
 	for _, q := range []struct {
 		name string
 		at   float64
 	}{{"p50", 0.5}, {"p99", 0.99}} {
-		ms := func(what string) float64 { return float64(quantile(y.took[what], q.at).Microseconds()) / 1000 }
+		ms := func(what string) float64 { return millis(y.took[what], q.at) }
 		cold := "docker.cold." + q.name
 		line(cold, ms("cold"), "ms", 0, "")
 		for _, tier := range []string{"running", "stopped"} {
@@ -112,103 +91,77 @@ func containers(ctx context.Context, b *bench) error {
 			line("docker.claim."+tier+".usable."+q.name, ms(tier), "ms", ms("cold"), cold)
 		}
 	}
-	return nil
 }
 
 // atRest waits until both pools are full, and nothing is made, stopped or deleted.
-func (y *yard) atRest(ctx context.Context) error {
-	return until(ctx, 3*time.Minute, "pools of containers are at rest", func() (bool, error) {
-		presets, err := y.client.Presets(ctx)
-		for _, p := range presets {
+func (y *yard) atRest(ctx context.Context) {
+	until(ctx, 3*time.Minute, "pools of containers are at rest", func() bool {
+		for _, p := range get(y.client.Presets(ctx)) {
 			stopped := 0
 			if p.Preset == "stopped" {
 				stopped = p.Counts.Desired
 			}
 			if c := p.Counts; c.Actual != c.Desired || c.Standby != stopped || c.Starting+c.Stopping+c.Deleting+c.Claimed > 0 {
 				time.Sleep(20 * time.Millisecond) // the server has better things to do
-				return false, err
+				return false
 			}
 		}
-		if err != nil {
-			return false, err
-		}
-		all, err := y.engine.Client.ContainerList(ctx, client.ContainerListOptions{}) // one that stops is in standby before it has
-		return len(all.Items) == 4, err
+		all := get(y.engine.Client.ContainerList(ctx, client.ContainerListOptions{})) // one that stops is in standby before it has
+		return len(all.Items) == 4
 	})
 }
 
 // warm claims one out of a tier, uses it, and gives it back.
-func (y *yard) warm(ctx context.Context, tier string) error {
+func (y *yard) warm(ctx context.Context, tier string) {
 	began := time.Now()
-	claim, err := y.client.Claim(ctx, sdk.ClaimRequest{Template: "guests", Preset: tier, Mode: "require"})
-	if err != nil {
-		return err
-	}
+	claim := get(y.client.Claim(ctx, sdk.ClaimRequest{Template: "guests", Preset: tier, Mode: "require"}))
 	y.took[tier+" answered"] = append(y.took[tier+" answered"], time.Since(began))
 	if claim.Outcome != "hit" || claim.Standby != (tier == "stopped") {
-		return fmt.Errorf("a claim of %s: %s, out of standby: %t, %s", tier, claim.Outcome, claim.Standby, claim.Reason)
+		fail("a claim of %s: %s, out of standby: %t, %s", tier, claim.Outcome, claim.Standby, claim.Reason)
 	}
 	addresses := claim.Addresses
 	if claim.Starting {
-		err := until(ctx, time.Minute, "the claimed container starts", func() (bool, error) {
-			w, err := y.client.Workspace(ctx, claim.Name)
+		until(ctx, time.Minute, "the claimed container starts", func() bool {
+			w := get(y.client.Workspace(ctx, claim.Name))
 			addresses = w.Addresses
-			return !w.Starting, err
+			return !w.Starting
 		})
-		if err != nil {
-			return err
-		}
 	}
 	for _, a := range addresses {
 		if a.Type == "ip" {
-			err = y.connects(ctx, a.Address)
+			y.connects(ctx, a.Address)
 			y.took[tier] = append(y.took[tier], time.Since(began))
 		}
 	}
-	if err != nil {
-		return err
-	}
-	_, err = y.client.ReleaseWorkspace(ctx, claim.Name)
-	return err
+	get(y.client.ReleaseWorkspace(ctx, claim.Name))
 }
 
 // cold is what it takes without a pool.
-func (y *yard) cold(ctx context.Context) error {
+func (y *yard) cold(ctx context.Context) {
 	began := time.Now()
-	made, err := y.engine.Client.ContainerCreate(ctx, client.ContainerCreateOptions{
+	made := get(y.engine.Client.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config:     &container.Config{Image: dockertest.GuestImage, Cmd: []string{"listen", guestPort}},
 		HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(y.network)},
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := y.engine.Client.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
-		return err
-	}
-	is, err := y.engine.Client.ContainerInspect(ctx, made.ID, client.ContainerInspectOptions{})
-	if err != nil {
-		return err
-	}
+	}))
+	get(y.engine.Client.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}))
+	is := get(y.engine.Client.ContainerInspect(ctx, made.ID, client.ContainerInspectOptions{}))
 	var ip netip.Addr
 	if at := is.Container.NetworkSettings.Networks[y.network]; at != nil {
 		ip = at.IPAddress
 	}
-	if err := y.connects(ctx, ip.String()); err != nil {
-		return err
-	}
+	y.connects(ctx, ip.String())
 	y.took["cold"] = append(y.took["cold"], time.Since(began))
-	_, err = y.engine.Client.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{Force: true})
-	return err
+	get(y.engine.Client.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{Force: true}))
 }
 
 // connects returns as soon as the container takes connections.
-func (y *yard) connects(ctx context.Context, ip string) error {
+func (y *yard) connects(ctx context.Context, ip string) {
 	dialer := net.Dialer{Timeout: time.Second}
-	return until(ctx, time.Minute, "container at "+ip+" takes connections", func() (bool, error) {
+	until(ctx, time.Minute, "container at "+ip+" takes connections", func() bool {
 		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, guestPort))
 		if err == nil {
 			_ = conn.Close()
 		}
-		return err == nil, nil
+		return err == nil
 	})
 }

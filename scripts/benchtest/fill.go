@@ -24,90 +24,58 @@ import (
 // workspaces in the pools that there are, each with its history. The pages of the web UI are measured and pictured so.
 // What it fills should be paused meanwhile, or passes see half of it. The provider of the workspaces is `sim`, whose files
 // are in the directory cloud.
-func fill(ctx context.Context, address, cloud string, workspaces, days int) error {
-	store, err := database.Open(ctx, address, database.Options{Replica: "fill"})
-	if err != nil {
-		return err
-	}
+func fill(ctx context.Context, address, cloud string, workspaces, days int) {
+	store := get(database.Open(ctx, address, database.Options{Replica: "fill"}))
 	defer store.Close()
 	f := &fleet{store: store, url: address, cloud: cloud}
-	if err := f.find(ctx); err != nil {
-		return err
-	}
-	if err := f.lived(ctx, days); err != nil {
-		return err
-	}
+	f.find(ctx)
+	f.lived(ctx, days)
 	if workspaces == 0 {
-		return nil
+		return
 	}
 	// Half is ready, half in use.
-	if err := f.add(ctx, workspaces/2); err != nil {
-		return err
-	}
-	if err := f.addClaimed(ctx, workspaces-workspaces/2); err != nil {
-		return err
-	}
-	if err := f.remember(ctx); err != nil {
-		return err
-	}
+	f.add(ctx, workspaces/2)
+	f.addClaimed(ctx, workspaces-workspaces/2)
+	f.remember(ctx)
 	fmt.Fprintf(os.Stderr, "# %d workspaces in %d pools\n", workspaces, len(f.pools))
-	return f.settle(ctx)
+	f.settle(ctx)
 }
 
 // find reads which pools there are.
-func (f *fleet) find(ctx context.Context) error {
-	rows, err := f.store.Pool.Query(ctx, `SELECT t.name || '/' || p.name, t.id, t.active_version_id, p.id, p.pool_key
+func (f *fleet) find(ctx context.Context) {
+	rows := get(f.store.Pool.Query(ctx, `SELECT t.name || '/' || p.name, t.id, t.active_version_id, p.id, p.pool_key
 		FROM presets p JOIN templates t ON t.id = p.template_id
 		WHERE p.organization_id = $1 AND p.deleted_at IS NULL AND p.instances IS NOT NULL ORDER BY 1`,
-		auth.DefaultOrganizationID)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var p pool
-		if err := rows.Scan(&p.name, &p.template, &p.version, &p.preset, &p.key); err != nil {
-			return err
-		}
-		f.pools = append(f.pools, p)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
+		auth.DefaultOrganizationID))
+	f.pools = get(pgx.CollectRows(rows, func(row pgx.CollectableRow) (p pool, err error) {
+		return p, row.Scan(&p.name, &p.template, &p.version, &p.preset, &p.key)
+	}))
 	if len(f.pools) == 0 {
-		return fmt.Errorf("fill: there is no pool; apply some first")
+		fail("fill: there is no pool; apply some first")
 	}
-	return f.store.Pool.QueryRow(ctx, "SELECT u.id, i.id FROM users u, installation i WHERE u.name = 'owner'").
-		Scan(&f.owner, &f.installation)
+	must(f.store.Pool.QueryRow(ctx, "SELECT u.id, i.id FROM users u, installation i WHERE u.name = 'owner'").
+		Scan(&f.owner, &f.installation))
 }
 
 // build makes the resources of workspaces, so that inventories find them.
-func (f *fleet) build(ids []uuid.UUID, names []string) error {
+func (f *fleet) build(ids []uuid.UUID, names []string) {
 	if f.cloud == "" {
-		return nil
+		return
 	}
 	directory := filepath.Join(f.cloud, "resources")
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return err
-	}
+	must(os.MkdirAll(directory, 0o700))
 	for i, name := range names {
-		content, err := json.Marshal(sim.Resource{
+		content := get(json.Marshal(sim.Resource{
 			ProviderID: "sim-" + name, Name: name, CreatedAt: epoch, ReadyAt: epoch,
 			Tags: provider.Tags{Installation: f.installation, WorkspaceID: ids[i], Incarnation: 1},
-		})
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(directory, name+".json"), content, 0o600); err != nil {
-			return err
-		}
+		}))
+		must(os.WriteFile(filepath.Join(directory, name+".json"), content, 0o600))
 	}
-	return nil
 }
 
 // lived writes the claims of so many days: busy by day and quiet at night, each pool after its own fashion, with some
 // that waited where it was busiest. The same pools have the same past each time.
-func (f *fleet) lived(ctx context.Context, days int) error {
+func (f *fleet) lived(ctx context.Context, days int) {
 	const every = 5 * time.Minute
 	for _, p := range f.pools {
 		sum := fnv.New64a()
@@ -129,15 +97,12 @@ func (f *fleet) lived(ctx context.Context, days int) error {
 				outcomes = append(outcomes, outcome)
 			}
 		}
-		if err := f.pastOf(ctx, p, days, ago, outcomes); err != nil {
-			return err
-		}
+		f.pastOf(ctx, p, days, ago, outcomes)
 	}
-	return nil
 }
 
 // pastOf makes a pool as old as that, with claims so many seconds ago, which are over, and what is counted of them.
-func (f *fleet) pastOf(ctx context.Context, p pool, days int, ago []float64, outcomes []string) error {
+func (f *fleet) pastOf(ctx context.Context, p pool, days int, ago []float64, outcomes []string) {
 	batch := &pgx.Batch{}
 	batch.Queue("UPDATE presets SET created_at = now() - make_interval(days => $2) WHERE id = $1", p.preset, days)
 	batch.Queue(`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation,
@@ -158,12 +123,12 @@ func (f *fleet) pastOf(ctx context.Context, p pool, days int, ago []float64, out
 		     LATERAL (SELECT count(*) AS held, count(*) FILTER (WHERE x.created_at > b - interval '5 minutes') AS lately
 		              FROM claims x WHERE x.preset_id = p.id AND x.created_at BETWEEN b - interval '40 minutes' AND b) c
 		WHERE p.id = $1 ON CONFLICT DO NOTHING`, p.preset, days)
-	return f.store.Pool.SendBatch(ctx, batch).Close()
+	must(f.store.Pool.SendBatch(ctx, batch).Close())
 }
 
 // remember writes how each of the workspaces came to be what it is.
-func (f *fleet) remember(ctx context.Context) error {
-	_, err := f.store.Pool.Exec(ctx, `INSERT INTO workspace_history
+func (f *fleet) remember(ctx context.Context) {
+	get(f.store.Pool.Exec(ctx, `INSERT INTO workspace_history
 			(workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
 		SELECT w.id, 1, s.was::workspace_state, s.became::workspace_state, w.created_at + s.later,
 		       CASE WHEN s.became = 'claimed' THEN w.owner_id ELSE $1::uuid END, s.reason
@@ -173,6 +138,5 @@ func (f *fleet) remember(ctx context.Context) error {
 		       (4, 'ready', 'claimed', interval '1 hour', 'claimed')) AS s (n, was, became, later, reason)
 		WHERE w.provider_id LIKE 'sim-%' AND (s.became <> 'claimed' OR w.state = 'claimed')
 		  AND NOT EXISTS (SELECT FROM workspace_history h WHERE h.workspace_id = w.id)
-		ORDER BY w.created_at, s.n`, auth.BuiltinUserID)
-	return err
+		ORDER BY w.created_at, s.n`, auth.BuiltinUserID))
 }

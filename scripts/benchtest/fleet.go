@@ -38,28 +38,19 @@ type pool struct {
 var epoch = time.Now().Add(-24 * time.Hour)
 
 // fleet makes pools that want so many prebuilds each, empty as yet.
-func (b *bench) fleet(ctx context.Context, pools, instances int) (*fleet, error) {
-	store, address, drop, err := b.store(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) fleet(ctx context.Context, pools, instances int) *fleet {
+	store, address, drop := b.store(ctx)
 	f := &fleet{store: store, url: address, drop: drop, seen: map[uuid.UUID]bool{}}
-	if _, err := store.Pool.Exec(ctx, b.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return nil, err
-	}
-	if _, _, err := auth.EnsureOwner(ctx, store, b.scratch); err != nil {
-		return nil, err
-	}
-	if err := store.Pool.QueryRow(ctx, "SELECT id FROM users WHERE name = 'owner'").Scan(&f.owner); err != nil {
-		return nil, err
-	}
+	get(store.Pool.Exec(ctx, b.sql, pgx.QueryExecModeSimpleProtocol))
+	_, _, err := auth.EnsureOwner(ctx, store, b.scratch)
+	must(err)
+	f.owner = one[uuid.UUID](ctx, f, "SELECT id FROM users WHERE name = 'owner'")
 	by := auth.Identity{
 		Principal:  auth.Principal{UserID: f.owner, User: "owner"},
 		Membership: auth.Membership{OrganizationID: auth.DefaultOrganizationID, Organization: "default", Role: database.RoleOwner},
 	}
-	if _, f.token, err = auth.CreateToken(ctx, store, by, auth.TokenRequest{Name: "bench"}); err != nil {
-		return nil, err
-	}
+	_, f.token, err = auth.CreateToken(ctx, store, by, auth.TokenRequest{Name: "bench"})
+	must(err)
 	batch := &pgx.Batch{}
 	batch.Queue("INSERT INTO providers (name, kind, chunk, creates_in_flight, updated_at) VALUES ('sim', 'sim', 1000000, 64, now())")
 	// What is filled in by SQL is at no provider: the first inventory of a server would open the breaker.
@@ -76,58 +67,40 @@ func (b *bench) fleet(ctx context.Context, pools, instances int) (*fleet, error)
 		batch.Queue(`INSERT INTO presets (id, organization_id, template_id, name, pool_key, instances, created_at, updated_at)
 			VALUES ($1, $2, $3, 'default', $4, $5, now(), now())`, p.preset, auth.DefaultOrganizationID, p.template, p.key, instances)
 	}
-	if err := store.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, err
-	}
-	return f, nil
+	must(store.Pool.SendBatch(ctx, batch).Close())
+	return f
 }
 
 // add makes ready workspaces, spread evenly over the pools.
-func (f *fleet) add(ctx context.Context, n int) error {
-	const step = 10_000
-	for ; n > 0; n -= step {
-		if err := f.insert(ctx, min(n, step), "ready"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (f *fleet) add(ctx context.Context, n int) { f.insertAll(ctx, n, "ready") }
 
 // addClaimed makes claimed ones, with their claims.
-func (f *fleet) addClaimed(ctx context.Context, n int) error {
+func (f *fleet) addClaimed(ctx context.Context, n int) { f.insertAll(ctx, n, "claimed") }
+
+func (f *fleet) insertAll(ctx context.Context, n int, state string) {
 	const step = 10_000
 	for ; n > 0; n -= step {
-		if err := f.insert(ctx, min(n, step), "claimed"); err != nil {
-			return err
-		}
+		f.insert(ctx, min(n, step), state)
 	}
-	return nil
 }
 
-func (f *fleet) insert(ctx context.Context, n int, state string) error {
+func (f *fleet) insert(ctx context.Context, n int, state string) {
 	var ids, claims, templates, versions, presets, keys []uuid.UUID
 	var names []string
 	var ready []time.Time
 	for range n {
 		p := f.pools[f.made%len(f.pools)]
-		name, err := prebuilds.Name(rand.Reader)
-		if err != nil {
-			return err
-		}
+		name := get(prebuilds.Name(rand.Reader))
 		ids, claims, names = append(ids, newID()), append(claims, newID()), append(names, name)
 		templates, versions = append(templates, p.template), append(versions, p.version)
 		presets, keys = append(presets, p.preset), append(keys, p.key)
 		ready = append(ready, epoch.Add(time.Duration(f.made)*time.Millisecond/10))
 		f.made++
 	}
-	if err := f.build(ids, names); err != nil {
-		return err
-	}
-	return pgx.BeginFunc(ctx, f.store.Pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `INSERT INTO workspaces (id, name, organization_id, template_id, template_version_id, preset_id,
+	f.build(ids, names)
+	must(pgx.BeginFunc(ctx, f.store.Pool, func(tx pgx.Tx) error {
+		get(tx.Exec(ctx, "SET LOCAL session_replication_role = replica"))
+		get(tx.Exec(ctx, `INSERT INTO workspaces (id, name, organization_id, template_id, template_version_id, preset_id,
 			pool_key, provider, parameters, state, owner_id, claim_id, provider_id, created_at, state_at, ready_at, claimed_at)
 			SELECT u.id, u.name, $1, u.template, u.version, u.preset, u.key, 'sim', '{}', $2::workspace_state,
 			       CASE WHEN $2 = 'claimed' THEN $3::uuid ELSE '00000000-0000-4000-8000-000000000002' END,
@@ -135,21 +108,21 @@ func (f *fleet) insert(ctx context.Context, n int, state string) error {
 			       CASE WHEN $2 = 'claimed' THEN u.ready END
 			FROM unnest($4::uuid[], $5::text[], $6::uuid[], $7::uuid[], $8::uuid[], $9::uuid[], $10::uuid[], $11::timestamptz[])
 			       AS u (id, name, template, version, preset, key, claim, ready)`,
-			auth.DefaultOrganizationID, state, f.owner, ids, names, templates, versions, presets, keys, claims, ready)
-		if err != nil || state != "claimed" {
-			return err
+			auth.DefaultOrganizationID, state, f.owner, ids, names, templates, versions, presets, keys, claims, ready))
+		if state != "claimed" {
+			return nil
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id,
+		_, err := tx.Exec(ctx, `INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id,
 			incarnation, created_at, bound_at)
 			SELECT w.claim_id, w.organization_id, w.preset_id, w.owner_id, 'require', 'bound', 'hit', w.id, 1, w.ready_at, w.ready_at
 			FROM workspaces w WHERE w.id = ANY ($1)`, ids)
 		return err
-	})
+	}))
 }
 
 // undo takes away what passes made and no worker touched, and has pools want so many prebuilds each again.
-func (f *fleet) undo(ctx context.Context, instances int) error {
-	err := pgx.BeginFunc(ctx, f.store.Pool, func(tx pgx.Tx) error {
+func (f *fleet) undo(ctx context.Context, instances int) {
+	must(pgx.BeginFunc(ctx, f.store.Pool, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		batch.Queue("SET LOCAL session_replication_role = replica")
 		batch.Queue("DELETE FROM jobs WHERE kind = 'create'")
@@ -158,33 +131,35 @@ func (f *fleet) undo(ctx context.Context, instances int) error {
 		batch.Queue("DELETE FROM workspaces WHERE state = 'provisioning'")
 		batch.Queue("UPDATE presets SET instances = $1", instances)
 		return tx.SendBatch(ctx, batch).Close()
-	})
-	if err != nil {
-		return err
-	}
-	return f.settle(ctx)
+	}))
+	f.settle(ctx)
 }
 
 // stock sees to it that so many are ready.
-func (f *fleet) stock(ctx context.Context, n int) error {
-	var ready int
-	if err := f.store.Pool.QueryRow(ctx, "SELECT count(*) FROM workspaces WHERE state = 'ready'").Scan(&ready); err != nil {
-		return err
-	}
-	return f.add(ctx, n-ready)
+func (f *fleet) stock(ctx context.Context, n int) {
+	f.add(ctx, n-f.ready(ctx))
+}
+
+func (f *fleet) ready(ctx context.Context) int {
+	return one[int](ctx, f, "SELECT count(*) FROM workspaces WHERE state = 'ready'")
+}
+
+// full waits until so many are ready.
+func (f *fleet) full(ctx context.Context, n int) {
+	until(ctx, 3*time.Minute, "pools are filled", func() bool { return f.ready(ctx) >= n })
+}
+
+// one reads one value.
+func one[T any](ctx context.Context, f *fleet, sql string, args ...any) (v T) {
+	must(f.store.Pool.QueryRow(ctx, sql, args...).Scan(&v))
+	return v
 }
 
 // settle vacuums and analyses what was filled.
-func (f *fleet) settle(ctx context.Context) error {
-	conn, err := f.store.Pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
+func (f *fleet) settle(ctx context.Context) {
+	conn := get(f.store.Pool.Acquire(ctx))
 	defer conn.Release()
 	for _, s := range []string{"SET statement_timeout = 0", "VACUUM ANALYZE", "SET statement_timeout = '30s'"} {
-		if _, err := conn.Exec(ctx, s, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
-		}
+		get(conn.Exec(ctx, s, pgx.QueryExecModeSimpleProtocol))
 	}
-	return nil
 }

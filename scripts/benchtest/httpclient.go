@@ -24,40 +24,27 @@ type httpConn struct {
 	out     []byte
 }
 
-func dialHTTP(address, token string) (*httpConn, error) {
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return &httpConn{conn: conn, reader: bufio.NewReader(conn), address: address, token: token}, nil
+func dialHTTP(address, token string) *httpConn {
+	conn := get(net.Dial("tcp", address))
+	return &httpConn{conn: conn, reader: bufio.NewReader(conn), address: address, token: token}
 }
 
 func (c *httpConn) close() { _ = c.conn.Close() }
 
-func (c *httpConn) claim(_ context.Context, p pool) (uuid.UUID, error) {
+func (c *httpConn) claim(_ context.Context, p pool) uuid.UUID {
 	body := `{"template":"` + p.name + `","preset":"default","mode":"require"}`
 	c.out = fmt.Appendf(c.out[:0], "POST /api/v1/claims HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", c.address, c.token, len(body), body)
-	if _, err := c.conn.Write(c.out); err != nil {
-		return uuid.Nil, err
-	}
-	res, err := http.ReadResponse(c.reader, nil)
-	if err != nil {
-		return uuid.Nil, err
-	}
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		return uuid.Nil, err
-	}
+	get(c.conn.Write(c.out))
+	res := get(http.ReadResponse(c.reader, nil))
+	answer := get(io.ReadAll(res.Body))
 	if res.StatusCode != http.StatusOK {
-		return uuid.Nil, fmt.Errorf("%s: %s", res.Status, answer)
+		fail("%s: %s", res.Status, answer)
 	}
 	var got sdk.Claim
-	if err := json.Unmarshal(answer, &got); err != nil {
-		return uuid.Nil, err
-	}
+	must(json.Unmarshal(answer, &got))
 	if got.WorkspaceID == nil {
-		return uuid.Nil, nil
+		return uuid.Nil
 	}
-	return *got.WorkspaceID, nil
+	return *got.WorkspaceID
 }

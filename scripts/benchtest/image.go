@@ -16,34 +16,23 @@ type image struct {
 }
 
 // image closes the fleet, vacuumed and analysed, and keeps its database.
-func (b *bench) image(ctx context.Context, f *fleet) (*image, error) {
-	if err := f.settle(ctx); err != nil {
-		return nil, err
-	}
+func (b *bench) image(ctx context.Context, f *fleet) *image {
+	f.settle(ctx)
 	f.store.Close()
-	return &image{f, b}, nil
+	return &image{f, b}
 }
 
 // copy makes a fleet of it.
-func (i *image) copy(ctx context.Context) (*fleet, error) {
-	address, drop, err := i.bench.database(ctx, i.url)
-	if err != nil {
-		return nil, err
-	}
-	store, err := database.Open(ctx, address, database.Options{Replica: "bench"})
-	if err != nil {
-		return nil, err
-	}
+func (i *image) copy(ctx context.Context) *fleet {
+	address, drop := i.bench.database(ctx, i.url)
+	store := get(database.Open(ctx, address, database.Options{Replica: "bench"}))
 	f := *i.fleet
 	f.store, f.url, f.drop, f.seen = store, address, func() { store.Close(); drop() }, map[uuid.UUID]bool{}
-	return &f, nil
+	return &f
 }
 
 // open makes a desk on a copy.
-func (i *image) open(ctx context.Context) (*desk, error) {
-	f, err := i.copy(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (i *image) open(ctx context.Context) *desk {
+	f := i.copy(ctx)
 	return f.open()
 }

@@ -30,14 +30,13 @@ type bench struct {
 	rounds  int
 	quick   bool
 	sql     string // run on each database of Prewarm
-	binary  string // of prewarm; built when first needed
-	scratch string
-	asked   bool // for certain groups: what cannot be measured then is an error
+	scratch string // a directory
+	asked   bool   // for certain groups: what cannot be measured then is an error
 }
 
 var groups = []struct {
 	name, what string
-	run        func(context.Context, *bench) error
+	run        func(context.Context, *bench)
 	most       time.Duration // 0: mostLasts
 }{
 	{"claims", "claims through the store and through HTTP, by clients, pools and what stands beside", claims, 14 * time.Minute},
@@ -84,14 +83,14 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := func() error { return run(ctx, wanted, *quick, *rounds, *profile, *sql) }
+	do := func() { run(ctx, wanted, *quick, *rounds, *profile, *sql) }
 	if *filled != "" {
-		do = func() error { return fill(ctx, *filled, *cloud, *workspaces, *days) }
+		do = func() { fill(ctx, *filled, *cloud, *workspaces, *days) }
 	}
 	if *filled != "" && *forgePools != "" {
-		do = func() error { return fillForge(ctx, *filled, strings.Split(*forgePools, ",")) }
+		do = func() { fillForge(ctx, *filled, strings.Split(*forgePools, ",")) }
 	}
-	if err := do(); err != nil {
+	if err := attempt(do); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1) //nolint:gocritic // The context's resources end with the process.
 	}
@@ -122,15 +121,10 @@ func chosen(only string) (map[string]bool, error) {
 	return wanted, nil
 }
 
-func run(ctx context.Context, only map[string]bool, quick bool, rounds int, profile, sql string) error {
-	scratch, err := os.MkdirTemp("", "prewarm-bench-")
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, only map[string]bool, quick bool, rounds int, profile, sql string) {
+	scratch := get(os.MkdirTemp("", "prewarm-bench-"))
 	defer os.RemoveAll(scratch)
-	if err := os.Chmod(scratch, 0o755); err != nil { // PostgreSQL may run as another user
-		return err
-	}
+	must(os.Chmod(scratch, 0o755)) // PostgreSQL may run as another user
 	b := &bench{quick: quick, rounds: rounds, scratch: scratch, sql: sql, asked: only != nil}
 	if b.rounds == 0 {
 		b.rounds = 3
@@ -138,15 +132,9 @@ func run(ctx context.Context, only map[string]bool, quick bool, rounds int, prof
 			b.rounds = 1
 		}
 	}
-	if b.cluster, err = startCluster(ctx, scratch); err != nil {
-		return err
-	}
+	b.cluster = startCluster(ctx, scratch)
 	defer b.stop()
-	stopProfile, err := startProfile(profile)
-	if err != nil {
-		return err
-	}
-	defer stopProfile()
+	defer startProfile(profile)()
 	var failed []error
 	for _, g := range groups {
 		if only == nil && g.name == "tune" || only != nil && !only[g.name] {
@@ -154,7 +142,7 @@ func run(ctx context.Context, only map[string]bool, quick bool, rounds int, prof
 		}
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "# %s: %s\n", g.name, g.what)
-		if err := b.group(ctx, g.run, cmp.Or(g.most, mostLasts)); err != nil {
+		if err := attempt(func() { b.group(ctx, g.run, cmp.Or(g.most, mostLasts)) }); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", g.name, err))
 			fmt.Fprintf(os.Stderr, "# %s failed, and the others go on: %v\n", g.name, err)
 		}
@@ -163,7 +151,7 @@ func run(ctx context.Context, only map[string]bool, quick bool, rounds int, prof
 			break
 		}
 	}
-	return errors.Join(failed...)
+	must(errors.Join(failed...))
 }
 
 const (
@@ -172,13 +160,11 @@ const (
 )
 
 // group runs one group for no longer than that.
-func (b *bench) group(ctx context.Context, run func(context.Context, *bench) error, most time.Duration) error {
-	if err := b.connect(ctx); err != nil {
-		return err
-	}
+func (b *bench) group(ctx context.Context, run func(context.Context, *bench), most time.Duration) {
+	b.connect(ctx)
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	return run(ctx, b)
+	run(ctx, b)
 }
 
 // window is how long one measurement takes.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cdr.dev/slog"
-	"golang.org/x/xerrors"
 
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
@@ -21,28 +20,29 @@ import (
 // passer runs full passes on demand: the real reconciler, without its loop.
 type passer struct{ *reconcile.Reconciler }
 
-func (f *fleet) passer(ctx context.Context) (passer, error) {
+func (f *fleet) passer(ctx context.Context) passer {
 	p := passer{reconcile.New(reconcile.Options{
 		Store: f.store, Writer: workspaces.New(f.store, newID, "bench"), Clock: quartz.NewReal(), Log: slog.Make(),
 		Registerer: prometheus.NewRegistry(), Replica: "bench", Tick: time.Hour, Random: rand.Reader, NewID: newID,
 	})}
-	_, _, err := p.pass(ctx) // writes the status once
-	return p, err
+	p.pass(ctx) // writes the status once
+	return p
 }
 
 // pass runs one and returns how long it took.
-func (p passer) pass(ctx context.Context) (reconcile.Result, time.Duration, error) {
+func (p passer) pass(ctx context.Context) (reconcile.Result, time.Duration) {
 	began := time.Now()
 	r, err := p.Pass(ctx)
 	lasted := time.Since(began)
 	for id, presetErr := range r.Errors {
-		return r, lasted, fmt.Errorf("preset %s: %w", id, presetErr)
+		fail("preset %s: %w", id, presetErr)
 	}
-	return r, lasted, err
+	must(err)
+	return r, lasted
 }
 
 // bareRead is the yardstick of idle passes: a plain pgx loop over the same rows.
-func (f *fleet) bareRead(ctx context.Context) (time.Duration, error) {
+func (f *fleet) bareRead(ctx context.Context) time.Duration {
 	type row struct {
 		id, preset, key uuid.UUID
 		provider, state string
@@ -51,30 +51,23 @@ func (f *fleet) bareRead(ctx context.Context) (time.Duration, error) {
 		expires         *time.Time
 	}
 	began := time.Now()
-	rows, err := f.store.Pool.Query(ctx, `SELECT id, preset_id, pool_key, provider, state::text, incarnation, created_at, expires_at
-		FROM workspaces WHERE state NOT IN ('claimed', 'deleted')`)
-	if err != nil {
-		return 0, err
-	}
+	rows := get(f.store.Pool.Query(ctx, `SELECT id, preset_id, pool_key, provider, state::text, incarnation, created_at, expires_at
+		FROM workspaces WHERE state NOT IN ('claimed', 'deleted')`))
 	var all []row
 	for rows.Next() {
 		var r row
-		if err := rows.Scan(&r.id, &r.preset, &r.key, &r.provider, &r.state, &r.incarnation, &r.created, &r.expires); err != nil {
-			return 0, err
-		}
+		must(rows.Scan(&r.id, &r.preset, &r.key, &r.provider, &r.state, &r.incarnation, &r.created, &r.expires))
 		all = append(all, r)
 	}
-	if err := rows.Err(); err != nil {
-		return 0, err
-	}
+	must(rows.Err())
 	if len(all) == 0 {
-		return 0, xerrors.New("the yardstick read nothing")
+		fail("the yardstick read nothing")
 	}
-	return time.Since(began), nil
+	return time.Since(began)
 }
 
 // idlePasses are passes that find nothing to do.
-func idlePasses(ctx context.Context, b *bench) error {
+func idlePasses(ctx context.Context, b *bench) {
 	claimed := 200_000
 	if b.quick {
 		claimed = 20_000
@@ -87,8 +80,8 @@ func idlePasses(ctx context.Context, b *bench) error {
 		{fmt.Sprintf("1000x10.beside-%dk", claimed/1000), 1000, 10, claimed, "1000x10"},
 		{"1000x100", 1000, 100, 0, "1000x10"},
 	} {
-		ours, yard, err := b.idle(ctx, c)
-		if err != nil {
+		var ours, yard []float64
+		if err := attempt(func() { ours, yard = b.idle(ctx, c) }); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
 			continue
 		}
@@ -98,7 +91,7 @@ func idlePasses(ctx context.Context, b *bench) error {
 			line("passes.idle."+c.name+".beside-"+c.than, median(ours), "ms", times[c.than], "passes.idle."+c.than)
 		}
 	}
-	return errors.Join(failed...)
+	must(errors.Join(failed...))
 }
 
 type idleCase struct {
@@ -108,46 +101,27 @@ type idleCase struct {
 }
 
 // idle returns how long passes took, and bare reads in between, in milliseconds.
-func (b *bench) idle(ctx context.Context, c idleCase) (ours, yard []float64, err error) {
-	f, err := b.fleet(ctx, c.pools, c.each)
-	if err != nil {
-		return nil, nil, err
-	}
+func (b *bench) idle(ctx context.Context, c idleCase) (ours, yard []float64) {
+	f := b.fleet(ctx, c.pools, c.each)
 	defer f.drop()
-	if err := f.addClaimed(ctx, c.claimed); err != nil {
-		return nil, nil, err
-	}
-	if err := f.add(ctx, c.pools*c.each); err != nil {
-		return nil, nil, err
-	}
-	if err := f.settle(ctx); err != nil {
-		return nil, nil, err
-	}
-	p, err := f.passer(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+	f.addClaimed(ctx, c.claimed)
+	f.add(ctx, c.pools*c.each)
+	f.settle(ctx)
+	p := f.passer(ctx)
 	for range 7 * b.rounds {
-		r, took, err := p.pass(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
+		r, took := p.pass(ctx)
 		if r.Created+r.Intents+r.Changed > 0 {
-			return nil, nil, fmt.Errorf("a pass had something to do: %+v", r)
+			fail("a pass had something to do: %+v", r)
 		}
 		ours = append(ours, took.Seconds()*1000)
-		read, err := f.bareRead(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		yard = append(yard, read.Seconds()*1000)
+		yard = append(yard, f.bareRead(ctx).Seconds()*1000)
 	}
-	return ours, yard, nil
+	return ours, yard
 }
 
 // creatingPasses are passes that create prebuilds: workspace, job, history and audit row each. What a pass made is taken
 // away before the next, so that each finds the pools of its name: a pass also reads all that is in progress.
-func creatingPasses(ctx context.Context, b *bench) error {
+func creatingPasses(ctx context.Context, b *bench) {
 	var failed []error
 	for _, c := range []createCase{
 		{"1000-at-100x10", 100, 10, 1000},
@@ -155,11 +129,11 @@ func creatingPasses(ctx context.Context, b *bench) error {
 		{"1000-at-1000x100", 1000, 100, 1000},
 		{"10000-at-100x0", 100, 0, 10_000},
 	} {
-		if err := b.creating(ctx, c); err != nil {
+		if err := attempt(func() { b.creating(ctx, c) }); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
 		}
 	}
-	return errors.Join(failed...)
+	must(errors.Join(failed...))
 }
 
 type createCase struct {
@@ -167,46 +141,24 @@ type createCase struct {
 	pools, each, create int
 }
 
-func (b *bench) creating(ctx context.Context, c createCase) error {
-	f, err := b.fleet(ctx, c.pools, c.each)
-	if err != nil {
-		return err
-	}
+func (b *bench) creating(ctx context.Context, c createCase) {
+	f := b.fleet(ctx, c.pools, c.each)
 	defer f.drop()
-	if err := f.add(ctx, c.pools*c.each); err != nil {
-		return err
-	}
-	if err := f.settle(ctx); err != nil {
-		return err
-	}
-	p, err := f.passer(ctx)
-	if err != nil {
-		return err
-	}
+	f.add(ctx, c.pools*c.each)
+	f.settle(ctx)
+	p := f.passer(ctx)
 	var took, rates, idle, processor []float64
 	for range 2*b.rounds + 1 {
-		_, nothing, err := p.pass(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := f.store.Pool.Exec(ctx, "UPDATE presets SET instances = instances + $1", c.create/c.pools); err != nil {
-			return err
-		}
-		if err := b.checkpoint(ctx); err != nil {
-			return err
-		}
+		_, nothing := p.pass(ctx)
+		get(f.store.Pool.Exec(ctx, "UPDATE presets SET instances = instances + $1", c.create/c.pools))
+		b.checkpoint(ctx)
 		before := b.processor()
-		r, lasted, err := p.pass(ctx)
-		if err != nil {
-			return err
-		}
+		r, lasted := p.pass(ctx)
 		if r.Created != c.create {
-			return fmt.Errorf("created %d instead of %d", r.Created, c.create)
+			fail("created %d instead of %d", r.Created, c.create)
 		}
 		spent := b.processor().since(before)
-		if err := f.undo(ctx, c.each); err != nil {
-			return err
-		}
+		f.undo(ctx, c.each)
 		idle = append(idle, nothing.Seconds()*1000)
 		took = append(took, lasted.Seconds()*1000)
 		rates = append(rates, float64(c.create)/lasted.Seconds())
@@ -215,5 +167,4 @@ func (b *bench) creating(ctx context.Context, c createCase) error {
 	line("creating."+c.name, median(took), "ms", median(idle), "idle-pass-before")
 	line("creating."+c.name+".rate", median(rates), "/s", 0, "")
 	line("creating."+c.name+".processor", median(processor), "us", 0, "")
-	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,21 +23,16 @@ type yardstick struct {
 	scale   int
 }
 
-func (b *bench) yardstick(ctx context.Context) (*yardstick, func(), error) {
-	address, drop, err := b.database(ctx, "")
-	if err != nil {
-		return nil, nil, err
-	}
+func (b *bench) yardstick(ctx context.Context) (*yardstick, func()) {
+	address, drop := b.database(ctx, "")
 	y := &yardstick{url: address, program: findPgbench(), scale: 50}
 	if b.quick {
 		y.scale = 10
 	}
 	began := time.Now()
-	if err := y.fill(ctx); err != nil {
-		return nil, nil, err
-	}
+	y.fill(ctx)
 	fmt.Fprintf(os.Stderr, "# %s at scale %d, filled in %s\n", y.name(), y.scale, time.Since(began).Round(time.Second))
-	return y, drop, nil
+	return y, drop
 }
 
 func (y *yardstick) name() string {
@@ -60,11 +54,8 @@ func findPgbench() string {
 }
 
 // fill makes pgbench's tables, as `pgbench -i` does.
-func (y *yardstick) fill(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, y.url)
-	if err != nil {
-		return err
-	}
+func (y *yardstick) fill(ctx context.Context) {
+	conn := get(pgx.Connect(ctx, y.url))
 	defer conn.Close(ctx)
 	for _, s := range []string{
 		"CREATE TABLE pgbench_branches (bid int NOT NULL, bbalance int, filler char(88)) WITH (fillfactor = 100)",
@@ -79,20 +70,15 @@ func (y *yardstick) fill(ctx context.Context) error {
 		"ALTER TABLE pgbench_tellers ADD PRIMARY KEY (tid)",
 		"ALTER TABLE pgbench_accounts ADD PRIMARY KEY (aid)",
 	} {
-		if _, err := conn.Exec(ctx, s); err != nil {
-			return err
-		}
+		get(conn.Exec(ctx, s))
 	}
-	_, err = conn.Exec(ctx, "VACUUM ANALYZE", pgx.QueryExecModeSimpleProtocol)
-	return err
+	get(conn.Exec(ctx, "VACUUM ANALYZE", pgx.QueryExecModeSimpleProtocol))
 }
 
 // measure runs it for a window, after the same moment as claims. A rate above zero is an open loop of so many transactions
 // per second.
-func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate float64) (sample, error) {
-	if err := b.checkpoint(ctx); err != nil {
-		return sample{}, err
-	}
+func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate float64) sample {
+	b.checkpoint(ctx)
 	if y.program == "" {
 		return y.bare(ctx, b, clients, rate)
 	}
@@ -101,7 +87,7 @@ func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate flo
 	}
 	warm := append(slices.Clone(args), "-T", strconv.Itoa(int(warmUp.Seconds())), y.url)
 	if out, err := exec.CommandContext(ctx, y.program, warm...).CombinedOutput(); err != nil {
-		return sample{}, fmt.Errorf("pgbench: %w: %s", err, out)
+		fail("pgbench: %w: %s", err, out)
 	}
 	args = append(args, "-T", strconv.Itoa(int(b.window().Seconds())))
 	logs := filepath.Join(b.scratch, "pgbench")
@@ -113,38 +99,29 @@ func (y *yardstick) measure(ctx context.Context, b *bench, clients int, rate flo
 	cmd := exec.CommandContext(ctx, y.program, append(args, y.url)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return sample{}, fmt.Errorf("pgbench: %w: %s", err, out)
+		fail("pgbench: %w: %s", err, out)
 	}
 	spent := b.processor().since(before)
 	tps := regexp.MustCompile(`tps = ([0-9.]+)`).FindSubmatch(out)
 	if tps == nil {
-		return sample{}, fmt.Errorf("pgbench said: %s", out)
+		fail("pgbench said: %s", out)
 	}
 	s := sample{}
 	s.perSecond, _ = strconv.ParseFloat(string(tps[1]), 64)
-	took, err := pgbenchLog(logs)
-	if err != nil {
-		return sample{}, err
-	}
+	took := pgbenchLog(logs)
 	client := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	s.ours = client / time.Duration(len(took))
 	s.processor = (client + spent.server) / time.Duration(len(took))
 	s.p50, s.p99 = quantile(took, 0.5), quantile(took, 0.99)
-	return s, nil
+	return s
 }
 
 // pgbenchLog reads the latencies that pgbench wrote (third column, microseconds), and removes the files.
-func pgbenchLog(prefix string) ([]time.Duration, error) {
-	files, err := filepath.Glob(prefix + ".*")
-	if err != nil {
-		return nil, err
-	}
+func pgbenchLog(prefix string) []time.Duration {
+	files := get(filepath.Glob(prefix + ".*"))
 	var took []time.Duration
 	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			return nil, err
-		}
+		raw := get(os.ReadFile(f))
 		for l := range strings.Lines(string(raw)) {
 			if fields := strings.Fields(l); len(fields) > 2 {
 				us, _ := strconv.Atoi(fields[2])
@@ -154,88 +131,31 @@ func pgbenchLog(prefix string) ([]time.Duration, error) {
 		_ = os.Remove(f)
 	}
 	if len(took) == 0 {
-		return nil, fmt.Errorf("pgbench logged nothing at %s", prefix)
+		fail("pgbench logged nothing at %s", prefix)
 	}
-	return took, nil
+	return took
 }
 
 // bare sends what pgbench sends, over pgx.
-func (y *yardstick) bare(ctx context.Context, b *bench, clients int, rate float64) (sample, error) {
-	conns := make([]*pgx.Conn, clients)
-	for i := range conns {
-		conn, err := pgx.Connect(ctx, y.url)
-		if err != nil {
-			return sample{}, err
-		}
+func (y *yardstick) bare(ctx context.Context, b *bench, clients int, rate float64) sample {
+	workers := make([]func(), clients)
+	for i := range workers {
+		conn := get(pgx.Connect(ctx, y.url))
 		defer conn.Close(context.WithoutCancel(ctx))
-		conns[i] = conn
+		workers[i] = func() { y.update(ctx, conn) }
 	}
-	if _, err := y.loop(ctx, conns, 0, warmUp); err != nil {
-		return sample{}, fmt.Errorf("warm up: %w", err)
-	}
-	before, began := b.processor(), time.Now()
-	took, err := y.loop(ctx, conns, rate, b.window())
-	if err != nil {
-		return sample{}, err
-	}
-	spent, n := b.processor().since(before), time.Duration(len(took))
-	return sample{
-		perSecond: float64(n) / time.Since(began).Seconds(), processor: (spent.here + spent.server) / n, ours: spent.here / n,
-		p50: quantile(took, 0.5), p99: quantile(took, 0.99),
-	}, nil
-}
-
-// loop has each connection send transactions for a window: one after the other, or at a rate as they fall due, which is when
-// their latency begins then, as with pgbench -R.
-func (y *yardstick) loop(ctx context.Context, conns []*pgx.Conn, rate float64, window time.Duration) ([]time.Duration, error) {
-	began := time.Now()
-	next := func() (time.Time, bool) { now := time.Now(); return now, now.Before(began.Add(window)) }
-	if rate > 0 {
-		due := arrivals(began, window, rate)
-		next = func() (time.Time, bool) { at, more := <-due; return at, more }
-	}
-	var mu sync.Mutex
-	var took []time.Duration
-	var failed error
-	var wg sync.WaitGroup
-	for _, conn := range conns {
-		wg.Go(func() {
-			var mine []time.Duration
-			var err error
-			for start, more := next(); more && err == nil; start, more = next() {
-				err = y.update(ctx, conn)
-				mine = append(mine, time.Since(start))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			took = append(took, mine...)
-			if err != nil {
-				failed = err
-			}
-		})
-	}
-	wg.Wait()
-	return took, failed
+	within("warm up", func() { b.loop(workers, 0, warmUp) })
+	return b.loop(workers, rate, b.window())
 }
 
 // update is one transaction.
-func (y *yardstick) update(ctx context.Context, conn *pgx.Conn) error {
+func (y *yardstick) update(ctx context.Context, conn *pgx.Conn) {
 	account, delta := 1+rand.IntN(100_000*y.scale), rand.IntN(10_001)-5000
 	var balance int
-	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
-	if _, err := conn.Exec(ctx, "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2", delta, account); err != nil {
-		return err
-	}
-	if err := conn.QueryRow(ctx, "SELECT abalance FROM pgbench_accounts WHERE aid = $1", account).Scan(&balance); err != nil {
-		return err
-	}
-	_, err := conn.Exec(ctx, "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
-		1+rand.IntN(10*y.scale), 1+rand.IntN(y.scale), account, delta)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, "COMMIT")
-	return err
+	get(conn.Exec(ctx, "BEGIN"))
+	get(conn.Exec(ctx, "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2", delta, account))
+	must(conn.QueryRow(ctx, "SELECT abalance FROM pgbench_accounts WHERE aid = $1", account).Scan(&balance))
+	get(conn.Exec(ctx, "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
+		1+rand.IntN(10*y.scale), 1+rand.IntN(y.scale), account, delta))
+	get(conn.Exec(ctx, "COMMIT"))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,36 +29,17 @@ type replica struct {
 var greeting = regexp.MustCompile(`Prewarm is at (http://\S+)`)
 
 // serve starts one, and returns when it listens.
-func (b *bench) serve(ctx context.Context, f *fleet, name string, tick time.Duration) (*replica, error) {
-	if b.binary == "" {
-		path := filepath.Join(b.scratch, "prewarm")
-		build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/prewarm-dev/prewarm/cmd/prewarm")
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build prewarm: %w: %s", err, out)
-		}
-		b.binary = path
-	}
-	dir, err := os.MkdirTemp(b.scratch, name)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) serve(ctx context.Context, f *fleet, name string, tick time.Duration) *replica {
+	dir := get(os.MkdirTemp(b.scratch, name))
 	r := &replica{name: name, ended: make(chan struct{}), log: filepath.Join(dir, "log")}
-	log, err := os.Create(r.log)
-	if err != nil {
-		return nil, err
-	}
+	log := get(os.Create(r.log))
 	defer log.Close()
-	r.cmd = exec.CommandContext(ctx, b.binary, "server", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"),
+	r.cmd = exec.CommandContext(ctx, b.program(ctx, "cmd/prewarm"), "server", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"),
 		"--postgres-url", f.url, "--replica", name, "--tick", tick.String())
 	r.cmd.Stderr = log
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := r.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.cmd.Start(); err != nil {
-		return nil, err
-	}
+	out := get(r.cmd.StdoutPipe())
+	must(r.cmd.Start())
 	lines := bufio.NewScanner(out)
 	for r.address == "" && lines.Scan() {
 		if m := greeting.FindStringSubmatch(lines.Text()); m != nil {
@@ -73,10 +53,23 @@ func (b *bench) serve(ctx context.Context, f *fleet, name string, tick time.Dura
 	}()
 	if r.address == "" {
 		said, _ := os.ReadFile(r.log)
-		return nil, fmt.Errorf("replica %s did not start: %s", name, said)
+		fail("replica %s did not start: %s", name, said)
 	}
-	r.client, err = sdk.New(r.address, f.token.Reveal())
-	return r, err
+	r.client = get(sdk.New(r.address, f.token.Reveal()))
+	return r
+}
+
+// program builds a command of this module, once.
+func (b *bench) program(ctx context.Context, of string) (path string) {
+	path = filepath.Join(b.scratch, filepath.Base(of))
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/prewarm-dev/prewarm/"+of)
+	if out, err := build.CombinedOutput(); err != nil {
+		fail("build %s: %w: %s", filepath.Base(of), err, out)
+	}
+	return path
 }
 
 func (r *replica) signal(s syscall.Signal) { _ = r.cmd.Process.Signal(s) }
@@ -100,34 +93,32 @@ func (r *replica) kill() {
 func (r *replica) host() string { return strings.TrimPrefix(r.address, "http://") }
 
 // resident is the memory of the process, now and at most, in bytes.
-func (r *replica) resident() (now, most int, err error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, err
-	}
+func (r *replica) resident() (now, most int) {
+	raw := get(os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid)))
 	for l := range strings.Lines(string(raw)) {
 		_, _ = fmt.Sscanf(l, "VmRSS: %d kB", &now)
 		_, _ = fmt.Sscanf(l, "VmHWM: %d kB", &most)
 	}
-	return now << 10, most << 10, nil
+	return now << 10, most << 10
 }
 
-var errTooLong = errors.New("it did not happen in time")
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+		must(ctx.Err())
+	case <-time.After(d):
+	}
+}
 
 // until polls.
-func until(ctx context.Context, most time.Duration, what string, ok func() (bool, error)) error {
+func until(ctx context.Context, most time.Duration, what string, ok func() bool) {
 	for end := time.Now().Add(most); ; {
-		done, err := ok()
-		if done || err != nil {
-			return err
+		if ok() {
+			return
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s: %w", what, errTooLong)
+			fail("%s: it did not happen in time", what)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(2 * time.Millisecond):
-		}
+		pause(ctx, 2*time.Millisecond)
 	}
 }

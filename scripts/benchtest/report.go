@@ -11,6 +11,7 @@ import (
 
 // sample is one measurement.
 type sample struct {
+	n         int
 	perSecond float64
 	processor time.Duration // of both sides, per operation
 	ours      time.Duration // of this side, per operation
@@ -87,6 +88,11 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
+// millis is a quantile of durations, in milliseconds.
+func millis(d []time.Duration, q float64) float64 {
+	return float64(quantile(d, q).Microseconds()) / 1000
+}
+
 // quantile of durations, which it sorts.
 func quantile(d []time.Duration, q float64) time.Duration {
 	if len(d) == 0 {
@@ -96,16 +102,11 @@ func quantile(d []time.Duration, q float64) time.Duration {
 	return d[min(len(d)-1, int(q*float64(len(d))))]
 }
 
-func startProfile(path string) (func(), error) {
+func startProfile(path string) (stop func()) {
 	if path == "" {
-		return func() {}, nil
+		return func() {}
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, err
-	}
-	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
+	f := get(os.Create(path))
+	must(pprof.StartCPUProfile(f))
+	return func() { pprof.StopCPUProfile(); _ = f.Close() }
 }

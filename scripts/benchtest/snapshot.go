@@ -11,61 +11,32 @@ import (
 
 // openSnapshot measures claims while another session holds a snapshot, as a dump or a slow query does, so that no index
 // entry of what is claimed can be removed.
-func openSnapshot(ctx context.Context, b *bench) error {
+func openSnapshot(ctx context.Context, b *bench) {
 	const clients = 32
 	long := 60 * time.Second
 	if b.quick {
 		long = 6 * time.Second
 	}
-	f, err := b.fleet(ctx, 1, 0)
-	if err != nil {
-		return err
-	}
-	d, err := f.open()
-	if err != nil {
-		return err
-	}
+	d := b.fleet(ctx, 1, 0).open()
 	defer d.close()
 	rate := 12_000.0
 	var without, with []sample
 	for round := range 2 {
-		if err := d.stock(ctx, int(1.3*rate*(warmUp+b.window()).Seconds())); err != nil {
-			return err
-		}
-		if err := d.settle(ctx); err != nil {
-			return err
-		}
-		s, err := d.measure(ctx, b, d.store, clients)
-		if err != nil {
-			return err
-		}
+		d.stock(ctx, int(1.3*rate*(warmUp+b.window()).Seconds()))
+		d.settle(ctx)
+		s := d.measure(ctx, b, store, clients, 0)
 		without, rate = append(without, s), s.perSecond
 		if round == 1 {
 			break
 		}
-		if err := d.stock(ctx, int(1.3*rate*(long+b.window()).Seconds())); err != nil {
-			return err
-		}
-		if err := d.settle(ctx); err != nil {
-			return err
-		}
-		held, err := pgx.Connect(ctx, f.url)
-		if err != nil {
-			return err
-		}
-		tx, err := held.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "SELECT count(*) FROM workspaces"); err != nil {
-			return err
-		}
+		d.stock(ctx, int(1.3*rate*(long+b.window()).Seconds()))
+		d.settle(ctx)
+		held := get(pgx.Connect(ctx, d.url))
+		tx := get(held.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))
+		get(tx.Exec(ctx, "SELECT count(*) FROM workspaces"))
 		began := time.Now()
 		for time.Since(began) < long { // in windows, to see whether it gets worse
-			s, err := d.measure(ctx, b, d.store, clients)
-			if err != nil {
-				return err
-			}
+			s := d.measure(ctx, b, store, clients, 0)
 			fmt.Fprintf(os.Stderr, "# after %.0f s of the snapshot: %.0f/s, %.0f us of processor, %.0f bytes of log each\n",
 				time.Since(began).Seconds(), s.perSecond, micros(s), s.wal)
 			with = append(with, s)
@@ -79,5 +50,4 @@ func openSnapshot(ctx context.Context, b *bench) error {
 	line(name+".last-window", last.perSecond, "/s", beside.perSecond, "without-it")
 	line(name+".processor", micros(during), "us", micros(beside), "without-it")
 	line(name+".last-window.processor", micros(last), "us", micros(beside), "without-it")
-	return nil
 }
