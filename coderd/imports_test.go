@@ -72,10 +72,11 @@ var rooms = map[string]room{
 	// They agree through rows, and never import one another: what one needs of another is a func or an interface.
 	"coderd/demand/entities": {inside: []string{"coderd/auth", "coderd/demand/forge", "coderd/demand/seal", "database"}},
 	"coderd/demand/forge":    leaf,
-	"coderd/demand/gitea":    {inside: []string{"coderd/demand/forge"}},
-	"coderd/demand/github":   {inside: []string{"coderd/demand/forge"}},
+	"coderd/demand/gitea":    {inside: []string{"coderd/demand/forge", "coderd/demand/rest"}},
+	"coderd/demand/github":   {inside: []string{"coderd/demand/forge", "coderd/demand/rest"}},
 	"coderd/demand/inbox":    {inside: []string{"coderd/demand/forge", "coderd/tracing", "database"}},
 	"coderd/demand/replay":   leaf,
+	"coderd/demand/rest":     {inside: []string{"coderd/demand/forge"}},
 	"coderd/demand/runners":  {inside: []string{"coderd/demand/forge", "coderd/prebuilds", "coderd/tracing", "coderd/workspaces", "database"}},
 	"coderd/demand/seal":     leaf,
 	"coderd/e2e":             leaf,

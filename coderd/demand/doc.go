@@ -8,6 +8,7 @@
 // The rooms below:
 //
 //	forge      what is needed of a forge; github and gitea are it
+//	rest       what these two have in common: requests, limits, listings, jobs, webhooks
 //	forgetest  a forge over HTTP, for tests
 //	entities   credentials and entities, their secrets sealed, and a client for each entity
 //	inbox      webhooks: signature, inbox, jobs, matching, what was missed

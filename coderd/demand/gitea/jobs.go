@@ -1,56 +1,86 @@
 package gitea
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/google/go-github/v92/github"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/demand/rest"
 )
+
+// Kind is Gitea.
+var Kind forge.Kind = kind{}
+
+type kind struct{}
+
+// Delivery reads X-Gitea-Delivery, X-Gitea-Event and X-Gitea-Signature, or X-Hub-Signature-256 where that is missing.
+func (kind) Delivery(h http.Header) (forge.Delivery, error) {
+	return as.Delivery(h, cmp.Or(h.Get("X-Gitea-Signature"), strings.TrimPrefix(h.Get("X-Hub-Signature-256"), "sha256=")))
+}
+
+// Job reads a delivery of a job.
+func (kind) Job(event string, body []byte) (*forge.Job, error) {
+	return rest.ReadEvent(event, body, func(e rest.Event, state forge.JobState) (forge.Job, error) {
+		return reader(e.Repository.MirrorLastSync != nil)(e.Job, e.Repository.FullName, state)
+	})
+}
+
+// reader translates jobs of a Gitea that numbers the attempts before a runner takes them, or as one does. The latter says the
+// last one's number until a runner takes the next: by it, what is run again would be what is over.
+func reader(numbered bool) func(*github.WorkflowJob, string, forge.JobState) (forge.Job, error) {
+	return func(w *github.WorkflowJob, repository string, state forge.JobState) (forge.Job, error) {
+		j, err := rest.Job(w, repository, state)
+		if err != nil {
+			return j, err
+		}
+		if j.RunnerID == 0 && !numbered {
+			j.Attempt = int(w.GetRunAttempt()) + 1
+		}
+		if j.Attempt > 1 && !numbered {
+			j.QueuedAt = time.Time{} // that was the first attempt
+		}
+		j.StartedAt = time.Time{}
+		if state == forge.InProgress || state == forge.Completed {
+			j.StartedAt = rest.Told(w.GetStartedAt())
+		}
+		return j, nil
+	}
+}
 
 // Job asks after one.
 func (c *client) Job(ctx context.Context, repository string, id int64) (forge.Job, error) {
-	root, err := rootOf(forge.Repository, repository)
+	found, err := c.FindJob(ctx, repository, id)
 	if err != nil {
 		return forge.Job{}, err
 	}
-	var found wireJob
-	err = c.do(ctx, http.MethodGet, root+"/actions/jobs/"+strconv.FormatInt(id, 10), nil, nil, &found)
-	if errors.Is(err, forge.ErrNotFound) {
-		if hidden := c.visible(ctx); hidden != nil {
-			err = hidden
-		}
-	}
-	if err != nil {
-		return forge.Job{}, xerrors.Errorf("get job %d of %s: %w", id, repository, err)
-	}
-	numbered, err := c.numbered(ctx, &found)
+	numbered, err := c.numbered(ctx, found)
 	if err != nil {
 		return forge.Job{}, err
 	}
-	return listed(&found, repository, numbered)
+	return rest.Listed(found, repository, reader(numbered))
 }
 
 // numbered says whether this Gitea numbers attempts before a runner takes them, by its version. Where a job's number means the
 // same in any version, it is not asked for.
-func (c *client) numbered(ctx context.Context, jobs ...*wireJob) (bool, error) {
-	if !slices.ContainsFunc(jobs, func(w *wireJob) bool {
-		return w != nil && (w.RunAttempt > 1 || w.RunAttempt == 1 && w.RunnerID == 0)
+func (c *client) numbered(ctx context.Context, jobs ...*github.WorkflowJob) (bool, error) {
+	if !slices.ContainsFunc(jobs, func(w *github.WorkflowJob) bool {
+		return w.GetRunAttempt() > 1 || w.GetRunAttempt() == 1 && w.GetRunnerID() == 0
 	}) {
 		return false, nil
 	}
 	var is struct {
 		Version string `json:"version"`
 	}
-	if err := c.do(ctx, http.MethodGet, "/version", nil, nil, &is); err != nil {
+	if _, err := c.Get(ctx, "version", nil, &is); err != nil {
 		return false, xerrors.Errorf("get version of Gitea: %w", err)
 	}
 	var major, minor int
@@ -60,32 +90,20 @@ func (c *client) numbered(ctx context.Context, jobs ...*wireJob) (bool, error) {
 	return major > 1 || minor >= 27, nil
 }
 
-func listed(w *wireJob, repository string, numbered bool) (forge.Job, error) {
-	at, known := state(w.Status)
-	if !known {
-		return forge.Job{}, xerrors.Errorf("read job %d of %s: its status %q is not known", w.ID, repository, w.Status)
-	}
-	j, err := job(w, repository, at, numbered)
-	if err != nil {
-		return forge.Job{}, xerrors.Errorf("read job of %s: %w", repository, err)
-	}
-	return j, nil
-}
-
 // OpenJobs lists the entity's at once. Where Gitea has that for repositories only, it looks in those.
 func (c *client) OpenJobs(ctx context.Context, repositories []string) ([]forge.Job, error) {
-	open, err := c.openIn(ctx, c.root)
+	open, err := c.openIn(ctx, c.Root)
 	if !missing(err) {
 		return open, err
 	}
-	if hidden := c.visible(ctx); hidden != nil {
+	if hidden := c.Visible(ctx); hidden != nil {
 		return nil, xerrors.Errorf("list jobs: %w", hidden)
 	}
-	if c.scope == forge.Repository {
+	if c.Scope == forge.Repository {
 		return nil, xerrors.Errorf("list jobs: this Gitea is too old for it: %w", forge.ErrUnsupported)
 	}
 	for _, repository := range repositories {
-		root, err := rootOf(forge.Repository, repository)
+		root, err := as.RootOf(forge.Repository, repository)
 		if err != nil {
 			return nil, err
 		}
@@ -100,19 +118,15 @@ func (c *client) OpenJobs(ctx context.Context, repositories []string) ([]forge.J
 
 // openIn lists by status, each to the last page. A job that moves on meanwhile may be told twice.
 func (c *client) openIn(ctx context.Context, root string) ([]forge.Job, error) {
-	var all []*wireJob
+	var all []*github.WorkflowJob
 	for _, status := range []string{"queued", "in_progress"} {
-		for number := 1; ; number++ {
-			query := pageQuery(number)
-			query.Set("status", status)
-			var page wireJobs
-			if err := c.do(ctx, http.MethodGet, root+"/actions/jobs", query, nil, &page); err != nil {
-				return nil, xerrors.Errorf("list jobs: %w", err)
-			}
-			if len(page.Jobs) == 0 {
-				break
-			}
+		query := url.Values{"status": {status}}
+		err := rest.List(ctx, c.Client, root+"/actions/jobs", query, func(page github.Jobs) (int, int) {
 			all = append(all, page.Jobs...)
+			return len(page.Jobs), -1
+		})
+		if err != nil {
+			return nil, xerrors.Errorf("list jobs: %w", err)
 		}
 	}
 	numbered, err := c.numbered(ctx, all...)
@@ -121,10 +135,7 @@ func (c *client) openIn(ctx context.Context, root string) ([]forge.Job, error) {
 	}
 	var open []forge.Job
 	for _, w := range all {
-		if w == nil {
-			continue
-		}
-		if j, err := listed(w, repositoryOf(w.URL), numbered); err == nil && j.State != forge.Completed {
+		if j, err := rest.Listed(w, repositoryOf(w.GetURL()), reader(numbered)); err == nil && j.State != forge.Completed {
 			open = append(open, j)
 		}
 	}
@@ -143,13 +154,4 @@ func repositoryOf(address string) string {
 		return ""
 	}
 	return parts[0] + "/" + parts[1]
-}
-
-// Deliveries are kept by Gitea for people only.
-func (c *client) Deliveries(context.Context, int64, time.Time) ([]forge.Sent, error) {
-	return nil, xerrors.Errorf("list deliveries: %w", forge.ErrUnsupported)
-}
-
-func (c *client) DeliveryBody(context.Context, int64, int64) ([]byte, error) {
-	return nil, xerrors.Errorf("get delivery: %w", forge.ErrUnsupported)
 }

@@ -1,4 +1,4 @@
-package github
+package rest
 
 import (
 	"cmp"
@@ -44,6 +44,8 @@ func wrong(err error, now time.Time) error {
 		return xerrors.Errorf("%s: %w", text, forge.ErrRefused)
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusGone:
 		return xerrors.Errorf("%s: %w", text, forge.ErrNotFound)
+	case resp.StatusCode == http.StatusMethodNotAllowed:
+		return xerrors.Errorf("%s: %w", text, forge.ErrUnsupported)
 	case resp.StatusCode == http.StatusConflict,
 		resp.StatusCode == http.StatusUnprocessableEntity && strings.Contains(strings.ToLower(text), "already exists"):
 		return xerrors.Errorf("%s: %w", text, forge.ErrConflict)
@@ -51,8 +53,8 @@ func wrong(err error, now time.Time) error {
 	return &answered{status: resp.StatusCode, text: text}
 }
 
-// unprocessable says whether the answer was 422.
-func unprocessable(err error) bool {
+// Unprocessable says whether the answer was 422.
+func Unprocessable(err error) bool {
 	var e *answered
 	return errors.As(err, &e) && e.status == http.StatusUnprocessableEntity
 }
