@@ -2,13 +2,11 @@ package coderd
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
@@ -54,7 +52,7 @@ func (r *replica) newDemand(hints context.Context, writer *workspaces.Writer) {
 		},
 	})
 	r.inbox = inbox.New(inbox.Options{
-		Store: r.store, Directory: directory{r.forges.Directory}, Clock: r.clock, Log: r.log, Registerer: r.registry,
+		Store: r.store, Directory: r.forges.Directory, Clock: r.clock, Log: r.log, Registerer: r.registry,
 		Replica: r.opts.Replica, NewID: workspaces.NewID, Nudge: r.reconciler.Nudge, Settle: r.runners.SettleSoon,
 		Hint: func() { go r.publish(hints, inboxChannel, "") },
 	})
@@ -69,48 +67,7 @@ func (r *replica) deregister(ctx context.Context, workspace uuid.UUID, incarnati
 	return lifecycle.Verdict(verdict), err
 }
 
-// toBe is what a workspace is to be at its forge (P5); nil for one that is to be nothing there.
+// toBe is what a workspace is to be at its forge (P5).
 func (r *replica) toBe(ctx context.Context, workspace uuid.UUID, incarnation int32) (*provider.Runner, error) {
-	facts, err := r.runners.Facts(ctx, workspace, incarnation)
-	if errors.Is(err, runners.ErrNoRunner) {
-		return nil, nil //nolint:nilnil // It is none.
-	}
-	if err != nil {
-		return nil, err
-	}
-	runner := &provider.Runner{Group: facts.Group, Labels: facts.Labels}
-	for _, t := range facts.Tools {
-		runner.Tools = append(runner.Tools, provider.Tool(t))
-	}
-	return runner, nil
-}
-
-// directory is the entities as the inbox knows them.
-type directory struct{ *entities.Directory }
-
-func (d directory) ByName(ctx context.Context, name string) (inbox.Entity, error) {
-	e, err := d.Directory.ByName(ctx, name)
-	if err == nil && e.Err != nil { // it is not the forge's fault: it shall see that, and send it again
-		err = xerrors.Errorf("%s: %w", e.Err.Error(), inbox.ErrSealed)
-	}
-	return sender(e), noSender(err)
-}
-
-func (d directory) ByID(ctx context.Context, id uuid.UUID) (inbox.Entity, error) {
-	e, err := d.Directory.ByID(ctx, id)
-	return sender(e), noSender(err)
-}
-
-func sender(e entities.Entity) inbox.Entity {
-	return inbox.Entity{
-		ID: e.ID, OrganizationID: e.OrganizationID, Name: e.Name, Kind: e.Kind, KindName: e.KindName, ForgeURL: e.ForgeURL,
-		Scope: e.Scope, Path: e.Path, Secrets: e.Secrets, Stopped: e.Stopped,
-	}
-}
-
-func noSender(err error) error {
-	if errors.Is(err, entities.ErrNoEntity) {
-		return inbox.ErrNoEntity
-	}
-	return err
+	return r.runners.ToBe(ctx, workspace, incarnation)
 }

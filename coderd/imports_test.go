@@ -77,7 +77,7 @@ var rooms = map[string]room{
 	"coderd/demand/inbox":    {inside: []string{"coderd/demand/forge", "coderd/tracing", "database"}},
 	"coderd/demand/replay":   leaf,
 	"coderd/demand/rest":     {inside: []string{"coderd/demand/forge"}},
-	"coderd/demand/runners":  {inside: []string{"coderd/demand/forge", "coderd/prebuilds", "coderd/tracing", "coderd/workspaces", "database"}},
+	"coderd/demand/runners":  {inside: []string{"coderd/demand/forge", "coderd/prebuilds", "coderd/provider", "coderd/tracing", "coderd/workspaces", "database"}},
 	"coderd/demand/seal":     leaf,
 	"coderd/e2e":             leaf,
 	"coderd/events":          {inside: []string{"coderd/auth", "coderd/sdk", "database"}},

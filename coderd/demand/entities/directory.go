@@ -2,7 +2,6 @@ package entities
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -18,25 +17,10 @@ import (
 // fresh is how long what was read is good for (P1).
 const fresh = time.Second
 
-// ErrNoEntity: there is none of that name or id.
-var ErrNoEntity = errors.New("there is no such forge")
+// What package forge calls so.
+type Entity = forge.Entity
 
-// Entity is one whose jobs Prewarm has runners for.
-type Entity struct {
-	ID             uuid.UUID
-	OrganizationID uuid.UUID
-	Name           string
-	Kind           forge.Kind
-	KindName       string
-	ForgeURL       string
-	Scope          forge.Scope
-	Path           string
-	Balance        string
-	HookID         int64    // 0: none
-	Secrets        []string // of webhooks, good now: the current one, and the one before while it overlaps
-	Stopped        bool
-	Err            error // why Secrets is empty; nil where it is not
-}
+var ErrNoEntity = forge.ErrNoEntity
 
 // Directory knows all entities, at most a second late. It is safe for concurrent use.
 type Directory struct {
@@ -48,7 +32,6 @@ type Directory struct {
 	mu      sync.Mutex // held while reading
 	readAt  time.Time
 	entries map[uuid.UUID]*entry
-	order   []uuid.UUID // by name
 }
 
 // entry is an entity with its client, made when it is first needed.
@@ -65,44 +48,35 @@ func NewDirectory(store *database.Store, keys *seal.Keys, kinds map[string]forge
 
 // ByName finds an entity; ErrNoEntity.
 func (d *Directory) ByName(ctx context.Context, name string) (Entity, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.read(ctx); err != nil {
-		return Entity{}, err
-	}
-	for _, e := range d.entries {
-		if e.Name == name {
-			return e.Entity, nil
-		}
-	}
-	return Entity{}, ErrNoEntity
+	return d.entity(ctx, func(e *entry) bool { return e.Name == name })
 }
 
 // ByID finds an entity; ErrNoEntity.
 func (d *Directory) ByID(ctx context.Context, id uuid.UUID) (Entity, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.read(ctx); err != nil {
-		return Entity{}, err
-	}
-	if e, ok := d.entries[id]; ok {
-		return e.Entity, nil
-	}
-	return Entity{}, ErrNoEntity
+	return d.entity(ctx, func(e *entry) bool { return e.ID == id })
 }
 
-// All are in the order of their names.
-func (d *Directory) All(ctx context.Context) ([]Entity, error) {
+func (d *Directory) entity(ctx context.Context, is func(*entry) bool) (Entity, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	e, err := d.find(ctx, is)
+	if err != nil {
+		return Entity{}, err
+	}
+	return e.Entity, nil
+}
+
+// find is called with the lock.
+func (d *Directory) find(ctx context.Context, is func(*entry) bool) (*entry, error) {
 	if err := d.read(ctx); err != nil {
 		return nil, err
 	}
-	all := make([]Entity, len(d.order))
-	for i, id := range d.order {
-		all[i] = d.entries[id].Entity
+	for _, e := range d.entries {
+		if is(e) {
+			return e, nil
+		}
 	}
-	return all, nil
+	return nil, ErrNoEntity
 }
 
 // Forge is the client of an entity. It is the same one until the credential changes, so that what it has learned of rate
@@ -110,12 +84,9 @@ func (d *Directory) All(ctx context.Context) ([]Entity, error) {
 func (d *Directory) Forge(ctx context.Context, id uuid.UUID) (forge.Forge, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.read(ctx); err != nil {
+	e, err := d.find(ctx, func(e *entry) bool { return e.ID == id })
+	if err != nil {
 		return nil, err
-	}
-	e, ok := d.entries[id]
-	if !ok {
-		return nil, ErrNoEntity
 	}
 	if e.client == nil {
 		client, err := d.connect(e)
@@ -165,15 +136,15 @@ func (d *Directory) read(ctx context.Context) error {
 	if err != nil {
 		return xerrors.Errorf("read entities of forges: %w", err)
 	}
-	entries, order := make(map[uuid.UUID]*entry, len(rows)), make([]uuid.UUID, len(rows))
-	for i, row := range rows {
+	entries := make(map[uuid.UUID]*entry, len(rows))
+	for _, row := range rows {
 		e := d.entryOf(row)
 		if old, ok := d.entries[row.ID]; ok && sameCredential(old.row, row) {
 			e.client = old.client
 		}
-		entries[row.ID], order[i] = e, row.ID
+		entries[row.ID] = e
 	}
-	d.entries, d.order, d.readAt = entries, order, now
+	d.entries, d.readAt = entries, now
 	return nil
 }
 

@@ -46,6 +46,9 @@ func (s *Service) accept(ctx context.Context, name string, header http.Header, b
 		return Accepted{}, ErrTooLarge
 	}
 	entity, err := s.Directory.ByName(ctx, name)
+	if err == nil && entity.Err != nil { // it is not the forge's fault: it shall see that, and send it again
+		err = xerrors.Errorf("%s: %w", entity.Err.Error(), ErrSealed)
+	}
 	if err != nil {
 		signed(body, nil, []string{"as long as for one that there is"})
 		return Accepted{}, xerrors.Errorf("find entity: %w", err)

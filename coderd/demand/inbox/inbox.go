@@ -20,34 +20,16 @@ const (
 	matchEvery = 15 * time.Second // also when nothing is known to have changed
 )
 
-// ErrNoEntity: no entity has that name or id, or it is deleted.
-var ErrNoEntity = xerrors.New("there is no such entity")
-
 // ErrSealed: this replica cannot open the entity's webhook secret, so that nothing can be said of a signature.
 var ErrSealed = xerrors.New("the webhook secret cannot be opened")
 
-// Entity is who sends jobs, as Directory knows it.
-type Entity struct {
-	ID             uuid.UUID
-	OrganizationID uuid.UUID
-	Name           string
-	Kind           forge.Kind
-	KindName       string
-	ForgeURL       string
-	Scope          forge.Scope
-	Path           string
-	Secrets        []string // of its webhook, those that are good now: the current one, and the one before while it overlaps
-	Stopped        bool
-}
+// What package forge calls so.
+type (
+	Entity    = forge.Entity
+	Directory = forge.Directory
+)
 
-// Directory knows the entities. What it says of one may be a second old.
-type Directory interface {
-	// ByName and ByID find one; ErrNoEntity. ByName: also ErrSealed.
-	ByName(ctx context.Context, name string) (Entity, error)
-	ByID(ctx context.Context, id uuid.UUID) (Entity, error)
-	// Forge is the client of an entity.
-	Forge(ctx context.Context, entityID uuid.UUID) (forge.Forge, error)
-}
+var ErrNoEntity = forge.ErrNoEntity
 
 // Options of a Service. All are needed but those that say otherwise.
 type Options struct {

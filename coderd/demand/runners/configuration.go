@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -35,12 +36,9 @@ type Configuration struct {
 // Configuration registers the workspace's runner at its forge. Errors are ErrNoRunner; ErrHandedOut; ErrNotNow, where it is to
 // be tried again; *forge.RateLimited and others of the forge, after which it may be tried again too.
 func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Configuration, error) {
-	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
-	if database.NoRows(err) {
-		return Configuration{}, ErrNoRunner
-	}
+	row, err := s.runnerOf(ctx, workspaceID, incarnation)
 	if err != nil {
-		return Configuration{}, xerrors.Errorf("read runner: %w", err)
+		return Configuration{}, err
 	}
 	until, err := s.Store.BeginHandOut(ctx, database.BeginHandOutParams{
 		WorkspaceID: workspaceID, Incarnation: incarnation, LeaseS: askLease.Seconds(),
@@ -74,10 +72,10 @@ func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, inca
 
 // whyNot puts into words that the configuration was not to be had.
 func (s *Service) whyNot(ctx context.Context, row database.RunnerOfRow) error {
-	now, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
+	now, err := s.runnerOf(ctx, row.WorkspaceID, row.Incarnation)
 	switch {
 	case err != nil:
-		return xerrors.Errorf("read runner: %w", err)
+		return err
 	case now.HandedOutAt != nil:
 		return xerrors.Errorf("it was read at %s: %w", now.HandedOutAt.UTC().Format(time.RFC3339), ErrHandedOut)
 	case now.Asking:
@@ -87,33 +85,43 @@ func (s *Service) whyNot(ctx context.Context, row database.RunnerOfRow) error {
 	}
 }
 
-// Facts are what a workspace is to be at its forge, as far as it is no secret.
-type Facts struct {
-	Group  string
-	Labels []string
-	Tools  []forge.Tool
-}
-
-// Facts are for providers that install the runner by themselves: asked before the workspace is made (P5). ErrNoRunner.
-func (s *Service) Facts(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Facts, error) {
-	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
-	if database.NoRows(err) {
-		return Facts{}, ErrNoRunner
+// ToBe is what a workspace is to be at its forge, as far as it is no secret, for providers that install the runner by
+// themselves: asked before the workspace is made (P5). Nil for one that is to be nothing there.
+func (s *Service) ToBe(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (*provider.Runner, error) {
+	row, err := s.runnerOf(ctx, workspaceID, incarnation)
+	if errors.Is(err, ErrNoRunner) {
+		return nil, nil //nolint:nilnil // It is none.
 	}
 	if err != nil {
-		return Facts{}, xerrors.Errorf("read runner: %w", err)
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	client, err := s.Directory.Forge(ctx, row.EntityID)
 	if err != nil {
-		return Facts{}, ofForge("connect to forge", err)
+		return nil, ofForge("connect to forge", err)
 	}
 	tools, err := client.Tools(ctx)
 	if err != nil {
-		return Facts{}, ofForge("list downloads of the runner", err)
+		return nil, ofForge("list downloads of the runner", err)
 	}
-	return Facts{Group: row.RunnerGroup, Labels: row.RunnerLabels, Tools: tools}, nil
+	runner := &provider.Runner{Group: row.RunnerGroup, Labels: row.RunnerLabels}
+	for _, t := range tools {
+		runner.Tools = append(runner.Tools, provider.Tool(t))
+	}
+	return runner, nil
+}
+
+// runnerOf reads the row of a workspace's runner; ErrNoRunner.
+func (s *Service) runnerOf(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (database.RunnerOfRow, error) {
+	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+	if database.NoRows(err) {
+		return row, ErrNoRunner
+	}
+	if err != nil {
+		return row, xerrors.Errorf("read runner: %w", err)
+	}
+	return row, nil
 }
 
 // register asks the forge. What has the name there already is of an asking whose answer was lost: it never got its

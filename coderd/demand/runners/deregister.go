@@ -30,12 +30,12 @@ type Verdict struct {
 // Deregister unregisters the runner of a workspace that is to go. A forge that could not be asked, or did not answer as it
 // should, is an error: then the workspace must not go.
 func (s *Service) Deregister(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Verdict, error) {
-	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
-	if database.NoRows(err) {
+	row, err := s.runnerOf(ctx, workspaceID, incarnation)
+	if errors.Is(err, ErrNoRunner) {
 		return Verdict{Done: true, Why: "never registered"}, nil
 	}
 	if err != nil {
-		return Verdict{}, xerrors.Errorf("read runner: %w", err)
+		return Verdict{}, err
 	}
 	wait := min(max(leastWait, time.Duration(row.InStateS*float64(time.Second))/10), mostWait)
 	switch {
@@ -62,9 +62,8 @@ func (s *Service) Deregister(ctx context.Context, workspaceID uuid.UUID, incarna
 		return Verdict{}, err
 	}
 	// Some forges look whether a runner has a job, and remove it then: it may have been given one in between.
-	row, err = s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
-	if err != nil {
-		return Verdict{}, xerrors.Errorf("read runner again: %w", err)
+	if row, err = s.runnerOf(ctx, workspaceID, incarnation); err != nil {
+		return Verdict{}, err
 	}
 	if row.Job != "" && !row.JobLost {
 		return s.veto(ctx, row, "job "+row.Job+" began at that moment", wait)
@@ -124,12 +123,12 @@ func (s *Service) Abandon(
 	if !database.NoRows(err) {
 		return "", xerrors.Errorf("abandon runner: %w", err)
 	}
-	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+	row, err := s.runnerOf(ctx, workspaceID, incarnation)
 	switch {
-	case database.NoRows(err), err == nil && row.RemovedAt != nil:
-		return "", ErrNoRunner
 	case err != nil:
-		return "", xerrors.Errorf("read runner: %w", err)
+		return "", err
+	case row.RemovedAt != nil:
+		return "", ErrNoRunner
 	case row.Job != "":
 		return "", xerrors.Errorf("runner %s is at job %s: %w", row.Name, row.Job, ErrBusy)
 	default:

@@ -39,16 +39,11 @@ func (e *ForgeError) Unwrap() error { return e.Err }
 
 func ofForge(what string, err error) error { return &ForgeError{xerrors.Errorf("%s: %w", what, err)} }
 
-// Directory finds the clients of entities.
-type Directory interface {
-	Forge(ctx context.Context, entityID uuid.UUID) (forge.Forge, error)
-}
-
 // Options of a Service. All are needed but those that say otherwise.
 type Options struct {
 	Store      *database.Store
 	Writer     *workspaces.Writer
-	Directory  Directory
+	Directory  forge.Clients
 	Clock      quartz.Clock
 	Log        slog.Logger
 	Registerer prometheus.Registerer
