@@ -20,8 +20,10 @@ func jobURL(api string, j *job) string {
 // both has what the two kinds have in common.
 func (f *Forge) both(mux *http.ServeMux) {
 	mux.HandleFunc("GET /actions/runners", f.listRunners)
-	mux.HandleFunc("GET /actions/runners/{id}", f.getRunner)
-	mux.HandleFunc("DELETE /actions/runners/{id}", f.deleteRunner)
+	mux.HandleFunc("GET /actions/runners/{id}", f.withRunner(func(w http.ResponseWriter, _ *http.Request, one *runner) {
+		answer(w, http.StatusOK, f.runnerJSON(one))
+	}))
+	mux.HandleFunc("DELETE /actions/runners/{id}", f.withRunner(f.deleteRunner))
 	mux.HandleFunc("GET /actions/jobs/{id}", f.getJob)
 	mux.HandleFunc("GET /hooks", f.listHooks)
 	mux.HandleFunc("POST /hooks", f.createHook)
@@ -49,17 +51,11 @@ func (f *Forge) runnersOf(root string) []*runner {
 }
 
 func (f *Forge) listRunners(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	all := f.runnersOf(rootOf(r))
 	if name := r.URL.Query().Get("name"); name != "" && !f.opts.Gitea && !f.opts.OldServer {
 		all = slices.DeleteFunc(all, func(r *runner) bool { return r.name != name })
 	}
-	list := []map[string]any{}
-	for _, one := range page(w, r, all) {
-		list = append(list, f.runnerJSON(one))
-	}
-	answer(w, http.StatusOK, map[string]any{"total_count": len(all), "runners": list})
+	answer(w, http.StatusOK, map[string]any{"total_count": len(all), "runners": page(w, r, all, f.runnerJSON)})
 }
 
 func (f *Forge) runnerJSON(r *runner) map[string]any {
@@ -76,32 +72,27 @@ func (f *Forge) runnerJSON(r *runner) map[string]any {
 	}
 }
 
-func (f *Forge) getRunner(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	one := f.runners[number(r, "id")]
-	if one == nil || (one.root != rootOf(r) && rootOf(r) != "admin") {
-		fail(w, http.StatusNotFound, "Not Found")
-		return
+// withRunner finds the runner.
+func (f *Forge) withRunner(do func(w http.ResponseWriter, r *http.Request, one *runner)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		one := f.runners[number(r, "id")]
+		if one == nil || (one.root != rootOf(r) && rootOf(r) != "admin") {
+			fail(w, http.StatusNotFound, "Not Found")
+			return
+		}
+		do(w, r, one)
 	}
-	answer(w, http.StatusOK, f.runnerJSON(one))
 }
 
 // deleteRunner is refused by GitHub while the runner has a job. Gitea does it, and the job is lost.
-func (f *Forge) deleteRunner(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	one := f.runners[number(r, "id")]
-	switch {
-	case one == nil || (one.root != rootOf(r) && rootOf(r) != "admin"):
-		fail(w, http.StatusNotFound, "Not Found")
-		return
-	case one.job != nil && !f.opts.Gitea:
+func (f *Forge) deleteRunner(w http.ResponseWriter, _ *http.Request, one *runner) {
+	if one.job != nil && !f.opts.Gitea {
 		f.judge.RefusedBusy++
 		fail(w, http.StatusUnprocessableEntity,
 			fmt.Sprintf("Bad request - Runner %q is currently running a job and cannot be deleted.", one.name))
 		return
-	case one.job != nil:
+	}
+	if one.job != nil {
 		f.judge.RemovedBusy = append(f.judge.RemovedBusy, one.name)
 	}
 	f.drop(one)
@@ -109,8 +100,6 @@ func (f *Forge) deleteRunner(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Forge) getJob(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	j := f.byID[number(r, "id")]
 	if j == nil || "repos/"+j.Repository != rootOf(r) {
 		fail(w, http.StatusNotFound, "Not Found")
@@ -131,32 +120,20 @@ func (f *Forge) jobsWhere(root string, keep func(*job) bool) []*job {
 }
 
 func (f *Forge) jobsJSON(w http.ResponseWriter, r *http.Request, all []*job) {
-	list := []map[string]any{}
-	for _, j := range page(w, r, all) {
-		list = append(list, f.jobJSON(j))
-	}
-	answer(w, http.StatusOK, map[string]any{"total_count": len(all), "jobs": list})
+	answer(w, http.StatusOK, map[string]any{"total_count": len(all), "jobs": page(w, r, all, f.jobJSON)})
 }
 
 func (f *Forge) listHooks(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var all []*hook
 	for _, id := range f.hookIDs() {
 		if f.hooks[id].root == rootOf(r) {
 			all = append(all, f.hooks[id])
 		}
 	}
-	list := []map[string]any{}
-	for _, h := range page(w, r, all) {
-		list = append(list, f.hookJSON(h))
-	}
-	answer(w, http.StatusOK, list)
+	answer(w, http.StatusOK, page(w, r, all, f.hookJSON))
 }
 
 func (f *Forge) createHook(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	h := &hook{id: f.id(), root: rootOf(r)}
 	if !f.setHook(w, r, h) {
 		return
@@ -165,11 +142,9 @@ func (f *Forge) createHook(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, f.hookJSON(h))
 }
 
-// withHook locks the forge and finds the webhook.
+// withHook finds the webhook.
 func (f *Forge) withHook(do func(w http.ResponseWriter, r *http.Request, h *hook)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		h := f.hooks[number(r, "id")]
 		if h == nil || h.root != rootOf(r) {
 			fail(w, http.StatusNotFound, "Not Found")
@@ -223,12 +198,11 @@ func (f *Forge) github(mux *http.ServeMux) {
 		for name, id := range f.opts.Groups {
 			groups = append(groups, map[string]any{"id": id, "name": name})
 		}
-		answer(w, http.StatusOK, map[string]any{"total_count": len(groups), "runner_groups": page(w, r, groups)})
+		same := func(group map[string]any) map[string]any { return group }
+		answer(w, http.StatusOK, map[string]any{"total_count": len(groups), "runner_groups": page(w, r, groups, same)})
 	})
 	mux.HandleFunc("GET /actions/runs", f.listRuns)
 	mux.HandleFunc("GET /actions/runs/{id}/jobs", func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		f.jobsJSON(w, r, f.jobsWhere(rootOf(r), func(j *job) bool { return j.RunID == number(r, "id") }))
 	})
 	mux.HandleFunc("POST /hooks/{id}/pings", f.withHook(func(w http.ResponseWriter, _ *http.Request, h *hook) {
@@ -262,8 +236,6 @@ func (f *Forge) generate(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusUnprocessableEntity, "Invalid request")
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for _, one := range f.runnersOf(rootOf(r)) {
 		if one.name == body.Name {
 			fail(w, http.StatusConflict, "Already exists - A runner with the name "+body.Name+" already exists.")
@@ -276,8 +248,6 @@ func (f *Forge) generate(w http.ResponseWriter, r *http.Request) {
 
 func (f *Forge) registrationToken(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		token := "registration-" + uuid.NewString()
 		f.regTokens[token] = rootOf(r)
 		body := map[string]any{"token": token}
@@ -308,15 +278,12 @@ func (f *Forge) registerWithToken(w http.ResponseWriter, r *http.Request) {
 
 // listRuns: each job is a run of its own.
 func (f *Forge) listRuns(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	status := forge.JobState(r.URL.Query().Get("status"))
 	all := f.jobsWhere(rootOf(r), func(j *job) bool { return j.State == status })
-	list := []map[string]any{}
-	for _, j := range page(w, r, all) {
-		list = append(list, map[string]any{"id": j.RunID, "status": j.State, "run_attempt": j.Attempt})
+	run := func(j *job) map[string]any {
+		return map[string]any{"id": j.RunID, "status": j.State, "run_attempt": j.Attempt}
 	}
-	answer(w, http.StatusOK, map[string]any{"total_count": len(all), "workflow_runs": list})
+	answer(w, http.StatusOK, map[string]any{"total_count": len(all), "workflow_runs": page(w, r, all, run)})
 }
 
 // listDeliveries: newest first, with a cursor.
@@ -363,11 +330,9 @@ func (f *Forge) gitea(mux *http.ServeMux) {
 		mux.HandleFunc("GET /runners/registration-token", f.registrationToken(http.StatusOK))
 	} else {
 		mux.HandleFunc("POST /actions/runners/registration-token", f.registrationToken(http.StatusOK))
-		mux.HandleFunc("PATCH /actions/runners/{id}", f.disable)
+		mux.HandleFunc("PATCH /actions/runners/{id}", f.withRunner(f.disable))
 	}
 	mux.HandleFunc("GET /actions/jobs", func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		status := r.URL.Query()["status"]
 		f.jobsJSON(w, r, f.jobsWhere(rootOf(r), func(j *job) bool {
 			return len(status) == 0 || slices.Contains(status, string(j.State))
@@ -379,18 +344,11 @@ func (f *Forge) gitea(mux *http.ServeMux) {
 	}))
 }
 
-func (f *Forge) disable(w http.ResponseWriter, r *http.Request) {
+func (f *Forge) disable(w http.ResponseWriter, r *http.Request, one *runner) {
 	var body struct {
 		Disabled bool `json:"disabled"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&body)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	one := f.runners[number(r, "id")]
-	if one == nil {
-		fail(w, http.StatusNotFound, "Runner not found")
-		return
-	}
 	one.disabled = body.Disabled
 	answer(w, http.StatusOK, f.runnerJSON(one))
 }

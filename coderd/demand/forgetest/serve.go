@@ -41,7 +41,7 @@ func (f *Forge) handler() http.Handler {
 	return mux
 }
 
-// within finds the entity that the path begins with; what is left is the path in the entity.
+// within finds the entity that the path begins with; what is left is the path in the entity. The forge is locked meanwhile.
 func (f *Forge) within(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -59,6 +59,8 @@ func (f *Forge) within(next http.Handler) http.Handler {
 		address := *r.URL
 		r2.URL = &address
 		r2.URL.Path = "/" + strings.Join(parts[length:], "/")
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		next.ServeHTTP(w, r2)
 	})
 }
@@ -180,7 +182,7 @@ func number(r *http.Request, name string) int64 {
 }
 
 // page cuts one page out of a list, and names the next one in the header Link.
-func page[T any](w http.ResponseWriter, r *http.Request, all []T) []T {
+func page[T any](w http.ResponseWriter, r *http.Request, all []T, show func(T) map[string]any) []map[string]any {
 	size, _ := strconv.Atoi(r.URL.Query().Get("per_page") + r.URL.Query().Get("limit"))
 	at, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	if size <= 0 {
@@ -191,5 +193,9 @@ func page[T any](w http.ResponseWriter, r *http.Request, all []T) []T {
 	if to < len(all) {
 		w.Header().Set("Link", fmt.Sprintf(`<http://forge%s?page=%d>; rel="next"`, r.URL.Path, at+1))
 	}
-	return all[from:to]
+	list := []map[string]any{}
+	for _, one := range all[from:to] {
+		list = append(list, show(one))
+	}
+	return list
 }
