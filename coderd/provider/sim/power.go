@@ -32,28 +32,12 @@ func (p *Provider) power(ctx context.Context, ref provider.Ref, kind string, sto
 	if err != nil {
 		return err
 	}
-	dice := p.dice(r.Name, kind)
 	latency := r.Behavior.StartLatency
-	if stopped {
+	switch {
+	case r.Stopped == stopped:
+		latency = Latency{}
+	case stopped:
 		latency = r.Behavior.StopLatency
 	}
-	took := latency.pick(dice)
-	before, after := hangs(dice, r.Behavior)
-	lied := chance(dice, r.Behavior.Lie)
-	if r.Stopped == stopped {
-		took = 0
-	}
-	if err := p.delay(ctx, took, before); err != nil {
-		return err
-	}
-	if err := p.store.setStopped(r, stopped); err != nil {
-		return err
-	}
-	if err := p.delay(ctx, 0, after); err != nil {
-		return err
-	}
-	if lied {
-		return xerrors.New("simulated failure (a lie: it was done)")
-	}
-	return nil
+	return p.change(ctx, r, kind, latency, "done", func() error { return p.store.setStopped(r, stopped) })
 }

@@ -19,7 +19,7 @@ func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provi
 	case r.Tags.Incarnation > req.Tags.Incarnation:
 		err = provider.ErrSuperseded
 	default:
-		_, err = p.store.remove(r) // of two at once one goes on, and the other finds nothing or what that one made
+		err = p.store.remove(r) // of two at once one goes on, and the other finds nothing or what that one made
 	}
 	if err == nil {
 		err = ctx.Err()

@@ -248,21 +248,28 @@ func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
 	if err != nil {
 		return err
 	}
-	dice := p.dice(r.Name, "delete")
-	latency := r.Behavior.DeleteLatency.pick(dice)
+	return p.change(ctx, r, "delete", r.Behavior.DeleteLatency, "deleted", func() error { return p.store.remove(r) })
+}
+
+// change does something to a resource, as badly as that behaves.
+func (p *Provider) change(
+	ctx context.Context, r Resource, kind string, latency Latency, done string, do func() error,
+) error {
+	dice := p.dice(r.Name, kind)
+	took := latency.pick(dice)
 	before, after := hangs(dice, r.Behavior)
 	lied := chance(dice, r.Behavior.Lie)
-	if err := p.delay(ctx, latency, before); err != nil {
+	if err := p.delay(ctx, took, before); err != nil {
 		return err
 	}
-	if _, err := p.store.remove(r); err != nil {
+	if err := do(); err != nil {
 		return err
 	}
 	if err := p.delay(ctx, 0, after); err != nil {
 		return err
 	}
 	if lied {
-		return xerrors.New("simulated failure (a lie: it was deleted)")
+		return xerrors.Errorf("simulated failure (a lie: it was %s)", done)
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ type store interface {
 	insert(r Resource) (Resource, error)
 	// get returns fs.ErrNotExist if there is no such resource.
 	get(name string) (Resource, error)
-	// remove says whether it was this call that removed it.
-	remove(r Resource) (bool, error)
+	// remove removes r, if it is still there.
+	remove(r Resource) error
 	// setStopped says whether r is stopped; provider.ErrNotFound if it is not there any more.
 	setStopped(r Resource, stopped bool) error
 	// each gives all there are to f, in no order, which must not call the store.
@@ -79,22 +79,21 @@ func (s *memoryStore) get(name string) (Resource, error) {
 	return r, nil
 }
 
-func (s *memoryStore) remove(r Resource) (bool, error) {
+func (s *memoryStore) remove(r Resource) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if there, ok := s.resources[r.Name]; !ok || there.ProviderID != r.ProviderID {
-		return false, nil
+	if s.resources[r.Name].ProviderID == r.ProviderID {
+		s.events = append(s.events, event(r, true))
+		delete(s.resources, r.Name)
 	}
-	s.events = append(s.events, event(r, true))
-	delete(s.resources, r.Name)
-	return true, nil
+	return nil
 }
 
 func (s *memoryStore) setStopped(r Resource, stopped bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	there, ok := s.resources[r.Name]
-	if !ok || there.ProviderID != r.ProviderID {
+	there := s.resources[r.Name]
+	if there.ProviderID != r.ProviderID {
 		return provider.ErrNotFound
 	}
 	there.Stopped = stopped
@@ -186,37 +185,44 @@ func (s *fileStore) get(name string) (Resource, error) {
 	return r, nil
 }
 
-func (s *fileStore) remove(r Resource) (bool, error) {
+func (s *fileStore) remove(r Resource) error {
 	// Moved away first: of several at once, one has it.
 	gone := s.path("new", randomHex())
-	if there, err := s.get(r.Name); errors.Is(err, fs.ErrNotExist) || err == nil && there.ProviderID != r.ProviderID {
-		return false, nil
-	} else if err != nil {
-		return false, err
+	if there, err := s.has(r); !there || err != nil {
+		return err
 	}
 	if err := s.journal(event(r, true)); err != nil {
-		return false, err
+		return err
 	}
 	err := os.Rename(s.file(r.Name), gone)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, xerrors.Errorf("remove resource: %w", err)
+		return xerrors.Errorf("remove resource: %w", err)
 	}
 	if err := os.Remove(s.path("stopped", r.ProviderID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return true, xerrors.Errorf("remove resource: %w", err)
+		return xerrors.Errorf("remove resource: %w", err)
 	}
-	return true, os.Remove(gone)
+	return os.Remove(gone)
+}
+
+// has says whether r is there, and not a later one of its name.
+func (s *fileStore) has(r Resource) (bool, error) {
+	there, err := s.get(r.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && there.ProviderID == r.ProviderID, err
 }
 
 // setStopped makes or removes a mark beside the resource, by an id that no other ever has: so it never brings back one that
 // is removed at the same time.
 func (s *fileStore) setStopped(r Resource, stopped bool) error {
-	if there, err := s.get(r.Name); errors.Is(err, fs.ErrNotExist) || err == nil && there.ProviderID != r.ProviderID {
-		return provider.ErrNotFound
-	} else if err != nil {
+	if there, err := s.has(r); err != nil {
 		return err
+	} else if !there {
+		return provider.ErrNotFound
 	}
 	mark := s.path("stopped", r.ProviderID)
 	var err error
