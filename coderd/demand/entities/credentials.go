@@ -19,6 +19,13 @@ type Service struct {
 	Directory *Directory
 }
 
+// inTx changes what the directory knows.
+func (s *Service) inTx(ctx context.Context, label string, do func(context.Context, *database.Queries) error) error {
+	defer s.Directory.Forget()
+	return s.Store.InTx(ctx, database.TxOptions{Label: label},
+		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error { return do(ctx, q) })
+}
+
 // Credential is what is to be of one; of one that is there already, what is left empty stays.
 type Credential struct {
 	Kind                  string
@@ -34,23 +41,21 @@ func (s *Service) PutCredential(ctx context.Context, who auth.Identity, name str
 	if err := checkName(name); err != nil {
 		return err
 	}
-	err := s.Store.InTx(ctx, database.TxOptions{Label: "put forge credential"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			old, err := q.LockForgeCredential(ctx, database.LockForgeCredentialParams{
-				OrganizationID: who.OrganizationID, Name: name,
-			})
-			if database.NoRows(err) {
-				return s.insertCredential(ctx, q, who, name, c)
-			}
-			if err != nil {
-				return xerrors.Errorf("read forge credential: %w", err)
-			}
-			return s.updateCredential(ctx, q, who, old, c)
+	err := s.inTx(ctx, "put forge credential", func(ctx context.Context, q *database.Queries) error {
+		old, err := q.LockForgeCredential(ctx, database.LockForgeCredentialParams{
+			OrganizationID: who.OrganizationID, Name: name,
 		})
+		if database.NoRows(err) {
+			return s.insertCredential(ctx, q, who, name, c)
+		}
+		if err != nil {
+			return xerrors.Errorf("read forge credential: %w", err)
+		}
+		return s.updateCredential(ctx, q, who, old, c)
+	})
 	if database.IsUniqueViolation(err, "forge_credentials_name") {
 		return auth.Refuse(auth.ErrConflict, "credential %s was made by somebody else at that moment: look at it first", name)
 	}
-	s.Directory.Forget()
 	return err
 }
 
@@ -153,37 +158,35 @@ func (s *Service) change(row *database.ForgeCredential, c Credential) (err error
 
 // DeleteCredential deletes one that no entity uses. It is no error if there is none.
 func (s *Service) DeleteCredential(ctx context.Context, who auth.Identity, name string) (found bool, err error) {
-	err = s.Store.InTx(ctx, database.TxOptions{Label: "delete forge credential"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			row, err := q.LockForgeCredential(ctx, database.LockForgeCredentialParams{
-				OrganizationID: who.OrganizationID, Name: name,
-			})
-			if found = !database.NoRows(err); !found {
-				return nil
-			}
-			if err != nil {
-				return xerrors.Errorf("read forge credential: %w", err)
-			}
-			users, err := q.ForgeCredentialUsers(ctx, row.ID)
-			if err != nil {
-				return xerrors.Errorf("find entities of credential: %w", err)
-			}
-			if len(users) > 0 {
-				return auth.Refuse(auth.ErrConflict, "credential %s is in use by forge %s: give these another first", name,
-					listed(users))
-			}
-			if err := q.ForgetForgeStatus(ctx, row.ID); err != nil {
-				return xerrors.Errorf("forget deleted entities: %w", err)
-			}
-			if err := q.ForgetForgeEntities(ctx, row.ID); err != nil {
-				return xerrors.Errorf("forget deleted entities: %w", err)
-			}
-			if err := q.DeleteForgeCredential(ctx, row.ID); err != nil {
-				return xerrors.Errorf("delete forge credential: %w", err)
-			}
-			return recordCredential(ctx, q, who, "forge-credential.delete", row, facts(row, false), nil)
+	err = s.inTx(ctx, "delete forge credential", func(ctx context.Context, q *database.Queries) error {
+		row, err := q.LockForgeCredential(ctx, database.LockForgeCredentialParams{
+			OrganizationID: who.OrganizationID, Name: name,
 		})
-	s.Directory.Forget()
+		if found = !database.NoRows(err); !found {
+			return nil
+		}
+		if err != nil {
+			return xerrors.Errorf("read forge credential: %w", err)
+		}
+		users, err := q.ForgeCredentialUsers(ctx, row.ID)
+		if err != nil {
+			return xerrors.Errorf("find entities of credential: %w", err)
+		}
+		if len(users) > 0 {
+			return auth.Refuse(auth.ErrConflict, "credential %s is in use by forge %s: give these another first", name,
+				listed(users))
+		}
+		if err := q.ForgetForgeStatus(ctx, row.ID); err != nil {
+			return xerrors.Errorf("forget deleted entities: %w", err)
+		}
+		if err := q.ForgetForgeEntities(ctx, row.ID); err != nil {
+			return xerrors.Errorf("forget deleted entities: %w", err)
+		}
+		if err := q.DeleteForgeCredential(ctx, row.ID); err != nil {
+			return xerrors.Errorf("delete forge credential: %w", err)
+		}
+		return recordCredential(ctx, q, who, "forge-credential.delete", row, facts(row, false), nil)
+	})
 	return found, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
@@ -39,27 +38,25 @@ func (s *Service) Put(ctx context.Context, who auth.Identity, name string, c Cha
 			return "", err
 		}
 	}
-	err = s.Store.InTx(ctx, database.TxOptions{Label: "put forge"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			made = ""
-			old, err := q.LockForgeEntity(ctx, database.LockForgeEntityParams{OrganizationID: who.OrganizationID, Name: name})
-			if err != nil && !database.NoRows(err) {
-				return xerrors.Errorf("read forge: %w", err)
+	err = s.inTx(ctx, "put forge", func(ctx context.Context, q *database.Queries) error {
+		made = ""
+		old, err := q.LockForgeEntity(ctx, database.LockForgeEntityParams{OrganizationID: who.OrganizationID, Name: name})
+		if err != nil && !database.NoRows(err) {
+			return xerrors.Errorf("read forge: %w", err)
+		}
+		if isNew := err != nil; isNew || c.NewSecret && c.WebhookSecret == "" {
+			if c.WebhookSecret == "" {
+				made = newSecret()
 			}
-			if isNew := err != nil; isNew || c.NewSecret && c.WebhookSecret == "" {
-				if c.WebhookSecret == "" {
-					made = newSecret()
-				}
-				if isNew {
-					return s.insert(ctx, q, who, name, c, made+c.WebhookSecret)
-				}
+			if isNew {
+				return s.insert(ctx, q, who, name, c, made+c.WebhookSecret)
 			}
-			return s.update(ctx, q, who, old, c, made+c.WebhookSecret)
-		})
+		}
+		return s.update(ctx, q, who, old, c, made+c.WebhookSecret)
+	})
 	if database.IsUniqueViolation(err, "forge_entities_name") {
 		return "", auth.Refuse(auth.ErrConflict, "there is a forge %s already, of another organization or since a moment ago", name)
 	}
-	s.Directory.Forget()
 	return made, err
 }
 
@@ -174,7 +171,7 @@ func (s *Service) replaceSecret(
 
 // Stop has an entity's jobs make no demand, for a reason, or with none start again.
 func (s *Service) Stop(ctx context.Context, who auth.Identity, name, reason string) error {
-	err := s.withEntity(ctx, who, name, "stop forge", func(q *database.Queries, row database.ForgeEntity) error {
+	return s.withEntity(ctx, who, name, "stop forge", func(q *database.Queries, row database.ForgeEntity) error {
 		stop := reason != ""
 		if !stop && row.StoppedAt == nil {
 			return nil // it runs
@@ -189,13 +186,11 @@ func (s *Service) Stop(ctx context.Context, who auth.Identity, name, reason stri
 		}
 		return record(ctx, q, who, action, row.ID, name, nil, nil, reason)
 	})
-	s.Directory.Forget()
-	return err
 }
 
 // Delete deletes an entity that no preset names and that has no runners.
 func (s *Service) Delete(ctx context.Context, who auth.Identity, name string) error {
-	err := s.withEntity(ctx, who, name, "delete forge", func(q *database.Queries, row database.ForgeEntity) error {
+	return s.withEntity(ctx, who, name, "delete forge", func(q *database.Queries, row database.ForgeEntity) error {
 		users, err := q.ForgeEntityUsers(ctx, row.ID)
 		switch {
 		case err != nil:
@@ -211,13 +206,11 @@ func (s *Service) Delete(ctx context.Context, who auth.Identity, name string) er
 		}
 		return record(ctx, q, who, "forge.delete", row.ID, name, map[string]any{"scope": row.Scope, "path": row.Path}, nil, "")
 	})
-	s.Directory.Forget()
-	return err
 }
 
 // SetHook stores which webhook Prewarm installed; 0: none. The action says what was done at the forge.
 func (s *Service) SetHook(ctx context.Context, who auth.Identity, name, action string, hook int64) error {
-	err := s.withEntity(ctx, who, name, "store webhook", func(q *database.Queries, row database.ForgeEntity) error {
+	return s.withEntity(ctx, who, name, "store webhook", func(q *database.Queries, row database.ForgeEntity) error {
 		var id *int64
 		if hook != 0 {
 			id = &hook
@@ -227,8 +220,6 @@ func (s *Service) SetHook(ctx context.Context, who auth.Identity, name, action s
 		}
 		return record(ctx, q, who, action, row.ID, name, map[string]any{"hook_id": row.HookID}, map[string]any{"hook_id": id}, "")
 	})
-	s.Directory.Forget()
-	return err
 }
 
 // Record writes into the audit log what was asked of a forge.
@@ -249,7 +240,7 @@ func (s *Service) Find(ctx context.Context, who auth.Identity, name string) (Ent
 func (s *Service) withEntity(
 	ctx context.Context, who auth.Identity, name, label string, do func(q *database.Queries, row database.ForgeEntity) error,
 ) error {
-	return s.Store.InTx(ctx, database.TxOptions{Label: label}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+	return s.inTx(ctx, label, func(ctx context.Context, q *database.Queries) error {
 		row, err := s.find(ctx, q, who, name)
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package entities
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
@@ -16,22 +15,20 @@ func (s *Service) Reseal(ctx context.Context, who auth.Identity) (key string, cr
 	if key, err = s.Keys.Current(); err != nil {
 		return "", 0, 0, auth.Refuse(auth.ErrConflict, "%v", err)
 	}
-	err = s.Store.InTx(ctx, database.TxOptions{Label: "reseal secrets"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			var err error
-			if credentials, err = s.resealCredentials(ctx, q, key); err != nil {
-				return err
-			}
-			if entities, err = s.resealEntities(ctx, q, key); err != nil {
-				return err
-			}
-			return auth.Record(ctx, q, auth.Entry{
-				ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: "forge.reseal", TargetType: "encryption-key",
-				TargetID: key, TargetName: key, After: map[string]any{"credentials": credentials, "entities": entities},
-				Source: who.Source,
-			})
+	err = s.inTx(ctx, "reseal secrets", func(ctx context.Context, q *database.Queries) error {
+		var err error
+		if credentials, err = s.resealCredentials(ctx, q, key); err != nil {
+			return err
+		}
+		if entities, err = s.resealEntities(ctx, q, key); err != nil {
+			return err
+		}
+		return auth.Record(ctx, q, auth.Entry{
+			ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: "forge.reseal", TargetType: "encryption-key",
+			TargetID: key, TargetName: key, After: map[string]any{"credentials": credentials, "entities": entities},
+			Source: who.Source,
 		})
-	s.Directory.Forget()
+	})
 	return key, credentials, entities, err
 }
 
