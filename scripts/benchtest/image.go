@@ -22,17 +22,11 @@ func (b *bench) image(ctx context.Context, f *fleet) *image {
 	return &image{f, b}
 }
 
-// copy makes a fleet of it.
-func (i *image) copy(ctx context.Context) *fleet {
+// open makes a desk on a copy.
+func (i *image) open(ctx context.Context) *desk {
 	address, drop := i.bench.database(ctx, i.url)
 	store := get(database.Open(ctx, address, database.Options{Replica: "bench"}))
 	f := *i.fleet
 	f.store, f.url, f.drop, f.seen = store, address, func() { store.Close(); drop() }, map[uuid.UUID]bool{}
-	return &f
-}
-
-// open makes a desk on a copy.
-func (i *image) open(ctx context.Context) *desk {
-	f := i.copy(ctx)
 	return f.open()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
@@ -91,14 +92,12 @@ func tokenOf(c forge.Connection, transport http.RoundTripper) (rest.Authorize, e
 
 // turns has one ask for a token while the others wait, each no longer than its context.
 func turns(token rest.Authorize) rest.Authorize {
-	turn := make(chan struct{}, 1)
+	turn := semaphore.NewWeighted(1)
 	return func(ctx context.Context) (string, error) {
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
-			return token(ctx)
-		case <-ctx.Done():
-			return "", ctx.Err()
+		if err := turn.Acquire(ctx, 1); err != nil {
+			return "", err
 		}
+		defer turn.Release(1)
+		return token(ctx)
 	}
 }

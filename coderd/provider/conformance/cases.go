@@ -147,16 +147,7 @@ func becomesReady(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	var last provider.Readiness
-	err = t.poll(ctx, t.Deadline, func() error {
-		var err error
-		if last, err = t.Other.Ready(ctx, refOf(i)); err != nil {
-			return xerrors.Errorf("ask whether it is ready: %w", err)
-		}
-		return want(last.Ready || last.Failed, "it is not ready after %s: %s", t.Deadline, last.Detail)
-	})
-	return errors.Join(err, want(!last.Failed, "it has failed: %s", last.Detail),
-		want(last.Ready != last.Failed || err != nil, "it is ready and has failed: %s", last.Detail))
+	return t.wantReady(ctx, refOf(i), "it")
 }
 
 func canStop(p provider.Provider) bool {
@@ -220,15 +211,7 @@ func stopAndStart(ctx context.Context, t *trial) error {
 // startedAgain: what was started becomes ready as it did at first; a stop whose context has ended leaves it running; and
 // what is stopped can be deleted.
 func startedAgain(ctx context.Context, t *trial, stopper provider.Stopper, i provider.Instance) error {
-	var last provider.Readiness
-	err := t.poll(ctx, t.Deadline, func() error {
-		var err error
-		if last, err = t.Other.Ready(ctx, refOf(i)); err != nil {
-			return xerrors.Errorf("ask whether it is ready: %w", err)
-		}
-		return want(last.Ready || last.Failed, "started again, it is not ready after %s: %s", t.Deadline, last.Detail)
-	})
-	if err := errors.Join(err, want(!last.Failed, "started again, it has failed: %s", last.Detail)); err != nil {
+	if err := t.wantReady(ctx, refOf(i), "started again, it"); err != nil {
 		return err
 	}
 	ended, end := context.WithCancel(ctx)

@@ -94,6 +94,20 @@ func (t *trial) wantRunning(ctx context.Context, p provider.Provider, ref provid
 	return i, err
 }
 
+// wantReady is an error unless it becomes ready in time, and has not failed.
+func (t *trial) wantReady(ctx context.Context, ref provider.Ref, it string) error {
+	var last provider.Readiness
+	err := t.poll(ctx, t.Deadline, func() error {
+		var err error
+		if last, err = t.Other.Ready(ctx, ref); err != nil {
+			return xerrors.Errorf("ask whether it is ready: %w", err)
+		}
+		return want(last.Ready || last.Failed, "%s is not ready after %s: %s", it, t.Deadline, last.Detail)
+	})
+	return errors.Join(err, want(!last.Failed, "%s has failed: %s", it, last.Detail),
+		want(last.Ready != last.Failed || err != nil, "%s is ready and has failed: %s", it, last.Detail))
+}
+
 // each runs f n times at once and joins the errors.
 func each(n int, f func(n int) error) error {
 	errs := make([]error, n)
