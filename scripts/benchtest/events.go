@@ -44,7 +44,7 @@ func events(ctx context.Context, b *bench) {
 		listening.Go(func() error {
 			err := attempt(func() { follow(looking, r.client, sync.OnceFunc(joined.Done), &heard) })
 			if looking.Err() != nil {
-				return nil
+				err = nil // it is to leave
 			}
 			return err
 		})

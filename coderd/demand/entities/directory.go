@@ -17,9 +17,10 @@ import (
 // fresh is how long what was read is good for (P1).
 const fresh = time.Second
 
-// What package forge calls so.
+// Entity is what package forge calls so.
 type Entity = forge.Entity
 
+// ErrNoEntity: no entity has that name or id, or it is deleted.
 var ErrNoEntity = forge.ErrNoEntity
 
 // Directory knows all entities, at most a second late. It is safe for concurrent use.

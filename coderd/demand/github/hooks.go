@@ -18,12 +18,12 @@ func (c *client) InstallHook(ctx context.Context, address, secret string) (forge
 	return c.Client.InstallHook(ctx, address, secret, func(exists bool) any {
 		want := &github.Hook{
 			Config: &github.HookConfig{
-				ContentType: github.Ptr("json"), InsecureSSL: github.Ptr("0"), URL: &address, Secret: &secret,
+				ContentType: new("json"), InsecureSSL: new("0"), URL: &address, Secret: &secret,
 			},
-			Events: []string{rest.EventJob}, Active: github.Ptr(true),
+			Events: []string{rest.EventJob}, Active: new(true),
 		}
 		if !exists {
-			want.Name = github.Ptr("web")
+			want.Name = new("web")
 		}
 		return want
 	})
