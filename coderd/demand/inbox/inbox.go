@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -29,6 +31,7 @@ type (
 	Directory = forge.Directory
 )
 
+// ErrNoEntity: no entity has that name or id, or it is deleted.
 var ErrNoEntity = forge.ErrNoEntity
 
 // Options of a Service. All are needed but those that say otherwise.
@@ -91,42 +94,16 @@ func (s *Service) MatchSoon() {
 
 // Run handles what is in the inbox, and matches, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	match := s.Clock.NewTicker(matchEvery, "inbox", "match")
-	defer match.Stop()
-	for due := false; ; due = taken(match.C) || due {
-		taken(s.wake) // by what follows
-		if err := s.Drain(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn(ctx, "handle deliveries", slog.Error(err))
-		}
-		if taken(s.rematch) || due {
-			if err := s.Match(ctx); err != nil && ctx.Err() == nil {
-				s.Log.Warn(ctx, "match jobs", slog.Error(err))
-			}
-		}
-		due = false
-		poll := s.Clock.NewTimer(pollEvery/2+s.Jitter(pollEvery), "inbox", "poll")
-		select {
-		case <-ctx.Done():
-			poll.Stop()
-			return
-		case <-s.wake:
-		case <-poll.C:
-		case <-match.C:
-			due = true
-		case <-s.rematch:
-			due = true
-		}
-		poll.Stop()
+	handle := lease.Loop{
+		Clock: s.Clock, Log: s.Log, What: "handle deliveries", Tags: []string{"inbox", "poll"}, Wake: s.wake,
+		Pause: func() time.Duration { return pollEvery/2 + s.Jitter(pollEvery) },
 	}
-}
-
-// taken says whether there was something in a channel, which it takes. What comes of several that are ready then does not
-// depend on which of them was seen first.
-func taken[T any](c <-chan T) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
+	match := lease.Loop{
+		Clock: s.Clock, Log: s.Log, What: "match jobs", Tags: []string{"inbox", "match"}, Wake: s.rematch, Every: matchEvery,
+		Later: true,
 	}
+	var both sync.WaitGroup
+	both.Go(func() { handle.Run(ctx, s.Drain) })
+	both.Go(func() { match.Run(ctx, s.Match) })
+	both.Wait()
 }

@@ -21,22 +21,6 @@ const (
 	maxForgot  = 20 // runners left behind, or in quarantine, that are removed in one round
 )
 
-// runRounds looks for entities whose forge is to be asked, until ctx ends.
-func (s *Service) runRounds(ctx context.Context) {
-	for {
-		if err := s.Rounds(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn(ctx, "look for forges to ask", slog.Error(err))
-		}
-		timer := s.Clock.NewTimer(s.jittered(s.Pace.Look), "runners", "rounds")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
-}
-
 // Rounds makes the rounds that are due, side by side, and returns when they have ended.
 func (s *Service) Rounds(ctx context.Context) error {
 	if err := s.Store.EnsureForgeStatus(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -114,14 +115,6 @@ func (s *Service) SettleSoon() {
 	}
 }
 
-// Run asks forges in rounds and settles, until ctx ends.
-func (s *Service) Run(ctx context.Context) {
-	var eg errgroup.Group
-	eg.Go(func() error { s.runRounds(ctx); return nil })
-	eg.Go(func() error { s.runSettle(ctx); return nil })
-	_ = eg.Wait()
-}
-
 // soon and soonFor are how often, and how many times, rows are settled after a runner was seen first: it becomes ready then,
 // and may have its job already.
 const (
@@ -129,28 +122,30 @@ const (
 	soonFor = 10
 )
 
-func (s *Service) runSettle(ctx context.Context) {
-	for left := 0; ; left-- {
-		if err := s.Settle(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn(ctx, "settle runners", slog.Error(err))
-		}
-		pause := s.Pace.Settle
-		if s.seen.Swap(false) {
-			left = soonFor
-		}
-		if left > 0 {
-			pause = min(pause, soon)
-		}
-		timer := s.Clock.NewTimer(s.jittered(pause), "runners", "settle")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-s.settle:
-			timer.Stop()
-		case <-timer.C:
-		}
+// Run asks forges in rounds and settles, until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	rounds := lease.Loop{
+		Clock: s.Clock, Log: s.Log, What: "look for forges to ask", Tags: []string{"runners", "rounds"},
+		Pause: func() time.Duration { return s.jittered(s.Pace.Look) },
 	}
+	left := 0
+	settle := lease.Loop{
+		Clock: s.Clock, Log: s.Log, What: "settle runners", Tags: []string{"runners", "settle"}, Wake: s.settle,
+		Pause: func() time.Duration {
+			left--
+			if s.seen.Swap(false) {
+				left = soonFor
+			}
+			if left > 0 {
+				return s.jittered(min(s.Pace.Settle, soon))
+			}
+			return s.jittered(s.Pace.Settle)
+		},
+	}
+	var both sync.WaitGroup
+	both.Go(func() { rounds.Run(ctx, s.Rounds) })
+	both.Go(func() { settle.Run(ctx, s.Settle) })
+	both.Wait()
 }
 
 // jittered is between nine and eleven tenths of it.
