@@ -1,5 +1,5 @@
-// Package rest is what GitHub and Gitea have in common: Gitea's API of runners, jobs and webhooks is made after GitHub's, and
-// says much the same in the same words. Packages github and gitea are it with what each has of its own.
+// Package rest is the REST client that packages github and gitea share. Gitea's API for runners, jobs and webhooks follows
+// GitHub's, so go-github's types fit both. What differs is in Kind, and in those two packages.
 //
 //	connect.go   one entity's client: its credential, limits on requests, pages of listings
 //	errors.go    answers as the errors of package forge, and what was heard of limits
