@@ -35,6 +35,7 @@ var (
 	stores  = room{inside: []string{"database"}}
 	leases  = room{inside: []string{"coderd/lease", "database"}}
 	place   = room{inside: []string{"coderd/provider"}}
+	places  = room{inside: []string{"coderd/provider", "coderd/provider/specs"}}
 	leaf    = room{}
 )
 
@@ -50,7 +51,7 @@ var rooms = map[string]room{
 		},
 	},
 	"coderd":        {inside: []string{"all", "examples"}},
-	"coderd/agent":  {inside: []string{"coderd/sdk"}},
+	"coderd/agent":  {inside: []string{"coderd/provider", "coderd/sdk"}},
 	"coderd/alerts": {inside: []string{"coderd/explain", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database"}},
 	"coderd/api": {inside: []string{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
@@ -98,11 +99,12 @@ var rooms = map[string]room{
 	},
 	"coderd/provider":             leaf,
 	"coderd/provider/conformance": place,
-	"coderd/provider/docker":      place,
+	"coderd/provider/docker":      places,
 	"coderd/provider/external":    place,
-	"coderd/provider/hosts":       place,
-	"coderd/provider/local":       place,
+	"coderd/provider/hosts":       places,
+	"coderd/provider/local":       places,
 	"coderd/provider/sim":         place,
+	"coderd/provider/specs":       place,
 	"coderd/reconcile":            decides,
 	"coderd/replicas":             leases,
 	"coderd/retention":            leases,

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -38,7 +39,7 @@ func (a *agent) writeClaim(m sdk.InstanceMetadata, claim sdk.InstanceClaim, env 
 	}
 	for name, value := range claim.Parameters {
 		if was, ok := m.Parameters[name]; !ok || was != value { // others are in the environment, perhaps overridden there
-			brought[parameterVariable(name)] = value
+			brought[provider.ParameterVariable(name)] = value
 		}
 	}
 	var shell strings.Builder
@@ -114,7 +115,7 @@ func environment(m sdk.InstanceMetadata, given []string, dir string) []string {
 		"PREWARM_TEMPLATE=" + m.Template, "PREWARM_PRESET=" + m.Preset,
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Parameters)) {
-		env = append(env, parameterVariable(name)+"="+m.Parameters[name])
+		env = append(env, provider.ParameterVariable(name)+"="+m.Parameters[name])
 	}
 	return append(append(env, given...), claimFiles(dir)...)
 }
@@ -125,19 +126,6 @@ func claimFiles(dir string) []string {
 		"PREWARM_CLAIM_FILE=" + filepath.Join(dir, "claim.json"), "PREWARM_CLAIM_ENV=" + filepath.Join(dir, "claim.env"),
 		"PREWARM_SECRETS=" + filepath.Join(dir, secretsDir),
 	}
-}
-
-// parameterVariable is the variable that carries a parameter: region-a becomes PARAM_REGION_A.
-func parameterVariable(name string) string {
-	return "PARAM_" + strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-			return r
-		case r >= 'a' && r <= 'z':
-			return r - 'a' + 'A'
-		}
-		return '_'
-	}, name)
 }
 
 // writeFile replaces a file in one step, readable by its owner only.

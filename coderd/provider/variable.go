@@ -27,3 +27,25 @@ func CheckEnvironment(env map[string]string) error {
 	}
 	return nil
 }
+
+// ParameterVariable is the variable that carries a parameter: region-a becomes PARAM_REGION_A.
+func ParameterVariable(name string) string {
+	return "PARAM_" + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		}
+		return '_'
+	}, name)
+}
+
+// Environ lists variables as processes take them, in order of their names.
+func Environ(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,19 +67,11 @@ func (p *Provider) options(
 func environment(req provider.CreateRequest, s spec) []string {
 	env := map[string]string{}
 	for name, value := range req.Parameters {
-		env[parameterVariable(name)] = value
+		env[provider.ParameterVariable(name)] = value
 	}
 	maps.Copy(env, s.environment)
 	maps.Copy(env, identity(req.Name, req.Tags, req.Template, req.Preset))
-	return environ(env)
-}
-
-func environ(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		list = append(list, name+"="+env[name])
-	}
-	return list
+	return provider.Environ(env)
 }
 
 func mounts(req provider.CreateRequest, s spec) []mount.Mount {

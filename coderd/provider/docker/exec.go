@@ -53,7 +53,7 @@ func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest
 	env[envExec] = mark
 	made, err := p.client.ExecCreate(ctx, id, client.ExecCreateOptions{
 		TTY: req.TTY, AttachStdin: req.Stdin != nil, AttachStdout: true, AttachStderr: true,
-		Env: environ(env), Cmd: req.Command,
+		Env: provider.Environ(env), Cmd: req.Command,
 	})
 	if err != nil {
 		return 0, p.mapped(ctx, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/network"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 const (
@@ -81,90 +82,103 @@ const knownFields = "command, cpus, entrypoint, environment, health, image, init
 
 // parseSpec reads a spec and returns all that is wrong with it.
 func parseSpec(c Config, raw json.RawMessage, parameters map[string]string) (spec, []provider.Problem) {
-	p := &specParser{config: c}
+	p := &reader{config: c}
 	s := spec{
 		pull: pullMissing, stopGrace: defaultStopGrace, pids: defaultPids, cpus: c.Limits.CPUs, memory: int64(c.Limits.Memory),
 	}
 	if c.Limits.Pids > 0 {
 		s.pids = c.Limits.Pids
 	}
-	for _, f := range p.object("", raw) {
+	for _, f := range p.Object("", raw) {
 		p.field(&s, f)
 	}
-	if s.image == "" && !p.has("image") {
-		p.add("image", "is missing: give the reference of an image, such as debian:12")
+	if s.image == "" && !p.Has("image") {
+		p.Add("image", "is missing: give the reference of an image, such as debian:12")
 	}
 	if len(s.networks) == 0 && c.Network != "" {
 		s.networks = []string{c.Network}
 	}
 	if len(s.ports) > 0 && (slices.Contains(s.networks, "none") || slices.Contains(s.networks, "host")) {
-		p.add("ports", "need a network of the container's own: it is %s", strings.Join(s.networks, ", "))
+		p.Add("ports", "need a network of the container's own: it is %s", strings.Join(s.networks, ", "))
 	}
-	p.parameters(parameters)
-	return s, p.problems
+	p.Parameters(parameters)
+	return s, p.Problems
 }
 
-func (p *specParser) field(s *spec, f field) {
-	switch f.key {
+type reader struct {
+	specs.Reader
+	config Config
+}
+
+func (p *reader) size(path string, raw json.RawMessage) int64 {
+	n, ok := parseSize(raw)
+	if !ok {
+		p.Add(path, "must be a size such as 512m or 2g")
+	}
+	return n
+}
+
+func (p *reader) field(s *spec, f specs.Field) {
+	switch f.Key {
 	case "image":
-		s.image = p.image(f.key, f.value)
+		s.image = p.image(f.Key, f.Value)
 	case "command":
-		s.command = p.words(f.key, f.value)
+		s.command = p.Command(f.Key, f.Value)
 	case "entrypoint":
-		s.entrypoint = p.words(f.key, f.value)
+		s.entrypoint = p.Command(f.Key, f.Value)
 	case "environment":
-		s.environment = p.environment(f.key, f.value)
+		s.environment = p.Environment(f.Key, f.Value)
 	case "working_dir":
-		s.workingDir = p.path(f.key, f.value)
+		s.workingDir = p.Path(f.Key, f.Value)
 	case "user":
-		s.user = p.nonEmpty(f.key, f.value)
+		s.user = p.NonEmpty(f.Key, f.Value)
 	case "ports":
-		s.ports = p.ports(f.key, f.value)
+		s.ports = p.ports(f.Key, f.Value)
 	case "networks":
-		s.networks = p.networks(f.key, f.value)
+		s.networks = p.networks(f.Key, f.Value)
 	case "volumes":
-		s.volumes = p.volumes(f.key, f.value)
+		s.volumes = p.volumes(f.Key, f.Value)
 	case "cpus":
-		s.cpus = p.cpus(f.key, f.value)
+		s.cpus = p.cpus(f.Key, f.Value)
 	case "memory":
-		s.memory = p.memory(f.key, f.value)
+		s.memory = p.memory(f.Key, f.Value)
 	case "pids":
-		s.pids = p.pids(f.key, f.value)
+		s.pids = p.pids(f.Key, f.Value)
 	case "pull":
-		s.pull = p.nonEmpty(f.key, f.value)
-		if !slices.Contains([]string{pullMissing, pullNever, pullAlways}, s.pull) && !p.has(f.key) {
-			p.add(f.key, "must be missing, never or always")
+		s.pull = p.NonEmpty(f.Key, f.Value)
+		if !slices.Contains([]string{pullMissing, pullNever, pullAlways}, s.pull) && !p.Has(f.Key) {
+			p.Add(f.Key, "must be missing, never or always")
 		}
 	case "health":
-		s.health = p.health(f.key, f.value)
+		s.health = p.health(f.Key, f.Value)
 	case "readiness":
-		s.readiness = p.readiness(f.key, f.value)
+		s.readiness = p.readiness(f.Key, f.Value)
 	case "stop_grace":
-		s.stopGrace = p.duration(f.key, f.value, maxStopGrace)
+		s.stopGrace = p.Duration(f.Key, f.Value, 0, maxStopGrace)
 		if s.stopGrace%time.Second != 0 {
-			p.add(f.key, "must be of whole seconds")
+			p.Add(f.Key, "must be of whole seconds")
 		}
 	case "init":
-		s.init = p.boolean(f.key, f.value)
+		s.init = p.Boolean(f.Key, f.Value)
 	default:
-		p.unknown(f.key, knownFields)
+		p.Unknown(f.Key, knownFields)
 	}
 }
 
-func (p *specParser) image(path string, raw json.RawMessage) string {
-	s := p.nonEmpty(path, raw)
-	if p.has(path) {
+func (p *reader) image(path string, raw json.RawMessage) string {
+	s := p.NonEmpty(path, raw)
+	if p.Has(path) {
 		return ""
 	}
 	if _, err := reference.ParseDockerRef(s); err != nil {
-		p.add(path, "%q is not the reference of an image, such as debian:12: %s", s, err)
+		p.Add(path, "%q is not the reference of an image, such as debian:12: %s", s, err)
 	}
 	return s
 }
 
-func (p *specParser) ports(path string, raw json.RawMessage) []network.Port {
+func (p *reader) ports(path string, raw json.RawMessage) []network.Port {
 	var ports []network.Port
-	for i, item := range p.list(path, raw) {
+	for i, item := range p.List(path, raw) {
 		path := fmt.Sprintf("%s[%d]", path, i)
 		var n uint16
 		var s string
@@ -175,7 +189,7 @@ func (p *specParser) ports(path string, raw json.RawMessage) []network.Port {
 		}
 		port, err := network.ParsePort(s)
 		if err != nil || port.Num() == 0 || !slices.Contains([]network.IPProtocol{network.TCP, network.UDP}, port.Proto()) {
-			p.add(path, `must be a port from 1 to 65535, such as 8080 or "53/udp"`)
+			p.Add(path, `must be a port from 1 to 65535, such as 8080 or "53/udp"`)
 			continue
 		}
 		ports = append(ports, port)
@@ -183,45 +197,45 @@ func (p *specParser) ports(path string, raw json.RawMessage) []network.Port {
 	return ports
 }
 
-func (p *specParser) networks(path string, raw json.RawMessage) []string {
+func (p *reader) networks(path string, raw json.RawMessage) []string {
 	var names []string
-	for i, item := range p.list(path, raw) {
+	for i, item := range p.List(path, raw) {
 		path := fmt.Sprintf("%s[%d]", path, i)
-		name := p.nonEmpty(path, item)
-		if !p.has(path) && !p.config.attachable(name) {
-			p.add(path, "%q is not one of the networks that the provider's configuration allows", name)
+		name := p.NonEmpty(path, item)
+		if !p.Has(path) && !p.config.attachable(name) {
+			p.Add(path, "%q is not one of the networks that the provider's configuration allows", name)
 		}
 		names = append(names, name)
 	}
 	if alone := slices.ContainsFunc(names, func(n string) bool { return n == "none" || n == "host" }); alone && len(names) > 1 {
-		p.add(path, "none and host must be alone")
+		p.Add(path, "none and host must be alone")
 	}
 	return names
 }
 
-func (p *specParser) volumes(path string, raw json.RawMessage) []volume {
+func (p *reader) volumes(path string, raw json.RawMessage) []volume {
 	var volumes []volume
-	for i, item := range p.list(path, raw) {
+	for i, item := range p.List(path, raw) {
 		path := fmt.Sprintf("%s[%d]", path, i)
 		var v volume
-		for _, f := range p.object(path, item) {
-			path := path + "." + f.key
-			switch f.key {
+		for _, f := range p.Object(path, item) {
+			path := path + "." + f.Key
+			switch f.Key {
 			case "path":
-				v.path = p.path(path, f.value)
+				v.path = p.Path(path, f.Value)
 			case "tmpfs":
-				v.tmpfs = p.size(path, f.value)
+				v.tmpfs = p.size(path, f.Value)
 			case "bind":
-				v.bind = p.path(path, f.value)
+				v.bind = p.Path(path, f.Value)
 			case "volume":
-				v.name = p.nonEmpty(path, f.value)
-				if !p.has(path) && !validName.MatchString(v.name) {
-					p.add(path, "%q is not a name of lower-case letters, digits and hyphens", v.name)
+				v.name = p.NonEmpty(path, f.Value)
+				if !p.Has(path) && !validName.MatchString(v.name) {
+					p.Add(path, "%q is not a name of lower-case letters, digits and hyphens", v.name)
 				}
 			case "read_only":
-				v.readOnly = p.boolean(path, f.value)
+				v.readOnly = p.Boolean(path, f.Value)
 			default:
-				p.unknown(path, "bind, path, read_only, tmpfs, volume")
+				p.Unknown(path, "bind, path, read_only, tmpfs, volume")
 			}
 		}
 		p.checkVolume(path, v)
@@ -230,114 +244,111 @@ func (p *specParser) volumes(path string, raw json.RawMessage) []volume {
 	return volumes
 }
 
-func (p *specParser) checkVolume(path string, v volume) {
-	if p.has(path) {
+func (p *reader) checkVolume(path string, v volume) {
+	if p.Has(path) {
 		return
 	}
 	switch {
 	case v.path == "" || v.path == "/":
-		p.add(path+".path", "must be a path in the container")
+		p.Add(path+".path", "must be a path in the container")
 	case v.path == agentDir || strings.HasPrefix(v.path, agentDir+"/"):
-		p.add(path+".path", "%s is the agent's", agentDir)
+		p.Add(path+".path", "%s is the agent's", agentDir)
 	case v.bind != "" && v.tmpfs != 0 || v.bind != "" && v.name != "" || v.name != "" && v.tmpfs != 0:
-		p.add(path, "must be one of bind, volume and tmpfs")
+		p.Add(path, "must be one of bind, volume and tmpfs")
 	case v.bind == "":
 		if v.readOnly && v.name == "" {
-			p.add(path+".read_only", "is for a bind or a volume")
+			p.Add(path+".read_only", "is for a bind or a volume")
 		}
 	case !p.config.bindable(v.bind):
-		p.add(path+".bind", "%s is not below a path of `binds` in the provider's configuration", v.bind)
+		p.Add(path+".bind", "%s is not below a path of `binds` in the provider's configuration", v.bind)
 	case !v.readOnly:
-		p.add(path+".bind", "%s is a directory of the machine, which can be mounted with `read_only: true` only: "+
+		p.Add(path+".bind", "%s is a directory of the machine, which can be mounted with `read_only: true` only: "+
 			"workspaces share what they write in a volume, `volume: NAME`", v.bind)
 	default:
 		if why := p.config.refused(v.bind); why != "" {
-			p.add(path+".bind", "%s", why)
+			p.Add(path+".bind", "%s", why)
 		}
 	}
 }
 
-func (p *specParser) cpus(path string, raw json.RawMessage) float64 {
+func (p *reader) cpus(path string, raw json.RawMessage) float64 {
 	var n float64
 	if json.Unmarshal(raw, &n) != nil || n < 0.01 || n > 4096 {
-		p.add(path, "must be a number of processors from 0.01, such as 1.5")
+		p.Add(path, "must be a number of processors from 0.01, such as 1.5")
 	} else if most := p.config.Limits.CPUs; most > 0 && n > most {
-		p.add(path, "%g is more than the %g that the provider's configuration allows", n, most)
+		p.Add(path, "%g is more than the %g that the provider's configuration allows", n, most)
 	}
 	return n
 }
 
-func (p *specParser) memory(path string, raw json.RawMessage) int64 {
+func (p *reader) memory(path string, raw json.RawMessage) int64 {
 	const least = 6 << 20 // as the engine has it
 	n := p.size(path, raw)
-	if most := int64(p.config.Limits.Memory); !p.has(path) && most > 0 && n > most {
-		p.add(path, "%d bytes are more than the %d that the provider's configuration allows", n, most)
-	} else if !p.has(path) && n < least {
-		p.add(path, "must be 6m or more")
+	if most := int64(p.config.Limits.Memory); !p.Has(path) && most > 0 && n > most {
+		p.Add(path, "%d bytes are more than the %d that the provider's configuration allows", n, most)
+	} else if !p.Has(path) && n < least {
+		p.Add(path, "must be 6m or more")
 	}
 	return n
 }
 
-func (p *specParser) pids(path string, raw json.RawMessage) int64 {
+func (p *reader) pids(path string, raw json.RawMessage) int64 {
 	var n int64
 	if json.Unmarshal(raw, &n) != nil || n < 1 {
-		p.add(path, "must be a number of processes from 1")
+		p.Add(path, "must be a number of processes from 1")
 	} else if most := p.config.Limits.Pids; most > 0 && n > most {
-		p.add(path, "%d are more than the %d that the provider's configuration allows", n, most)
+		p.Add(path, "%d are more than the %d that the provider's configuration allows", n, most)
 	}
 	return n
 }
 
-func (p *specParser) health(path string, raw json.RawMessage) *health {
+func (p *reader) health(path string, raw json.RawMessage) *health {
 	h := &health{interval: 5 * time.Second, timeout: 5 * time.Second, retries: 3}
-	for _, f := range p.object(path, raw) {
-		path := path + "." + f.key
-		switch f.key {
+	for _, f := range p.Object(path, raw) {
+		path := path + "." + f.Key
+		switch f.Key {
 		case "command":
-			h.command = p.words(path, f.value)
+			h.command = p.Command(path, f.Value)
 		case "interval":
-			h.interval = p.duration(path, f.value, time.Hour)
+			h.interval = p.Duration(path, f.Value, 0, time.Hour)
 		case "timeout":
-			h.timeout = p.duration(path, f.value, time.Hour)
+			h.timeout = p.Duration(path, f.Value, 0, time.Hour)
 		case "start_period":
-			h.startPeriod = p.duration(path, f.value, time.Hour)
+			h.startPeriod = p.Duration(path, f.Value, 0, time.Hour)
 		case "retries":
-			if json.Unmarshal(f.value, &h.retries) != nil || h.retries < 1 {
-				p.add(path, "must be a number from 1")
+			if json.Unmarshal(f.Value, &h.retries) != nil || h.retries < 1 {
+				p.Add(path, "must be a number from 1")
 			}
 		default:
-			p.unknown(path, "command, interval, retries, start_period, timeout")
+			p.Unknown(path, "command, interval, retries, start_period, timeout")
 		}
 	}
-	if len(h.command) == 0 && !p.has(path) {
-		p.add(path+".command", "is missing: give a program and its arguments")
+	if len(h.command) == 0 && !p.Has(path) {
+		p.Add(path+".command", "is missing: give a program and its arguments")
 	}
 	return h
 }
 
-func (p *specParser) readiness(path string, raw json.RawMessage) readiness {
+func (p *reader) readiness(path string, raw json.RawMessage) readiness {
 	var r readiness
-	fields := p.object(path, raw)
+	fields := p.Object(path, raw)
 	if len(fields) > 1 {
-		p.add(path, "must have one of command, healthy, running and tcp")
+		p.Add(path, "must have one of command, healthy, running and tcp")
 	}
 	for _, f := range fields {
-		path := path + "." + f.key
-		switch f.key {
+		path := path + "." + f.Key
+		switch f.Key {
 		case "running", "healthy":
-			yes := p.boolean(path, f.value)
-			if !yes && !p.has(path) {
-				p.add(path, "must be true; leave it out otherwise")
-			}
-			r.Healthy = f.key == "healthy"
+			p.True(path, f.Value)
+			r.Healthy = f.Key == "healthy"
 		case "tcp":
-			if json.Unmarshal(f.value, &r.TCP) != nil || r.TCP == 0 {
-				p.add(path, "must be a port of the container, from 1 to 65535")
+			if json.Unmarshal(f.Value, &r.TCP) != nil || r.TCP == 0 {
+				p.Add(path, "must be a port of the container, from 1 to 65535")
 			}
 		case "command":
-			r.Command = p.words(path, f.value)
+			r.Command = p.Command(path, f.Value)
 		default:
-			p.unknown(path, "command, healthy, running, tcp")
+			p.Unknown(path, "command, healthy, running, tcp")
 		}
 	}
 	return r

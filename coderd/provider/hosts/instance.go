@@ -15,7 +15,7 @@ import (
 func environment(m *Host, s spec, req provider.CreateRequest) map[string]string {
 	env := map[string]string{}
 	for name, value := range req.Parameters {
-		env[parameterVariable(name)] = value
+		env[provider.ParameterVariable(name)] = value
 	}
 	maps.Copy(env, s.environment)
 	env["PREWARM_WORKSPACE"] = req.Name

@@ -159,7 +159,7 @@ func (p *Provider) runHere(
 				return err
 			}
 			cmd := exec.CommandContext(ctx, path, r.Command[1:]...)
-			cmd.Args[0], cmd.Dir, cmd.Env = r.Command[0], d.home(), environ(r.Environment)
+			cmd.Args[0], cmd.Dir, cmd.Env = r.Command[0], d.home(), provider.Environ(r.Environment)
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 			cmd.SysProcAttr = &syscall.SysProcAttr{

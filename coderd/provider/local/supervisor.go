@@ -16,6 +16,8 @@ import (
 	"github.com/coder/quartz"
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // SupervisorCommand is the hidden subcommand that ends up in RunSupervisor.
@@ -316,7 +318,7 @@ func (s *supervisor) spawn(command []string, env map[string]string, files []*os.
 		fds[i] = f.Fd()
 	}
 	return syscall.ForkExec(path, command, &syscall.ProcAttr{
-		Dir: s.dir.home(), Env: environ(env), Files: fds, Sys: attributes,
+		Dir: s.dir.home(), Env: provider.Environ(env), Files: fds, Sys: attributes,
 	})
 }
 

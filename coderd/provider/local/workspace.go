@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -131,33 +130,12 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 func (w workspace) environment(d dir) map[string]string {
 	env := map[string]string{"PATH": defaultPath, "HOME": d.home(), "TMPDIR": d.tmp(), "LANG": "C.UTF-8"}
 	for name, value := range w.Parameters {
-		env[parameterVariable(name)] = value
+		env[provider.ParameterVariable(name)] = value
 	}
 	maps.Copy(env, w.spec.environment)
 	maps.Copy(env, w.identity(d))
 	env[envMark] = w.mark()
 	return env
-}
-
-// parameterVariable is the variable that carries a parameter: region-a becomes PARAM_REGION_A.
-func parameterVariable(name string) string {
-	return "PARAM_" + strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-			return r
-		case r >= 'a' && r <= 'z':
-			return r - 'a' + 'A'
-		}
-		return '_'
-	}, name)
-}
-
-func environ(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		list = append(list, k+"="+env[k])
-	}
-	return list
 }
 
 // program finds what a command starts, by the PATH of the workspace.
