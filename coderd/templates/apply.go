@@ -51,7 +51,10 @@ var errDryRun = errors.New("dry run")
 // fault; then nothing is changed.
 func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	problems := &Problems{File: req.File}
-	doc := parse(req.File, req.Source, problems)
+	doc, err := parseAlone(ctx, req.File, req.Source, problems)
+	if err != nil {
+		return Result{}, err
+	}
 	existing, err := s.Store.Providers(ctx)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read providers: %w", err)

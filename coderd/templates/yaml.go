@@ -33,6 +33,10 @@ func readYAML(source string, problems *Problems) (root ast.Node) {
 		problems.add(offset(source, bytes.IndexByte([]byte(source), 0)), "the file has a NUL byte: is it a text file?")
 		return nil
 	}
+	if n := marks(source); n > maxMarks {
+		problems.add(Pos{}, "the file has %d marks (brackets, quotes, commas, colons, dashes), at most %d are read: split it", n, maxMarks)
+		return nil
+	}
 	defer func() { // The parser is not ours, and some nonsense makes it panic.
 		if r := recover(); r != nil {
 			problems.add(Pos{}, "malformed YAML: %v", r)
