@@ -740,10 +740,11 @@ func (q *Queries) CountClaimedOf(ctx context.Context, arg CountClaimedOfParams) 
 const endExpiredWaiting = `-- name: EndExpiredWaiting :execrows
 UPDATE claims
 SET state = 'missed', outcome = 'miss', reason = 'the wait ended', reason_code = 'wait_ended', idempotency_key = NULL
-WHERE state = 'waiting' AND deadline_at < prewarm_now() - interval '30 seconds'
+WHERE state = 'waiting' AND deadline_at < prewarm_now() - interval '5 seconds'
 `
 
-// Waiters whose replica died with them: nobody counts them any more; this records the miss.
+// Waiters whose client is gone, or whose replica died with them: nobody counts them any more; this records the miss. A
+// replica ends the waits of its own clients, and has five seconds for it, since it knows why there was no workspace.
 func (q *Queries) EndExpiredWaiting(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, endExpiredWaiting)
 	if err != nil {

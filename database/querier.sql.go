@@ -159,7 +159,8 @@ type Querier interface {
 	// Those of one kind that are no longer so. Where the same comes again, it is another episode. A young one is left alone:
 	// who asks may have looked before it began.
 	EndEpisodes(ctx context.Context, arg EndEpisodesParams) ([]EndEpisodesRow, error)
-	// Waiters whose replica died with them: nobody counts them any more; this records the miss.
+	// Waiters whose client is gone, or whose replica died with them: nobody counts them any more; this records the miss. A
+	// replica ends the waits of its own clients, and has five seconds for it, since it knows why there was no workspace.
 	EndExpiredWaiting(ctx context.Context) (int64, error)
 	// It came to nothing: the next who asks may try at once. That the forge was asked stays.
 	EndHandOut(ctx context.Context, arg EndHandOutParams) error

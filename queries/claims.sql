@@ -278,10 +278,11 @@ SET state = 'missed', outcome = 'miss', reason = @reason, reason_code = @reason_
 WHERE id = @id AND state = 'waiting';
 
 -- name: EndExpiredWaiting :execrows
--- Waiters whose replica died with them: nobody counts them any more; this records the miss.
+-- Waiters whose client is gone, or whose replica died with them: nobody counts them any more; this records the miss. A
+-- replica ends the waits of its own clients, and has five seconds for it, since it knows why there was no workspace.
 UPDATE claims
 SET state = 'missed', outcome = 'miss', reason = 'the wait ended', reason_code = 'wait_ended', idempotency_key = NULL
-WHERE state = 'waiting' AND deadline_at < prewarm_now() - interval '30 seconds';
+WHERE state = 'waiting' AND deadline_at < prewarm_now() - interval '5 seconds';
 
 -- name: ClaimByID :one
 SELECT * FROM claims WHERE id = @id;

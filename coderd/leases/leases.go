@@ -1,6 +1,7 @@
-// Package leases releases claimed workspaces whose lease is over. Every replica looks now and then, by an index that holds
-// claims with a lease and no others; that two look at the same one does no harm, since the release asks again, in its own
-// transaction, whether the lease is over. A renewal that is in time is never lost (I2).
+// Package leases ends what claims have for a time only: leases of claimed workspaces, which are released, and places in
+// line, which are missed. Every replica looks now and then, by indexes that hold claims with a lease, and claims that wait,
+// and no others; that two look at the same one does no harm, since the release asks again, in its own transaction, whether
+// the lease is over. A renewal that is in time is never lost (I2).
 package leases
 
 import (
@@ -44,8 +45,13 @@ func (e *Ender) Run(ctx context.Context) {
 	}.Run(ctx, e.End)
 }
 
-// End ends the leases that are over now. One that cannot be ended does not keep the others.
+// End ends the waits and the leases that are over now. One that cannot be ended does not keep the others.
 func (e *Ender) End(ctx context.Context) error {
+	if n, err := e.Store.EndExpiredWaiting(ctx); err != nil {
+		return xerrors.Errorf("end waits: %w", err)
+	} else if n > 0 {
+		e.Log.Info(ctx, "ended waits of clients that are gone", slog.F("claims", n))
+	}
 	rows, err := e.Store.EndedLeases(ctx, batch)
 	if err != nil {
 		return xerrors.Errorf("find ended leases: %w", err)

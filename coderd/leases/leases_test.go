@@ -91,3 +91,48 @@ func claimOf(t *testing.T, w *coderdtest.World, workspace uuid.UUID) (id uuid.UU
 		workspace).Scan(&id))
 	return id
 }
+
+// A place in line whose client is gone ends with its deadline: nobody has to ask again, and the key is free for who does.
+func TestWaits_end(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour})
+	w.Pool(t, "a", 0, 1)
+	_, err := w.Store.Pool.Exec(t.Context(), `INSERT INTO pauses (id, scope, target, reason, created_at, created_by)
+		VALUES ($1, 'global', '', 'nothing is built', now(), $2)`, uuid.New(), w.Owner)
+	require.NoError(t, err)
+	preset := w.Preset(t, "a")
+	waits := func(key string) uuid.UUID {
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = r.Claims.Claim(ctx, claim.Request{
+				UserID: w.Owner, PresetID: preset, Mode: database.ClaimModePrefer, Wait: time.Hour, Key: key,
+			})
+		}()
+		var id uuid.UUID
+		coderdtest.Eventually(t, "in line", func() bool {
+			return w.Store.Pool.QueryRow(t.Context(), "SELECT id FROM claims WHERE state = 'waiting' AND idempotency_key = $1", key).Scan(&id) == nil
+		})
+		leave()
+		<-gone
+		return id
+	}
+	over, left := waits("over"), waits("left")
+	ender := &leases.Ender{
+		Store: w.Store, Writer: r.Writer, Clock: quartz.NewReal(), Log: slog.Make(), Nudge: r.Reconciler.Nudge,
+		Wake: r.Worker.Wake,
+	}
+	_, err = w.Store.Pool.Exec(t.Context(), "UPDATE claims SET deadline_at = now() - interval '6 seconds' WHERE id = $1", over)
+	require.NoError(t, err)
+	_, err = w.Store.Pool.Exec(t.Context(), "UPDATE claims SET deadline_at = now() - interval '1 second' WHERE id = $1", left)
+	require.NoError(t, err)
+	require.NoError(t, ender.End(t.Context()))
+	c, err := w.Store.ClaimByID(t.Context(), over)
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimStateMissed, c.State)
+	require.Nil(t, c.IdempotencyKey)
+	c, err = w.Store.ClaimByID(t.Context(), left)
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimStateWaiting, c.State, "its own replica still may end it, and say why")
+}

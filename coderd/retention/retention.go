@@ -56,7 +56,7 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		after(30*day, q.PurgeForgeJobs),      // once completed
 		func(ctx context.Context) (int64, error) { return q.PurgeFailureCauses(ctx, (30 * day).Seconds()) }, // as history
 		func(ctx context.Context) (int64, error) { return q.PurgePlans(ctx, keepPlans) },
-		q.PurgeIntents, q.PurgePresetSizes, q.EndExpiredWaiting, q.PurgeClaimParameters, q.PurgeReplicas,
+		q.PurgeIntents, q.PurgePresetSizes, q.PurgeClaimParameters, q.PurgeReplicas,
 	} {
 		for n := int64(batch); n >= batch; {
 			var err error
