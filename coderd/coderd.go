@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"cdr.dev/slog"
-	"cdr.dev/slog/sloggers/slogjson"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -108,7 +107,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	sink := humanlog.Sink
 	if opts.JSONLog {
-		sink = slogjson.Sink
+		sink = humanlog.JSON
 	}
 	log := slog.Make(sink(opts.Stderr))
 	clock := quartz.NewReal()

@@ -14,7 +14,7 @@
 //	agent       agents, the workspace's side: runs inside of it
 //	claim       hands prebuilds to their users
 //	lease       what rooms need around leased work: the loop that looks for it, one at a time, backoff
-//	leases      releases what is claimed, when its lease is over
+//	leases      ends what claims have for a time: leases, and places in line
 //	demand      forges: jobs that want runners, webhooks, registration; rooms of its own in doc.go there
 //	inventory   what providers have against what the database says; breakers
 //	sizing      how large a pool should be, by its claim history; pure
@@ -29,6 +29,7 @@
 //	replicas    the list of running replicas
 //	alerts      exports current values as gauges, watches them, and sends webhook notifications, once per episode
 //	humanlog    log lines for people
+//	printable   makes text from elsewhere safe to show in a terminal or a log
 //	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old
 //	chaos       tests that hurt real processes; chaos/storm all faults at once, chaos/judge what was wrong,

@@ -42,7 +42,7 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/sdk", "coderd/provider/docker", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/printable", "coderd/sdk", "coderd/provider/docker", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":           {"agent.go"},
 			"coderd":                 {"after_restore.go", "hosting.go", "server.go", "server_notify.go"}, // everything else is a client
@@ -57,7 +57,7 @@ var rooms = map[string]room{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
 		"coderd/events", "coderd/explain",
-		"coderd/prebuilds", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
+		"coderd/prebuilds", "coderd/printable", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
 		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database", "site",
 	}},
 	"coderd/auth":         stores,
@@ -87,7 +87,7 @@ var rooms = map[string]room{
 		inside: []string{"coderd/prebuilds"}, outside: []string{},
 		never: []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
-	"coderd/humanlog":  leaf,
+	"coderd/humanlog":  {inside: []string{"coderd/printable"}},
 	"coderd/instance":  drives,
 	"coderd/inventory": drives,
 	"coderd/lease":     leaf,
@@ -97,6 +97,7 @@ var rooms = map[string]room{
 		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/robfig/cron/v3"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
+	"coderd/printable":            leaf,
 	"coderd/provider":             leaf,
 	"coderd/provider/conformance": place,
 	"coderd/provider/docker":      places,

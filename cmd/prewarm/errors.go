@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -65,7 +66,7 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 
 // complain writes to stderr under the program's name.
 func (a *app) complain(message string) {
-	_, _ = fmt.Fprintf(a.stderr, "prewarm: %s\n", harmless(message))
+	_, _ = fmt.Fprintf(a.stderr, "prewarm: %s\n", printable.Text(message))
 }
 
 // explain adds to an error what the reader can do about it.

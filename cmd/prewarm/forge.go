@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -109,7 +110,7 @@ func (a *app) printSavedForge(saved sdk.SavedForgeEntity) error {
 		a.hint("This is the only time that the webhook secret is shown.")
 	}
 	if saved.HookError != "" {
-		a.hint("The webhook was not told the new secret: %s", harmless(saved.HookError))
+		a.hint("The webhook was not told the new secret: %s", printable.Text(saved.HookError))
 	}
 	return a.print(saved, func(w io.Writer) error {
 		t := a.forgeDetails(saved.ForgeEntity)

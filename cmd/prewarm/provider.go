@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -116,7 +117,7 @@ func (a *app) writeVerdict(v sdk.CheckVerdict) error {
 		line += fmt.Sprintf(" (%.1f s)", float64(v.TookMS)/1000)
 	}
 	if v.Detail != "" {
-		line += "\n            " + strings.ReplaceAll(strings.TrimSpace(harmless(v.Detail)), "\n", "\n            ")
+		line += "\n            " + strings.ReplaceAll(strings.TrimSpace(printable.Text(v.Detail)), "\n", "\n            ")
 	}
 	if _, err := fmt.Fprintln(a.stdout, line); err != nil {
 		return xerrors.Errorf("write verdict: %w", err)

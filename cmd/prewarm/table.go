@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
 
 // style is a terminal's way to set a cell off. What it says is always in the words too.
@@ -106,17 +107,7 @@ func (t *table) write(w io.Writer) error {
 
 // oneLine makes text from elsewhere fit for a cell.
 func oneLine(text string) string {
-	return strings.TrimSpace(strings.ReplaceAll(harmless(text), "\n", " "))
-}
-
-// harmless makes text from elsewhere safe to show: control characters, which could steer the terminal, become spaces.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' {
-			return ' '
-		}
-		return r
-	}, text)
+	return strings.TrimSpace(strings.NewReplacer("\n", " ", "\t", " ").Replace(printable.Text(text)))
 }
 
 // stateCell sets off the states of workspaces and replicas that ask for attention, and those that are well.

@@ -147,7 +147,7 @@ func TestErrors(t *testing.T) {
 			"prewarm: 2 problems\n  f.yaml:1:2: unknown key\n  f.yaml:3:4: negative\n",
 		},
 		"evil server": {
-			problem(400, `{"detail":"\u001b]0;owned\u0007"}`), "preset list", "prewarm:  ]0;owned \n",
+			problem(400, `{"detail":"\u001b]0;owned\u0007"}`), "preset list", "prewarm: \\x1b]0;owned\\a\n",
 		},
 		"not a server of ours": {
 			map[string]answer{"GET /presets": {body: "<html>"}},

@@ -1,18 +1,22 @@
 package main
 
 import (
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
 
 func (a *app) workspaceLogsCommand() *cobra.Command {
-	var follow bool
+	var follow, raw bool
 	cmd := &cobra.Command{
-		Use:               "logs WORKSPACE",
-		Short:             "Show the output of a workspace",
-		Long:              "Shows what a workspace wrote, from the beginning, where its provider keeps that.",
+		Use:   "logs WORKSPACE",
+		Short: "Show the output of a workspace",
+		Long: "Shows what a workspace wrote, from the beginning, where its provider keeps that. A terminal is shown colours, and " +
+			"other control characters as escapes; a file or a pipe gets every byte as it is.",
 		Example:           "  prewarm workspace logs prebuild-aebagbafaydqqcikbmga2 --follow",
 		Args:              exactArgs,
 		ValidArgsFunction: a.completeWorkspaces,
@@ -29,7 +33,12 @@ func (a *app) workspaceLogsCommand() *cobra.Command {
 				return err
 			}
 			defer func() { _ = logs.Close() }()
-			_, err = io.Copy(a.stdout, logs)
+			to := io.WriteCloser(keepOpen{a.stdout})
+			if _, isTerminal := terminal(a.stdout); isTerminal && !raw {
+				to = &printable.Writer{To: a.stdout}
+			}
+			_, err = io.Copy(to, logs)
+			err = errors.Join(err, to.Close())
 			if follow && cmd.Context().Err() != nil {
 				return nil // an interrupt is how one stops following
 			}
@@ -39,6 +48,12 @@ func (a *app) workspaceLogsCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&raw, "raw", false, "show control characters to the terminal as they are, though a workspace can steer it with them")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the workspace is gone, or interrupted")
 	return cmd
 }
+
+// keepOpen is a writer that others close.
+type keepOpen struct{ io.Writer }
+
+func (keepOpen) Close() error { return nil }

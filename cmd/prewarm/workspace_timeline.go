@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -90,7 +91,7 @@ func writeEvidence(out io.Writer, w sdk.Workspace) error {
 	if w.Evidence == "" {
 		return nil
 	}
-	text := strings.TrimRight(harmless(w.Evidence), "\n")
+	text := strings.TrimRight(printable.Text(w.Evidence), "\n")
 	if _, err := fmt.Fprintf(out, "\nThe end of its output when it failed:\n%s\n", text); err != nil {
 		return xerrors.Errorf("write evidence: %w", err)
 	}

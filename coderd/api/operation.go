@@ -67,6 +67,9 @@ func register[I, O any](
 		if !ok {
 			return nil, s.problem(ctx, errors.New("request without identity"))
 		}
+		if err := checkLines(in); err != nil {
+			return nil, err
+		}
 		out, err := handle(ctx, who, in)
 		if err != nil {
 			return nil, s.problem(ctx, err)

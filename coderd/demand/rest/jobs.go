@@ -3,6 +3,8 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,9 +108,12 @@ func Job(w *github.WorkflowJob, repository string, state forge.JobState) (forge.
 	if attempt < 0 || attempt > 1<<30 {
 		return forge.Job{}, xerrors.Errorf("its attempt %d is out of range", attempt)
 	}
+	if len(w.Labels) > maxLabels || slices.ContainsFunc(w.Labels, func(l string) bool { return len(l) > maxLabel }) {
+		return forge.Job{}, xerrors.Errorf("it has more than %d labels, or one of more than %d bytes", maxLabels, maxLabel)
+	}
 	j := forge.Job{
 		ID: w.GetID(), RunID: w.GetRunID(), Attempt: max(1, int(attempt)), State: state,
-		Repository: text(repository), Workflow: text(w.GetWorkflowName()), Name: text(w.GetName()), URL: text(w.GetHTMLURL()),
+		Repository: text(repository), Workflow: text(w.GetWorkflowName()), Name: text(w.GetName()), URL: page(w.GetHTMLURL()),
 		RunnerID: w.GetRunnerID(), RunnerName: text(w.GetRunnerName()), QueuedAt: Told(w.GetCreatedAt()),
 	}
 	for _, label := range w.Labels {
@@ -125,6 +130,21 @@ func Job(w *github.WorkflowJob, repository string, state forge.JobState) (forge.
 
 // text is without NUL, which JSON can carry and PostgreSQL can't.
 func text(s string) string { return strings.ReplaceAll(s, "\x00", "") }
+
+// A job may ask for this many labels, each of this many bytes. Neither forge lets a runner have as many.
+const (
+	maxLabels = 100
+	maxLabel  = 256
+)
+
+// page is the address of a job's page, empty where it is none that a browser should be sent to.
+func page(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return ""
+	}
+	return text(address)
+}
 
 // Told is zero for the years in which there are no such jobs: the forge's way of saying nothing.
 func Told(t github.Timestamp) time.Time {
