@@ -28,9 +28,9 @@ func branchOff(args []string) {
 	}
 	switch args[1] {
 	case local.SupervisorCommand:
-		os.Exit(local.RunSupervisor(args[2:]))
+		os.Exit(local.RunSupervisor(args[2:])) //nolint:forbidigo // it is another program from here on
 	case docker.KillCommand:
-		os.Exit(docker.RunKill(args[2:]))
+		os.Exit(docker.RunKill(args[2:])) //nolint:forbidigo // as above
 	}
 }
 

@@ -67,6 +67,29 @@ func TestWorkspaceLogs(t *testing.T) {
 	}
 }
 
+// A terminal gets colours and escapes, and with --raw what the workspace wrote; a pipe gets that always.
+func TestWorkspaceLogs_hostile(t *testing.T) {
+	t.Parallel()
+	const wrote = "\x1b[32mok\x1b[0m \x1b[2J\u202eowned\nend of it"
+	server := newFakeServer(t, map[string]answer{
+		"GET /workspaces/" + testWorkspace.Name + "/logs": {body: wrote},
+	})
+	if got := newShell(t, server.URL).run("workspace", "logs", testWorkspace.Name); got.stdout != wrote {
+		t.Errorf("a pipe got %q", got.stdout)
+	}
+	for flag, want := range map[string]string{"--follow=false": "\x1b[32mok\x1b[0m \\x1b[2J\\u202eowned\r\nend of it", "--raw": strings.ReplaceAll(wrote, "\n", "\r\n")} {
+		ours, theirs, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := newShell(t, server.URL).app(theirs, io.Discard).run(t.Context(), []string{"workspace", "logs", testWorkspace.Name, flag})
+		if screen := readUntil(t, ours, "end of it"); status != 0 || screen != want {
+			t.Errorf("%s: status %d, and a terminal got %q", flag, status, screen)
+		}
+		_, _ = ours.Close(), theirs.Close()
+	}
+}
+
 // release --wait looks until the workspace is gone, or used again by another.
 func TestReleaseWaits(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,7 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 	t.Helper()
 	ctx := context.Background()
 	w := newWorld(t)
-	d := drawing{t: t, world: w, random: mathrand.New(mathrand.NewPCG(seed, 17))} //nolint:gosec // a seed, so that it can be run again
+	d := drawing{t: t, world: w, random: mathrand.New(mathrand.NewPCG(seed, 17))}
 	d.prepare()
 	var pools []truthPool
 	for n := range truthPools {

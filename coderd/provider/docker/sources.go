@@ -28,7 +28,7 @@ var never = []string{
 // refused says why a directory of the machine may not be mounted; empty where it may.
 func (c Config) refused(source string) string {
 	for _, place := range append(append([]string{c.socket()}, never...), c.private...) {
-		place = real(place)
+		place = resolved(place)
 		switch {
 		case place == "" || place == ".":
 		case within(place, source):
@@ -64,7 +64,7 @@ func (c Config) socket() string {
 }
 
 // real is a path without symbolic links, as far as it is there.
-func real(path string) string {
+func resolved(path string) string {
 	if is, err := filepath.EvalSymlinks(path); err == nil {
 		return is
 	}

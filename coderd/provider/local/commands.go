@@ -90,7 +90,7 @@ func (s *supervisor) acceptExec() {
 
 // serveExec runs one command for whoever is at the other end.
 func (s *supervisor) serveExec(conn *net.UnixConn) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	answer := json.NewEncoder(conn)
 	e, err := receive(conn, s.clock.Now().Add(10*time.Second))
 	if err == nil {

@@ -59,7 +59,7 @@ func (p *Provider) begin(ctx context.Context, d dir, w workspace, lock *os.File)
 	}
 	v, err := observe(d)
 	if err == nil && v.Phase == phaseNone {
-		err = w.handFiles(d)
+		err = w.handFiles(d, os.Geteuid())
 		if err == nil {
 			err = p.startSupervisor(ctx, d, w, lock)
 		}
@@ -119,8 +119,9 @@ func (p *Provider) prepare(d dir, req provider.CreateRequest) (workspace, error)
 	return w, nil
 }
 
-// handFiles gives the workspace's user what is its own, where it has one of its own, and lets it pass to there.
-func (w workspace) handFiles(d dir) error {
+// handFiles gives the workspace's user what was another's, where it has one of its own, and lets it pass to there. What
+// belongs to a third user stays his: a workspace may have linked to it. Nothing of the workspace runs meanwhile.
+func (w workspace) handFiles(d dir, from int) error {
 	if w.UID == 0 {
 		return nil
 	}
@@ -128,11 +129,18 @@ func (w workspace) handFiles(d dir) error {
 		return xerrors.Errorf("hand files to user %d: %w", w.UID, err)
 	}
 	for _, tree := range []string{d.home(), d.tmp(), d.agent()} {
-		err := filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
+		err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			return os.Lchown(path, w.UID, w.UID)
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != from {
+				return nil
+			}
+			return os.Lchown(path, w.UID, w.UID) //nolint:gosec // nobody is there who could race with it
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // not each has an agent
 			return xerrors.Errorf("hand files to user %d: %w", w.UID, err)

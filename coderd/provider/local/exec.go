@@ -121,9 +121,9 @@ func (p *Provider) run(
 	}
 	fds := make([]int, len(files))
 	for i, f := range files {
-		fds[i] = int(f.Fd()) //nolint:gosec // a descriptor
+		fds[i] = int(f.Fd())
 	}
-	_, _, err = conn.WriteMsgUnix(binary.BigEndian.AppendUint32(nil, uint32(len(text))), unix.UnixRights(fds...), nil) //nolint:gosec // bounded
+	_, _, err = conn.WriteMsgUnix(binary.BigEndian.AppendUint32(nil, uint32(len(text))), unix.UnixRights(fds...), nil)
 	if err == nil {
 		_, err = conn.Write(text)
 	}
@@ -136,7 +136,7 @@ func (p *Provider) run(
 		return nil, err
 	}
 	return func() (syscall.WaitStatus, error) {
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		defer stop()
 		last, err := next()
 		return last.Status, err

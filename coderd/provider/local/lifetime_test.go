@@ -104,7 +104,7 @@ func public(t *testing.T) string {
 	path, err := os.MkdirTemp("", "prewarm-public-")
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(path)) })
-	require.NoError(t, os.Chmod(path, 0o777|os.ModeSticky)) //nolint:gosec // as /tmp is
+	require.NoError(t, os.Chmod(path, 0o777|os.ModeSticky))
 	return path
 }
 
@@ -114,7 +114,7 @@ func self(t *testing.T) string {
 	path := filepath.Join(public(t), "self")
 	content, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(path, content, 0o755))
 	return path
 }
 

@@ -55,7 +55,7 @@ func (p *Provider) Start(ctx context.Context, ref provider.Ref) error {
 			return err
 		}
 		if w.UID != before {
-			if err := w.handFiles(d); err != nil {
+			if err := w.handFiles(d, before); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -198,7 +199,7 @@ func (s *supervisor) run() error {
 		for {
 			var r reaped
 			r.pid, r.err = syscall.Wait4(-1, &r.status, 0, nil)
-			if r.err == syscall.EINTR {
+			if errors.Is(r.err, syscall.EINTR) {
 				continue
 			}
 			children <- r
@@ -227,7 +228,7 @@ func (s *supervisor) run() error {
 // reap handles the end of a child. It is over when there is none, also not by now.
 func (s *supervisor) reap(r reaped) (over bool, err error) {
 	switch e := s.running[r.pid]; {
-	case r.err == syscall.ECHILD:
+	case errors.Is(r.err, syscall.ECHILD):
 		if unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) != unix.ECHILD {
 			return false, nil
 		}
@@ -307,7 +308,7 @@ func (s *supervisor) spawn(command []string, env map[string]string, files []*os.
 	if !s.state.Isolated {
 		attributes.Pdeathsig = syscall.SIGKILL
 	}
-	if uid := uint32(s.w.UID); uid != 0 { //nolint:gosec // from a range of these
+	if uid := uint32(s.w.UID); uid != 0 {
 		attributes.Credential = &syscall.Credential{Uid: uid, Gid: uid}
 	}
 	fds := make([]uintptr, len(files))
