@@ -44,21 +44,15 @@ func (c *Client) Audit(ctx context.Context, filter AuditFilter) (AuditList, erro
 	if filter.Before > 0 {
 		query.Set("before", strconv.FormatInt(filter.Before, 10))
 	}
-	var list AuditList
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"audit"}, query: query, into: &list, idempotent: true})
-	return list, err
+	return ask[AuditList](ctx, c, call{method: http.MethodGet, path: []string{"audit"}, query: query, idempotent: true})
 }
 
 // Replicas lists the server processes.
 func (c *Client) Replicas(ctx context.Context) ([]Replica, error) {
-	var replicas []Replica
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"replicas"}, into: &replicas, idempotent: true})
-	return replicas, err
+	return get[[]Replica](ctx, c, "replicas")
 }
 
 // LastPass says how the passes stand.
 func (c *Client) LastPass(ctx context.Context) (LastPass, error) {
-	var p LastPass
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"passes", "last"}, into: &p, idempotent: true})
-	return p, err
+	return get[LastPass](ctx, c, "passes", "last")
 }

@@ -60,7 +60,5 @@ func (c *Client) Claims(ctx context.Context, filter ClaimFilter) (ClaimList, err
 	if filter.Limit > 0 {
 		query.Set("limit", strconv.Itoa(filter.Limit))
 	}
-	var list ClaimList
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"claims"}, query: query, into: &list, idempotent: true})
-	return list, err
+	return ask[ClaimList](ctx, c, call{method: http.MethodGet, path: []string{"claims"}, query: query, idempotent: true})
 }

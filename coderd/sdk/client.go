@@ -157,3 +157,16 @@ func (c *Client) clock() quartz.Clock {
 	}
 	return c.Clock
 }
+
+// ask makes a request and returns what it is answered with.
+func ask[T any](ctx context.Context, c *Client, request call) (T, error) {
+	var answer T
+	request.into = &answer
+	err := c.do(ctx, request)
+	return answer, err
+}
+
+// get reads what is at a path. Reading changes nothing, so a request that failed is sent again.
+func get[T any](ctx context.Context, c *Client, path ...string) (T, error) {
+	return ask[T](ctx, c, call{method: http.MethodGet, path: path, idempotent: true})
+}

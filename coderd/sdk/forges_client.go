@@ -52,18 +52,14 @@ func (c *Client) ForgeJobs(ctx context.Context, f ForgeJobFilter) (ForgeJobList,
 	query := queryOf(map[string]string{
 		"forge": f.Forge, "state": f.State, "template": f.Template, "preset": f.Preset, "after": f.After,
 	}, map[string]bool{"unserved": f.Unserved}, f.Limit)
-	var list ForgeJobList
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"forge-jobs"}, query: query, into: &list, idempotent: true,
+	return ask[ForgeJobList](ctx, c, call{
+		method: http.MethodGet, path: []string{"forge-jobs"}, query: query, idempotent: true,
 	})
-	return list, err
 }
 
 // ForgeJob shows the attempts of a job, newest first. The job is named by the id of one attempt, or by the forge's number.
 func (c *Client) ForgeJob(ctx context.Context, job string) ([]ForgeJob, error) {
-	var jobs []ForgeJob
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"forge-jobs", job}, into: &jobs, idempotent: true})
-	return jobs, err
+	return get[[]ForgeJob](ctx, c, "forge-jobs", job)
 }
 
 // Runners lists one page of runners, newest first.
@@ -71,32 +67,24 @@ func (c *Client) Runners(ctx context.Context, f RunnerFilter) (RunnerList, error
 	query := queryOf(map[string]string{
 		"forge": f.Forge, "status": f.Status, "template": f.Template, "preset": f.Preset, "after": f.After,
 	}, map[string]bool{"gone": f.Gone}, f.Limit)
-	var list RunnerList
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"runners"}, query: query, into: &list, idempotent: true})
-	return list, err
+	return ask[RunnerList](ctx, c, call{method: http.MethodGet, path: []string{"runners"}, query: query, idempotent: true})
 }
 
 // Runner shows one runner, named by its name or the id of its workspace.
 func (c *Client) Runner(ctx context.Context, runner string) (Runner, error) {
-	var r Runner
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"runners", runner}, into: &r, idempotent: true})
-	return r, err
+	return get[Runner](ctx, c, "runners", runner)
 }
 
 // ForgeCredentials lists how Prewarm speaks to forges, without the secrets.
 func (c *Client) ForgeCredentials(ctx context.Context) ([]ForgeCredential, error) {
-	var list []ForgeCredential
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"forges", "credentials"}, into: &list, idempotent: true})
-	return list, err
+	return get[[]ForgeCredential](ctx, c, "forges", "credentials")
 }
 
 // PutForgeCredential makes a credential, or changes what is given of one.
 func (c *Client) PutForgeCredential(ctx context.Context, name string, req PutForgeCredential) (ForgeCredential, error) {
-	var made ForgeCredential
-	err := c.do(ctx, call{
-		method: http.MethodPut, path: []string{"forges", "credentials", name}, body: req, into: &made, idempotent: true,
+	return ask[ForgeCredential](ctx, c, call{
+		method: http.MethodPut, path: []string{"forges", "credentials", name}, body: req, idempotent: true,
 	})
-	return made, err
 }
 
 // DeleteForgeCredential deletes one that no entity uses.
@@ -106,23 +94,17 @@ func (c *Client) DeleteForgeCredential(ctx context.Context, name string) error {
 
 // Forges lists all entities, with how it goes with them.
 func (c *Client) Forges(ctx context.Context) ([]ForgeEntity, error) {
-	var list []ForgeEntity
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"forges"}, into: &list, idempotent: true})
-	return list, err
+	return get[[]ForgeEntity](ctx, c, "forges")
 }
 
 // Forge shows one entity.
 func (c *Client) Forge(ctx context.Context, name string) (ForgeEntity, error) {
-	var e ForgeEntity
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"forges", name}, into: &e, idempotent: true})
-	return e, err
+	return get[ForgeEntity](ctx, c, "forges", name)
 }
 
 // PutForge makes an entity, or changes what is given of one. It is not sent twice: a secret made by chance is told once.
 func (c *Client) PutForge(ctx context.Context, name string, req PutForgeEntity) (SavedForgeEntity, error) {
-	var saved SavedForgeEntity
-	err := c.do(ctx, call{method: http.MethodPut, path: []string{"forges", name}, body: req, into: &saved})
-	return saved, err
+	return ask[SavedForgeEntity](ctx, c, call{method: http.MethodPut, path: []string{"forges", name}, body: req})
 }
 
 // DeleteForge deletes an entity that no preset names and that has no runners.
@@ -132,54 +114,40 @@ func (c *Client) DeleteForge(ctx context.Context, name string) error {
 
 // StopForge has an entity's jobs make no demand until StartForge.
 func (c *Client) StopForge(ctx context.Context, name, reason string) (ForgeEntity, error) {
-	var e ForgeEntity
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"forges", name, "stop"}, body: StopForgeEntity{Reason: reason}, into: &e,
+	return ask[ForgeEntity](ctx, c, call{
+		method: http.MethodPost, path: []string{"forges", name, "stop"}, body: StopForgeEntity{Reason: reason},
 		idempotent: true,
 	})
-	return e, err
 }
 
 // StartForge undoes StopForge.
 func (c *Client) StartForge(ctx context.Context, name string) (ForgeEntity, error) {
-	var e ForgeEntity
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"forges", name, "start"}, into: &e, idempotent: true})
-	return e, err
+	return ask[ForgeEntity](ctx, c, call{method: http.MethodPost, path: []string{"forges", name, "start"}, idempotent: true})
 }
 
 // CheckForge asks the forge for what Prewarm needs of it, and changes nothing there.
 func (c *Client) CheckForge(ctx context.Context, name string) (ForgeCheck, error) {
-	var check ForgeCheck
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"forges", name, "check"}, into: &check, idempotent: true})
-	return check, err
+	return ask[ForgeCheck](ctx, c, call{method: http.MethodPost, path: []string{"forges", name, "check"}, idempotent: true})
 }
 
 // RotateForgeSecret gives an entity another webhook secret; the one before stays good for a while.
 func (c *Client) RotateForgeSecret(ctx context.Context, name string, req RotateForgeSecret) (SavedForgeEntity, error) {
-	var saved SavedForgeEntity
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"forges", name, "rotate-secret"}, body: req, into: &saved})
-	return saved, err
+	return ask[SavedForgeEntity](ctx, c, call{method: http.MethodPost, path: []string{"forges", name, "rotate-secret"}, body: req})
 }
 
 // ResealForges seals all secrets of forges with the first key of the server's file.
 func (c *Client) ResealForges(ctx context.Context) (Resealed, error) {
-	var resealed Resealed
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"forges", "reseal"}, into: &resealed, idempotent: true})
-	return resealed, err
+	return ask[Resealed](ctx, c, call{method: http.MethodPost, path: []string{"forges", "reseal"}, idempotent: true})
 }
 
 // ForgeHook shows the webhook that Prewarm installed, as the forge has it.
 func (c *Client) ForgeHook(ctx context.Context, name string) (ForgeHook, error) {
-	var hook ForgeHook
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"forges", name, "webhook"}, into: &hook, idempotent: true})
-	return hook, err
+	return get[ForgeHook](ctx, c, "forges", name, "webhook")
 }
 
 // InstallForgeHook makes the webhook at the forge, or brings it up to date.
 func (c *Client) InstallForgeHook(ctx context.Context, name string) (ForgeHook, error) {
-	var hook ForgeHook
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"forges", name, "webhook"}, into: &hook, idempotent: true})
-	return hook, err
+	return ask[ForgeHook](ctx, c, call{method: http.MethodPost, path: []string{"forges", name, "webhook"}, idempotent: true})
 }
 
 // PingForgeHook has the forge send a delivery, to see whether it arrives.

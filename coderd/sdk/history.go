@@ -49,19 +49,13 @@ type StateDuration struct {
 
 // PresetHistory returns what a pool looked like over the last hours, 14 days at most.
 func (c *Client) PresetHistory(ctx context.Context, template, preset string, hours int) (PresetHistory, error) {
-	var history PresetHistory
-	err := c.do(ctx, call{
+	return ask[PresetHistory](ctx, c, call{
 		method: http.MethodGet, path: []string{"presets", template, preset, "history"},
-		query: url.Values{"hours": {strconv.Itoa(hours)}}, into: &history, idempotent: true,
+		query: url.Values{"hours": {strconv.Itoa(hours)}}, idempotent: true,
 	})
-	return history, err
 }
 
 // PresetDurations returns how long the workspaces of a preset usually are in each state.
 func (c *Client) PresetDurations(ctx context.Context, template, preset string) (PresetDurations, error) {
-	var durations PresetDurations
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "durations"}, into: &durations, idempotent: true,
-	})
-	return durations, err
+	return get[PresetDurations](ctx, c, "presets", template, preset, "durations")
 }

@@ -13,18 +13,14 @@ import (
 
 // Report says how a workspace is.
 func (c *Client) Report(ctx context.Context, report AgentReport) (AgentReceipt, error) {
-	var receipt AgentReceipt
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"instance", "status"}, body: report, into: &receipt,
+	return ask[AgentReceipt](ctx, c, call{
+		method: http.MethodPost, path: []string{"instance", "status"}, body: report,
 	})
-	return receipt, err
 }
 
 // InstanceMetadata reads what the workspace is.
 func (c *Client) InstanceMetadata(ctx context.Context) (InstanceMetadata, error) {
-	var m InstanceMetadata
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"instance", "metadata"}, into: &m})
-	return m, err
+	return ask[InstanceMetadata](ctx, c, call{method: http.MethodGet, path: []string{"instance", "metadata"}})
 }
 
 // InstanceEvents waits, up to a time of the server's choice, until the workspace is claimed by another claim than the one
@@ -34,16 +30,12 @@ func (c *Client) InstanceEvents(ctx context.Context, known uuid.UUID) (InstanceE
 	if known != uuid.Nil {
 		query.Set("known", known.String())
 	}
-	var events InstanceEvents
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"instance", "events"}, query: query, into: &events})
-	return events, err
+	return ask[InstanceEvents](ctx, c, call{method: http.MethodGet, path: []string{"instance", "events"}, query: query})
 }
 
 // RunnerConfiguration registers the workspace's runner at its forge, and reads its configuration. It can be read once.
 func (c *Client) RunnerConfiguration(ctx context.Context) (RunnerConfiguration, error) {
-	var configuration RunnerConfiguration
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"instance", "runner-configuration"}, into: &configuration})
-	return configuration, err
+	return ask[RunnerConfiguration](ctx, c, call{method: http.MethodGet, path: []string{"instance", "runner-configuration"}})
 }
 
 // ReportRunner says how the workspace's runner is.
@@ -53,14 +45,10 @@ func (c *Client) ReportRunner(ctx context.Context, report RunnerReport) error {
 
 // SigningKeys lists the keys that sign instance tokens, the newest first.
 func (c *Client) SigningKeys(ctx context.Context) ([]SigningKey, error) {
-	var keys []SigningKey
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"signing-keys"}, into: &keys, idempotent: true})
-	return keys, err
+	return get[[]SigningKey](ctx, c, "signing-keys")
 }
 
 // RotateSigningKey makes a new key, and returns all.
 func (c *Client) RotateSigningKey(ctx context.Context, req RotateRequest) ([]SigningKey, error) {
-	var keys []SigningKey
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"signing-keys"}, body: req, into: &keys})
-	return keys, err
+	return ask[[]SigningKey](ctx, c, call{method: http.MethodPost, path: []string{"signing-keys"}, body: req})
 }

@@ -76,18 +76,14 @@ func (c *Client) Discrepancies(ctx context.Context, provider string, limit int) 
 
 // ResumeProvider closes the breaker of a provider.
 func (c *Client) ResumeProvider(ctx context.Context, name string) (Provider, error) {
-	var p Provider
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"providers", name, "resume"}, into: &p, idempotent: true,
+	return ask[Provider](ctx, c, call{
+		method: http.MethodPost, path: []string{"providers", name, "resume"}, idempotent: true,
 	})
-	return p, err
 }
 
 // ConfirmProvider lets orphans be deleted at a provider.
 func (c *Client) ConfirmProvider(ctx context.Context, name string) (Provider, error) {
-	var p Provider
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"providers", name, "confirm"}, into: &p, idempotent: true,
+	return ask[Provider](ctx, c, call{
+		method: http.MethodPost, path: []string{"providers", name, "confirm"}, idempotent: true,
 	})
-	return p, err
 }

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -25,9 +24,5 @@ type Machine struct {
 
 // Machines lists the machines of a provider whose machines exist beforehand.
 func (c *Client) Machines(ctx context.Context, provider string) ([]Machine, error) {
-	var machines []Machine
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"providers", provider, "machines"}, into: &machines, idempotent: true,
-	})
-	return machines, err
+	return get[[]Machine](ctx, c, "providers", provider, "machines")
 }

@@ -31,16 +31,12 @@ type NotificationStatus struct {
 
 // Notifications lists what people were told, the newest first.
 func (c *Client) Notifications(ctx context.Context) ([]NotificationStatus, error) {
-	var list []NotificationStatus
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"notifications"}, into: &list, idempotent: true})
-	return list, err
+	return get[[]NotificationStatus](ctx, c, "notifications")
 }
 
 // TestNotification sends a notification and returns what became of its first attempt.
 func (c *Client) TestNotification(ctx context.Context) (NotificationStatus, error) {
-	var status NotificationStatus
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"notifications", "test"}, body: struct{}{}, into: &status,
+	return ask[NotificationStatus](ctx, c, call{
+		method: http.MethodPost, path: []string{"notifications", "test"}, body: struct{}{},
 	})
-	return status, err
 }

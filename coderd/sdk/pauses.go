@@ -8,18 +8,14 @@ import (
 
 // Pauses lists what is paused (C10).
 func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
-	var pauses []Pause
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"pauses"}, into: &pauses, idempotent: true})
-	return pauses, err
+	return get[[]Pause](ctx, c, "pauses")
 }
 
 // Pause stops creates and drains in a scope, or changes the reason and the end of its pause.
 func (c *Client) Pause(ctx context.Context, req PauseRequest) (Pause, error) {
-	var pause Pause
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"pauses"}, body: req, into: &pause, idempotent: true,
+	return ask[Pause](ctx, c, call{
+		method: http.MethodPost, path: []string{"pauses"}, body: req, idempotent: true,
 	})
-	return pause, err
 }
 
 // Resume ends the pause of a scope. Target is empty for scope global.

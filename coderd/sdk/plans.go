@@ -86,16 +86,10 @@ type Explanation struct {
 
 // MakePlan says what the next pass would do, with a file applied or not, and changes nothing.
 func (c *Client) MakePlan(ctx context.Context, req PlanRequest) (Plan, error) {
-	var p Plan
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"plans"}, body: req, into: &p, idempotent: true})
-	return p, err
+	return ask[Plan](ctx, c, call{method: http.MethodPost, path: []string{"plans"}, body: req, idempotent: true})
 }
 
 // ExplainPreset says why a pool is as it is.
 func (c *Client) ExplainPreset(ctx context.Context, template, preset string) (Explanation, error) {
-	var e Explanation
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "explain"}, into: &e, idempotent: true,
-	})
-	return e, err
+	return get[Explanation](ctx, c, "presets", template, preset, "explain")
 }

@@ -83,7 +83,5 @@ func (c *Client) Pools(ctx context.Context, ids []uuid.UUID, limit int, after st
 	if after != "" {
 		query.Set("after", after)
 	}
-	var list PoolList
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"pools"}, query: query, into: &list, idempotent: true})
-	return list, err
+	return ask[PoolList](ctx, c, call{method: http.MethodGet, path: []string{"pools"}, query: query, idempotent: true})
 }

@@ -7,20 +7,12 @@ import (
 
 // Presets lists all presets of the organization with their counts.
 func (c *Client) Presets(ctx context.Context) ([]Preset, error) {
-	var presets []Preset
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets"}, into: &presets, idempotent: true,
-	})
-	return presets, err
+	return get[[]Preset](ctx, c, "presets")
 }
 
 // Preset looks one up.
 func (c *Client) Preset(ctx context.Context, template, preset string) (Preset, error) {
-	var p Preset
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets", template, preset}, into: &p, idempotent: true,
-	})
-	return p, err
+	return get[Preset](ctx, c, "presets", template, preset)
 }
 
 // NudgePreset asks for a pass over the preset's template now. It carries no state, so it is repeated at will.

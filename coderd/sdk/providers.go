@@ -66,9 +66,7 @@ type CheckVerdict struct {
 
 // Providers lists the configured providers.
 func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
-	var providers []Provider
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"providers"}, into: &providers, idempotent: true})
-	return providers, err
+	return get[[]Provider](ctx, c, "providers")
 }
 
 // CheckProvider runs the safe cases of the provider contract and calls report with each verdict as it comes. Ending ctx

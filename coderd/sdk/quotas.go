@@ -21,14 +21,10 @@ type QuotaRequest struct {
 
 // Quotas lists the quotas of one's organization.
 func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
-	var quotas []Quota
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"quotas"}, into: &quotas, idempotent: true})
-	return quotas, err
+	return get[[]Quota](ctx, c, "quotas")
 }
 
 // SetQuota changes the quota of one's organization. Who has more already keeps it.
 func (c *Client) SetQuota(ctx context.Context, req QuotaRequest) (Quota, error) {
-	var quota Quota
-	err := c.do(ctx, call{method: http.MethodPut, path: []string{"quotas"}, body: req, into: &quota, idempotent: true})
-	return quota, err
+	return ask[Quota](ctx, c, call{method: http.MethodPut, path: []string{"quotas"}, body: req, idempotent: true})
 }

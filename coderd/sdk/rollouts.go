@@ -60,11 +60,7 @@ type Cause struct {
 
 // PresetFailures shows why creates of a preset failed.
 func (c *Client) PresetFailures(ctx context.Context, template, preset string) (Failures, error) {
-	var f Failures
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "failures"}, into: &f, idempotent: true,
-	})
-	return f, err
+	return get[Failures](ctx, c, "presets", template, preset, "failures")
 }
 
 // ResetPreset forgets the failures of a preset's creates, so that they begin again.
@@ -84,10 +80,8 @@ func (c *Client) InvalidatePreset(ctx context.Context, template, preset, reason 
 
 // RollbackTemplate makes another version the active one. With version 0 each call goes back once more.
 func (c *Client) RollbackTemplate(ctx context.Context, name string, req RollbackRequest) (RollbackResult, error) {
-	var result RollbackResult
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"templates", name, "rollback"}, body: req, into: &result,
+	return ask[RollbackResult](ctx, c, call{
+		method: http.MethodPost, path: []string{"templates", name, "rollback"}, body: req,
 		idempotent: req.Version != 0,
 	})
-	return result, err
 }

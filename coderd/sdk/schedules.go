@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -32,9 +31,5 @@ type ScheduleWindow struct {
 
 // PresetSchedule shows the next 7 days of a pool.
 func (c *Client) PresetSchedule(ctx context.Context, template, preset string) (Schedule, error) {
-	var s Schedule
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "schedule"}, into: &s, idempotent: true,
-	})
-	return s, err
+	return get[Schedule](ctx, c, "presets", template, preset, "schedule")
 }

@@ -75,12 +75,10 @@ func (c *Client) PresetSize(ctx context.Context, template, preset string, days i
 	if target != 0 {
 		query.Set("target", strconv.FormatFloat(target, 'f', -1, 64))
 	}
-	var size PresetSize
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "size"}, query: query, into: &size,
+	return ask[PresetSize](ctx, c, call{
+		method: http.MethodGet, path: []string{"presets", template, preset, "size"}, query: query,
 		idempotent: true,
 	})
-	return size, err
 }
 
 // PresetReplay plays the last days again with a number of instances (below 0: the preset's own) and with autosize. `cold` says
@@ -93,10 +91,8 @@ func (c *Client) PresetReplay(ctx context.Context, template, preset string, days
 	if cold {
 		query.Set("cold", "true")
 	}
-	var replay PresetReplay
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "replay"}, query: query, into: &replay,
+	return ask[PresetReplay](ctx, c, call{
+		method: http.MethodGet, path: []string{"presets", template, preset, "replay"}, query: query,
 		idempotent: true,
 	})
-	return replay, err
 }

@@ -7,20 +7,12 @@ import (
 
 // Templates lists all templates of the organization.
 func (c *Client) Templates(ctx context.Context) ([]Template, error) {
-	var templates []Template
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"templates"}, into: &templates, idempotent: true,
-	})
-	return templates, err
+	return get[[]Template](ctx, c, "templates")
 }
 
 // Template looks one up, with its versions.
 func (c *Client) Template(ctx context.Context, name string) (Template, error) {
-	var t Template
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"templates", name}, into: &t, idempotent: true,
-	})
-	return t, err
+	return get[Template](ctx, c, "templates", name)
 }
 
 // DeprecateTemplate scales a template's pools to zero (C4).
@@ -47,9 +39,7 @@ func (c *Client) DeleteTemplate(ctx context.Context, name string) error {
 // Apply makes templates, versions and presets what a document says, or with DryRun says what it would change. Nothing
 // is half applied. What is wrong with the document is in the Errors of an *Error of status 422.
 func (c *Client) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, error) {
-	var result ApplyResult
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"apply"}, body: req, into: &result,
+	return ask[ApplyResult](ctx, c, call{
+		method: http.MethodPost, path: []string{"apply"}, body: req,
 	})
-	return result, err
 }

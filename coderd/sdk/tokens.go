@@ -7,30 +7,22 @@ import (
 
 // Whoami says who the client's token speaks for.
 func (c *Client) Whoami(ctx context.Context) (Identity, error) {
-	var id Identity
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"whoami"}, into: &id, idempotent: true})
-	return id, err
+	return get[Identity](ctx, c, "whoami")
 }
 
 // Login is Whoami that goes on the record.
 func (c *Client) Login(ctx context.Context) (Identity, error) {
-	var id Identity
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"login"}, into: &id})
-	return id, err
+	return ask[Identity](ctx, c, call{method: http.MethodPost, path: []string{"login"}})
 }
 
 // Tokens lists one's own tokens; for owners, everybody's.
 func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
-	var tokens []Token
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"tokens"}, into: &tokens, idempotent: true})
-	return tokens, err
+	return get[[]Token](ctx, c, "tokens")
 }
 
 // CreateToken makes a token. Its secret is in this answer and never again.
 func (c *Client) CreateToken(ctx context.Context, req CreateTokenRequest) (CreatedToken, error) {
-	var created CreatedToken
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"tokens"}, body: req, into: &created})
-	return created, err
+	return ask[CreatedToken](ctx, c, call{method: http.MethodPost, path: []string{"tokens"}, body: req})
 }
 
 // RevokeToken ends a token, named or by id, on all replicas within a second.

@@ -70,27 +70,17 @@ func (c *Client) TemplateVersions(ctx context.Context, template string, limit, b
 	if before > 0 {
 		query.Set("before", strconv.Itoa(before))
 	}
-	var list TemplateVersionList
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"templates", template, "versions"}, query: query, into: &list, idempotent: true,
+	return ask[TemplateVersionList](ctx, c, call{
+		method: http.MethodGet, path: []string{"templates", template, "versions"}, query: query, idempotent: true,
 	})
-	return list, err
 }
 
 // TemplateVersion looks one up with its spec.
 func (c *Client) TemplateVersion(ctx context.Context, template string, number int) (TemplateVersionSpec, error) {
-	var v TemplateVersionSpec
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"templates", template, "versions", strconv.Itoa(number)}, into: &v, idempotent: true,
-	})
-	return v, err
+	return get[TemplateVersionSpec](ctx, c, "templates", template, "versions", strconv.Itoa(number))
 }
 
 // TemplateRollout says how far the active version of a template has come.
 func (c *Client) TemplateRollout(ctx context.Context, template string) (TemplateRollout, error) {
-	var r TemplateRollout
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"templates", template, "rollout"}, into: &r, idempotent: true,
-	})
-	return r, err
+	return get[TemplateRollout](ctx, c, "templates", template, "rollout")
 }

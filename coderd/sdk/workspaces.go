@@ -38,20 +38,14 @@ func (f WorkspaceFilter) query() url.Values {
 
 // Workspaces lists one page.
 func (c *Client) Workspaces(ctx context.Context, filter WorkspaceFilter) (WorkspaceList, error) {
-	var list WorkspaceList
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"workspaces"}, query: filter.query(), into: &list, idempotent: true,
+	return ask[WorkspaceList](ctx, c, call{
+		method: http.MethodGet, path: []string{"workspaces"}, query: filter.query(), idempotent: true,
 	})
-	return list, err
 }
 
 // Workspace looks one up by name or id, with its history.
 func (c *Client) Workspace(ctx context.Context, ref string) (Workspace, error) {
-	var w Workspace
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"workspaces", ref}, into: &w, idempotent: true,
-	})
-	return w, err
+	return get[Workspace](ctx, c, "workspaces", ref)
 }
 
 // WorkspaceLogs returns the workspace's output from the beginning, which the caller closes; with follow it goes on
@@ -72,40 +66,32 @@ func (c *Client) WorkspaceLogs(ctx context.Context, ref string, follow bool) (io
 
 // ReleaseWorkspace ends the claim on a workspace. It is not retried: the second answer would be that there is no claim.
 func (c *Client) ReleaseWorkspace(ctx context.Context, ref string) (Workspace, error) {
-	var w Workspace
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "release"}, into: &w,
+	return ask[Workspace](ctx, c, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "release"},
 	})
-	return w, err
 }
 
 // RenewWorkspace makes the lease of a claimed workspace last longer, from now on: as long as it was asked for at first where
 // lease is empty.
 func (c *Client) RenewWorkspace(ctx context.Context, ref, lease string) (Workspace, error) {
-	var w Workspace
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "renew"}, body: RenewRequest{Lease: lease}, into: &w,
+	return ask[Workspace](ctx, c, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "renew"}, body: RenewRequest{Lease: lease},
 		idempotent: true,
 	})
-	return w, err
 }
 
 // RetryWorkspace tries a quarantined workspace anew.
 func (c *Client) RetryWorkspace(ctx context.Context, ref string) (Workspace, error) {
-	var w Workspace
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "retry"}, into: &w,
+	return ask[Workspace](ctx, c, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "retry"},
 	})
-	return w, err
 }
 
 // KeepWorkspace puts an unclaimed workspace into quarantine, to look into it, or keeps a quarantined one for longer.
 func (c *Client) KeepWorkspace(ctx context.Context, ref string, req KeepRequest) (Workspace, error) {
-	var w Workspace
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "keep"}, body: req, into: &w, idempotent: true,
+	return ask[Workspace](ctx, c, call{
+		method: http.MethodPost, path: []string{"workspaces", ref, "keep"}, body: req, idempotent: true,
 	})
-	return w, err
 }
 
 // DeleteAbandoningRunner deletes a workspace without its forge's word on the runner that it is (P7). It may be going
@@ -115,11 +101,9 @@ func (c *Client) DeleteAbandoningRunner(ctx context.Context, ref string, force b
 	if force {
 		query.Set("force", "true")
 	}
-	var w Workspace
-	err := c.do(ctx, call{
-		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, into: &w, idempotent: true,
+	return ask[Workspace](ctx, c, call{
+		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, idempotent: true,
 	})
-	return w, err
 }
 
 // DeleteWorkspace deletes a workspace, also a claimed one. With force the provider's errors do not stop it.
@@ -128,9 +112,7 @@ func (c *Client) DeleteWorkspace(ctx context.Context, ref string, force bool) (W
 	if force {
 		query.Set("force", "true")
 	}
-	var w Workspace
-	err := c.do(ctx, call{
-		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, into: &w, idempotent: true,
+	return ask[Workspace](ctx, c, call{
+		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, idempotent: true,
 	})
-	return w, err
 }
