@@ -89,7 +89,8 @@ func TestHostileFiles(t *testing.T) {
 			}
 			return b.String()
 		}(), "there may be more: mend these first"},
-		"infinite": {"templates:\n- name: a\n  provider: p\n  spec: {a: .inf}", "not a value that JSON has"},
+		"relative root": {"providers: [{name: p, kind: local, config: {root: data}}]", `config.root "data" is relative`},
+		"infinite":      {"templates:\n- name: a\n  provider: p\n  spec: {a: .inf}", "not a value that JSON has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -65,7 +66,23 @@ func (d decoder) provider(n ast.Node) Provider {
 	for _, set := range limits {
 		set(&p)
 	}
+	d.checkRoot(p)
 	return p
+}
+
+// checkRoot refuses a directory that would be another one for each server, by where it was started. Those that are stored
+// already stay as they are.
+func (d decoder) checkRoot(p Provider) {
+	var config struct {
+		Root string `json:"root"`
+	}
+	if p.Kind != "local" && p.Kind != "sim" || json.Unmarshal(p.Config, &config) != nil || config.Root == "" {
+		return
+	}
+	if !filepath.IsAbs(config.Root) {
+		d.problems.add(p.configAt, "config.root %s is relative to wherever a server is started: give an absolute path",
+			quote(config.Root))
+	}
 }
 
 // breaker reads when a breaker opens and closes. What is left out keeps its default.

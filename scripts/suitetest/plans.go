@@ -116,6 +116,18 @@ var longSuites = []step{
 	upgrade,
 	simulation(200),
 	replay(200),
+	fuzz("FuzzParse", "./coderd/templates"),
+	fuzz("FuzzJob", "./coderd/demand/github"),
+	fuzz("FuzzJob", "./coderd/demand/gitea"),
+	fuzz("FuzzSpec", "./coderd/provider/local"),
+	fuzz("FuzzSpec", "./coderd/provider/docker"),
+	fuzz("FuzzSpec", "./coderd/provider/hosts"),
+}
+
+// fuzz tries inputs that nobody thought of, for 20 s. One that fails is written to testdata/fuzz and fails every run of the
+// package's tests from then on: keep it with the mend.
+func fuzz(target, of string) step {
+	return step{name: "fuzz " + of, command: []string{"go", "test", "-run", "^$", "-fuzz", "^" + target + "$", "-fuzztime", "20s", of}}
 }
 
 // upgrade is the release before beside this one.
