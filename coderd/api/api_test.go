@@ -73,11 +73,12 @@ func (roomy) Logs(_ context.Context, ref provider.Ref, follow bool) (io.ReadClos
 
 // world is a server on a database of its own.
 type world struct {
-	t     *testing.T
-	store *database.Store
-	url   string
-	owner auth.Identity
-	token map[string]string // a secret by user: owner, admin, member, other, auditor
+	handler http.Handler
+	t       *testing.T
+	store   *database.Store
+	url     string
+	owner   auth.Identity
+	token   map[string]string // a secret by user: owner, admin, member, other, auditor
 
 	instances *instance.Service // of the server started last
 	metrics   *prometheus.Registry
@@ -186,7 +187,8 @@ func (w *world) serve(o api.Options) string {
 	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }
 	o.Ready = func(context.Context) []string { w.mu.Lock(); defer w.mu.Unlock(); return w.unready }
 	o.Metrics = promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{})
-	return w.listen(api.New(o))
+	w.handler = api.New(o)
+	return w.listen(w.handler)
 }
 
 func (w *world) listen(handler http.Handler) string {
