@@ -51,6 +51,9 @@ func (s *server) streamEvents(ctx context.Context, who auth.Identity, in *stream
 		return nil, huma.NewError(http.StatusUpgradeRequired, "events come over a WebSocket: ask for an upgrade")
 	}
 	stream, err := s.Events.Subscribe(who)
+	if errors.Is(err, events.ErrTooMany) {
+		return nil, huma.Error429TooManyRequests(err.Error())
+	}
 	if err != nil {
 		return nil, huma.Error503ServiceUnavailable(err.Error())
 	}

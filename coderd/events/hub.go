@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -23,7 +24,12 @@ const (
 	lookLimit  = 10 * time.Second
 	// maxStreams bounds the memory of a replica. Each takes about 50 KB.
 	maxStreams = 2000
+	// maxPerUser leaves streams for others, whatever one user opens.
+	maxPerUser = maxStreams / 4
 )
+
+// ErrTooMany: the user has as many streams of the replica as one may have.
+var ErrTooMany = fmt.Errorf("you have %d event streams at this replica, and nobody may have more: close some", maxPerUser)
 
 // ErrFull: the replica has as many streams as it takes.
 var ErrFull = errors.New("this replica has as many event streams as it takes")
@@ -45,6 +51,7 @@ type Hub struct {
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{}
+	of      map[uuid.UUID]int // how many each user has
 	stopped bool
 
 	// Of Run alone.
@@ -58,12 +65,12 @@ func New(o Options) *Hub {
 	o.Log = o.Log.Named("events")
 	return &Hub{
 		Options: o, metrics: newMetrics(o.Registerer), hinted: make(chan struct{}, 1), joined: make(chan struct{}, 1),
-		streams: map[*Stream]struct{}{}, reader: reader{store: o.Store},
+		streams: map[*Stream]struct{}{}, of: map[uuid.UUID]int{}, reader: reader{store: o.Store},
 	}
 }
 
-// Subscribe begins a stream, to be ended with Close. Its first event is everything. The refusals are ErrFull and
-// ErrStopping.
+// Subscribe begins a stream, to be ended with Close. Its first event is everything. The refusals are ErrFull,
+// ErrTooMany and ErrStopping.
 func (h *Hub) Subscribe(who auth.Identity) (*Stream, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,8 +80,12 @@ func (h *Hub) Subscribe(who auth.Identity) (*Stream, error) {
 	case len(h.streams) >= maxStreams:
 		return nil, ErrFull
 	}
+	if h.of[who.UserID] >= maxPerUser {
+		return nil, ErrTooMany
+	}
 	s := newStream(h, who)
 	h.streams[s] = struct{}{}
+	h.of[who.UserID]++
 	h.metrics.streams.Set(float64(len(h.streams)))
 	signal(h.joined)
 	return s, nil
@@ -83,7 +94,13 @@ func (h *Hub) Subscribe(who auth.Identity) (*Stream, error) {
 func (h *Hub) leave(s *Stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if _, ok := h.streams[s]; !ok {
+		return
+	}
 	delete(h.streams, s)
+	if h.of[s.who.UserID]--; h.of[s.who.UserID] == 0 {
+		delete(h.of, s.who.UserID)
+	}
 	h.metrics.streams.Set(float64(len(h.streams)))
 }
 

@@ -176,3 +176,30 @@ func TestHub_nothingIsLostWhileNobodyLooks(t *testing.T) {
 		until(t, s, preset(fmt.Sprint(i)))
 	}
 }
+
+// TestStreamsOfOneUser: nobody can take all streams; who closes one may open another, and others may all the while.
+func TestStreamsOfOneUser(t *testing.T) {
+	t.Parallel()
+	hub := events.New(events.Options{
+		Store: dbtest.Open(t), Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(),
+	})
+	greedy := auth.Identity{Principal: auth.Principal{UserID: uuid.New()}}
+	other := auth.Identity{Principal: auth.Principal{UserID: uuid.New()}}
+	var streams []*events.Stream
+	for range 500 {
+		s, err := hub.Subscribe(greedy)
+		require.NoError(t, err)
+		streams = append(streams, s)
+	}
+	_, err := hub.Subscribe(greedy)
+	require.ErrorIs(t, err, events.ErrTooMany)
+	s, err := hub.Subscribe(other)
+	require.NoError(t, err)
+	s.Close()
+	streams[0].Close()
+	streams[0].Close() // once more is no other one
+	_, err = hub.Subscribe(greedy)
+	require.NoError(t, err)
+	_, err = hub.Subscribe(greedy)
+	require.ErrorIs(t, err, events.ErrTooMany)
+}
