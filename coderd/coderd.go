@@ -64,6 +64,8 @@ type Options struct {
 	Notify      alerts.Webhook // where people are told; zero: nowhere
 	JSONLog     bool           // lines of JSON instead of text
 	Drain       time.Duration  // how long it serves on, unready, before it stops
+	// MetricsToken is what /metrics asks for, as a bearer token; empty: nothing.
+	MetricsToken string
 	// Proxies are those whose word for a client's address and scheme is taken; MaxConnections and MaxPerAddress are how
 	// many connections there may be, 0 the defaults (coderd/serve).
 	Proxies                       []netip.Prefix
@@ -279,7 +281,8 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Inventory: r.inventory, Events: r.events, Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
 			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
 			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
-			Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
+			MetricsToken: opts.MetricsToken,
+			Metrics:      promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
 			Forges: r.forges, Runners: r.runners, Webhooks: r.inbox, DemandChanged: r.inbox.MatchSoon,
 			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
 		})),

@@ -22,7 +22,7 @@ import (
 
 func (a *app) serverCommand() *cobra.Command {
 	var opts coderd.Options
-	var postgresURLFile, accessCAFile, logFormat string
+	var postgresURLFile, accessCAFile, metricsTokenFile, logFormat string
 	var proxies []string
 	var hook webhookFlags
 	cmd := &cobra.Command{
@@ -46,6 +46,9 @@ The first start writes a token of the owner to the file owner-token in the data 
 				return err
 			}
 			if err := completeConnections(&opts, proxies); err != nil {
+				return err
+			}
+			if err := completeMetrics(&opts, metricsTokenFile); err != nil {
 				return err
 			}
 			if err := completeLog(&opts, logFormat); err != nil {
@@ -82,6 +85,8 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"connections to serve at once (default half of the files that the process may open, at most 10000)")
 	flags.IntVar(&opts.MaxPerAddress, "max-connections-per-address", 0,
 		"connections of one address, or requests in progress of one client of a trusted proxy (default a quarter of all)")
+	flags.StringVar(&metricsTokenFile, "metrics-token-file", "",
+		"file that holds the token that /metrics asks for, at least 16 bytes (default: it asks for none)")
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
 	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
 	hook.register(flags)
@@ -99,6 +104,8 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"trusted-proxies":             "PREWARM_TRUSTED_PROXIES",
 		"max-connections":             "PREWARM_MAX_CONNECTIONS",
 		"max-connections-per-address": "PREWARM_MAX_CONNECTIONS_PER_ADDRESS",
+
+		"metrics-token-file": "PREWARM_METRICS_TOKEN_FILE",
 
 		"quickstart": "PREWARM_QUICKSTART",
 		"tick":       "PREWARM_TICK",
@@ -170,6 +177,23 @@ func completeConnections(opts *coderd.Options, proxies []string) error {
 		}
 		opts.Proxies = append(opts.Proxies, prefix)
 	}
+	return nil
+}
+
+// completeMetrics reads what /metrics asks for.
+func completeMetrics(opts *coderd.Options, tokenFile string) error {
+	if tokenFile == "" {
+		return nil
+	}
+	content, err := os.ReadFile(tokenFile)
+	if err != nil {
+		return xerrors.Errorf("read token of metrics: %w", err)
+	}
+	token := strings.TrimSpace(string(content))
+	if len(token) < 16 {
+		return usageErrorf("--metrics-token-file: %s has %d bytes: at least 16 are needed", tokenFile, len(token))
+	}
+	opts.MetricsToken = token
 	return nil
 }
 

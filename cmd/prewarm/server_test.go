@@ -108,6 +108,8 @@ func TestServerRefusesBadOptions(t *testing.T) {
 		"--notify-secret-file " + empty:                                  {2, "goes with --notify-url"},
 		"--notify-url https://h/hunter2 --notify-secret-file /nowhere":   {1, "no such file"},
 		"--notify-url https://h/hunter2 --notify-secret-file " + empty:   {2, "has 0 bytes: at least 16"},
+		"--metrics-token-file /nowhere":                                  {1, "no such file"},
+		"--metrics-token-file " + empty:                                  {2, "has 0 bytes: at least 16"},
 		"--notify-url hunter2 --notify-secret-file " + secret:            {2, "must look like"},
 		"--notify-url https://h/hunter2 --notify-url-file " + secret:     {2, "cannot both be given"},
 		"--notify-url-file " + empty + " --notify-secret-file " + secret: {1, "is empty"},

@@ -82,8 +82,9 @@ type Options struct {
 	StaleAfter time.Duration
 	// Ready says why the replica must not be sent requests; nothing where it may.
 	Ready func(ctx context.Context) []string
-	// Metrics serves /metrics.
-	Metrics http.Handler
+	// Metrics serves /metrics, to who has MetricsToken as a bearer token; to everybody where that is empty.
+	Metrics      http.Handler
+	MetricsToken string
 	// Site is the web UI; nil: the binary was built without.
 	Site    *site.Site
 	Clock   quartz.Clock

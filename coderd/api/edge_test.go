@@ -42,6 +42,23 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call("", http.MethodGet, "/metrics", "").status)
 }
 
+// /metrics asks for its own token where it has one, and for no other.
+func TestMetricsToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.url = w.serve(api.Options{MetricsToken: "scrape-me-if-you-can", Log: slog.Make()})
+	for token, want := range map[string]int{
+		"": 401, "wrong": 401, w.token["owner"]: 401, "scrape-me-if-you-can": 200, "scrape-me-if-you-can2": 401,
+	} {
+		a := w.call(token, http.MethodGet, "/metrics", "")
+		require.Equal(t, want, a.status, token)
+		if want == http.StatusUnauthorized {
+			require.Contains(t, a.problem(t).Detail, "--metrics-token-file")
+		}
+	}
+	require.Equal(t, http.StatusOK, w.call("", http.MethodGet, "/healthz", "").status)
+}
+
 func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/subtle"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -31,7 +32,17 @@ func (s *server) serveHealth(router chi.Router) {
 		}
 		writeJSON(w, status, map[string]any{"ready": len(reasons) == 0, "reasons": reasons})
 	})
-	router.Method(http.MethodGet, "/metrics", s.Metrics)
+	router.Get("/metrics", s.metrics)
+}
+
+func (s *server) metrics(w http.ResponseWriter, r *http.Request) {
+	token := bearerOf(r.Header.Get("Authorization"))
+	if s.MetricsToken != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.MetricsToken)) != 1 {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="prewarm metrics"`)
+		writeProblem(w, http.StatusUnauthorized, "the token of --metrics-token-file is needed: send it as `Authorization: Bearer …`")
+		return
+	}
+	s.Metrics.ServeHTTP(w, r)
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -19,7 +19,7 @@ import (
 var open = map[string]string{
 	"GET /healthz":            "says that the process is alive",
 	"GET /readyz":             "says whether to send requests here",
-	"GET /metrics":            "current values without names of people; keep it from strangers by the network",
+	"GET /metrics":            "current values; with --metrics-token-file it asks for that token (TestMetricsToken)",
 	"GET /openapi.json":       "the document of the API",
 	"GET /docs":               "the same for people",
 	"GET /":                   "the page, which asks the API like anybody",
