@@ -7,6 +7,19 @@ cd "$(dirname "$0")/.."
 
 version=${1:?the version, such as 0.2.0}
 out=build/release
+if [ -n "$(git status --porcelain --untracked-files=normal)" ]; then
+	echo "release.sh: the tree has changes that no commit has: commit or remove them, since a release is made of a commit" >&2
+	git status --short >&2
+	exit 1
+fi
+if [ ! -f site/dist/index.html ]; then
+	echo "release.sh: site/dist/index.html is missing, and binaries would have no pages: run \`make release\`, which builds them" >&2
+	exit 1
+fi
+if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 20 || (+a === 20 && +b >= 19) ? 0 : 1)'; then
+	echo "release.sh: Node 20.19 or newer is needed: https://nodejs.org" >&2
+	exit 1
+fi
 when=$(git log -1 --format=%cI) # what archives say of the time of their files
 rm -rf "$out"
 mkdir -p "$out"
