@@ -57,8 +57,16 @@ type roomy struct{ bare }
 
 func (roomy) Site() string { return site }
 
-func (roomy) Exec(_ context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
-	input, err := io.ReadAll(req.Stdin)
+func (roomy) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
+	var input []byte
+	var err error
+	read := make(chan struct{})
+	go func() { defer close(read); input, err = io.ReadAll(req.Stdin) }()
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-read:
+	}
 	if err != nil {
 		return 0, err
 	}

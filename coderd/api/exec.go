@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
@@ -53,10 +55,14 @@ func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execI
 			return
 		}
 		err = sdk.ServeExec(ctx, s.Clock, conn, func(ctx context.Context, session sdk.ExecSession) (int, error) {
-			return execer.Exec(ctx, refOf(row), provider.ExecRequest{
+			code, err := execer.Exec(ctx, refOf(row), provider.ExecRequest{
 				Command: session.Command, Env: session.Env, TTY: session.TTY, Stdin: session.Stdin,
 				Stdout: session.Stdout, Stderr: session.Stderr, Resize: resizes(ctx, session.Resize),
 			})
+			if why := context.Cause(ctx); errors.Is(why, claim.ErrNotAllowed) { // the client is told, and not what it did to the command
+				return 0, why
+			}
+			return code, err
 		})
 		if err != nil {
 			s.Log.Debug(ctx, "exec ended early", slog.F("request", requestIDOf(ctx)), slog.Error(err))

@@ -22,7 +22,8 @@ type operation struct {
 	summary     string
 	description string
 	status      int  // of success; 200 where 0
-	endless     bool // a long poll or a stream: without the deadline of other requests
+	endless     bool // a long poll or a stream: without the deadline of other requests, and ended by whileAllowed
+	revocable   bool // endless, and its handler itself ends what is revoked
 }
 
 const prefix = "/api/v1"
@@ -135,7 +136,15 @@ func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context
 			return
 		}
 		who.Source = hostOf(hc.RemoteAddr())
-		next(huma.WithValue(hc, identityKey, who))
+		hc = huma.WithValue(hc, identityKey, who)
+		if op.endless && !op.revocable {
+			ctx, stop := whileAllowed(hc.Context(), s.Clock, who, func(ctx context.Context) (auth.Principal, error) {
+				return s.Auth.Authenticate(ctx, auth.Secret(secret))
+			})
+			defer stop()
+			hc = huma.WithContext(hc, ctx)
+		}
+		next(hc)
 	}
 }
 

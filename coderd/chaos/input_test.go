@@ -161,7 +161,7 @@ func TestWrongRequests(t *testing.T) {
 		{"50 MB without a token", "POST", "/apply", "", bytes.NewReader(make([]byte, large)), 413, "too large"},
 		{"half a document", "POST", "/claims", server.Client.Token, strings.NewReader(`{"template":`), 400, "unexpected end"},
 		{"unknown fields", "POST", "/claims", server.Client.Token, strings.NewReader(`{"template":"quickstart","preset":"default","x":1}`), 422, "unexpected property"},
-		{"NUL in a name", "POST", "/claims", server.Client.Token, strings.NewReader(`{"template":"a\u0000","preset":"default"}`), 422, "cannot be stored, such as NUL"},
+		{"NUL in a name", "POST", "/claims", server.Client.Token, strings.NewReader(`{"template":"a\u0000","preset":"default"}`), 422, "has control characters"},
 		{"escaped separators", "GET", "/workspaces/..%2f..%2fetc", server.Client.Token, nil, 404, "there is no workspace"},
 		{"dots", "GET", "/workspaces/../../etc", server.Client.Token, nil, 404, "there is nothing at"},
 		{"no such method", "PUT", "/presets", server.Client.Token, nil, 405, "only GET"},

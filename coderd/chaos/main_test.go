@@ -69,7 +69,7 @@ func folder(t *testing.T) string {
 func public(t *testing.T) string {
 	t.Helper()
 	dir := folder(t)
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // that is the point
+	require.NoError(t, os.Chmod(dir, 0o755))
 	return dir
 }
 

@@ -23,11 +23,16 @@ const (
 	settleFor   = time.Minute
 )
 
+// ErrNotAllowed is the cause of a context whose user may not claim any more.
+var ErrNotAllowed = errors.New("the user may not claim any more")
+
 // abandon is for a client that is gone before it was told. With a key it will ask again, and finds its claim; without
-// one nobody ever learns of it, so the claim leaves the line, or is released. It returns why the client is gone.
+// one nobody ever learns of it, so the claim leaves the line, or is released; so does that of a user who may not claim any
+// more. It returns why the client is gone.
 func (s *Service) abandon(ctx context.Context, req Request, id, templateID uuid.UUID) error {
-	cause := ctx.Err()
-	if req.Key == "" {
+	cause := context.Cause(ctx)
+	if req.Key == "" || errors.Is(cause, ErrNotAllowed) {
+		req.Key = "" // nobody asks again
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 		if err := s.giveBack(ctx, req, id); err != nil {

@@ -224,8 +224,8 @@ func (s *Service) idsTogether(ctx context.Context, req Request, first database.C
 
 // abandonAll is abandon for claims that are one request.
 func (s *Service) abandonAll(ctx context.Context, req Request, ids []uuid.UUID, templateID uuid.UUID) error {
-	cause := ctx.Err()
-	if req.Key == "" {
+	cause := context.Cause(ctx)
+	if req.Key == "" || errors.Is(cause, ErrNotAllowed) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 		s.giveBackAll(ctx, req, ids)
