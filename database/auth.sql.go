@@ -12,6 +12,15 @@ import (
 	"github.com/google/uuid"
 )
 
+const deleteSession = `-- name: DeleteSession :exec
+DELETE FROM sessions WHERE id = $1
+`
+
+func (q *Queries) DeleteSession(ctx context.Context, id uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteSession, id)
+	return err
+}
+
 const insertMembership = `-- name: InsertMembership :exec
 INSERT INTO memberships (organization_id, user_id, role) VALUES ($1, $2, $3)
 `
@@ -27,11 +36,39 @@ func (q *Queries) InsertMembership(ctx context.Context, arg InsertMembershipPara
 	return err
 }
 
+const insertSession = `-- name: InsertSession :one
+INSERT INTO sessions (id, token_id, hash, created_at, expires_at)
+SELECT $1, tk.id, $2, prewarm_now(),
+       least(prewarm_now() + $3::double precision * interval '1 second', tk.expires_at)
+FROM tokens tk WHERE tk.id = $4
+RETURNING expires_at
+`
+
+type InsertSessionParams struct {
+	ID         uuid.UUID
+	Hash       []byte
+	ExpiresInS float64
+	TokenID    uuid.UUID
+}
+
+// A session ends with its token.
+func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, insertSession,
+		arg.ID,
+		arg.Hash,
+		arg.ExpiresInS,
+		arg.TokenID,
+	)
+	var expires_at time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
+}
+
 const insertToken = `-- name: InsertToken :one
-INSERT INTO tokens (id, user_id, name, hash, hint, created_at, created_by, expires_at)
-VALUES ($1, $2, $3, $4, $5, prewarm_now(), $6,
-        least(prewarm_now() + $7::double precision * interval '1 second',
-              $8::timestamptz))
+INSERT INTO tokens (id, user_id, name, hash, hint, created_at, created_by, made_with, expires_at)
+VALUES ($1, $2, $3, $4, $5, prewarm_now(), $6, $7,
+        least(prewarm_now() + $8::double precision * interval '1 second',
+              $9::timestamptz))
 RETURNING id, created_at, expires_at
 `
 
@@ -42,6 +79,7 @@ type InsertTokenParams struct {
 	Hash       []byte
 	Hint       string
 	CreatedBy  uuid.UUID
+	MadeWith   uuid.NullUUID
 	ExpiresInS *float64
 	NotAfter   *time.Time
 }
@@ -52,7 +90,7 @@ type InsertTokenRow struct {
 	ExpiresAt *time.Time
 }
 
-// A token does not outlive the one it was made with (not_after).
+// A token does not outlive the one it was made with (not_after, and RevokeToken).
 func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) (InsertTokenRow, error) {
 	row := q.db.QueryRow(ctx, insertToken,
 		arg.ID,
@@ -61,6 +99,7 @@ func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) (Inser
 		arg.Hash,
 		arg.Hint,
 		arg.CreatedBy,
+		arg.MadeWith,
 		arg.ExpiresInS,
 		arg.NotAfter,
 	)
@@ -98,6 +137,18 @@ func (q *Queries) LockOrganization(ctx context.Context, id uuid.UUID) (LockOrgan
 	var i LockOrganizationRow
 	err := row.Scan(&i.ID, &i.Name)
 	return i, err
+}
+
+const lockToken = `-- name: LockToken :one
+SELECT id FROM tokens WHERE id = $1 AND revoked_at IS NULL FOR SHARE
+`
+
+// While a token is made with it, it is not revoked. No row if it is revoked already.
+func (q *Queries) LockToken(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, lockToken, id)
+	var id_2 uuid.UUID
+	err := row.Scan(&id_2)
+	return id_2, err
 }
 
 const lockTokens = `-- name: LockTokens :many
@@ -168,13 +219,82 @@ func (q *Queries) OrganizationByName(ctx context.Context, name string) (Organiza
 	return i, err
 }
 
-const revokeToken = `-- name: RevokeToken :exec
-UPDATE tokens SET revoked_at = prewarm_now() WHERE id = $1 AND revoked_at IS NULL
+const revokeToken = `-- name: RevokeToken :many
+WITH RECURSIVE ended (id) AS (
+  SELECT $1::uuid
+  UNION
+  SELECT made.id FROM tokens made JOIN ended ON made.made_with = ended.id
+)
+UPDATE tokens tk SET revoked_at = prewarm_now()
+FROM ended, users u
+WHERE tk.id = ended.id AND u.id = tk.user_id AND tk.revoked_at IS NULL
+RETURNING tk.id, tk.name, u.name AS user_name
 `
 
-func (q *Queries) RevokeToken(ctx context.Context, id uuid.UUID) error {
-	_, err := q.db.Exec(ctx, revokeToken, id)
-	return err
+type RevokeTokenRow struct {
+	ID       uuid.UUID
+	Name     string
+	UserName string
+}
+
+// With all that were made with it, and with those.
+func (q *Queries) RevokeToken(ctx context.Context, id uuid.UUID) ([]RevokeTokenRow, error) {
+	rows, err := q.db.Query(ctx, revokeToken, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RevokeTokenRow{}
+	for rows.Next() {
+		var i RevokeTokenRow
+		if err := rows.Scan(&i.ID, &i.Name, &i.UserName); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stillValid = `-- name: StillValid :many
+SELECT c.id, m.organization_id, m.role
+FROM (SELECT t.id, t.id AS token_id FROM tokens t WHERE t.id = ANY ($1::uuid[])
+      UNION ALL
+      SELECT se.id, se.token_id FROM sessions se WHERE se.id = ANY ($1::uuid[]) AND se.expires_at > prewarm_now()) c
+JOIN tokens tk ON tk.id = c.token_id
+JOIN users u ON u.id = tk.user_id
+JOIN memberships m ON m.user_id = u.id
+WHERE tk.revoked_at IS NULL AND (tk.expires_at IS NULL OR tk.expires_at > prewarm_now())
+  AND u.disabled_at IS NULL AND m.role <> 'system'
+`
+
+type StillValidRow struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	Role           Role
+}
+
+// Of the tokens and sessions of these ids, those that are still valid, with the role of their user in each organization.
+func (q *Queries) StillValid(ctx context.Context, ids []uuid.UUID) ([]StillValidRow, error) {
+	rows, err := q.db.Query(ctx, stillValid, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StillValidRow{}
+	for rows.Next() {
+		var i StillValidRow
+		if err := rows.Scan(&i.ID, &i.OrganizationID, &i.Role); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const tokenByHash = `-- name: TokenByHash :one
@@ -196,19 +316,23 @@ func (q *Queries) TokenByHash(ctx context.Context, hash []byte) (TokenByHashRow,
 
 const tokenPrincipal = `-- name: TokenPrincipal :many
 
-SELECT tk.id AS token_id, tk.name AS token_name, tk.expires_at, u.id AS user_id, u.name AS user_name,
+SELECT c.id AS credential_id, tk.id AS token_id, tk.name AS token_name, tk.expires_at, u.id AS user_id, u.name AS user_name,
        o.id AS organization_id, o.name AS organization, m.role,
        (tk.last_used_at IS NULL OR tk.last_used_at < prewarm_now() - interval '1 minute')::boolean AS touch
-FROM tokens tk
+FROM (SELECT t.id, t.id AS token_id FROM tokens t WHERE t.hash = $1
+      UNION ALL
+      SELECT se.id, se.token_id FROM sessions se WHERE se.hash = $1 AND se.expires_at > prewarm_now()) c
+JOIN tokens tk ON tk.id = c.token_id
 JOIN users u ON u.id = tk.user_id
 JOIN memberships m ON m.user_id = u.id
 JOIN organizations o ON o.id = m.organization_id
-WHERE tk.hash = $1 AND tk.revoked_at IS NULL AND (tk.expires_at IS NULL OR tk.expires_at > prewarm_now())
+WHERE tk.revoked_at IS NULL AND (tk.expires_at IS NULL OR tk.expires_at > prewarm_now())
   AND u.disabled_at IS NULL AND m.role <> 'system'
 ORDER BY o.name
 `
 
 type TokenPrincipalRow struct {
+	CredentialID   uuid.UUID
 	TokenID        uuid.UUID
 	TokenName      string
 	ExpiresAt      *time.Time
@@ -221,8 +345,9 @@ type TokenPrincipalRow struct {
 }
 
 // Who may do what: users, memberships and tokens.
-// Who a token speaks for, one row per organization; no row if it is unknown, revoked or expired, or its user is
-// disabled. The built-in identity has no token, and none that got here some other way would work (C16).
+// Who a token speaks for, or a session that stands for one, one row per organization; no row if it is unknown, revoked or
+// expired, or its user is disabled. The built-in identity has no token, and none that got here some other way would work
+// (C16).
 func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte) ([]TokenPrincipalRow, error) {
 	rows, err := q.db.Query(ctx, tokenPrincipal, hash)
 	if err != nil {
@@ -233,6 +358,7 @@ func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte) ([]TokenPrinc
 	for rows.Next() {
 		var i TokenPrincipalRow
 		if err := rows.Scan(
+			&i.CredentialID,
 			&i.TokenID,
 			&i.TokenName,
 			&i.ExpiresAt,
@@ -255,7 +381,7 @@ func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte) ([]TokenPrinc
 
 const tokens = `-- name: Tokens :many
 SELECT tk.id, tk.name, u.name AS user_name, m.role, tk.hint, tk.created_at, tk.expires_at, tk.last_used_at,
-       tk.revoked_at
+       tk.revoked_at, tk.made_with
 FROM tokens tk
 JOIN users u ON u.id = tk.user_id
 JOIN memberships m ON m.user_id = u.id AND m.organization_id = $1
@@ -278,6 +404,7 @@ type TokensRow struct {
 	ExpiresAt  *time.Time
 	LastUsedAt *time.Time
 	RevokedAt  *time.Time
+	MadeWith   uuid.NullUUID
 }
 
 // Of one user, or of all where user_id is null; newest first.
@@ -300,6 +427,7 @@ func (q *Queries) Tokens(ctx context.Context, arg TokensParams) ([]TokensRow, er
 			&i.ExpiresAt,
 			&i.LastUsedAt,
 			&i.RevokedAt,
+			&i.MadeWith,
 		); err != nil {
 			return nil, err
 		}

@@ -281,39 +281,3 @@ func (q *Queries) StatusSince(ctx context.Context, after int64) ([]StatusSinceRo
 	}
 	return items, nil
 }
-
-const tokenRoles = `-- name: TokenRoles :many
-SELECT tk.id AS token_id, m.organization_id, m.role
-FROM tokens tk
-JOIN users u ON u.id = tk.user_id
-JOIN memberships m ON m.user_id = u.id
-WHERE tk.id = ANY ($1::uuid[]) AND tk.revoked_at IS NULL
-  AND (tk.expires_at IS NULL OR tk.expires_at > prewarm_now()) AND u.disabled_at IS NULL AND m.role <> 'system'
-`
-
-type TokenRolesRow struct {
-	TokenID        uuid.UUID
-	OrganizationID uuid.UUID
-	Role           Role
-}
-
-// Of the tokens that are still valid: the role of their user in each organization.
-func (q *Queries) TokenRoles(ctx context.Context, ids []uuid.UUID) ([]TokenRolesRow, error) {
-	rows, err := q.db.Query(ctx, tokenRoles, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []TokenRolesRow{}
-	for rows.Next() {
-		var i TokenRolesRow
-		if err := rows.Scan(&i.TokenID, &i.OrganizationID, &i.Role); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}

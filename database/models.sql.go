@@ -1616,6 +1616,14 @@ type Replica struct {
 	Stopping    bool
 }
 
+type Session struct {
+	ID        uuid.UUID
+	TokenID   uuid.UUID
+	Hash      []byte
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
 type SigningKey struct {
 	ID        uuid.UUID
 	Secret    []byte
@@ -1692,6 +1700,7 @@ type Token struct {
 	ExpiresAt  *time.Time
 	LastUsedAt *time.Time
 	RevokedAt  *time.Time
+	MadeWith   uuid.NullUUID
 }
 
 type UnclaimedWorkspace struct {

@@ -141,6 +141,7 @@ type Querier interface {
 	DeletePause(ctx context.Context, arg DeletePauseParams) (int64, error)
 	DeletePreset(ctx context.Context, id uuid.UUID) error
 	DeletePresetsOf(ctx context.Context, templateID uuid.UUID) error
+	DeleteSession(ctx context.Context, id uuid.UUID) error
 	DeleteTemplate(ctx context.Context, id uuid.UUID) error
 	// Of these, the ones that came.
 	DeliveriesKnown(ctx context.Context, arg DeliveriesKnownParams) ([]string, error)
@@ -333,9 +334,11 @@ type Querier interface {
 	InsertMoves(ctx context.Context, arg InsertMovesParams) error
 	InsertPlan(ctx context.Context, arg InsertPlanParams) (InsertPlanRow, error)
 	InsertPreset(ctx context.Context, arg InsertPresetParams) error
+	// A session ends with its token.
+	InsertSession(ctx context.Context, arg InsertSessionParams) (time.Time, error)
 	InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) (SigningKey, error)
 	InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error)
-	// A token does not outlive the one it was made with (not_after).
+	// A token does not outlive the one it was made with (not_after, and RevokeToken).
 	InsertToken(ctx context.Context, arg InsertTokenParams) (InsertTokenRow, error)
 	InsertUser(ctx context.Context, arg InsertUserParams) error
 	// The next number; safe, since the caller holds the template's lock.
@@ -425,6 +428,8 @@ type Querier interface {
 	// counted one after the other. In one order, so that nobody waits for who waits for him.
 	LockQuotas(ctx context.Context, names []string) error
 	LockTemplates(ctx context.Context, arg LockTemplatesParams) ([]Template, error)
+	// While a token is made with it, it is not revoked. No row if it is revoked already.
+	LockToken(ctx context.Context, id uuid.UUID) (uuid.UUID, error)
 	// The tokens that a name or an id may mean, for revocation.
 	LockTokens(ctx context.Context, arg LockTokensParams) ([]LockTokensRow, error)
 	// The claims of these that still wait, for who binds or ends them together.
@@ -543,6 +548,8 @@ type Querier interface {
 	// Of presets that are gone, or not sized any more.
 	PurgePresetSizes(ctx context.Context) (int64, error)
 	PurgeReplicas(ctx context.Context) (int64, error)
+	// Sessions of browsers that have expired.
+	PurgeSessions(ctx context.Context, arg PurgeSessionsParams) (int64, error)
 	// What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
 	// Deleted workspaces, with their jobs (by trigger).
 	PurgeWorkspaces(ctx context.Context, arg PurgeWorkspacesParams) (int64, error)
@@ -598,7 +605,8 @@ type Querier interface {
 	ReturnDelivery(ctx context.Context, arg ReturnDeliveryParams) error
 	// A replica that stops gives back what it can't finish (G6), for another to take at once.
 	ReturnJobs(ctx context.Context, arg ReturnJobsParams) (int64, error)
-	RevokeToken(ctx context.Context, id uuid.UUID) error
+	// With all that were made with it, and with those.
+	RevokeToken(ctx context.Context, id uuid.UUID) ([]RevokeTokenRow, error)
 	// The presets of a template: since when its pool is what it is, and whether one of it was ever ready.
 	RolloutsOf(ctx context.Context, templateID uuid.UUID) ([]RolloutsOfRow, error)
 	// Whether the workspace's pool would want it. Wanted is as in C5: what is desired (now, and by what the last pass made of it,
@@ -691,6 +699,8 @@ type Querier interface {
 	// Presets whose status a pass wrote after the one numbered so. Passes commit in the order of their numbers, since each
 	// holds the fence until it has.
 	StatusSince(ctx context.Context, after int64) ([]StatusSinceRow, error)
+	// Of the tokens and sessions of these ids, those that are still valid, with the role of their user in each organization.
+	StillValid(ctx context.Context, ids []uuid.UUID) ([]StillValidRow, error)
 	StopForgeEntity(ctx context.Context, arg StopForgeEntityParams) error
 	StoreAsked(ctx context.Context, ids []uuid.UUID) error
 	StoreAutosizeProgress(ctx context.Context, arg StoreAutosizeProgressParams) error
@@ -725,11 +735,10 @@ type Querier interface {
 	TimesAtWork(ctx context.Context) ([]TimesAtWork, error)
 	TokenByHash(ctx context.Context, hash []byte) (TokenByHashRow, error)
 	// Who may do what: users, memberships and tokens.
-	// Who a token speaks for, one row per organization; no row if it is unknown, revoked or expired, or its user is
-	// disabled. The built-in identity has no token, and none that got here some other way would work (C16).
+	// Who a token speaks for, or a session that stands for one, one row per organization; no row if it is unknown, revoked or
+	// expired, or its user is disabled. The built-in identity has no token, and none that got here some other way would work
+	// (C16).
 	TokenPrincipal(ctx context.Context, hash []byte) ([]TokenPrincipalRow, error)
-	// Of the tokens that are still valid: the role of their user in each organization.
-	TokenRoles(ctx context.Context, ids []uuid.UUID) ([]TokenRolesRow, error)
 	// Of one user, or of all where user_id is null; newest first.
 	Tokens(ctx context.Context, arg TokensParams) ([]TokensRow, error)
 	// Minute-fine, and never waits for another replica that does the same.

@@ -196,6 +196,28 @@ func (q *Queries) PurgePoolProofs(ctx context.Context, arg PurgePoolProofsParams
 	return result.RowsAffected(), nil
 }
 
+const purgeSessions = `-- name: PurgeSessions :execrows
+DELETE FROM sessions se
+USING (SELECT o.id FROM sessions o
+       WHERE o.expires_at < prewarm_now() - $1::double precision * interval '1 second'
+       ORDER BY o.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+WHERE se.id = old.id
+`
+
+type PurgeSessionsParams struct {
+	KeepS float64
+	Batch int32
+}
+
+// Sessions of browsers that have expired.
+func (q *Queries) PurgeSessions(ctx context.Context, arg PurgeSessionsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeSessions, arg.KeepS, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const purgeWorkspaces = `-- name: PurgeWorkspaces :execrows
 
 DELETE FROM workspaces w

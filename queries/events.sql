@@ -55,12 +55,3 @@ LEFT JOIN (
   FROM forge_runners f WHERE f.status <> 'gone' GROUP BY f.entity_id
 ) r ON r.entity_id = e.id
 WHERE e.deleted_at IS NULL;
-
--- name: TokenRoles :many
--- Of the tokens that are still valid: the role of their user in each organization.
-SELECT tk.id AS token_id, m.organization_id, m.role
-FROM tokens tk
-JOIN users u ON u.id = tk.user_id
-JOIN memberships m ON m.user_id = u.id
-WHERE tk.id = ANY (@ids::uuid[]) AND tk.revoked_at IS NULL
-  AND (tk.expires_at IS NULL OR tk.expires_at > prewarm_now()) AND u.disabled_at IS NULL AND m.role <> 'system';

@@ -32,6 +32,14 @@ USING (SELECT o.id FROM audit_log o
        ORDER BY o.at LIMIT @batch) old
 WHERE a.id = old.id;
 
+-- name: PurgeSessions :execrows
+-- Sessions of browsers that have expired.
+DELETE FROM sessions se
+USING (SELECT o.id FROM sessions o
+       WHERE o.expires_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.expires_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE se.id = old.id;
+
 -- name: PurgeFailureCauses :execrows
 DELETE FROM preset_failure_causes c
 WHERE c.last_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second';

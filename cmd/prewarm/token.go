@@ -88,9 +88,10 @@ func (a *app) tokenListCommand() *cobra.Command {
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke TOKEN",
-		Short:   "End a token",
-		Long:    "Ends a token, named by its name or id. Within a second no replica accepts it any more.",
+		Use:   "revoke TOKEN",
+		Short: "End a token",
+		Long: "Ends a token, named by its name or id, and all tokens that were made with it, also those of other users. Within a\n" +
+			"second no replica accepts them any more, and what was begun with them ends: exec, followed logs, claims that wait.",
 		Example: "  prewarm token revoke laptop",
 		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -97,6 +97,7 @@ type server struct {
 	Options
 	api         huma.API
 	presetNames presetNames
+	watch       *auth.Watch
 }
 
 // New makes the handler of everything that the server serves.
@@ -113,7 +114,7 @@ func New(o Options) http.Handler {
 	if o.StaleAfter == 0 {
 		o.StaleAfter = time.Minute
 	}
-	s := &server{Options: o}
+	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock)}
 	s.Log = s.Log.Named("api")
 	router := chi.NewRouter()
 	router.Use(s.requestID, s.accessLog, s.traced, s.recoverPanics, securityHeaders, limitBody, jsonByDefault)

@@ -37,7 +37,7 @@ type streamInput struct {
 func (s *server) registerEvents() {
 	register(s, operation{
 		id: "stream-events", method: http.MethodGet, path: "/events", action: auth.ActReadSelf, tag: "server",
-		endless: true, revocable: true, summary: "Hear what changes, over a WebSocket",
+		endless: true, summary: "Hear what changes, over a WebSocket",
 		description: "The server's messages are JSON: hints, each a topic and an id, of what has changed and you may read; " +
 			"or everything, first of all and in place of very many. A slow client finds its hints merged. Once the stream " +
 			"has ended, connect again after reconnect_ms; the status 4401 says that the token is no longer valid.",
@@ -62,7 +62,8 @@ func (s *server) streamEvents(ctx context.Context, who auth.Identity, in *stream
 		r, w := humachi.Unwrap(hc)
 		conn, err := websocket.Accept(w, r, nil) // refuses another origin, and answers itself
 		if err == nil {
-			err = s.sendEvents(conn.CloseRead(ctx), conn, stream)
+			gone := conn.CloseRead(context.WithoutCancel(ctx)) // not with ctx, which would end the connection without a word
+			err = s.sendEvents(gone, ctx, conn, stream)
 			_ = conn.CloseNow()
 		}
 		if err != nil {
@@ -71,8 +72,9 @@ func (s *server) streamEvents(ctx context.Context, who auth.Identity, in *stream
 	}}, nil
 }
 
-// sendEvents tells the client what the stream has, until either ends. ctx ends with the client.
-func (s *server) sendEvents(ctx context.Context, conn *websocket.Conn, stream *events.Stream) error {
+// sendEvents tells the client what the stream has, until one of them ends. ctx ends with the client, allowed with its right
+// to listen.
+func (s *server) sendEvents(ctx, allowed context.Context, conn *websocket.Conn, stream *events.Stream) error {
 	reconnect := firstReconnect + rand.N(lastReconnect-firstReconnect)
 	every := pingEvery + rand.N(pingEvery/2)
 	ping := s.Clock.NewTicker(every, "api", "events")
@@ -82,6 +84,8 @@ func (s *server) sendEvents(ctx context.Context, conn *websocket.Conn, stream *e
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-allowed.Done():
+			return endEvents(ctx, conn, context.Cause(allowed), reconnect)
 		case <-stream.Ready():
 			message := stream.Take()
 			if message == nil {
@@ -99,14 +103,14 @@ func (s *server) sendEvents(ctx context.Context, conn *websocket.Conn, stream *e
 				return xerrors.Errorf("ping: %w", err)
 			}
 		case <-stream.Ended():
-			return endEvents(ctx, conn, stream.Err(), reconnect)
+			return endEvents(ctx, conn, events.ErrStopping, reconnect)
 		}
 	}
 }
 
 // endEvents tells the client why, and when to come again.
 func endEvents(ctx context.Context, conn *websocket.Conn, reason error, reconnect time.Duration) error {
-	if errors.Is(reason, events.ErrRevoked) {
+	if errors.Is(reason, auth.ErrRevoked) {
 		return conn.Close(sdk.CloseUnauthorized, reason.Error())
 	}
 	last := &events.Message{Events: sdk.Events{ReconnectMS: reconnect.Milliseconds()}}

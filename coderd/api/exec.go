@@ -12,7 +12,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
@@ -59,7 +58,7 @@ func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execI
 				Command: session.Command, Env: session.Env, TTY: session.TTY, Stdin: session.Stdin,
 				Stdout: session.Stdout, Stderr: session.Stderr, Resize: resizes(ctx, session.Resize),
 			})
-			if why := context.Cause(ctx); errors.Is(why, claim.ErrNotAllowed) { // the client is told, and not what it did to the command
+			if why := context.Cause(ctx); errors.Is(why, auth.ErrNotAllowed) { // the client is told, and not what it did to the command
 				return 0, why
 			}
 			return code, err

@@ -22,8 +22,7 @@ type operation struct {
 	summary     string
 	description string
 	status      int  // of success; 200 where 0
-	endless     bool // a long poll or a stream: without the deadline of other requests, and ended by whileAllowed
-	revocable   bool // endless, and its handler itself ends what is revoked
+	endless     bool // a long poll or a stream: without the deadline of other requests, and ended when it is not allowed any more
 }
 
 const prefix = "/api/v1"
@@ -108,10 +107,14 @@ func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context
 				"from a page of this server"))
 			return
 		}
-		principal, err := s.Auth.Authenticate(hc.Context(), auth.Secret(secret))
+		identify := s.Auth.Authenticate
+		if session {
+			identify = s.Auth.Session
+		}
+		principal, err := identify(hc.Context(), auth.Secret(secret))
 		if errors.Is(err, auth.ErrUnauthenticated) {
 			if session {
-				forget := noSession(hc.TLS() != nil)
+				forget := noSession(secure(hc))
 				hc.SetHeader("Set-Cookie", forget.String())
 			}
 			s.unauthorized(hc, err.Error())
@@ -137,10 +140,8 @@ func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context
 		}
 		who.Source = hostOf(hc.RemoteAddr())
 		hc = huma.WithValue(hc, identityKey, who)
-		if op.endless && !op.revocable {
-			ctx, stop := whileAllowed(hc.Context(), s.Clock, who, func(ctx context.Context) (auth.Principal, error) {
-				return s.Auth.Authenticate(ctx, auth.Secret(secret))
-			})
+		if op.endless {
+			ctx, stop := s.watch.While(hc.Context(), who)
 			defer stop()
 			hc = huma.WithContext(hc, ctx)
 		}

@@ -38,7 +38,7 @@ func (s *server) problem(ctx context.Context, err error) error {
 		return err
 	case errors.As(err, &refusal):
 		return huma.NewError(refusalStatus(refusal.Kind), refusal.Text)
-	case errors.Is(err, claim.ErrNotAllowed):
+	case errors.Is(err, auth.ErrNotAllowed):
 		return huma.Error401Unauthorized(innermost(err))
 	case errors.As(err, &token):
 		return huma.ErrorWithHeaders(huma.Error401Unauthorized(token.Text),

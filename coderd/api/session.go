@@ -12,30 +12,39 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
-// A session is how a browser holds a token: in a cookie that no script can read and no other site's page makes it send.
-// The cookie is the token itself, so that it ends with the token, everywhere and at once.
+// A session is how a browser holds a token: by a secret of its own, in a cookie that no script can read and no other site's
+// page makes it send. It ends with the token, everywhere and at once.
 
 const (
-	sessionCookie = "prewarm_session"
-	// sessionAge is how long a browser keeps it at most.
+	// sessionCookie is without TLS, which browsers want for the other name: that one no neighbour in the domain can set.
+	sessionCookie       = "prewarm"
+	secureSessionCookie = "__Host-prewarm"
+	// formerCookie was the token itself, up to 0.1. It is believed no more, and browsers forget it when they sign in.
+	formerCookie = "prewarm_session"
+	// sessionAge is how long a session lasts at most.
 	sessionAge = 30 * 24 * time.Hour
 )
 
 type sessionInput struct {
 	Authorization string `header:"Authorization" hidden:"true"`
-	Forwarded     string `header:"X-Forwarded-Proto" hidden:"true"`
 	secure        bool
+	session       string
 }
 
-// Resolve finds out whether the browser speaks TLS, perhaps to a proxy.
+// Resolve finds out whether the browser speaks TLS, and what it holds.
 func (in *sessionInput) Resolve(hc huma.Context) []error {
-	in.secure = hc.TLS() != nil || in.Forwarded == "https"
+	in.secure, in.session = secure(hc), sessionOf(hc)
 	return nil
 }
 
+// secure says whether the browser speaks TLS, perhaps to a proxy that is trusted.
+func secure(hc huma.Context) bool {
+	return hc.TLS() != nil || hc.Header("X-Forwarded-Proto") == "https"
+}
+
 type sessionOutput[T any] struct {
-	SetCookie http.Cookie `header:"Set-Cookie"`
-	Body      T
+	SetCookies []http.Cookie `header:"Set-Cookie"`
+	Body       T
 }
 
 type noSessionOutput struct {
@@ -52,7 +61,11 @@ func (s *server) registerSession() {
 	register(s, operation{
 		id: "delete-session", method: http.MethodDelete, path: "/session", action: auth.ActReadSelf, tag: "tokens",
 		status: http.StatusNoContent, summary: "Sign out a browser; the token stays valid",
-	}, func(_ context.Context, _ auth.Identity, in *sessionInput) (*noSessionOutput, error) {
+	}, func(ctx context.Context, who auth.Identity, in *sessionInput) (*noSessionOutput, error) {
+		if err := auth.SignOut(ctx, s.Store, who); err != nil {
+			return nil, err
+		}
+		s.Auth.Forget(auth.Secret(in.session))
 		return &noSessionOutput{noSession(in.secure)}, nil
 	})
 }
@@ -60,26 +73,31 @@ func (s *server) registerSession() {
 func (s *server) createSession(
 	ctx context.Context, who auth.Identity, in *sessionInput,
 ) (*sessionOutput[sdk.Identity], error) {
-	secret := bearerOf(in.Authorization)
-	if secret == "" {
+	if in.Authorization == "" {
 		return nil, auth.Refuse(auth.ErrInvalid, "send the token to sign in with as `Authorization: Bearer …`")
 	}
-	if err := auth.RecordLogin(ctx, s.Store, who); err != nil {
+	secret, until, err := auth.SignIn(ctx, s.Store, who, sessionAge)
+	if err != nil {
 		return nil, err
 	}
-	age := sessionAge
-	if who.ExpiresAt != nil {
-		age = min(age, s.Clock.Until(*who.ExpiresAt, "api", "session"))
-	}
-	return &sessionOutput[sdk.Identity]{session(secret, age, in.secure), identityOf(who)}, nil
+	age := s.Clock.Until(until, "api", "session")
+	former := http.Cookie{Name: formerCookie, Path: prefix, MaxAge: -1, HttpOnly: true, Secure: in.secure} //nolint:gosec // As below.
+	return &sessionOutput[sdk.Identity]{[]http.Cookie{session(secret.Reveal(), age, in.secure), former}, identityOf(who)}, nil
 }
 
 // session is the cookie. Strict: not even a link from elsewhere makes a browser send it.
 func session(secret string, age time.Duration, secure bool) http.Cookie {
 	return http.Cookie{ //nolint:gosec // Secure wherever there is TLS: servers at home have none.
-		Name: sessionCookie, Value: secret, Path: prefix, MaxAge: max(1, int(age.Seconds())), HttpOnly: true,
+		Name: sessionCookieOf(secure), Value: secret, Path: "/", MaxAge: max(1, int(age.Seconds())), HttpOnly: true,
 		Secure: secure, SameSite: http.SameSiteStrictMode,
 	}
+}
+
+func sessionCookieOf(secure bool) string {
+	if secure {
+		return secureSessionCookie
+	}
+	return sessionCookie
 }
 
 // noSession makes a browser forget it.
@@ -89,14 +107,15 @@ func noSession(secure bool) http.Cookie {
 	return c
 }
 
-// sessionOf is the token of a browser's request; empty where it has none.
+// sessionOf is the session of a browser's request; empty where it has none.
 func sessionOf(hc huma.Context) string {
 	cookies, err := http.ParseCookie(hc.Header("Cookie"))
 	if err != nil {
 		return ""
 	}
+	name := sessionCookieOf(secure(hc))
 	for _, c := range cookies {
-		if c.Name == sessionCookie {
+		if c.Name == name {
 			return c.Value
 		}
 	}

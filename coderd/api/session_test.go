@@ -44,13 +44,13 @@ func (w *world) signIn(token string, header http.Header) *http.Cookie {
 
 func (w *world) setCookie(a answer) *http.Cookie {
 	w.t.Helper()
-	require.Len(w.t, a.header.Values("Set-Cookie"), 1)
+	require.NotEmpty(w.t, a.header.Values("Set-Cookie"))
 	cookie, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
 	require.NoError(w.t, err)
-	require.Equal(w.t, "prewarm_session", cookie.Name)
+	require.Equal(w.t, map[bool]string{true: "__Host-prewarm", false: "prewarm"}[cookie.Secure], cookie.Name)
 	require.True(w.t, cookie.HttpOnly)
 	require.Equal(w.t, http.SameSiteStrictMode, cookie.SameSite)
-	require.Equal(w.t, "/api/v1", cookie.Path)
+	require.Equal(w.t, "/", cookie.Path)
 	require.Empty(w.t, cookie.Domain)
 	return cookie
 }
@@ -61,8 +61,14 @@ func TestSession(t *testing.T) {
 	w := newWorld(t)
 	cookie := w.signIn(w.token["member"], nil)
 	require.False(t, cookie.Secure, "there is no TLS here")
-	require.InDelta(t, (30 * 24 * time.Hour).Seconds(), cookie.MaxAge, 0)
-	require.True(t, w.signIn(w.token["member"], http.Header{"X-Forwarded-Proto": {"https"}}).Secure)
+	require.InDelta(t, (30 * 24 * time.Hour).Seconds(), cookie.MaxAge, 60)
+	require.NotEqual(t, w.token["member"], cookie.Value)
+	tls := http.Header{"X-Forwarded-Proto": {"https"}}
+	safe := w.signIn(w.token["member"], tls)
+	require.True(t, safe.Secure)
+	require.Equal(t, http.StatusOK, w.browse(safe.Name+"="+safe.Value, http.MethodGet, "/whoami", "", tls).status)
+	require.Equal(t, http.StatusUnauthorized, w.browse("prewarm="+safe.Value, http.MethodGet, "/whoami", "", tls).status,
+		"a neighbour in the domain may have set it")
 	session := cookie.Name + "=" + cookie.Value
 
 	who := w.browse(session, http.MethodGet, "/whoami", "", nil)
@@ -88,6 +94,13 @@ func TestSession(t *testing.T) {
 	require.Empty(t, gone.Value)
 	require.Negative(t, gone.MaxAge)
 	require.Equal(t, http.StatusUnauthorized, w.browse("", http.MethodGet, "/whoami", "", nil).status)
+	require.Equal(t, http.StatusUnauthorized, w.browse(session, http.MethodGet, "/whoami", "", nil).status, "it has ended, whoever kept it")
+	require.Equal(t, http.StatusOK, w.call(w.token["member"], http.MethodGet, "/api/v1/whoami", "").status, "the token goes on")
+	// Neither is good for the other, nor for the cookie of the release before, which was the token.
+	require.Equal(t, http.StatusUnauthorized, w.call(safe.Value, http.MethodGet, "/api/v1/whoami", "").status)
+	for _, name := range []string{"prewarm", "prewarm_session"} {
+		require.Equal(t, http.StatusUnauthorized, w.browse(name+"="+w.token["member"], http.MethodGet, "/whoami", "", nil).status)
+	}
 }
 
 // A session lasts no longer than its token, and a browser whose token has ended forgets it.

@@ -43,7 +43,7 @@ func (s *server) registerTokens() {
 	}, s.createToken)
 	register(s, operation{
 		id: "revoke-token", method: http.MethodDelete, path: "/tokens/{token}", action: auth.ActRevokeToken,
-		tag: "tokens", status: http.StatusNoContent, summary: "End a token, on all replicas within a second",
+		tag: "tokens", status: http.StatusNoContent, summary: "End a token, on all replicas within a second, and all that were made with it",
 	}, s.revokeToken)
 }
 
@@ -105,8 +105,12 @@ func identityOf(who auth.Identity) sdk.Identity {
 }
 
 func tokenOf(row database.TokensRow) sdk.Token {
-	return sdk.Token{
+	token := sdk.Token{
 		ID: row.ID, Name: row.Name, User: row.UserName, Role: string(row.Role), Hint: row.Hint, CreatedAt: row.CreatedAt,
 		ExpiresAt: row.ExpiresAt, LastUsedAt: row.LastUsedAt, RevokedAt: row.RevokedAt,
 	}
+	if row.MadeWith.Valid {
+		token.MadeWith = &row.MadeWith.UUID
+	}
+	return token
 }

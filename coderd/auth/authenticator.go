@@ -25,7 +25,7 @@ const (
 // ErrUnauthenticated: the token is unknown, expired or revoked, or its user disabled. Which one is nobody's business.
 var ErrUnauthenticated = errors.New("the token is not valid: unknown, expired or revoked")
 
-// Authenticator tells who a token speaks for. It is safe for concurrent use.
+// Authenticator tells who a token, or a session that stands for one, speaks for. It is safe for concurrent use.
 type Authenticator struct {
 	store *database.Store
 	clock quartz.Clock
@@ -41,8 +41,17 @@ func NewAuthenticator(store *database.Store, clock quartz.Clock) *Authenticator 
 }
 
 // Authenticate returns ErrUnauthenticated for a token that is not valid; other errors are the database's.
-func (a *Authenticator) Authenticate(ctx context.Context, secret Secret) (Principal, error) {
-	if !secret.wellFormed() {
+func (a *Authenticator) Authenticate(ctx context.Context, token Secret) (Principal, error) {
+	return a.authenticate(ctx, token, tokenPrefix)
+}
+
+// Session is Authenticate for what a browser holds, which is good for nothing else.
+func (a *Authenticator) Session(ctx context.Context, session Secret) (Principal, error) {
+	return a.authenticate(ctx, session, sessionPrefix)
+}
+
+func (a *Authenticator) authenticate(ctx context.Context, secret Secret, prefix string) (Principal, error) {
+	if !secret.wellFormed(prefix) {
 		return Principal{}, ErrUnauthenticated
 	}
 	hash := secret.Hash()
@@ -63,6 +72,13 @@ func (a *Authenticator) Authenticate(ctx context.Context, secret Secret) (Princi
 	}
 	a.known.put(hash, p, now)
 	return p, nil
+}
+
+// Forget makes the next answer for that secret a fresh one on this replica.
+func (a *Authenticator) Forget(secret Secret) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known.remove(secret.Hash())
 }
 
 func (a *Authenticator) cached(hash [sha256.Size]byte, now time.Time) (p Principal, ok bool, err error) {
@@ -93,7 +109,7 @@ func (a *Authenticator) lookup(ctx context.Context, hash [sha256.Size]byte) (Pri
 	}
 	p := Principal{
 		UserID: first.UserID, User: first.UserName, TokenID: first.TokenID, TokenName: first.TokenName,
-		ExpiresAt: first.ExpiresAt,
+		ExpiresAt: first.ExpiresAt, CredentialID: first.CredentialID,
 	}
 	for _, r := range rows {
 		p.Memberships = append(p.Memberships,

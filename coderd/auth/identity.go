@@ -18,12 +18,14 @@ var (
 
 // Principal is who a token speaks for, with all memberships.
 type Principal struct {
-	UserID      uuid.UUID
-	User        string
-	TokenID     uuid.UUID
-	TokenName   string
-	ExpiresAt   *time.Time
-	Memberships []Membership
+	UserID    uuid.UUID
+	User      string
+	TokenID   uuid.UUID
+	TokenName string
+	// CredentialID is the token's id, or that of the browser's session that stands for the token.
+	CredentialID uuid.UUID
+	ExpiresAt    *time.Time
+	Memberships  []Membership
 }
 
 // Membership is a role in an organization.

@@ -10,8 +10,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// RevokeToken ends a token, by id or by name, among those that the actor may revoke. Revoking what is revoked is done
-// already. The refusals are ErrNotFound, and ErrConflict where a name means several.
+// RevokeToken ends a token, by id or by name, among those that the actor may revoke, and with it all that were made with
+// it, also those of other users. Revoking what is revoked is done already. The refusals are ErrNotFound, and ErrConflict where a name means several.
 func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref string) error {
 	return store.InTx(ctx, database.TxOptions{Label: "revoke token"},
 		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
@@ -37,14 +37,24 @@ func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref
 			default:
 				return Refuse(ErrConflict, "%d tokens have the name %q; revoke by id: %s", len(live), ref, ids(live))
 			}
-			if err := q.RevokeToken(ctx, live[0].ID); err != nil {
+			ended, err := q.RevokeToken(ctx, live[0].ID)
+			if err != nil {
 				return xerrors.Errorf("write revocation: %w", err)
 			}
-			return Record(ctx, q, Entry{
-				ActorID: actor.UserID, OrganizationID: actor.OrganizationID, Action: "token.revoke", TargetType: "token",
-				TargetID: live[0].ID.String(), TargetName: live[0].Name, Source: actor.Source,
-				Before: map[string]any{"user": live[0].UserName, "revoked": false}, After: map[string]any{"revoked": true},
-			})
+			for _, t := range ended {
+				entry := Entry{
+					ActorID: actor.UserID, OrganizationID: actor.OrganizationID, Action: "token.revoke", TargetType: "token",
+					TargetID: t.ID.String(), TargetName: t.Name, Source: actor.Source,
+					Before: map[string]any{"user": t.UserName, "revoked": false}, After: map[string]any{"revoked": true},
+				}
+				if t.ID != live[0].ID {
+					entry.Reason = "it was made with " + live[0].Name
+				}
+				if err := Record(ctx, q, entry); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 }
 

@@ -7,20 +7,25 @@ import (
 	"strings"
 )
 
+// So that people and scanners recognise one, and none is taken for another kind.
 const (
-	secretPrefix = "pw_" // so that people and scanners recognise one
-	secretBytes  = 32
-	hintLength   = len(secretPrefix) + 4
+	tokenPrefix   = "pw_"
+	sessionPrefix = "pws_"
+	secretBytes   = 32
+	hintLength    = len(tokenPrefix) + 4
 )
 
-// Secret is a token as its holder knows it. It prints as a hint, so that it does not get into a log by accident.
+// Secret is a token, or a browser's session, as its holder knows it. It prints as a hint, so that it does not get into a
+// log by accident.
 type Secret string
 
 // NewSecret makes a token of 256 random bits.
-func NewSecret() Secret {
+func NewSecret() Secret { return newSecret(tokenPrefix) }
+
+func newSecret(prefix string) Secret {
 	var b [secretBytes]byte
 	_, _ = rand.Read(b[:]) // never fails: the program ends where there is no randomness
-	return Secret(secretPrefix + base64.RawURLEncoding.EncodeToString(b[:]))
+	return Secret(prefix + base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
 // Hash is what the database knows of it.
@@ -42,8 +47,8 @@ func (s Secret) String() string { return s.Hint() + "…" }
 // GoString is what %#v prints, which must not give it away either.
 func (s Secret) GoString() string { return s.String() }
 
-// wellFormed says whether it can be a token at all; what cannot is not looked up.
-func (s Secret) wellFormed() bool {
-	rest, ok := strings.CutPrefix(string(s), secretPrefix)
+// wellFormed says whether it can be one of that kind at all; what cannot is not looked up.
+func (s Secret) wellFormed(prefix string) bool {
+	rest, ok := strings.CutPrefix(string(s), prefix)
 	return ok && len(rest) == base64.RawURLEncoding.EncodedLen(secretBytes)
 }

@@ -126,6 +126,14 @@ func makeUser(
 	return made, Record(ctx, q, by)
 }
 
+// notRevoked is the error of a token that is made with one that was revoked meanwhile.
+func notRevoked(err error) error {
+	if database.NoRows(err) {
+		return ErrUnauthenticated
+	}
+	return xerrors.Errorf("lock the token of this request: %w", err)
+}
+
 func insertToken(
 	ctx context.Context, q *database.Queries, actor Identity, user database.UserInOrganizationRow, req TokenRequest,
 	secret Secret,
@@ -134,6 +142,12 @@ func insertToken(
 	params := database.InsertTokenParams{
 		ID: uuid.New(), UserID: user.ID, Name: req.Name, Hash: hash[:], Hint: secret.Hint(), CreatedBy: actor.UserID,
 		NotAfter: actor.ExpiresAt,
+	}
+	if actor.TokenID != uuid.Nil { // a server at its start has none
+		if _, err := q.LockToken(ctx, actor.TokenID); err != nil {
+			return database.TokensRow{}, notRevoked(err)
+		}
+		params.MadeWith = uuid.NullUUID{UUID: actor.TokenID, Valid: true}
 	}
 	if req.ExpiresIn > 0 {
 		seconds := req.ExpiresIn.Seconds()
@@ -150,6 +164,6 @@ func insertToken(
 	})
 	return database.TokensRow{
 		ID: row.ID, Name: req.Name, UserName: user.Name, Role: user.Role, Hint: params.Hint, CreatedAt: row.CreatedAt,
-		ExpiresAt: row.ExpiresAt,
+		ExpiresAt: row.ExpiresAt, MadeWith: params.MadeWith,
 	}, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -23,15 +24,12 @@ const (
 	settleFor   = time.Minute
 )
 
-// ErrNotAllowed is the cause of a context whose user may not claim any more.
-var ErrNotAllowed = errors.New("the user may not claim any more")
-
 // abandon is for a client that is gone before it was told. With a key it will ask again, and finds its claim; without
 // one nobody ever learns of it, so the claim leaves the line, or is released; so does that of a user who may not claim any
 // more. It returns why the client is gone.
 func (s *Service) abandon(ctx context.Context, req Request, id, templateID uuid.UUID) error {
 	cause := context.Cause(ctx)
-	if req.Key == "" || errors.Is(cause, ErrNotAllowed) {
+	if req.Key == "" || errors.Is(cause, auth.ErrNotAllowed) {
 		req.Key = "" // nobody asks again
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()

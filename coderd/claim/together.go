@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -225,7 +226,7 @@ func (s *Service) idsTogether(ctx context.Context, req Request, first database.C
 // abandonAll is abandon for claims that are one request.
 func (s *Service) abandonAll(ctx context.Context, req Request, ids []uuid.UUID, templateID uuid.UUID) error {
 	cause := context.Cause(ctx)
-	if req.Key == "" || errors.Is(cause, ErrNotAllowed) {
+	if req.Key == "" || errors.Is(cause, auth.ErrNotAllowed) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 		s.giveBackAll(ctx, req, ids)

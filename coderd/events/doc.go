@@ -15,6 +15,6 @@
 // network, finds them merged. Past a bound they become one: everything. That is also the first event of each stream, sent
 // after a look that began after the stream did, so that nothing falls between reading and listening.
 //
-// Who hears what follows the policy of package auth: a hint goes to whom the thing itself would be shown. A stream ends
-// within about a second of the end of its token, and when its user's role changes.
+// Who hears what follows the policy of package auth: a hint goes to whom the thing itself would be shown. The API ends
+// a stream whose token, session or role has ended (auth.Watch).
 package events

@@ -11,17 +11,15 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
 const (
-	leastGap   = 250 * time.Millisecond // between two looks, however much happens: what happens in between is merged
-	mostGap    = 500 * time.Millisecond // between two looks while somebody watches
-	checkEvery = time.Second            // whether the tokens of the streams are still valid
-	lookLimit  = 10 * time.Second
+	leastGap  = 250 * time.Millisecond // between two looks, however much happens: what happens in between is merged
+	mostGap   = 500 * time.Millisecond // between two looks while somebody watches
+	lookLimit = 10 * time.Second
 	// maxStreams bounds the memory of a replica. Each takes about 50 KB.
 	maxStreams = 2000
 	// maxPerUser leaves streams for others, whatever one user opens.
@@ -55,9 +53,8 @@ type Hub struct {
 	stopped bool
 
 	// Of Run alone.
-	reader  reader
-	active  bool // the reader has begun, and has not paused since
-	checked time.Time
+	reader reader
+	active bool // the reader has begun, and has not paused since
 }
 
 // New returns a Hub, which works while Run does.
@@ -156,12 +153,6 @@ func (h *Hub) look(ctx context.Context) error {
 	defer cancel()
 	streams := h.all() // those that came before the look: it is all they may have missed
 	now := h.Clock.Now("events", "look")
-	if now.Sub(h.checked) >= checkEvery {
-		if err := h.check(ctx, streams); err != nil {
-			return err
-		}
-		h.checked = now
-	}
 	if !h.active {
 		if err := h.reader.begin(ctx, now); err != nil {
 			return err
@@ -182,40 +173,13 @@ func (h *Hub) look(ctx context.Context) error {
 	return err
 }
 
-// check ends the streams whose token or role is no longer what it was.
-func (h *Hub) check(ctx context.Context, streams []*Stream) error {
-	ids := make([]uuid.UUID, len(streams))
-	for i, s := range streams {
-		ids[i] = s.who.TokenID
-	}
-	rows, err := h.Store.TokenRoles(ctx, ids)
-	if err != nil {
-		return xerrors.Errorf("look up tokens: %w", err)
-	}
-	type membership struct{ token, organization uuid.UUID }
-	valid, roles := map[uuid.UUID]bool{}, map[membership]database.Role{}
-	for _, row := range rows {
-		valid[row.TokenID] = true
-		roles[membership{row.TokenID, row.OrganizationID}] = row.Role
-	}
-	for _, s := range streams {
-		switch {
-		case !valid[s.who.TokenID]:
-			s.stop(ErrRevoked)
-		case roles[membership{s.who.TokenID, s.who.OrganizationID}] != s.who.Role:
-			s.stop(ErrRole)
-		}
-	}
-	return nil
-}
-
 // stop ends all streams, and lets none in.
 func (h *Hub) stop() {
 	h.mu.Lock()
 	h.stopped = true
 	h.mu.Unlock()
 	for _, s := range h.all() {
-		s.stop(ErrStopping)
+		s.stop()
 	}
 }
 

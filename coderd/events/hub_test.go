@@ -66,7 +66,7 @@ func next(t *testing.T, s *events.Stream) sdk.Events {
 				return m.Events
 			}
 		case <-s.Ended():
-			require.FailNow(t, "stream ended", "%v", s.Err())
+			require.FailNow(t, "stream ended", "%v", events.ErrStopping)
 		case <-time.After(patience):
 			require.FailNow(t, "nothing was told")
 		}

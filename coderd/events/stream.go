@@ -8,12 +8,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 )
 
-// Why streams end.
-var (
-	ErrRevoked  = errors.New("the token is not valid any more")
-	ErrRole     = errors.New("the role of the token's user has changed: connect again")
-	ErrStopping = errors.New("the replica is stopping: connect again")
-)
+// ErrStopping is why streams end that their client does not end.
+var ErrStopping = errors.New("the replica is stopping: connect again")
 
 // maxPending is how many different hints wait for a stream before they become one of everything. It bounds the memory of
 // a stream that is slow to some 15 KB.
@@ -30,9 +26,8 @@ type Stream struct {
 	joined  bool     // a look that began after the stream did has ended: from here on it is told changes
 	pending *Message // nil: nothing
 
-	end    sync.Once
-	ended  chan struct{}
-	reason error // set before ended is closed
+	end   sync.Once
+	ended chan struct{}
 }
 
 func newStream(hub *Hub, who auth.Identity) *Stream {
@@ -44,11 +39,8 @@ func newStream(hub *Hub, who auth.Identity) *Stream {
 // Ready has a value when there is something to Take.
 func (s *Stream) Ready() <-chan struct{} { return s.ready }
 
-// Ended is closed when the hub has ended the stream, for the reason Err.
+// Ended is closed when the hub has ended the stream: ErrStopping.
 func (s *Stream) Ended() <-chan struct{} { return s.ended }
-
-// Err is why the stream was ended; only after Ended.
-func (s *Stream) Err() error { return s.reason }
 
 // Take returns all that is pending, and forgets it; nil where there is nothing.
 func (s *Stream) Take() *Message {
@@ -106,9 +98,4 @@ func (s *Stream) signal() {
 	}
 }
 
-func (s *Stream) stop(reason error) {
-	s.end.Do(func() {
-		s.reason = reason
-		close(s.ended)
-	})
-}
+func (s *Stream) stop() { s.end.Do(func() { close(s.ended) }) }

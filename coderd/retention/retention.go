@@ -1,5 +1,5 @@
 // Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// claim history, samples and proofs of pools, audit, webhooks' deliveries, and jobs and runners of forges. It goes in small batches, on
+// claim history, samples and proofs of pools, audit, sessions, webhooks' deliveries, and jobs and runners of forges. It goes in small batches, on
 // every replica, each skipping what another is at.
 package retention
 
@@ -48,6 +48,7 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		after(day, q.FreeOldKeys), // of claims that were released
 		after(365*day, q.PurgeAudit),
 		after(30*day, q.PurgeNotifications),
+		after(day, q.PurgeSessions),
 		after(35*day, q.PurgeClaimHistory),   // a little more than sizes are computed from
 		after(14*day, q.PurgePresetSamples),  // of pools, for charts
 		after(30*day, q.PurgePoolProofs),     // of pools that are no preset's any more; as long as a rollback is likely

@@ -253,6 +253,7 @@ type Token struct {
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
+	MadeWith   *uuid.UUID `json:"made_with,omitempty" doc:"The token it was made with, and ends with"`
 }
 
 // CreateTokenRequest makes a token for oneself, or (owners) for another user, who is made if need be.

@@ -225,6 +225,7 @@ test("a workspace is kept for inspection, with a reason, and its lease is renewe
     await dialog.getByText("its pool builds another").waitFor();
     await dialog.getByLabel("Reason").fill("its disk is full");
     await dialog.getByRole("button", { name: "Keep for inspection" }).click();
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
     const timeline = page.getByRole("region", { name: "Timeline" });
     await timeline.getByText("quarantined", { exact: true }).waitFor();
     await timeline.getByText("kept by owner: its disk is full").waitFor();

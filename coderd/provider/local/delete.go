@@ -88,25 +88,52 @@ func (p *Provider) end(ctx context.Context, d dir, w workspace) error {
 }
 
 // stopSupervisor asks the supervisor to end its processes and itself, and waits for that; one that does not, in the
-// grace it gives and a little more, is killed.
+// grace it gives and a little more, is killed with them.
 func (p *Provider) stopSupervisor(ctx context.Context, d dir, grace time.Duration) error {
 	v, err := observe(d)
 	if err != nil || !v.alive {
 		return err
 	}
 	v.Supervisor.send(syscall.SIGTERM)
-	kill := p.clock.AfterFunc(grace+2*time.Second, func() { v.Supervisor.send(syscall.SIGKILL) }, "local", "stop")
-	defer kill.Stop()
+	late := p.clock.Now("local", "stop").Add(grace + 2*time.Second)
 	pause := newPause(p.clock, 10*time.Millisecond)
-	for {
+	for none := 0; ; {
 		alive, err := isLocked(d.lockFile())
 		if err != nil || !alive {
 			return err
+		}
+		if p.clock.Now("local", "stop").After(late) {
+			if none, err = v.kill(none); err != nil {
+				return xerrors.Errorf("kill supervisor: %w", err)
+			}
 		}
 		if err := pause.wait(ctx); err != nil {
 			return xerrors.Errorf("stop supervisor: %w", err)
 		}
 	}
+}
+
+// kill kills a supervisor that does not end, where nothing descends from it: what it leaves behind, nobody finds again. Else
+// it kills that first. It returns how many looks in a row have found nothing: one alone may miss a process whose parent ended
+// meanwhile. In a namespace of its own the kernel sees to that.
+func (st state) kill(none int) (int, error) {
+	if !st.Isolated && !st.Supervisor.ended() {
+		left, err := descendants(st.Supervisor.PID)
+		if err != nil {
+			return 0, err
+		}
+		for _, p := range left {
+			p.send(syscall.SIGKILL)
+		}
+		if none++; len(left) > 0 {
+			none = 0
+		}
+		if none < 3 {
+			return none, nil
+		}
+	}
+	st.Supervisor.send(syscall.SIGKILL)
+	return none, nil
 }
 
 // removeTree removes a directory with all below it, through no symbolic link. Directories that their owner may not

@@ -73,8 +73,14 @@ var attacks = map[string]string{
 	"namespaces":           `setsid -f sh -c 'unshare --user --map-root-user --pid --fork --mount-proc sleep MARK || sleep MARK'`,
 	"elsewhere":            `cd / && setsid -f env -i sleep MARK`,
 	"breeds":               `setsid -f env -i sh -c 'n=0; while [ $n -lt 2000 ]; do n=$((n+1)); env -i sleep MARK & done'`,
+	"stops its supervisor": `setsid -f env -i sh -c 'sleep MARK & kill -STOP "$0"; exec sleep MARK' "$SUPERVISOR"`,
 	"kills all it can":     `setsid -f env -i sh -c 'sleep MARK & kill -9 -1'; setsid -f env -i sleep MARK`,
 	"kills its supervisor": `setsid -f env -i sleep MARK; kill -9 "$SUPERVISOR" 1`,
+}
+
+func stopped(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.Contains(string(stat), ") T ")
 }
 
 // marked are the processes that have a mark as an argument.
@@ -132,11 +138,23 @@ func TestNothingOutlivesItsWorkspace(t *testing.T) {
 				i := create(t, p, "attacked", `{"command": ["sleep", "1000"], "stop_grace": "50ms"}`)
 				mark := fmt.Sprintf("1000%09d", rand.IntN(1e9))
 				script := strings.ReplaceAll(script, "MARK", mark)
-				_, err := p.Exec(t.Context(), refOf(i), provider.ExecRequest{
-					Command: []string{"sh", "-c", script + "\n:"},
-					Env:     map[string]string{"SUPERVISOR": fmt.Sprint(supervisor(t, root, i.Name))},
-				})
-				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() {
+					_, err := p.Exec(ctx, refOf(i), provider.ExecRequest{
+						Command: []string{"sh", "-c", script + "\n:"},
+						Env:     map[string]string{"SUPERVISOR": fmt.Sprint(supervisor(t, root, i.Name))},
+					})
+					done <- err
+				}()
+				if attack == "stops its supervisor" && !confined { // nobody says that the command has ended
+					eventually(t, func() bool { return stopped(supervisor(t, root, i.Name)) })
+					cancel()
+					<-done
+				} else {
+					require.NoError(t, <-done)
+				}
+				cancel()
 				if !strings.HasPrefix(attack, "kills") {
 					eventually(t, func() bool { return len(marked(mark)) > 0 })
 				}

@@ -277,6 +277,8 @@ export interface CreatedToken {
   hint: string;
   id: string;
   last_used_at?: string;
+  /** The token it was made with, and ends with */
+  made_with?: string;
   name: string;
   revoked_at?: string;
   role: string;
@@ -1467,6 +1469,8 @@ export interface Token {
   hint: string;
   id: string;
   last_used_at?: string;
+  /** The token it was made with, and ends with */
+  made_with?: string;
   name: string;
   revoked_at?: string;
   role: string;
@@ -2041,7 +2045,7 @@ export interface Operations {
     body: undefined;
     answer: Workspace;
   };
-  /** End a token, on all replicas within a second. */
+  /** End a token, on all replicas within a second, and all that were made with it. */
   "revoke-token": {
     path: { token: string };
     query: { organization?: string };

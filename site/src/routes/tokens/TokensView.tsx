@@ -119,8 +119,8 @@ function Row({ token: t, own, over: isOver, onRevoke }: {
           title={`Revoke ${t.name} of ${t.user}?`}
           effect={
             own
-              ? "It is the one that this session was made with: you are signed out. Whatever else uses it is refused within a second, everywhere."
-              : `Whatever uses it is refused within a second, on all replicas. Other tokens of ${t.user} stay valid. It cannot be taken back.`
+              ? "It is the one that this session was made with: you are signed out. Whatever else uses it is refused within a second, everywhere, and so are tokens that were made with it."
+              : `Whatever uses it is refused within a second, on all replicas, and so are tokens that were made with it. Other tokens of ${t.user} stay valid. It cannot be taken back.`
           }
           done={`${t.name} is revoked.`}
           run={() => onRevoke(t.id)}
