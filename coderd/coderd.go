@@ -139,7 +139,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	go r.providers.warnOfIsolation(ctx) // to find out takes a process
+	go r.providers.warn(ctx, r.store) // to find out takes a process
 	return r.run(ctx)
 }
 

@@ -74,8 +74,16 @@ func newProviders(
 	return p, p.refresh(ctx)
 }
 
-// warnOfIsolation says where what runs in a workspace may not end with it.
-func (p *providers) warnOfIsolation(ctx context.Context) {
+// warn says where what runs in a workspace may not end with it, and where it may do more than it would if it were applied
+// now.
+func (p *providers) warn(ctx context.Context, store *database.Store) {
+	old, err := store.TemplatesOfOldDefaults(ctx, database.TemplatesOfOldDefaultsParams{
+		Kind: "docker", Defaults: provider.CurrentDefaults,
+	})
+	if err == nil && len(old) > 0 { // an error is told by whatever else asks the database
+		p.log.Warn(ctx, "containers of templates that were applied before keep the privileges that their engine gives: "+
+			"apply them with `privileges: {}`", slog.F("templates", old))
+	}
 	for _, name := range p.Names() {
 		made, err := p.Get(name)
 		if err != nil {

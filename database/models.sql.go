@@ -1682,6 +1682,7 @@ type TemplateVersion struct {
 	CreatedAt  time.Time
 	CreatedBy  uuid.UUID
 	Agent      json.RawMessage
+	Defaults   int16
 }
 
 type TimesAtWork struct {

@@ -729,6 +729,8 @@ type Querier interface {
 	TemplateViews(ctx context.Context, arg TemplateViewsParams) ([]TemplateViewsRow, error)
 	// Which templates need a pass when something of that scope changes.
 	TemplatesInScope(ctx context.Context, arg TemplatesInScopeParams) ([]uuid.UUID, error)
+	// Templates whose active version keeps defaults of a kind of provider from before.
+	TemplatesOfOldDefaults(ctx context.Context, arg TemplatesOfOldDefaultsParams) ([]string, error)
 	TemplatesOfPresets(ctx context.Context, presetIds []uuid.UUID) ([]uuid.UUID, error)
 	// Whose pools a change at a provider may be about.
 	TemplatesOn(ctx context.Context, provider string) ([]uuid.UUID, error)

@@ -272,11 +272,11 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 }
 
 const insertVersion = `-- name: InsertVersion :one
-INSERT INTO template_versions (id, template_id, number, hash, provider, spec, agent, created_at, created_by)
-SELECT $1, $2, coalesce(max(v.number), 0) + 1, $3, $4, $5, $6, prewarm_now(),
-       $7
+INSERT INTO template_versions (id, template_id, number, hash, provider, spec, agent, defaults, created_at, created_by)
+SELECT $1, $2, coalesce(max(v.number), 0) + 1, $3, $4, $5, $6, $7, prewarm_now(),
+       $8
 FROM template_versions v WHERE v.template_id = $2
-RETURNING id, template_id, number, hash, provider, spec, created_at, created_by, agent
+RETURNING id, template_id, number, hash, provider, spec, created_at, created_by, agent, defaults
 `
 
 type InsertVersionParams struct {
@@ -286,6 +286,7 @@ type InsertVersionParams struct {
 	Provider   string
 	Spec       json.RawMessage
 	Agent      json.RawMessage
+	Defaults   int16
 	CreatedBy  uuid.UUID
 }
 
@@ -298,6 +299,7 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (T
 		arg.Provider,
 		arg.Spec,
 		arg.Agent,
+		arg.Defaults,
 		arg.CreatedBy,
 	)
 	var i TemplateVersion
@@ -311,6 +313,7 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (T
 		&i.CreatedAt,
 		&i.CreatedBy,
 		&i.Agent,
+		&i.Defaults,
 	)
 	return i, err
 }
@@ -565,6 +568,40 @@ func (q *Queries) SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error {
 	return err
 }
 
+const templatesOfOldDefaults = `-- name: TemplatesOfOldDefaults :many
+SELECT t.name FROM templates t
+JOIN template_versions v ON v.id = t.active_version_id
+JOIN providers p ON p.name = v.provider
+WHERE t.deleted_at IS NULL AND p.kind = $1 AND v.defaults < $2
+ORDER BY t.name LIMIT 100
+`
+
+type TemplatesOfOldDefaultsParams struct {
+	Kind     string
+	Defaults int16
+}
+
+// Templates whose active version keeps defaults of a kind of provider from before.
+func (q *Queries) TemplatesOfOldDefaults(ctx context.Context, arg TemplatesOfOldDefaultsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, templatesOfOldDefaults, arg.Kind, arg.Defaults)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const unclaimedOf = `-- name: UnclaimedOf :many
 SELECT w.preset_id, w.template_version_id, count(*)::int AS workspaces
 FROM workspaces w
@@ -777,7 +814,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) 
 }
 
 const versionBefore = `-- name: VersionBefore :one
-SELECT v.id, v.template_id, v.number, v.hash, v.provider, v.spec, v.created_at, v.created_by, v.agent FROM template_versions v
+SELECT v.id, v.template_id, v.number, v.hash, v.provider, v.spec, v.created_at, v.created_by, v.agent, v.defaults FROM template_versions v
 JOIN templates t ON t.id = v.template_id
 JOIN template_versions now_active ON now_active.id = t.active_version_id
 WHERE t.id = $1 AND v.id <> now_active.id AND (v.id = t.previous_version_id OR v.number < now_active.number)
@@ -799,12 +836,13 @@ func (q *Queries) VersionBefore(ctx context.Context, templateID uuid.UUID) (Temp
 		&i.CreatedAt,
 		&i.CreatedBy,
 		&i.Agent,
+		&i.Defaults,
 	)
 	return i, err
 }
 
 const versionByHash = `-- name: VersionByHash :one
-SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent FROM template_versions WHERE template_id = $1 AND hash = $2
+SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent, defaults FROM template_versions WHERE template_id = $1 AND hash = $2
 `
 
 type VersionByHashParams struct {
@@ -825,12 +863,13 @@ func (q *Queries) VersionByHash(ctx context.Context, arg VersionByHashParams) (T
 		&i.CreatedAt,
 		&i.CreatedBy,
 		&i.Agent,
+		&i.Defaults,
 	)
 	return i, err
 }
 
 const versionByID = `-- name: VersionByID :one
-SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent FROM template_versions WHERE id = $1
+SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent, defaults FROM template_versions WHERE id = $1
 `
 
 func (q *Queries) VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersion, error) {
@@ -846,12 +885,13 @@ func (q *Queries) VersionByID(ctx context.Context, id uuid.UUID) (TemplateVersio
 		&i.CreatedAt,
 		&i.CreatedBy,
 		&i.Agent,
+		&i.Defaults,
 	)
 	return i, err
 }
 
 const versionByNumber = `-- name: VersionByNumber :one
-SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent FROM template_versions WHERE template_id = $1 AND number = $2
+SELECT id, template_id, number, hash, provider, spec, created_at, created_by, agent, defaults FROM template_versions WHERE template_id = $1 AND number = $2
 `
 
 type VersionByNumberParams struct {
@@ -872,6 +912,7 @@ func (q *Queries) VersionByNumber(ctx context.Context, arg VersionByNumberParams
 		&i.CreatedAt,
 		&i.CreatedBy,
 		&i.Agent,
+		&i.Defaults,
 	)
 	return i, err
 }

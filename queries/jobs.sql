@@ -113,7 +113,7 @@ WHERE state IN ('pending', 'running') AND kind = ANY ((@kinds::text[])::job_kind
 
 -- name: JobForWork :one
 -- All that a worker needs to know of the workspace it works on.
-SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent,
+SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
        t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,

@@ -97,8 +97,8 @@ SELECT * FROM template_versions WHERE id = @id;
 
 -- name: InsertVersion :one
 -- The next number; safe, since the caller holds the template's lock.
-INSERT INTO template_versions (id, template_id, number, hash, provider, spec, agent, created_at, created_by)
-SELECT @id, @template_id, coalesce(max(v.number), 0) + 1, @hash, @provider, @spec, sqlc.narg(agent), prewarm_now(),
+INSERT INTO template_versions (id, template_id, number, hash, provider, spec, agent, defaults, created_at, created_by)
+SELECT @id, @template_id, coalesce(max(v.number), 0) + 1, @hash, @provider, @spec, sqlc.narg(agent), @defaults, prewarm_now(),
        @created_by
 FROM template_versions v WHERE v.template_id = @template_id
 RETURNING *;
@@ -152,3 +152,11 @@ SELECT w.preset_id, w.template_version_id, count(*)::int AS workspaces
 FROM workspaces w
 WHERE w.template_id = @template_id AND w.state NOT IN ('claimed', 'deleted') AND w.state NOT IN ('draining', 'deleting')
 GROUP BY w.preset_id, w.template_version_id;
+
+-- name: TemplatesOfOldDefaults :many
+-- Templates whose active version keeps defaults of a kind of provider from before.
+SELECT t.name FROM templates t
+JOIN template_versions v ON v.id = t.active_version_id
+JOIN providers p ON p.name = v.provider
+WHERE t.deleted_at IS NULL AND p.kind = @kind AND v.defaults < @defaults
+ORDER BY t.name LIMIT 100;

@@ -280,7 +280,7 @@ func (w *Worker) request(ctx context.Context, j *work, token bool) (provider.Cre
 			Installation: w.Installation, WorkspaceID: info.Workspace.ID, Incarnation: info.Workspace.Incarnation,
 		},
 		Organization: info.Organization, Template: info.Template, Preset: info.Preset,
-		Spec: info.Spec, Parameters: parameters,
+		Spec: info.Spec, Parameters: parameters, Defaults: info.Defaults,
 	}
 	if !token {
 		return req, nil

@@ -108,6 +108,10 @@ type Tags struct {
 	Incarnation  int32     `json:"incarnation"`
 }
 
+// CurrentDefaults are those of versions that are applied now. 0, those of 0.1: containers have what their engine gives; 1:
+// they have no new privileges, and few capabilities.
+const CurrentDefaults = 1
+
 // CreateRequest is all that a provider learns of a workspace. Name is unique for ever, and safe as a file name and a
 // DNS label.
 type CreateRequest struct {
@@ -118,6 +122,9 @@ type CreateRequest struct {
 	Preset       string
 	Spec         json.RawMessage
 	Parameters   map[string]string
+	// Defaults are those that hold where the spec says nothing: CurrentDefaults for a version that is applied now, less for
+	// one that was applied before they came.
+	Defaults int16
 	// Machine is the one reserved for it, at a Reserver; empty elsewhere.
 	Machine string
 	// Callback is how what runs inside reports for itself; zero where nothing does.

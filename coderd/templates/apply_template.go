@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -129,7 +130,7 @@ func (a *applying) version(
 	if made {
 		version, err = a.q.InsertVersion(ctx, database.InsertVersionParams{
 			ID: uuid.New(), TemplateID: row.ID, Hash: hash, Provider: t.Provider, Spec: spec, Agent: agent,
-			CreatedBy: a.by.UserID,
+			Defaults: provider.CurrentDefaults, CreatedBy: a.by.UserID,
 		})
 	}
 	if err != nil {

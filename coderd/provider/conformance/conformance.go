@@ -155,7 +155,7 @@ func (t *trial) requestOf(s side, name string) provider.CreateRequest {
 		Name: t.Prefix + name, Machine: t.machineOf(t.Prefix + name),
 		Tags:         provider.Tags{Installation: s.installation, WorkspaceID: uuid.New(), Incarnation: 1},
 		Organization: "default", Template: "conformance", Preset: "conformance",
-		Spec: t.Spec, Parameters: t.Parameters,
+		Spec: t.Spec, Parameters: t.Parameters, Defaults: provider.CurrentDefaults,
 	}
 	if s == t.mine {
 		t.made = append(t.made, provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID, Machine: req.Machine})

@@ -41,6 +41,8 @@ type Config struct {
 	PullTimeout Duration `json:"pull_timeout"`
 	// Binds are directories of the engine's machine that a spec may mount read-only, or what is below them.
 	Binds []Bind `json:"binds"`
+	// Privileges are the most that a spec may ask for; nil: what the engine gives where it is not asked.
+	Privileges *Privileges `json:"privileges"`
 	// private are places of the server's own, which no spec may mount.
 	private []string
 	// Limits are the most that one workspace may ask for, and what it gets where it asks for nothing.
@@ -157,6 +159,14 @@ func (c Config) check() error {
 	for _, n := range append([]string{c.Network}, c.Networks...) {
 		if strings.HasPrefix(n, "container:") {
 			return xerrors.Errorf("network: %q: the network of another container cannot be shared", n)
+		}
+	}
+	if c.Privileges != nil {
+		for i, name := range c.Privileges.Capabilities {
+			c.Privileges.Capabilities[i] = capability(name)
+			if !validCapability.MatchString(c.Privileges.Capabilities[i]) {
+				return xerrors.Errorf("privileges: %q is not the name of a capability, such as NET_ADMIN", name)
+			}
 		}
 	}
 	if c.Limits.CPUs < 0 || c.Limits.Pids < 0 {

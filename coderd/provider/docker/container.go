@@ -38,6 +38,12 @@ func (p *Provider) options(
 		},
 		Mounts: mounts(req, s), PortBindings: network.PortMap{},
 	}
+	switch {
+	case s.privileges != nil:
+		s.privileges.confine(host)
+	case req.Defaults > 0:
+		(&Privileges{}).confine(host)
+	}
 	if s.init {
 		host.Init = &s.init
 	}

@@ -89,6 +89,7 @@ func request(name, spec string) provider.CreateRequest {
 		Name: name + "-" + strings.ToLower(rand.Text()[:8]), Organization: "default", Template: "guests", Preset: "small",
 		Tags: provider.Tags{Installation: uuid.New(), WorkspaceID: uuid.New(), Incarnation: 1},
 		Spec: json.RawMessage(spec), Parameters: map[string]string{"region-a": "north"},
+		Defaults: provider.CurrentDefaults,
 	}
 }
 

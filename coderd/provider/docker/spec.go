@@ -47,6 +47,7 @@ type spec struct {
 	readiness   readiness
 	stopGrace   time.Duration // between SIGTERM and SIGKILL, in whole seconds
 	init        bool
+	privileges  *Privileges // nil: not said
 }
 
 // volume is a place of a container that is not of its image. With none of bind, name and tmpfs it is an anonymous volume.
@@ -77,8 +78,8 @@ func (r readiness) String() string {
 	return string(raw)
 }
 
-const knownFields = "command, cpus, entrypoint, environment, health, image, init, memory, networks, pids, ports, pull, " +
-	"readiness, stop_grace, user, volumes, working_dir"
+const knownFields = "command, cpus, entrypoint, environment, health, image, init, memory, networks, pids, ports, privileges, " +
+	"pull, readiness, stop_grace, user, volumes, working_dir"
 
 // parseSpec reads a spec and returns all that is wrong with it.
 func parseSpec(c Config, raw json.RawMessage, parameters map[string]string) (spec, []provider.Problem) {
@@ -160,6 +161,8 @@ func (p *reader) field(s *spec, f specs.Field) {
 		}
 	case "init":
 		s.init = p.Boolean(f.Key, f.Value)
+	case "privileges":
+		s.privileges = p.privileges(f.Key, f.Value)
 	default:
 		p.Unknown(f.Key, knownFields)
 	}
