@@ -70,10 +70,12 @@ type Options struct {
 	// many connections there may be, 0 the defaults (coderd/serve).
 	Proxies                       []netip.Prefix
 	MaxConnections, MaxPerAddress int
-	Replica                       string // empty: made of the host's name and the port
-	Version                       string
-	Stdout                        io.Writer // for people who started the server; nil: none
-	Stderr                        io.Writer // the log; nil: os.Stderr
+	// MaxWaitingClaims and MaxColdClaims are how many claims of one user may wait (claim.Options).
+	MaxWaitingClaims, MaxColdClaims int32
+	Replica                         string // empty: made of the host's name and the port
+	Version                         string
+	Stdout                          io.Writer // for people who started the server; nil: none
+	Stderr                          io.Writer // the log; nil: os.Stderr
 
 	// Hooks have no flag: tests stop a replica with them at chosen moments. Nil: none.
 	Hooks *Hooks
@@ -215,6 +217,8 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Nudge: r.reconciler.Nudge, Cause: r.reconciler.Cause, Tracer: tracer,
 		Wake:    func() { r.wakeWorkers(hints) },
 		Publish: func(id uuid.UUID) { r.publish(hints, claim.BoundChannel, id.String()) },
+
+		MaxWaiting: opts.MaxWaitingClaims, MaxCold: opts.MaxColdClaims,
 	})
 	r.instances = instance.New(instance.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),

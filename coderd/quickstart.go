@@ -1,9 +1,7 @@
 package coderd
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 
 	"cdr.dev/slog"
 	"golang.org/x/xerrors"
@@ -37,18 +35,5 @@ func (r *replica) quickstart(ctx context.Context, configuration *templates.Servi
 		return xerrors.Errorf("apply the quickstart: %w", err)
 	}
 	r.log.Info(ctx, "made the template quickstart", slog.F("preset", "quickstart/default"))
-	return nil
-}
-
-// decodeStrict reads an object without unknown keys; nothing at all is an empty one.
-func decodeStrict(raw json.RawMessage, to any) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(to); err != nil {
-		return xerrors.Errorf("read configuration: %w", err)
-	}
 	return nil
 }

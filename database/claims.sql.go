@@ -897,7 +897,7 @@ func (q *Queries) InsertMiss(ctx context.Context, arg InsertMissParams) error {
 	return err
 }
 
-const insertWaiting = `-- name: InsertWaiting :exec
+const insertWaiting = `-- name: InsertWaiting :execrows
 INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, created_at, deadline_at, cold,
                     group_id, lease_s)
 SELECT x.id, $1, $2, $3,
@@ -905,6 +905,10 @@ SELECT x.id, $1, $2, $3,
        prewarm_now() + $7::double precision * interval '1 second', $8::boolean, $9::uuid,
        $10::integer
 FROM (SELECT unnest($4::uuid[]) AS id) x
+WHERE ($11::int = 0 OR $11 >= cardinality($4)
+       + (SELECT count(*) FROM claims c WHERE c.user_id = $3 AND c.state = 'waiting'))
+  AND (NOT $8 OR $12::int = 0 OR $12 >= cardinality($4)
+       + (SELECT count(*) FROM claims c WHERE c.user_id = $3 AND c.state = 'waiting' AND c.cold))
 `
 
 type InsertWaitingParams struct {
@@ -918,12 +922,16 @@ type InsertWaitingParams struct {
 	Cold           bool
 	GroupID        uuid.NullUUID
 	LeaseS         *int32
+	MaxWaiting     int32
+	MaxCold        int32
 }
 
 // Waiters stand in line from their commit on; passes count them (C5), transitions to ready bind the oldest. Those that
-// are one request have a group, are bound together, and have their key on the first.
-func (q *Queries) InsertWaiting(ctx context.Context, arg InsertWaitingParams) error {
-	_, err := q.db.Exec(ctx, insertWaiting,
+// are one request have a group, are bound together, and have their key on the first. None where more of the user would wait
+// than may, in all or for one built for them (0: as many as they like). Requests that come at the same moment do not see each
+// other, and so may be a few more.
+func (q *Queries) InsertWaiting(ctx context.Context, arg InsertWaitingParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertWaiting,
 		arg.OrganizationID,
 		arg.PresetID,
 		arg.UserID,
@@ -934,8 +942,13 @@ func (q *Queries) InsertWaiting(ctx context.Context, arg InsertWaitingParams) er
 		arg.Cold,
 		arg.GroupID,
 		arg.LeaseS,
+		arg.MaxWaiting,
+		arg.MaxCold,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const leaseOver = `-- name: LeaseOver :one
@@ -1241,4 +1254,21 @@ func (q *Queries) WaitOn(ctx context.Context, arg WaitOnParams) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const waitingOf = `-- name: WaitingOf :one
+SELECT count(*)::int AS waiting, (count(*) FILTER (WHERE cold))::int AS cold
+FROM claims WHERE user_id = $1 AND state = 'waiting'
+`
+
+type WaitingOfRow struct {
+	Waiting int32
+	Cold    int32
+}
+
+func (q *Queries) WaitingOf(ctx context.Context, userID uuid.UUID) (WaitingOfRow, error) {
+	row := q.db.QueryRow(ctx, waitingOf, userID)
+	var i WaitingOfRow
+	err := row.Scan(&i.Waiting, &i.Cold)
+	return i, err
 }

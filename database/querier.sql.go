@@ -344,8 +344,10 @@ type Querier interface {
 	// The next number; safe, since the caller holds the template's lock.
 	InsertVersion(ctx context.Context, arg InsertVersionParams) (TemplateVersion, error)
 	// Waiters stand in line from their commit on; passes count them (C5), transitions to ready bind the oldest. Those that
-	// are one request have a group, are bound together, and have their key on the first.
-	InsertWaiting(ctx context.Context, arg InsertWaitingParams) error
+	// are one request have a group, are bound together, and have their key on the first. None where more of the user would wait
+	// than may, in all or for one built for them (0: as many as they like). Requests that come at the same moment do not see each
+	// other, and so may be a few more.
+	InsertWaiting(ctx context.Context, arg InsertWaitingParams) (int64, error)
 	// All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
 	InstanceMetadata(ctx context.Context, workspaceID uuid.UUID) (InstanceMetadataRow, error)
 	// What a token is checked against, and what its bearer asks for most: whether the workspace is claimed.
@@ -787,6 +789,7 @@ type Querier interface {
 	// state's, and then what is shown of them. Nothing here locks or writes.
 	// Those that stand in line now, the longest first, with their places in the lines of their presets.
 	WaitingClaims(ctx context.Context, arg WaitingClaimsParams) ([]WaitingClaimsRow, error)
+	WaitingOf(ctx context.Context, userID uuid.UUID) (WaitingOfRow, error)
 	// The agent has them: they are in the workspace, and nowhere else from now on.
 	WipeSecrets(ctx context.Context, claimID uuid.UUID) (int64, error)
 	// A replica is at work on this database. A gap of a minute begins another time: that is less than it takes to put a

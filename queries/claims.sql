@@ -126,16 +126,26 @@ SELECT * FROM moved;
 INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, reason, reason_code, created_at)
 VALUES (@id, @organization_id, @preset_id, @user_id, @mode, 'missed', 'miss', @reason, @reason_code, prewarm_now());
 
--- name: InsertWaiting :exec
+-- name: InsertWaiting :execrows
 -- Waiters stand in line from their commit on; passes count them (C5), transitions to ready bind the oldest. Those that
--- are one request have a group, are bound together, and have their key on the first.
+-- are one request have a group, are bound together, and have their key on the first. None where more of the user would wait
+-- than may, in all or for one built for them (0: as many as they like). Requests that come at the same moment do not see each
+-- other, and so may be a few more.
 INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, created_at, deadline_at, cold,
                     group_id, lease_s)
 SELECT x.id, @organization_id, @preset_id, @user_id,
        CASE WHEN x.id = (@ids::uuid[])[1] THEN sqlc.narg(idempotency_key)::text END, @mode, 'waiting', prewarm_now(),
        prewarm_now() + sqlc.arg(wait_s)::double precision * interval '1 second', @cold::boolean, sqlc.narg(group_id)::uuid,
        sqlc.narg(lease_s)::integer
-FROM (SELECT unnest(@ids::uuid[]) AS id) x;
+FROM (SELECT unnest(@ids::uuid[]) AS id) x
+WHERE (@max_waiting::int = 0 OR @max_waiting >= cardinality(@ids)
+       + (SELECT count(*) FROM claims c WHERE c.user_id = @user_id AND c.state = 'waiting'))
+  AND (NOT @cold OR @max_cold::int = 0 OR @max_cold >= cardinality(@ids)
+       + (SELECT count(*) FROM claims c WHERE c.user_id = @user_id AND c.state = 'waiting' AND c.cold));
+
+-- name: WaitingOf :one
+SELECT count(*)::int AS waiting, (count(*) FILTER (WHERE cold))::int AS cold
+FROM claims WHERE user_id = @user_id AND state = 'waiting';
 
 -- name: BindOldest :many
 -- Binds the oldest waiting claim of the preset to the oldest ready workspace; no row if either is lacking. A claim that

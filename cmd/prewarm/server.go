@@ -85,12 +85,16 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"connections to serve at once (default half of the files that the process may open, at most 10000)")
 	flags.IntVar(&opts.MaxPerAddress, "max-connections-per-address", 0,
 		"connections of one address, or requests in progress of one client of a trusted proxy (default a quarter of all)")
+	flags.Int32Var(&opts.MaxWaitingClaims, "max-waiting-claims", 200,
+		"claims of one user that may wait at once; 0 is any number")
+	flags.Int32Var(&opts.MaxColdClaims, "max-cold-claims", 20,
+		"those of them that may wait for a workspace built for them (--mode bypass, --cold); 0 is any number")
 	flags.StringVar(&metricsTokenFile, "metrics-token-file", "",
 		"file that holds the token that /metrics asks for, at least 16 bytes (default: it asks for none)")
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
 	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
 	hook.register(flags)
-	for name, variable := range map[string]string{
+	for name, variable := range map[string]string{ //nolint:gosec // names, and no secrets
 		"listen":            "PREWARM_LISTEN",
 		"access-url":        "PREWARM_ACCESS_URL",
 		"access-ca-file":    "PREWARM_ACCESS_CA_FILE",
@@ -104,6 +108,9 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"trusted-proxies":             "PREWARM_TRUSTED_PROXIES",
 		"max-connections":             "PREWARM_MAX_CONNECTIONS",
 		"max-connections-per-address": "PREWARM_MAX_CONNECTIONS_PER_ADDRESS",
+
+		"max-waiting-claims": "PREWARM_MAX_WAITING_CLAIMS",
+		"max-cold-claims":    "PREWARM_MAX_COLD_CLAIMS",
 
 		"metrics-token-file": "PREWARM_METRICS_TOKEN_FILE",
 

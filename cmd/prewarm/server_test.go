@@ -73,7 +73,7 @@ func TestServerOptions(t *testing.T) {
 				t.Error("the server has nowhere to write")
 			}
 			got.Stdout, got.Stderr = nil, nil
-			test.want.Version = version()
+			test.want.Version, test.want.MaxWaitingClaims, test.want.MaxColdClaims = version(), 200, 20
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("started with %+v", got)
 			}

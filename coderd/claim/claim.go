@@ -102,6 +102,9 @@ type Options struct {
 	// Cause says in whose trace the pass is that follows a nudge of the template. May be nil.
 	Cause  func(ctx context.Context, template uuid.UUID)
 	Tracer trace.Tracer // nil: no traces
+	// MaxWaiting is how many claims of one user may wait, and MaxCold how many of these for a workspace that is built for
+	// them. 0: as many as they like.
+	MaxWaiting, MaxCold int32
 	// Yield lets other goroutines run before a batch is formed. Nil: runtime.Gosched.
 	Yield func()
 }
@@ -297,15 +300,45 @@ func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID)
 	}
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err = s.Store.InsertWaiting(writes, req.waiting(ids))
-	if err != nil {
+	var quota *QuotaExceeded
+	err = s.insertWaiting(writes, s.Store.Queries, req, ids)
+	switch {
+	case errors.As(err, &quota):
+		return Result{}, err
+	case err != nil:
 		s.settleUnknown(err, req, id)
-		return Result{}, xerrors.Errorf("stand in line: %w", err)
+		return Result{}, err
 	}
 	return s.wait(ctx, req, id, pool.TemplateID)
 }
 
 func (r Request) mayWait() bool { return r.Mode != database.ClaimModeRequire && r.Wait > 0 }
+
+// insertWaiting has the request's claims stand in line, as far as its user may have so many.
+func (s *Service) insertWaiting(ctx context.Context, q *database.Queries, req Request, ids []uuid.UUID) error {
+	rows := req.waiting(ids)
+	rows.MaxWaiting, rows.MaxCold = s.MaxWaiting, s.MaxCold
+	n, err := q.InsertWaiting(ctx, rows)
+	if err != nil {
+		return xerrors.Errorf("stand in line: %w", err)
+	}
+	if n > 0 {
+		return nil
+	}
+	has, err := q.WaitingOf(ctx, req.UserID)
+	if err != nil {
+		return xerrors.Errorf("count claims that wait: %w", err)
+	}
+	if s.MaxWaiting > 0 && int(has.Waiting)+len(ids) > int(s.MaxWaiting) {
+		return &QuotaExceeded{
+			Of: "each user may have %d claims that wait", Has: int(has.Waiting), Asked: len(ids), Limit: int(s.MaxWaiting),
+		}
+	}
+	return &QuotaExceeded{
+		Of: "each user may have %d claims that wait for a workspace built for them", Has: int(has.Cold), Asked: len(ids),
+		Limit: int(s.MaxCold),
+	}
+}
 
 // waiting are the rows of the request's claims.
 func (r Request) waiting(ids []uuid.UUID) database.InsertWaitingParams {

@@ -34,8 +34,8 @@ func (s *Service) claimTogether(
 				return err
 			}
 		}
-		if err := q.InsertWaiting(ctx, req.waiting(ids)); err != nil {
-			return xerrors.Errorf("stand in line: %w", err)
+		if err := s.insertWaiting(ctx, q, req, ids); err != nil {
+			return err
 		}
 		bound = nil
 		if req.Mode != database.ClaimModeBypass {
