@@ -91,6 +91,7 @@ func TestUnknownPlaces(t *testing.T) {
 	a := w.call(w.token["owner"], http.MethodPut, "/api/v1/pauses", "")
 	require.Equal(t, http.StatusMethodNotAllowed, a.status)
 	require.Equal(t, "DELETE, GET, POST", a.header.Get("Allow"))
+	require.Equal(t, "GET, PUT", w.call(w.token["owner"], http.MethodPost, "/api/v1/quotas", "").header.Get("Allow"))
 	a.problem(t)
 	for _, name := range []string{"X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Content-Security-Policy", "X-Request-Id"} {
 		require.NotEmpty(t, a.header.Get(name), name)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"cdr.dev/slog"
@@ -165,15 +164,17 @@ func limitBody(next http.Handler) http.Handler {
 }
 
 // methodNotAllowed says which methods there are.
+// methods are all that an operation may have.
+var methods = []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut}
+
 func methodNotAllowed(router chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		for _, method := range methods {
 			if router.Match(chi.NewRouteContext(), method, r.URL.Path) {
 				allowed = append(allowed, method)
 			}
 		}
-		slices.Sort(allowed)
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		writeProblem(w, http.StatusMethodNotAllowed, r.URL.Path+" has no "+r.Method+", only "+strings.Join(allowed, ", "))
 	}

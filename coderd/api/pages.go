@@ -81,10 +81,10 @@ type describedOperation struct {
 func described(doc *huma.OpenAPI) []describedOperation {
 	var list []describedOperation
 	for path, item := range doc.Paths {
-		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete} {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 			if op != nil {
 				action, _ := op.Metadata["action"].(auth.Action)
-				list = append(list, describedOperation{method, path, op.Summary, op.Description, action})
+				list = append(list, describedOperation{op.Method, path, op.Summary, op.Description, action})
 			}
 		}
 	}
