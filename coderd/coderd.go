@@ -141,6 +141,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
+	go r.warnOfPlainKeys(ctx)
 	go r.providers.warn(ctx, r.store) // to find out takes a process
 	return r.run(ctx)
 }
@@ -220,7 +221,9 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 
 		MaxWaiting: opts.MaxWaitingClaims, MaxCold: opts.MaxColdClaims,
 	})
+	keys := openKeys(ctx, opts, clock, log)
 	r.instances = instance.New(instance.Options{
+		Keys: keys, SealKeys: opts.sealsKeys(),
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
 		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Nudge: r.reconciler.Nudge,
 		Wake: func() { r.wakeWorkers(hints) },
@@ -267,7 +270,9 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Store: store, Clock: clock, Log: log.Named("replicas"), Name: opts.Replica, InstanceID: uuid.New(),
 		Version: opts.Version, Address: listener.Addr().String(), Sites: r.providers.Sites,
 	}
-	r.forges = newForges(ctx, opts, store, clock, log)
+	r.forges = &entities.Service{
+		Store: store, Keys: keys, Directory: entities.NewDirectory(store, keys, forgeKinds(), clock), SigningKeys: r.instances.Reseal,
+	}
 	r.newDemand(hints, writer)
 	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
 	pages, err := site.Built()

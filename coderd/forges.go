@@ -8,17 +8,15 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 
-	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/gitea"
 	"github.com/prewarm-dev/prewarm/coderd/demand/github"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
-	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
-	"github.com/prewarm-dev/prewarm/database"
 )
 
 // forgeKinds are the kinds of forges that there are.
@@ -26,10 +24,8 @@ func forgeKinds() map[string]forge.Kind {
 	return map[string]forge.Kind{"github": github.Kind, "gitea": gitea.Kind}
 }
 
-// newForges keeps credentials and entities. A file of keys that is named must be there; our own is made when it is needed.
-func newForges(
-	ctx context.Context, opts Options, store *database.Store, clock quartz.Clock, log slog.Logger,
-) *entities.Service {
+// openKeys are the encryption keys. A file that is named must be there; our own is made when it is needed.
+func openKeys(ctx context.Context, opts Options, clock quartz.Clock, log slog.Logger) *seal.Keys {
 	path, own := opts.KeysFile, opts.KeysFile == ""
 	if own {
 		path = filepath.Join(opts.DataDir, "encryption.keys")
@@ -38,7 +34,25 @@ func newForges(
 	if keys.Exposed() {
 		log.Warn(ctx, "others can read the encryption keys: chmod 600 the file", slog.F("path", path))
 	}
-	return &entities.Service{Store: store, Keys: keys, Directory: entities.NewDirectory(store, keys, forgeKinds(), clock)}
+	return keys
+}
+
+// sealsKeys says whether what signs instance tokens is sealed: where all replicas have the same encryption keys, since they
+// were given a file, or are one.
+func (o Options) sealsKeys() bool { return o.KeysFile != "" || o.PostgresURL == "" }
+
+// warnOfPlainKeys says where who reads the database could speak for workspaces.
+func (r *replica) warnOfPlainKeys(ctx context.Context) {
+	plain, err := r.instances.InPlain(ctx)
+	switch {
+	case err != nil || plain == 0: // an error is told by whatever else asks the database
+	case r.opts.sealsKeys():
+		r.log.Warn(ctx, "keys that sign instance tokens are in the database in plain: once all servers run this release, seal "+
+			"them with `prewarm forge reseal`", slog.F("keys", plain))
+	default:
+		r.log.Warn(ctx, "keys that sign instance tokens are in the database in plain: give all servers the same "+
+			"--encryption-keys-file, and seal them with `prewarm forge reseal`", slog.F("keys", plain))
+	}
 }
 
 // newDemand connects the rooms that bring a forge's jobs to the pools (see coderd/demand). hints is for what is said to other

@@ -129,18 +129,25 @@ func (q *Queries) DropUnclaimedParameters(ctx context.Context, claimIds []uuid.U
 }
 
 const ensureSigningKey = `-- name: EnsureSigningKey :exec
-INSERT INTO signing_keys (id, secret, created_at)
-SELECT $1, $2, prewarm_now() WHERE NOT EXISTS (SELECT FROM signing_keys k WHERE k.retired_at IS NULL)
+INSERT INTO signing_keys (id, secret, sealed, sealed_by, created_at)
+SELECT $1, $2, $3, $4, prewarm_now() WHERE NOT EXISTS (SELECT FROM signing_keys k WHERE k.retired_at IS NULL)
 `
 
 type EnsureSigningKeyParams struct {
-	ID     uuid.UUID
-	Secret []byte
+	ID       uuid.UUID
+	Secret   []byte
+	Sealed   []byte
+	SealedBy *string
 }
 
 // The first key. Of two replicas that start at once both may make one, which is as good as a rotation.
 func (q *Queries) EnsureSigningKey(ctx context.Context, arg EnsureSigningKeyParams) error {
-	_, err := q.db.Exec(ctx, ensureSigningKey, arg.ID, arg.Secret)
+	_, err := q.db.Exec(ctx, ensureSigningKey,
+		arg.ID,
+		arg.Secret,
+		arg.Sealed,
+		arg.SealedBy,
+	)
 	return err
 }
 
@@ -192,25 +199,26 @@ func (q *Queries) InsertClaimParameters(ctx context.Context, arg InsertClaimPara
 	return err
 }
 
-const insertSigningKey = `-- name: InsertSigningKey :one
-INSERT INTO signing_keys (id, secret, created_at) VALUES ($1, $2, prewarm_now()) RETURNING id, secret, created_at, retired_at
+const insertSigningKey = `-- name: InsertSigningKey :exec
+INSERT INTO signing_keys (id, secret, sealed, sealed_by, created_at)
+VALUES ($1, $2, $3, $4, prewarm_now())
 `
 
 type InsertSigningKeyParams struct {
-	ID     uuid.UUID
-	Secret []byte
+	ID       uuid.UUID
+	Secret   []byte
+	Sealed   []byte
+	SealedBy *string
 }
 
-func (q *Queries) InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) (SigningKey, error) {
-	row := q.db.QueryRow(ctx, insertSigningKey, arg.ID, arg.Secret)
-	var i SigningKey
-	err := row.Scan(
-		&i.ID,
-		&i.Secret,
-		&i.CreatedAt,
-		&i.RetiredAt,
+func (q *Queries) InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) error {
+	_, err := q.db.Exec(ctx, insertSigningKey,
+		arg.ID,
+		arg.Secret,
+		arg.Sealed,
+		arg.SealedBy,
 	)
-	return i, err
+	return err
 }
 
 const instanceMetadata = `-- name: InstanceMetadata :one
@@ -311,6 +319,38 @@ func (q *Queries) InstanceOf(ctx context.Context, arg InstanceOfParams) (Instanc
 		&i.SeenClaimID,
 	)
 	return i, err
+}
+
+const lockSigningKeys = `-- name: LockSigningKeys :many
+SELECT id, secret, created_at, retired_at, sealed, sealed_by FROM signing_keys WHERE retired_at IS NULL ORDER BY id FOR NO KEY UPDATE
+`
+
+// For sealing them anew. Keys that are retired stay as they are: nothing that they signed is good.
+func (q *Queries) LockSigningKeys(ctx context.Context) ([]SigningKey, error) {
+	rows, err := q.db.Query(ctx, lockSigningKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SigningKey{}
+	for rows.Next() {
+		var i SigningKey
+		if err := rows.Scan(
+			&i.ID,
+			&i.Secret,
+			&i.CreatedAt,
+			&i.RetiredAt,
+			&i.Sealed,
+			&i.SealedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const probeNow = `-- name: ProbeNow :execrows
@@ -425,6 +465,27 @@ func (q *Queries) RetireSigningKeys(ctx context.Context, everything bool) ([]uui
 	return items, nil
 }
 
+const sealSigningKey = `-- name: SealSigningKey :exec
+UPDATE signing_keys SET secret = $1, sealed = $2, sealed_by = $3 WHERE id = $4
+`
+
+type SealSigningKeyParams struct {
+	Secret   []byte
+	Sealed   []byte
+	SealedBy *string
+	ID       uuid.UUID
+}
+
+func (q *Queries) SealSigningKey(ctx context.Context, arg SealSigningKeyParams) error {
+	_, err := q.db.Exec(ctx, sealSigningKey,
+		arg.Secret,
+		arg.Sealed,
+		arg.SealedBy,
+		arg.ID,
+	)
+	return err
+}
+
 const signingKeyViews = `-- name: SigningKeyViews :many
 SELECT k.id, k.created_at, k.retired_at, (SELECT count(*) FROM agents a
          JOIN workspaces w ON w.id = a.workspace_id AND w.incarnation = a.incarnation
@@ -467,7 +528,7 @@ func (q *Queries) SigningKeyViews(ctx context.Context) ([]SigningKeyViewsRow, er
 
 const signingKeys = `-- name: SigningKeys :many
 
-SELECT id, secret, created_at, retired_at FROM signing_keys WHERE retired_at IS NULL ORDER BY created_at DESC, id
+SELECT id, secret, created_at, retired_at, sealed, sealed_by FROM signing_keys WHERE retired_at IS NULL ORDER BY created_at DESC, id
 `
 
 // Agents: who may speak for a workspace, what they report, and what they are told. A report touches the agent's row and
@@ -487,6 +548,8 @@ func (q *Queries) SigningKeys(ctx context.Context) ([]SigningKey, error) {
 			&i.Secret,
 			&i.CreatedAt,
 			&i.RetiredAt,
+			&i.Sealed,
+			&i.SealedBy,
 		); err != nil {
 			return nil, err
 		}

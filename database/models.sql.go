@@ -1629,6 +1629,8 @@ type SigningKey struct {
 	Secret    []byte
 	CreatedAt time.Time
 	RetiredAt *time.Time
+	Sealed    []byte
+	SealedBy  *string
 }
 
 type StandbyMove struct {

@@ -336,7 +336,7 @@ type Querier interface {
 	InsertPreset(ctx context.Context, arg InsertPresetParams) error
 	// A session ends with its token.
 	InsertSession(ctx context.Context, arg InsertSessionParams) (time.Time, error)
-	InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) (SigningKey, error)
+	InsertSigningKey(ctx context.Context, arg InsertSigningKeyParams) error
 	InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error)
 	// A token does not outlive the one it was made with (not_after, and RevokeToken).
 	InsertToken(ctx context.Context, arg InsertTokenParams) (InsertTokenRow, error)
@@ -429,6 +429,8 @@ type Querier interface {
 	// Held to the end of the transaction by who counts against these limits: two claims that the same limit holds for are
 	// counted one after the other. In one order, so that nobody waits for who waits for him.
 	LockQuotas(ctx context.Context, names []string) error
+	// For sealing them anew. Keys that are retired stay as they are: nothing that they signed is good.
+	LockSigningKeys(ctx context.Context) ([]SigningKey, error)
 	LockTemplates(ctx context.Context, arg LockTemplatesParams) ([]Template, error)
 	// While a token is made with it, it is not revoked. No row if it is revoked already.
 	LockToken(ctx context.Context, id uuid.UUID) (uuid.UUID, error)
@@ -650,6 +652,7 @@ type Querier interface {
 	// Replaces what the inventory before found, and says of each since when and how often in a row it was found. NOT IN of
 	// nothing that is null: its answer is hashed, where NOT EXISTS would compare each with each.
 	SaveFindings(ctx context.Context, arg SaveFindingsParams) ([]SaveFindingsRow, error)
+	SealSigningKey(ctx context.Context, arg SealSigningKeyParams) error
 	SetForgeHook(ctx context.Context, arg SetForgeHookParams) (int64, error)
 	// The pass (DESIGN section 3): one REPEATABLE READ transaction, a constant number of statements, linear in unclaimed
 	// rows. Full and targeted passes have a statement each where one plan would not serve both.

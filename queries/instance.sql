@@ -7,11 +7,19 @@ SELECT * FROM signing_keys WHERE retired_at IS NULL ORDER BY created_at DESC, id
 
 -- name: EnsureSigningKey :exec
 -- The first key. Of two replicas that start at once both may make one, which is as good as a rotation.
-INSERT INTO signing_keys (id, secret, created_at)
-SELECT @id, @secret, prewarm_now() WHERE NOT EXISTS (SELECT FROM signing_keys k WHERE k.retired_at IS NULL);
+INSERT INTO signing_keys (id, secret, sealed, sealed_by, created_at)
+SELECT @id, @secret, sqlc.narg(sealed), sqlc.narg(sealed_by), prewarm_now() WHERE NOT EXISTS (SELECT FROM signing_keys k WHERE k.retired_at IS NULL);
 
--- name: InsertSigningKey :one
-INSERT INTO signing_keys (id, secret, created_at) VALUES (@id, @secret, prewarm_now()) RETURNING *;
+-- name: InsertSigningKey :exec
+INSERT INTO signing_keys (id, secret, sealed, sealed_by, created_at)
+VALUES (@id, @secret, sqlc.narg(sealed), sqlc.narg(sealed_by), prewarm_now());
+
+-- name: LockSigningKeys :many
+-- For sealing them anew. Keys that are retired stay as they are: nothing that they signed is good.
+SELECT * FROM signing_keys WHERE retired_at IS NULL ORDER BY id FOR NO KEY UPDATE;
+
+-- name: SealSigningKey :exec
+UPDATE signing_keys SET secret = @secret, sealed = sqlc.narg(sealed), sealed_by = sqlc.narg(sealed_by) WHERE id = @id;
 
 -- name: RetireSigningKeys :many
 -- Retires older keys: all of them, or those that no agent with a valid token still uses. One that was replaced less than

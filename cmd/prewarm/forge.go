@@ -349,7 +349,8 @@ one before stays good for --overlap. A webhook that Prewarm installed is told th
 func (a *app) forgeResealCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reseal", Short: "Seal all secrets with the newest encryption key",
-		Long: `Seals the secrets of all forges with the first key of the server's encryption keys file. Put a new key into every
+		Long: `Seals the secrets of all forges, and the keys that sign instance tokens, with the first key of the server's encryption keys
+file. Put a new key into every
 replica's file first; when this is done, the old one can be taken out. Only owners may.`,
 		Example: "  prewarm forge reseal", Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -362,7 +363,8 @@ replica's file first; when this is done, the old one can be taken out. Only owne
 				return err
 			}
 			return a.print(r, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Resealed with key %s: %d credentials, %d forges.\n", r.SealedBy, r.Credentials, r.Entities)
+				_, err := fmt.Fprintf(w, "Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials, r.Entities,
+					r.SigningKeys)
 				return err
 			})
 		},

@@ -53,7 +53,7 @@ func (s *server) registerForgeChanges() {
 	}, s.rotateForgeSecret)
 	register(s, operation{
 		id: "reseal-forges", method: http.MethodPost, path: "/forges/reseal", action: auth.ActResealForges, tag: "forges",
-		summary:     "Seal all secrets of forges with the first encryption key of the replica that answers",
+		summary:     "Seal all secrets with the first encryption key of the replica that answers",
 		description: "After it, and once every replica has the key, the keys before can be taken out of the files.",
 	}, s.resealForges)
 }
@@ -218,11 +218,11 @@ func (s *server) changedForge(ctx context.Context, who auth.Identity, name, reas
 }
 
 func (s *server) resealForges(ctx context.Context, who auth.Identity, _ *none) (*body[sdk.Resealed], error) {
-	key, credentials, changed, err := s.Forges.Reseal(ctx, who)
+	r, err := s.Forges.Reseal(ctx, who)
 	if err != nil {
 		return nil, err
 	}
-	return bodyOf(sdk.Resealed{SealedBy: key, Credentials: credentials, Entities: changed}), nil
+	return bodyOf(sdk.Resealed{SealedBy: r.Key, Credentials: r.Credentials, Entities: r.Entities, SigningKeys: r.SigningKeys}), nil
 }
 
 // badGateway tells what the forge said.

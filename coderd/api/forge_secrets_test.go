@@ -20,8 +20,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
-	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 )
 
 // scan calls every operation of forges, and keeps whatever is said to anybody.

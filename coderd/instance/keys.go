@@ -2,7 +2,6 @@ package instance
 
 import (
 	"context"
-	"crypto/rand"
 	"time"
 
 	"github.com/coder/quartz"
@@ -13,7 +12,6 @@ import (
 )
 
 const (
-	keyBytes = 32
 	// keysAge is how old a view of the keys may be, and so how long a retired one may still be good somewhere.
 	keysAge = time.Second
 	// keysAgain is how soon they are read again for a key that is not among them.
@@ -22,6 +20,7 @@ const (
 
 // keyring is one replica's view of the signing keys.
 type keyring struct {
+	sealer
 	store *database.Store
 	clock quartz.Clock
 
@@ -31,12 +30,12 @@ type keyring struct {
 }
 
 type keys struct {
-	known []database.SigningKey // newest first
-	at    time.Time             // when they were asked for
+	known []signingKey // newest first
+	at    time.Time    // when they were asked for
 }
 
-func newKeyring(store *database.Store, clock quartz.Clock) *keyring {
-	k := &keyring{store: store, clock: clock, turn: make(chan *keys, 1)}
+func newKeyring(store *database.Store, sealer sealer, clock quartz.Clock) *keyring {
+	k := &keyring{sealer: sealer, store: store, clock: clock, turn: make(chan *keys, 1)}
 	k.turn <- &keys{}
 	return k
 }
@@ -51,48 +50,51 @@ func (k *keyring) take(ctx context.Context) (*keys, error) {
 }
 
 // newest is the key that signs; the first one is made here.
-func (k *keyring) newest(ctx context.Context) (database.SigningKey, error) {
+func (k *keyring) newest(ctx context.Context) (signingKey, error) {
 	keys, err := k.take(ctx)
 	if err != nil {
-		return database.SigningKey{}, err
+		return signingKey{}, err
 	}
 	defer func() { k.turn <- keys }()
 	if err := k.refresh(ctx, keys, keysAge); err != nil {
-		return database.SigningKey{}, err
+		return signingKey{}, err
 	}
 	if len(keys.known) == 0 {
-		err := k.store.EnsureSigningKey(ctx, database.EnsureSigningKeyParams{ID: uuid.New(), Secret: newSecret()})
+		made, err := k.row(uuid.New(), newSecret())
 		if err != nil {
-			return database.SigningKey{}, xerrors.Errorf("make first signing key: %w", err)
+			return signingKey{}, err
+		}
+		if err := k.store.EnsureSigningKey(ctx, database.EnsureSigningKeyParams(made)); err != nil {
+			return signingKey{}, xerrors.Errorf("make first signing key: %w", err)
 		}
 		if err := k.refresh(ctx, keys, 0); err != nil {
-			return database.SigningKey{}, err
+			return signingKey{}, err
 		}
 	}
 	if len(keys.known) == 0 {
-		return database.SigningKey{}, xerrors.New("find signing key: there is none")
+		return signingKey{}, xerrors.New("find signing key: there is none")
 	}
-	return keys.known[0], nil
+	return keys.known[0], keys.known[0].err
 }
 
 // find looks a key up by the id in a token's header; false if there is none that verifies.
-func (k *keyring) find(ctx context.Context, id uuid.UUID) (database.SigningKey, bool, error) {
+func (k *keyring) find(ctx context.Context, id uuid.UUID) (signingKey, bool, error) {
 	keys, err := k.take(ctx)
 	if err != nil {
-		return database.SigningKey{}, false, err
+		return signingKey{}, false, err
 	}
 	defer func() { k.turn <- keys }()
 	for _, age := range []time.Duration{keysAge, keysAgain} {
 		if err := k.refresh(ctx, keys, age); err != nil {
-			return database.SigningKey{}, false, err
+			return signingKey{}, false, err
 		}
 		for _, key := range keys.known {
 			if key.ID == id {
-				return key, true, nil
+				return key, true, key.err
 			}
 		}
 	}
-	return database.SigningKey{}, false, nil
+	return signingKey{}, false, nil
 }
 
 // forget makes the next look a fresh one.
@@ -108,16 +110,13 @@ func (k *keyring) refresh(ctx context.Context, keys *keys, age time.Duration) er
 	if !keys.at.IsZero() && now.Sub(keys.at) < age {
 		return nil
 	}
-	known, err := k.store.SigningKeys(ctx)
+	rows, err := k.store.SigningKeys(ctx)
 	if err != nil {
 		return xerrors.Errorf("read signing keys: %w", err)
 	}
-	keys.known, keys.at = known, now
+	keys.known, keys.at = make([]signingKey, len(rows)), now
+	for i, row := range rows {
+		keys.known[i] = k.open(row)
+	}
 	return nil
-}
-
-func newSecret() []byte {
-	secret := make([]byte, keyBytes)
-	_, _ = rand.Read(secret) // never fails: the program ends where there is no randomness
-	return secret
 }

@@ -11,9 +11,13 @@ import (
 
 // Rotate makes a new signing key in the transaction of q, and with retireNow ends all others at once; otherwise those
 // that no agent uses any more end by themselves. Forget must follow the commit.
-func (*Service) Rotate(ctx context.Context, q *database.Queries, retireNow bool) (made uuid.UUID, retired []uuid.UUID, err error) {
+func (s *Service) Rotate(ctx context.Context, q *database.Queries, retireNow bool) (made uuid.UUID, retired []uuid.UUID, err error) {
 	made = uuid.New()
-	if _, err := q.InsertSigningKey(ctx, database.InsertSigningKeyParams{ID: made, Secret: newSecret()}); err != nil {
+	row, err := s.keys.row(made, newSecret())
+	if err != nil {
+		return made, nil, err
+	}
+	if err := q.InsertSigningKey(ctx, row); err != nil {
 		return made, nil, xerrors.Errorf("insert signing key: %w", err)
 	}
 	if retireNow {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -46,6 +47,9 @@ type Options struct {
 	// Nudge asks for a pass, after a workspace was drained. Wake tells the workers that there is a job.
 	Nudge func(templates ...uuid.UUID)
 	Wake  func()
+	// Keys open signing keys that are sealed, and with SealKeys seal those that are made. Nil: there are no such keys.
+	Keys     *seal.Keys
+	SealKeys bool
 	// Hint tells the hubs of all replicas that there may be claims to deliver. It must not block for long.
 	Hint func(context.Context)
 }
@@ -64,7 +68,7 @@ type Service struct {
 func New(o Options) *Service {
 	o.Log = o.Log.Named("instance")
 	return &Service{
-		Options: o, hub: newHub(o.Store, o.Clock, o.Log, o.Hint), keys: newKeyring(o.Store, o.Clock),
+		Options: o, hub: newHub(o.Store, o.Clock, o.Log, o.Hint), keys: newKeyring(o.Store, sealer{o.Keys, o.SealKeys}, o.Clock),
 		limits: newLimits(o.Clock), metrics: newMetrics(o.Registerer),
 	}
 }

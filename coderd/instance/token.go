@@ -7,8 +7,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
-
-	"github.com/prewarm-dev/prewarm/database"
 )
 
 // Bearer is what a token says of who holds it.
@@ -40,8 +38,8 @@ func (s *Service) sign(ctx context.Context, b Bearer) (string, uuid.UUID, error)
 	return token, key.ID, err
 }
 
-func encode(key database.SigningKey, b Bearer, at jwt.NumericDate) (string, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: key.Secret},
+func encode(key signingKey, b Bearer, at jwt.NumericDate) (string, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: key.secret},
 		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", key.ID.String()))
 	if err != nil {
 		return "", xerrors.Errorf("make signer: %w", err)
@@ -70,7 +68,7 @@ func (s *Service) verify(ctx context.Context, token string) (Bearer, error) {
 		return Bearer{}, err
 	}
 	var p payload
-	if !found || parsed.Claims(key.Secret, &p) != nil || p.Issuer != issuer {
+	if !found || parsed.Claims(key.secret, &p) != nil || p.Issuer != issuer {
 		return Bearer{}, refuse("the instance token is not valid: its signature is of no key in use")
 	}
 	return Bearer{WorkspaceID: p.WorkspaceID, Incarnation: p.Incarnation, Attempt: p.Attempt, KeyID: keyID}, nil

@@ -110,6 +110,7 @@ type Resealed struct {
 	SealedBy    string `json:"sealed_by" doc:"The encryption key"`
 	Credentials int    `json:"credentials" doc:"That were sealed with another one before"`
 	Entities    int    `json:"entities"`
+	SigningKeys int    `json:"signing_keys" doc:"Of instance tokens, which stay good"`
 }
 
 // StopForgeEntity says why an entity's jobs are to make no demand for now.

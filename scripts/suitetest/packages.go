@@ -20,7 +20,7 @@ var suites = []string{
 // sequential are the packages that the race detector has nothing to say about: one goroutine, or a process or an SQL
 // statement of which a test sees the outcome only. Every other package runs with it.
 var sequential = []string{
-	"cmd/prewarm", "coderd/autosize", "coderd/chaos/judge", "coderd/demand/seal", "coderd/humanlog",
+	"cmd/prewarm", "coderd/autosize", "coderd/chaos/judge", "coderd/seal", "coderd/humanlog",
 	"coderd/prebuilds", "coderd/provider/conformance", "coderd/provider/docker", "coderd/provider/external",
 	"coderd/provider/hosts", "coderd/provider/local", "coderd/retention", "coderd/sizing", "coderd/sizing/sizingtest",
 	"coderd/templates", "database", "database/embedded", "examples", "scripts", "site",

@@ -123,6 +123,7 @@ var longSuites = []step{
 	fuzz("FuzzSpec", "./coderd/provider/docker"),
 	fuzz("FuzzSpec", "./coderd/provider/hosts"),
 	fuzz("FuzzExec", "./coderd/sdk"),
+	fuzz("FuzzToken", "./coderd/instance"),
 }
 
 // fuzz tries inputs that nobody thought of, for 20 s. One that fails is written to testdata/fuzz and fails every run of the

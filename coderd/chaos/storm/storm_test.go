@@ -78,6 +78,7 @@ func TestStorm(t *testing.T) {
 	w.began = time.Now()
 	w.inflict(context.Background(), plan)
 	w.heal()
+	require.True(t, slices.ContainsFunc(w.replicas, func(r *replica) bool { return r.server != nil }), "no replica starts any more")
 	healed := time.Now()
 	stopVisiting()
 	<-visited

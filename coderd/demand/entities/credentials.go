@@ -8,7 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -17,6 +17,9 @@ type Service struct {
 	Store     *database.Store
 	Keys      *seal.Keys
 	Directory *Directory
+	// SigningKeys seals the keys that sign instance tokens with the encryption key of that id, and says how many were not.
+	// Nil: there are none.
+	SigningKeys func(ctx context.Context, q *database.Queries, key string) (int, error)
 }
 
 // inTx changes what the directory knows.

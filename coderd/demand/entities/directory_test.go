@@ -11,7 +11,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
-	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 )
 
 // A replica that changed nothing itself sees a change when what it has is a second old; its client stays the same one until
@@ -59,7 +59,7 @@ func TestDirectory_keys(t *testing.T) {
 	w := newWorld(t)
 	writeKeys(t, w.keys, "new", "old")
 	w.clock.Advance(time.Second)
-	_, _, _, err := w.service.Reseal(ctx, w.who)
+	_, err := w.service.Reseal(ctx, w.who)
 	require.Error(t, err, "the key that the first secrets are sealed with is lost")
 	require.ErrorContains(t, err, "nothing was resealed")
 

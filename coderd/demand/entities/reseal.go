@@ -9,27 +9,39 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// Reseal seals all secrets with the first key of this replica's file, and says how many were sealed with another. Nothing is
-// changed where one cannot be opened.
-func (s *Service) Reseal(ctx context.Context, who auth.Identity) (key string, credentials, entities int, err error) {
-	if key, err = s.Keys.Current(); err != nil {
-		return "", 0, 0, auth.Refuse(auth.ErrConflict, "%v", err)
+// Resealed says how many secrets were sealed with another key than Key, or in plain.
+type Resealed struct {
+	Key                                string
+	Credentials, Entities, SigningKeys int
+}
+
+// Reseal seals all secrets with the first key of this replica's file. Nothing is changed where one cannot be opened.
+func (s *Service) Reseal(ctx context.Context, who auth.Identity) (Resealed, error) {
+	var r Resealed
+	var err error
+	if r.Key, err = s.Keys.Current(); err != nil {
+		return r, auth.Refuse(auth.ErrConflict, "%v", err)
 	}
 	err = s.inTx(ctx, "reseal secrets", func(ctx context.Context, q *database.Queries) error {
 		var err error
-		if credentials, err = s.resealCredentials(ctx, q, key); err != nil {
+		if r.Credentials, err = s.resealCredentials(ctx, q, r.Key); err != nil {
 			return err
 		}
-		if entities, err = s.resealEntities(ctx, q, key); err != nil {
+		if r.Entities, err = s.resealEntities(ctx, q, r.Key); err != nil {
 			return err
+		}
+		if s.SigningKeys != nil {
+			if r.SigningKeys, err = s.SigningKeys(ctx, q, r.Key); err != nil {
+				return auth.Refuse(auth.ErrConflict, "%v; nothing was resealed", err)
+			}
 		}
 		return auth.Record(ctx, q, auth.Entry{
 			ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: "forge.reseal", TargetType: "encryption-key",
-			TargetID: key, TargetName: key, After: map[string]any{"credentials": credentials, "entities": entities},
-			Source: who.Source,
+			TargetID: r.Key, TargetName: r.Key, Source: who.Source,
+			After: map[string]any{"credentials": r.Credentials, "entities": r.Entities, "signing_keys": r.SigningKeys},
 		})
 	})
-	return key, credentials, entities, err
+	return r, err
 }
 
 func (s *Service) resealCredentials(ctx context.Context, q *database.Queries, key string) (n int, err error) {

@@ -1155,6 +1155,8 @@ export interface Resealed {
   entities: number;
   /** The encryption key */
   sealed_by: string;
+  /** Of instance tokens, which stay good */
+  signing_keys: number;
 }
 
 export interface RollbackRequest {
@@ -2017,7 +2019,7 @@ export interface Operations {
     body: undefined;
     answer: PresetReplay;
   };
-  /** Seal all secrets of forges with the first encryption key of the replica that answers. */
+  /** Seal all secrets with the first encryption key of the replica that answers. */
   "reseal-forges": {
     path: {  };
     query: { organization?: string };

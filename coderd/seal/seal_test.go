@@ -11,7 +11,7 @@ import (
 	"github.com/coder/quartz"
 	"github.com/stretchr/testify/require"
 
-	"github.com/prewarm-dev/prewarm/coderd/demand/seal"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 )
 
 func key(fill byte) string {
