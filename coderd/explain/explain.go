@@ -68,6 +68,7 @@ func (x *explaining) line(line prebuilds.Line) Explained {
 		out.Sentence += " " + quote(line.Reason)
 	case everything:
 		out.Sentence += " " + line.Text
+	case nothing:
 	}
 	if s.when != nil {
 		out.Expected, out.ExpectedAt = s.when(x)

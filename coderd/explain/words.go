@@ -94,6 +94,7 @@ func Text(r p.Reason) string {
 		case p.BreakerOpen:
 			return fmt.Sprintf("%s, but the breaker of provider %s is open: %s", Text(p.Reason{Code: r.Args.Of}), r.Args.Provider,
 				r.Args.Cause)
+		default:
 		}
 	}
 	w, known := wordings[r.Code]

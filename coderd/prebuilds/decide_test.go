@@ -18,7 +18,7 @@ func TestDecide_asInParallel(t *testing.T) {
 	draw := rapid.Custom(drawPool)
 	again, shrinks, paused, machines := 0, 0, 0, 0
 	for seed := range 400 {
-		random := rand.New(rand.NewPCG(uint64(seed), 1)) //nolint:gosec // a seed, so that it can be run again
+		random := rand.New(rand.NewPCG(uint64(seed), 1))
 		s := Snapshot{Now: noon, Pauses: Pauses{}, Providers: map[string]Limits{
 			"sim":   {Chunk: 1 + random.IntN(5), Maximum: 40 * random.IntN(2), Live: random.IntN(30)},
 			"fleet": {Chunk: 100, Reserves: true, Available: random.IntN(9)},
@@ -72,7 +72,9 @@ func TestDecide_asInParallel(t *testing.T) {
 				paused++
 				first := ""
 				for _, key := range []PauseKey{
-					{PauseGlobal, ""}, {PausePreset, plan.PresetID.String()}, {PauseTemplate, plan.Preset.TemplateID.String()},
+					{PauseGlobal, ""},
+					{PausePreset, plan.PresetID.String()},
+					{PauseTemplate, plan.Preset.TemplateID.String()},
 					{PauseProvider, plan.Preset.Provider},
 				} {
 					if pause, ok := s.Pauses[key]; ok && first == "" {

@@ -238,6 +238,7 @@ func (g *Guard) State(nc net.Conn, state http.ConnState) {
 		g.sends(c) // its next request
 	case http.StateHijacked:
 		g.sent(c)
+	default:
 	}
 }
 

@@ -136,8 +136,10 @@ func fuzz(target, of string) step {
 var upgrade = suite("upgrade", 10*time.Minute, nil, "./coderd/e2e/upgrade")
 
 func gotestsum(format string, args ...string) []string {
-	return append([]string{"go", "tool", "-modfile=scripts/tools/go.mod", "gotestsum", "--format", format,
-		"--format-hide-empty-pkg", "--"}, args...)
+	return append([]string{
+		"go", "tool", "-modfile=scripts/tools/go.mod", "gotestsum", "--format", format,
+		"--format-hide-empty-pkg", "--",
+	}, args...)
 }
 
 // goTests is a step of unit and database tests. They mostly wait, for PostgreSQL and for one another, so more of them run
@@ -153,8 +155,10 @@ func suite(name string, limit time.Duration, env []string, args ...string) step 
 }
 
 func simulation(seeds int) step {
-	return suite("simulation", time.Hour, []string{"PREWARM_SIM_SEEDS=" + strconv.Itoa(seeds),
-		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, seeds/20))}, "./coderd/simulation")
+	return suite("simulation", time.Hour, []string{
+		"PREWARM_SIM_SEEDS=" + strconv.Itoa(seeds),
+		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, seeds/20)),
+	}, "./coderd/simulation")
 }
 
 func replay(orders int) step {

@@ -132,7 +132,7 @@ func Public(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "prewarm-public-")
 	if err == nil {
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		err = os.Chmod(dir, 0o755) //nolint:gosec // that is the point
+		err = os.Chmod(dir, 0o755)
 	}
 	if err != nil {
 		t.Fatalf("make public directory: %v", err)

@@ -45,7 +45,7 @@ func runnerFor(t *testing.T) string {
 	content, err := os.ReadFile(binary("gitea-runner"))
 	require.NoError(t, err)
 	path := filepath.Join(e2etest.Public(t), "gitea-runner")
-	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(path, content, 0o755))
 	return path
 }
 

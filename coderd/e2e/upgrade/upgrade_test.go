@@ -3,6 +3,7 @@ package upgrade_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -110,7 +111,7 @@ func command(t testing.TB, binary string, s *e2etest.Server, args ...string) []b
 	out, err := cmd.Output()
 	if err != nil {
 		stderr := ""
-		if exit, ok := err.(*exec.ExitError); ok {
+		if exit := new(exec.ExitError); errors.As(err, &exit) {
 			stderr = string(exit.Stderr)
 		}
 		t.Logf("%s at %s: %v: %s", strings.Join(args, " "), s.Replica, err, stderr)
