@@ -241,7 +241,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Store: store, Clock: clock, Log: log, Registerer: reg, Webhook: opts.Notify, Installation: installation,
 		NewID: uuid.New,
 	})
-	reader := alerts.NewReader(store, clock)
+	reader := alerts.NewReader(store, clock, r.providers.Refuses)
 	reg.MustRegister(alerts.NewCollector(reader, log))
 	r.watchdog = alerts.NewWatchdog(alerts.WatchdogOptions{
 		Clock: clock, Log: log, Registerer: reg, Tick: opts.Tick, Reader: reader, Notifier: r.notifier,

@@ -12,6 +12,68 @@ import (
 	"github.com/google/uuid"
 )
 
+const claimedSpecs = `-- name: ClaimedSpecs :many
+SELECT c.organization_id, o.name AS organization, c.preset_id, t.name AS template, p.name AS preset, c.provider, c.site,
+       v.spec, c.parameters, c.claimed
+FROM (
+  SELECT organization_id, template_id, template_version_id, preset_id, pool_key, provider, site,
+         (array_agg(parameters))[1]::jsonb AS parameters, count(*)::int AS claimed
+  FROM workspaces WHERE state = 'claimed'
+  GROUP BY organization_id, template_id, template_version_id, preset_id, pool_key, provider, site
+) c
+JOIN organizations o ON o.id = c.organization_id
+JOIN templates t ON t.id = c.template_id
+JOIN template_versions v ON v.id = c.template_version_id
+JOIN presets p ON p.id = c.preset_id
+ORDER BY c.preset_id, c.provider, c.site, c.pool_key
+`
+
+type ClaimedSpecsRow struct {
+	OrganizationID uuid.UUID
+	Organization   string
+	PresetID       uuid.UUID
+	Template       string
+	Preset         string
+	Provider       string
+	Site           string
+	Spec           json.RawMessage
+	Parameters     json.RawMessage
+	Claimed        int32
+}
+
+// What claimed workspaces were made of, and how many of each: a row for each pool key, which stands for one version and one
+// set of parameters. It reads all claimed workspaces, so it is asked rarely.
+func (q *Queries) ClaimedSpecs(ctx context.Context) ([]ClaimedSpecsRow, error) {
+	rows, err := q.db.Query(ctx, claimedSpecs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ClaimedSpecsRow{}
+	for rows.Next() {
+		var i ClaimedSpecsRow
+		if err := rows.Scan(
+			&i.OrganizationID,
+			&i.Organization,
+			&i.PresetID,
+			&i.Template,
+			&i.Preset,
+			&i.Provider,
+			&i.Site,
+			&i.Spec,
+			&i.Parameters,
+			&i.Claimed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const gaugeClaimed = `-- name: GaugeClaimed :many
 SELECT preset_id, count(*)::int AS claimed FROM workspaces WHERE state = 'claimed' GROUP BY preset_id
 `

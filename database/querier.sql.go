@@ -112,6 +112,9 @@ type Querier interface {
 	ClaimStarted(ctx context.Context, arg ClaimStartedParams) (ClaimStartedRow, error)
 	// What is shown of each, in no order. The stages are those of ClaimReceipt.
 	ClaimViews(ctx context.Context, ids []uuid.UUID) ([]ClaimViewsRow, error)
+	// What claimed workspaces were made of, and how many of each: a row for each pool key, which stands for one version and one
+	// set of parameters. It reads all claimed workspaces, so it is asked rarely.
+	ClaimedSpecs(ctx context.Context) ([]ClaimedSpecsRow, error)
 	// When claims came and whether they hit, the latest first, no more than a replay can take.
 	ClaimsSince(ctx context.Context, arg ClaimsSinceParams) ([]ClaimsSinceRow, error)
 	// All claims of one request, the first of which has that id.

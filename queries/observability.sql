@@ -20,6 +20,23 @@ WHERE p.deleted_at IS NULL AND t.deleted_at IS NULL;
 -- Claimed workspaces by preset: an index-only count over all of them, so asked rarely.
 SELECT preset_id, count(*)::int AS claimed FROM workspaces WHERE state = 'claimed' GROUP BY preset_id;
 
+-- name: ClaimedSpecs :many
+-- What claimed workspaces were made of, and how many of each: a row for each pool key, which stands for one version and one
+-- set of parameters. It reads all claimed workspaces, so it is asked rarely.
+SELECT c.organization_id, o.name AS organization, c.preset_id, t.name AS template, p.name AS preset, c.provider, c.site,
+       v.spec, c.parameters, c.claimed
+FROM (
+  SELECT organization_id, template_id, template_version_id, preset_id, pool_key, provider, site,
+         (array_agg(parameters))[1]::jsonb AS parameters, count(*)::int AS claimed
+  FROM workspaces WHERE state = 'claimed'
+  GROUP BY organization_id, template_id, template_version_id, preset_id, pool_key, provider, site
+) c
+JOIN organizations o ON o.id = c.organization_id
+JOIN templates t ON t.id = c.template_id
+JOIN template_versions v ON v.id = c.template_version_id
+JOIN presets p ON p.id = c.preset_id
+ORDER BY c.preset_id, c.provider, c.site, c.pool_key;
+
 -- name: GaugeJobs :many
 -- The jobs that are not over, and for how long the one that has waited longest has been due.
 SELECT kind, provider, count(*) FILTER (WHERE state = 'pending')::int AS pending,

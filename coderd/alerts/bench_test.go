@@ -11,6 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
@@ -34,7 +35,7 @@ func BenchmarkScrape(b *testing.B) {
 	require.NoError(b, err)
 
 	b.Run("gauges", func(b *testing.B) {
-		reader := alerts.NewReader(store, quartz.NewReal())
+		reader := alerts.NewReader(store, quartz.NewReal(), provider.NewRegistry(nil, nil).Refuses)
 		_, err := reader.Read(ctx)
 		require.NoError(b, err)
 		for b.Loop() {

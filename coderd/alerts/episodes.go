@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"context"
+	"slices"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 )
@@ -32,22 +33,38 @@ func (s *Snapshot) episodes() map[Kind][]Episode {
 			Detail: explain.Missing(m.Name, m.Provider),
 		})
 	}
+	for i := range s.Refused {
+		if r := &s.Refused[i]; !r.Unjudged {
+			wrong[ClaimedRefused] = append(wrong[ClaimedRefused], r.episode())
+		}
+	}
 	return wrong
 }
 
+// unjudged are the subjects of a kind of which this replica does not know whether they are over.
+func (s *Snapshot) unjudged(kind Kind) (subjects []string) {
+	for i := range s.Refused {
+		if r := &s.Refused[i]; kind == ClaimedRefused && r.Unjudged {
+			subjects = append(subjects, r.subject())
+		}
+	}
+	return subjects
+}
+
 // keepAll opens an episode for each that is new here, and ends those that are over, of whichever replica.
-func (w *Watchdog) keepAll(ctx context.Context, wrong map[Kind][]Episode) error {
-	for _, kind := range []Kind{Stale, HardLimit, Unattainable, BreakerOpen, ClaimedMissing} {
-		if err := w.keep(ctx, kind, wrong[kind]); err != nil {
+func (w *Watchdog) keepAll(ctx context.Context, snap *Snapshot, wrong map[Kind][]Episode) error {
+	for _, kind := range []Kind{Stale, HardLimit, Unattainable, BreakerOpen, ClaimedMissing, ClaimedRefused} {
+		if err := w.keep(ctx, kind, wrong[kind], snap.unjudged(kind)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *Watchdog) keep(ctx context.Context, kind Kind, episodes []Episode) error {
+// keep does so for one kind. What others judge is left as it is.
+func (w *Watchdog) keep(ctx context.Context, kind Kind, episodes []Episode, others []string) error {
 	known, now := w.known[kind], make(map[string]bool, len(episodes))
-	subjects := make([]string, 0, len(episodes))
+	subjects := slices.Clone(others)
 	for _, e := range episodes {
 		subjects = append(subjects, e.Subject)
 		if !known[e.Subject] {

@@ -24,7 +24,7 @@ func TestEpisodes(t *testing.T) {
 			Store: store, Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(), NewID: uuid.New,
 		}
 		return NewWatchdog(WatchdogOptions{
-			Clock: o.Clock, Log: o.Log, Registerer: o.Registerer, Reader: NewReader(store, o.Clock), Notifier: NewNotifier(o),
+			Clock: o.Clock, Log: o.Log, Registerer: o.Registerer, Reader: NewReader(store, o.Clock, nil), Notifier: NewNotifier(o),
 		})
 	}
 	here, there := replica(), replica()
@@ -41,6 +41,7 @@ func TestEpisodes(t *testing.T) {
 		require.NoError(t, rows.Err())
 		return found
 	}
+	nobodyElse := &Snapshot{} // judges what this replica cannot
 	a, b := uuid.New(), uuid.New()
 	wrong := (&Snapshot{Staleness: time.Minute, Presets: []Preset{
 		{ID: a, Template: "go", Preset: "small", HardLimit: "hard limit: 3 failed creates"}, {ID: b, Template: "go", Preset: "large", Unattainable: "needs 12, may have 10"},
@@ -51,17 +52,48 @@ func TestEpisodes(t *testing.T) {
 	}, wrong)
 	for range 3 {
 		wrong[Stale] = []Episode{{Subject: "installation", Detail: "late"}}
-		require.NoError(t, here.record(ctx, wrong))
+		require.NoError(t, here.record(ctx, nobodyElse, wrong))
 		wrong[Stale] = []Episode{{Subject: "installation", Detail: "later"}}
-		require.NoError(t, there.record(ctx, wrong))
+		require.NoError(t, there.record(ctx, nobodyElse, wrong))
 	}
 	require.Equal(t, map[string]int{"hard-limit": 1, "stale": 1, "unattainable": 1}, open())
 
 	_, err := store.Pool.Exec(ctx, "UPDATE notifications SET created_at = created_at - interval '1 minute'")
 	require.NoError(t, err)
 	wrong[HardLimit] = nil
-	require.NoError(t, there.record(ctx, wrong))
+	require.NoError(t, there.record(ctx, nobodyElse, wrong))
 	require.Equal(t, map[string]int{"stale": 1, "unattainable": 1}, open())
-	require.NoError(t, replica().record(ctx, nil), "a replica that has just started ends what is over")
+	require.NoError(t, replica().record(ctx, nobodyElse, nil), "a replica that has just started ends what is over")
 	require.Empty(t, open())
+}
+
+// An episode that only replicas of another site can judge is neither opened nor ended by those that cannot.
+func TestEpisodes_judgedElsewhere(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	o := NotifierOptions{
+		Store: store, Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(), NewID: uuid.New,
+	}
+	w := NewWatchdog(WatchdogOptions{Log: o.Log, Registerer: o.Registerer, Reader: NewReader(store, o.Clock, nil), Notifier: NewNotifier(o)})
+	open := func() (n int) {
+		require.NoError(t, store.Pool.QueryRow(ctx, "SELECT count(*) FROM notifications WHERE ended_at IS NULL").Scan(&n))
+		return n
+	}
+	look := func(r ...Refused) {
+		snap := &Snapshot{Refused: r}
+		require.NoError(t, w.record(ctx, snap, snap.episodes()))
+	}
+	refused := Refused{PresetID: uuid.New(), Provider: "docker", Site: "a", Claimed: 1, Why: "check spec: it may write"}
+	elsewhere := refused
+	elsewhere.Unjudged, elsewhere.Why = true, ""
+	look(elsewhere)
+	require.Zero(t, open())
+	look(refused)
+	_, err := store.Pool.Exec(ctx, "UPDATE notifications SET created_at = created_at - interval '1 minute'")
+	require.NoError(t, err)
+	look(elsewhere)
+	require.Equal(t, 1, open())
+	look()
+	require.Zero(t, open())
 }

@@ -46,6 +46,9 @@ var (
 		"What the last complete inventory found amiss, by verdict.", "provider", "site", "verdict")
 	descMissing = gauge("prewarm_claimed_missing",
 		"Claimed workspaces of which their provider has nothing any more.")
+	descRefused = gauge("prewarm_claimed_refused",
+		"Claimed workspaces of a preset that their provider would not create or start now, as this replica sees it.",
+		append(presetLabels[:3:3], "provider", "site")...)
 	descStaleness = gauge("prewarm_pass_staleness_seconds",
 		"Seconds since any replica began the last full pass that was committed.")
 )
@@ -115,6 +118,11 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		send(descFindings, float64(f.Findings), f.Provider, f.Site, f.Verdict)
 	}
 	send(descMissing, float64(len(snap.Missing)))
+	for i := range snap.Refused {
+		if r := &snap.Refused[i]; !r.Unjudged {
+			send(descRefused, float64(r.Claimed), r.Organization, r.Template, r.Preset, r.Provider, r.Site)
+		}
+	}
 	sendForges(send, snap)
 	for _, p := range snap.Pauses {
 		send(descPaused, 1, string(p.Scope), p.Organization, p.Target)

@@ -56,7 +56,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 
 // exported is a registry with gauges that are always read anew.
 func exported(store *database.Store) (*prometheus.Registry, *alerts.Reader) {
-	reader := alerts.NewReader(store, quartz.NewReal())
+	reader := alerts.NewReader(store, quartz.NewReal(), provider.NewRegistry(nil, nil).Refuses)
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(alerts.NewCollector(reader, slog.Make()))
 	return reg, reader
@@ -153,7 +153,7 @@ func TestCached(t *testing.T) {
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	w.Pool(t, "go", 1, 1)
 	clock := quartz.NewMock(t)
-	reader := alerts.NewReader(w.Store, clock)
+	reader := alerts.NewReader(w.Store, clock, w.Providers.Refuses)
 	first, err := reader.Read(ctx)
 	require.NoError(t, err)
 	require.True(t, first.NoPass)

@@ -27,6 +27,8 @@ const (
 	BreakerOpen Kind = "breaker-open"
 	// ClaimedMissing: a provider has nothing any more of a claimed workspace, of which nothing else is done (I2).
 	ClaimedMissing Kind = "claimed-missing"
+	// ClaimedRefused: a provider would not create or start now what is claimed there, and keeps running.
+	ClaimedRefused Kind = "claimed-refused"
 
 	Test Kind = "test" // somebody wants to see whether it works
 )

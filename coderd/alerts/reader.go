@@ -35,6 +35,7 @@ type Snapshot struct {
 	Inventories []database.InventoriesRow // with the breakers
 	Findings    []database.GaugeFindingsRow
 	Missing     []database.MissingClaimedRow // claimed workspaces that are not at their provider
+	Refused     []Refused                    // claimed workspaces that would not be created or started now
 
 	Forges  []database.GaugeForgesRow
 	Runners []database.GaugeRunnersRow
@@ -59,18 +60,21 @@ type Preset struct {
 
 // Reader reads snapshots. It is safe for concurrent use: who comes while another reads waits for that one's.
 type Reader struct {
-	store *database.Store
-	clock quartz.Clock
+	store   *database.Store
+	clock   quartz.Clock
+	refuses Refuses
 
 	mu        sync.Mutex // held while reading
 	last      *Snapshot
 	claimed   map[uuid.UUID]int
 	claimedAt time.Time
+	refused   []Refused
+	refusedAt time.Time // zero: never looked
 }
 
 // NewReader returns a Reader that has read nothing yet.
-func NewReader(store *database.Store, clock quartz.Clock) *Reader {
-	return &Reader{store: store, clock: clock}
+func NewReader(store *database.Store, clock quartz.Clock, refuses Refuses) *Reader {
+	return &Reader{store: store, clock: clock, refuses: refuses}
 }
 
 // Read returns what was so at most a few seconds ago. The snapshot is shared: it must not be changed.
@@ -85,6 +89,11 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	defer cancel()
 	if r.claimed == nil || now.Sub(r.claimedAt) >= claimedFresh {
 		if err := r.countClaimed(ctx, now); err != nil {
+			return nil, err
+		}
+	}
+	if r.refusedAt.IsZero() || now.Sub(r.refusedAt) >= refusedFresh {
+		if err := r.judgeClaimed(ctx, now); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +118,7 @@ func (r *Reader) countClaimed(ctx context.Context, now time.Time) error {
 }
 
 func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
-	snap := &Snapshot{ReadAt: now}
+	snap := &Snapshot{ReadAt: now, Refused: r.refused}
 	pass, err := r.store.LastPass(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read last pass: %w", err)

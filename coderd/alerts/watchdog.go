@@ -30,8 +30,8 @@ type WatchdogOptions struct {
 // Watchdog speaks up when what should happen does not.
 type Watchdog struct {
 	WatchdogOptions
-	read   func(context.Context) (*Snapshot, error)        // the Reader's
-	record func(context.Context, map[Kind][]Episode) error // by the Notifier
+	read   func(context.Context) (*Snapshot, error)                   // the Reader's
+	record func(context.Context, *Snapshot, map[Kind][]Episode) error // by the Notifier
 
 	stale prometheus.Gauge
 	blind prometheus.Gauge
@@ -39,14 +39,14 @@ type Watchdog struct {
 	since    time.Time // since when no look succeeded, or none was made
 	wasStale bool
 	wasBlind bool
-	stopped  map[string]bool          // presets that it was said of
+	logged   map[Kind]map[string]bool // subjects that it was said of
 	known    map[Kind]map[string]bool // episodes that this replica has recorded, and need not again
 }
 
 // NewWatchdog returns a Watchdog; nothing happens before Run.
 func NewWatchdog(o WatchdogOptions) *Watchdog {
 	o.Log = o.Log.Named("watchdog")
-	w := &Watchdog{WatchdogOptions: o, known: map[Kind]map[string]bool{}, read: o.Reader.Read}
+	w := &Watchdog{WatchdogOptions: o, known: map[Kind]map[string]bool{}, logged: map[Kind]map[string]bool{}, read: o.Reader.Read}
 	w.record = w.keepAll
 	w.stale = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "prewarm_pass_stale", Help: "1 while no full pass has succeeded for longer than the watchdog allows.",
@@ -92,8 +92,9 @@ func (w *Watchdog) look(ctx context.Context) error {
 	if stale := w.see(ctx, staleness, false, nil); stale != "" {
 		wrong[Stale] = []Episode{{Subject: "installation", Detail: stale}}
 	}
-	w.logStopped(ctx, wrong[HardLimit])
-	return w.record(ctx, wrong)
+	w.logOnce(ctx, HardLimit, "creation stopped", wrong[HardLimit])
+	w.logOnce(ctx, ClaimedRefused, "claimed workspaces refused by their provider", wrong[ClaimedRefused])
+	return w.record(ctx, snap, wrong)
 }
 
 // see says once that passes are stale, and once that they are not. It returns what is said to people, empty if they are
@@ -118,14 +119,14 @@ func (w *Watchdog) see(ctx context.Context, staleness time.Duration, blind bool,
 	return "no full pass has succeeded for " + staleness.Round(time.Second).String() + ": pools are not refilled"
 }
 
-// logStopped says once of each preset that its creation stopped.
-func (w *Watchdog) logStopped(ctx context.Context, stopped []Episode) {
-	now := make(map[string]bool, len(stopped))
-	for _, e := range stopped {
+// logOnce writes one line for each subject for as long as its episode lasts.
+func (w *Watchdog) logOnce(ctx context.Context, kind Kind, message string, episodes []Episode) {
+	now := make(map[string]bool, len(episodes))
+	for _, e := range episodes {
 		now[e.Subject] = true
-		if !w.stopped[e.Subject] {
-			w.Log.Warn(ctx, "creation stopped", slog.F("preset", e.Template+"/"+e.Preset), slog.F("why", e.Detail))
+		if !w.logged[kind][e.Subject] {
+			w.Log.Warn(ctx, message, slog.F("preset", e.Template+"/"+e.Preset), slog.F("why", e.Detail))
 		}
 	}
-	w.stopped = now
+	w.logged[kind] = now
 }

@@ -53,7 +53,7 @@ func newDog(t *testing.T) *dog {
 	d := &dog{t: t, clock: quartz.NewMock(t), log: &lines{}, reg: prometheus.NewRegistry()}
 	d.Watchdog = NewWatchdog(WatchdogOptions{Clock: d.clock, Log: slog.Make(d.log), Registerer: d.reg, Tick: 15 * time.Second})
 	d.read = func(context.Context) (*Snapshot, error) { return &d.snap, d.err }
-	d.record = func(_ context.Context, wrong map[Kind][]Episode) error {
+	d.record = func(_ context.Context, _ *Snapshot, wrong map[Kind][]Episode) error {
 		stale := ""
 		for _, e := range wrong[Stale] {
 			stale += e.Detail

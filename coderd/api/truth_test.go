@@ -21,6 +21,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -107,7 +108,7 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 		shown[p.ID] = p
 	}
 	measured := map[uuid.UUID]alerts.Preset{}
-	snap, err := alerts.NewReader(w.store, quartz.NewReal()).Read(ctx)
+	snap, err := alerts.NewReader(w.store, quartz.NewReal(), provider.NewRegistry(nil, nil).Refuses).Read(ctx)
 	require.NoError(t, err)
 	for _, p := range snap.Presets {
 		measured[p.ID] = p

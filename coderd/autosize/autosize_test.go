@@ -182,7 +182,7 @@ func TestUnattainable(t *testing.T) {
 	w.pool("shown", "{mode: forecast, min: 1, max: 2}")
 	told := func() map[string]string {
 		w.t.Helper()
-		snap, err := alerts.NewReader(w.Store, quartz.NewMock(t)).Read(context.Background())
+		snap, err := alerts.NewReader(w.Store, quartz.NewMock(t), w.Providers.Refuses).Read(context.Background())
 		require.NoError(t, err)
 		said := map[string]string{}
 		for _, p := range snap.Presets {

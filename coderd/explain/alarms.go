@@ -15,6 +15,12 @@ func Missing(workspace, provider string) string {
 	return "claimed workspace " + workspace + " is not at provider " + provider + " any more; it stays claimed"
 }
 
+// Refused says that claimed workspaces are of a spec that their provider refuses now.
+func Refused(claimed int, provider, cause string) string {
+	return plural(claimed, "claimed workspace") + " would not be created or started now at provider " + provider +
+		because(cause) + "; what runs keeps running"
+}
+
 // Room is what bears on whether a workspace may return to its pool.
 type Room struct {
 	Current, Paused bool

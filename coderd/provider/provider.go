@@ -19,9 +19,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/xerrors"
 )
 
 // Provider makes, finds and deletes workspaces at one place. The name it is configured under is not its concern.
@@ -230,6 +232,18 @@ type WindowSize struct{ Rows, Cols uint16 }
 type Problem struct {
 	Path    string
 	Message string
+}
+
+// SpecError says all that is wrong with a spec, which no retry changes; nil where nothing is.
+func SpecError(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.Path + ": " + p.Message
+	}
+	return Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
 }
 
 // ErrNotFound: the provider has no such resource. For Delete that is success.

@@ -111,6 +111,19 @@ func (r *Registry) Get(name string) (Provider, error) {
 	return e.provider, e.err
 }
 
+// Refuses says why a provider would refuse a spec with its parameters now; nil where it would not. judged is false where
+// this process cannot say: it does not reach the site that the workspace is at, or has no such provider.
+func (r *Registry) Refuses(name, site string, spec json.RawMessage, parameters map[string]string) (why error, judged bool) {
+	p, err := r.Get(name)
+	if err != nil {
+		return nil, false
+	}
+	if s, ok := As[Sited](p); ok && site != "" && s.Site() != site {
+		return nil, false
+	}
+	return SpecError(p.Validate(spec, parameters)), true
+}
+
 // Names lists the configured names, of those that could not be made too, sorted.
 func (r *Registry) Names() []string {
 	r.mu.RLock()

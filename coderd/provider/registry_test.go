@@ -93,3 +93,22 @@ func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// A spec is judged by whoever reaches the site where its workspaces are, with all that is wrong with it.
+func TestRegistryRefuses(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(map[string]int{})
+	r.Update([]provider.Row{{Name: "a", Kind: "able"}, {Name: "gone", Removed: true}})
+	for _, site := range []string{"here", ""} {
+		why, judged := r.Refuses("a", site, json.RawMessage(`{}`), nil)
+		require.True(t, judged)
+		require.NoError(t, why)
+	}
+	for name, site := range map[string]string{"a": "there", "gone": "", "unknown": ""} {
+		_, judged := r.Refuses(name, site, json.RawMessage(`{}`), nil)
+		require.False(t, judged, name)
+	}
+	err := provider.SpecError([]provider.Problem{{Path: "image", Message: "missing"}, {Path: "cpu", Message: "is no number"}})
+	require.EqualError(t, err, "check spec: image: missing; cpu: is no number")
+	require.True(t, provider.IsPermanent(err))
+}

@@ -11,7 +11,7 @@ import (
 // Notification is what a webhook is sent: one for each episode.
 type Notification struct {
 	ID           uuid.UUID `json:"id"`
-	Kind         string    `json:"kind" doc:"hard-limit, unattainable, stale or test"`
+	Kind         string    `json:"kind" doc:"hard-limit, stale, breaker-open, claimed-missing, claimed-refused, unattainable or test"`
 	Installation uuid.UUID `json:"installation"`
 	Template     string    `json:"template,omitempty"`
 	Preset       string    `json:"preset,omitempty"`

@@ -138,12 +138,5 @@ func (p *Provider) specOf(req provider.CreateRequest) (spec, error) {
 		return spec{}, err
 	}
 	s, problems := parseSpec(p.config, req.Spec, req.Parameters)
-	if len(problems) == 0 {
-		return s, nil
-	}
-	lines := make([]string, len(problems))
-	for i, problem := range problems {
-		lines[i] = problem.Path + ": " + problem.Message
-	}
-	return s, provider.Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
+	return s, provider.SpecError(problems)
 }

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
 )
 
@@ -38,6 +40,15 @@ func TestSources(t *testing.T) {
 		require.ErrorContains(t, err, why)
 	}
 	refused(volume(fmt.Sprintf(`"bind": %q`, shared)), "with `read_only: true` only")
+	// What is claimed of such a version, which an older release made, raises an alarm by the same words (coderd/alerts).
+	all := provider.NewRegistry(map[string]provider.Factory{
+		"docker": func(json.RawMessage) (provider.Provider, error) { return p, nil },
+	}, func(context.Context) bool { return false })
+	all.Update([]provider.Row{{Name: "docker", Kind: "docker"}})
+	why, judged := all.Refuses("docker", p.Site(), json.RawMessage(
+		fmt.Sprintf(`{"image": "go", "volumes": [{"path": "/at", "bind": %q}]}`, shared)), nil)
+	require.True(t, judged)
+	require.ErrorContains(t, why, "with `read_only: true` only")
 	for _, place := range []string{"/", "/proc/1/root", "/sys", "/dev/shm", "/var/lib/docker/volumes", "/var/lib", filepath.Dir(e.Host[len("unix://"):])} {
 		refused(bind(place), "which no workspace may reach")
 	}

@@ -40,7 +40,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	}
 	s, problems := p.parseSpec(req.Spec, req.Parameters)
 	if len(problems) > 0 {
-		return none, problemsError(problems)
+		return none, provider.SpecError(problems)
 	}
 	if _, own := s.ExtraSpecs[installTemplate]; s.OSType == params.Windows && req.Callback.InstallScript != nil && !own {
 		return none, provider.Permanent(xerrors.New(

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"cdr.dev/slog"
 	"github.com/cloudbase/garm-provider-common/execution/common"
@@ -66,7 +65,7 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 		return nil, xerrors.Errorf("ask %s what it is: %w", opts.Config.Executable, err)
 	}
 	if problems := new(spec).overlay(p.defaults); len(problems) > 0 {
-		return nil, xerrors.Errorf("defaults: %w", problemsError(problems))
+		return nil, xerrors.Errorf("defaults: %w", provider.SpecError(problems))
 	}
 	return p, nil
 }
@@ -135,12 +134,4 @@ func (p *Provider) pool(installation uuid.UUID) string {
 		return p.config.PoolID
 	}
 	return uuid.NewSHA1(installation, []byte("prewarm pool")).String()
-}
-
-func problemsError(problems []provider.Problem) error {
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.Path + ": " + p.Message
-	}
-	return provider.Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
 }

@@ -112,9 +112,8 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 // request is what a create or reset sends, and to which machine.
 func (p *Provider) request(op string, req provider.CreateRequest) (request, *Host, error) {
 	s, problems := parseSpec(req.Spec, req.Parameters)
-	if len(problems) > 0 {
-		return request{}, nil, provider.Permanent(
-			xerrors.Errorf("check spec: %s: %s", problems[0].Path, problems[0].Message))
+	if err := provider.SpecError(problems); err != nil {
+		return request{}, nil, err
 	}
 	m, ok := p.machines[req.Machine]
 	if !ok {

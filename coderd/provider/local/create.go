@@ -27,7 +27,7 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 		return none, xerrors.Errorf("create workspace: %w", err)
 	}
 	if _, problems := parseSpec(req.Spec, req.Parameters); len(problems) > 0 {
-		return none, xerrors.Errorf("create workspace: %w", problemsError(problems))
+		return none, xerrors.Errorf("create workspace: %w", provider.SpecError(problems))
 	}
 	lock, err := p.lockName(ctx, req.Name)
 	if err != nil {

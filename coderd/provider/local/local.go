@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 
 	"cdr.dev/slog"
@@ -157,12 +156,4 @@ func refName(ref provider.Ref) (string, error) {
 		name = ref.ProviderID
 	}
 	return name, checkName(name)
-}
-
-func problemsError(problems []provider.Problem) error {
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.Path + ": " + p.Message
-	}
-	return provider.Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
 }

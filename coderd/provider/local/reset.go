@@ -27,7 +27,7 @@ func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provi
 		return none, err
 	}
 	if _, problems := parseSpec(req.Spec, req.Parameters); len(problems) > 0 {
-		return none, problemsError(problems)
+		return none, provider.SpecError(problems)
 	}
 	if err := p.Isolated(); err != nil {
 		return none, provider.Permanent(err) // what is left of who used it before could read what the next one does

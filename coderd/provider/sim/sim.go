@@ -140,8 +140,8 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
 	b, problems := p.behavior.with(req.Spec)
-	if len(problems) > 0 {
-		return none, provider.Permanent(xerrors.Errorf("check spec: %s: %s", problems[0].Path, problems[0].Message))
+	if err := provider.SpecError(problems); err != nil {
+		return none, err
 	}
 	if !validName.MatchString(req.Name) {
 		return none, provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", req.Name))

@@ -725,7 +725,7 @@ export interface NotificationStatus {
   ended_at?: string;
   id: string;
   installation: string;
-  /** hard-limit, unattainable, stale or test */
+  /** hard-limit, stale, breaker-open, claimed-missing, claimed-refused, unattainable or test */
   kind: string;
   last_error?: string;
   preset?: string;
