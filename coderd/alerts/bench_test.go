@@ -51,6 +51,12 @@ func BenchmarkScrape(b *testing.B) {
 			require.NoError(b, err)
 		}
 	})
+	b.Run("specs of the claimed, each ten minutes", func(b *testing.B) {
+		for b.Loop() {
+			_, err := store.ClaimedSpecs(ctx)
+			require.NoError(b, err)
+		}
+	})
 	b.Run("live counts", func(b *testing.B) {
 		for b.Loop() {
 			_, err := store.PresetViews(ctx, database.PresetViewsParams{OrganizationID: auth.DefaultOrganizationID})
