@@ -108,7 +108,10 @@ func Run(ctx context.Context, t testing.TB, env []string, args ...string) Outcom
 // start starts a process that the kernel kills when this one is gone. The kernel watches the thread that started the
 // process, so one thread that never ends starts them all.
 func start(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	done := make(chan error)
 	starter() <- func() { done <- cmd.Start() }
 	return <-done

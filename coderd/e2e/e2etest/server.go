@@ -27,6 +27,9 @@ type Options struct {
 	Args        []string // more flags
 	Env         []string // over the test's own environment
 	Binary      string   // another than the one that is built, which understands the same arguments
+
+	// User runs it as somebody else, whom DataDir must belong to; nil: as the test. Only root can.
+	User *syscall.Credential
 }
 
 // Server is a running server process.
@@ -103,6 +106,7 @@ func TryStart(t testing.TB, opts Options) (*Server, error) {
 		log: filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.log", opts.Replica, n)),
 	}
 	s.cmd.Env = append(os.Environ(), opts.Env...)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: opts.User}
 	return s, s.launch()
 }
 
