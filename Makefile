@@ -51,11 +51,11 @@ test: build postgres haproxy sshd docker ## Run every test that a change must pa
 	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
 
 .PHONY: test-long
-test-long: build postgres haproxy sshd docker ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
+test-long: build postgres haproxy sshd docker chromium ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
 	$(SUITES) -binary bin/prewarm $(ARGS) long
 
 .PHONY: test-ci
-test-ci: build postgres haproxy sshd docker ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
+test-ci: build postgres haproxy sshd docker chromium ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
 	$(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
@@ -68,7 +68,7 @@ sim-mutants: postgres ## Take out one safeguard at a time, and show that an inva
 	scripts/sim-mutants.sh $(ARGS)
 
 .PHONY: upgrade
-upgrade: build postgres ## Run the release before beside this one on one database, with commands, claims and the old page
+upgrade: build postgres chromium ## Run the release before beside this one on one database, with commands, claims and the old page
 	$(SUITES) -binary bin/prewarm -only upgrade ci
 
 .PHONY: gitea-e2e
@@ -143,6 +143,10 @@ toolchain:
 .PHONY: postgres
 postgres:
 	scripts/postgres.sh
+
+.PHONY: chromium
+chromium:
+	@scripts/chromium.sh >/dev/null
 
 .PHONY: docker
 docker:
