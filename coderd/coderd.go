@@ -1,6 +1,7 @@
 package coderd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -63,6 +64,7 @@ type Options struct {
 	Tick        time.Duration
 	Notify      alerts.Webhook // where people are told; zero: nowhere
 	JSONLog     bool           // lines of JSON instead of text
+	LogLevel    slog.Level     // what is less severe is left out; zero: debug
 	Drain       time.Duration  // how long it serves on, unready, before it stops
 	// MetricsToken is what /metrics asks for, as a bearer token; empty: nothing.
 	MetricsToken string
@@ -113,7 +115,7 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.JSONLog {
 		sink = humanlog.JSON
 	}
-	log := slog.Make(sink(opts.Stderr))
+	log := slog.Make(sink(opts.Stderr)).Leveled(opts.LogLevel)
 	clock := quartz.NewReal()
 
 	// What is cheap to find wrong comes first.
@@ -210,7 +212,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	writer := workspaces.New(store, workspaces.NewID, opts.Replica)
 	r.reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
-		Random: rand.Reader, NewID: workspaces.NewID, Committed: func(reconcile.Result) { r.wakeWorkers(hints) },
+		Random: rand.Reader, NewID: workspaces.NewID, NameVictims: opts.LogLevel == slog.LevelDebug, Committed: func(reconcile.Result) { r.wakeWorkers(hints) },
 		Tracer: tracer,
 	})
 	r.claims = claim.New(claim.Options{
@@ -310,6 +312,8 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	return r, nil
 }
 
+var errStopping = errors.New("the replica was told to stop")
+
 // run starts everything and stops it in order.
 func (r *replica) run(ctx context.Context) error {
 	token, created, err := auth.EnsureOwner(ctx, r.store, r.opts.DataDir)
@@ -319,8 +323,8 @@ func (r *replica) run(ctx context.Context) error {
 	r.subscribe()
 	r.sayHello(token, created)
 
-	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // it drains first
-	defer stopWork()
+	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx)) // it drains first
+	defer stopWork(nil)
 	var eg errgroup.Group
 	for _, run := range []func(context.Context){
 		func(ctx context.Context) { _ = r.reconciler.Run(ctx) },
@@ -342,7 +346,7 @@ func (r *replica) run(ctx context.Context) error {
 	if err == nil {
 		r.drain()
 	}
-	stopWork()
+	stopWork(cmp.Or(err, errStopping))
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if shutdownErr := r.server.Shutdown(last); shutdownErr != nil {

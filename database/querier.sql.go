@@ -829,6 +829,8 @@ type Querier interface {
 	// starting, ready, standby -> quarantined: two inventories agree that the provider has nothing of it, or that what it has
 	// contradicts the row. It was in that state before the last of them began, and nothing is being made of it.
 	WorkspaceMissing(ctx context.Context, arg WorkspaceMissingParams) (WorkspaceMissingRow, error)
+	// What workspaces are called, for the log.
+	WorkspaceNames(ctx context.Context, ids []uuid.UUID) ([]WorkspaceNamesRow, error)
 	// The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
 	// words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
 	// parameter only, a prepared statement would come to read all rows.

@@ -287,7 +287,7 @@ func (q *Queries) SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, erro
 const snapshotPresets = `-- name: SnapshotPresets :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -305,6 +305,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
@@ -329,6 +330,7 @@ type SnapshotPresetsRow struct {
 	BootTimeoutS            int32
 	StandbyRunning          *string
 	Template                string
+	Version                 int32
 	Provider                string
 	KeepOutdated            bool
 	TemplateDeprecatedAt    *time.Time
@@ -381,6 +383,7 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.BootTimeoutS,
 			&i.StandbyRunning,
 			&i.Template,
+			&i.Version,
 			&i.Provider,
 			&i.KeepOutdated,
 			&i.TemplateDeprecatedAt,
@@ -420,7 +423,7 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 const snapshotPresetsOf = `-- name: SnapshotPresetsOf :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -438,6 +441,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
@@ -463,6 +467,7 @@ type SnapshotPresetsOfRow struct {
 	BootTimeoutS            int32
 	StandbyRunning          *string
 	Template                string
+	Version                 int32
 	Provider                string
 	KeepOutdated            bool
 	TemplateDeprecatedAt    *time.Time
@@ -513,6 +518,7 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.BootTimeoutS,
 			&i.StandbyRunning,
 			&i.Template,
+			&i.Version,
 			&i.Provider,
 			&i.KeepOutdated,
 			&i.TemplateDeprecatedAt,
@@ -883,4 +889,34 @@ func (q *Queries) TryPassLock(ctx context.Context) (bool, error) {
 	var locked bool
 	err := row.Scan(&locked)
 	return locked, err
+}
+
+const workspaceNames = `-- name: WorkspaceNames :many
+SELECT id, name FROM workspaces WHERE id = ANY ($1::uuid[])
+`
+
+type WorkspaceNamesRow struct {
+	ID   uuid.UUID
+	Name string
+}
+
+// What workspaces are called, for the log.
+func (q *Queries) WorkspaceNames(ctx context.Context, ids []uuid.UUID) ([]WorkspaceNamesRow, error) {
+	rows, err := q.db.Query(ctx, workspaceNames, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WorkspaceNamesRow{}
+	for rows.Next() {
+		var i WorkspaceNamesRow
+		if err := rows.Scan(&i.ID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

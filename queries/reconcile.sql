@@ -49,7 +49,7 @@ ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at;
 -- quarter of an hour is none; one from before a change of its bounds is within them at once.
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -67,6 +67,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
@@ -79,7 +80,7 @@ WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
 -- name: SnapshotPresetsOf :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -97,6 +98,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
@@ -204,6 +206,10 @@ ON CONFLICT (provider) DO UPDATE SET full_at = excluded.full_at;
 INSERT INTO intents (workspace_id, incarnation, kind, reason, created_at)
 SELECT unnest(@workspace_ids::uuid[]), unnest(@incarnations::integer[]), unnest((@kinds::text[])::intent_kind[]),
        unnest(@reasons::text[]), prewarm_now();
+
+-- name: WorkspaceNames :many
+-- What workspaces are called, for the log.
+SELECT id, name FROM workspaces WHERE id = ANY (@ids::uuid[]);
 
 -- name: StoreStatus :exec
 INSERT INTO preset_status (preset_id, counts, ledger, error, digest, pass_seq, changed_at)

@@ -22,7 +22,7 @@ import (
 
 func (a *app) serverCommand() *cobra.Command {
 	var opts coderd.Options
-	var postgresURLFile, accessCAFile, metricsTokenFile, logFormat string
+	var postgresURLFile, accessCAFile, metricsTokenFile, logFormat, logLevel string
 	var proxies []string
 	var hook webhookFlags
 	cmd := &cobra.Command{
@@ -51,7 +51,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 			if err := completeMetrics(&opts, metricsTokenFile); err != nil {
 				return err
 			}
-			if err := completeLog(&opts, logFormat); err != nil {
+			if err := completeLog(&opts, logFormat, logLevel); err != nil {
 				return err
 			}
 			if err := hook.complete(&opts); err != nil {
@@ -93,6 +93,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"file that holds the token that /metrics asks for, at least 16 bytes (default: it asks for none)")
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
 	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
+	flags.StringVar(&logLevel, "log-level", "info", "what is logged: debug, info, warn or error, and what is worse")
 	hook.register(flags)
 	for name, variable := range map[string]string{ //nolint:gosec // names, and no secrets
 		"listen":            "PREWARM_LISTEN",
@@ -118,6 +119,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 		"tick":       "PREWARM_TICK",
 		"replica":    "PREWARM_REPLICA",
 		"log-format": "PREWARM_LOG_FORMAT",
+		"log-level":  "PREWARM_LOG_LEVEL",
 	} {
 		fromEnv(flags, name, variable)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"cdr.dev/slog"
 	"github.com/spf13/pflag"
 	"golang.org/x/xerrors"
 
@@ -60,7 +61,14 @@ func (w *webhookFlags) complete(opts *coderd.Options) error {
 	return nil
 }
 
-func completeLog(opts *coderd.Options, format string) error {
+func completeLog(opts *coderd.Options, format, level string) error {
+	levels := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}
+	var known bool
+	if opts.LogLevel, known = levels[level]; !known {
+		return usageErrorf("--log-level %q: it is debug, info, warn or error", level)
+	}
 	switch format {
 	case "text":
 	case "json":

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd"
@@ -44,7 +45,7 @@ func TestServerOptions(t *testing.T) {
 		"variables": {
 			[]string{
 				"PREWARM_LISTEN=:80", "PREWARM_DATA_DIR=/d", "PREWARM_POSTGRES_URL=host=db user=x", "PREWARM_QUICKSTART=true",
-				"PREWARM_TICK=500ms", "PREWARM_REPLICA=r",
+				"PREWARM_TICK=500ms", "PREWARM_REPLICA=r", "PREWARM_LOG_LEVEL=warn",
 			},
 			nil,
 			coderd.Options{
@@ -73,6 +74,11 @@ func TestServerOptions(t *testing.T) {
 				t.Error("the server has nowhere to write")
 			}
 			got.Stdout, got.Stderr = nil, nil
+			if name == "variables" {
+				test.want.LogLevel = slog.LevelWarn
+			} else {
+				test.want.LogLevel = slog.LevelInfo
+			}
 			test.want.Version, test.want.MaxWaitingClaims, test.want.MaxColdClaims = version(), 200, 20
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("started with %+v", got)
@@ -104,6 +110,7 @@ func TestServerRefusesBadOptions(t *testing.T) {
 		"--postgres-url-file " + empty:                                   {1, "is empty"},
 		"--postgres-url-file /nowhere":                                   {1, "no such file"},
 		"--log-format xml":                                               {2, "it is text or json"},
+		"--log-level loud":                                               {2, "it is debug, info, warn or error"},
 		"--notify-url https://h/hunter2":                                 {2, "--notify-secret-file is missing"},
 		"--notify-secret-file " + empty:                                  {2, "goes with --notify-url"},
 		"--notify-url https://h/hunter2 --notify-secret-file /nowhere":   {1, "no such file"},

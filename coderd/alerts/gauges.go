@@ -20,7 +20,7 @@ var presetLabels = []string{"organization", "template", "preset"}
 
 var (
 	descWorkspaces = gauge("prewarm_preset_workspaces",
-		"Workspaces of a preset by count (C3: desired, actual, eligible, starting, …), as its last pass saw them.",
+		"Workspaces of a preset by count (C3: desired, actual, eligible, starting, …), as its last pass saw them; waiting and queued are the claims and jobs that want one.",
 		append(presetLabels[:3:3], "count")...)
 	descToCreate = gauge("prewarm_preset_to_create",
 		"Workspaces that the last pass over the preset created.", presetLabels...)
@@ -130,27 +130,13 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func sendPreset(send func(d *prometheus.Desc, value float64, labels ...string), p *Preset) {
-	c := p.Counts
-	for _, n := range []struct {
-		name  string
-		value int
-	}{
-		{"desired", c.Desired},
-		{"actual", c.Actual},
-		{"standby", c.Standby},
-		{"eligible", c.Eligible},
-		{"starting", c.Starting},
-		{"stopping", c.Stopping},
-		{"deleting", c.Deleting},
-		{"outdated", c.Outdated},
-		{"extraneous", c.Extraneous},
-		{"expired", c.Expired},
-		{"quarantined", c.Quarantined},
-		{"waiting", c.Waiting},
-		{"claimed", p.Claimed},
-	} {
-		send(descWorkspaces, float64(n.value), p.Organization, p.Template, p.Preset, n.name)
+	count := func(name string, n int) {
+		send(descWorkspaces, float64(n), p.Organization, p.Template, p.Preset, name)
 	}
+	for name, n := range p.Counts.All {
+		count(name, n)
+	}
+	count("claimed", p.Claimed)
 	for d, value := range map[*prometheus.Desc]float64{
 		descToCreate: float64(p.ToCreate), descToDelete: float64(p.ToDelete), descStreak: float64(p.FailureStreak),
 		descHardLimit: flag(p.HardLimit != ""), descError: flag(p.Error),

@@ -82,7 +82,7 @@ func TestC3_countsOfAPool(t *testing.T) {
 		return maps.Equal(got, live(t, w, "go")) && got["actual"] == 3 && got["claimed"] == 1 &&
 			maps.Equal(warm, map[string]float64{"go": 3, "java": 2})
 	})
-	require.Len(t, got, 13)
+	require.Len(t, got, 14)
 	stale := scrape(t, reg, "prewarm_pass_staleness_seconds", nil, "")
 	require.Len(t, stale, 1)
 	require.Less(t, stale[""], 60.0)
@@ -98,7 +98,7 @@ func live(t *testing.T, w *coderdtest.World, template string) map[string]float64
 			raw, err := json.Marshal(map[string]int32{
 				"desired": p.Desired, "actual": p.Actual, "standby": p.Standby, "eligible": p.Eligible, "starting": p.Starting,
 				"stopping": p.Stopping, "deleting": p.Deleting, "outdated": p.Outdated, "expired": p.Expired,
-				"quarantined": p.Quarantined, "waiting": p.Waiting, "claimed": p.Claimed, "extraneous": p.Extraneous,
+				"quarantined": p.Quarantined, "waiting": p.Waiting, "queued": p.Queued, "claimed": p.Claimed, "extraneous": p.Extraneous,
 			})
 			require.NoError(t, err)
 			values := map[string]float64{}

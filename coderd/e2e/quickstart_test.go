@@ -26,7 +26,7 @@ func TestQuickstart(t *testing.T) {
 		t.Helper()
 		dir := filepath.Join(e2etest.Public(t), "data")
 		require.NoError(t, os.Mkdir(dir, 0o755))
-		options := e2etest.Options{DataDir: dir, Args: []string{"--quickstart"}, User: user}
+		options := e2etest.Options{DataDir: dir, Args: []string{"--quickstart", "--log-level", "debug"}, User: user}
 		if user != nil {
 			require.NoError(t, os.Chown(dir, int(user.Uid), int(user.Gid)))
 			options.Env = []string{"HOME=" + dir}
@@ -63,6 +63,12 @@ func TestQuickstart(t *testing.T) {
 			return err == nil && len(left.Workspaces) == 0
 		})
 		require.Zero(t, server.Stop(), server.Log())
+		for line, field := range map[string]string{ // C3: what was decided and done, by the log
+			"decided": "desired=3", "workspace created": "preset=quickstart/default", "workspace deleted": "took=",
+			"victim chosen": "workspace=prebuild-", "loop ended": "the replica was told to stop",
+		} {
+			require.Contains(t, server.LogAround(line), field, line)
+		}
 		return lines[2]
 	}
 	me := strconv.Itoa(os.Geteuid())

@@ -27,6 +27,7 @@ const (
 
 // create makes the resource: provisioning -> starting, or a retry, or the end of it.
 func (w *Worker) create(ctx context.Context, j *work) outcome {
+	begun := w.Clock.Now("lifecycle", "create")
 	if o, ok := w.load(ctx, j); !ok {
 		return o
 	}
@@ -77,7 +78,11 @@ func (w *Worker) create(ctx context.Context, j *work) outcome {
 	if err != nil {
 		return w.refused(ctx, j, err)
 	}
-	return w.recordMade(ctx, j, "record creation", inst, w.Writer.Created)
+	o := w.recordMade(ctx, j, "record creation", inst, w.Writer.Created)
+	if o.end == isDone {
+		w.succeeded(ctx, j, "workspace created", begun, slog.F("provider_id", inst.ProviderID))
+	}
+	return o
 }
 
 // make calls what makes a workspace, or makes it like new. What it made after the lease had ended is removed.

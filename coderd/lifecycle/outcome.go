@@ -134,6 +134,13 @@ func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
 	}
 }
 
+// succeeded writes the line of a create or a delete that is recorded.
+func (w *Worker) succeeded(ctx context.Context, j *work, message string, begun time.Time, field slog.Field) {
+	w.log.Info(ctx, message, slog.F("workspace", j.info.Workspace.Name), slog.F("workspace_id", j.WorkspaceID),
+		slog.F("preset", j.info.Template+"/"+j.info.Preset), slog.F("provider", j.Provider), field,
+		slog.F("attempt", j.Attempt), slog.F("took", w.Clock.Since(begun, "lifecycle", "succeeded").String()))
+}
+
 // handBack returns a job whose outcome could not be written, or may have been, as soon as the database can be asked. It
 // is then done anew, from the state that it has by then; if it was written after all, there is nothing to return.
 func (w *Worker) handBack(ctx context.Context, j *work) {

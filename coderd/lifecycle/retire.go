@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"context"
 	"time"
+
+	"cdr.dev/slog"
 )
 
 // Verdict is what a forge says to the end of one of its runners.
@@ -37,6 +39,7 @@ func (w *Worker) drain(ctx context.Context, j *work) outcome {
 
 // delete repeats until the provider has nothing left: deleting -> deleted. A forced one ends whatever the provider says.
 func (w *Worker) delete(ctx context.Context, j *work) outcome {
+	begun := w.Clock.Now("lifecycle", "delete")
 	err := w.read(ctx, j)
 	if err != nil {
 		return unrecorded("read workspace", err)
@@ -62,5 +65,6 @@ func (w *Worker) delete(ctx context.Context, j *work) outcome {
 	if err != nil {
 		return unrecorded("record deletion", err)
 	}
+	w.succeeded(ctx, j, "workspace deleted", begun, slog.F("why", reason))
 	return done(nil, moved.TemplateID)
 }

@@ -22,6 +22,32 @@ type Counts struct {
 	Queued int `json:"queued,omitempty"`
 }
 
+// All yields each count under the name that JSON, metrics and logs have for it (C3).
+func (c Counts) All(yield func(name string, n int) bool) {
+	for _, count := range []struct {
+		name string
+		n    int
+	}{
+		{"desired", c.Desired},
+		{"actual", c.Actual},
+		{"standby", c.Standby},
+		{"eligible", c.Eligible},
+		{"starting", c.Starting},
+		{"stopping", c.Stopping},
+		{"deleting", c.Deleting},
+		{"outdated", c.Outdated},
+		{"extraneous", c.Extraneous},
+		{"expired", c.Expired},
+		{"quarantined", c.Quarantined},
+		{"waiting", c.Waiting},
+		{"queued", c.Queued},
+	} {
+		if !yield(count.name, count.n) {
+			return
+		}
+	}
+}
+
 // Unclaimed is how many workspaces were counted.
 func (c Counts) Unclaimed() int {
 	return c.Deleting + c.Stopping + c.Quarantined + c.Outdated + c.Expired + c.Starting + c.Actual

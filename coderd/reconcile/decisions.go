@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cdr.dev/slog"
+	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
@@ -13,13 +14,17 @@ import (
 
 // Decision is what a pass decided for one preset that it wanted to change.
 type Decision struct {
-	Preset  string // TEMPLATE/PRESET
-	Create  int
-	Drain   int
-	Cancel  int
-	Stop    int
-	Start   int
-	Reasons []explain.Said // of the ledger
+	Template string
+	Version  int // the active one's number; 0: none
+	Preset   string
+	Counts   prebuilds.Counts // as the pass found them
+	Create   int
+	Drain    int
+	Cancel   int
+	Stop     int
+	Start    int
+	Reasons  []explain.Said // of the ledger
+	Intents  []prebuilds.Intent
 }
 
 // decisions lists what changes something, in the order of the snapshot.
@@ -30,7 +35,8 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 			continue
 		}
 		d := Decision{
-			Preset: snap.Presets[i].Template + "/" + snap.Presets[i].Name, Create: p.Create, Reasons: explain.Reasons(p.Ledger),
+			Template: snap.Presets[i].Template, Version: snap.Presets[i].Version, Preset: snap.Presets[i].Name,
+			Counts: p.Counts, Create: p.Create, Reasons: explain.Reasons(p.Ledger), Intents: p.Intents,
 		}
 		for _, in := range p.Intents {
 			if in.Kind == prebuilds.Cancel {
@@ -60,11 +66,49 @@ func why(reasons []explain.Said, between string) string {
 	return strings.Join(texts, between)
 }
 
-// tell writes a line for each decision that changed something, and nothing for a pass that changed nothing.
+// tell writes a line for each decision that changed something, and nothing for a pass that changed nothing (C3).
 func (r *Reconciler) tell(ctx context.Context, trigger string, res Result, took time.Duration) {
 	for _, d := range res.Decisions {
-		r.log.Info(ctx, "decided", slog.F("preset", d.Preset), slog.F("create", d.Create), slog.F("drain", d.Drain),
-			slog.F("cancel", d.Cancel), slog.F("stop", d.Stop), slog.F("start", d.Start), slog.F("why", why(d.Reasons, "; ")), slog.F("trigger", trigger),
-			slog.F("pass", res.Seq), slog.F("took", took.String()))
+		fields := []any{
+			slog.F("preset", d.Template+"/"+d.Preset), slog.F("version", d.Version), slog.F("trigger", trigger),
+			slog.F("create", d.Create), slog.F("drain", d.Drain), slog.F("cancel", d.Cancel), slog.F("stop", d.Stop),
+			slog.F("start", d.Start), slog.F("why", why(d.Reasons, "; ")),
+		}
+		for name, n := range d.Counts.All {
+			fields = append(fields, slog.F(name, n))
+		}
+		r.log.Info(ctx, "decided", append(fields, slog.F("pass", res.Seq), slog.F("took", took.String()))...)
+	}
+	if r.nameVictims {
+		r.tellVictims(ctx, res)
+	}
+}
+
+// tellVictims writes a line at debug for each workspace that is to go.
+func (r *Reconciler) tellVictims(ctx context.Context, res Result) {
+	var ids []uuid.UUID
+	for _, d := range res.Decisions {
+		for _, in := range d.Intents {
+			ids = append(ids, in.WorkspaceID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	rows, err := r.store.WorkspaceNames(ctx, ids)
+	if err != nil {
+		r.log.Debug(ctx, "read names of victims", slog.Error(err))
+		return
+	}
+	names := make(map[uuid.UUID]string, len(rows))
+	for _, row := range rows {
+		names[row.ID] = row.Name
+	}
+	for _, d := range res.Decisions {
+		for _, in := range d.Intents {
+			r.log.Debug(ctx, "victim chosen", slog.F("preset", d.Template+"/"+d.Preset), slog.F("workspace", names[in.WorkspaceID]),
+				slog.F("workspace_id", in.WorkspaceID), slog.F("kind", in.Kind), slog.F("why", explain.Text(in.Reason)),
+				slog.F("rule", in.Rule), slog.F("pass", res.Seq))
+		}
 	}
 }

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -52,16 +54,22 @@ func (l *entries) fields() []map[string]any {
 // reconciler runs with its passes made by ticks of the given time, and nobody to work.
 func reconciler(t *testing.T, w *coderdtest.World, log slog.Logger, tick time.Duration) *prometheus.Registry {
 	t.Helper()
+	reg, stop := stoppable(w, log, tick)
+	t.Cleanup(func() { stop(nil) })
+	return reg
+}
+
+// stoppable is one that is stopped for a cause, and waited for.
+func stoppable(w *coderdtest.World, log slog.Logger, tick time.Duration) (*prometheus.Registry, func(cause error)) {
 	reg := prometheus.NewRegistry()
 	r := reconcile.New(reconcile.Options{
 		Store: w.Store, Writer: workspaces.New(w.Store, uuid.New, "a"), Clock: quartz.NewReal(), Log: log,
-		Registerer: reg, Replica: "a", Tick: tick, Random: rand.Reader, NewID: uuid.New,
+		Registerer: reg, Replica: "a", Tick: tick, Random: rand.Reader, NewID: uuid.New, NameVictims: true,
 	})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	return reg
+	return reg, func(cause error) { cancel(cause); <-done }
 }
 
 // values are the samples of a metric: of counters their value, of histograms count and sum.
@@ -92,7 +100,8 @@ func TestLog_oneLineForEachDecision(t *testing.T) {
 	w.Pool(t, "b", 1, 1)
 	w.Pool(t, "empty", 0, 1)
 	log := &entries{}
-	reg := reconciler(t, w, slog.Make(log), 20*time.Millisecond)
+	reg, stop := stoppable(w, slog.Make(log).Leveled(slog.LevelDebug), 20*time.Millisecond)
+	defer stop(nil)
 	passes := func(n float64) {
 		coderdtest.Eventually(t, "passes", func() bool {
 			done, _, _ := values(t, reg, "prewarm_passes_total", "done", "tick")
@@ -107,6 +116,11 @@ func TestLog_oneLineForEachDecision(t *testing.T) {
 		require.Equal(t, "decided", line[""])
 		require.Equal(t, "tick", line["trigger"])
 		require.Contains(t, line["why"], "create ")
+		require.Equal(t, 1, line["version"])
+		require.Equal(t, line["create"], line["desired"])
+		for name := range (prebuilds.Counts{}).All { // C3
+			require.Contains(t, line, name)
+		}
 		created[line["preset"]] = line["create"]
 	}
 	require.Equal(t, map[any]any{"a/default": 2, "b/default": 1}, created)
@@ -114,9 +128,25 @@ func TestLog_oneLineForEachDecision(t *testing.T) {
 	done, _, _ := values(t, reg, "prewarm_passes_total", "done", "tick")
 	passes(done + 3)
 	lines = log.fields()
-	require.Len(t, lines, 3, lines)
+	require.Len(t, lines, 5, lines)
 	require.Equal(t, 2, lines[2]["cancel"])
 	require.Equal(t, 0, lines[2]["create"])
+	require.Equal(t, 2, lines[2]["starting"])
+	victims := []string{}
+	for _, line := range lines[3:] { // at debug
+		require.Equal(t, "victim chosen", line[""])
+		require.Equal(t, "a/default", line["preset"])
+		require.NotEmpty(t, line["why"])
+		victims = append(victims, line["workspace"].(string))
+	}
+	var names []string
+	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), `SELECT array_agg(w.name) FROM workspaces w
+		JOIN templates t ON t.id = w.template_id WHERE t.name = 'a'`).Scan(&names))
+	require.ElementsMatch(t, names, victims)
+
+	stop(errors.New("the replica was told to stop"))
+	lines = log.fields()
+	require.Equal(t, map[string]any{"": "loop ended", "why": "the replica was told to stop"}, lines[len(lines)-1])
 }
 
 // Who finds the lock held counts as busy, and how long it waited is known once it has the lock.

@@ -34,6 +34,8 @@ type Options struct {
 	// Committed is called after a pass that wrote work, to wake workers. It must not block.
 	Committed func(Result)
 	Tracer    trace.Tracer // nil: no traces
+	// NameVictims writes the name of each workspace that is to go, at debug. It costs such a pass a statement after its commit.
+	NameVictims bool
 	// Jitter is from zero to below the given span; nil: by chance.
 	Jitter func(time.Duration) time.Duration
 }
@@ -52,6 +54,8 @@ type Reconciler struct {
 	committed func(Result)
 	tracer    trace.Tracer
 	jitter    func(time.Duration) time.Duration
+
+	nameVictims bool
 
 	wake, publish chan struct{}
 
@@ -86,7 +90,7 @@ func New(o Options) *Reconciler {
 		committed: o.Committed, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
 		traces: map[uuid.UUID]string{},
 		wake:   make(chan struct{}, 1), publish: make(chan struct{}, 1),
-		jitter: o.Jitter,
+		jitter: o.Jitter, nameVictims: o.NameVictims,
 		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 	}
 }
@@ -103,7 +107,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.Go(func() error { r.publishNudges(ctx); return nil })
 	eg.Go(func() error { r.loop(ctx); return nil })
-	return eg.Wait()
+	err := eg.Wait()
+	r.log.Info(context.WithoutCancel(ctx), "loop ended", slog.F("why", context.Cause(ctx).Error()))
+	return err
 }
 
 func (r *Reconciler) loop(ctx context.Context) {

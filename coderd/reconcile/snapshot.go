@@ -109,7 +109,7 @@ func readPools(ctx context.Context, q *database.Queries, templates []uuid.UUID) 
 
 func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
 	p := prebuilds.Preset{
-		ID: row.ID, Template: row.Template, Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
+		ID: row.ID, Template: row.Template, Version: int(row.Version), Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
 		Priority: int(row.Priority), KeepOutdated: row.KeepOutdated, Waiting: int(row.Waiting),
 		FailureStreak: int(row.FailureStreak), LastFailure: row.Failure,
 		MaxSurge: prebuilds.Share(row.MaxSurge), MaxUnavailable: prebuilds.Share(row.MaxUnavailable),
