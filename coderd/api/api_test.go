@@ -55,6 +55,9 @@ func (bare) Validate(json.RawMessage, map[string]string) []provider.Problem { re
 // roomy is one that can be entered: a command is echoed, with its input, and its status is the number of its words.
 type roomy struct{ bare }
 
+func (roomy) HostsAgent()  {}
+func (roomy) TakesTokens() {}
+
 func (roomy) Site() string { return site }
 
 func (roomy) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {

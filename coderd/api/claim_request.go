@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -112,8 +113,11 @@ func checkParameters(what string, parameters map[string]string) error {
 	return nil
 }
 
-// checkAgent refuses secrets that nobody would take, or others could read.
-func (s *server) checkAgent(ctx context.Context, who auth.Identity, in sdk.ClaimRequest) error {
+// checkReceiver refuses parameters and secrets that nobody would take (C14), and secrets that others could read.
+func (s *server) checkReceiver(ctx context.Context, who auth.Identity, in sdk.ClaimRequest, req claim.Request) error {
+	if len(req.Parameters) == 0 && len(req.Secrets) == 0 {
+		return nil
+	}
 	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
 		return err
@@ -122,13 +126,21 @@ func (s *server) checkAgent(ctx context.Context, who auth.Identity, in sdk.Claim
 	if err != nil {
 		return xerrors.Errorf("read pool: %w", err)
 	}
-	if !pool.HasAgent {
-		return auth.Refuse(auth.ErrInvalid, "template %s has no agent, so nobody in the workspace would take a secret: add an "+
-			"agent to the template, or leave the secrets out", in.Template)
-	}
 	p, err := s.Providers.Get(pool.Provider)
-	if err != nil {
-		return nil //nolint:nilerr // another replica has it, and its word on it
+	known := err == nil // else another replica has it, and its word on it
+	if !pool.HasAgent {
+		if len(req.Secrets) > 0 {
+			return auth.Refuse(auth.ErrInvalid, "template %s has no agent, so nobody in the workspace would receive secrets: add "+
+				"an agent to the template, or claim without", in.Template)
+		}
+		_, asks := provider.As[provider.TokenTaker](p) // what it makes may read them by its token
+		if known && !asks {
+			return auth.Refuse(auth.ErrInvalid, "template %s has no agent, so nobody in the workspace would receive parameter %s: "+
+				"add an agent to the template, or claim without", in.Template, slices.Min(slices.Collect(maps.Keys(req.Parameters))))
+		}
+	}
+	if !known || len(req.Secrets) == 0 {
+		return nil
 	}
 	if i, ok := provider.As[provider.Isolator](p); ok && i.Isolated() != nil {
 		return auth.Refuse(auth.ErrConflict, "provider %s cannot be sure to end all that earlier users of its workspaces started, "+

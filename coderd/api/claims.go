@@ -50,10 +50,8 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 		asked.Preset, req.Names.Preset = chosen.name, chosen.name
 		req.Parameters = chosen.late(req.Parameters)
 	}
-	if len(req.Secrets) > 0 {
-		if err := s.checkAgent(ctx, who, asked); err != nil {
-			return nil, err
-		}
+	if err := s.checkReceiver(ctx, who, asked, req); err != nil {
+		return nil, err
 	}
 	result, err := withPreset(ctx, s, who, asked.Template, asked.Preset, func(id uuid.UUID) (claim.Result, bool, error) {
 		req.PresetID = id

@@ -31,7 +31,7 @@ func TestClaim_badInput(t *testing.T) {
 		"two choices":      {sdk.ClaimRequest{Preset: "default", PresetParameters: map[string]string{"a": "b"}}, "give one of them"},
 		"secret's name":    {sdk.ClaimRequest{Preset: "default", Secrets: map[string]string{"a/b": "pssst"}}, `secret name "a/b"`},
 		"secret's text":    {sdk.ClaimRequest{Preset: "default", Secrets: map[string]string{"a": "pssst\x00"}}, "NUL"},
-		"no agent":         {sdk.ClaimRequest{Preset: "default", Secrets: map[string]string{"a": "pssst"}}, "has no agent"},
+		"no agent":         {sdk.ClaimRequest{Preset: "default", Secrets: map[string]string{"a": "pssst"}}, "would receive secrets"},
 		"no preset":        {sdk.ClaimRequest{Preset: "other"}, "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +57,30 @@ type oneProvider struct{ provider.Provider }
 func (p oneProvider) Get(string) (provider.Provider, error) { return p.Provider, nil }
 func (oneProvider) Sites() []string                         { return nil }
 
+// C14: parameters that nobody would receive are refused: the template has no agent, and its provider asks for no token to
+// read them by.
+func TestClaim_parametersWantAReceiver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	receives := func(template string, req sdk.ClaimRequest) error {
+		req.Template, req.Mode = template, "require"
+		_, err := w.as("member").Claim(t.Context(), req)
+		return err
+	}
+	given := sdk.ClaimRequest{Preset: "default", Parameters: map[string]string{"b": "pssst", "a": "x"}}
+	chosen := sdk.ClaimRequest{PresetParameters: map[string]string{"cpu": "2", "a": "what the preset does not have"}}
+	w.exec(`UPDATE presets SET parameters = '{"cpu": "2"}'`)
+	for _, req := range []sdk.ClaimRequest{given, chosen} {
+		err := receives("plain", req)
+		require.Equal(t, http.StatusUnprocessableEntity, sdk.StatusOf(err))
+		require.ErrorContains(t, err, "would receive parameter a: ")
+		require.NotContains(t, err.Error(), "pssst")
+		require.NoError(t, receives("quickstart", req), "its provider takes tokens")
+	}
+	w.exec("UPDATE template_versions SET agent = '{}'")
+	require.NoError(t, receives("plain", given))
+}
+
 // Secrets are refused where an earlier user of the workspace could read them.
 func TestClaim_secretsWantIsolation(t *testing.T) {
 	t.Parallel()
@@ -80,7 +104,8 @@ func TestClaim_presetByParameters(t *testing.T) {
 	_, err := w.as("admin").Apply(t.Context(), sdk.ApplyRequest{File: "test.yaml", Document: `
 templates:
   - name: chosen
-    provider: bare
+    provider: roomy
+    agent: {}
     spec: {}
     presets:
       - {name: plain}

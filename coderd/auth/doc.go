@@ -9,8 +9,9 @@
 // refused before its handler runs where the role has no part in that action. Where the part is Own, the handler lets
 // through only what belongs to the asker.
 //
-// The built-in identity (C16) owns prebuilds and is the actor of reconciler and workers. It has a role of its own,
-// which may do three things and nothing of the API, and no token can speak for it.
+// The built-in identity (C16) owns prebuilds and is the actor of reconciler and workers. Its role may do nothing of the
+// API, and no token can speak for it. What it may touch is held by the statements of coderd/workspaces, each of which
+// names the states that it leaves: see decision 0034.
 //
 // The first start makes user owner and writes a token for it to the data directory (EnsureOwner). Whatever is done
 // through this package is recorded in the audit log in the same transaction (Record). No secret is ever logged or

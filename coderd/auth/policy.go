@@ -64,11 +64,6 @@ const (
 	// What workspaces do, by instance tokens; no role does these.
 	ActReportInstance Action = "instance.report"
 	ActReadInstance   Action = "instance.read"
-
-	// What the built-in identity does (C16); no person does these.
-	ActBuildPrebuild Action = "prebuild.build"
-	ActDrainPrebuild Action = "prebuild.drain"
-	ActFinishRelease Action = "release.finish"
 )
 
 // Part is how far a role reaches in an action.
@@ -143,10 +138,6 @@ var policy = map[Action]parts{
 
 	ActReportInstance: {},
 	ActReadInstance:   {},
-
-	ActBuildPrebuild: {database.RoleSystem: Any},
-	ActDrainPrebuild: {database.RoleSystem: Any},
-	ActFinishRelease: {database.RoleSystem: Any},
 }
 
 // everybody is all people.

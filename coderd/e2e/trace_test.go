@@ -123,12 +123,12 @@ func TestTrace_fromClaimToProvider(t *testing.T) {
 	for _, s := range servers {
 		eventually(t, "the pass at the start", func() bool { passed[s] = passes(t, s); return passed[s] > 0 })
 	}
-	apply(ctx, t, servers[0].Client, strings.Replace(poolOf3, "instances: 3", "instances: 0", 1), root)
+	apply(ctx, t, servers[0].Client, strings.Replace(poolOf3, "prebuilds: {instances: 3}", "parameters: {token: s3cret-parameter}, prebuilds: {instances: 0}", 1), root)
 	for _, s := range servers {
 		eventually(t, "the pass of the apply", func() bool { return passes(t, s) > passed[s] })
 	}
 	claimed, err := servers[0].Client.Claim(ctx, sdk.ClaimRequest{
-		Template: "a", Preset: "default", Wait: "2m", Parameters: map[string]string{"token": "s3cret-parameter"},
+		Template: "a", Preset: "default", Wait: "2m",
 	})
 	require.NoError(t, err)
 	require.Equal(t, "waited", claimed.Outcome, claimed.Reason)
