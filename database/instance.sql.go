@@ -280,7 +280,8 @@ func (q *Queries) InstanceMetadata(ctx context.Context, workspaceID uuid.UUID) (
 }
 
 const instanceOf = `-- name: InstanceOf :one
-SELECT w.id, w.name, w.state, w.incarnation, w.template_id, w.claim_id, a.attempt, a.status, a.claim_id AS seen_claim_id
+SELECT w.id, w.name, w.state, w.incarnation, w.template_id, w.claim_id, a.attempt, a.status, a.claim_id AS seen_claim_id,
+       a.heartbeat_timeout_s
 FROM agents a
 JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $1 AND a.incarnation = $2
@@ -292,15 +293,16 @@ type InstanceOfParams struct {
 }
 
 type InstanceOfRow struct {
-	ID          uuid.UUID
-	Name        string
-	State       WorkspaceState
-	Incarnation int32
-	TemplateID  uuid.UUID
-	ClaimID     uuid.NullUUID
-	Attempt     int32
-	Status      AgentStatus
-	SeenClaimID uuid.NullUUID
+	ID                uuid.UUID
+	Name              string
+	State             WorkspaceState
+	Incarnation       int32
+	TemplateID        uuid.UUID
+	ClaimID           uuid.NullUUID
+	Attempt           int32
+	Status            AgentStatus
+	SeenClaimID       uuid.NullUUID
+	HeartbeatTimeoutS int32
 }
 
 // What a token is checked against, and what its bearer asks for most: whether the workspace is claimed.
@@ -317,6 +319,7 @@ func (q *Queries) InstanceOf(ctx context.Context, arg InstanceOfParams) (Instanc
 		&i.Attempt,
 		&i.Status,
 		&i.SeenClaimID,
+		&i.HeartbeatTimeoutS,
 	)
 	return i, err
 }

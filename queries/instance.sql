@@ -51,7 +51,8 @@ WHERE a.attempt < excluded.attempt;
 
 -- name: InstanceOf :one
 -- What a token is checked against, and what its bearer asks for most: whether the workspace is claimed.
-SELECT w.id, w.name, w.state, w.incarnation, w.template_id, w.claim_id, a.attempt, a.status, a.claim_id AS seen_claim_id
+SELECT w.id, w.name, w.state, w.incarnation, w.template_id, w.claim_id, a.attempt, a.status, a.claim_id AS seen_claim_id,
+       a.heartbeat_timeout_s
 FROM agents a
 JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = @workspace_id AND a.incarnation = @incarnation;

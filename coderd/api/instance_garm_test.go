@@ -59,6 +59,24 @@ func TestInstanceReportsOfGARM(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, a.status, "it is of no forge")
 }
 
+// A ready workspace without an agent is not drained for what its user data says: an executable that speaks v0.1.0 puts the
+// installer of a runner into it, which says that it failed. Each was replaced by another, without end.
+func TestInstanceReportsOfGARM_failedWithoutAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, agent := range map[string]json.RawMessage{"ready": nil, "draining": json.RawMessage(`{"heartbeat_timeout_s": 60}`)} {
+		ws := w.workspace("quickstart", "ready", "prewarm")
+		callback, err := w.instances.Callback(t.Context(), database.Job{WorkspaceID: ws.ID, Incarnation: 1, Attempt: 1}, agent)
+		require.NoError(t, err)
+		a := w.call(callback.Token, http.MethodPost, "/api/v1/instance/status", `{"status": "failed", "message": "no tools"}`)
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		shown, err := w.as("owner").Workspace(t.Context(), ws.Name)
+		require.NoError(t, err)
+		require.Equal(t, name, shown.State)
+		require.Equal(t, "no tools", shown.Agent.Message, "it is shown all the same")
+	}
+}
+
 // Only an instance gets the agent, for its own platform or for one that somebody put onto the server.
 func TestDownloadInstanceAgent(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,8 @@ func (s *Service) Report(ctx context.Context, i Instance, r Report) (token strin
 			return "", err
 		}
 	}
-	if r.Status == database.AgentStatusUnhealthy && i.State == database.WorkspaceStateReady {
+	// What has no agent runs a script of its image or provider, which may say so of what it alone wanted: it is shown.
+	if r.Status == database.AgentStatusUnhealthy && i.State == database.WorkspaceStateReady && i.HeartbeatTimeoutS != unheard {
 		if err := s.drain(ctx, i, r.Message); err != nil {
 			return "", err
 		}
