@@ -61,3 +61,42 @@ func TestLinks_areCaught(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"docs/a.md: c.md"}, broken)
 }
+
+// testName is how a page names a test, and declared how a file declares one.
+var (
+	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+	declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
+)
+
+// TestSecurityPage: each line of the threat model names tests that there are.
+func TestSecurityPage(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	tests := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "build", "node_modules", "dist"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for _, found := range declared.FindAllStringSubmatch(string(content), -1) {
+			tests[found[1]] = true
+		}
+		return nil
+	}))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "SECURITY.md"))
+	require.NoError(t, err)
+	named := testName.FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(named), 60, "each line names what holds it")
+	for _, found := range named {
+		require.True(t, tests[found[1]], "docs/SECURITY.md names %s, which no file declares", found[1])
+	}
+}
