@@ -256,6 +256,10 @@ func answers(t *testing.T) map[string]answer {
 		}) + "\n" + mustJSON(t, sdk.CheckVerdict{
 			Case: "StopAndStart", About: "a workspace can be stopped and started", Outcome: "not_offered",
 		}) + "\n"},
+		"POST /providers/busy/check": {body: mustJSON(t, sdk.CheckVerdict{
+			Case: "DeletesAtOnce", About: "five deletes of one workspace at once all succeed", Outcome: "failed", Nicer: true,
+			Detail: "delete instance: it is busy", TookMS: 900,
+		}) + "\n"},
 		"POST /providers/old/check": {body: mustJSON(t, sdk.CheckVerdict{
 			Case: "DeleteTwice", About: "a delete that is repeated succeeds, and leaves nothing", Outcome: "failed",
 			Detail: "delete again: no such server\nclean up: \x1b[31mevil", TookMS: 61_000,

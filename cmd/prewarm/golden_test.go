@@ -76,6 +76,7 @@ func TestGolden(t *testing.T) {
 		"inventory_all":        "inventory --provider openstack --all",
 		"provider_check":       "provider check openstack --preset runners/small",
 		"provider_check_fails": "provider check old",
+		"provider_check_nicer": "provider check busy",
 		"provider_check_mute":  "provider check mute",
 		"audit_list":           "audit list --actor alice --limit 2",
 		"pause":                "pause preset quickstart/default --reason looking --for 2h",

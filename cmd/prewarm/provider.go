@@ -108,6 +108,9 @@ func (a *app) writeVerdict(v sdk.CheckVerdict) error {
 	word := map[string]cell{
 		"passed": {"ok", green}, "failed": {"FAILED", red}, "not_offered": {"not offered", yellow},
 	}[v.Outcome]
+	if v.Outcome == "failed" && v.Nicer {
+		word = cell{"WARNING", yellow}
+	}
 	padding := strings.Repeat(" ", max(1, 12-len(word.text)))
 	if a.newTable().colour {
 		word.text = string(word.style) + word.text + reset
@@ -125,11 +128,14 @@ func (a *app) writeVerdict(v sdk.CheckVerdict) error {
 	return nil
 }
 
-// concludeCheck says what it comes to, which is an error if anything failed.
+// concludeCheck says whether the provider is safe to use, which is an error if it is not.
 func (a *app) concludeCheck(name string, verdicts []sdk.CheckVerdict) error {
-	failed := 0
+	failed, nicer := 0, 0
 	for _, v := range verdicts {
-		if v.Outcome == "failed" {
+		switch {
+		case v.Outcome == "failed" && v.Nicer:
+			nicer++
+		case v.Outcome == "failed":
 			failed++
 		}
 	}
@@ -137,11 +143,15 @@ func (a *app) concludeCheck(name string, verdicts []sdk.CheckVerdict) error {
 		if failed > 0 {
 			return nil
 		}
-		_, err := fmt.Fprintf(w, "Provider %s keeps the contract.\n", name)
+		conclusion := fmt.Sprintf("Provider %s is safe to use.", name)
+		if nicer > 0 {
+			conclusion += " Each warning costs retries, and nothing else."
+		}
+		_, err := fmt.Fprintln(w, conclusion)
 		return err
 	})
 	if err == nil && failed > 0 {
-		err = xerrors.Errorf("provider %s does not keep the contract: %d of %d cases failed", name, failed, len(verdicts))
+		err = xerrors.Errorf("provider %s is not safe to use: %d of %d cases failed", name, failed, len(verdicts))
 	}
 	return err
 }

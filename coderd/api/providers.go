@@ -163,7 +163,7 @@ func (s *server) checkProviderContract(
 
 func verdictOf(v conformance.Verdict) sdk.CheckVerdict {
 	verdict := sdk.CheckVerdict{
-		Case: v.Case.Name, About: v.Case.About, Outcome: "passed", TookMS: v.Took.Milliseconds(),
+		Case: v.Case.Name, About: v.Case.About, Outcome: "passed", Nicer: v.Case.Nicer, TookMS: v.Took.Milliseconds(),
 	}
 	switch {
 	case !v.Offered:

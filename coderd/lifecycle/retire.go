@@ -18,7 +18,7 @@ type Verdict struct {
 // drain unregisters a runner at its forge: draining -> deleting. Busy is a veto: it stays draining, however long its job takes
 // (P7, A6). What a forge did not say is waited for as well.
 func (w *Worker) drain(ctx context.Context, j *work) outcome {
-	verdict := Verdict{Done: true, Why: "never registered"}
+	verdict := Verdict{Done: true, Why: "no runner to unregister"}
 	if w.Deregister != nil {
 		var err error
 		verdict, err = w.Deregister(ctx, j.WorkspaceID, j.Incarnation)

@@ -60,6 +60,7 @@ type CheckVerdict struct {
 	Case    string `json:"case" example:"CreateTwiceIsOne"`
 	About   string `json:"about" doc:"What holds if it passed"`
 	Outcome string `json:"outcome" enum:"passed,failed,not_offered"`
+	Nicer   bool   `json:"nicer,omitempty" doc:"The provider is safe to use without it"`
 	Detail  string `json:"detail,omitempty" doc:"Of a failure"`
 	TookMS  int64  `json:"took_ms"`
 }

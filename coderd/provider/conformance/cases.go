@@ -263,10 +263,11 @@ func deleteTwice(ctx context.Context, t *trial) error {
 	if err := t.Provider.Delete(ctx, refOf(i)); err != nil {
 		return xerrors.Errorf("delete again: %w", err)
 	}
-	if err := errors.Join(t.wantGone(ctx, refOf(i)), t.wantNames(ctx, t.mine)); err != nil {
-		return err
-	}
-	_, i, err = t.create(ctx, "gone-at-once")
+	return errors.Join(t.wantGone(ctx, refOf(i)), t.wantNames(ctx, t.mine))
+}
+
+func deletesAtOnce(ctx context.Context, t *trial) error {
+	_, i, err := t.create(ctx, "gone-at-once")
 	if err != nil {
 		return err
 	}

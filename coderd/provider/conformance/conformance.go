@@ -57,6 +57,7 @@ type Case struct {
 	Name  string
 	About string // what holds if it passes
 	Safe  bool   // may be run against a provider that is in use
+	Nicer bool   // Prewarm works without it: its calls are repeated until they succeed
 	needs func(provider.Provider) bool
 	run   func(context.Context, *trial) error
 }
@@ -64,24 +65,25 @@ type Case struct {
 // Cases are all there are, in an order in which what builds on something comes after it.
 func Cases() []Case {
 	return []Case{
-		{"GetUnknown", "what does not exist is not found", true, nil, getUnknown},
-		{"DeleteUnknown", "deleting what does not exist succeeds", true, nil, deleteUnknown},
-		{"BadNamesAreRefused", "names that are not safe are refused", true, nil, badNames},
-		{"GarbageIsRefused", "specs that are wrong are refused before anything is made", true, nil, garbage},
-		{"CreateTwiceIsOne", "a create that is repeated makes one workspace", true, nil, createTwice},
-		{"CreateWithOtherTagsConflicts", "a name that is taken is refused, and what has it stays", true, nil, createConflict},
-		{"GetByNameAndByID", "a workspace is found by its name and by the provider's id", true, nil, get},
-		{"AnotherWorkspaceIsNotMeant", "nothing is done to a workspace of the same name with another id", true, nil, anotherWorkspace},
-		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, nil, list},
-		{"BecomesReady", "a workspace becomes ready", true, nil, becomesReady},
-		{"StopAndStart", "a workspace can be stopped and started", true, canStop, stopAndStart},
-		{"ResetIsFenced", "a used workspace can be made like new, and a late reset changes nothing", true, canReset, resetFenced},
-		{"EndedContext", "a call that was given up does nothing", true, nil, endedContext},
-		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, nil, deleteTwice},
-		{"ManyNamesAtOnce", "20 workspaces can be made and deleted at once", false, nil, manyNames},
-		{"OneNameAtOnce", "20 creates of one workspace at once make one", false, nil, oneName},
-		{"CutOffCreateIsCompleted", "a create that was cut off anywhere is completed by the next", false, nil, cutOffCreate},
-		{"DeleteDuringCreate", "a create that was given up is undone by name", false, nil, deleteDuringCreate},
+		{"GetUnknown", "what does not exist is not found", true, false, nil, getUnknown},
+		{"DeleteUnknown", "deleting what does not exist succeeds", true, false, nil, deleteUnknown},
+		{"BadNamesAreRefused", "names that are not safe are refused", true, false, nil, badNames},
+		{"GarbageIsRefused", "specs that are wrong are refused before anything is made", true, false, nil, garbage},
+		{"CreateTwiceIsOne", "a create that is repeated makes one workspace", true, false, nil, createTwice},
+		{"CreateWithOtherTagsConflicts", "a name that is taken is refused, and what has it stays", true, false, nil, createConflict},
+		{"GetByNameAndByID", "a workspace is found by its name and by the provider's id", true, false, nil, get},
+		{"AnotherWorkspaceIsNotMeant", "nothing is done to a workspace of the same name with another id", true, false, nil, anotherWorkspace},
+		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, false, nil, list},
+		{"BecomesReady", "a workspace becomes ready", true, false, nil, becomesReady},
+		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
+		{"ResetIsFenced", "a used workspace can be made like new, and a late reset changes nothing", true, false, canReset, resetFenced},
+		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
+		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
+		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},
+		{"ManyNamesAtOnce", "20 workspaces can be made and deleted at once", false, false, nil, manyNames},
+		{"OneNameAtOnce", "20 creates of one workspace at once make one", false, false, nil, oneName},
+		{"CutOffCreateIsCompleted", "a create that was cut off anywhere is completed by the next", false, false, nil, cutOffCreate},
+		{"DeleteDuringCreate", "a create that was given up is undone by name", false, false, nil, deleteDuringCreate},
 	}
 }
 

@@ -3,8 +3,10 @@ package conformance_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +44,9 @@ func inUse(t *testing.T) (*sim.Provider, provider.CreateRequest) {
 type wrong struct {
 	provider.Provider
 	fault string
+
+	deletes atomic.Int32
+	second  chan struct{}
 }
 
 func (w *wrong) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
@@ -90,6 +95,17 @@ func (w *wrong) Delete(ctx context.Context, ref provider.Ref) error {
 			return err
 		}
 	}
+	if w.fault == "is busy" && strings.Contains(ref.Name, "gone-at-once") {
+		switch w.deletes.Add(1) {
+		case 1: // goes on while the others come
+			<-w.second
+		case 2:
+			close(w.second)
+			fallthrough
+		case 3, 4, 5:
+			return errors.New("the instance is busy")
+		}
+	}
 	if w.fault == "deletes anybody's" {
 		ref.WorkspaceID = uuid.Nil
 	}
@@ -107,6 +123,7 @@ func TestCheckSeesFaults(t *testing.T) {
 		"forgets in listings":        {"ListIsByInstallation"},
 		"is never well":              {"BecomesReady", "GetUnknown"},
 		"fails to delete twice":      {"DeleteTwice", "DeleteUnknown"},
+		"is busy":                    {"DeletesAtOnce"},
 		"deletes anybody's":          {"CreateWithOtherTagsConflicts", "AnotherWorkspaceIsNotMeant"},
 		"makes a second":             {"CreateTwiceIsOne", "CreateWithOtherTagsConflicts"},
 		"calls everything running":   {"CreateTwiceIsOne", "GetByNameAndByID"},
@@ -121,7 +138,7 @@ func TestCheckSeesFaults(t *testing.T) {
 				deadline = time.Minute
 			}
 			conformance.Check(t.Context(), conformance.Subject{
-				Provider: &wrong{p, fault}, Installation: used.Tags.Installation, Spec: used.Spec, Prefix: "check-x-",
+				Provider: &wrong{Provider: p, fault: fault, second: make(chan struct{})}, Installation: used.Tags.Installation, Spec: used.Spec, Prefix: "check-x-",
 				Deadline: deadline,
 			}, func(v conformance.Verdict) { verdicts[v.Case.Name] = v })
 			assert.Contains(t, verdicts, "BecomesReady")
@@ -133,6 +150,7 @@ func TestCheckSeesFaults(t *testing.T) {
 			}
 			for _, name := range want {
 				require.Error(t, verdicts[name].Err, name)
+				require.Equal(t, fault == "is busy", verdicts[name].Case.Nicer, "whether it is safe to use all the same")
 			}
 			_, err := p.Get(t.Context(), provider.Ref{Name: used.Name, WorkspaceID: used.Tags.WorkspaceID})
 			require.NoError(t, err)

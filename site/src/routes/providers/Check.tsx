@@ -11,6 +11,7 @@ export interface Verdict {
   case: string;
   about: string;
   outcome: "passed" | "failed" | "not_offered";
+  nicer?: boolean;
   detail?: string;
   took_ms: number;
 }
@@ -19,7 +20,12 @@ const looks = {
   passed: { icon: "check", colour: "text-ready", word: "passed" },
   failed: { icon: "cross", colour: "text-failed", word: "failed" },
   not_offered: { icon: "empty", colour: "text-ink-2", word: "not offered" },
+  not_nice: { icon: "alert", colour: "text-starting", word: "failed, and would be nicer" },
 } as const;
+
+/** safe says whether a verdict leaves the provider safe to use. */
+const safe = (v: Verdict) => v.outcome !== "failed" || v.nicer === true;
+const lookOf = (v: Verdict) => looks[v.outcome === "failed" && v.nicer ? "not_nice" : v.outcome];
 
 /** lines takes what came of a stream, and gives the whole lines of it and what is left. */
 export function lines(rest: string, chunk: string): { whole: string[]; rest: string } {
@@ -68,7 +74,7 @@ export function Check({ provider }: { provider: string }) {
     );
     return Promise.resolve();
   };
-  const failed = verdicts.filter((v) => v.outcome === "failed").length;
+  const failed = verdicts.filter((v) => !safe(v)).length;
   return (
     <Section
       title="Check"
@@ -97,7 +103,7 @@ export function Check({ provider }: { provider: string }) {
           {state === "running" && `${verdicts.length} cases so far; this page must stay open.`}
           {state === "stopped" && "Stopped; what it made is deleted."}
           {state === "ended" &&
-            (failed === 0 ? `All ${verdicts.length} cases are as they should be.` : `${failed} of ${verdicts.length} cases failed.`)}
+            (failed === 0 ? "It is safe to use." : `It is not safe to use: ${failed} of ${verdicts.length} cases failed.`)}
         </p>
       )}
       {error && (
@@ -109,10 +115,10 @@ export function Check({ provider }: { provider: string }) {
         <ol className="-my-1 divide-y divide-line text-sm" aria-label="Cases">
           {verdicts.map((v) => (
             <li key={v.case} className="flex items-start gap-2.5 py-2">
-              <Icon name={looks[v.outcome].icon} className={`mt-0.5 size-4 ${looks[v.outcome].colour}`} />
+              <Icon name={lookOf(v).icon} className={`mt-0.5 size-4 ${lookOf(v).colour}`} />
               <div className="min-w-0 grow">
                 <p className="break-words">
-                  {v.about} <span className="text-ink-2">({looks[v.outcome].word})</span>
+                  {v.about} <span className="text-ink-2">({lookOf(v).word})</span>
                 </p>
                 {v.detail && <p className="mt-0.5 font-mono text-xs break-words whitespace-pre-wrap text-failed">{v.detail}</p>}
               </div>
