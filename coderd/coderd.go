@@ -33,6 +33,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/events"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
@@ -157,6 +158,7 @@ type replica struct {
 
 	providers  *providers
 	pubsub     *pubsub.PubSub
+	hints      *hints.Hints
 	reconciler *reconcile.Reconciler
 	worker     *lifecycle.Worker
 	claims     *claim.Service
@@ -181,7 +183,6 @@ type replica struct {
 
 func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener, clock quartz.Clock, log slog.Logger) (*replica, error) {
 	store := db.store
-	hints := context.WithoutCancel(ctx) // for what is said to others until the last moment; bounded by publish
 	installation, err := store.EnsureInstallation(ctx)
 	if err != nil {
 		return nil, err
@@ -207,17 +208,15 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		return nil, err
 	}
 	r.pubsub = pubsub.New(context.WithoutCancel(ctx), store, clock, log.Named("pubsub")) // until the last has spoken
+	r.hints = hints.New(context.WithoutCancel(ctx), r.pubsub, log)
 	writer := workspaces.New(store, workspaces.NewID, opts.Replica)
 	r.reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, Replica: opts.Replica, Tick: opts.Tick,
-		Random: rand.Reader, NewID: workspaces.NewID, Committed: func(reconcile.Result) { r.wakeWorkers(hints) },
-		Tracer: tracer,
+		Random: rand.Reader, NewID: workspaces.NewID, Hints: r.hints, Tracer: tracer,
 	})
 	r.claims = claim.New(claim.Options{
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: workspaces.NewID,
-		Nudge: r.reconciler.Nudge, Cause: r.reconciler.Cause, Tracer: tracer,
-		Wake:    func() { r.wakeWorkers(hints) },
-		Publish: func(id uuid.UUID) { r.publish(hints, claim.BoundChannel, id.String()) },
+		Hints: r.hints, Tracer: tracer,
 
 		MaxWaiting: opts.MaxWaitingClaims, MaxCold: opts.MaxColdClaims,
 	})
@@ -225,16 +224,14 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.instances = instance.New(instance.Options{
 		Keys: keys, SealKeys: opts.sealsKeys(),
 		Store: store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: accessURL(opts, listener.Addr()),
-		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Nudge: r.reconciler.Nudge,
-		Wake: func() { r.wakeWorkers(hints) },
-		Hint: func(ctx context.Context) { r.publish(ctx, instance.HintChannel, "") },
+		CABundle: []byte(opts.AccessCA), Binaries: filepath.Join(opts.DataDir, "agents"), Hints: r.hints,
 	})
 	writer.OnClaimed(r.instances.Claimed)
 	writer.OnReleased(countFinished(reg))
 	r.events = events.New(events.Options{Store: store, Clock: clock, Log: log, Registerer: reg})
 	r.worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
-		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Bound: r.claims.Bound,
+		Replica: opts.Replica, Installation: installation, Hints: r.hints,
 		Callback: r.instances.Callback, Deregister: r.deregister, Runner: r.toBe, Lease: opts.hooks().Lease, Tracer: tracer,
 	})
 	r.notifier = alerts.NewNotifier(alerts.NotifierOptions{
@@ -248,7 +245,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	})
 	inventories := inventory.Options{
 		Store: store, Writer: writer, Providers: r.providers.Registry, Clock: clock, Log: log, Registerer: reg,
-		Replica: opts.Replica, Installation: installation, Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(hints) },
+		Replica: opts.Replica, Installation: installation, Hints: r.hints,
 	}
 	if change := opts.hooks().Inventory; change != nil {
 		change(&inventories)
@@ -256,14 +253,13 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.inventory = inventory.New(inventories)
 	counted.Store(r.inventory)
 	r.machines = &inventory.Machines{
-		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"), Nudge: r.reconciler.Nudge,
+		Store: store, Providers: r.providers.Registry, Clock: clock, Log: log.Named("inventory"), Hints: r.hints,
 	}
 	r.leases = &leases.Ender{
-		Store: store, Writer: writer, Clock: clock, Log: log.Named("leases"), Nudge: r.reconciler.Nudge,
-		Wake: func() { r.wakeWorkers(hints) },
+		Store: store, Writer: writer, Clock: clock, Log: log.Named("leases"), Hints: r.hints,
 	}
 	r.sizes = autosize.New(autosize.Options{
-		Store: store, Clock: clock, Log: log.Named("autosize"), Nudge: func(id uuid.UUID) { r.reconciler.Nudge(id) },
+		Store: store, Clock: clock, Log: log.Named("autosize"), Hints: r.hints,
 	})
 	r.keeper = &retention.Keeper{Store: store, Clock: clock, Log: log.Named("retention")}
 	r.registered = &replicas.Replica{
@@ -273,7 +269,13 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 	r.forges = &entities.Service{
 		Store: store, Keys: keys, Directory: entities.NewDirectory(store, keys, forgeKinds(), clock), SigningKeys: r.instances.Reseal,
 	}
-	r.newDemand(hints, writer)
+	r.newDemand(writer)
+	r.hints.Connect(hints.Ears{
+		Nudge: r.reconciler.Nudge, Cause: r.reconciler.Cause, HeardNudge: r.reconciler.Heard,
+		MissedNudges: r.reconciler.Missed, Wake: r.worker.Wake, Bound: r.claims.Bound, MissedBound: r.claims.Missed,
+		Claimed: r.instances.Heard, Providers: r.providers.soon.Ring, Inbox: r.inbox.Wake, Demand: r.inbox.MatchSoon,
+		Settle: r.runners.SettleSoon, Any: r.events.Heard,
+	})
 	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
 	pages, err := site.Built()
 	if err != nil {
@@ -288,11 +290,10 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.claims, Passes: r.reconciler, Workspaces: writer,
 			Templates: configuration, Providers: r.providers, Installation: installation, Instances: r.instances,
 			Inventory: r.inventory, Events: r.events, Sizes: r.sizes, Notifier: r.notifier, Tracer: tracer,
-			Nudge: r.reconciler.Nudge, Wake: r.worker.Wake,
-			ProvidersChanged: func() { r.providersChanged(hints) }, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
+			Hints: r.hints, Ready: r.unready, StaleAfter: r.watchdog.Limit(),
 			MetricsToken: opts.MetricsToken,
 			Metrics:      promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}), Clock: clock, Log: log,
-			Forges: r.forges, Runners: r.runners, Webhooks: r.inbox, DemandChanged: r.inbox.MatchSoon,
+			Forges: r.forges, Runners: r.runners, Webhooks: r.inbox,
 			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
 		})),
 		ConnContext:       r.guard.Context,
@@ -376,53 +377,16 @@ func (r *replica) drain() {
 	<-timer.C
 }
 
-// subscribe connects what other replicas say to who wants to hear it. After a reconnect everything is looked at again
-// (I9).
+// subscribe hears the other replicas. After a reconnect everything is looked at again (I9).
 func (r *replica) subscribe() {
-	for channel, to := range map[string]struct {
-		heard  func(payload string)
-		missed func()
-	}{
-		reconcile.NudgeChannel: {r.reconciler.Heard, r.reconciler.Missed},
-		claim.BoundChannel:     {r.claims.Heard, r.claims.Missed},
-		instance.HintChannel:   {func(string) { r.instances.Heard() }, r.instances.Heard},
-		jobsChannel:            {func(string) { r.worker.Wake() }, r.worker.Wake},
-		providersChannel:       {func(string) { r.providers.refreshSoon() }, r.providers.refreshSoon},
-		inboxChannel:           {func(string) { r.inbox.Wake() }, r.inbox.Wake},
-	} {
+	for _, channel := range hints.Channels() {
 		r.pubsub.Subscribe(channel, func(_ context.Context, e pubsub.Event) {
-			r.events.Heard() // whatever it is of, something may have changed
 			if e.Resync {
-				to.missed()
+				r.hints.Missed(channel)
 				return
 			}
-			to.heard(e.Payload)
+			r.hints.Heard(channel, e.Payload)
 		})
-	}
-}
-
-const (
-	jobsChannel      = "prewarm_jobs"
-	providersChannel = "prewarm_providers"
-)
-
-// wakeWorkers wakes the workers of this replica and of the others: there is work.
-func (r *replica) wakeWorkers(ctx context.Context) {
-	r.worker.Wake()
-	go r.publish(ctx, jobsChannel, "")
-}
-
-func (r *replica) providersChanged(ctx context.Context) {
-	r.providers.refreshSoon()
-	go r.publish(ctx, providersChannel, "")
-}
-
-// publish sends a hint. One that is lost costs no more than the next poll.
-func (r *replica) publish(ctx context.Context, channel, payload string) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if err := r.pubsub.Publish(ctx, channel, payload); err != nil && ctx.Err() == nil {
-		r.log.Debug(ctx, "publish", slog.F("channel", channel), slog.Error(err))
 	}
 }
 

@@ -55,25 +55,20 @@ func (r *replica) warnOfPlainKeys(ctx context.Context) {
 	}
 }
 
-// newDemand connects the rooms that bring a forge's jobs to the pools (see coderd/demand). hints is for what is said to other
-// replicas until the last moment.
-func (r *replica) newDemand(hints context.Context, writer *workspaces.Writer) {
+// newDemand connects the rooms that bring a forge's jobs to the pools (see coderd/demand).
+func (r *replica) newDemand(writer *workspaces.Writer) {
 	r.runners = runners.New(runners.Options{
 		Store: r.store, Writer: writer, Directory: r.forges.Directory, Clock: r.clock, Log: r.log, Registerer: r.registry,
-		Replica: r.opts.Replica, Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(hints) },
+		Replica: r.opts.Replica, Hints: r.hints,
 		Round: []func(context.Context, uuid.UUID) error{
 			func(ctx context.Context, entity uuid.UUID) error { return r.inbox.Missed(ctx, entity) },
 		},
 	})
 	r.inbox = inbox.New(inbox.Options{
 		Store: r.store, Directory: r.forges.Directory, Clock: r.clock, Log: r.log, Registerer: r.registry,
-		Replica: r.opts.Replica, NewID: workspaces.NewID, Nudge: r.reconciler.Nudge, Settle: r.runners.SettleSoon,
-		Hint: func() { go r.publish(hints, inboxChannel, "") },
+		Replica: r.opts.Replica, NewID: workspaces.NewID, Hints: r.hints,
 	})
 }
-
-// inboxChannel says that there is more in the inbox than one replica takes at a time.
-const inboxChannel = "prewarm_inbox"
 
 // deregister is what a drain asks before the workspace goes (P7).
 func (r *replica) deregister(ctx context.Context, workspace uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
@@ -30,14 +31,14 @@ type providers struct {
 	store *database.Store
 	clock quartz.Clock
 	log   slog.Logger
-	soon  chan struct{}
+	soon  hints.Bell
 }
 
 func newProviders(
 	ctx context.Context, store *database.Store, installation uuid.UUID, opts Options, clock quartz.Clock, log slog.Logger,
 	watch provider.Watch,
 ) (*providers, error) {
-	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: make(chan struct{}, 1)}
+	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: hints.NewBell()}
 	factories := map[string]provider.Factory{
 		"local": func(config json.RawMessage) (provider.Provider, error) {
 			return newLocal(config, opts.DataDir, clock, log)
@@ -168,13 +169,6 @@ func (p *providers) run(ctx context.Context) {
 		Clock: p.clock, Log: p.log, What: "read providers", Tags: []string{"providers", "refresh"}, Every: refreshEvery,
 		Wake: p.soon, Later: true,
 	}.Run(ctx, p.refresh)
-}
-
-func (p *providers) refreshSoon() {
-	select {
-	case p.soon <- struct{}{}:
-	default:
-	}
 }
 
 func (p *providers) refresh(ctx context.Context) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
@@ -139,6 +140,7 @@ type Replica struct {
 	Claims     *claim.Service
 	Writer     *workspaces.Writer
 	Instances  *instance.Service
+	Hints      *hints.Hints
 	Store      *database.Store
 	PubSub     *pubsub.PubSub
 	Metrics    *prometheus.Registry
@@ -183,43 +185,40 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	reg := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	ps := pubsub.New(ctx, store, clock, log)
-	r := &Replica{Store: store, PubSub: ps, Metrics: reg, Writer: workspaces.New(store, workspaces.NewID, c.Name)}
+	r := &Replica{Hints: hints.New(ctx, ps, log), Store: store, PubSub: ps, Metrics: reg, Writer: workspaces.New(store, workspaces.NewID, c.Name)}
 	r.Reconciler = reconcile.New(reconcile.Options{
 		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, Replica: c.Name, Tick: c.Tick,
 		Random: rand.Reader, NewID: workspaces.NewID,
-		Committed: func(reconcile.Result) { r.Worker.Wake() },
+		Hints: r.Hints,
 	})
 	r.Claims = claim.New(claim.Options{
 		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, NewID: workspaces.NewID,
-		Nudge:   r.Reconciler.Nudge,
-		Wake:    func() { r.Worker.Wake() },
-		Publish: func(id uuid.UUID) { _ = ps.Publish(ctx, claim.BoundChannel, id.String()) },
+		Hints: r.Hints,
 	})
 	r.Instances = instance.New(instance.Options{
 		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, URL: "http://test",
-		Nudge: r.Reconciler.Nudge, Wake: func() { r.Worker.Wake() }, Hint: func(context.Context) {},
+		Hints: r.Hints,
 	})
 	r.Worker = lifecycle.New(lifecycle.Options{
 		Store: store, Writer: r.Writer, Providers: w.Providers, Clock: clock, Log: log, Registerer: reg,
-		Replica: c.Name, Installation: w.Installation, Nudge: r.Reconciler.Nudge, Bound: r.Claims.Bound, Lease: c.Lease,
+		Replica: c.Name, Installation: w.Installation, Hints: r.Hints, Lease: c.Lease,
 		Grace: c.Grace, Callback: r.Instances.Callback, Timeouts: c.Timeouts, Deregister: c.Deregister,
 		Runner: c.Runner,
 	})
+	r.Hints.Connect(hints.Ears{
+		Nudge: r.Reconciler.Nudge, Cause: r.Reconciler.Cause, HeardNudge: r.Reconciler.Heard,
+		MissedNudges: r.Reconciler.Missed, Wake: r.Worker.Wake, Bound: r.Claims.Bound, MissedBound: r.Claims.Missed,
+	})
 	if !c.Deaf {
-		ps.Subscribe(reconcile.NudgeChannel, func(_ context.Context, e pubsub.Event) {
-			if e.Resync {
-				r.Reconciler.Missed()
-				return
-			}
-			r.Reconciler.Heard(e.Payload)
-		})
-		ps.Subscribe(claim.BoundChannel, func(_ context.Context, e pubsub.Event) {
-			if e.Resync {
-				r.Claims.Missed()
-				return
-			}
-			r.Claims.Heard(e.Payload)
-		})
+		for _, channel := range hints.Channels() {
+			ps.Subscribe(channel, func(_ context.Context, e pubsub.Event) {
+				if e.Resync {
+					r.Hints.Missed(channel)
+					return
+				}
+				r.Hints.Heard(channel, e.Payload)
+			})
+		}
 	}
 	var running sync.WaitGroup
 	if !c.NoPass {

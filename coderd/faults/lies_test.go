@@ -20,6 +20,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -68,7 +69,7 @@ func TestLies(t *testing.T) {
 	inventories := inventory.New(inventory.Options{
 		Store: w.Store, Writer: replicas[0].Writer, Providers: w.Providers, Clock: quartz.NewReal(), Log: slog.Make(),
 		Registerer: prometheus.NewRegistry(), Replica: "inventory", Installation: w.Installation,
-		Nudge: func(...uuid.UUID) {}, Wake: func() {}, Grace: time.Nanosecond,
+		Hints: hints.Local(hints.Ears{}), Grace: time.Nanosecond,
 	})
 	version, boot := 1, 8*time.Second // so that what hangs is over soon
 	w.Apply(t, lying(lyingSize, boot, version))

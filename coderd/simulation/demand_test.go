@@ -85,24 +85,19 @@ type part struct {
 	jitter func(time.Duration) time.Duration
 }
 
-const inboxChannel = "prewarm_inbox"
-
 // demand wires the services of demand as coderd does, and returns what a drain asks. Where there is no forge it does nothing.
-func (p *process) demand(
-	ctx context.Context, of part,
-) func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
+func (p *process) demand(of part) func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
 	if p.w.hub == nil {
 		return nil
 	}
 	directory := phonebook{p, p.w.hub}
 	p.inbox = inbox.New(inbox.Options{
 		Store: p.store, Clock: of.clock, Log: of.log, Registerer: of.reg, Replica: p.name, NewID: of.newID, Directory: directory,
-		Nudge: p.reconciler.Nudge, Settle: func() { p.runners.SettleSoon() },
-		Hint: func() { go p.publish(ctx, inboxChannel, "") }, Jitter: of.jitter,
+		Hints: p.hints, Jitter: of.jitter,
 	})
 	p.runners = runners.New(runners.Options{
 		Store: p.store, Writer: p.writer, Directory: directory, Clock: of.clock, Log: of.log, Registerer: of.reg, Replica: p.name,
-		Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) }, Jitter: of.jitter,
+		Hints: p.hints, Jitter: of.jitter,
 		Round: []func(context.Context, uuid.UUID) error{p.inbox.Missed},
 		Pace: runners.Pace{
 			Idle: 6 * time.Second, Awaited: 3 * time.Second, Fresh: time.Second, Backoff: 4 * time.Second, Settle: 5 * time.Second,
@@ -359,12 +354,5 @@ func (m *model) runnersCapped(planned map[uuid.UUID]bool) {
 		if p.most > 0 && n > p.most {
 			m.w.violate("I3", "%s has %d runners, and %d are the most", p.name, n, p.most)
 		}
-	}
-}
-
-// demandChanged is coderd's.
-func (p *process) demandChanged() {
-	if p.inbox != nil {
-		p.inbox.MatchSoon()
 	}
 }

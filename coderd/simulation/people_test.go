@@ -212,8 +212,8 @@ func (w *world) apply(p *process) {
 	w.ask(p, func(ctx context.Context) (err error) {
 		res, err = p.config.Apply(ctx, templates.Request{By: w.by(), File: "sim.yaml", Source: yaml})
 		if err == nil {
-			p.reconciler.Nudge(res.Templates...)
-			p.demandChanged()
+			p.hints.Nudge(res.Templates...)
+			p.hints.DemandChanged()
 		}
 		return err
 	}, func(err error) {
@@ -312,8 +312,8 @@ func (w *world) release(p *process, t told) {
 	w.ask(p, func(ctx context.Context) error {
 		moved, err := p.writer.Release(ctx, w.person("released", t.incarnation), t.workspace)
 		if err == nil {
-			p.reconciler.Nudge(moved.TemplateID)
-			p.worker.Wake()
+			p.hints.Nudge(moved.TemplateID)
+			p.hints.WakeHere()
 		}
 		return err
 	}, func(err error) {
@@ -337,8 +337,8 @@ func (w *world) deleteByHand(p *process, ws workspace, force bool) {
 		}
 		moved, err := p.writer.Delete(ctx, w.person("deleted by hand", ws.incarnation), ws.id, force)
 		if err == nil {
-			p.reconciler.Nudge(moved.TemplateID)
-			p.worker.Wake()
+			p.hints.Nudge(moved.TemplateID)
+			p.hints.WakeHere()
 		}
 		return err
 	}, func(err error) { w.note("%s answers a deletion: %s", p.name, outcomeOf(err)) })
@@ -349,7 +349,7 @@ func (w *world) retire(p *process, name string, do func(*templates.Service, cont
 	w.ask(p, func(ctx context.Context) error {
 		id, err := do(p.config, ctx, w.by(), name)
 		if err == nil && id != uuid.Nil {
-			p.reconciler.Nudge(id)
+			p.hints.Nudge(id)
 		}
 		return err
 	}, func(err error) { w.note("%s answers a change of a template: %s", p.name, outcomeOf(err)) })
@@ -371,7 +371,7 @@ func (w *world) pause(p *process, scope database.PauseScope, target string, on b
 			return err
 		}
 		affected, err := p.store.TemplatesInScope(ctx, database.TemplatesInScopeParams{Scope: scope, Target: target})
-		p.reconciler.Nudge(affected...)
+		p.hints.Nudge(affected...)
 		return err
 	}, func(err error) { w.note("%s answers a pause: %s", p.name, outcomeOf(err)) })
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
@@ -47,6 +48,7 @@ type process struct {
 	wakes  time.Time
 
 	store      *database.Store
+	hints      *hints.Hints
 	reconciler *reconcile.Reconciler
 	worker     *lifecycle.Worker
 	claims     *claim.Service
@@ -58,8 +60,6 @@ type process struct {
 	stop       func()
 	done       chan struct{} // it has ended by itself
 }
-
-const jobsChannel = "prewarm_jobs"
 
 // entropy is random bytes by the seed.
 type entropy struct{ r *rand.Rand }
@@ -102,34 +102,40 @@ func (w *world) start(name string) *process {
 		return database.InTransaction(ctx)
 	})
 	registry.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
+	p.hints = hints.New(ctx, p, log)
 	p.writer = workspaces.New(p.store, newID, name)
 	p.reconciler = reconcile.New(reconcile.Options{
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, Replica: name, Tick: tick,
-		Random: names, NewID: newID, Jitter: jitter, Committed: func(reconcile.Result) { p.wakeWorkers(ctx) },
+		Random: names, NewID: newID, Jitter: jitter, Hints: p.hints,
 	})
 	p.claims = claim.New(claim.Options{
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
-		Nudge:   p.reconciler.Nudge,
-		Wake:    func() { p.wakeWorkers(ctx) },
-		Publish: func(id uuid.UUID) { p.publish(ctx, claim.BoundChannel, id.String()) },
-		Yield:   p.yield,
+		Hints: p.hints, Yield: p.yield,
 	})
 	p.instances = instance.New(instance.Options{
 		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, URL: "http://" + name,
-		Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) },
-		Hint: func(ctx context.Context) { p.publish(ctx, instance.HintChannel, "") },
+		Hints: p.hints,
 	})
 	p.writer.OnClaimed(p.instances.Claimed)
-	deregister := p.demand(ctx, part{clock, log, reg, newID, jitter})
+	deregister := p.demand(part{clock, log, reg, newID, jitter})
 	p.worker = lifecycle.New(lifecycle.Options{
 		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg,
-		Replica: name, Installation: w.installation, Nudge: p.reconciler.Nudge, Bound: p.claims.Bound,
+		Replica: name, Installation: w.installation, Hints: p.hints,
 		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter, Deregister: deregister,
 	})
 	inventories := inventory.New(w.hasten(inventory.Options{
 		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg, Replica: name,
-		Installation: w.installation, Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) },
+		Installation: w.installation, Hints: p.hints,
 	}))
+	ears := hints.Ears{
+		Nudge: p.reconciler.Nudge, Cause: p.reconciler.Cause, HeardNudge: p.reconciler.Heard,
+		MissedNudges: p.reconciler.Missed, Wake: p.worker.Wake, Bound: p.claims.Bound, MissedBound: p.claims.Missed,
+		Claimed: p.instances.Heard,
+	}
+	if w.hub != nil {
+		ears.Inbox, ears.Demand, ears.Settle = p.inbox.Wake, p.inbox.MatchSoon, p.runners.SettleSoon
+	}
+	p.hints.Connect(ears)
 	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
 
 	loops := []func(context.Context){
@@ -156,16 +162,9 @@ func (w *world) start(name string) *process {
 	return p
 }
 
-// wakeWorkers and publish are coderd's.
-func (p *process) wakeWorkers(ctx context.Context) {
-	p.worker.Wake()
-	go p.publish(ctx, jobsChannel, "")
-}
-
-func (p *process) publish(ctx context.Context, channel, payload string) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	_ = p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
+// Publish is pubsub's.
+func (p *process) Publish(ctx context.Context, channel, payload string) error {
+	return p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
 }
 
 // yield is where a batch of claims waits for company: until the scheduler says so.
@@ -173,32 +172,10 @@ func (p *process) yield() {
 	p.submit(&call{ctx: context.Background(), name: "batch", mark: markYield})
 }
 
-// hear is what coderd's subscriptions do with a notification.
-func (p *process) hear(channel, payload string) {
-	switch channel {
-	case reconcile.NudgeChannel:
-		p.reconciler.Heard(payload)
-	case claim.BoundChannel:
-		p.claims.Heard(payload)
-	case instance.HintChannel:
-		p.instances.Heard()
-	case jobsChannel:
-		p.worker.Wake()
-	case inboxChannel:
-		if p.inbox != nil {
-			p.inbox.Wake()
-		}
-	}
-}
-
 // missed is the Resync of all subscriptions.
 func (p *process) missed() {
-	p.reconciler.Missed()
-	p.claims.Missed()
-	p.instances.Heard()
-	p.worker.Wake()
-	if p.inbox != nil {
-		p.inbox.Wake()
+	for _, channel := range hints.Channels() {
+		p.hints.Missed(channel)
 	}
 }
 

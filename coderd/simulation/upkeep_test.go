@@ -41,8 +41,8 @@ func (w *world) retryKept(p *process) bool {
 		w.ask(p, func(ctx context.Context) error {
 			moved, err := p.writer.Retry(ctx, w.person("retried", 0), ws.id)
 			if err == nil {
-				p.reconciler.Nudge(moved.TemplateID)
-				p.worker.Wake()
+				p.hints.Nudge(moved.TemplateID)
+				p.hints.WakeHere()
 			}
 			return err
 		}, func(err error) {
@@ -94,7 +94,7 @@ func (w *world) keep(p *process) bool {
 	w.ask(p, func(ctx context.Context) error {
 		moved, err := p.writer.Keep(ctx, w.person("kept", ws.incarnation), ws.id, time.Duration(5+d.IntN(20))*time.Second)
 		if err == nil {
-			p.reconciler.Nudge(moved.TemplateID)
+			p.hints.Nudge(moved.TemplateID)
 		}
 		return err
 	}, func(err error) { w.note("%s answers that it is kept: %s", p.name, outcomeOf(err)) })

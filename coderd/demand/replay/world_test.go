@@ -18,6 +18,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
@@ -77,12 +78,15 @@ func (w *world) start(ctx context.Context, name string) *replica {
 	r := &replica{}
 	var ready sync.WaitGroup // the rooms know of one another only when all are there
 	ready.Add(1)
-	nudge := func(templates ...uuid.UUID) { ready.Wait(); r.Reconciler.Nudge(templates...) }
+	said := hints.Local(hints.Ears{
+		Nudge:  func(templates ...uuid.UUID) { ready.Wait(); r.Reconciler.Nudge(templates...) },
+		Wake:   func() { ready.Wait(); r.Worker.Wake() },
+		Settle: func() { r.runners.SettleSoon() },
+	})
 	common := slog.Make()
 	r.runners = runners.New(runners.Options{
 		Store: w.Store, Writer: workspaces.New(w.Store, workspaces.NewID, name), Directory: w, Clock: quartz.NewReal(),
-		Log: common, Registerer: prometheus.NewRegistry(), Replica: name, Nudge: nudge,
-		Wake: func() { ready.Wait(); r.Worker.Wake() }, Pace: pace,
+		Log: common, Registerer: prometheus.NewRegistry(), Replica: name, Hints: said, Pace: pace,
 		Round: []func(context.Context, uuid.UUID) error{func(ctx context.Context, entity uuid.UUID) error {
 			if !w.memoryOf(entity).asks() {
 				// If it were done, it would have told of every job: one of which the story is late to tell, on a slow machine,
@@ -94,7 +98,7 @@ func (w *world) start(ctx context.Context, name string) *replica {
 	})
 	r.inbox = inbox.New(inbox.Options{
 		Store: w.Store, Clock: quartz.NewReal(), Log: common, Registerer: prometheus.NewRegistry(), Replica: name,
-		NewID: uuid.New, Directory: w, Nudge: nudge, Settle: r.runners.SettleSoon,
+		NewID: uuid.New, Directory: w, Hints: said,
 	})
 	r.Replica = w.Start(w.t, coderdtest.Config{
 		Name: name, Tick: 5 * time.Second,

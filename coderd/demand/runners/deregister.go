@@ -117,7 +117,7 @@ func (s *Service) Abandon(
 		WorkspaceID: workspaceID, Incarnation: incarnation, ActorID: by.UserID, Reason: by.Reason, Source: by.Source,
 	})
 	if err == nil {
-		s.Wake()
+		s.Hints.Wake()
 		return state, nil
 	}
 	if !database.NoRows(err) {

@@ -18,6 +18,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -186,8 +187,10 @@ func (w *world) another(replica string) *runners.Service {
 	return runners.New(runners.Options{
 		Store: w.Store, Writer: w.writer, Directory: w, Clock: quartz.NewReal(), Log: slog.Make(),
 		Registerer: prometheus.NewRegistry(), Replica: replica,
-		Nudge: func(templates ...uuid.UUID) { w.tell(func(r *coderdtest.Replica) { r.Reconciler.Nudge(templates...) }) },
-		Wake:  func() { w.tell(func(r *coderdtest.Replica) { r.Worker.Wake() }) },
+		Hints: hints.Local(hints.Ears{
+			Nudge: func(templates ...uuid.UUID) { w.tell(func(r *coderdtest.Replica) { r.Hints.Nudge(templates...) }) },
+			Wake:  func() { w.tell(func(r *coderdtest.Replica) { r.Hints.Wake() }) },
+		}),
 		Pace: runners.Pace{
 			Idle: 200 * time.Millisecond, Awaited: 100 * time.Millisecond, Fresh: 50 * time.Millisecond,
 			Backoff: 300 * time.Millisecond, Look: 20 * time.Millisecond, Settle: 100 * time.Millisecond,
