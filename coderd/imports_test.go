@@ -108,6 +108,7 @@ var rooms = map[string]room{
 	"coderd/provider/sim":         place,
 	"coderd/provider/specs":       place,
 	"coderd/reconcile":            decides,
+	"coderd/replica":              {inside: []string{"all"}},
 	"coderd/replicas":             leases,
 	"coderd/retention":            leases,
 	"coderd/sdk": {
@@ -138,7 +139,7 @@ var rooms = map[string]room{
 	"site":              leaf,
 }
 
-// wiring is what no room may import, and everyTest what nobody may but tests.
+// wiring is what no room may import, and everyTest what nobody may but tests. Only the server imports coderd/replica.
 var (
 	wiring    = regexp.MustCompile(`^(coderd|cmd/.*)$`)
 	everyTest = regexp.MustCompile(`test(/|$)`)

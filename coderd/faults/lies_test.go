@@ -25,6 +25,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -63,7 +64,9 @@ func TestLies(t *testing.T) {
 	for range 2 {
 		replicas = append(replicas, w.Start(t, coderdtest.Config{
 			Tick: 500 * time.Millisecond, Lease: lease,
-			Timeouts: lifecycle.Timeouts{Look: 500 * time.Millisecond, Delete: 500 * time.Millisecond},
+			Parts: func(p *replica.Parts) {
+				p.Timeouts = lifecycle.Timeouts{Look: 500 * time.Millisecond, Delete: 500 * time.Millisecond}
+			},
 		}))
 	}
 	inventories := inventory.New(inventory.Options{

@@ -45,6 +45,7 @@ type Options struct {
 	Replica      string
 	Installation uuid.UUID
 	Hints        *hints.Hints
+	Calls        *Calls        // of Providers, counted by whoever watches them; nil: nobody does
 	Grace        time.Duration // 10 s
 	Every        time.Duration // how often a replica looks whether an inventory is due: 10 s
 	Soon         time.Duration // when the next is wanted where one left something open: 10 s
@@ -54,13 +55,15 @@ type Options struct {
 type Service struct {
 	Options
 	metrics *metrics
-	calls   calls
 	held    *lease.Held[string] // inventories, by provider
 }
 
 // New returns a Service; nothing happens before Run.
 func New(o Options) *Service {
 	o.Log = o.Log.Named("inventory")
+	if o.Calls == nil {
+		o.Calls = &Calls{}
+	}
 	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
 	return &Service{Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[string](o.Clock, leaseFor)}
 }

@@ -41,7 +41,7 @@ type Options struct {
 	// Runner is what a workspace is to be at its forge, for providers that take it (P5). Nil: there are no forges.
 	Runner func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (*provider.Runner, error)
 	// Deregister unregisters the runner of a workspace at its forge, before the workspace goes (P7). Nil: there are no forges.
-	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Verdict, error)
+	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (provider.Verdict, error)
 
 	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping

@@ -16,17 +16,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prewarm-dev/prewarm/coderd/claim"
-	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
-	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/hints"
-	"github.com/prewarm-dev/prewarm/coderd/instance"
-	"github.com/prewarm-dev/prewarm/coderd/inventory"
-	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/coderd/reconcile"
-	"github.com/prewarm-dev/prewarm/coderd/templates"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -47,18 +39,10 @@ type process struct {
 	frozen bool
 	wakes  time.Time
 
-	store      *database.Store
-	hints      *hints.Hints
-	reconciler *reconcile.Reconciler
-	worker     *lifecycle.Worker
-	claims     *claim.Service
-	writer     *workspaces.Writer
-	instances  *instance.Service
-	config     *templates.Service
-	inbox      *inbox.Service // nil, as the next, where there is no forge
-	runners    *runners.Service
-	stop       func()
-	done       chan struct{} // it has ended by itself
+	*replica.Replica
+	store *database.Store
+	stop  func()
+	done  chan struct{} // it has ended by itself
 }
 
 // entropy is random bytes by the seed.
@@ -71,7 +55,12 @@ func (e entropy) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// start starts a replica as coderd does.
+// loops are what a replica of the simulation does by itself.
+var loops = []replica.Loop{
+	replica.Passes, replica.Work, replica.Agents, replica.Inventories, replica.Inbox, replica.Runners,
+}
+
+// start starts a replica.
 func (w *world) start(name string) *process {
 	w.runs[name]++
 	p := &process{w: w, name: name, run: w.runs[name], done: make(chan struct{}), ill: w.now()}
@@ -89,8 +78,6 @@ func (w *world) start(name string) *process {
 		return time.Duration(h.Sum64() % uint64(max(most, 1)))
 	}
 	clock := quartz.NewReal() // of the bubble
-	log := slog.Make(w.sink(name)...)
-	reg := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	p.store = database.Over(link{p}, clock, jitter)
 	registry := provider.NewRegistry(map[string]provider.Factory{
@@ -102,58 +89,21 @@ func (w *world) start(name string) *process {
 		return database.InTransaction(ctx)
 	})
 	registry.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
-	p.hints = hints.New(ctx, p, log)
-	p.writer = workspaces.New(p.store, newID, name)
-	p.reconciler = reconcile.New(reconcile.Options{
-		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, Replica: name, Tick: tick,
-		Random: names, NewID: newID, Jitter: jitter, Hints: p.hints,
-	})
-	p.claims = claim.New(claim.Options{
-		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
-		Hints: p.hints, Yield: p.yield,
-	})
-	p.instances = instance.New(instance.Options{
-		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, URL: "http://" + name,
-		Hints: p.hints,
-	})
-	p.writer.OnClaimed(p.instances.Claimed)
-	deregister := p.demand(part{clock, log, reg, newID, jitter})
-	p.worker = lifecycle.New(lifecycle.Options{
-		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg,
-		Replica: name, Installation: w.installation, Hints: p.hints,
-		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter, Deregister: deregister,
-	})
-	inventories := inventory.New(w.hasten(inventory.Options{
-		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg, Replica: name,
-		Installation: w.installation, Hints: p.hints,
-	}))
-	ears := hints.Ears{
-		Nudge: p.reconciler.Nudge, Cause: p.reconciler.Cause, HeardNudge: p.reconciler.Heard,
-		MissedNudges: p.reconciler.Missed, Wake: p.worker.Wake, Bound: p.claims.Bound, MissedBound: p.claims.Missed,
-		Claimed: p.instances.Heard,
+	parts := replica.Parts{
+		Name: name, Installation: w.installation, Store: p.store, Clock: clock, Log: slog.Make(w.sink(name)...),
+		Registerer: prometheus.NewRegistry(), Publisher: p, Providers: registry, Tick: tick, Loops: loops,
+		Random: names, NewID: newID, Jitter: jitter, Yield: p.yield, Lease: lease, Grace: 4 * time.Second,
+		Inventory: w.hasten, URL: "http://" + name,
 	}
 	if w.hub != nil {
-		ears.Inbox, ears.Demand, ears.Settle = p.inbox.Wake, p.inbox.MatchSoon, p.runners.SettleSoon
+		parts.Directory, parts.Pace, parts.Deregister = phonebook{p, w.hub}, hubPace, p.deregister
 	}
-	p.hints.Connect(ears)
-	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
-
-	loops := []func(context.Context){
-		func(ctx context.Context) { _ = p.reconciler.Run(ctx) }, func(ctx context.Context) { _ = p.worker.Run(ctx) },
-		p.instances.Run, inventories.Run,
-	}
-	if w.hub != nil {
-		loops = append(loops, p.inbox.Run, p.runners.Run)
-	}
-	var running sync.WaitGroup
-	for _, run := range loops {
-		running.Go(func() { run(ctx) })
-	}
+	p.Replica = replica.New(ctx, parts)
+	p.Start(ctx)
 	p.stop = sync.OnceFunc(func() {
 		cancel()
 		go func() {
-			p.claims.Close()
-			running.Wait()
+			p.Wait()
 			close(p.done)
 		}()
 	})
@@ -175,7 +125,7 @@ func (p *process) yield() {
 // missed is the Resync of all subscriptions.
 func (p *process) missed() {
 	for _, channel := range hints.Channels() {
-		p.hints.Missed(channel)
+		p.Hints.Missed(channel)
 	}
 }
 

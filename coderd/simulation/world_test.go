@@ -339,7 +339,7 @@ func (w *world) deliver(i int) {
 	}
 	w.note("%s hears %s%s", l.to.name, l.channel, suffix(f))
 	if f != fateDrop {
-		l.to.hints.Heard(l.channel, l.payload)
+		l.to.Hints.Heard(l.channel, l.payload)
 	}
 	if f == fateRepeat {
 		w.mail = append(w.mail, l)
