@@ -28,7 +28,7 @@ type room struct {
 	only    map[string][]string // of inside, what only these files may import
 }
 
-// Rooms that are alike. What a room needs of its neighbour is a hint, or a func or an interface that coderd passes in.
+// Rooms that are alike. What a room needs of its neighbour is a hint, or a func or an interface that coderd/replica passes in.
 var (
 	decides = room{inside: []string{"coderd/hints", "coderd/workspaces", "coderd/prebuilds", "coderd/explain", "coderd/tracing", "coderd/lease", "database"}}
 	drives  = room{inside: append(slices.Clone(decides.inside), "coderd/provider")}
