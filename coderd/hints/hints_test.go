@@ -80,11 +80,13 @@ func TestHints(t *testing.T) {
 		"here":  {(*hints.Hints).WakeHere, false, []string{"wake"}, nil},
 		"bound, and waits elsewhere": {
 			func(h *hints.Hints) { h.Bound(claim, template) }, false,
-			[]string{"bound " + claim.String(), "nudge " + template.String()}, []string{"prewarm_claim " + claim.String()},
+			[]string{"bound " + claim.String(), "nudge " + template.String()},
+			[]string{"prewarm_claim " + claim.String()},
 		},
 		"bound, and waits here": {
 			func(h *hints.Hints) { h.Bound(claim, template) }, true,
-			[]string{"bound " + claim.String(), "nudge " + template.String()}, nil,
+			[]string{"bound " + claim.String(), "nudge " + template.String()},
+			nil,
 		},
 		"claimed":   {(*hints.Hints).Claimed, false, nil, []string{"prewarm_claimed "}},
 		"providers": {(*hints.Hints).ProvidersChanged, false, []string{"providers"}, []string{"prewarm_providers "}},
