@@ -1,4 +1,5 @@
-// Package coderd is the server. It wires and starts; the logic is in the rooms below, and data goes through them one way:
+// Package coderd is the server: options, database, listener, and the API over one replica. The logic is in the rooms below,
+// and data goes through them one way:
 //
 //	tick or nudge -> reconcile -> rows -> lifecycle -> provider -> workspaces (compare-and-set) -> nudge, notification
 //	claim         -> one statement     -> nudge
@@ -27,7 +28,9 @@
 //	api         HTTP, one file for each resource
 //	serve       bounds what connections cost: slow bodies, too many
 //	sdk         wire types and client, shared with the command line
+//	replica     builds a replica from its parts, for the server and for tests alike; runs and stops its loops
 //	replicas    the list of running replicas
+//	hints       tells rooms of the replica, and other replicas, to look now; decides nothing
 //	alerts      exports current values as gauges, watches them, and sends webhook notifications, once per episode
 //	humanlog    log lines for people
 //	printable   makes text from elsewhere safe to show in a terminal or a log
@@ -38,6 +41,6 @@
 //	coderdtest  replicas inside of tests
 //	simulation  replicas under every order of events and every fault, by a seed; tests only
 //
-// Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a func or
-// an interface passed in here (imports_test.go enforces it).
+// Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a hint, or a
+// func or an interface that replica passes in (imports_test.go enforces it).
 package coderd

@@ -6,17 +6,11 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
-	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/gitea"
 	"github.com/prewarm-dev/prewarm/coderd/demand/github"
-	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
-	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
-	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
-	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
 // forgeKinds are the kinds of forges that there are.
@@ -42,8 +36,8 @@ func openKeys(ctx context.Context, opts Options, clock quartz.Clock, log slog.Lo
 func (o Options) sealsKeys() bool { return o.KeysFile != "" || o.PostgresURL == "" }
 
 // warnOfPlainKeys says where who reads the database could speak for workspaces.
-func (r *replica) warnOfPlainKeys(ctx context.Context) {
-	plain, err := r.instances.InPlain(ctx)
+func (r *server) warnOfPlainKeys(ctx context.Context) {
+	plain, err := r.replica.Instances.InPlain(ctx)
 	switch {
 	case err != nil || plain == 0: // an error is told by whatever else asks the database
 	case r.opts.sealsKeys():
@@ -53,35 +47,4 @@ func (r *replica) warnOfPlainKeys(ctx context.Context) {
 		r.log.Warn(ctx, "keys that sign instance tokens are in the database in plain: give all servers the same "+
 			"--encryption-keys-file, and seal them with `prewarm forge reseal`", slog.F("keys", plain))
 	}
-}
-
-// newDemand connects the rooms that bring a forge's jobs to the pools (see coderd/demand). hints is for what is said to other
-// replicas until the last moment.
-func (r *replica) newDemand(hints context.Context, writer *workspaces.Writer) {
-	r.runners = runners.New(runners.Options{
-		Store: r.store, Writer: writer, Directory: r.forges.Directory, Clock: r.clock, Log: r.log, Registerer: r.registry,
-		Replica: r.opts.Replica, Nudge: r.reconciler.Nudge, Wake: func() { r.wakeWorkers(hints) },
-		Round: []func(context.Context, uuid.UUID) error{
-			func(ctx context.Context, entity uuid.UUID) error { return r.inbox.Missed(ctx, entity) },
-		},
-	})
-	r.inbox = inbox.New(inbox.Options{
-		Store: r.store, Directory: r.forges.Directory, Clock: r.clock, Log: r.log, Registerer: r.registry,
-		Replica: r.opts.Replica, NewID: workspaces.NewID, Nudge: r.reconciler.Nudge, Settle: r.runners.SettleSoon,
-		Hint: func() { go r.publish(hints, inboxChannel, "") },
-	})
-}
-
-// inboxChannel says that there is more in the inbox than one replica takes at a time.
-const inboxChannel = "prewarm_inbox"
-
-// deregister is what a drain asks before the workspace goes (P7).
-func (r *replica) deregister(ctx context.Context, workspace uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
-	verdict, err := r.runners.Deregister(ctx, workspace, incarnation)
-	return lifecycle.Verdict(verdict), err
-}
-
-// toBe is what a workspace is to be at its forge (P5).
-func (r *replica) toBe(ctx context.Context, workspace uuid.UUID, incarnation int32) (*provider.Runner, error) {
-	return r.runners.ToBe(ctx, workspace, incarnation)
 }

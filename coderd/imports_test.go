@@ -28,9 +28,9 @@ type room struct {
 	only    map[string][]string // of inside, what only these files may import
 }
 
-// Rooms that are alike. What a room needs of its neighbour is a func or an interface that coderd passes in.
+// Rooms that are alike. What a room needs of its neighbour is a hint, or a func or an interface that coderd/replica passes in.
 var (
-	decides = room{inside: []string{"coderd/workspaces", "coderd/prebuilds", "coderd/explain", "coderd/tracing", "coderd/lease", "database"}}
+	decides = room{inside: []string{"coderd/hints", "coderd/workspaces", "coderd/prebuilds", "coderd/explain", "coderd/tracing", "coderd/lease", "database"}}
 	drives  = room{inside: append(slices.Clone(decides.inside), "coderd/provider")}
 	stores  = room{inside: []string{"database"}}
 	leases  = room{inside: []string{"coderd/lease", "database"}}
@@ -52,16 +52,16 @@ var rooms = map[string]room{
 	},
 	"coderd":        {inside: []string{"all", "examples"}},
 	"coderd/agent":  {inside: []string{"coderd/provider", "coderd/sdk"}},
-	"coderd/alerts": {inside: []string{"coderd/explain", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database"}},
+	"coderd/alerts": {inside: []string{"coderd/explain", "coderd/hints", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database"}},
 	"coderd/api": {inside: []string{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
-		"coderd/events", "coderd/explain",
+		"coderd/events", "coderd/explain", "coderd/hints",
 		"coderd/prebuilds", "coderd/printable", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
 		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database", "site",
 	}},
 	"coderd/auth":         stores,
-	"coderd/autosize":     {inside: []string{"coderd/lease", "coderd/sizing", "database"}},
+	"coderd/autosize":     {inside: []string{"coderd/hints", "coderd/lease", "coderd/sizing", "database"}},
 	"coderd/chaos":        leaf,
 	"coderd/chaos/engine": leaf,
 	"coderd/e2e/gitea":    leaf,
@@ -75,18 +75,19 @@ var rooms = map[string]room{
 	"coderd/demand/forge":    leaf,
 	"coderd/demand/gitea":    {inside: []string{"coderd/demand/forge", "coderd/demand/rest"}},
 	"coderd/demand/github":   {inside: []string{"coderd/demand/forge", "coderd/demand/rest"}},
-	"coderd/demand/inbox":    {inside: []string{"coderd/demand/forge", "coderd/lease", "coderd/tracing", "database"}},
+	"coderd/demand/inbox":    {inside: []string{"coderd/demand/forge", "coderd/hints", "coderd/lease", "coderd/tracing", "database"}},
 	"coderd/demand/replay":   leaf,
 	"coderd/demand/rest":     {inside: []string{"coderd/demand/forge"}},
-	"coderd/demand/runners":  {inside: []string{"coderd/demand/forge", "coderd/lease", "coderd/prebuilds", "coderd/provider", "coderd/tracing", "coderd/workspaces", "database"}},
+	"coderd/demand/runners":  {inside: []string{"coderd/demand/forge", "coderd/hints", "coderd/lease", "coderd/prebuilds", "coderd/provider", "coderd/tracing", "coderd/workspaces", "database"}},
 	"coderd/seal":            leaf,
 	"coderd/e2e":             leaf,
-	"coderd/events":          {inside: []string{"coderd/auth", "coderd/sdk", "database"}},
+	"coderd/events":          {inside: []string{"coderd/auth", "coderd/hints", "coderd/sdk", "database"}},
 	"coderd/faults":          leaf,
 	"coderd/explain": {
 		inside: []string{"coderd/prebuilds"}, outside: []string{},
 		never: []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
+	"coderd/hints":     leaf,
 	"coderd/humanlog":  {inside: []string{"coderd/printable"}},
 	"coderd/instance":  {inside: append(slices.Clone(drives.inside), "coderd/seal")},
 	"coderd/inventory": drives,
@@ -107,6 +108,7 @@ var rooms = map[string]room{
 	"coderd/provider/sim":         place,
 	"coderd/provider/specs":       place,
 	"coderd/reconcile":            decides,
+	"coderd/replica":              {inside: []string{"all"}},
 	"coderd/replicas":             leases,
 	"coderd/retention":            leases,
 	"coderd/sdk": {
@@ -137,7 +139,7 @@ var rooms = map[string]room{
 	"site":              leaf,
 }
 
-// wiring is what no room may import, and everyTest what nobody may but tests.
+// wiring is what no room may import, and everyTest what nobody may but tests. Only the server imports coderd/replica.
 var (
 	wiring    = regexp.MustCompile(`^(coderd|cmd/.*)$`)
 	everyTest = regexp.MustCompile(`test(/|$)`)

@@ -40,7 +40,7 @@ func exported(t *testing.T) []metric {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	r, err := newReplica(context.Background(), Options{
+	r, err := newServer(context.Background(), Options{
 		DataDir: t.TempDir(), Replica: "a", Tick: 15 * time.Second, Stdout: io.Discard, Stderr: io.Discard,
 	}, &db{store: store}, listener, quartz.NewReal(), slog.Make())
 	require.NoError(t, err)

@@ -4,40 +4,27 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
-	"time"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// refreshEvery bounds what a lost notification of changed providers costs.
-const refreshEvery = 15 * time.Second
-
-// providers are the registry and what keeps it as the database has it.
-type providers struct {
-	*provider.Registry
-	store *database.Store
-	clock quartz.Clock
-	log   slog.Logger
-	soon  chan struct{}
-}
-
+// newProviders makes the registry of the kinds that there are, as the database has it.
 func newProviders(
 	ctx context.Context, store *database.Store, installation uuid.UUID, opts Options, clock quartz.Clock, log slog.Logger,
 	watch provider.Watch,
-) (*providers, error) {
-	p := &providers{store: store, clock: clock, log: log.Named("providers"), soon: make(chan struct{}, 1)}
+) (*provider.Registry, error) {
 	factories := map[string]provider.Factory{
 		"local": func(config json.RawMessage) (provider.Provider, error) {
 			return newLocal(config, opts.DataDir, clock, log)
@@ -64,34 +51,34 @@ func newProviders(
 			}
 		}
 	}
-	p.Registry = provider.NewRegistry(factories, database.InTransaction)
-	p.OnCall(watch)
+	registry := provider.NewRegistry(factories, database.InTransaction)
+	registry.OnCall(watch)
 	for _, kind := range []string{"local", "sim"} { // which work without any configuration
 		if err := store.EnsureProvider(ctx, database.EnsureProviderParams{Name: kind, Kind: kind}); err != nil {
 			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)
 		}
 	}
-	return p, p.refresh(ctx)
+	return registry, replica.ReadProviders(ctx, store, registry)
 }
 
-// warn says where what runs in a workspace may not end with it, and where it may do more than it would if it were applied
+// warnOfProviders says where what runs in a workspace may not end with it, and where it may do more than it would if it were applied
 // now.
-func (p *providers) warn(ctx context.Context, store *database.Store) {
+func warnOfProviders(ctx context.Context, store *database.Store, registry *provider.Registry, log slog.Logger) {
 	old, err := store.TemplatesOfOldDefaults(ctx, database.TemplatesOfOldDefaultsParams{
 		Kind: "docker", Defaults: provider.CurrentDefaults,
 	})
 	if err == nil && len(old) > 0 { // an error is told by whatever else asks the database
-		p.log.Warn(ctx, "containers of templates that were applied before keep the privileges that their engine gives: "+
+		log.Warn(ctx, "containers of templates that were applied before keep the privileges that their engine gives: "+
 			"apply them with `privileges: {}`", slog.F("templates", old))
 	}
-	for _, name := range p.Names() {
-		made, err := p.Get(name)
+	for _, name := range registry.Names() {
+		made, err := registry.Get(name)
 		if err != nil {
 			continue // told where it is used
 		}
 		if i, ok := provider.As[provider.Isolator](made); ok {
 			if err := i.Isolated(); err != nil {
-				p.log.Warn(ctx, "workspaces are not isolated", slog.F("provider", name), slog.Error(err))
+				log.Warn(ctx, "workspaces are not isolated", slog.F("provider", name), slog.Error(err))
 			}
 		}
 	}
@@ -160,39 +147,4 @@ func newDocker(ctx context.Context, config json.RawMessage, dataDir string, cloc
 		return nil, err // not p: a nil *Provider in an interface is not nil
 	}
 	return p, nil
-}
-
-// run keeps the registry current until ctx ends.
-func (p *providers) run(ctx context.Context) {
-	lease.Loop{
-		Clock: p.clock, Log: p.log, What: "read providers", Tags: []string{"providers", "refresh"}, Every: refreshEvery,
-		Wake: p.soon, Later: true,
-	}.Run(ctx, p.refresh)
-}
-
-func (p *providers) refreshSoon() {
-	select {
-	case p.soon <- struct{}{}:
-	default:
-	}
-}
-
-func (p *providers) refresh(ctx context.Context) error {
-	rows, err := p.store.Providers(ctx)
-	if err != nil {
-		return xerrors.Errorf("read providers: %w", err)
-	}
-	have := make([]provider.Row, 0, len(rows))
-	for _, row := range rows {
-		have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
-	}
-	removed, err := p.store.RemovedProviders(ctx)
-	if err != nil {
-		return xerrors.Errorf("read removed providers: %w", err)
-	}
-	for _, name := range removed {
-		have = append(have, provider.Row{Name: name, Removed: true})
-	}
-	p.Update(have)
-	return nil
 }

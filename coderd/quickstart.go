@@ -14,7 +14,7 @@ import (
 )
 
 // quickstart applies examples/quickstart.yaml where there is no template yet.
-func (r *replica) quickstart(ctx context.Context, configuration *templates.Service) error {
+func (r *server) quickstart(ctx context.Context) error {
 	names, err := r.store.TemplateNames(ctx, auth.DefaultOrganizationID)
 	if err != nil {
 		return xerrors.Errorf("look for templates: %w", err)
@@ -30,7 +30,7 @@ func (r *replica) quickstart(ctx context.Context, configuration *templates.Servi
 		},
 		Source: r.opts.Replica,
 	}
-	_, err = configuration.Apply(ctx, templates.Request{By: by, File: "quickstart.yaml", Source: examples.Quickstart})
+	_, err = r.replica.Templates.Apply(ctx, templates.Request{By: by, File: "quickstart.yaml", Source: examples.Quickstart})
 	if err != nil {
 		return xerrors.Errorf("apply the quickstart: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
@@ -62,14 +63,14 @@ type NotifierOptions struct {
 // Notifier keeps episodes and delivers them.
 type Notifier struct {
 	NotifierOptions
-	wake      chan struct{}
+	wake      hints.Bell
 	delivered *prometheus.CounterVec
 }
 
 // NewNotifier returns a Notifier; nothing is delivered before Run.
 func NewNotifier(o NotifierOptions) *Notifier {
 	o.Log = o.Log.Named("notify")
-	n := &Notifier{NotifierOptions: o, wake: make(chan struct{}, 1)}
+	n := &Notifier{NotifierOptions: o, wake: hints.NewBell()}
 	n.delivered = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "prewarm_notifications_total",
 		Help: "Attempts of this replica to deliver a notification, by kind and result (delivered, failed, abandoned).",
@@ -89,7 +90,7 @@ func (n *Notifier) Open(ctx context.Context, kind Kind, e Episode) (uuid.UUID, b
 		return id, false, xerrors.Errorf("record notification: %w", err)
 	}
 	if rows > 0 {
-		n.wakeUp()
+		n.wake.Ring()
 	}
 	return id, rows > 0, nil
 }
@@ -187,12 +188,5 @@ func (n *Notifier) Wire(row database.Notification) sdk.Notification {
 	return sdk.Notification{
 		ID: row.ID, Kind: row.Kind, Installation: n.Installation, Template: row.Template, Preset: row.Preset,
 		Detail: row.Detail, At: row.CreatedAt,
-	}
-}
-
-func (n *Notifier) wakeUp() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/events"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
@@ -69,15 +70,7 @@ type Options struct {
 	AccessURL string
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
-	// Nudge asks for a pass over the templates, after a commit that changed what a pass would do.
-	Nudge func(templates ...uuid.UUID)
-	// Wake tells the workers that there is a job to lease. May be nil: they find it by polling.
-	Wake func()
-	// ProvidersChanged is called after an apply that changed providers. May be nil.
-	ProvidersChanged func()
-	// DemandChanged is called where whose demand a job is may be another than before: after changes of entities, and of
-	// presets of runners. May be nil.
-	DemandChanged func()
+	Hints        *hints.Hints
 	// StaleAfter is how old the last pass over all templates may be before people are told; a minute where 0.
 	StaleAfter time.Duration
 	// Ready says why the replica must not be sent requests; nothing where it may.
@@ -102,15 +95,6 @@ type server struct {
 
 // New makes the handler of everything that the server serves.
 func New(o Options) http.Handler {
-	if o.Wake == nil {
-		o.Wake = func() {}
-	}
-	if o.DemandChanged == nil {
-		o.DemandChanged = func() {}
-	}
-	if o.ProvidersChanged == nil {
-		o.ProvidersChanged = func() {}
-	}
 	if o.StaleAfter == 0 {
 		o.StaleAfter = time.Minute
 	}

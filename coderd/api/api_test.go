@@ -30,6 +30,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/events"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -141,7 +142,7 @@ func newWorldLogging(t *testing.T, log slog.Logger) *world {
 	w.url = w.serve(api.Options{
 		Claims: claim.New(claim.Options{
 			Store: w.store, Writer: writer, Clock: quartz.NewReal(), Log: log, Registerer: prometheus.NewRegistry(),
-			NewID: uuid.New, Nudge: w.nudge, Publish: func(uuid.UUID) {},
+			NewID: uuid.New, Hints: w.hints(),
 		}),
 		Workspaces: writer, Providers: registry, Log: log,
 		Templates: &templates.Service{Store: w.store, NewProvider: registry.New},
@@ -160,8 +161,8 @@ func (w *world) serve(o api.Options) string {
 	o.Auth = auth.NewAuthenticator(w.store, o.Clock)
 	w.instances = instance.New(instance.Options{
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: o.Clock, Log: o.Log,
-		Registerer: prometheus.NewRegistry(), URL: "http://test", CABundle: []byte("authorities"), Nudge: w.nudge,
-		Wake: func() {}, Hint: func(context.Context) {}, Binaries: w.t.TempDir(),
+		Registerer: prometheus.NewRegistry(), URL: "http://test", CABundle: []byte("authorities"), Hints: w.hints(),
+		Binaries: w.t.TempDir(),
 	})
 	o.Instances = w.instances
 	if o.Notifier == nil {
@@ -193,9 +194,11 @@ func (w *world) serve(o api.Options) string {
 		keys := seal.Open(filepath.Join(w.t.TempDir(), "keys"), true, o.Clock)
 		o.Forges = &entities.Service{Store: w.store, Keys: keys, Directory: entities.NewDirectory(w.store, keys, nil, o.Clock)}
 	}
-	o.Nudge = w.nudge
-	o.Wake = func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ }
-	o.ProvidersChanged = func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ }
+	o.Hints = hints.Local(hints.Ears{
+		Nudge:     w.nudge,
+		Wake:      func() { w.mu.Lock(); defer w.mu.Unlock(); w.woken++ },
+		Providers: func() { w.mu.Lock(); defer w.mu.Unlock(); w.providers++ },
+	})
 	o.Ready = func(context.Context) []string { w.mu.Lock(); defer w.mu.Unlock(); return w.unready }
 	o.Metrics = promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{})
 	w.handler = api.New(o)
@@ -207,6 +210,9 @@ func (w *world) listen(handler http.Handler) string {
 	w.t.Cleanup(server.Close)
 	return server.URL
 }
+
+// hints are those of a room, of which only nudges are looked at.
+func (w *world) hints() *hints.Hints { return hints.Local(hints.Ears{Nudge: w.nudge}) }
 
 func (w *world) nudge(templates ...uuid.UUID) {
 	w.mu.Lock()

@@ -35,11 +35,11 @@ func (s *server) apply(
 	}
 	provider := func(c sdk.Change) bool { return c.Kind == "provider" }
 	if !in.Body.DryRun && slices.ContainsFunc(result.Changes, provider) {
-		s.ProvidersChanged()
+		s.Hints.ProvidersChanged()
 	}
 	if len(result.Templates) > 0 {
-		s.Nudge(result.Templates...)
-		s.DemandChanged()
+		s.Hints.Nudge(result.Templates...)
+		s.Hints.DemandChanged()
 	}
 	return bodyOf(sdk.ApplyResult{DryRun: in.Body.DryRun, Changes: result.Changes}), nil
 }

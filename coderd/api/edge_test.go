@@ -174,7 +174,7 @@ func (w *world) stub(store *database.Store, claims api.Claimer, log slog.Logger)
 	o := api.Options{
 		Store: store, Auth: auth.NewAuthenticator(store, quartz.NewReal()), Claims: claims, Clock: quartz.NewReal(), Log: log,
 		Ready: func(context.Context) []string { return nil }, Metrics: promhttp.Handler(),
-		Nudge: w.nudge,
+		Hints: w.hints(),
 	}
 	return w.listen(api.New(o))
 }

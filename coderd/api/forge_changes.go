@@ -172,7 +172,7 @@ func (s *server) savedForge(
 	if err != nil {
 		return nil, err
 	}
-	s.DemandChanged()
+	s.Hints.DemandChanged()
 	saved := sdk.SavedForgeEntity{ForgeEntity: entity, WebhookSecret: made}
 	if tell && entity.HookID != 0 {
 		if _, err := s.installHook(ctx, who, name); err != nil {
@@ -189,7 +189,7 @@ func (s *server) deleteForge(ctx context.Context, who auth.Identity, in *forgeIn
 	if err := s.Forges.Delete(ctx, who, in.Forge); err != nil {
 		return nil, err
 	}
-	s.DemandChanged()
+	s.Hints.DemandChanged()
 	return nil, nil //nolint:nilnil // There is no body.
 }
 
@@ -213,7 +213,7 @@ func (s *server) changedForge(ctx context.Context, who auth.Identity, name, reas
 	if err := s.Forges.Stop(ctx, who, name, reason); err != nil {
 		return nil, err
 	}
-	s.DemandChanged()
+	s.Hints.DemandChanged()
 	return s.getForge(ctx, who, &forgeInput{Forge: name})
 }
 

@@ -160,7 +160,7 @@ func (s *server) resumeProvider(ctx context.Context, who auth.Identity, in *prov
 	if err := s.nudgeScope(ctx, database.PauseScopeProvider, in.Provider); err != nil {
 		return nil, err
 	}
-	s.Wake()
+	s.Hints.WakeHere()
 	return s.providerNamed(ctx, who, in.Provider)
 }
 

@@ -128,7 +128,7 @@ func (s *server) nudgeScope(ctx context.Context, scope database.PauseScope, targ
 	if err != nil {
 		return xerrors.Errorf("find templates to nudge: %w", err)
 	}
-	s.Nudge(affected...)
+	s.Hints.Nudge(affected...)
 	return nil
 }
 

@@ -93,7 +93,7 @@ func (s *server) nudgePreset(ctx context.Context, who auth.Identity, in *presetI
 	if err != nil {
 		return nil, err
 	}
-	s.Nudge(templateID)
+	s.Hints.Nudge(templateID)
 	return nil, nil //nolint:nilnil // There is no body.
 }
 

@@ -29,8 +29,8 @@ func (s *server) rollbackTemplate(ctx context.Context, who auth.Identity, in *ro
 	if err != nil {
 		return nil, err
 	}
-	s.Nudge(done.TemplateID)
-	s.DemandChanged()
+	s.Hints.Nudge(done.TemplateID)
+	s.Hints.DemandChanged()
 	return bodyOf(sdk.RollbackResult{Template: in.Name, From: int(done.From), To: int(done.To)}), nil
 }
 
@@ -39,7 +39,7 @@ func (s *server) resetPreset(ctx context.Context, who auth.Identity, in *presetR
 	if err != nil {
 		return nil, err
 	}
-	s.Nudge(id)
+	s.Hints.Nudge(id)
 	return nil, nil //nolint:nilnil // There is no body.
 }
 
@@ -48,7 +48,7 @@ func (s *server) invalidatePreset(ctx context.Context, who auth.Identity, in *pr
 	if err != nil {
 		return nil, err
 	}
-	s.Nudge(id)
+	s.Hints.Nudge(id)
 	return nil, nil //nolint:nilnil // There is no body.
 }
 

@@ -79,7 +79,7 @@ func withRunners(t *testing.T) (*world, *oneForge) {
 		Workspaces: writer, Log: log,
 		Runners: runners.New(runners.Options{
 			Store: w.store, Writer: writer, Directory: oneDirectory{f}, Clock: quartz.NewReal(), Log: log,
-			Registerer: prometheus.NewRegistry(), Replica: "test", Nudge: w.nudge, Wake: func() {},
+			Registerer: prometheus.NewRegistry(), Replica: "test", Hints: w.hints(),
 		}),
 	})
 	w.exec(`WITH c AS (

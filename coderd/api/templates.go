@@ -101,8 +101,8 @@ func (s *server) retire(
 			return nil, err
 		}
 		if id != uuid.Nil {
-			s.Nudge(id)
-			s.DemandChanged()
+			s.Hints.Nudge(id)
+			s.Hints.DemandChanged()
 		}
 		return nil, nil //nolint:nilnil // There is no body.
 	}

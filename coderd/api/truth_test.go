@@ -71,7 +71,7 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 	passes := reconcile.New(reconcile.Options{
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: quartz.NewReal(),
 		Log: slogtest.Make(t, nil), Registerer: prometheus.NewRegistry(), Replica: "test", Tick: time.Minute, Random: rand.Reader,
-		NewID: uuid.New,
+		NewID: uuid.New, Hints: w.hints(),
 	})
 	for n := 0; ; n++ {
 		res, err := passes.Pass(ctx)

@@ -25,6 +25,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/github"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 )
 
 // fewEntities are those of a test.
@@ -121,7 +122,7 @@ func serveInbox(t *testing.T) (w *world, url string, entities *fewEntities, reg 
 	reg = prometheus.NewRegistry()
 	service := inbox.New(inbox.Options{
 		Store: w.store, Clock: quartz.NewReal(), Log: slog.Make(), Registerer: reg, Replica: "test", NewID: uuid.New,
-		Directory: entities, Nudge: func(...uuid.UUID) {}, Settle: func() {},
+		Directory: entities, Hints: hints.Local(hints.Ears{}),
 	})
 	return w, w.serve(api.Options{Webhooks: service}), entities, reg
 }

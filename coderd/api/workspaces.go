@@ -177,8 +177,8 @@ func (s *server) keepWorkspace(ctx context.Context, who auth.Identity, in *keepI
 func (s *server) retired(
 	ctx context.Context, who auth.Identity, id uuid.UUID, moved workspaces.Moved,
 ) (*body[sdk.Workspace], error) {
-	s.Nudge(moved.TemplateID)
-	s.Wake()
+	s.Hints.Nudge(moved.TemplateID)
+	s.Hints.WakeHere()
 	row, err := s.Store.WorkspaceView(ctx, database.WorkspaceViewParams{
 		OrganizationID: who.OrganizationID, ID: uuid.NullUUID{UUID: id, Valid: true},
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
@@ -33,8 +34,7 @@ type Options struct {
 	Store *database.Store
 	Clock quartz.Clock
 	Log   slog.Logger
-	// Nudge asks for a pass over a template; nil: the next tick does.
-	Nudge func(templateID uuid.UUID)
+	Hints *hints.Hints
 }
 
 // Service counts and computes.
@@ -53,9 +53,6 @@ type cached struct {
 
 // New makes a service.
 func New(o Options) *Service {
-	if o.Nudge == nil {
-		o.Nudge = func(uuid.UUID) {}
-	}
 	return &Service{Options: o, cache: map[uuid.UUID]*cached{}}
 }
 
@@ -116,7 +113,7 @@ func (s *Service) Step(ctx context.Context) (Result, error) {
 		return Result{}, err              //nolint:wrapcheck // InTx says what it was
 	}
 	for _, template := range nudges {
-		s.Nudge(template)
+		s.Hints.Nudge(template)
 	}
 	return result, nil
 }

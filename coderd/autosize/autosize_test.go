@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 )
@@ -32,7 +33,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) service() *autosize.Service {
 	return autosize.New(autosize.Options{
 		Store: w.Store, Clock: quartz.NewMock(w.t), Log: slogtest.Make(w.t, nil),
-		Nudge: func(id uuid.UUID) { w.nudged = append(w.nudged, id) },
+		Hints: hints.Local(hints.Ears{Nudge: func(ids ...uuid.UUID) { w.nudged = append(w.nudged, ids...) }}),
 	})
 }
 

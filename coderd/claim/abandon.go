@@ -37,7 +37,7 @@ func (s *Service) abandon(ctx context.Context, req Request, id, templateID uuid.
 			s.settle(req, id)
 		}
 	}
-	s.Nudge(templateID)
+	s.Hints.Nudge(templateID)
 	return cause
 }
 
@@ -118,6 +118,6 @@ func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error
 	if err != nil {
 		return err
 	}
-	s.Nudge(moved.TemplateID)
+	s.Hints.Nudge(moved.TemplateID)
 	return nil
 }

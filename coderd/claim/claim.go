@@ -18,6 +18,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -93,15 +94,8 @@ type Options struct {
 	Log        slog.Logger
 	Registerer prometheus.Registerer
 	NewID      func() uuid.UUID
-	// Nudge is called after a claim, so that the pool is refilled, and after a miss or wait, so that it is looked at.
-	Nudge func(templates ...uuid.UUID)
-	// Wake is called after a claim out of standby: there is a start job that somebody waits for. May be nil.
-	Wake func()
-	// Publish tells the other replicas that a waiting claim was bound. It must not block for long.
-	Publish func(claimID uuid.UUID)
-	// Cause says in whose trace the pass is that follows a nudge of the template. May be nil.
-	Cause  func(ctx context.Context, template uuid.UUID)
-	Tracer trace.Tracer // nil: no traces
+	Hints      *hints.Hints
+	Tracer     trace.Tracer // nil: no traces
 	// MaxWaiting is how many claims of one user may wait, and MaxCold how many of these for a workspace that is built for
 	// them. 0: as many as they like.
 	MaxWaiting, MaxCold int32
@@ -119,25 +113,19 @@ type Service struct {
 	closing chan struct{}
 
 	mu      sync.Mutex
-	waiting map[uuid.UUID]chan struct{} // claims that wait on this replica
+	waiting map[uuid.UUID]hints.Bell // claims that wait on this replica
 }
 
 // New returns a Service.
 func New(o Options) *Service {
 	o.Log = o.Log.Named("claim")
 	o.Tracer = tracing.OrOff(o.Tracer)
-	if o.Cause == nil {
-		o.Cause = func(context.Context, uuid.UUID) {}
-	}
-	if o.Wake == nil {
-		o.Wake = func() {}
-	}
 	if o.Yield == nil {
 		o.Yield = runtime.Gosched
 	}
 	s := &Service{
 		Options: o, metrics: newMetrics(o.Registerer), closing: make(chan struct{}),
-		waiting: map[uuid.UUID]chan struct{}{},
+		waiting: map[uuid.UUID]hints.Bell{},
 	}
 	s.batches = &batcher{
 		claim: o.Writer.ClaimBatch, floors: &floors{clock: o.Clock, pools: map[uuid.UUID]*floor{}}, active: &s.active,
@@ -216,8 +204,8 @@ func (s *Service) claimAs(ctx context.Context, req Request, ids []uuid.UUID) (Re
 	case err == nil && ctx.Err() != nil:
 		return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
 	case err == nil:
-		s.Cause(ctx, w.TemplateID)
-		s.Nudge(w.TemplateID)
+		s.Hints.Cause(ctx, w.TemplateID)
+		s.Hints.Nudge(w.TemplateID)
 		return s.hit(ctx, req, Result{
 			ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w, Receipt: receipt,
 		})
@@ -368,8 +356,8 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 	if err != nil {
 		return Result{}, xerrors.Errorf("record miss: %w", err)
 	}
-	s.Cause(ctx, pool.TemplateID)
-	s.Nudge(pool.TemplateID)
+	s.Hints.Cause(ctx, pool.TemplateID)
+	s.Hints.Nudge(pool.TemplateID)
 	return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: why.Text, ReasonCode: why.Code, Gone: pool.Gone}, nil
 }
 

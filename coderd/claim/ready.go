@@ -114,7 +114,7 @@ func (s *Service) giveUp(ctx context.Context, req Request, res Result, why strin
 		return xerrors.Errorf("give up workspace: %w", err)
 	}
 	if moved.TemplateID != uuid.Nil {
-		s.Nudge(moved.TemplateID)
+		s.Hints.Nudge(moved.TemplateID)
 	}
 	if err := s.Store.FreeKey(ctx, res.ClaimID); err != nil {
 		return xerrors.Errorf("free key: %w", err)

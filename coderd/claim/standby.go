@@ -24,12 +24,12 @@ func (s *Service) takeStandby(ctx context.Context, req Request, c workspaces.Cla
 		s.settleUnknown(err, req, c.ClaimID)
 		return Result{}, err
 	}
-	s.Wake()
+	s.Hints.Wake()
 	if ctx.Err() != nil {
 		return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
 	}
-	s.Cause(ctx, w.TemplateID)
-	s.Nudge(w.TemplateID)
+	s.Hints.Cause(ctx, w.TemplateID)
+	s.Hints.Nudge(w.TemplateID)
 	return s.hit(ctx, req, Result{
 		ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w, Standby: true, Starting: true,
 	})

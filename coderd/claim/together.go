@@ -56,8 +56,8 @@ func (s *Service) claimTogether(
 	switch {
 	case err == nil && len(bound) > 0:
 		s.Writer.Told(bound)
-		s.Cause(ctx, pool.TemplateID)
-		s.Nudge(pool.TemplateID)
+		s.Hints.Cause(ctx, pool.TemplateID)
+		s.Hints.Nudge(pool.TemplateID)
 		if len(ids) > 1 {
 			return s.deliverTogether(ctx, req, ids, pool.TemplateID)
 		}
@@ -90,8 +90,8 @@ func (s *Service) claimTogether(
 func (s *Service) waitTogether(ctx context.Context, req Request, ids []uuid.UUID, templateID uuid.UUID) (Result, error) {
 	defer s.metrics.waiting.Dec()
 	s.metrics.waiting.Inc()
-	s.Cause(ctx, templateID)
-	s.Nudge(templateID)
+	s.Hints.Cause(ctx, templateID)
+	s.Hints.Nudge(templateID)
 
 	end := s.Clock.NewTimer(req.Wait, "claim", "wait")
 	defer end.Stop()
@@ -162,7 +162,7 @@ func (s *Service) timeUpTogether(ctx context.Context, req Request, ids []uuid.UU
 		return s.deliverTogether(ctx, req, ids, templateID)
 	}
 	s.giveBackAll(writes, req, ids)
-	s.Nudge(templateID)
+	s.Hints.Nudge(templateID)
 	return Result{ClaimID: ids[0], Outcome: database.ClaimOutcomeMiss, Reason: why.Text, ReasonCode: why.Code, Waited: req.Wait}, nil
 }
 
@@ -174,7 +174,7 @@ func (s *Service) deliverTogether(
 	defer cancel()
 	res, err := s.answerTogether(reads, ids[0])
 	if err == nil && ctx.Err() == nil {
-		s.Nudge(templateID)
+		s.Hints.Nudge(templateID)
 		return res, nil
 	}
 	if cause := s.abandonAll(ctx, req, ids, templateID); cause != nil {
@@ -231,7 +231,7 @@ func (s *Service) abandonAll(ctx context.Context, req Request, ids []uuid.UUID, 
 		defer cancel()
 		s.giveBackAll(ctx, req, ids)
 	}
-	s.Nudge(templateID)
+	s.Hints.Nudge(templateID)
 	return cause
 }
 

@@ -10,12 +10,9 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
 )
-
-// BoundChannel carries the ids of waiting claims that were bound.
-const BoundChannel = "prewarm_claim"
 
 // lookEvery bounds what a lost notification costs a waiter.
 const lookEvery = time.Second
@@ -26,8 +23,8 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 	defer s.leave(id)
 	defer s.metrics.waiting.Dec()
 	s.metrics.waiting.Inc()
-	s.Cause(ctx, templateID)
-	s.Nudge(templateID) // only passes create workspaces, and they count who waits
+	s.Hints.Cause(ctx, templateID)
+	s.Hints.Nudge(templateID) // only passes create workspaces, and they count who waits
 
 	end := s.Clock.NewTimer(req.Wait, "claim", "wait")
 	defer end.Stop()
@@ -65,7 +62,9 @@ func (s *Service) look(ctx context.Context, req Request, id uuid.UUID) (database
 	defer cancel()
 	// Whoever became ready before this claim's row was committed bound somebody else, or nobody.
 	bound, err := s.Writer.BindOldest(ctx, req.PresetID)
-	s.Bound(bound)
+	for _, b := range bound {
+		s.Hints.Bound(b.ClaimID, b.TemplateID)
+	}
 	if err != nil {
 		return database.Claim{}, err
 	}
@@ -97,7 +96,7 @@ func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.U
 		return Result{}, xerrors.Errorf("leave the line: %w", err)
 	}
 	if n > 0 {
-		s.Nudge(templateID) // what was being built for it may go
+		s.Hints.Nudge(templateID) // what was being built for it may go
 		return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: why.Text, ReasonCode: why.Code, Waited: req.Wait}, nil
 	}
 	c, err := s.Store.ClaimByID(writes, id)
@@ -119,64 +118,39 @@ func (s *Service) timedOut(ctx context.Context, req Request, text string) explai
 	return why
 }
 
-// Bound wakes the waiters of these claims, here and on the other replicas, and has their pools refilled.
-func (s *Service) Bound(bound []workspaces.Bound) {
-	for _, b := range bound {
-		if !s.wakeUp(b.ClaimID) {
-			s.Publish(b.ClaimID)
-		}
-		s.Nudge(b.TemplateID)
-	}
-}
-
-// Heard takes the notification that a claim was bound on another replica.
-func (s *Service) Heard(payload string) {
-	if id, err := uuid.Parse(payload); err == nil {
-		s.wakeUp(id)
-	}
+// Bound wakes who waits for the claim on this replica, and says whether anybody does.
+func (s *Service) Bound(id uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bell, here := s.waiting[id]
+	bell.Ring()
+	return here
 }
 
 // Missed is told that notifications may have been lost: every waiter looks for itself.
 func (s *Service) Missed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.waiting {
-		wake(c)
+	for _, bell := range s.waiting {
+		bell.Ring()
 	}
 }
 
-func (s *Service) wakeUp(id uuid.UUID) bool {
+func (s *Service) enter(id uuid.UUID) hints.Bell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, here := s.waiting[id]
-	if here {
-		wake(c)
-	}
-	return here
-}
-
-func (s *Service) enter(id uuid.UUID) chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, here := s.waiting[id]
+	bell, here := s.waiting[id]
 	if !here { // the same key may wait twice on one replica
-		c = make(chan struct{}, 1)
-		s.waiting[id] = c
+		bell = hints.NewBell()
+		s.waiting[id] = bell
 	}
-	return c
+	return bell
 }
 
 func (s *Service) leave(id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, id)
-}
-
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // WhyMissed says why a claim found nothing warm.

@@ -22,13 +22,10 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/humanlog"
-	"github.com/prewarm-dev/prewarm/coderd/instance"
-	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
-	"github.com/prewarm-dev/prewarm/coderd/reconcile"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 	"github.com/prewarm-dev/prewarm/database/pubsub"
@@ -134,21 +131,17 @@ func (w *World) Warm(t testing.TB, template string) int {
 
 // Replica is one running replica.
 type Replica struct {
-	Reconciler *reconcile.Reconciler
-	Worker     *lifecycle.Worker
-	Claims     *claim.Service
-	Writer     *workspaces.Writer
-	Instances  *instance.Service
-	Store      *database.Store
-	PubSub     *pubsub.PubSub
-	Metrics    *prometheus.Registry
-	stop       func()
+	*replica.Replica
+	Store   *database.Store
+	Metrics *prometheus.Registry
+	stop    func()
 }
 
 // Stop ends the replica in order and waits for it.
 func (r *Replica) Stop() { r.stop() }
 
-// Config of a replica. The zero value is a replica with a tick of 15 s, listening.
+// Config of a replica. The zero value is a replica with a tick of 15 s that passes and works, listening. What else rooms do
+// by themselves, their tests ask of them.
 type Config struct {
 	Name   string
 	Tick   time.Duration
@@ -157,12 +150,8 @@ type Config struct {
 	Grace  time.Duration // when stopping
 	NoWork bool          // passes and claims only
 	NoPass bool          // work and claims only
-
-	Timeouts lifecycle.Timeouts // of a provider's calls
-	// Runner is what workspaces are to be at a forge; nil: there are no forges.
-	Runner func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (*provider.Runner, error)
-	// Deregister unregisters runners before their workspaces go; nil: there are no forges.
-	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error)
+	// Parts may change what the replica is built from, such as the loops that run; nil: nothing.
+	Parts func(*replica.Parts)
 }
 
 // Start starts a replica, to be stopped with the test.
@@ -174,66 +163,39 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	if c.Name == "" {
 		c.Name = "replica-" + strings.ToLower(rand.Text()[:6])
 	}
-	store := dbtest.OpenURL(t, w.URL, database.Options{Replica: c.Name, MaxConns: 40})
-	clock := quartz.NewReal()
 	log := slog.Make()
 	if os.Getenv("PREWARM_TEST_LOG") != "" {
 		log = slog.Make(humanlog.Sink(os.Stderr)).Named(c.Name)
 	}
-	reg := prometheus.NewRegistry()
-	ctx, cancel := context.WithCancel(context.Background())
-	ps := pubsub.New(ctx, store, clock, log)
-	r := &Replica{Store: store, PubSub: ps, Metrics: reg, Writer: workspaces.New(store, workspaces.NewID, c.Name)}
-	r.Reconciler = reconcile.New(reconcile.Options{
-		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, Replica: c.Name, Tick: c.Tick,
-		Random: rand.Reader, NewID: workspaces.NewID,
-		Committed: func(reconcile.Result) { r.Worker.Wake() },
-	})
-	r.Claims = claim.New(claim.Options{
-		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, NewID: workspaces.NewID,
-		Nudge:   r.Reconciler.Nudge,
-		Wake:    func() { r.Worker.Wake() },
-		Publish: func(id uuid.UUID) { _ = ps.Publish(ctx, claim.BoundChannel, id.String()) },
-	})
-	r.Instances = instance.New(instance.Options{
-		Store: store, Writer: r.Writer, Clock: clock, Log: log, Registerer: reg, URL: "http://test",
-		Nudge: r.Reconciler.Nudge, Wake: func() { r.Worker.Wake() }, Hint: func(context.Context) {},
-	})
-	r.Worker = lifecycle.New(lifecycle.Options{
-		Store: store, Writer: r.Writer, Providers: w.Providers, Clock: clock, Log: log, Registerer: reg,
-		Replica: c.Name, Installation: w.Installation, Nudge: r.Reconciler.Nudge, Bound: r.Claims.Bound, Lease: c.Lease,
-		Grace: c.Grace, Callback: r.Instances.Callback, Timeouts: c.Timeouts, Deregister: c.Deregister,
-		Runner: c.Runner,
-	})
-	if !c.Deaf {
-		ps.Subscribe(reconcile.NudgeChannel, func(_ context.Context, e pubsub.Event) {
-			if e.Resync {
-				r.Reconciler.Missed()
-				return
-			}
-			r.Reconciler.Heard(e.Payload)
-		})
-		ps.Subscribe(claim.BoundChannel, func(_ context.Context, e pubsub.Event) {
-			if e.Resync {
-				r.Claims.Missed()
-				return
-			}
-			r.Claims.Heard(e.Payload)
-		})
+	r := &Replica{
+		Store:   dbtest.OpenURL(t, w.URL, database.Options{Replica: c.Name, MaxConns: 40}),
+		Metrics: prometheus.NewRegistry(),
 	}
-	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	clock := quartz.NewReal()
+	ps := pubsub.New(ctx, r.Store, clock, log)
+	parts := replica.Parts{
+		Name: c.Name, Installation: w.Installation, Store: r.Store, Clock: clock, Log: log, Registerer: r.Metrics,
+		Publisher: ps, Providers: w.Providers, Tick: c.Tick, Lease: c.Lease, Grace: c.Grace, URL: "http://test",
+		Loops: []replica.Loop{},
+	}
 	if !c.NoPass {
-		running.Add(1)
-		go func() { defer running.Done(); _ = r.Reconciler.Run(ctx) }()
+		parts.Loops = append(parts.Loops, replica.Passes)
 	}
 	if !c.NoWork {
-		running.Add(1)
-		go func() { defer running.Done(); _ = r.Worker.Run(ctx) }()
+		parts.Loops = append(parts.Loops, replica.Work)
 	}
+	if c.Parts != nil {
+		c.Parts(&parts)
+	}
+	r.Replica = replica.New(ctx, parts)
+	if !c.Deaf {
+		r.Listen(ps)
+	}
+	r.Replica.Start(ctx)
 	r.stop = sync.OnceFunc(func() {
 		cancel()
-		running.Wait()
-		r.Claims.Close()
+		r.Wait()
 		ps.Close()
 	})
 	t.Cleanup(r.stop)

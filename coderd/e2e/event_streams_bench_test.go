@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
@@ -48,7 +48,7 @@ func BenchmarkEventStreams(b *testing.B) {
 				fmt.Sprint(i))
 			require.NoError(b, err)
 			// As a claim that was bound would; of no claim that anybody waits for.
-			require.NoError(b, store.Notify(ctx, database.NotifyParams{Channel: claim.BoundChannel, Payload: "none"}))
+			require.NoError(b, store.Notify(ctx, database.NotifyParams{Channel: hints.Bindings, Payload: "none"}))
 			<-tick.C
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -44,8 +45,8 @@ type Options struct {
 type Hub struct {
 	Options
 	metrics *metrics
-	hinted  chan struct{} // something may have changed
-	joined  chan struct{} // a stream came
+	hinted  hints.Bell // something may have changed
+	joined  hints.Bell // a stream came
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{}
@@ -61,7 +62,7 @@ type Hub struct {
 func New(o Options) *Hub {
 	o.Log = o.Log.Named("events")
 	return &Hub{
-		Options: o, metrics: newMetrics(o.Registerer), hinted: make(chan struct{}, 1), joined: make(chan struct{}, 1),
+		Options: o, metrics: newMetrics(o.Registerer), hinted: hints.NewBell(), joined: hints.NewBell(),
 		streams: map[*Stream]struct{}{}, of: map[uuid.UUID]int{}, reader: reader{store: o.Store},
 	}
 }
@@ -84,7 +85,7 @@ func (h *Hub) Subscribe(who auth.Identity) (*Stream, error) {
 	h.streams[s] = struct{}{}
 	h.of[who.UserID]++
 	h.metrics.streams.Set(float64(len(h.streams)))
-	signal(h.joined)
+	h.joined.Ring()
 	return s, nil
 }
 
@@ -102,7 +103,7 @@ func (h *Hub) leave(s *Stream) {
 }
 
 // Heard takes a hint that something may have changed. It does not block.
-func (h *Hub) Heard() { signal(h.hinted) }
+func (h *Hub) Heard() { h.hinted.Ring() }
 
 // Run looks and tells until ctx ends, and then ends all streams.
 func (h *Hub) Run(ctx context.Context) {
@@ -191,11 +192,4 @@ func (h *Hub) all() []*Stream {
 		streams = append(streams, s)
 	}
 	return streams
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

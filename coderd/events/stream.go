@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 )
 
 // ErrStopping is why streams end that their client does not end.
@@ -20,7 +21,7 @@ type Stream struct {
 	hub      *Hub
 	who      auth.Identity
 	audience audience
-	ready    chan struct{} // something is pending
+	ready    hints.Bell // something is pending
 
 	mu      sync.Mutex
 	joined  bool     // a look that began after the stream did has ended: from here on it is told changes
@@ -32,7 +33,7 @@ type Stream struct {
 
 func newStream(hub *Hub, who auth.Identity) *Stream {
 	return &Stream{
-		hub: hub, who: who, audience: audienceOf(who), ready: make(chan struct{}, 1), ended: make(chan struct{}),
+		hub: hub, who: who, audience: audienceOf(who), ready: hints.NewBell(), ended: make(chan struct{}),
 	}
 }
 
@@ -74,7 +75,7 @@ func (s *Stream) tell(e *edition) {
 			s.hub.metrics.overflows.Inc()
 		}
 	}
-	s.signal()
+	s.ready.Ring()
 }
 
 // tellEverything makes the screen read all anew.
@@ -82,20 +83,13 @@ func (s *Stream) tellEverything() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.joined, s.pending = true, everything()
-	s.signal()
+	s.ready.Ring()
 }
 
 func (s *Stream) hasJoined() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.joined
-}
-
-func (s *Stream) signal() {
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
 }
 
 func (s *Stream) stop() { s.end.Do(func() { close(s.ended) }) }

@@ -20,10 +20,12 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -62,13 +64,15 @@ func TestLies(t *testing.T) {
 	for range 2 {
 		replicas = append(replicas, w.Start(t, coderdtest.Config{
 			Tick: 500 * time.Millisecond, Lease: lease,
-			Timeouts: lifecycle.Timeouts{Look: 500 * time.Millisecond, Delete: 500 * time.Millisecond},
+			Parts: func(p *replica.Parts) {
+				p.Timeouts = lifecycle.Timeouts{Look: 500 * time.Millisecond, Delete: 500 * time.Millisecond}
+			},
 		}))
 	}
 	inventories := inventory.New(inventory.Options{
 		Store: w.Store, Writer: replicas[0].Writer, Providers: w.Providers, Clock: quartz.NewReal(), Log: slog.Make(),
 		Registerer: prometheus.NewRegistry(), Replica: "inventory", Installation: w.Installation,
-		Nudge: func(...uuid.UUID) {}, Wake: func() {}, Grace: time.Nanosecond,
+		Hints: hints.Local(hints.Ears{}), Grace: time.Nanosecond,
 	})
 	version, boot := 1, 8*time.Second // so that what hangs is over soon
 	w.Apply(t, lying(lyingSize, boot, version))

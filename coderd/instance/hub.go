@@ -11,11 +11,9 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
 )
-
-// HintChannel carries, between replicas, that there may be claims to deliver.
-const HintChannel = "prewarm_claimed"
 
 const (
 	// eventsWait is how long a question for events is kept open, well below what proxies allow.
@@ -30,21 +28,21 @@ type hub struct {
 	store *database.Store
 	clock quartz.Clock
 	log   slog.Logger
-	hint  func(context.Context)
+	hints *hints.Hints
 
-	look  chan struct{} // somebody elsewhere claimed, or may have
-	spoke chan struct{} // elsewhere is not empty
+	look  hints.Bell    // somebody elsewhere claimed, or may have
+	spoke hints.Bell    // elsewhere is not empty
 	done  chan struct{} // closed when the replica stops
 
 	mu        sync.Mutex
-	waiting   map[uuid.UUID]map[chan struct{}]struct{} // by workspace
-	elsewhere map[uuid.UUID]struct{}                   // claimed here, and not waiting here
+	waiting   map[uuid.UUID]map[hints.Bell]struct{} // by workspace
+	elsewhere map[uuid.UUID]struct{}                // claimed here, and not waiting here
 }
 
-func newHub(store *database.Store, clock quartz.Clock, log slog.Logger, hint func(context.Context)) *hub {
+func newHub(store *database.Store, clock quartz.Clock, log slog.Logger, h *hints.Hints) *hub {
 	return &hub{
-		store: store, clock: clock, log: log, hint: hint, look: make(chan struct{}, 1), spoke: make(chan struct{}, 1),
-		done: make(chan struct{}), waiting: map[uuid.UUID]map[chan struct{}]struct{}{},
+		store: store, clock: clock, log: log, hints: h, look: hints.NewBell(), spoke: hints.NewBell(),
+		done: make(chan struct{}), waiting: map[uuid.UUID]map[hints.Bell]struct{}{},
 		elsewhere: map[uuid.UUID]struct{}{},
 	}
 }
@@ -58,12 +56,12 @@ func (h *hub) Claimed(ids ...uuid.UUID) {
 			continue
 		}
 		h.elsewhere[id] = struct{}{}
-		signal(h.spoke)
+		h.spoke.Ring()
 	}
 }
 
 // Heard says that a hint came from another replica, or that some may have been lost. It never blocks.
-func (h *hub) Heard() { signal(h.look) }
+func (h *hub) Heard() { h.look.Ring() }
 
 // run delivers until ctx ends, and then lets all who wait go.
 func (h *hub) run(ctx context.Context) {
@@ -109,7 +107,7 @@ func (h *hub) spread(ctx context.Context) error {
 		return err
 	}
 	if len(undelivered) > 0 {
-		h.hint(ctx)
+		h.hints.Claimed()
 	}
 	return nil
 }
@@ -136,25 +134,25 @@ func (h *hub) deliver(ctx context.Context) error {
 
 // wakeUp says whether anybody waits for the workspace. The caller locks.
 func (h *hub) wakeUp(id uuid.UUID) bool {
-	for c := range h.waiting[id] {
-		signal(c)
+	for bell := range h.waiting[id] {
+		bell.Ring()
 	}
 	return len(h.waiting[id]) > 0
 }
 
 // enter begins to wait; leave ends it.
 func (h *hub) enter(id uuid.UUID) (woken <-chan struct{}, leave func()) {
-	c := make(chan struct{}, 1)
+	bell := hints.NewBell()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting[id] == nil {
-		h.waiting[id] = map[chan struct{}]struct{}{}
+		h.waiting[id] = map[hints.Bell]struct{}{}
 	}
-	h.waiting[id][c] = struct{}{}
-	return c, func() {
+	h.waiting[id][bell] = struct{}{}
+	return bell, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.waiting[id], c)
+		delete(h.waiting[id], bell)
 		if len(h.waiting[id]) == 0 {
 			delete(h.waiting, id)
 		}
@@ -182,12 +180,5 @@ func (s *Service) Await(ctx context.Context, i Instance, known uuid.UUID) (Insta
 			return now, nil
 		case <-woken:
 		}
-	}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

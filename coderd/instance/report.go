@@ -73,7 +73,7 @@ func (s *Service) changed(ctx context.Context, i Instance, r Report) error {
 			return xerrors.Errorf("hasten probe: %w", err)
 		}
 		if n > 0 {
-			s.Wake()
+			s.Hints.Wake()
 		}
 	case database.AgentStatusClaimFailed:
 		s.metrics.claimFailures.Inc()
@@ -97,8 +97,8 @@ func (s *Service) drain(ctx context.Context, i Instance, message string) error {
 	if err != nil {
 		return xerrors.Errorf("drain unhealthy workspace: %w", err)
 	}
-	s.Wake()
-	s.Nudge(i.TemplateID)
+	s.Hints.Wake()
+	s.Hints.Nudge(i.TemplateID)
 	return nil
 }
 

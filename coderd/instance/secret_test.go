@@ -1,7 +1,6 @@
 package instance_test
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -39,8 +39,8 @@ func keysFile(t *testing.T, ids ...string) *seal.Keys {
 func (w *world) sealing(keys *seal.Keys) *instance.Service {
 	return instance.New(instance.Options{
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: quartz.NewReal(), Log: slog.Make(),
-		Registerer: prometheus.NewRegistry(), URL: "http://test", Nudge: func(...uuid.UUID) {}, Wake: func() {},
-		Hint: func(context.Context) {}, Keys: keys, SealKeys: keys != nil,
+		Registerer: prometheus.NewRegistry(), URL: "http://test", Hints: hints.Local(hints.Ears{}),
+		Keys: keys, SealKeys: keys != nil,
 	})
 }
 

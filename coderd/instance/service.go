@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -44,14 +45,10 @@ type Options struct {
 	CABundle []byte
 	// Binaries is a folder with agents for other platforms than this one's, as prewarm-OS-ARCH; may be empty.
 	Binaries string
-	// Nudge asks for a pass, after a workspace was drained. Wake tells the workers that there is a job.
-	Nudge func(templates ...uuid.UUID)
-	Wake  func()
+	Hints    *hints.Hints
 	// Keys open signing keys that are sealed, and with SealKeys seal those that are made. Nil: there are no such keys.
 	Keys     *seal.Keys
 	SealKeys bool
-	// Hint tells the hubs of all replicas that there may be claims to deliver. It must not block for long.
-	Hint func(context.Context)
 }
 
 // Service answers agents, on one replica. It is safe for concurrent use.
@@ -68,7 +65,7 @@ type Service struct {
 func New(o Options) *Service {
 	o.Log = o.Log.Named("instance")
 	return &Service{
-		Options: o, hub: newHub(o.Store, o.Clock, o.Log, o.Hint), keys: newKeyring(o.Store, sealer{o.Keys, o.SealKeys}, o.Clock),
+		Options: o, hub: newHub(o.Store, o.Clock, o.Log, o.Hints), keys: newKeyring(o.Store, sealer{o.Keys, o.SealKeys}, o.Clock),
 		limits: newLimits(o.Clock), metrics: newMetrics(o.Registerer),
 	}
 }

@@ -126,8 +126,8 @@ func (s *Service) recover(ctx context.Context, watched time.Duration) error {
 		s.metrics.recoveries.Inc()
 		s.Log.Warn(ctx, "the agent of a ready workspace is silent", slog.F("workspace", row.Name),
 			slog.F("silent", seconds(row.SilentS)), slog.F("recoveries", row.Recoveries))
-		s.Wake()
-		s.Nudge(moved.TemplateID)
+		s.Hints.Wake()
+		s.Hints.Nudge(moved.TemplateID)
 	}
 	return nil
 }

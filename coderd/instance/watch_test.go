@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -48,9 +49,14 @@ func newWorld(t *testing.T, ready, claimed int) *world {
 func (w *world) replica(registry *prometheus.Registry) *instance.Service {
 	return instance.New(instance.Options{
 		Store: w.store, Writer: workspaces.New(w.store, uuid.New, "test"), Clock: quartz.NewReal(), Log: slog.Make(),
-		Registerer: registry, URL: "http://test", Nudge: func(...uuid.UUID) {}, Wake: func() {},
-		Hint: func(context.Context) { w.hints.Add(1) },
+		Registerer: registry, URL: "http://test", Hints: hints.New(w.t.Context(), w, slog.Make()),
 	})
+}
+
+// Publish counts what the other replicas are told.
+func (w *world) Publish(context.Context, string, string) error {
+	w.hints.Add(1)
+	return nil
 }
 
 func (w *world) exec(sql string, args ...any) {

@@ -86,8 +86,8 @@ func (s *Service) act(
 		s.Log.Info(ctx, "did something about a discrepancy", fields...)
 	}
 	if err == nil && moved.TemplateID != uuid.Nil {
-		s.Nudge(moved.TemplateID)
-		s.Wake()
+		s.Hints.Nudge(moved.TemplateID)
+		s.Hints.Wake()
 	}
 	s.metrics.acts.WithLabelValues(l.provider, string(e.Verdict), result).Inc()
 	return err == nil, err == nil

@@ -8,47 +8,49 @@ import (
 
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// calls counts how often this replica called each provider, and how often that failed in a way that is the provider's own:
-// not a spec that it refuses, and not a call that we ended.
-type calls struct {
+// Calls counts how often this replica called each provider, and how often that failed in a way that is the provider's own:
+// not a spec that it refuses, and not a call that we ended. The zero value is ready.
+type Calls struct {
 	mu sync.Mutex
 	of map[string]tally
 }
 
 type tally struct{ calls, errors int32 }
 
-// Watch counts calls; it is for provider.Registry.OnCall.
-func (s *Service) Watch(ctx context.Context, name, _ string) (context.Context, func(error)) {
-	return ctx, func(err error) {
-		result := provider.Result(ctx, err)
-		if result == "cancelled" {
-			return
-		}
-		s.calls.mu.Lock()
-		defer s.calls.mu.Unlock()
-		if s.calls.of == nil {
-			s.calls.of = map[string]tally{}
-		}
-		t := s.calls.of[name]
-		t.calls++
-		if result == "error" {
-			t.errors++
-		}
-		s.calls.of[name] = t
+// Add counts a call of the provider, by its provider.Result.
+func (c *Calls) Add(name, result string) {
+	if result == "cancelled" {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]tally{}
+	}
+	t := c.of[name]
+	t.calls++
+	if result == "error" {
+		t.errors++
+	}
+	c.of[name] = t
+}
+
+// take returns what was counted since it was called last.
+func (c *Calls) take() map[string]tally {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.of
+	c.of = nil
+	return of
 }
 
 // writeCalls adds what was counted to what the other replicas did, for whoever makes the next inventory. What cannot be
 // written is lost: it is a rate.
 func (s *Service) writeCalls(ctx context.Context) error {
-	s.calls.mu.Lock()
-	of := s.calls.of
-	s.calls.of = nil
-	s.calls.mu.Unlock()
+	of := s.Calls.take()
 	var arg database.AddProviderCallsParams
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		_, site, err := s.find(name)

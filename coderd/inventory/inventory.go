@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -43,26 +44,26 @@ type Options struct {
 	Registerer   prometheus.Registerer
 	Replica      string
 	Installation uuid.UUID
-	// Nudge is called with templates that need a pass: of what was taken out of their pools, and of a provider whose
-	// breaker opened or closed; Wake when jobs may be leased again.
-	Nudge func(templates ...uuid.UUID)
-	Wake  func()
-	Grace time.Duration // 10 s
-	Every time.Duration // how often a replica looks whether an inventory is due: 10 s
-	Soon  time.Duration // when the next is wanted where one left something open: 10 s
+	Hints        *hints.Hints
+	Calls        *Calls        // of Providers, counted by whoever watches them; nil: nobody does
+	Grace        time.Duration // 10 s
+	Every        time.Duration // how often a replica looks whether an inventory is due: 10 s
+	Soon         time.Duration // when the next is wanted where one left something open: 10 s
 }
 
 // Service makes inventories on one replica.
 type Service struct {
 	Options
 	metrics *metrics
-	calls   calls
 	held    *lease.Held[string] // inventories, by provider
 }
 
 // New returns a Service; nothing happens before Run.
 func New(o Options) *Service {
 	o.Log = o.Log.Named("inventory")
+	if o.Calls == nil {
+		o.Calls = &Calls{}
+	}
 	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
 	return &Service{Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[string](o.Clock, leaseFor)}
 }

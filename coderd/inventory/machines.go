@@ -7,10 +7,10 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
@@ -32,8 +32,7 @@ type Machines struct {
 	Providers *provider.Registry
 	Clock     quartz.Clock
 	Log       slog.Logger
-	// Nudge is called with the templates of a provider of which a listing has something new.
-	Nudge func(templates ...uuid.UUID)
+	Hints     *hints.Hints
 }
 
 // Run lists machines when it is time, until ctx ends. Each provider is on its own: one that hangs holds up no other.
@@ -115,7 +114,7 @@ func (m *Machines) store(ctx context.Context, name string, begunAt time.Time, ma
 		return xerrors.Errorf("read templates: %w", err)
 	}
 	if len(templates) > 0 {
-		m.Nudge(templates...)
+		m.Hints.Nudge(templates...)
 	}
 	return nil
 }

@@ -319,8 +319,8 @@ func (s *Service) tellBreaker(ctx context.Context, l leased, was, is Breaker) {
 	if err != nil {
 		s.Log.Warn(ctx, "find templates of provider", append(fields, slog.Error(err))...)
 	}
-	s.Nudge(affected...)
-	s.Wake()
+	s.Hints.Nudge(affected...)
+	s.Hints.Wake()
 }
 
 // brief is the beginning of the first line.

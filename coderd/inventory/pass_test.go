@@ -83,7 +83,7 @@ func (b *bench) service(installation uuid.UUID) *inventory.Service {
 	return inventory.New(inventory.Options{
 		Store: b.Store, Writer: workspaces.New(b.Store, workspaces.NewID, "inventory"), Providers: b.Providers,
 		Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(), Replica: "inventory",
-		Installation: installation, Nudge: b.replica.Reconciler.Nudge, Wake: b.replica.Worker.Wake, Grace: time.Nanosecond,
+		Installation: installation, Hints: b.replica.Hints, Grace: time.Nanosecond,
 	})
 }
 

@@ -13,9 +13,9 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
-	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -32,9 +32,7 @@ type Ender struct {
 	Writer *workspaces.Writer
 	Clock  quartz.Clock
 	Log    slog.Logger
-	// Nudge asks for a pass after a release, and Wake tells the workers that there is a job.
-	Nudge func(templates ...uuid.UUID)
-	Wake  func()
+	Hints  *hints.Hints
 }
 
 // Run ends leases until ctx ends.
@@ -66,8 +64,8 @@ func (e *Ender) End(ctx context.Context) error {
 		switch {
 		case err == nil:
 			e.Log.Info(ctx, "released a workspace", slog.F("workspace_id", row.WorkspaceID.UUID), slog.F("reason", reason))
-			e.Nudge(moved.TemplateID)
-			e.Wake()
+			e.Hints.Nudge(moved.TemplateID)
+			e.Hints.Wake()
 		case errors.Is(err, workspaces.ErrRenewed), errors.Is(err, workspaces.ErrNotClaimed),
 			errors.Is(err, workspaces.ErrNotFound): // somebody was faster
 		default:

@@ -36,8 +36,7 @@ templates:
 	r.Reconciler.Nudge(w.Pool(t, "b", 2, 1)...)
 	coderdtest.Eventually(t, "pools", func() bool { return w.Warm(t, "a") == 4 && w.Warm(t, "b") == 2 })
 	ender := &leases.Ender{
-		Store: w.Store, Writer: r.Writer, Clock: quartz.NewReal(), Log: slog.Make(), Nudge: r.Reconciler.Nudge,
-		Wake: r.Worker.Wake,
+		Store: w.Store, Writer: r.Writer, Clock: quartz.NewReal(), Log: slog.Make(), Hints: r.Hints,
 	}
 	claimed := func(pool string, req claim.Request) uuid.UUID {
 		res, err := w.Claim(t, r, pool, req)
@@ -120,8 +119,7 @@ func TestWaits_end(t *testing.T) {
 	}
 	over, left := waits("over"), waits("left")
 	ender := &leases.Ender{
-		Store: w.Store, Writer: r.Writer, Clock: quartz.NewReal(), Log: slog.Make(), Nudge: r.Reconciler.Nudge,
-		Wake: r.Worker.Wake,
+		Store: w.Store, Writer: r.Writer, Clock: quartz.NewReal(), Log: slog.Make(), Hints: r.Hints,
 	}
 	_, err = w.Store.Pool.Exec(t.Context(), "UPDATE claims SET deadline_at = now() - interval '6 seconds' WHERE id = $1", over)
 	require.NoError(t, err)

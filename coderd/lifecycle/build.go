@@ -200,7 +200,9 @@ func (w *Worker) ready(ctx context.Context, j *work, bootS float64) outcome {
 		w.log.Warn(ctx, "bind waiting claims", slog.Error(err))
 	}
 	if bound = append(bound, late...); len(bound) > 0 {
-		w.Bound(bound)
+		for _, b := range bound {
+			w.Hints.Bound(b.ClaimID, b.TemplateID)
+		}
 	}
 	if j.info.Workspace.ReadyAt == nil { // else it was only silent, or in standby
 		w.metrics.boot.Observe(bootS)

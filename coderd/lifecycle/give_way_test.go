@@ -13,6 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 )
 
 // machine is a cloud of one machine, whose starts wait until they are let go.
@@ -58,7 +59,9 @@ func TestGiveWay(t *testing.T) {
 				return m
 			})
 			tier(t, w, 1, "stopped")
-			r := w.Start(t, coderdtest.Config{NoPass: true, Timeouts: lifecycle.Timeouts{GiveWay: most}})
+			r := w.Start(t, coderdtest.Config{NoPass: true, Parts: func(p *replica.Parts) {
+				p.Timeouts = lifecycle.Timeouts{GiveWay: most}
+			}})
 			passes := coderdtest.Config{NoWork: true, Tick: 200 * time.Millisecond}
 			first := w.Start(t, passes)
 			coderdtest.Eventually(t, "it is stopped", func() bool { return atRest(t, w, 0, 1) })

@@ -58,7 +58,7 @@ func (w *Worker) someIntents(ctx context.Context) (done int, err error) {
 			})
 	}
 	if done > 0 {
-		signal(w.retires.wake)
+		w.retires.wake.Ring()
 	}
 	return done, nil
 }
@@ -83,8 +83,8 @@ func (w *Worker) someMoves(ctx context.Context) (done int, err error) {
 			})
 	}
 	if done > 0 {
-		signal(w.starts.wake)
-		signal(w.retires.wake)
+		w.starts.wake.Ring()
+		w.retires.wake.Ring()
 	}
 	return done, nil
 }

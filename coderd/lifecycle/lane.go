@@ -10,6 +10,7 @@ import (
 	"cdr.dev/slog"
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
@@ -25,12 +26,12 @@ type lane struct {
 	slots int
 	tasks map[database.JobKind]task
 	kinds []database.JobKind // in the order in which they are leased
-	wake  chan struct{}
+	wake  hints.Bell
 }
 
 func newLane(w *Worker, name string, slots int, tasks map[database.JobKind]task) *lane {
 	return &lane{
-		w: w, name: name, slots: slots, tasks: tasks, wake: make(chan struct{}, 1), kinds: slices.Sorted(maps.Keys(tasks)),
+		w: w, name: name, slots: slots, tasks: tasks, wake: hints.NewBell(), kinds: slices.Sorted(maps.Keys(tasks)),
 	}
 }
 
@@ -61,7 +62,7 @@ func (l *lane) run(ctx, jobs context.Context) {
 				running.Go(func() {
 					defer func() {
 						free <- struct{}{}
-						signal(l.wake) // there may be more
+						l.wake.Ring() // there may be more
 					}()
 					l.do(jobs, job, asked)
 				})

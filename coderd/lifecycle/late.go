@@ -76,8 +76,8 @@ func (w *Worker) replaceTaken(ctx context.Context, j *work) {
 		if err != nil {
 			return err
 		}
-		signal(w.retires.wake)
-		w.Nudge(moved.TemplateID)
+		w.retires.wake.Ring()
+		w.Hints.Nudge(moved.TemplateID)
 		return nil
 	})
 }
@@ -101,7 +101,7 @@ func (w *Worker) startTaken(ctx context.Context, j *work) {
 			_, err = w.Writer.Drain(ctx, w.Store.Queries, now.ID, now.Incarnation, reason)
 		}
 		w.Wake()
-		w.Nudge(now.TemplateID)
+		w.Hints.Nudge(now.TemplateID)
 		return err
 	})
 }

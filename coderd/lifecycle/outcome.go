@@ -96,10 +96,10 @@ func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
 	switch o.end {
 	case isDone:
 		if o.wake != nil {
-			signal(o.wake.wake)
+			o.wake.wake.Ring()
 		}
 		if len(o.nudge) > 0 {
-			w.Nudge(o.nudge...)
+			w.Hints.Nudge(o.nudge...)
 		}
 	case isRetried:
 		pause := lease.Backoff(j.Failures, w.Jitter)
@@ -174,8 +174,8 @@ func (w *Worker) requeue(ctx context.Context, j *work) {
 		w.log.Debug(ctx, "release clean-up", slog.Error(err))
 	}
 	if n > 0 {
-		signal(w.retires.wake)
-		signal(w.starts.wake)
+		w.retires.wake.Ring()
+		w.starts.wake.Ring()
 	}
 }
 

@@ -38,8 +38,8 @@ func (w *Worker) someQuarantines(ctx context.Context) error {
 		if err != nil {
 			return xerrors.Errorf("end quarantine: %w", err)
 		}
-		signal(w.retires.wake)
-		w.Nudge(q.TemplateID)
+		w.retires.wake.Ring()
+		w.Hints.Nudge(q.TemplateID)
 	}
 	return nil
 }

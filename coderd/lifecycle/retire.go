@@ -2,23 +2,16 @@ package lifecycle
 
 import (
 	"context"
-	"time"
 
 	"cdr.dev/slog"
-)
 
-// Verdict is what a forge says to the end of one of its runners.
-type Verdict struct {
-	Done bool          // nothing of it is registered (any more)
-	Busy bool          // it has a job: the veto (P7)
-	Why  string        // for people
-	Wait time.Duration // when to ask again where it is not done
-}
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
 
 // drain unregisters a runner at its forge: draining -> deleting. Busy is a veto: it stays draining, however long its job takes
 // (P7, A6). What a forge did not say is waited for as well.
 func (w *Worker) drain(ctx context.Context, j *work) outcome {
-	verdict := Verdict{Done: true, Why: "no runner to unregister"}
+	verdict := provider.Verdict{Done: true, Why: "no runner to unregister"}
 	if w.Deregister != nil {
 		var err error
 		verdict, err = w.Deregister(ctx, j.WorkspaceID, j.Incarnation)

@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -37,14 +38,14 @@ func TestRunnerIsToldOf(t *testing.T) {
 		return cloud
 	})
 	var asked atomic.Int32
-	r := w.Start(t, coderdtest.Config{
-		Runner: func(context.Context, uuid.UUID, int32) (*provider.Runner, error) {
+	r := w.Start(t, coderdtest.Config{Parts: func(p *replica.Parts) {
+		p.Runner = func(context.Context, uuid.UUID, int32) (*provider.Runner, error) {
 			if asked.Add(1) <= 2 {
 				return nil, errors.New("the forge is away")
 			}
 			return &provider.Runner{Group: "builders"}, nil
-		},
-	})
+		}
+	}})
 	templates := w.Pool(t, "t", 1, 1)
 	_, err := w.Store.Pool.Exec(t.Context(), "UPDATE presets SET forge_entity_id = $1, runner_labels = '{linux}'",
 		dbtest.Forge(t, w.Store, "acme", "github", "organization"))

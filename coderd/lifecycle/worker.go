@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
@@ -31,10 +32,7 @@ type Options struct {
 	Registerer   prometheus.Registerer
 	Replica      string
 	Installation uuid.UUID
-	// Nudge is called after a transition that a pass should see.
-	Nudge func(templates ...uuid.UUID)
-	// Bound is called with claims that got their workspace when it became ready.
-	Bound func([]workspaces.Bound)
+	Hints        *hints.Hints
 
 	// Callback makes what the agent of a workspace calls back with, for an attempt to create it. Nil: templates with an
 	// agent can't be created.
@@ -43,7 +41,7 @@ type Options struct {
 	// Runner is what a workspace is to be at its forge, for providers that take it (P5). Nil: there are no forges.
 	Runner func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (*provider.Runner, error)
 	// Deregister unregisters the runner of a workspace at its forge, before the workspace goes (P7). Nil: there are no forges.
-	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Verdict, error)
+	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (provider.Verdict, error)
 
 	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping
@@ -74,7 +72,7 @@ type Worker struct {
 	probes  *lane
 	starts  *lane
 	retires *lane
-	intents chan struct{}
+	intents hints.Bell
 	awaited awaited
 	metrics *metrics
 	traced  bool
@@ -93,7 +91,7 @@ func New(o Options) *Worker {
 	w := &Worker{
 		traced: traced,
 
-		Options: o, log: o.Log.Named("lifecycle"), intents: make(chan struct{}, 1), metrics: newMetrics(o.Registerer),
+		Options: o, log: o.Log.Named("lifecycle"), intents: hints.NewBell(), metrics: newMetrics(o.Registerer),
 		held: lease.NewHeld[uuid.UUID](o.Clock, o.Lease),
 	}
 	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{database.JobKindCreate: w.create})
@@ -108,11 +106,11 @@ func New(o Options) *Worker {
 
 // Wake makes every lane look for work now. It never blocks.
 func (w *Worker) Wake() {
-	signal(w.creates.wake)
-	signal(w.probes.wake)
-	signal(w.starts.wake)
-	signal(w.retires.wake)
-	signal(w.intents)
+	w.creates.wake.Ring()
+	w.probes.wake.Ring()
+	w.starts.wake.Ring()
+	w.retires.wake.Ring()
+	w.intents.Ring()
 }
 
 // Run works until ctx ends, then finishes or returns what it holds within the grace, and returns.
@@ -137,11 +135,4 @@ func (w *Worker) Run(ctx context.Context) error {
 	_ = eg.Wait()
 	stopBeats()
 	return heart.Wait()
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

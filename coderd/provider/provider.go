@@ -143,6 +143,14 @@ type Runner struct {
 	Tools []Tool
 }
 
+// Verdict is whether a workspace may go, as far as the forge of its runner is concerned.
+type Verdict struct {
+	Done bool          // nothing of it is registered (any more)
+	Busy bool          // it has a job: the veto (P7)
+	Why  string        // for people
+	Wait time.Duration // when to ask again where it is not done
+}
+
 // Tool is a download of a forge's runner for one platform, in the forge's words for it: linux, x64.
 type Tool struct {
 	OS, Arch, URL, Filename, SHA256 string

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
@@ -60,7 +61,7 @@ func TestFence_snapshotBeforeTheLock(t *testing.T) {
 func testReconciler(store *database.Store, replica string) *Reconciler {
 	return New(Options{
 		Store: store, Writer: workspaces.New(store, uuid.New, replica), Clock: quartz.NewReal(), Log: slog.Make(),
-		Registerer: prometheus.NewRegistry(), Replica: replica, Tick: time.Hour, Random: rand.Reader, NewID: uuid.New,
+		Registerer: prometheus.NewRegistry(), Replica: replica, Tick: time.Hour, Random: rand.Reader, NewID: uuid.New, Hints: hints.Local(hints.Ears{}),
 	})
 }
 

@@ -14,9 +14,6 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// NudgeChannel carries nudges between replicas.
-const NudgeChannel = "prewarm_nudge"
-
 // nudged is when a template was nudged, on the database's clock; zero for a nudge from this process, which only a pass of
 // this process serves for certain.
 type nudged time.Time
@@ -38,8 +35,8 @@ func (r *Reconciler) Nudge(templates ...uuid.UUID) {
 		r.unpublished[t] = struct{}{}
 	}
 	r.mu.Unlock()
-	signal(r.wake)
-	signal(r.publish)
+	r.wake.Ring()
+	r.publish.Ring()
 }
 
 // Heard takes a nudge that another replica published.
@@ -54,7 +51,7 @@ func (r *Reconciler) Heard(payload string) {
 		r.nudges[n.Template] = nudged(time.UnixMicro(n.AtUS))
 	}
 	r.mu.Unlock()
-	signal(r.wake)
+	r.wake.Ring()
 }
 
 // Missed is told that notifications may have been lost: everything is looked at again (I9).
@@ -62,7 +59,7 @@ func (r *Reconciler) Missed() {
 	r.mu.Lock()
 	r.ticked = true
 	r.mu.Unlock()
-	signal(r.wake)
+	r.wake.Ring()
 }
 
 // takeNudges hands over all that is pending; giveBack returns what was not served.
@@ -139,12 +136,5 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		if err := r.store.PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
 			r.log.Debug(ctx, "publish nudges", slog.Error(err))
 		}
-	}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -15,12 +15,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// Options of a Reconciler. All but Committed, Tracer and Jitter are needed.
+// Options of a Reconciler. All but Tracer and Jitter are needed.
 type Options struct {
 	Store      *database.Store
 	Writer     *workspaces.Writer
@@ -31,9 +32,8 @@ type Options struct {
 	Tick       time.Duration
 	Random     io.Reader // of workspace names
 	NewID      func() uuid.UUID
-	// Committed is called after a pass that wrote work, to wake workers. It must not block.
-	Committed func(Result)
-	Tracer    trace.Tracer // nil: no traces
+	Hints      *hints.Hints
+	Tracer     trace.Tracer // nil: no traces
 	// NameVictims writes the name of each workspace that is to go, at debug. It costs such a pass a statement after its commit.
 	NameVictims bool
 	// Jitter is from zero to below the given span; nil: by chance.
@@ -42,22 +42,22 @@ type Options struct {
 
 // Reconciler runs passes on one replica.
 type Reconciler struct {
-	store     *database.Store
-	writer    *workspaces.Writer
-	clock     quartz.Clock
-	log       slog.Logger
-	metrics   *metrics
-	replica   string
-	tick      time.Duration
-	random    io.Reader
-	newID     func() uuid.UUID
-	committed func(Result)
-	tracer    trace.Tracer
-	jitter    func(time.Duration) time.Duration
+	store   *database.Store
+	writer  *workspaces.Writer
+	clock   quartz.Clock
+	log     slog.Logger
+	metrics *metrics
+	replica string
+	tick    time.Duration
+	random  io.Reader
+	newID   func() uuid.UUID
+	hints   *hints.Hints
+	tracer  trace.Tracer
+	jitter  func(time.Duration) time.Duration
 
 	nameVictims bool
 
-	wake, publish chan struct{}
+	wake, publish hints.Bell
 
 	mu          sync.Mutex // guards what follows
 	ticked      bool       // since the loop looked last
@@ -78,18 +78,15 @@ type Reconciler struct {
 
 // New returns a Reconciler; nothing happens before Run.
 func New(o Options) *Reconciler {
-	if o.Committed == nil {
-		o.Committed = func(Result) {}
-	}
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]
 	}
 	return &Reconciler{
 		store: o.Store, writer: o.Writer, clock: o.Clock, log: o.Log.Named("reconcile"),
 		metrics: newMetrics(o.Registerer), replica: o.Replica, tick: o.Tick, random: o.Random, newID: o.NewID,
-		committed: o.Committed, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
+		hints: o.Hints, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
 		traces: map[uuid.UUID]string{},
-		wake:   make(chan struct{}, 1), publish: make(chan struct{}, 1),
+		wake:   hints.NewBell(), publish: hints.NewBell(),
 		jitter: o.Jitter, nameVictims: o.NameVictims,
 		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 	}
@@ -272,7 +269,7 @@ func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.U
 	}
 	if res.Created+res.Intents+res.Moves > 0 {
 		r.tell(spanned, trigger, res, took)
-		r.committed(res)
+		r.hints.Wake()
 	}
 	if len(res.Again) > 0 {
 		r.Nudge(res.Again...)

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"crypto/rand"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -23,18 +25,19 @@ func TestMissed_duringAPass(t *testing.T) {
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	w.Pool(t, "a", 2, 1)
 	ctx, cancel := context.WithCancel(context.Background())
+	var passes atomic.Int32
 	var r *reconcile.Reconciler
 	r = reconcile.New(reconcile.Options{
 		Store: w.Store, Writer: workspaces.New(w.Store, uuid.New, "a"), Clock: quartz.NewReal(), Log: slog.Make(),
 		Registerer: prometheus.NewRegistry(), Replica: "a", Tick: time.Hour, Random: rand.Reader, NewID: uuid.New,
 		// Called when the pass has committed and is not yet over: two more prebuilds are wanted.
-		Committed: func(res reconcile.Result) {
-			if res.Seq == 1 {
+		Hints: hints.Local(hints.Ears{Wake: func() {
+			if passes.Add(1) == 1 {
 				_, err := w.Store.Pool.Exec(ctx, "UPDATE presets SET instances = 4")
 				require.NoError(t, err)
 				r.Missed()
 			}
-		},
+		}}),
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.Run(ctx) }()

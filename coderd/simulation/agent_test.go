@@ -87,7 +87,7 @@ func (a *agent) run(ctx context.Context) {
 func (a *agent) report(ctx context.Context, p *process, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	i, err := p.instances.Authenticate(ctx, a.token)
+	i, err := p.Instances.Authenticate(ctx, a.token)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (a *agent) report(ctx context.Context, p *process, n int) error {
 	case n == 0:
 		r.Status = database.AgentStatusStarting
 	}
-	_, err = p.instances.Report(ctx, i, r)
+	_, err = p.Instances.Report(ctx, i, r)
 	return err
 }
 

@@ -67,11 +67,10 @@ func (w *world) turn() {
 }
 
 // hasten sets how often a replica with a back looks, in time for what it has lost to be noticed before the seed ends.
-func (w *world) hasten(o inventory.Options) inventory.Options {
+func (w *world) hasten(o *inventory.Options) {
 	if w.back != nil {
 		o.Every, o.Soon, o.Grace = 2*time.Second, 2*time.Second, 3*time.Second
 	}
-	return o
 }
 
 // victim is a resource of a workspace in one of these states, or in any; not of a runner.

@@ -11,17 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"cdr.dev/slog"
-	"github.com/coder/quartz"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
-	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -76,46 +72,19 @@ func (w *world) connect() {
 	}
 }
 
-// part is what the services of a process have in common.
-type part struct {
-	clock  quartz.Clock
-	log    slog.Logger
-	reg    prometheus.Registerer
-	newID  func() uuid.UUID
-	jitter func(time.Duration) time.Duration
+// hubPace is fast, for a seed's time.
+var hubPace = runners.Pace{
+	Idle: 6 * time.Second, Awaited: 3 * time.Second, Fresh: time.Second, Backoff: 4 * time.Second, Settle: 5 * time.Second,
 }
 
-const inboxChannel = "prewarm_inbox"
-
-// demand wires the services of demand as coderd does, and returns what a drain asks. Where there is no forge it does nothing.
-func (p *process) demand(
-	ctx context.Context, of part,
-) func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
-	if p.w.hub == nil {
-		return nil
+// deregister is what a drain asks.
+func (p *process) deregister(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (provider.Verdict, error) {
+	v, err := p.Runners.Deregister(ctx, workspaceID, incarnation)
+	if v.Busy {
+		p.w.fired("busy veto")
+		p.w.fired(row("draining", "draining", "busy veto"))
 	}
-	directory := phonebook{p, p.w.hub}
-	p.inbox = inbox.New(inbox.Options{
-		Store: p.store, Clock: of.clock, Log: of.log, Registerer: of.reg, Replica: p.name, NewID: of.newID, Directory: directory,
-		Nudge: p.reconciler.Nudge, Settle: func() { p.runners.SettleSoon() },
-		Hint: func() { go p.publish(ctx, inboxChannel, "") }, Jitter: of.jitter,
-	})
-	p.runners = runners.New(runners.Options{
-		Store: p.store, Writer: p.writer, Directory: directory, Clock: of.clock, Log: of.log, Registerer: of.reg, Replica: p.name,
-		Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) }, Jitter: of.jitter,
-		Round: []func(context.Context, uuid.UUID) error{p.inbox.Missed},
-		Pace: runners.Pace{
-			Idle: 6 * time.Second, Awaited: 3 * time.Second, Fresh: time.Second, Backoff: 4 * time.Second, Settle: 5 * time.Second,
-		},
-	})
-	return func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
-		v, err := p.runners.Deregister(ctx, workspaceID, incarnation)
-		if v.Busy {
-			p.w.fired("busy veto")
-			p.w.fired(row("draining", "draining", "busy veto"))
-		}
-		return lifecycle.Verdict(v), err
-	}
+	return v, err
 }
 
 // webhook posts one of the hub's deliveries to a process, whichever it is; while there are faults, in any order.
@@ -135,7 +104,7 @@ func (w *world) webhook(p *process) bool {
 	header.Set("X-Hub-Delivery", d.guid)
 	header.Set("X-Hub-Signature", string(mac.Sum(nil)))
 	w.ask(p, func(ctx context.Context) error {
-		_, err := p.inbox.Accept(ctx, hubEntity, header, d.body)
+		_, err := p.Inbox.Accept(ctx, hubEntity, header, d.body)
 		return err
 	}, func(err error) { w.note("%s answers a webhook: %s", p.name, outcomeOf(err)) })
 	return true
@@ -306,7 +275,7 @@ func (a *agent) enroll(ctx context.Context, p *process, i instance.Instance) err
 	if !a.runner || a.enrolled || i.State != database.WorkspaceStateStarting {
 		return nil
 	}
-	c, err := p.runners.Configuration(ctx, i.WorkspaceID, i.Bearer.Incarnation)
+	c, err := p.Runners.Configuration(ctx, i.WorkspaceID, i.Bearer.Incarnation)
 	if err != nil {
 		return err
 	}
@@ -319,10 +288,10 @@ func (a *agent) enroll(ctx context.Context, p *process, i instance.Instance) err
 
 // letRunnerGo is what the API does before it deletes a workspace for a person (P7), and says whether it goes on.
 func (p *process) letRunnerGo(ctx context.Context, ws workspace) (bool, error) {
-	if p.runners == nil || !slices.Contains([]string{"starting", "ready", "standby", "claimed", "quarantined"}, ws.state) {
+	if p.Runners == nil || !slices.Contains([]string{"starting", "ready", "standby", "claimed", "quarantined"}, ws.state) {
 		return true, nil
 	}
-	v, err := p.runners.Deregister(ctx, ws.id, ws.incarnation)
+	v, err := p.Runners.Deregister(ctx, ws.id, ws.incarnation)
 	return v.Done, err
 }
 
@@ -359,12 +328,5 @@ func (m *model) runnersCapped(planned map[uuid.UUID]bool) {
 		if p.most > 0 && n > p.most {
 			m.w.violate("I3", "%s has %d runners, and %d are the most", p.name, n, p.most)
 		}
-	}
-}
-
-// demandChanged is coderd's.
-func (p *process) demandChanged() {
-	if p.inbox != nil {
-		p.inbox.MatchSoon()
 	}
 }

@@ -15,7 +15,7 @@
 //	postgres_test.go   sessions, outside of the bubble: one statement at a time, and which of them wait for locks
 //	gate_test.go       what a replica is given for a database
 //	cloud_test.go      what a replica is given for a provider
-//	replica_test.go    one replica, wired as coderd does it
+//	replica_test.go    the parts of one replica, for coderd/replica
 //	world_test.go      the scheduler
 //	fate_test.go       what goes wrong
 //	people_test.go     what people do: claims, releases, configuration

@@ -255,7 +255,7 @@ func (w *world) afterClaim(nudge bool, within time.Duration) {
 	} else { // as the process would whose nudge went nowhere
 		claimID := uuid.Must(uuid.NewRandomFromReader(entropy{w.dice("claim id")}))
 		go func() {
-			_, _ = p.writer.ClaimLast(context.Background(), workspaces.ClaimFor{
+			_, _ = p.Writer.ClaimLast(context.Background(), workspaces.ClaimFor{
 				ClaimID: claimID, PresetID: id, UserID: w.owner, Mode: database.ClaimModeRequire, Source: "sim",
 			})
 		}()

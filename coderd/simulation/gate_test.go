@@ -70,7 +70,7 @@ func (p *process) submit(c *call) reply {
 		return reply{err: err}
 	}
 	w.arrivals = append(w.arrivals, c)
-	signal(w.arrived)
+	w.arrived.Ring()
 	select {
 	case r := <-c.reply:
 		return r
@@ -85,13 +85,6 @@ func (p *process) submit(c *call) reply {
 			c.tx.broken = true
 		}
 		return reply{err: c.ctx.Err()}
-	}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 

@@ -210,10 +210,10 @@ func (w *world) apply(p *process) {
 	yaml := w.people.config.yaml()
 	var res templates.Result
 	w.ask(p, func(ctx context.Context) (err error) {
-		res, err = p.config.Apply(ctx, templates.Request{By: w.by(), File: "sim.yaml", Source: yaml})
+		res, err = p.Templates.Apply(ctx, templates.Request{By: w.by(), File: "sim.yaml", Source: yaml})
 		if err == nil {
-			p.reconciler.Nudge(res.Templates...)
-			p.demandChanged()
+			p.Hints.Nudge(res.Templates...)
+			p.Hints.DemandChanged()
 		}
 		return err
 	}, func(err error) {
@@ -258,7 +258,7 @@ func (w *world) claimAnd(p *process, template string, wait time.Duration, key st
 	lookout := w.model.watch(id)
 	var res claim.Result
 	w.ask(p, func(ctx context.Context) (err error) {
-		res, err = p.claims.Claim(ctx, req)
+		res, err = p.Claims.Claim(ctx, req)
 		return err
 	}, func(err error) {
 		outcome := string(res.Outcome)
@@ -310,10 +310,10 @@ func (w *world) held() []told {
 func (w *world) release(p *process, t told) {
 	w.people.asked[t.life] = true
 	w.ask(p, func(ctx context.Context) error {
-		moved, err := p.writer.Release(ctx, w.person("released", t.incarnation), t.workspace)
+		moved, err := p.Writer.Release(ctx, w.person("released", t.incarnation), t.workspace)
 		if err == nil {
-			p.reconciler.Nudge(moved.TemplateID)
-			p.worker.Wake()
+			p.Hints.Nudge(moved.TemplateID)
+			p.Hints.WakeHere()
 		}
 		return err
 	}, func(err error) {
@@ -335,10 +335,10 @@ func (w *world) deleteByHand(p *process, ws workspace, force bool) {
 		if goes, err := p.letRunnerGo(ctx, ws); err != nil || !goes {
 			return err
 		}
-		moved, err := p.writer.Delete(ctx, w.person("deleted by hand", ws.incarnation), ws.id, force)
+		moved, err := p.Writer.Delete(ctx, w.person("deleted by hand", ws.incarnation), ws.id, force)
 		if err == nil {
-			p.reconciler.Nudge(moved.TemplateID)
-			p.worker.Wake()
+			p.Hints.Nudge(moved.TemplateID)
+			p.Hints.WakeHere()
 		}
 		return err
 	}, func(err error) { w.note("%s answers a deletion: %s", p.name, outcomeOf(err)) })
@@ -347,9 +347,9 @@ func (w *world) deleteByHand(p *process, ws workspace, force bool) {
 // deprecate, undeprecate and delete a template.
 func (w *world) retire(p *process, name string, do func(*templates.Service, context.Context, auth.Identity, string) (uuid.UUID, error)) {
 	w.ask(p, func(ctx context.Context) error {
-		id, err := do(p.config, ctx, w.by(), name)
+		id, err := do(p.Templates, ctx, w.by(), name)
 		if err == nil && id != uuid.Nil {
-			p.reconciler.Nudge(id)
+			p.Hints.Nudge(id)
 		}
 		return err
 	}, func(err error) { w.note("%s answers a change of a template: %s", p.name, outcomeOf(err)) })
@@ -371,7 +371,7 @@ func (w *world) pause(p *process, scope database.PauseScope, target string, on b
 			return err
 		}
 		affected, err := p.store.TemplatesInScope(ctx, database.TemplatesInScopeParams{Scope: scope, Target: target})
-		p.reconciler.Nudge(affected...)
+		p.Hints.Nudge(affected...)
 		return err
 	}, func(err error) { w.note("%s answers a pause: %s", p.name, outcomeOf(err)) })
 }

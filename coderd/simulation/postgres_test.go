@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 )
 
 // postgres is the database's side: sessions, and a goroutine outside of the bubble on which all that touches the network
@@ -37,8 +39,8 @@ type session struct {
 var setup = []string{
 	"SET plan_cache_mode = force_generic_plan", "SET deadlock_timeout = '1ms'", "SET jit = off", "SET timezone = 'UTC'",
 	"SET statement_timeout = 0", "SET lock_timeout = 0", "SET idle_in_transaction_session_timeout = 0",
-	"LISTEN prewarm_nudge", "LISTEN prewarm_claim", "LISTEN prewarm_jobs", "LISTEN prewarm_claimed",
-	"LISTEN " + inboxChannel,
+	"LISTEN " + hints.Nudges, "LISTEN " + hints.Bindings, "LISTEN " + hints.Jobs, "LISTEN " + hints.Claims,
+	"LISTEN " + hints.Inbox,
 }
 
 func openPostgres(url string) (*postgres, error) {

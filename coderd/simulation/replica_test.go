@@ -16,16 +16,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prewarm-dev/prewarm/coderd/claim"
-	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
-	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
-	"github.com/prewarm-dev/prewarm/coderd/instance"
-	"github.com/prewarm-dev/prewarm/coderd/inventory"
-	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/coderd/reconcile"
-	"github.com/prewarm-dev/prewarm/coderd/templates"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -46,20 +39,11 @@ type process struct {
 	frozen bool
 	wakes  time.Time
 
-	store      *database.Store
-	reconciler *reconcile.Reconciler
-	worker     *lifecycle.Worker
-	claims     *claim.Service
-	writer     *workspaces.Writer
-	instances  *instance.Service
-	config     *templates.Service
-	inbox      *inbox.Service // nil, as the next, where there is no forge
-	runners    *runners.Service
-	stop       func()
-	done       chan struct{} // it has ended by itself
+	*replica.Replica
+	store *database.Store
+	stop  func()
+	done  chan struct{} // it has ended by itself
 }
-
-const jobsChannel = "prewarm_jobs"
 
 // entropy is random bytes by the seed.
 type entropy struct{ r *rand.Rand }
@@ -71,7 +55,12 @@ func (e entropy) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// start starts a replica as coderd does.
+// loops are what a replica of the simulation does by itself.
+var loops = []replica.Loop{
+	replica.Passes, replica.Work, replica.Agents, replica.Inventories, replica.Inbox, replica.Runners,
+}
+
+// start starts a replica.
 func (w *world) start(name string) *process {
 	w.runs[name]++
 	p := &process{w: w, name: name, run: w.runs[name], done: make(chan struct{}), ill: w.now()}
@@ -89,8 +78,6 @@ func (w *world) start(name string) *process {
 		return time.Duration(h.Sum64() % uint64(max(most, 1)))
 	}
 	clock := quartz.NewReal() // of the bubble
-	log := slog.Make(w.sink(name)...)
-	reg := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	p.store = database.Over(link{p}, clock, jitter)
 	registry := provider.NewRegistry(map[string]provider.Factory{
@@ -102,52 +89,21 @@ func (w *world) start(name string) *process {
 		return database.InTransaction(ctx)
 	})
 	registry.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
-	p.writer = workspaces.New(p.store, newID, name)
-	p.reconciler = reconcile.New(reconcile.Options{
-		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, Replica: name, Tick: tick,
-		Random: names, NewID: newID, Jitter: jitter, Committed: func(reconcile.Result) { p.wakeWorkers(ctx) },
-	})
-	p.claims = claim.New(claim.Options{
-		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
-		Nudge:   p.reconciler.Nudge,
-		Wake:    func() { p.wakeWorkers(ctx) },
-		Publish: func(id uuid.UUID) { p.publish(ctx, claim.BoundChannel, id.String()) },
-		Yield:   p.yield,
-	})
-	p.instances = instance.New(instance.Options{
-		Store: p.store, Writer: p.writer, Clock: clock, Log: log, Registerer: reg, URL: "http://" + name,
-		Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) },
-		Hint: func(ctx context.Context) { p.publish(ctx, instance.HintChannel, "") },
-	})
-	p.writer.OnClaimed(p.instances.Claimed)
-	deregister := p.demand(ctx, part{clock, log, reg, newID, jitter})
-	p.worker = lifecycle.New(lifecycle.Options{
-		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg,
-		Replica: name, Installation: w.installation, Nudge: p.reconciler.Nudge, Bound: p.claims.Bound,
-		Callback: p.instances.Callback, Lease: lease, Grace: 4 * time.Second, Jitter: jitter, Deregister: deregister,
-	})
-	inventories := inventory.New(w.hasten(inventory.Options{
-		Store: p.store, Writer: p.writer, Providers: registry, Clock: clock, Log: log, Registerer: reg, Replica: name,
-		Installation: w.installation, Nudge: p.reconciler.Nudge, Wake: func() { p.wakeWorkers(ctx) },
-	}))
-	p.config = &templates.Service{Store: p.store, NewProvider: registry.New}
-
-	loops := []func(context.Context){
-		func(ctx context.Context) { _ = p.reconciler.Run(ctx) }, func(ctx context.Context) { _ = p.worker.Run(ctx) },
-		p.instances.Run, inventories.Run,
+	parts := replica.Parts{
+		Name: name, Installation: w.installation, Store: p.store, Clock: clock, Log: slog.Make(w.sink(name)...),
+		Registerer: prometheus.NewRegistry(), Publisher: p, Providers: registry, Tick: tick, Loops: loops,
+		Random: names, NewID: newID, Jitter: jitter, Yield: p.yield, Lease: lease, Grace: 4 * time.Second,
+		Inventory: w.hasten, URL: "http://" + name,
 	}
 	if w.hub != nil {
-		loops = append(loops, p.inbox.Run, p.runners.Run)
+		parts.Directory, parts.Pace, parts.Deregister = phonebook{p, w.hub}, hubPace, p.deregister
 	}
-	var running sync.WaitGroup
-	for _, run := range loops {
-		running.Go(func() { run(ctx) })
-	}
+	p.Replica = replica.New(ctx, parts)
+	p.Start(ctx)
 	p.stop = sync.OnceFunc(func() {
 		cancel()
 		go func() {
-			p.claims.Close()
-			running.Wait()
+			p.Wait()
 			close(p.done)
 		}()
 	})
@@ -156,16 +112,9 @@ func (w *world) start(name string) *process {
 	return p
 }
 
-// wakeWorkers and publish are coderd's.
-func (p *process) wakeWorkers(ctx context.Context) {
-	p.worker.Wake()
-	go p.publish(ctx, jobsChannel, "")
-}
-
-func (p *process) publish(ctx context.Context, channel, payload string) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	_ = p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
+// Publish is pubsub's.
+func (p *process) Publish(ctx context.Context, channel, payload string) error {
+	return p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
 }
 
 // yield is where a batch of claims waits for company: until the scheduler says so.
@@ -173,32 +122,10 @@ func (p *process) yield() {
 	p.submit(&call{ctx: context.Background(), name: "batch", mark: markYield})
 }
 
-// hear is what coderd's subscriptions do with a notification.
-func (p *process) hear(channel, payload string) {
-	switch channel {
-	case reconcile.NudgeChannel:
-		p.reconciler.Heard(payload)
-	case claim.BoundChannel:
-		p.claims.Heard(payload)
-	case instance.HintChannel:
-		p.instances.Heard()
-	case jobsChannel:
-		p.worker.Wake()
-	case inboxChannel:
-		if p.inbox != nil {
-			p.inbox.Wake()
-		}
-	}
-}
-
 // missed is the Resync of all subscriptions.
 func (p *process) missed() {
-	p.reconciler.Missed()
-	p.claims.Missed()
-	p.instances.Heard()
-	p.worker.Wake()
-	if p.inbox != nil {
-		p.inbox.Wake()
+	for _, channel := range hints.Channels() {
+		p.Hints.Missed(channel)
 	}
 }
 

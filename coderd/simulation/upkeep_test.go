@@ -39,10 +39,10 @@ func (w *world) retryKept(p *process) bool {
 			continue
 		}
 		w.ask(p, func(ctx context.Context) error {
-			moved, err := p.writer.Retry(ctx, w.person("retried", 0), ws.id)
+			moved, err := p.Writer.Retry(ctx, w.person("retried", 0), ws.id)
 			if err == nil {
-				p.reconciler.Nudge(moved.TemplateID)
-				p.worker.Wake()
+				p.Hints.Nudge(moved.TemplateID)
+				p.Hints.WakeHere()
 			}
 			return err
 		}, func(err error) {
@@ -92,9 +92,9 @@ func (w *world) keep(p *process) bool {
 	d := w.dice("keep")
 	ws := all[d.IntN(len(all))]
 	w.ask(p, func(ctx context.Context) error {
-		moved, err := p.writer.Keep(ctx, w.person("kept", ws.incarnation), ws.id, time.Duration(5+d.IntN(20))*time.Second)
+		moved, err := p.Writer.Keep(ctx, w.person("kept", ws.incarnation), ws.id, time.Duration(5+d.IntN(20))*time.Second)
 		if err == nil {
-			p.reconciler.Nudge(moved.TemplateID)
+			p.Hints.Nudge(moved.TemplateID)
 		}
 		return err
 	}, func(err error) { w.note("%s answers that it is kept: %s", p.name, outcomeOf(err)) })

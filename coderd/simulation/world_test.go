@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 )
 
@@ -53,7 +54,7 @@ type world struct {
 	calm     bool    // faults are over
 	settled  bool    // has converged; claims from now on are the ending's own
 	over     bool
-	arrived  chan struct{}
+	arrived  hints.Bell
 	arrivals []*call // since the last step
 	pending  []*call
 	blocked  []*call
@@ -96,7 +97,7 @@ type violation struct {
 func newWorld(p plan, pg *postgres, ids identities) *world {
 	w := &world{
 		plan: p, seed: p.Seed, without: map[string]bool{}, pg: pg, installation: ids.installation, owner: ids.owner,
-		began: time.Now(), arrived: make(chan struct{}, 1), runs: map[string]int{}, agents: map[uuid.UUID]*agent{},
+		began: time.Now(), arrived: hints.NewBell(), runs: map[string]int{}, agents: map[uuid.UUID]*agent{},
 		coverage: map[string]int{}, hash: 14695981039346656037,
 	}
 	for _, kind := range p.Without {
@@ -338,7 +339,7 @@ func (w *world) deliver(i int) {
 	}
 	w.note("%s hears %s%s", l.to.name, l.channel, suffix(f))
 	if f != fateDrop {
-		l.to.hear(l.channel, l.payload)
+		l.to.Hints.Heard(l.channel, l.payload)
 	}
 	if f == fateRepeat {
 		w.mail = append(w.mail, l)

@@ -15,6 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
@@ -45,7 +46,7 @@ func (f *fleet) open() *desk {
 	writer := workspaces.New(f.store, newID, "bench")
 	d.service = claim.New(claim.Options{
 		Store: f.store, Writer: writer, Clock: clock, Log: log, Registerer: reg, NewID: newID,
-		Nudge: func(...uuid.UUID) { d.nudges.Add(1) }, Publish: func(uuid.UUID) {},
+		Hints: hints.Local(hints.Ears{Nudge: func(...uuid.UUID) { d.nudges.Add(1) }}),
 	})
 	registry := provider.NewRegistry(map[string]provider.Factory{}, database.InTransaction)
 	d.server = &http.Server{
@@ -54,9 +55,9 @@ func (f *fleet) open() *desk {
 			Templates: &templates.Service{Store: f.store, NewProvider: registry.New}, Providers: registry,
 			Instances: instance.New(instance.Options{
 				Store: f.store, Writer: writer, Clock: clock, Log: log, Registerer: reg, URL: "http://bench",
-				Nudge: func(...uuid.UUID) {}, Wake: func() {}, Hint: func(context.Context) {},
+				Hints: hints.Local(hints.Ears{}),
 			}),
-			Nudge: func(...uuid.UUID) {}, Ready: func(context.Context) []string { return nil },
+			Hints: hints.Local(hints.Ears{}), Ready: func(context.Context) []string { return nil },
 			Metrics: http.NotFoundHandler(), Clock: clock, Log: log, Version: "bench",
 		}),
 		ReadHeaderTimeout: 10 * time.Second,

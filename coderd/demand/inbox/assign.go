@@ -40,7 +40,7 @@ func (s *Service) Match(ctx context.Context) error {
 	}
 	s.metrics.match.Observe(s.Clock.Since(start, "inbox", "match").Seconds())
 	if len(bound) > 0 {
-		s.Settle()
+		s.Hints.Settle()
 	}
 	s.nudge(ctx, changed)
 	return nil
@@ -168,6 +168,6 @@ func (s *Service) nudge(ctx context.Context, presets []uuid.UUID) {
 		return
 	}
 	if len(templates) > 0 {
-		s.Nudge(templates...)
+		s.Hints.Nudge(templates...)
 	}
 }

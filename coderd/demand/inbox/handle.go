@@ -44,7 +44,7 @@ func (s *Service) Drain(ctx context.Context) error {
 			return nil
 		}
 		if n == batch {
-			s.Hint()
+			s.Hints.InboxFull()
 		}
 		if err := s.Match(ctx); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (s *Service) storeHandled(ctx context.Context, read []handled) error {
 		}
 	}
 	if len(tolds) > 0 {
-		s.Settle()
+		s.Hints.Settle()
 	}
 	s.nudge(ctx, freed)
 	return nil

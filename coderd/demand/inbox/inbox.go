@@ -13,6 +13,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -43,11 +44,7 @@ type Options struct {
 	Replica    string
 	NewID      func() uuid.UUID
 	Directory  Directory
-	// Nudge asks for a pass over templates whose demand has changed, Settle for claims and releases by jobs. After a commit.
-	Nudge  func(templates ...uuid.UUID)
-	Settle func()
-	// Hint tells the other replicas that there is more in the inbox than this one takes at a time (see Wake). May be nil.
-	Hint func()
+	Hints      *hints.Hints
 	// Jitter is from zero to below the given span; nil: by chance.
 	Jitter func(time.Duration) time.Duration
 }
@@ -56,41 +53,28 @@ type Options struct {
 type Service struct {
 	Options
 	metrics  *metrics
-	wake     chan struct{}
-	rematch  chan struct{}
+	wake     hints.Bell
+	rematch  hints.Bell
 	matching chan struct{} // has room for one match at a time
 }
 
 // New makes a service.
 func New(o Options) *Service {
-	if o.Hint == nil {
-		o.Hint = func() {}
-	}
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]
 	}
 	o.Log = o.Log.Named("inbox")
 	return &Service{
-		Options: o, metrics: newMetrics(o.Registerer), wake: make(chan struct{}, 1), rematch: make(chan struct{}, 1),
+		Options: o, metrics: newMetrics(o.Registerer), wake: hints.NewBell(), rematch: hints.NewBell(),
 		matching: make(chan struct{}, 1),
 	}
 }
 
 // Wake has the inbox looked into now.
-func (s *Service) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it is awake
-	}
-}
+func (s *Service) Wake() { s.wake.Ring() }
 
 // MatchSoon has jobs matched anew: presets of runners, or entities, may be others than before.
-func (s *Service) MatchSoon() {
-	select {
-	case s.rematch <- struct{}{}:
-	default:
-	}
-}
+func (s *Service) MatchSoon() { s.rematch.Ring() }
 
 // Run handles what is in the inbox, and matches, until ctx ends.
 func (s *Service) Run(ctx context.Context) {

@@ -253,7 +253,7 @@ func (r *round) learn(ctx context.Context, jobs []forge.Job) error {
 		return err //nolint:wrapcheck // InTx says what it was
 	}
 	r.metrics.missed.WithLabelValues("job").Add(float64(len(jobs)))
-	r.Settle()
+	r.Hints.Settle()
 	r.nudge(ctx, freed)
 	return r.Match(ctx)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/gitea"
 	"github.com/prewarm-dev/prewarm/coderd/demand/github"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
@@ -134,14 +135,16 @@ func (w *world) service(replica string) *Service {
 	return New(Options{
 		Store: w.store, Clock: quartz.NewReal(), Log: slogtest.Make(w.t, &slogtest.Options{IgnoreErrors: true}),
 		Registerer: prometheus.NewRegistry(), Replica: replica, NewID: uuid.New, Directory: w.directory,
-		Nudge: func(templates ...uuid.UUID) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			for _, id := range templates {
-				w.nudged[id]++
-			}
-		},
-		Settle: func() { w.mu.Lock(); defer w.mu.Unlock(); w.settled++ },
+		Hints: hints.Local(hints.Ears{
+			Nudge: func(templates ...uuid.UUID) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for _, id := range templates {
+					w.nudged[id]++
+				}
+			},
+			Settle: func() { w.mu.Lock(); defer w.mu.Unlock(); w.settled++ },
+		}),
 	})
 }
 

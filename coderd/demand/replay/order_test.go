@@ -244,7 +244,7 @@ func (o *order) send(ctx context.Context, p *playing) error {
 	}
 	p.held = slices.Delete(p.held, i, i+1)
 	for _, d := range list {
-		if _, err := o.world.replicas[o.random.IntN(2)].inbox.Accept(ctx, p.entity, d.header, d.body); err != nil {
+		if _, err := o.world.replicas[o.random.IntN(2)].Inbox.Accept(ctx, p.entity, d.header, d.body); err != nil {
 			return fmt.Errorf("accept delivery: %w", err)
 		}
 	}

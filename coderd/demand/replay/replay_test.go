@@ -159,7 +159,7 @@ func (o *order) close(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("job 61009 has no runner at the end")
 	}
-	if _, err := w.replicas[0].inbox.Accept(ctx, hub.entity, d.header, d.body); err != nil {
+	if _, err := w.replicas[0].Inbox.Accept(ctx, hub.entity, d.header, d.body); err != nil {
 		return err
 	}
 	if err := until(ctx, live); err != nil {

@@ -8,20 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"cdr.dev/slog"
-	"github.com/coder/quartz"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
-	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
-	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -29,7 +25,7 @@ import (
 type world struct {
 	*coderdtest.World
 	t        *testing.T
-	replicas []*replica
+	replicas []*coderdtest.Replica
 
 	mu       sync.Mutex
 	entities map[uuid.UUID]inbox.Entity
@@ -37,13 +33,6 @@ type world struct {
 	at       map[string]*memory // by the names of workspaces: where they were registered
 	dead     map[string]bool    // workspaces that the cloud was told to delete
 	faults   []string
-}
-
-// replica is one, wired as coderd does it.
-type replica struct {
-	*coderdtest.Replica
-	inbox   *inbox.Service
-	runners *runners.Service
 }
 
 // pace is fast, so that orders are: what depends on time is a matter of other tests.
@@ -63,48 +52,16 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for i := range 2 {
-		r := w.start(ctx, fmt.Sprintf("replica-%d", i+1))
-		w.replicas = append(w.replicas, r)
-		running.Go(func() { r.inbox.Run(ctx) })
-		running.Go(func() { r.runners.Run(ctx) })
+		w.replicas = append(w.replicas, w.Start(t, coderdtest.Config{
+			Name: fmt.Sprintf("replica-%d", i+1), Tick: 5 * time.Second, Parts: func(p *replica.Parts) {
+				p.Directory, p.Pace = w, pace
+				p.Loops = append(p.Loops, replica.Inbox, replica.Runners)
+			},
+		}))
 	}
 	running.Go(func() { w.inside(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	return w
-}
-
-func (w *world) start(ctx context.Context, name string) *replica {
-	r := &replica{}
-	var ready sync.WaitGroup // the rooms know of one another only when all are there
-	ready.Add(1)
-	nudge := func(templates ...uuid.UUID) { ready.Wait(); r.Reconciler.Nudge(templates...) }
-	common := slog.Make()
-	r.runners = runners.New(runners.Options{
-		Store: w.Store, Writer: workspaces.New(w.Store, workspaces.NewID, name), Directory: w, Clock: quartz.NewReal(),
-		Log: common, Registerer: prometheus.NewRegistry(), Replica: name, Nudge: nudge,
-		Wake: func() { ready.Wait(); r.Worker.Wake() }, Pace: pace,
-		Round: []func(context.Context, uuid.UUID) error{func(ctx context.Context, entity uuid.UUID) error {
-			if !w.memoryOf(entity).asks() {
-				// If it were done, it would have told of every job: one of which the story is late to tell, on a slow machine,
-				// would be one that nobody ever had.
-				return errors.New("what was missed is not asked for yet")
-			}
-			return r.inbox.Missed(ctx, entity)
-		}},
-	})
-	r.inbox = inbox.New(inbox.Options{
-		Store: w.Store, Clock: quartz.NewReal(), Log: common, Registerer: prometheus.NewRegistry(), Replica: name,
-		NewID: uuid.New, Directory: w, Nudge: nudge, Settle: r.runners.SettleSoon,
-	})
-	r.Replica = w.Start(w.t, coderdtest.Config{
-		Name: name, Tick: 5 * time.Second,
-		Deregister: func(ctx context.Context, id uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
-			v, err := r.runners.Deregister(ctx, id, incarnation)
-			return lifecycle.Verdict(v), err
-		},
-	})
-	ready.Done()
-	return r
 }
 
 // ByName, ByID and Forge: the world is the directory of all orders' entities.
@@ -185,7 +142,7 @@ func (w *world) inside(ctx context.Context) {
 			}
 			running.Go(func() {
 				defer asking.Delete(id)
-				c, err := w.replicas[n%2].runners.Configuration(ctx, id, incarnation)
+				c, err := w.replicas[n%2].Runners.Configuration(ctx, id, incarnation)
 				if err == nil {
 					w.memoryOf(entity).connect(c.Name, c.Labels)
 				}
@@ -209,7 +166,7 @@ func (w *world) ended(name string) {
 			var incarnation int32
 			err := w.Store.Pool.QueryRow(ctx, "SELECT id, incarnation FROM workspaces WHERE name = $1", name).Scan(&id, &incarnation)
 			if err == nil {
-				err = w.replicas[0].runners.Report(ctx, id, incarnation, runners.SaidFinished)
+				err = w.replicas[0].Runners.Report(ctx, id, incarnation, runners.SaidFinished)
 			}
 			if err == nil || errors.Is(err, runners.ErrNoRunner) {
 				return

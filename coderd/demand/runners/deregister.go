@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -20,12 +21,7 @@ const (
 )
 
 // Verdict is whether a workspace may go, as far as its forge is concerned.
-type Verdict struct {
-	Done bool          // nothing of it is registered (any more)
-	Busy bool          // it has a job: the veto (P7)
-	Why  string        // for people
-	Wait time.Duration // when to ask again where it is not done
-}
+type Verdict = provider.Verdict
 
 // Deregister unregisters the runner of a workspace that is to go. A forge that could not be asked, or did not answer as it
 // should, is an error: then the workspace must not go.
@@ -117,7 +113,7 @@ func (s *Service) Abandon(
 		WorkspaceID: workspaceID, Incarnation: incarnation, ActorID: by.UserID, Reason: by.Reason, Source: by.Source,
 	})
 	if err == nil {
-		s.Wake()
+		s.Hints.Wake()
 		return state, nil
 	}
 	if !database.NoRows(err) {

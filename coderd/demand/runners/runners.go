@@ -15,6 +15,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -49,9 +50,7 @@ type Options struct {
 	Log        slog.Logger
 	Registerer prometheus.Registerer
 	Replica    string
-	// Nudge asks for a pass, after a claim or a release. Wake tells the workers that there is a job, or that one is due.
-	Nudge func(templates ...uuid.UUID)
-	Wake  func()
+	Hints      *hints.Hints
 	// Round are called in each round of an entity, after its listing: what else is asked of its forge.
 	Round []func(ctx context.Context, entityID uuid.UUID) error
 	// Pace is how often forges are asked; zero fields take the defaults.
@@ -92,7 +91,7 @@ func (p Pace) orDefault() Pace {
 // Service does it for one replica. It is safe for concurrent use.
 type Service struct {
 	Options
-	settle  chan struct{}
+	settle  hints.Bell
 	seen    atomic.Bool // a runner was seen for the first time since the last Settle
 	metrics *metrics
 }
@@ -104,16 +103,11 @@ func New(o Options) *Service {
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]
 	}
-	return &Service{Options: o, settle: make(chan struct{}, 1), metrics: newMetrics(o.Registerer)}
+	return &Service{Options: o, settle: hints.NewBell(), metrics: newMetrics(o.Registerer)}
 }
 
 // SettleSoon asks for a Settle: something about jobs or runners may have changed. It never blocks.
-func (s *Service) SettleSoon() {
-	select {
-	case s.settle <- struct{}{}:
-	default:
-	}
-}
+func (s *Service) SettleSoon() { s.settle.Ring() }
 
 // soon and soonFor are how often, and how many times, rows are settled after a runner was seen first: it becomes ready then,
 // and may have its job already.
@@ -159,7 +153,7 @@ func (s *Service) hasten(ctx context.Context, seen []uuid.UUID) error {
 	s.seen.Store(true)
 	n, err := s.Store.HastenProbes(ctx, seen)
 	if n > 0 {
-		s.Wake()
+		s.Hints.Wake()
 	}
 	return err
 }

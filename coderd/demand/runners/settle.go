@@ -47,7 +47,7 @@ func (s *Service) Settle(ctx context.Context) error {
 		return xerrors.Errorf("hasten drains: %w", err)
 	}
 	if due > 0 {
-		s.Wake()
+		s.Hints.Wake()
 	}
 	return nil
 }
@@ -156,9 +156,9 @@ func (s *Service) carryOut(ctx context.Context, r database.RunnersToSettleRow, d
 	}
 	s.metrics.settled.WithLabelValues(done).Inc()
 	s.Log.Info(ctx, "settled a runner", slog.F("workspace", r.Name), slog.F("done", done), slog.F("reason", d.reason))
-	s.Nudge(moved.TemplateID)
+	s.Hints.Nudge(moved.TemplateID)
 	if d.act != claim {
-		s.Wake()
+		s.Hints.Wake()
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
-	"github.com/prewarm-dev/prewarm/coderd/lifecycle"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -154,9 +155,7 @@ type world struct {
 	entity  uuid.UUID
 	service *runners.Service
 	writer  *workspaces.Writer
-
-	mu      sync.Mutex
-	replica *coderdtest.Replica
+	hints   *hints.Hints // of all services; heard by the replica, once there is one
 }
 
 func (w *world) Forge(context.Context, uuid.UUID) (forge.Forge, error) { return w.cloud, nil }
@@ -176,7 +175,7 @@ func newWorld(t *testing.T, n int) *world {
 		  created_at, updated_at)
 		SELECT $1, id, 'acme', 'organization', 'acme', $2, '', 'k', now(), now() FROM organizations`, w.entity, credential)
 	w.exec(`UPDATE presets SET forge_entity_id = $1, runner_labels = '{linux,x64}', runner_group = 'g'`, w.entity)
-	w.writer = workspaces.New(w.Store, uuid.New, "test")
+	w.writer, w.hints = workspaces.New(w.Store, uuid.New, "test"), hints.Local(hints.Ears{})
 	w.service = w.another("test")
 	return w
 }
@@ -186,8 +185,7 @@ func (w *world) another(replica string) *runners.Service {
 	return runners.New(runners.Options{
 		Store: w.Store, Writer: w.writer, Directory: w, Clock: quartz.NewReal(), Log: slog.Make(),
 		Registerer: prometheus.NewRegistry(), Replica: replica,
-		Nudge: func(templates ...uuid.UUID) { w.tell(func(r *coderdtest.Replica) { r.Reconciler.Nudge(templates...) }) },
-		Wake:  func() { w.tell(func(r *coderdtest.Replica) { r.Worker.Wake() }) },
+		Hints: w.hints,
 		Pace: runners.Pace{
 			Idle: 200 * time.Millisecond, Awaited: 100 * time.Millisecond, Fresh: 50 * time.Millisecond,
 			Backoff: 300 * time.Millisecond, Look: 20 * time.Millisecond, Settle: 100 * time.Millisecond,
@@ -195,27 +193,13 @@ func (w *world) another(replica string) *runners.Service {
 	})
 }
 
-func (w *world) tell(say func(*coderdtest.Replica)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.replica != nil {
-		say(w.replica)
-	}
-}
-
 // run starts a replica with everything, and what is inside of workspaces: each asks for its configuration, and connects.
 func (w *world) run(connects bool) {
 	w.t.Helper()
-	replica := w.Start(w.t, coderdtest.Config{
-		Tick: 200 * time.Millisecond,
-		Deregister: func(ctx context.Context, id uuid.UUID, incarnation int32) (lifecycle.Verdict, error) {
-			v, err := w.service.Deregister(ctx, id, incarnation)
-			return lifecycle.Verdict(v), err
-		},
+	r := w.Start(w.t, coderdtest.Config{
+		Tick: 200 * time.Millisecond, Parts: func(p *replica.Parts) { p.Deregister = w.service.Deregister },
 	})
-	w.mu.Lock()
-	w.replica = replica
-	w.mu.Unlock()
+	w.hints.Connect(hints.Ears{Nudge: r.Hints.Nudge, Wake: r.Hints.Wake})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	w.t.Cleanup(func() { cancel(); running.Wait() })

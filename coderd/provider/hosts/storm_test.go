@@ -12,12 +12,12 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts"
@@ -47,7 +47,7 @@ func newFleetWorld(t *testing.T, n int, settings map[string]any) *fleetWorld {
 	w.Providers.Update([]provider.Row{{Name: "fleet", Kind: "hosts", Config: config}})
 	w.Apply(t, fmt.Sprintf(`providers: [{name: fleet, kind: hosts, create_every: 1s, create_burst: 20, config: %s}]`, config)) // the rate has tests of its own
 	w.machines = &inventory.Machines{
-		Store: w.Store, Providers: w.Providers, Clock: quartz.NewReal(), Log: slog.Make(), Nudge: func(...uuid.UUID) {},
+		Store: w.Store, Providers: w.Providers, Clock: quartz.NewReal(), Log: slog.Make(), Hints: hints.Local(hints.Ears{}),
 	}
 	return w
 }

@@ -1,8 +1,7 @@
-package coderd
+package replica
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/coder/quartz"
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,8 +14,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
-// watchCalls counts, times and traces what providers are asked. What one says in an error is for the log.
-func watchCalls(reg prometheus.Registerer, clock quartz.Clock, tracer trace.Tracer) provider.Watch {
+// WatchCalls counts, times and traces the calls of providers, for provider.Registry.OnCall; inventories learn from counts how
+// often providers fail. What one says in an error is for the log.
+func WatchCalls(reg prometheus.Registerer, clock quartz.Clock, tracer trace.Tracer, counts *inventory.Calls) provider.Watch {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "prewarm_provider_calls_total",
 		Help: "Calls of providers by this replica, by call and result (ok, not-found, permanent, cancelled, error).",
@@ -32,6 +32,7 @@ func watchCalls(reg prometheus.Registerer, clock quartz.Clock, tracer trace.Trac
 			trace.WithAttributes(attribute.String("prewarm.provider", name)))
 		return ctx, func(err error) {
 			result := provider.Result(ctx, err)
+			counts.Add(name, result)
 			calls.WithLabelValues(name, call, result).Inc()
 			seconds.WithLabelValues(name, call).Observe(clock.Since(start, "provider", "call").Seconds())
 			span.SetAttributes(attribute.String("prewarm.result", result))
@@ -39,22 +40,6 @@ func watchCalls(reg prometheus.Registerer, clock quartz.Clock, tracer trace.Trac
 				span.SetStatus(codes.Error, result)
 			}
 			span.End()
-		}
-	}
-}
-
-// alsoCounted is a watch of which the inventory, once it is there, learns how often providers fail.
-func alsoCounted(watch provider.Watch, by *atomic.Pointer[inventory.Service]) provider.Watch {
-	return func(ctx context.Context, name, call string) (context.Context, func(error)) {
-		ctx, end := watch(ctx, name, call)
-		service := by.Load()
-		if service == nil {
-			return ctx, end
-		}
-		ctx, count := service.Watch(ctx, name, call)
-		return ctx, func(err error) {
-			count(err)
-			end(err)
 		}
 	}
 }

@@ -1,0 +1,44 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// refreshEvery bounds what a lost hint of changed providers costs.
+const refreshEvery = 15 * time.Second
+
+// refreshProviders keeps the registry current until ctx ends.
+func (r *Replica) refreshProviders(ctx context.Context) {
+	lease.Loop{
+		Clock: r.parts.Clock, Log: r.parts.Log.Named("providers"), What: "read providers",
+		Tags: []string{"providers", "refresh"}, Every: refreshEvery, Wake: r.providersChanged, Later: true,
+	}.Run(ctx, func(ctx context.Context) error { return ReadProviders(ctx, r.parts.Store, r.Providers) })
+}
+
+// ReadProviders makes the registry hold what is configured.
+func ReadProviders(ctx context.Context, store *database.Store, into *provider.Registry) error {
+	rows, err := store.Providers(ctx)
+	if err != nil {
+		return xerrors.Errorf("read providers: %w", err)
+	}
+	have := make([]provider.Row, 0, len(rows))
+	for _, row := range rows {
+		have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
+	}
+	removed, err := store.RemovedProviders(ctx)
+	if err != nil {
+		return xerrors.Errorf("read removed providers: %w", err)
+	}
+	for _, name := range removed {
+		have = append(have, provider.Row{Name: name, Removed: true})
+	}
+	into.Update(have)
+	return nil
+}
