@@ -2,13 +2,12 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 )
 
 // Claim asks for a workspace and waits for the answer as long as the request says. A miss is an answer, not an error.
 // With a key the same request can be sent again, so it is, if the server could not be reached.
 func (c *Client) Claim(ctx context.Context, req ClaimRequest) (Claim, error) {
-	return ask[Claim](ctx, c, call{
-		method: http.MethodPost, path: []string{"claims"}, body: req, idempotent: req.Key != "",
-	})
+	request := post("claims").with(req)
+	request.idempotent = req.Key != ""
+	return ask[Claim](ctx, c, request)
 }

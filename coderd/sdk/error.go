@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -87,9 +86,7 @@ func readError(resp *http.Response) *Error {
 		e.Detail, _, _ = strings.Cut(strings.TrimSpace(string(body)), "\n")
 	}
 	e.Status = resp.StatusCode
-	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.retryAfter = time.Duration(seconds) * time.Second
-	}
+	e.retryAfter, _ = retryAfter(resp)
 	if e.Title == "" {
 		e.Title = http.StatusText(resp.StatusCode)
 	}
