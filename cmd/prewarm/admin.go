@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) adminCommand() *cobra.Command {
-	return group("admin", "Look after the installation itself",
+	return a.group("admin", "Look after the installation itself",
 		"What owners do to the installation rather than to its pools.",
 		"  prewarm admin rotate-signing-key",
 		append(a.hostAdminCommands(), a.signingKeysCommand(), a.rotateSigningKeyCommand(), a.notifyCommand())...)
@@ -23,7 +23,6 @@ func (a *app) signingKeysCommand() *cobra.Command {
 		Long: `Lists the keys that sign the tokens of agents, the newest first. The newest signs; those that are not retired
 are still good. A key is retired when no agent uses it any more.`,
 		Example: "  prewarm admin signing-keys",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -53,7 +52,6 @@ With --retire-now the older keys end at once, as they must when somebody else ma
 of theirs are cut off: their prebuilds are replaced, and of their claimed workspaces an alarm is raised.`,
 		Example: `  prewarm admin rotate-signing-key
   prewarm admin rotate-signing-key --retire-now`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -29,7 +29,6 @@ when it starts.
 A restore of a whole cluster, from its files or from archived WAL, cannot be noticed: run this before the servers start.`,
 		Example: `  prewarm admin after-restore --postgres-url-file /run/secrets/postgres-url
   prewarm admin after-restore --nothing-was-lost`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.Listen, opts.Tick = "127.0.0.1:0", 1 // nobody listens, nothing ticks
 			if err := a.completeOptions(&opts, postgresURLFile); err != nil {

@@ -31,7 +31,6 @@ the file may be left out then, and is the plan's.`,
   prewarm apply -f examples/quickstart.yaml
   prewarm apply --plan 0f8e2b7c-5d0f-4a57-9a53-6f1f0c1e7d11
   generate-presets | prewarm apply -f -`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" && plan == "" {
 				return usageErrorf("-f FILE is missing; - reads standard input")

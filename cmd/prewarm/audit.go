@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "See who did what",
+	return a.group("audit", "See who did what",
 		"The audit log has an entry for every create, claim, release, delete, change of configuration and login.",
 		"  prewarm audit list",
 		a.auditListCommand())
@@ -22,7 +22,6 @@ func (a *app) auditListCommand() *cobra.Command {
 has what was before and after. Owners and auditors see all of it.`,
 		Example: `  prewarm audit list --limit 20
   prewarm audit list --action workspace.claim --actor alice -o json`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if filter.Limit < 1 || filter.Limit > 500 {
 				return usageErrorf("--limit must be between 1 and 500; older entries are reached with --before")

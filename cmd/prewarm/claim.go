@@ -60,8 +60,7 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
   prewarm claim ci/runner --count 5 --wait 5m -o json
   prewarm claim quickstart/default --mode bypass --secret token=env:CI_TOKEN
   env=$(prewarm claim quickstart/default -o env) && eval "$env"`,
-		Annotations:       map[string]string{outputs: "table,json,env"},
-		ValidArgsFunction: a.completePresets,
+		Annotations: map[string]string{outputs: "table,json,env"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			return claimArgs(args, cmd.ArgsLenAtDash(), exec)
 		},
@@ -168,8 +167,7 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 		"NAME=VALUE or NAME=@FILE for the workspace's agent; can be given more than once")
 	cmd.Flags().BoolVar(&exec, "exec", false, "run the command after -- in the workspace, then release it")
 	cmd.Flags().BoolVar(&keep, "keep", false, "with --exec, do not release the workspace afterwards")
-	must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(
-		[]string{"prefer", "require", "bypass"}, cobra.ShellCompDirectiveNoFileComp)))
+	oneOf(cmd, "mode", "prefer", "require", "bypass")
 	return cmd
 }
 

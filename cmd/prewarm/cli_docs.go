@@ -17,7 +17,6 @@ func (a *app) cliDocsCommand() *cobra.Command {
 		Long:    "Writes the reference of all commands as Markdown.",
 		Example: "  prewarm cli-docs > docs/cli.md",
 		Hidden:  true,
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out strings.Builder
 			out.WriteString("# The command line\n\n<!-- Made by \"make gen\" from cmd/prewarm; do not edit. -->\n")

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) forgeCommand() *cobra.Command {
-	return group("forge", "Connect repositories, organizations and enterprises of GitHub or Gitea",
+	return a.group("forge", "Connect repositories, organizations and enterprises of GitHub or Gitea",
 		`A forge's queued jobs make runner presets grow, and its running jobs claim runners. What Prewarm speaks to is an
 entity: a repository, an organization or an enterprise, reached with a credential. See docs/forges.md.`,
 		"  prewarm forge list",
@@ -48,17 +48,6 @@ func (a *app) secretFile(name string) (string, error) {
 	return secret, nil
 }
 
-func (a *app) completeForges(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		forges, err := client.Forges(ctx)
-		var names []string
-		for _, f := range forges {
-			names = append(names, f.Name)
-		}
-		return names, err
-	})(cmd, args, prefix)
-}
-
 // forgeAddCommand is add, or update, which differ in their words only.
 func (a *app) forgeAddCommand(use string) *cobra.Command {
 	var req sdk.PutForgeEntity
@@ -69,7 +58,6 @@ func (a *app) forgeAddCommand(use string) *cobra.Command {
 		Long: `Adds or changes an entity. Its scope and path are fixed. Without --webhook-secret-file a new one gets a webhook secret
 made by chance, which is printed this once; "prewarm forge webhook install" needs nobody to know it.`,
 		Example: "  prewarm forge " + use + " acme --scope organization --path acme --credential acme-app",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if use == "add" && req.Scope == "" {
@@ -99,8 +87,8 @@ made by chance, which is printed this once; "prewarm forge webhook install" need
 	cmd.Flags().StringVar(&req.Credential, "credential", "", "name of the credential")
 	cmd.Flags().StringVar(&req.Balance, "balance", "", "among presets of one priority: pack or spread")
 	cmd.Flags().StringVar(&secretFile, "webhook-secret-file", "", "file of the webhook secret, - for standard input")
-	if use == "update" {
-		cmd.ValidArgsFunction = a.completeForges
+	if use == "add" { // its name is new
+		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return cmd
 }
@@ -126,7 +114,6 @@ func (a *app) forgeListCommand() *cobra.Command {
 		Short:   "List entities of forges, and how it goes with them",
 		Long:    "Lists the entities, their open jobs and runners, and whether their forge answers." + watchHelp("entity"),
 		Example: "  prewarm forge list\n  prewarm forge list --watch",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := watch.check(); err != nil {
 				return err
@@ -211,8 +198,7 @@ func (a *app) forgeAction(
 	use, short, long string, do func(context.Context, *sdk.Client, string) (sdk.ForgeEntity, error),
 ) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " FORGE", Short: short, Long: long, Example: "  prewarm forge " + use + " acme", Args: exactArgs,
-		ValidArgsFunction: a.completeForges,
+		Use: use + " FORGE", Short: short, Long: long, Example: "  prewarm forge " + use + " acme",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -258,17 +244,17 @@ are at a job finish it.`,
 
 func (a *app) forgeDeleteCommand() *cobra.Command {
 	return a.deletion("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
-		"  prewarm forge delete acme", a.completeForges, "Deleted forge",
+		"  prewarm forge delete acme", "Deleted forge",
 		func(ctx context.Context, c *sdk.Client, name string) error { return c.DeleteForge(ctx, name) })
 }
 
 // deletion is a command that makes something go, or does something to it, and says so.
 func (a *app) deletion(
-	use, short, long, example string, complete cobra.CompletionFunc, done string,
+	use, short, long, example, done string,
 	do func(context.Context, *sdk.Client, string) error,
 ) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: exactArgs, ValidArgsFunction: complete,
+		Use: use, Short: short, Long: long, Example: example,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -289,7 +275,7 @@ func (a *app) forgeCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs of it",
 		Long:    "Lists the runners and looks at the webhook, and says what works and which permission is missing. Changes nothing.",
-		Example: "  prewarm forge check acme", Args: exactArgs, ValidArgsFunction: a.completeForges,
+		Example: "  prewarm forge check acme",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -319,7 +305,7 @@ func (a *app) forgeRotateCommand() *cobra.Command {
 		Use: "rotate-secret FORGE", Short: "Give an entity another webhook secret",
 		Long: `Gives an entity another webhook secret, made by chance and printed this once unless --webhook-secret-file names one. The
 one before stays good for --overlap. A webhook that Prewarm installed is told the new one.`,
-		Example: "  prewarm forge rotate-secret acme --overlap 1h", Args: exactArgs, ValidArgsFunction: a.completeForges,
+		Example: "  prewarm forge rotate-secret acme --overlap 1h",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if overlap < time.Second {
 				return usageErrorf("--overlap must be at least 1s")
@@ -352,7 +338,7 @@ func (a *app) forgeResealCommand() *cobra.Command {
 		Long: `Seals the secrets of all forges, and the keys that sign instance tokens, with the first key of the server's encryption keys
 file. Put a new key into every
 replica's file first; when this is done, the old one can be taken out. Only owners may.`,
-		Example: "  prewarm forge reseal", Args: exactArgs,
+		Example: "  prewarm forge reseal",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {

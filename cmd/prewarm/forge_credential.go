@@ -11,25 +11,14 @@ import (
 )
 
 func (a *app) forgeCredentialCommand() *cobra.Command {
-	return group("credential", "Add, change, list and delete credentials for forges",
+	return a.group("credential", "Add, change, list and delete credentials for forges",
 		"A credential is a token, or a GitHub App as one installation of it. It is stored sealed, and never shown.",
 		"  prewarm forge credential list",
 		a.credentialPutCommand("add", "Add a credential"), a.credentialPutCommand("update", "Change a credential"),
 		a.credentialListCommand(),
 		a.deletion("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
-			"  prewarm forge credential delete acme-app", a.completeCredentials, "Deleted credential",
+			"  prewarm forge credential delete acme-app", "Deleted credential",
 			func(ctx context.Context, c *sdk.Client, name string) error { return c.DeleteForgeCredential(ctx, name) }))
-}
-
-func (a *app) completeCredentials(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		list, err := client.ForgeCredentials(ctx)
-		var names []string
-		for _, c := range list {
-			names = append(names, c.Name)
-		}
-		return names, err
-	})(cmd, args, prefix)
 }
 
 func (a *app) credentialPutCommand(use, short string) *cobra.Command {
@@ -41,7 +30,6 @@ func (a *app) credentialPutCommand(use, short string) *cobra.Command {
 everybody on a machine can see these.`,
 		Example: "  prewarm forge credential " + use + ` acme-app --kind github --app-id 1 --installation-id 2 --private-key-file app.pem
   prewarm forge credential ` + use + ` gitea --kind gitea --api-url https://gitea.example.com --forge-token-file -`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if req.Token, err = a.secretFile(tokenFile); err != nil {
@@ -79,8 +67,8 @@ everybody on a machine can see these.`,
 	f.Int64Var(&req.InstallationID, "installation-id", 0, "of the App in the organization")
 	f.StringVar(&keyFile, "private-key-file", "", "PEM file of the App's private key, - for standard input")
 	f.StringVar(&caFile, "ca-file", "", "PEM file of authorities to trust beside the usual; empty: none")
-	if use == "update" {
-		cmd.ValidArgsFunction = a.completeCredentials
+	if use == "add" { // its name is new
+		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return cmd
 }
@@ -96,7 +84,7 @@ func (a *app) credentialTable(list []sdk.ForgeCredential) *table {
 func (a *app) credentialListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List credentials", Long: "Lists credentials for forges. Their secrets are not shown.",
-		Example: "  prewarm forge credential list", Args: exactArgs,
+		Example: "  prewarm forge credential list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {

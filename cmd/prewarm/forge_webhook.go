@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) forgeWebhookCommand() *cobra.Command {
-	return group("webhook", "Install, show, ping and remove the webhook of an entity",
+	return a.group("webhook", "Install, show, ping and remove the webhook of an entity",
 		"A forge tells of its jobs by a webhook. Prewarm installs it where the forge has an API for that.",
 		"  prewarm forge webhook install acme",
 		a.hookCommand("install", "Install the webhook at the forge, or bring it up to date",
@@ -22,12 +22,12 @@ func (a *app) forgeWebhookCommand() *cobra.Command {
 				return c.ForgeHook(ctx, name)
 			}),
 		a.deletion("ping FORGE", "Have the forge send a delivery", "Asks the forge for a delivery, to see whether it arrives: "+
-			"\"prewarm forge show\" says when the last one came.", "  prewarm forge webhook ping acme", a.completeForges,
+			"\"prewarm forge show\" says when the last one came.", "  prewarm forge webhook ping acme",
 			"A delivery was asked for of", func(ctx context.Context, c *sdk.Client, name string) error {
 				return c.PingForgeHook(ctx, name)
 			}),
 		a.deletion("remove FORGE", "Remove the webhook at the forge", "Removes the webhook that Prewarm installed.",
-			"  prewarm forge webhook remove acme", a.completeForges, "Removed the webhook of",
+			"  prewarm forge webhook remove acme", "Removed the webhook of",
 			func(ctx context.Context, c *sdk.Client, name string) error { return c.RemoveForgeHook(ctx, name) }))
 }
 
@@ -36,7 +36,6 @@ func (a *app) hookCommand(
 ) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " FORGE", Short: short, Long: short + ".", Example: "  prewarm forge webhook " + use + " acme",
-		Args: exactArgs, ValidArgsFunction: a.completeForges,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

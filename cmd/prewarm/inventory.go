@@ -22,7 +22,6 @@ The replicas make the same comparison by themselves, about each minute. "prewarm
 deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
 		Example: `  prewarm inventory
   prewarm inventory --provider docker --all`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -37,7 +36,7 @@ deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "only this one")
 	cmd.Flags().BoolVar(&all, "all", false, "also what is as it should be")
-	must(cmd.RegisterFlagCompletionFunc("provider", a.completeProviders))
+	a.completeFlag(cmd, "provider", "PROVIDER")
 	return cmd
 }
 
@@ -109,9 +108,7 @@ func (a *app) providerResumeCommand() *cobra.Command {
 some clean inventories; this is for who knows sooner that all is well. If what opened it is still so, it opens again.
 
 A pause is another thing: "prewarm resume provider NAME" ends that.`,
-		Example:           "  prewarm provider resume docker",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
+		Example: "  prewarm provider resume docker",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -138,8 +135,6 @@ only show it: look at "prewarm inventory --provider NAME" first. Providers of th
 confirmed from the start. Nothing takes it back.`,
 		Example: `  prewarm inventory --provider openstack
   prewarm provider confirm openstack`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

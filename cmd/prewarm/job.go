@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return group("job", "See the jobs of forges", "A queued job is demand for a runner; one that nothing can serve says why.",
+	return a.group("job", "See the jobs of forges", "A queued job is demand for a runner; one that nothing can serve says why.",
 		"  prewarm job list --unserved", a.jobListCommand(), a.jobShowCommand())
 }
 
@@ -25,7 +25,6 @@ func (a *app) jobListCommand() *cobra.Command {
 		Long: "Lists jobs of forges, newest first, with whose demand they are, where they run, and why nothing serves them." +
 			watchHelp("job"),
 		Example: "  prewarm job list --forge acme --state queued\n  prewarm job list --unserved\n  prewarm job list --watch",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usageErrorf("--limit must not be negative")
@@ -52,7 +51,7 @@ func (a *app) jobListCommand() *cobra.Command {
 	f.BoolVar(&filter.Unserved, "unserved", false, "only those that nothing can serve")
 	f.IntVar(&limit, "limit", 100, "at most so many; 0 is all")
 	watch.add(cmd)
-	must(cmd.RegisterFlagCompletionFunc("forge", a.completeForges))
+	a.completeFlag(cmd, "forge", "FORGE")
 	return cmd
 }
 
@@ -109,7 +108,7 @@ func (a *app) jobShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show JOB", Short: "Show the attempts of a job",
 		Long:    "Shows the attempts of a job, newest first. The job is named by the forge's number, or by the id of one attempt.",
-		Example: "  prewarm job show 29679449526", Args: exactArgs,
+		Example: "  prewarm job show 29679449526",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -25,7 +25,6 @@ login.
 On the machine of the server its owner needs no login: the owner-token file in the data directory is found by itself.`,
 		Example: `  prewarm login < token.txt
   prewarm login --url https://prewarm.example.com --token-file token.txt`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := sdk.New(a.url, "")
 			if err != nil {

@@ -17,7 +17,6 @@ func (a *app) logoutCommand() *cobra.Command {
 use "prewarm token revoke" before.`,
 		Example: `  prewarm logout
   prewarm logout --url https://prewarm.example.com`,
-		Args: exactArgs,
 		RunE: func(*cobra.Command, []string) error {
 			server, err := sdk.ParseURL(a.url)
 			if err != nil {

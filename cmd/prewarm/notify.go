@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) notifyCommand() *cobra.Command {
-	return group("notify", "See what people are told by webhook",
+	return a.group("notify", "See what people are told by webhook",
 		`The server tells people, by the webhook of "prewarm server --notify-url", of what will not mend itself: a preset
 whose creation stopped, a target that cannot be reached, passes that do not succeed any more.`,
 		"  prewarm admin notify test",
@@ -25,7 +25,6 @@ func (a *app) notifyTestCommand() *cobra.Command {
 		Long: `Sends a notification of the kind "test" the way that all go, and says what became of the first attempt. The exit
 status is 1 if it was not delivered; it is tried again all the same.`,
 		Example: "  prewarm admin notify test",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -56,7 +55,6 @@ func (a *app) notifyListCommand() *cobra.Command {
 		Short:   "List the last notifications",
 		Long:    "Lists what people were told, or are to be told, the newest first.",
 		Example: "  prewarm admin notify list",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -58,7 +58,7 @@ is over. What is warm can still be claimed. The scope is
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
 	cmd.Flags().DurationVar(&duration, "for", 0, "how long, such as 2h; until resumed where not given")
-	cmd.AddCommand(a.pauseListCommand())
+	cmd.AddCommand(a.filledIn(a.pauseListCommand())...)
 	return cmd
 }
 
@@ -68,7 +68,6 @@ func (a *app) pauseListCommand() *cobra.Command {
 		Short:   "List what is paused",
 		Long:    "Lists what is paused, why, by whom and until when.",
 		Example: "  prewarm pause list",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -23,7 +23,6 @@ the file changes, and what is planned for the pools that it touches. Plans are k
 		Example: `  prewarm plan
   prewarm plan -f examples/quickstart.yaml
   prewarm plan -f examples/quickstart.yaml -o json`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req := sdk.PlanRequest{File: file}
 			if file != "" {

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) presetCommand() *cobra.Command {
-	return group("preset", "See presets and how full their pools are",
+	return a.group("preset", "See presets and how full their pools are",
 		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled
 with prebuilds. Presets are made and changed with "prewarm apply".`,
 		"  prewarm preset list --watch",
@@ -103,9 +103,7 @@ func (a *app) presetShowCommand() *cobra.Command {
 
 Every unclaimed workspace is in exactly one of actual, starting, stopping, deleting, outdated, expired and
 quarantined. Eligible is what a claim could take now; extraneous is the surplus.`,
-		Example:           "  prewarm preset show quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
+		Example: "  prewarm preset show quickstart/default",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {
@@ -204,9 +202,7 @@ func (a *app) presetNudgeCommand() *cobra.Command {
 		Short: "Ask for a pass over a preset now",
 		Long: `Asks the server to look at the preset's template now instead of at the next tick. A nudge changes
 nothing by itself and can be repeated at will.`,
-		Example:           "  prewarm preset nudge quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
+		Example: "  prewarm preset nudge quickstart/default",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {

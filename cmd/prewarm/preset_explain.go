@@ -19,9 +19,7 @@ desired to what is created add up, each with the rule behind it and when it chan
 kept. It is decided anew at this instant, as the next pass would.
 
 Expected times are at the earliest, by the median time that the preset's latest prebuilds took.`,
-		Example:           "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
+		Example: "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {

@@ -18,9 +18,7 @@ with -o json the last fault of each in full. Faults that differ only in names, i
 
 After a failure creates wait, 5 s at first and up to 5 min. After 3 in a row that a retry cannot mend, or 15 minutes
 of others, they stop until the version changes or "prewarm preset reset".`,
-		Example:           "  prewarm preset failures quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
+		Example: "  prewarm preset failures quickstart/default",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {

@@ -15,7 +15,6 @@ func (a *app) presetListCommand() *cobra.Command {
 		Short:   "List presets with the counts of their pools",
 		Long:    `Lists all presets with the counts of their pools.` + watchHelp("preset"),
 		Example: "  prewarm preset list\n  prewarm preset list --watch\n  prewarm preset list -o json",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := watch.check(); err != nil {
 				return err

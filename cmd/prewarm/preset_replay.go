@@ -19,8 +19,6 @@ The pool is taken to refill at once and to build a prebuild in the time that it 
 with no history at the beginning of these days, under the preset's settings or the usual ones.`,
 		Example: "  prewarm preset replay quickstart/default --days 14\n" +
 			"  prewarm preset replay quickstart/default --instances 8",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {

@@ -31,12 +31,10 @@ func (a *app) presetAction(
 ) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use:               verb + " TEMPLATE/PRESET",
-		Short:             short,
-		Long:              long,
-		Example:           "  prewarm preset " + verb + " quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
+		Use:     verb + " TEMPLATE/PRESET",
+		Short:   short,
+		Long:    long,
+		Example: "  prewarm preset " + verb + " quickstart/default",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) presetScheduleCommand() *cobra.Command {
-	return group("schedule", "See at which times a pool has how many instances",
+	return a.group("schedule", "See at which times a pool has how many instances",
 		`A schedule gives a pool other instances at certain times. It is part of the configuration: see "prewarm apply".`,
 		"  prewarm preset schedule show quickstart/default",
 		a.presetScheduleShowCommand())
@@ -22,9 +22,7 @@ func (a *app) presetScheduleShowCommand() *cobra.Command {
 		Short: "Show the next 7 days of a pool's schedule",
 		Long: `Shows how many instances a pool is to have over the next 7 days, in the timezone of its schedule, and which
 range says so. Where no range applies, the preset has its own instances.`,
-		Example:           "  prewarm preset schedule show quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
+		Example: "  prewarm preset schedule show quickstart/default",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {

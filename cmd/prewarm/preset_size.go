@@ -24,9 +24,7 @@ what was claimed in the last days and how long a prebuild takes.
 The recommendation is the smallest size that would have reached the target, had it been there. Beside it stand the sizes
 of two models for the busiest hour, which know of no bursts, and what autosize would have done. With idle_cost_per_hour in
 the template, idle hours are money, too.`,
-		Example:           "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
+		Example: "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			template, preset, err := presetArg(args[0])
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) providerCommand() *cobra.Command {
-	return group("provider", "See providers, and check one before trusting it",
+	return a.group("provider", "See providers, and check one before trusting it",
 		`A provider is where workspaces live, such as this machine or a cloud. Providers are made and changed with "prewarm
 apply".`,
 		"  prewarm provider list",
@@ -28,7 +28,6 @@ func (a *app) providerListCommand() *cobra.Command {
 		Short:   "List providers, and whether they work",
 		Long:    "Lists the providers, with what they can do and, as the server that answers sees it, whether they work.",
 		Example: "  prewarm provider list",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -65,9 +64,7 @@ cloud that takes minutes.
 
 The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider, touches
 nothing else, and deletes them. Their names begin with "check-". An interrupt ends it, after what was made is deleted.`,
-		Example:           "  prewarm provider check openstack --preset runners/small",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
+		Example: "  prewarm provider check openstack --preset runners/small",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var req sdk.CheckRequest
 			if preset != "" {
@@ -98,7 +95,7 @@ nothing else, and deletes them. Their names begin with "check-". An interrupt en
 		},
 	}
 	cmd.Flags().StringVar(&preset, "preset", "", "what to make, as TEMPLATE/PRESET; the provider's first where empty")
-	must(cmd.RegisterFlagCompletionFunc("preset", a.completePresets))
+	a.completeFlag(cmd, "preset", "TEMPLATE/PRESET")
 	return cmd
 }
 

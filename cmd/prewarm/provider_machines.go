@@ -14,9 +14,7 @@ func (a *app) providerMachinesCommand() *cobra.Command {
 		Long: `Lists the machines of a provider whose machines exist beforehand, as each said when it was asked last: used, unused, or
 possibly_used, of which nobody can say whether it is used, and which is left alone until somebody can. Machines are asked
 each minute, and by themselves when they are reserved or given back.`,
-		Example:           "  prewarm provider machines fleet",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
+		Example: "  prewarm provider machines fleet",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

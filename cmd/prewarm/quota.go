@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) quotaCommand() *cobra.Command {
-	return group("quota", "Show and set how many workspaces may be claimed at once",
+	return a.group("quota", "Show and set how many workspaces may be claimed at once",
 		`Quotas bound how many workspaces of the organization are claimed at once, over all templates: by all users
 together, and by each of them. A template's own limits are in its configuration, and hold as well.`,
 		"  prewarm quota set --maximum 50 --maximum-per-user 3", a.quotaListCommand(), a.quotaSetCommand())
@@ -22,7 +22,6 @@ func (a *app) quotaListCommand() *cobra.Command {
 		Short:   "Show the quotas, and how much is claimed",
 		Long:    "Shows how many workspaces may be claimed at once, and how many are claimed or waited for.",
 		Example: "  prewarm quota list",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -46,7 +45,6 @@ func (a *app) quotaSetCommand() *cobra.Command {
 given stays as it is. What is claimed stays claimed, also where it is more than that. Only owners may.`,
 		Example: `  prewarm quota set --maximum 50 --maximum-per-user 3
   prewarm quota set --maximum none`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var req sdk.QuotaRequest
 			var err error

@@ -13,7 +13,6 @@ func (a *app) replicasCommand() *cobra.Command {
 		Long: `Lists the replicas: equal server processes over one database. A stale one has not been heard of for a
 while; its work is taken over by the others.`,
 		Example: "  prewarm replicas",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) runnerCommand() *cobra.Command {
-	return group("runner", "See the runners of forges",
+	return a.group("runner", "See the runners of forges",
 		"A runner is a workspace of a runner preset: it is deleted, entered and kept with \"prewarm workspace\".",
 		"  prewarm runner list", a.runnerListCommand(), a.runnerShowCommand())
 }
@@ -25,7 +25,7 @@ func (a *app) runnerListCommand() *cobra.Command {
 		Use: "list", Short: "List runners",
 		Long: "Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word." +
 			watchHelp("runner"),
-		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --watch", Args: exactArgs,
+		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --watch",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usageErrorf("--limit must not be negative")
@@ -52,7 +52,7 @@ func (a *app) runnerListCommand() *cobra.Command {
 	f.BoolVar(&filter.Gone, "gone", false, "also those that there are no more")
 	f.IntVar(&limit, "limit", 0, "at most so many; 0 is all")
 	watch.add(cmd)
-	must(cmd.RegisterFlagCompletionFunc("forge", a.completeForges))
+	a.completeFlag(cmd, "forge", "FORGE")
 	return cmd
 }
 
@@ -114,7 +114,7 @@ func jobText(j *sdk.ForgeJob) string {
 func (a *app) runnerShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show RUNNER", Short: "Show one runner", Long: "Shows one runner, named by its name or the id of its workspace.",
-		Example: "  prewarm runner show prebuild-aebagbafaydqqcikbmga2", Args: exactArgs,
+		Example: "  prewarm runner show prebuild-aebagbafaydqqcikbmga2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

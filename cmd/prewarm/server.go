@@ -37,7 +37,6 @@ replicas can run over one database; each needs a data directory and a name of it
 The first start writes a token of the owner to the file owner-token in the data directory.`,
 		Example: `  prewarm server --quickstart
   prewarm server --listen 0.0.0.0:7080 --postgres-url-file /run/secrets/postgres-url --replica eu-1`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.completeOptions(&opts, postgresURLFile); err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) templateCommand() *cobra.Command {
-	return group("template", "See, deprecate and delete templates",
+	return a.group("template", "See, deprecate and delete templates",
 		`A template is a named kind of workspace on one provider. Its versions are immutable; one of them is active.
 Templates are made and changed with "prewarm apply".`,
 		"  prewarm template list",
@@ -26,7 +26,6 @@ func (a *app) templateListCommand() *cobra.Command {
 		Short:   "List templates",
 		Long:    "Lists the templates of the organization.",
 		Example: "  prewarm template list -o json",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -58,12 +57,10 @@ func (a *app) templateStatus(t sdk.Template) cell {
 
 func (a *app) templateShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show TEMPLATE",
-		Short:             "Show one template and its versions",
-		Long:              "Shows one template with its presets and versions; with -o json also the spec of each version.",
-		Example:           "  prewarm template show quickstart",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
+		Use:     "show TEMPLATE",
+		Short:   "Show one template and its versions",
+		Long:    "Shows one template with its presets and versions; with -o json also the spec of each version.",
+		Example: "  prewarm template show quickstart",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -156,12 +153,10 @@ func (a *app) templateAction(
 	verb, short, long, done string, act func(*sdk.Client, context.Context, string) error,
 ) *cobra.Command {
 	return &cobra.Command{
-		Use:               verb + " TEMPLATE",
-		Short:             short,
-		Long:              long,
-		Example:           "  prewarm template " + verb + " quickstart",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
+		Use:     verb + " TEMPLATE",
+		Short:   short,
+		Long:    long,
+		Example: "  prewarm template " + verb + " quickstart",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -20,9 +20,7 @@ prebuilds is current again at once; those of the version that is left go, and it
 
 Settings and presets stay what they are: they are no part of a version. Applying the same file again activates the
 version of that file again.`,
-		Example:           "  prewarm template rollback quickstart\n  prewarm template rollback quickstart --to 3 --reason 'image is broken'",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
+		Example: "  prewarm template rollback quickstart\n  prewarm template rollback quickstart --to 3 --reason 'image is broken'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version < 0 || cmd.Flags().Changed("to") && version == 0 {
 				return usageErrorf("--to must be the number of a version, 1 or more")

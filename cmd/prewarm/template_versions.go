@@ -18,8 +18,6 @@ func (a *app) templateVersionsCommand() *cobra.Command {
 them: provider, spec and agent as YAML whose keys are sorted, so that two can be compared.`,
 		Example: `  prewarm template versions quickstart
   prewarm template versions quickstart --show 2`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 || limit > 500 {
 				return usageErrorf("--limit must be between 1 and 500; older versions are reached with --before")

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) tokenCommand() *cobra.Command {
-	return group("token", "Make, list and revoke tokens",
+	return a.group("token", "Make, list and revoke tokens",
 		"Tokens are how people and programs show who they are. Everybody can make tokens for themselves; owners for others.",
 		"  prewarm token create ci --expires-in 720h",
 		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
@@ -27,7 +27,6 @@ server keeps nothing that it could be told from.
 Owners make tokens for others with --user; a user who does not exist yet is made, with the role of --role.`,
 		Example: `  prewarm token create laptop > token.txt
   prewarm token create ci --user ci --role member --expires-in 720h`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Name = args[0]
 			client, err := a.client()
@@ -48,8 +47,7 @@ Owners make tokens for others with --user; a user who does not exist yet is made
 	cmd.Flags().StringVar(&req.User, "user", "", "whom it is for; yourself where empty")
 	cmd.Flags().StringVar(&req.Role, "role", "", "role of a user to be made: owner, template-admin, member or auditor")
 	cmd.Flags().StringVar(&req.ExpiresIn, "expires-in", "", "how long it is valid, such as 720h; for ever where empty")
-	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(
-		[]string{"owner", "template-admin", "member", "auditor"}, cobra.ShellCompDirectiveNoFileComp)))
+	oneOf(cmd, "role", "owner", "template-admin", "member", "auditor")
 	return cmd
 }
 
@@ -59,7 +57,6 @@ func (a *app) tokenListCommand() *cobra.Command {
 		Short:   "List tokens",
 		Long:    "Lists your tokens; for owners, everybody's. The secrets are not in the list: nobody has them.",
 		Example: "  prewarm token list",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -93,7 +90,6 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 		Long: "Ends a token, named by its name or id, and all tokens that were made with it, also those of other users. Within a\n" +
 			"second no replica accepts them any more, and what was begun with them ends: exec, followed logs, claims that wait.",
 		Example: "  prewarm token revoke laptop",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

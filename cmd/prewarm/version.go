@@ -42,7 +42,6 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Show the version of this binary",
 		Long:    "Shows the version of this binary. The versions of the servers are in \"prewarm replicas\".",
 		Example: "  prewarm version -o json",
-		Args:    exactArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{
 				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,

@@ -10,7 +10,6 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Short:   "Show who the token speaks for",
 		Long:    "Shows the user, the role and the organization of the token in use, and when the token ends.",
 		Example: "  prewarm whoami\n  PREWARM_TOKEN=$CI_TOKEN prewarm whoami -o json",
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {

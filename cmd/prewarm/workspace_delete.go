@@ -19,9 +19,7 @@ provider is looked for later.
 
 The runner of a forge is unregistered first; while it has a job, it is not deleted, whatever the flags. An owner may do
 without the forge's word, as when the forge is gone for good, with --abandon-runner: what is left there is removed later.`,
-		Example:           "  prewarm workspace delete prebuild-aebagbafaydqqcikbmga2 --yes",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
+		Example: "  prewarm workspace delete prebuild-aebagbafaydqqcikbmga2 --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.confirm(cmd.Context(), fmt.Sprintf("Delete workspace %s for good?", args[0]), yes); err != nil {
 				return err

@@ -19,9 +19,7 @@ func (a *app) workspaceKeepCommand() *cobra.Command {
 		Long: `Takes an unclaimed workspace out of its pool, to look into it: it is quarantined, never claimed and left alone by
 passes, while its pool builds another. One that is quarantined is kept for longer. When the time is over it is deleted.
 "prewarm workspace retry" gives it back to its pool.`,
-		Example:           `  prewarm workspace keep prebuild-aebagbafaydqqcikbmga2 --reason "its disk is full" --for 8h`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
+		Example: `  prewarm workspace keep prebuild-aebagbafaydqqcikbmga2 --reason "its disk is full" --for 8h`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return usageErrorf("--reason says why: whoever finds it wants to know")

@@ -20,7 +20,6 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 		Example: `  prewarm workspace list
   prewarm workspace list --state ready --template quickstart
   prewarm workspace list --owner alice -o json`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usageErrorf("--limit must not be negative")
@@ -49,10 +48,8 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 	cmd.Flags().StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
 	cmd.Flags().StringVar(&filter.Owner, "owner", "", "only those of this user")
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 is all")
-	must(cmd.RegisterFlagCompletionFunc("template", a.completeTemplates))
-	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{
-		"provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting", "deleted", "quarantined",
-	}, cobra.ShellCompDirectiveNoFileComp)))
+	a.completeFlag(cmd, "template", "TEMPLATE")
+	oneOf(cmd, "state", "provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting", "deleted", "quarantined")
 	return cmd
 }
 

@@ -20,9 +20,7 @@ func (a *app) workspaceReleaseCommand() *cobra.Command {
 		Short: "Give a claimed workspace back",
 		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the
 command returns when it is gone.`,
-		Example:           "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
+		Example: "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
 				return usageErrorf("--timeout must be more than 0")

@@ -17,8 +17,6 @@ func (a *app) workspaceRenewCommand() *cobra.Command {
 workspace whose lease is over is released by itself.`,
 		Example: `  prewarm workspace renew prebuild-aebagbafaydqqcikbmga2
   prewarm workspace renew prebuild-aebagbafaydqqcikbmga2 --lease 8h`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked := ""
 			if cmd.Flags().Changed("lease") {

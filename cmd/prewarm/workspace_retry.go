@@ -11,9 +11,7 @@ func (a *app) workspaceRetryCommand() *cobra.Command {
 		Long: `Gives a quarantined workspace back to its pool, once what was wrong with it is mended: it is asked for readiness
 again, with its boot timeout from now on, or created anew if its provider never made anything of it. Its pool must be
 short of one.`,
-		Example:           "  prewarm workspace retry prebuild-aebagbafaydqqcikbmga2",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
+		Example: "  prewarm workspace retry prebuild-aebagbafaydqqcikbmga2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -15,9 +15,7 @@ func (a *app) workspaceShowCommand() *cobra.Command {
 		Short: "Show one workspace and its history",
 		Long: `Shows one workspace: where and whose it is, the work under way on it, and every state it was in, with how long,
 who brought it there and why. Of one that failed, where its template keeps failures, it shows the end of its output.`,
-		Example:           "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
+		Example: "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
