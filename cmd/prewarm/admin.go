@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -80,5 +79,5 @@ func (a *app) printSigningKeys(keys []sdk.SigningKey) error {
 		}
 		t.add(k.ID, a.ago(k.CreatedAt), state, k.Agents)
 	}
-	return a.print(keys, func(w io.Writer) error { return t.write(w) })
+	return a.print(keys, t.String())
 }

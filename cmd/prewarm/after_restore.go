@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd"
@@ -40,10 +37,7 @@ A restore of a whole cluster, from its files or from archived WAL, cannot be not
 				return err
 			}
 			a.hint("The servers can be started.")
-			return a.print(done, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "quarantined=%d missed=%d tokens=%d\n", len(done.Quarantined), done.Missed, done.Tokens)
-				return err
-			})
+			return a.printf(done, "quarantined=%d missed=%d tokens=%d\n", len(done.Quarantined), done.Missed, done.Tokens)
 		},
 	}
 	flags := cmd.Flags()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -53,7 +52,13 @@ the file may be left out then, and is the plan's.`,
 			if err != nil {
 				return err
 			}
-			return a.print(result, func(w io.Writer) error { return a.writeChanges(w, result) })
+			if err := a.print(result, a.changesText(result.Changes)); err != nil {
+				return err
+			}
+			if result.DryRun && len(result.Changes) > 0 && a.output == "table" {
+				a.hint("Nothing was changed: this was a dry run.")
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the file; - is standard input")
@@ -83,22 +88,15 @@ func (a *app) readDocument(file string) (string, error) {
 	return string(content), nil
 }
 
-func (a *app) writeChanges(w io.Writer, result sdk.ApplyResult) error {
-	if len(result.Changes) == 0 {
-		_, err := fmt.Fprintln(w, "Nothing to change.")
-		return err
+func (a *app) changesText(changes []sdk.Change) string {
+	if len(changes) == 0 {
+		return "Nothing to change.\n"
 	}
 	t := a.newTable("ACTION", "KIND", "NAME", "CHANGES", "EFFECT")
-	for _, c := range result.Changes {
+	for _, c := range changes {
 		t.add(actionCell(c.Action), c.Kind, c.Name, strings.Join(c.Fields, ", "), c.Effect)
 	}
-	if err := t.write(w); err != nil {
-		return err
-	}
-	if result.DryRun {
-		a.hint("Nothing was changed: this was a dry run.")
-	}
-	return nil
+	return t.String()
 }
 
 func actionCell(action string) cell {

@@ -45,7 +45,7 @@ has what was before and after. Owners and auditors see all of it.`,
 				}
 				t.add(e.ID, a.ago(e.At), e.Actor, e.Action, e.TargetType+" "+target, e.Source, e.Reason)
 			}
-			if err := a.print(page.Entries, t.write); err != nil {
+			if err := a.print(page.Entries, t.String()); err != nil {
 				return err
 			}
 			if page.Next != 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -215,7 +214,7 @@ func claimArgs(args []string, dash int, exec bool) error {
 // miss reports a claim that found nothing. For a program that is an answer like any other.
 func (a *app) miss(claim sdk.Claim) error {
 	if a.output == "json" {
-		if err := a.print(claim, nil); err != nil {
+		if err := a.print(claim, ""); err != nil {
 			return err
 		}
 	}
@@ -263,7 +262,7 @@ func (a *app) printClaim(claim sdk.Claim) error {
 	for _, name := range sortedKeys(claim.Environment) {
 		t.add("Environment", name+"="+claim.Environment[name])
 	}
-	err := a.print(claim, func(w io.Writer) error { return t.write(w) })
+	err := a.print(claim, t.String())
 	if err == nil && a.output == "table" {
 		a.hint("Enter it with:  prewarm workspace exec %s -- sh\nGive it back:   prewarm workspace release %s",
 			claim.Name, claim.Name)

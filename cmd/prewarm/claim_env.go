@@ -2,13 +2,10 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -33,10 +30,7 @@ func (a *app) writeEnv(claim sdk.Claim) error {
 		}
 		_, _ = fmt.Fprintf(&lines, "export %s=%s\n", name, shellQuote(env[name]))
 	}
-	if _, err := io.WriteString(a.stdout, lines.String()); err != nil {
-		return xerrors.Errorf("write environment: %w", err)
-	}
-	return nil
+	return a.write(lines.String())
 }
 
 // shellQuote makes one word of any POSIX shell out of text: between single quotes only a single quote has a meaning.

@@ -114,7 +114,7 @@ func (a *app) printClaimed(claim sdk.Claim) error {
 		}
 		t.add(cell{w.Name, bold}, w.ClaimID, w.ProviderID, strings.Join(addresses, ", "))
 	}
-	if err := a.print(claim, t.write); err != nil {
+	if err := a.print(claim, t.String()); err != nil {
 		return err
 	}
 	if a.output == "table" {

@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/xerrors"
 )
 
 // cliDocsCommand writes docs/cli.md. It is hidden: only "make gen" has a use for it.
@@ -21,10 +19,7 @@ func (a *app) cliDocsCommand() *cobra.Command {
 			var out strings.Builder
 			out.WriteString("# The command line\n\n<!-- Made by \"make gen\" from cmd/prewarm; do not edit. -->\n")
 			writeCommandDocs(&out, cmd.Root())
-			if _, err := io.WriteString(a.stdout, out.String()); err != nil {
-				return xerrors.Errorf("write reference: %w", err)
-			}
-			return nil
+			return a.write(out.String())
 		},
 	}
 }

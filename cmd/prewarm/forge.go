@@ -100,11 +100,9 @@ func (a *app) printSavedForge(saved sdk.SavedForgeEntity) error {
 	if saved.HookError != "" {
 		a.hint("The webhook was not told the new secret: %s", printable.Text(saved.HookError))
 	}
-	return a.print(saved, func(w io.Writer) error {
-		t := a.forgeDetails(saved.ForgeEntity)
-		t.addIf("Webhook secret", saved.WebhookSecret)
-		return t.write(w)
-	})
+	t := a.forgeDetails(saved.ForgeEntity)
+	t.addIf("Webhook secret", saved.WebhookSecret)
+	return a.print(saved, t.String())
 }
 
 func (a *app) forgeListCommand() *cobra.Command {
@@ -208,7 +206,7 @@ func (a *app) forgeAction(
 			if err != nil {
 				return err
 			}
-			return a.print(forge, a.forgeDetails(forge).write)
+			return a.print(forge, a.forgeDetails(forge).String())
 		},
 	}
 }
@@ -263,10 +261,7 @@ func (a *app) deletion(
 			if err := do(cmd.Context(), client, args[0]); err != nil {
 				return err
 			}
-			return a.print(map[string]string{"done": args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s %s.\n", done, args[0])
-				return err
-			})
+			return a.printf(map[string]string{"done": args[0]}, "%s %s.\n", done, args[0])
 		},
 	}
 }
@@ -290,7 +285,7 @@ func (a *app) forgeCheckCommand() *cobra.Command {
 				style := map[string]style{"passed": green, "failed": red, "not_offered": yellow}[s.Outcome]
 				t.add(s.Name, cell{s.Outcome, style}, s.Detail)
 			}
-			if err := a.print(check, t.write); err != nil || check.OK {
+			if err := a.print(check, t.String()); err != nil || check.OK {
 				return err
 			}
 			return xerrors.Errorf("forge %s does not work as it should", args[0])
@@ -348,11 +343,8 @@ replica's file first; when this is done, the old one can be taken out. Only owne
 			if err != nil {
 				return err
 			}
-			return a.print(r, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials, r.Entities,
-					r.SigningKeys)
-				return err
-			})
+			return a.printf(r, "Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials, r.Entities,
+				r.SigningKeys)
 		},
 	}
 }

@@ -56,7 +56,7 @@ everybody on a machine can see these.`,
 			if err != nil {
 				return err
 			}
-			return a.print(made, a.credentialTable([]sdk.ForgeCredential{made}).write)
+			return a.print(made, a.credentialTable([]sdk.ForgeCredential{made}).String())
 		},
 	}
 	f := cmd.Flags()
@@ -97,7 +97,7 @@ func (a *app) credentialListCommand() *cobra.Command {
 			if len(list) == 0 {
 				a.hint("There are no credentials. Add one with: prewarm forge credential add CREDENTIAL")
 			}
-			return a.print(list, a.credentialTable(list).write)
+			return a.print(list, a.credentialTable(list).String())
 		},
 	}
 }

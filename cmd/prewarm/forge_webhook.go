@@ -51,7 +51,7 @@ func (a *app) hookCommand(
 			t.add("Events", strings.Join(hook.Events, ", "))
 			t.add("Active", hook.Active)
 			t.addIf("Last delivery", hook.LastStatus)
-			return a.print(hook, t.write)
+			return a.print(hook, t.String())
 		},
 	}
 }

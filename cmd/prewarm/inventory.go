@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +30,7 @@ deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
 			if err != nil {
 				return err
 			}
-			return a.print(list, func(w io.Writer) error { return a.writeInventories(w, list, all) })
+			return a.print(list, a.inventoriesText(list, all))
 		},
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "only this one")
@@ -40,7 +39,7 @@ deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
 	return cmd
 }
 
-func (a *app) writeInventories(w io.Writer, list []sdk.Inventory, all bool) error {
+func (a *app) inventoriesText(list []sdk.Inventory, all bool) string {
 	summary := a.newTable("PROVIDER", "SITE", "LAST", "RESOURCES", "AMISS", "BREAKER", "ORPHANS")
 	entries := a.newTable("PROVIDER", "VERDICT", "WORKSPACE", "STATE", "RESOURCE", "STATUS", "SEEN", "WHY", "NEXT")
 	for _, inv := range list {
@@ -77,16 +76,11 @@ func (a *app) writeInventories(w io.Writer, list []sdk.Inventory, all bool) erro
 		}
 		summary.add(inv.Provider, inv.Site, last, resources, wrong, breaker, orphans)
 	}
-	if err := summary.write(w); err != nil {
-		return err
+	text := summary.String()
+	if len(entries.rows) > 1 { // not only the heading
+		text += "\n" + entries.String()
 	}
-	if len(entries.rows) <= 1 { // the heading
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return entries.write(w)
+	return text
 }
 
 func verdictCell(verdict string) cell {
@@ -118,10 +112,7 @@ A pause is another thing: "prewarm resume provider NAME" ends that.`,
 			if err != nil {
 				return err
 			}
-			return a.print(p, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "The breaker of provider %s is closed.\n", p.Name)
-				return err
-			})
+			return a.printf(p, "The breaker of provider %s is closed.\n", p.Name)
 		},
 	}
 }
@@ -144,10 +135,7 @@ confirmed from the start. Nothing takes it back.`,
 			if err != nil {
 				return err
 			}
-			return a.print(p, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Orphans are deleted at provider %s from now on.\n", p.Name)
-				return err
-			})
+			return a.printf(p, "Orphans are deleted at provider %s from now on.\n", p.Name)
 		},
 	}
 }

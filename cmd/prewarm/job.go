@@ -118,7 +118,7 @@ func (a *app) jobShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(jobs, a.jobTable(jobs).write)
+			return a.print(jobs, a.jobTable(jobs).String())
 		},
 	}
 }

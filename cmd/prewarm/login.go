@@ -52,10 +52,7 @@ On the machine of the server its owner needs no login: the owner-token file in t
 			if a.env("PREWARM_TOKEN") != "" {
 				a.hint("PREWARM_TOKEN is set, and goes before what was saved.")
 			}
-			return a.print(identity, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Logged in to %s as %s (%s).\n", client.URL, identity.User, identity.Role)
-				return err
-			})
+			return a.printf(identity, "Logged in to %s as %s (%s).\n", client.URL, identity.User, identity.Role)
 		},
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -37,14 +36,11 @@ use "prewarm token revoke" before.`,
 				URL       string `json:"url"`
 				LoggedOut bool   `json:"logged_out"`
 			}{server.String(), known}
-			return a.print(result, func(w io.Writer) error {
-				message := "Logged out of %s. The token is still valid.\n"
-				if !known {
-					message = "There was no login for %s.\n"
-				}
-				_, err := fmt.Fprintf(w, message, server)
-				return err
-			})
+			message := "Logged out of %s. The token is still valid.\n"
+			if !known {
+				message = "There was no login for %s.\n"
+			}
+			return a.print(result, fmt.Sprintf(message, server))
 		},
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/xerrors"
@@ -34,13 +33,11 @@ status is 1 if it was not delivered; it is tried again all the same.`,
 			if err != nil {
 				return err
 			}
-			err = a.print(n, func(w io.Writer) error {
-				if n.State == "delivered" {
-					_, err := fmt.Fprintf(w, "Delivered: %s\n", n.ID)
-					return err
-				}
-				return nil
-			})
+			text := ""
+			if n.State == "delivered" {
+				text = fmt.Sprintf("Delivered: %s\n", n.ID)
+			}
+			err = a.print(n, text)
 			if err == nil && n.State != "delivered" {
 				err = xerrors.Errorf("not delivered after %d attempts: %s", n.Attempts, orNone(n.LastError, "no answer yet"))
 			}
@@ -84,7 +81,7 @@ func (a *app) printNotifications(list []sdk.NotificationStatus) error {
 		}
 		t.add(n.Kind, preset, a.ago(n.At), ended, n.State, n.Attempts, n.Detail)
 	}
-	return a.print(list, func(w io.Writer) error { return t.write(w) })
+	return a.print(list, t.String())
 }
 
 func orNone(s, none string) string {

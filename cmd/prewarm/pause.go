@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -49,11 +47,8 @@ is over. What is warm can still be claimed. The scope is
 			if err != nil {
 				return err
 			}
-			return a.print(pause, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Paused %s. It ends: %s.\n", strings.Join(args, " "),
-					a.agoOr(pause.ExpiresAt, "with \"prewarm resume "+strings.Join(args, " ")+"\""))
-				return err
-			})
+			return a.printf(pause, "Paused %s. It ends: %s.\n", strings.Join(args, " "),
+				a.agoOr(pause.ExpiresAt, "with \"prewarm resume "+strings.Join(args, " ")+"\""))
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
@@ -84,7 +79,7 @@ func (a *app) pauseListCommand() *cobra.Command {
 			for _, p := range pauses {
 				t.add(p.Scope, p.Target, p.Reason, p.CreatedBy, a.ago(p.CreatedAt), a.agoOr(p.ExpiresAt, "when resumed"))
 			}
-			return a.print(pauses, t.write)
+			return a.print(pauses, t.String())
 		},
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,21 +44,23 @@ the file changes, and what is planned for the pools that it touches. Plans are k
 			if err != nil {
 				return err
 			}
-			return a.print(plan, func(w io.Writer) error { return a.writePlan(w, plan, file != "") })
+			if err := a.print(plan, a.planText(plan, file != "")); err != nil {
+				return err
+			}
+			if file != "" && len(plan.Changes) > 0 && a.output == "table" {
+				a.hint("Nothing was changed. To do exactly this: prewarm apply --plan %s", plan.ID)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "a file to plan with; - is standard input")
 	return cmd
 }
 
-func (a *app) writePlan(w io.Writer, plan sdk.Plan, withFile bool) error {
+func (a *app) planText(plan sdk.Plan, withFile bool) string {
+	changes := ""
 	if withFile {
-		if err := a.writeChanges(w, sdk.ApplyResult{Changes: plan.Changes}); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
+		changes = a.changesText(plan.Changes) + "\n"
 	}
 	t := a.newTable("PRESET", "COUNT", "WHAT", "RULE", "WHY")
 	for _, p := range plan.Presets {
@@ -87,20 +88,11 @@ func (a *app) writePlan(w io.Writer, plan sdk.Plan, withFile bool) error {
 			}
 		}
 	}
-	if err := t.write(w); err != nil {
-		return err
-	}
 	sum := plan.Totals
 	moves := ""
 	if sum.Stop+sum.Start > 0 {
 		moves = fmt.Sprintf(", stop %d, start %d", sum.Stop, sum.Start)
 	}
-	if _, err := fmt.Fprintf(w, "Plan %s: create %d, cancel %d, drain %d%s.\n", plan.ID, sum.Create, sum.Cancel,
-		sum.Drain, moves); err != nil {
-		return err
-	}
-	if withFile && len(plan.Changes) > 0 {
-		a.hint("Nothing was changed. To do exactly this: prewarm apply --plan %s", plan.ID)
-	}
-	return nil
+	return changes + t.String() + fmt.Sprintf("Plan %s: create %d, cancel %d, drain %d%s.\n", plan.ID, sum.Create, sum.Cancel,
+		sum.Drain, moves)
 }

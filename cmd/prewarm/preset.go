@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -117,7 +116,7 @@ quarantined. Eligible is what a claim could take now; extraneous is the surplus.
 			if err != nil {
 				return err
 			}
-			return a.print(p, a.presetDetails(p).write)
+			return a.print(p, a.presetDetails(p).String())
 		},
 	}
 }
@@ -215,10 +214,7 @@ nothing by itself and can be repeated at will.`,
 			if err := client.NudgePreset(cmd.Context(), template, preset); err != nil {
 				return err
 			}
-			return a.print(map[string]string{"nudged": args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Nudged %s.\n", args[0])
-				return err
-			})
+			return a.printf(map[string]string{"nudged": args[0]}, "Nudged %s.\n", args[0])
 		},
 	}
 }

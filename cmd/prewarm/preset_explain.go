@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,24 +32,19 @@ Expected times are at the earliest, by the median time that the preset's latest 
 			if err != nil {
 				return err
 			}
-			return a.print(e, func(w io.Writer) error { return a.writeExplanation(w, e) })
+			return a.print(e, a.explanationText(e))
 		},
 	}
 }
 
-func (a *app) writeExplanation(w io.Writer, e sdk.Explanation) error {
+func (a *app) explanationText(e sdk.Explanation) string {
 	text := oneLine(e.Headline)
 	if e.WarmAt != nil {
 		text += " Expected warm: " + a.ago(*e.WarmAt) + "."
 	}
-	if _, err := fmt.Fprintf(w, "%s\n\n", text); err != nil {
-		return err
-	}
 	t := a.newTable("COUNT", "WHAT", "RULE", "EXPECTED", "WHY")
 	a.addLines(t, e.Lines)
-	if err := t.write(w); err != nil {
-		return err
-	}
+	text += "\n\n" + t.String()
 	more := a.newTable()
 	if e.Runner != nil {
 		more.add("Runners", runnerText(*e.Runner))
@@ -74,13 +68,10 @@ func (a *app) writeExplanation(w io.Writer, e sdk.Explanation) error {
 	if e.LookAgainAt != nil {
 		more.add("Changes by itself", a.ago(*e.LookAgainAt))
 	}
-	if len(more.rows) == 0 {
-		return nil
+	if len(more.rows) > 0 {
+		text += "\n" + more.String()
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return more.write(w)
+	return text
 }
 
 // addLines adds a ledger: signed where it adds up, plain where it only counts.

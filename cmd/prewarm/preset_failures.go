@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -36,15 +35,14 @@ of others, they stop until the version changes or "prewarm preset reset".`,
 				a.hint(fmt.Sprintf("The last %d in a row failed, %d of them for good. To try anew: prewarm preset reset %s",
 					f.Streak, f.Permanent, args[0]))
 			}
-			return a.print(f, func(w io.Writer) error { return a.writeFailures(w, f) })
+			return a.print(f, a.failuresText(f))
 		},
 	}
 }
 
-func (a *app) writeFailures(w io.Writer, f sdk.Failures) error {
+func (a *app) failuresText(f sdk.Failures) string {
 	if len(f.Causes) == 0 {
-		_, err := fmt.Fprintln(w, "No create failed in the last 30 days.")
-		return err
+		return "No create failed in the last 30 days.\n"
 	}
 	t := a.newTable("COUNT", "FIRST", "LAST", "VERSION", "RETRY", "CAUSE")
 	for _, c := range f.Causes {
@@ -54,5 +52,5 @@ func (a *app) writeFailures(w io.Writer, f sdk.Failures) error {
 		}
 		t.add(c.Count, a.ago(c.FirstAt), a.ago(c.LastAt), c.Version, retry, c.Cause)
 	}
-	return t.write(w)
+	return t.String()
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-
 	"github.com/spf13/cobra"
 )
 
@@ -38,12 +36,8 @@ with no history at the beginning of these days, under the preset's settings or t
 			if err != nil {
 				return err
 			}
-			return a.print(replay, func(w io.Writer) error {
-				if err := a.pastTable(replay.PresetPast).write(w); err != nil {
-					return err
-				}
-				return a.writeOutcomes(w, replay.PresetPast, replay.Outcomes)
-			})
+			past := replay.PresetPast
+			return a.print(replay, a.pastTable(past).String()+a.outcomesText(past, replay.Outcomes))
 		},
 	}
 	cmd.Flags().IntVar(&days, "days", 14, "how far to look back, at most 30")

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,10 +45,7 @@ func (a *app) presetAction(
 			if err := act(client, cmd.Context(), template, preset, reason); err != nil {
 				return err
 			}
-			return a.print(map[string]string{strings.ToLower(done): args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s %s.\n", done, args[0])
-				return err
-			})
+			return a.printf(map[string]string{strings.ToLower(done): args[0]}, "%s %s.\n", done, args[0])
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit log")

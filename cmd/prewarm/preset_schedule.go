@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -39,12 +38,12 @@ range says so. Where no range applies, the preset has its own instances.`,
 			if len(s.Ranges) == 0 {
 				a.hint(fmt.Sprintf("%s has no schedule: it always has its own instances.", args[0]))
 			}
-			return a.print(s, func(w io.Writer) error { return a.writeSchedule(w, s) })
+			return a.print(s, a.scheduleText(s))
 		},
 	}
 }
 
-func (a *app) writeSchedule(w io.Writer, s sdk.Schedule) error {
+func (a *app) scheduleText(s sdk.Schedule) string {
 	const minute = "Mon 2006-01-02 15:04 MST"
 	t := a.newTable("FROM", "TO", "INSTANCES", "RANGE")
 	for _, window := range s.Windows {
@@ -55,5 +54,5 @@ func (a *app) writeSchedule(w io.Writer, s sdk.Schedule) error {
 		t.add(inZone(window.From, s.Timezone).Format(minute), inZone(window.To, s.Timezone).Format(minute),
 			window.Instances, rule)
 	}
-	return t.write(w)
+	return t.String()
 }

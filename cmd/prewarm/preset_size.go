@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ the template, idle hours are money, too.`,
 			if err != nil {
 				return err
 			}
-			return a.print(size, func(w io.Writer) error { return a.writeSize(w, size) })
+			return a.print(size, a.sizeText(size))
 		},
 	}
 	cmd.Flags().StringVar(&target, "target", "", "hit rate aimed at; the preset's own or 99% where empty")
@@ -75,7 +74,7 @@ func daysFlag(days int) error {
 	return nil
 }
 
-func (a *app) writeSize(w io.Writer, s sdk.PresetSize) error {
+func (a *app) sizeText(s sdk.PresetSize) string {
 	t := a.pastTable(s.PresetPast)
 	t.add("Busiest hour", plural(s.Busiest, "claim"))
 	t.add("Target", percent(s.Target))
@@ -85,10 +84,7 @@ func (a *app) writeSize(w io.Writer, s sdk.PresetSize) error {
 	if s.Autosize != nil && s.Autosize.Unattainable != "" {
 		t.add("Target not reached", cell{s.Autosize.Unattainable, yellow})
 	}
-	if err := t.write(w); err != nil {
-		return err
-	}
-	return a.writeOutcomes(w, s.PresetPast, s.Outcomes)
+	return t.String() + a.outcomesText(s.PresetPast, s.Outcomes)
 }
 
 func autosizeText(s *sdk.Autosize) string {
@@ -125,11 +121,8 @@ func (a *app) pastTable(p sdk.PresetPast) *table {
 	return t
 }
 
-// writeOutcomes compares sizes; what they cost only where the template says what an hour does.
-func (a *app) writeOutcomes(w io.Writer, p sdk.PresetPast, outcomes []sdk.SizeOutcome) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err //nolint:wrapcheck // the caller says what was written
-	}
+// outcomesText compares sizes; what they cost only where the template says what an hour does.
+func (a *app) outcomesText(p sdk.PresetPast, outcomes []sdk.SizeOutcome) string {
 	heading := []string{"SIZE", "HIT RATE", "IDLE HOURS", "MEAN IDLE", "PEAK"}
 	if p.IdleCostPerHour > 0 {
 		heading = append(heading, "IDLE COST", "COST PER CLAIM")
@@ -142,7 +135,7 @@ func (a *app) writeOutcomes(w io.Writer, p sdk.PresetPast, outcomes []sdk.SizeOu
 		}
 		t.add(row...)
 	}
-	return t.write(w)
+	return "\n" + t.String()
 }
 
 // percent writes a fraction with as many digits as matter: 99.05%, 99%.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,7 +47,7 @@ func (a *app) providerListCommand() *cobra.Command {
 				}
 				t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), works)
 			}
-			return a.print(providers, t.write)
+			return a.print(providers, t.String())
 		},
 	}
 }
@@ -116,10 +115,7 @@ func (a *app) writeVerdict(v sdk.CheckVerdict) error {
 	if v.Detail != "" {
 		line += "\n            " + strings.ReplaceAll(strings.TrimSpace(printable.Text(v.Detail)), "\n", "\n            ")
 	}
-	if _, err := fmt.Fprintln(a.stdout, line); err != nil {
-		return xerrors.Errorf("write verdict: %w", err)
-	}
-	return nil
+	return a.write(line + "\n")
 }
 
 // concludeCheck says what it comes to, which is an error if anything failed.
@@ -130,13 +126,11 @@ func (a *app) concludeCheck(name string, verdicts []sdk.CheckVerdict) error {
 			failed++
 		}
 	}
-	err := a.print(verdicts, func(w io.Writer) error {
-		if failed > 0 {
-			return nil
-		}
-		_, err := fmt.Fprintf(w, "Provider %s keeps the contract.\n", name)
-		return err
-	})
+	text := ""
+	if failed == 0 {
+		text = fmt.Sprintf("Provider %s keeps the contract.\n", name)
+	}
+	err := a.print(verdicts, text)
 	if err == nil && failed > 0 {
 		err = xerrors.Errorf("provider %s does not keep the contract: %d of %d cases failed", name, failed, len(verdicts))
 	}

@@ -43,7 +43,7 @@ each minute, and by themselves when they are reserved or given back.`,
 				}
 				t.add(m.Machine, m.Address, state, holder, seen, m.Error)
 			}
-			return a.print(machines, t.write)
+			return a.print(machines, t.String())
 		},
 	}
 }

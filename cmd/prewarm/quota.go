@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -31,7 +30,7 @@ func (a *app) quotaListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(quotas, func(w io.Writer) error { return a.quotaTable(quotas).write(w) })
+			return a.print(quotas, a.quotaTable(quotas).String())
 		},
 	}
 }
@@ -65,7 +64,7 @@ given stays as it is. What is claimed stays claimed, also where it is more than 
 			if err != nil {
 				return err
 			}
-			return a.print(quota, func(w io.Writer) error { return a.quotaTable([]sdk.Quota{quota}).write(w) })
+			return a.print(quota, a.quotaTable([]sdk.Quota{quota}).String())
 		},
 	}
 	cmd.Flags().StringVar(&maximum, "maximum", "", "how many all users together may have claimed; none for any number")

@@ -34,7 +34,7 @@ while; its work is taken over by the others.`,
 				t.add(r.Name, stateCell(r.State), r.Version, r.Address, a.ago(r.StartedAt), a.ago(r.HeartbeatAt), lastPass,
 					strings.Join(r.Sites, ", "))
 			}
-			return a.print(replicas, t.write)
+			return a.print(replicas, t.String())
 		},
 	}
 }

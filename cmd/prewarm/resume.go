@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,10 +27,7 @@ them.`,
 				return err
 			}
 			resumed := map[string]string{"scope": scope, "target": target}
-			return a.print(resumed, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Resumed %s.\n", strings.Join(args, " "))
-				return err
-			})
+			return a.printf(resumed, "Resumed %s.\n", strings.Join(args, " "))
 		},
 	}
 }

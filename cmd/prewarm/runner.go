@@ -134,7 +134,7 @@ func (a *app) runnerShowCommand() *cobra.Command {
 			t.add("Labels", strings.Join(r.Labels, ", "))
 			t.add("Registered", a.agoOr(r.RegisteredAt, "never"))
 			t.addIf("Job", jobText(r.Job))
-			return a.print(r, t.write)
+			return a.print(r, t.String())
 		},
 	}
 }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
@@ -72,10 +69,10 @@ func (t *table) addIf(name, value string) {
 	}
 }
 
-// write writes the table; of a heading with nothing under it, nothing.
-func (t *table) write(w io.Writer) error {
+// String is the table as text; of a heading with nothing under it, nothing.
+func (t *table) String() string {
 	if t.heading && len(t.rows) == 1 {
-		return nil
+		return ""
 	}
 	var widths []int
 	for _, row := range t.rows {
@@ -99,10 +96,7 @@ func (t *table) write(w io.Writer) error {
 		}
 		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	if _, err := io.WriteString(w, out.String()); err != nil {
-		return xerrors.Errorf("write table: %w", err)
-	}
-	return nil
+	return out.String()
 }
 
 // oneLine makes text from elsewhere fit for a cell.

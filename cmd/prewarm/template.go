@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,7 +42,7 @@ func (a *app) templateListCommand() *cobra.Command {
 				t.add(tpl.Name, tpl.Provider, tpl.ActiveVersion, strings.Join(tpl.Presets, ", "), a.templateStatus(tpl),
 					a.ago(tpl.UpdatedAt), tpl.Description)
 			}
-			return a.print(templates, t.write)
+			return a.print(templates, t.String())
 		},
 	}
 }
@@ -70,12 +69,12 @@ func (a *app) templateShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(tpl, func(w io.Writer) error { return a.writeTemplate(w, tpl) })
+			return a.print(tpl, a.templateText(tpl))
 		},
 	}
 }
 
-func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
+func (a *app) templateText(tpl sdk.Template) string {
 	t := a.newTable()
 	t.add("Template", tpl.Name)
 	t.addIf("Description", tpl.Description)
@@ -102,10 +101,9 @@ func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
 	}
 	t.add("Created", a.ago(tpl.CreatedAt))
 	t.add("Updated", a.ago(tpl.UpdatedAt))
-	if err := t.write(w); err != nil || len(tpl.Versions) == 0 {
-		return err
+	if len(tpl.Versions) == 0 {
+		return t.String()
 	}
-	_, _ = fmt.Fprintln(w)
 	versions := a.newTable("VERSION", "ACTIVE", "PROVIDER", "CREATED", "BY", "HASH")
 	for _, v := range tpl.Versions {
 		active := cell{"no", plain}
@@ -114,7 +112,7 @@ func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
 		}
 		versions.add(v.Number, active, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
 	}
-	return versions.write(w)
+	return t.String() + "\n" + versions.String()
 }
 
 func (a *app) templateDeprecateCommand() *cobra.Command {
@@ -165,10 +163,7 @@ func (a *app) templateAction(
 			if err := act(client, cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			return a.print(map[string]string{strings.ToLower(done): args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s template %s.\n", done, args[0])
-				return err
-			})
+			return a.printf(map[string]string{strings.ToLower(done): args[0]}, "%s template %s.\n", done, args[0])
 		},
 	}
 }

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -33,10 +30,7 @@ version of that file again.`,
 			if err != nil {
 				return err
 			}
-			return a.print(done, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Rolled back %s from version %d to version %d.\n", done.Template, done.From, done.To)
-				return err
-			})
+			return a.printf(done, "Rolled back %s from version %d to version %d.\n", done.Template, done.From, done.To)
 		},
 	}
 	cmd.Flags().IntVar(&version, "to", 0, "the number of the version to go back to")

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -34,16 +31,13 @@ them: provider, spec and agent as YAML whose keys are sorted, so that two can be
 				if err != nil {
 					return err
 				}
-				return a.print(version, func(w io.Writer) error {
-					_, err := fmt.Fprint(w, version.Text)
-					return err
-				})
+				return a.print(version, version.Text)
 			}
 			page, err := client.TemplateVersions(cmd.Context(), args[0], limit, before)
 			if err != nil {
 				return err
 			}
-			if err := a.print(page.Versions, a.versionTable(page.Versions).write); err != nil {
+			if err := a.print(page.Versions, a.versionTable(page.Versions).String()); err != nil {
 				return err
 			}
 			if page.Next != 0 {

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -38,10 +35,7 @@ Owners make tokens for others with --user; a user who does not exist yet is made
 				return err
 			}
 			a.hint("Token %q of %s. This is the only time that its secret is shown.", created.Name, created.User)
-			return a.print(created, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, created.Secret)
-				return err
-			})
+			return a.print(created, created.Secret+"\n")
 		},
 	}
 	cmd.Flags().StringVar(&req.User, "user", "", "whom it is for; yourself where empty")
@@ -78,7 +72,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 				t.add(token.Name, token.User, token.Role, token.Hint, a.ago(token.CreatedAt),
 					a.agoOr(token.LastUsedAt, "never"), ends, token.ID)
 			}
-			return a.print(tokens, t.write)
+			return a.print(tokens, t.String())
 		},
 	}
 }
@@ -98,10 +92,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			if err := client.RevokeToken(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			return a.print(map[string]string{"revoked": args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Revoked token %s.\n", args[0])
-				return err
-			})
+			return a.printf(map[string]string{"revoked": args[0]}, "Revoked token %s.\n", args[0])
 		},
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -46,10 +44,7 @@ func (a *app) versionCommand() *cobra.Command {
 			v := map[string]string{
 				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			}
-			return a.print(v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "prewarm %s (%s, %s)\n", v["version"], v["go"], v["platform"])
-				return err
-			})
+			return a.printf(v, "prewarm %s (%s, %s)\n", v["version"], v["go"], v["platform"])
 		},
 	}
 }

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -62,7 +60,7 @@ func list[T any](ctx context.Context, a *app, f watchFlags, v view[T]) error {
 	if len(all) == 0 {
 		a.hint("%s", v.hint)
 	}
-	return a.print(all, v.table(all).write)
+	return a.print(all, v.table(all).String())
 }
 
 // watchView shows the listing again at every change. A server that is away for a while does not end it, one that refuses does.
@@ -107,17 +105,16 @@ func changesShower[T any](a *app, v view[T]) func([]T) error {
 		defer func() { before = all }()
 		switch {
 		case a.output == "json":
-			var out bytes.Buffer
 			same, err := v.same(all)
 			if err != nil || same == compared {
 				return err
 			}
 			compared = same
-			if err := writeJSON(&out, all, ""); err != nil {
+			text, err := jsonText(all, "")
+			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(a.stdout, out.String())
-			return err
+			return a.write(text)
 		case isTerminal:
 			return a.redraw(v.table(all))
 		default:
@@ -135,23 +132,13 @@ func (v view[T]) same(all []T) (string, error) {
 			still[i] = v.still(it)
 		}
 	}
-	var out bytes.Buffer
-	err := writeJSON(&out, still, "")
-	return out.String(), err
+	return jsonText(still, "")
 }
 
 // redraw replaces what is on the terminal, in one write so that it does not flicker.
 func (a *app) redraw(t *table) error {
 	const home, clearRest = "\x1b[H", "\x1b[J"
-	screen := bytes.NewBufferString(home + clearRest)
-	_, _ = fmt.Fprintf(screen, "%s   (Ctrl-C ends this)\n\n", a.clock.Now().Format(time.TimeOnly))
-	if err := t.write(screen); err != nil {
-		return err
-	}
-	if _, err := a.stdout.Write(screen.Bytes()); err != nil {
-		return xerrors.Errorf("write table: %w", err)
-	}
-	return nil
+	return a.write(home + clearRest + a.clock.Now().Format(time.TimeOnly) + "   (Ctrl-C ends this)\n\n" + t.String())
 }
 
 // writeChanges writes a line for each that is new, changed or gone.
@@ -161,7 +148,7 @@ func writeChanges[T any](a *app, v view[T], before, all []T) error {
 		old[v.name(it)] = v.line(it)
 	}
 	now := a.clock.Now().Format(time.TimeOnly)
-	var lines bytes.Buffer
+	var lines strings.Builder
 	for _, it := range all {
 		if line := v.line(it); old[v.name(it)] != line {
 			_, _ = fmt.Fprintln(&lines, now, oneLine(line))
@@ -171,10 +158,7 @@ func writeChanges[T any](a *app, v view[T], before, all []T) error {
 	for _, name := range sortedKeys(old) {
 		_, _ = fmt.Fprintln(&lines, now, oneLine(name), "is gone")
 	}
-	if _, err := io.Copy(a.stdout, &lines); err != nil {
-		return xerrors.Errorf("write changes: %w", err)
-	}
-	return nil
+	return a.write(lines.String())
 }
 
 // noted is a line with a note, where there is one.

@@ -26,7 +26,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 			t.add("Token", identity.TokenName)
 			t.add("Ends", a.agoOr(identity.ExpiresAt, "never"))
 			t.add("Server", a.url)
-			return a.print(identity, t.write)
+			return a.print(identity, t.String())
 		},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,10 +23,7 @@ func (a *app) workspaceCommand() *cobra.Command {
 
 // printState reports a workspace after something was asked of it.
 func (a *app) printState(w sdk.Workspace, done string) error {
-	return a.print(w, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "%s workspace %s: it is %s.\n", done, w.Name, w.State)
-		return err
-	})
+	return a.printf(w, "%s workspace %s: it is %s.\n", done, w.Name, w.State)
 }
 
 // confirm asks a person before something that cannot be undone. A program is not asked: it says what it means.

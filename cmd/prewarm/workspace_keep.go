@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,10 +30,7 @@ passes, while its pool builds another. One that is quarantined is kept for longe
 			if err != nil {
 				return err
 			}
-			return a.print(w, func(out io.Writer) error {
-				_, err := fmt.Fprintf(out, "Kept workspace %s: it is %s, and goes %s.\n", w.Name, w.State, a.agoOr(w.ExpiresAt, "never"))
-				return err
-			})
+			return a.printf(w, "Kept workspace %s: it is %s, and goes %s.\n", w.Name, w.State, a.agoOr(w.ExpiresAt, "never"))
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it and for the audit log")

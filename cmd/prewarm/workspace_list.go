@@ -40,7 +40,7 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 				t.add(w.Name, w.Template+"/"+w.Preset, w.Version, stateCell(w.State), a.ago(w.StateAt), w.Owner,
 					a.agoOr(w.LeaseUntil, ""), w.Provider, cell{trouble(w), red})
 			}
-			return a.print(workspaces, t.write)
+			return a.print(workspaces, t.String())
 		},
 	}
 	cmd.Flags().StringVar(&filter.State, "state", "", "only those in this state")

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,10 +31,7 @@ workspace whose lease is over is released by itself.`,
 			if err != nil {
 				return err
 			}
-			return a.print(w, func(out io.Writer) error {
-				_, err := fmt.Fprintf(out, "Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
-				return err
-			})
+			return a.printf(w, "Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
 		},
 	}
 	cmd.Flags().DurationVar(&lease, "lease", 0, "how long from now; as it was asked for at first where left out")

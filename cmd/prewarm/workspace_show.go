@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -25,15 +24,7 @@ who brought it there and why. Of one that failed, where its template keeps failu
 			if err != nil {
 				return err
 			}
-			return a.print(w, func(out io.Writer) error {
-				if err := a.workspaceDetails(w).write(out); err != nil {
-					return err
-				}
-				if err := a.writeTimeline(out, w); err != nil {
-					return err
-				}
-				return writeEvidence(out, w)
-			})
+			return a.print(w, a.workspaceDetails(w).String()+a.timelineText(w)+evidenceText(w))
 		},
 	}
 }
