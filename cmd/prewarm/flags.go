@@ -32,7 +32,8 @@ func (a *app) takeEnv(cmd *cobra.Command) error {
 	return failed
 }
 
-// exactArgs checks the arguments against the words of a command's Use, such as "show NAME": one argument for each.
+// exactArgs checks the arguments against the words of a command's Use, such as "show NAME": one argument for each,
+// and what stands for a preset names one.
 func exactArgs(cmd *cobra.Command, args []string) error {
 	wanted := strings.Fields(cmd.Use)[1:]
 	switch {
@@ -40,6 +41,9 @@ func exactArgs(cmd *cobra.Command, args []string) error {
 		return usageErrorf("%s is missing", wanted[len(args)])
 	case len(args) > len(wanted):
 		return usageErrorf("unexpected argument %q", args[len(wanted)])
+	case len(wanted) > 0 && wanted[0] == "TEMPLATE/PRESET":
+		_, _, err := presetArg(args[0])
+		return err
 	}
 	return nil
 }

@@ -58,29 +58,21 @@ func (a *app) forgeAddCommand(use string) *cobra.Command {
 		Long: `Adds or changes an entity. Its scope and path are fixed. Without --webhook-secret-file a new one gets a webhook secret
 made by chance, which is printed this once; "prewarm forge webhook install" needs nobody to know it.`,
 		Example: "  prewarm forge " + use + " acme --scope organization --path acme --credential acme-app",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if use == "add" && req.Scope == "" {
 				return usageErrorf("--scope is missing: repository, organization or enterprise")
 			}
-			if req.WebhookSecret, err = a.secretFile(secretFile); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+			req.WebhookSecret, err = a.secretFile(secretFile)
+			return err
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			if use == "update" {
-				if _, err := client.Forge(cmd.Context(), args[0]); err != nil {
+				if _, err := c.Forge(ctx, name); err != nil {
 					return err
 				}
 			}
-			saved, err := client.PutForge(cmd.Context(), args[0], req)
-			if err != nil {
-				return err
-			}
-			return a.printSavedForge(saved)
-		},
+			return a.printSavedForge(c.PutForge(ctx, name, req))
+		}),
 	}
 	cmd.Flags().StringVar(&req.Scope, "scope", "", "repository, organization or enterprise")
 	cmd.Flags().StringVar(&req.Path, "path", "", "owner/repository, owner, or the enterprise's slug")
@@ -93,7 +85,10 @@ made by chance, which is printed this once; "prewarm forge webhook install" need
 	return cmd
 }
 
-func (a *app) printSavedForge(saved sdk.SavedForgeEntity) error {
+func (a *app) printSavedForge(saved sdk.SavedForgeEntity, err error) error {
+	if err != nil {
+		return err
+	}
 	if saved.WebhookSecret != "" {
 		a.hint("This is the only time that the webhook secret is shown.")
 	}
@@ -112,31 +107,23 @@ func (a *app) forgeListCommand() *cobra.Command {
 		Short:   "List entities of forges, and how it goes with them",
 		Long:    "Lists the entities, their open jobs and runners, and whether their forge answers." + watchHelp("entity"),
 		Example: "  prewarm forge list\n  prewarm forge list --watch",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := watch.check(); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return list(cmd.Context(), a, watch, view[sdk.ForgeEntity]{
-				look: client.Forges, table: a.forgeTable, name: func(f sdk.ForgeEntity) string { return f.Name }, line: forgeLine,
-				still: stillForge,
-				hint:  "There are no forges. Add one with: prewarm forge credential add, then prewarm forge add",
-			})
-		},
+		PreRunE: watch.check,
+		RunE: list(a, view[sdk.ForgeEntity]{
+			ask: whole((*sdk.Client).Forges), text: a.forgesText, watch: &watch,
+			name: func(f sdk.ForgeEntity) string { return f.Name }, line: forgeLine, still: stillForge,
+			none: "There are no forges. Add one with: prewarm forge credential add, then prewarm forge add",
+		}),
 	}
 	watch.add(cmd)
 	return cmd
 }
 
-func (a *app) forgeTable(forges []sdk.ForgeEntity) *table {
+func (a *app) forgesText(forges []sdk.ForgeEntity) string {
 	t := a.newTable("NAME", "KIND", "PATH", "QUEUED", "UNSERVED", "IN PROGRESS", "RUNNERS", "RATE", "STATUS")
 	for _, f := range forges {
 		t.add(f.Name, f.Kind, f.Path, f.Queued, f.Unserved, f.InProgress, f.Runners, rateText(f.Status), forgeCell(f))
 	}
-	return t
+	return t.String()
 }
 
 func forgeLine(f sdk.ForgeEntity) string {
@@ -193,48 +180,32 @@ func (a *app) forgeDetails(f sdk.ForgeEntity) *table {
 
 // forgeAction is a command on one entity, that shows it afterwards.
 func (a *app) forgeAction(
-	use, short, long string, do func(context.Context, *sdk.Client, string) (sdk.ForgeEntity, error),
+	use, short, long string, do asking[sdk.ForgeEntity],
 ) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " FORGE", Short: short, Long: long, Example: "  prewarm forge " + use + " acme",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			forge, err := do(cmd.Context(), client, args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(forge, a.forgeDetails(forge).String())
-		},
+		RunE: show(a, do, func(f sdk.ForgeEntity) string { return a.forgeDetails(f).String() }),
 	}
 }
 
 func (a *app) forgeShowCommand() *cobra.Command {
 	return a.forgeAction("show", "Show one entity", "Shows one entity of a forge, its status and its presets.",
-		func(ctx context.Context, c *sdk.Client, name string) (sdk.ForgeEntity, error) {
-			return c.Forge(ctx, name)
-		})
+		(*sdk.Client).Forge)
 }
 
 func (a *app) forgeStartCommand() *cobra.Command {
 	return a.forgeAction("start", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
-		func(ctx context.Context, c *sdk.Client, name string) (sdk.ForgeEntity, error) {
-			return c.StartForge(ctx, name)
-		})
+		(*sdk.Client).StartForge)
 }
 
 func (a *app) forgeStopCommand() *cobra.Command {
 	var reason string
 	cmd := a.forgeAction("stop", "Have an entity's jobs make no demand", `Stops an entity until "prewarm forge start". Runners that
 are at a job finish it.`,
-		func(ctx context.Context, c *sdk.Client, name string) (sdk.ForgeEntity, error) {
-			if strings.TrimSpace(reason) == "" {
-				return sdk.ForgeEntity{}, usageErrorf("--reason is missing: others will want to know")
-			}
+		func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
 			return c.StopForge(ctx, name, reason)
 		})
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkReason(reason) }
 	cmd.Example = `  prewarm forge stop acme --reason "moving the organization"`
 	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
 	return cmd
@@ -242,27 +213,17 @@ are at a job finish it.`,
 
 func (a *app) forgeDeleteCommand() *cobra.Command {
 	return a.deletion("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
-		"  prewarm forge delete acme", "Deleted forge",
-		func(ctx context.Context, c *sdk.Client, name string) error { return c.DeleteForge(ctx, name) })
+		"  prewarm forge delete acme", "Deleted forge", (*sdk.Client).DeleteForge)
 }
 
 // deletion is a command that makes something go, or does something to it, and says so.
 func (a *app) deletion(
 	use, short, long, example, done string,
-	do func(context.Context, *sdk.Client, string) error,
+	do acting,
 ) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := do(cmd.Context(), client, args[0]); err != nil {
-				return err
-			}
-			return a.printf(map[string]string{"done": args[0]}, "%s %s.\n", done, args[0])
-		},
+		RunE: act(a, do, "done", done+" %s.\n"),
 	}
 }
 
@@ -271,12 +232,8 @@ func (a *app) forgeCheckCommand() *cobra.Command {
 		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs of it",
 		Long:    "Lists the runners and looks at the webhook, and says what works and which permission is missing. Changes nothing.",
 		Example: "  prewarm forge check acme",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			check, err := client.CheckForge(cmd.Context(), args[0])
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			check, err := c.CheckForge(ctx, name)
 			if err != nil {
 				return err
 			}
@@ -288,12 +245,13 @@ func (a *app) forgeCheckCommand() *cobra.Command {
 			if err := a.print(check, t.String()); err != nil || check.OK {
 				return err
 			}
-			return xerrors.Errorf("forge %s does not work as it should", args[0])
-		},
+			return xerrors.Errorf("forge %s does not work as it should", name)
+		}),
 	}
 }
 
 func (a *app) forgeRotateCommand() *cobra.Command {
+	var req sdk.RotateForgeSecret
 	var secretFile string
 	var overlap time.Duration
 	cmd := &cobra.Command{
@@ -301,26 +259,17 @@ func (a *app) forgeRotateCommand() *cobra.Command {
 		Long: `Gives an entity another webhook secret, made by chance and printed this once unless --webhook-secret-file names one. The
 one before stays good for --overlap. A webhook that Prewarm installed is told the new one.`,
 		Example: "  prewarm forge rotate-secret acme --overlap 1h",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if overlap < time.Second {
 				return usageErrorf("--overlap must be at least 1s")
 			}
-			secret, err := a.secretFile(secretFile)
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			saved, err := client.RotateForgeSecret(cmd.Context(), args[0], sdk.RotateForgeSecret{
-				WebhookSecret: secret, OverlapS: int(overlap.Seconds()),
-			})
-			if err != nil {
-				return err
-			}
-			return a.printSavedForge(saved)
+			req.OverlapS = int(overlap.Seconds())
+			req.WebhookSecret, err = a.secretFile(secretFile)
+			return err
 		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			return a.printSavedForge(c.RotateForgeSecret(ctx, name, req))
+		}),
 	}
 	cmd.Flags().StringVar(&secretFile, "webhook-secret-file", "", "file of the webhook secret, - for standard input")
 	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the secret before stays good")
@@ -334,17 +283,9 @@ func (a *app) forgeResealCommand() *cobra.Command {
 file. Put a new key into every
 replica's file first; when this is done, the old one can be taken out. Only owners may.`,
 		Example: "  prewarm forge reseal",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			r, err := client.ResealForges(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.printf(r, "Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials, r.Entities,
-				r.SigningKeys)
-		},
+		RunE: show(a, whole((*sdk.Client).ResealForges), func(r sdk.Resealed) string {
+			return fmt.Sprintf("Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials,
+				r.Entities, r.SigningKeys)
+		}),
 	}
 }

@@ -18,7 +18,7 @@ func (a *app) forgeCredentialCommand() *cobra.Command {
 		a.credentialListCommand(),
 		a.deletion("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
 			"  prewarm forge credential delete acme-app", "Deleted credential",
-			func(ctx context.Context, c *sdk.Client, name string) error { return c.DeleteForgeCredential(ctx, name) }))
+			(*sdk.Client).DeleteForgeCredential))
 }
 
 func (a *app) credentialPutCommand(use, short string) *cobra.Command {
@@ -30,8 +30,7 @@ func (a *app) credentialPutCommand(use, short string) *cobra.Command {
 everybody on a machine can see these.`,
 		Example: "  prewarm forge credential " + use + ` acme-app --kind github --app-id 1 --installation-id 2 --private-key-file app.pem
   prewarm forge credential ` + use + ` gitea --kind gitea --api-url https://gitea.example.com --forge-token-file -`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if req.Token, err = a.secretFile(tokenFile); err != nil {
 				return err
 			}
@@ -48,16 +47,11 @@ everybody on a machine can see these.`,
 				text := string(bundle)
 				req.CABundle = &text
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			made, err := client.PutForgeCredential(cmd.Context(), args[0], req)
-			if err != nil {
-				return err
-			}
-			return a.print(made, a.credentialTable([]sdk.ForgeCredential{made}).String())
+			return nil
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeCredential, error) {
+			return c.PutForgeCredential(ctx, name, req)
+		}, func(saved sdk.ForgeCredential) string { return a.credentialsText([]sdk.ForgeCredential{saved}) }),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Kind, "kind", "", "github or gitea; fixed")
@@ -73,31 +67,21 @@ everybody on a machine can see these.`,
 	return cmd
 }
 
-func (a *app) credentialTable(list []sdk.ForgeCredential) *table {
+func (a *app) credentialsText(list []sdk.ForgeCredential) string {
 	t := a.newTable("NAME", "KIND", "URL", "AUTH", "ENTITIES", "SEALED BY", "CHANGED")
 	for _, c := range list {
 		t.add(c.Name, c.Kind, c.URL, c.Auth, c.Entities, c.SealedBy, a.ago(c.UpdatedAt))
 	}
-	return t
+	return t.String()
 }
 
 func (a *app) credentialListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List credentials", Long: "Lists credentials for forges. Their secrets are not shown.",
 		Example: "  prewarm forge credential list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			list, err := client.ForgeCredentials(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(list) == 0 {
-				a.hint("There are no credentials. Add one with: prewarm forge credential add CREDENTIAL")
-			}
-			return a.print(list, a.credentialTable(list).String())
-		},
+		RunE: list(a, view[sdk.ForgeCredential]{
+			ask: whole((*sdk.Client).ForgeCredentials), text: a.credentialsText,
+			none: "There are no credentials. Add one with: prewarm forge credential add CREDENTIAL",
+		}),
 	}
 }

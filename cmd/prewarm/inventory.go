@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -21,17 +22,9 @@ The replicas make the same comparison by themselves, about each minute. "prewarm
 deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
 		Example: `  prewarm inventory
   prewarm inventory --provider docker --all`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			list, err := client.Inventories(cmd.Context(), provider)
-			if err != nil {
-				return err
-			}
-			return a.print(list, a.inventoriesText(list, all))
-		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Inventory, error) {
+			return c.Inventories(ctx, provider)
+		}, func(list []sdk.Inventory) string { return a.inventoriesText(list, all) }),
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "only this one")
 	cmd.Flags().BoolVar(&all, "all", false, "also what is as it should be")
@@ -103,17 +96,9 @@ some clean inventories; this is for who knows sooner that all is well. If what o
 
 A pause is another thing: "prewarm resume provider NAME" ends that.`,
 		Example: "  prewarm provider resume docker",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := client.ResumeProvider(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.printf(p, "The breaker of provider %s is closed.\n", p.Name)
-		},
+		RunE: show(a, (*sdk.Client).ResumeProvider, func(p sdk.Provider) string {
+			return fmt.Sprintf("The breaker of provider %s is closed.\n", p.Name)
+		}),
 	}
 }
 
@@ -126,16 +111,8 @@ only show it: look at "prewarm inventory --provider NAME" first. Providers of th
 confirmed from the start. Nothing takes it back.`,
 		Example: `  prewarm inventory --provider openstack
   prewarm provider confirm openstack`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := client.ConfirmProvider(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.printf(p, "Orphans are deleted at provider %s from now on.\n", p.Name)
-		},
+		RunE: show(a, (*sdk.Client).ConfirmProvider, func(p sdk.Provider) string {
+			return fmt.Sprintf("Orphans are deleted at provider %s from now on.\n", p.Name)
+		}),
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,12 +26,8 @@ func (a *app) notifyTestCommand() *cobra.Command {
 		Long: `Sends a notification of the kind "test" the way that all go, and says what became of the first attempt. The exit
 status is 1 if it was not delivered; it is tried again all the same.`,
 		Example: "  prewarm admin notify test",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			n, err := client.TestNotification(cmd.Context())
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			n, err := c.TestNotification(ctx)
 			if err != nil {
 				return err
 			}
@@ -39,10 +37,10 @@ status is 1 if it was not delivered; it is tried again all the same.`,
 			}
 			err = a.print(n, text)
 			if err == nil && n.State != "delivered" {
-				err = xerrors.Errorf("not delivered after %d attempts: %s", n.Attempts, orNone(n.LastError, "no answer yet"))
+				err = xerrors.Errorf("not delivered after %d attempts: %s", n.Attempts, cmp.Or(n.LastError, "no answer yet"))
 			}
 			return err
-		},
+		}),
 	}
 }
 
@@ -52,41 +50,20 @@ func (a *app) notifyListCommand() *cobra.Command {
 		Short:   "List the last notifications",
 		Long:    "Lists what people were told, or are to be told, the newest first.",
 		Example: "  prewarm admin notify list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			list, err := client.Notifications(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(list) == 0 {
-				a.hint("There was nothing to tell.")
-			}
-			return a.printNotifications(list)
-		},
+		RunE: list(a, view[sdk.NotificationStatus]{
+			ask: whole((*sdk.Client).Notifications), text: a.notificationsText, none: "There was nothing to tell.",
+		}),
 	}
 }
 
-func (a *app) printNotifications(list []sdk.NotificationStatus) error {
+func (a *app) notificationsText(list []sdk.NotificationStatus) string {
 	t := a.newTable("KIND", "PRESET", "SINCE", "ENDED", "STATE", "ATTEMPTS", "DETAIL")
 	for _, n := range list {
-		preset, ended := "", ""
+		preset := ""
 		if n.Preset != "" {
 			preset = n.Template + "/" + n.Preset
 		}
-		if n.EndedAt != nil {
-			ended = a.ago(*n.EndedAt)
-		}
-		t.add(n.Kind, preset, a.ago(n.At), ended, n.State, n.Attempts, n.Detail)
+		t.add(n.Kind, preset, a.ago(n.At), a.agoOr(n.EndedAt, ""), n.State, n.Attempts, n.Detail)
 	}
-	return a.print(list, t.String())
-}
-
-func orNone(s, none string) string {
-	if s == "" {
-		return none
-	}
-	return s
+	return t.String()
 }

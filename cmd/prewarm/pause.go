@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 const scopesHelp = "global, provider NAME, template NAME or preset TEMPLATE/PRESET"
 
 func (a *app) pauseCommand() *cobra.Command {
-	var reason string
+	var req sdk.PauseRequest
 	var duration time.Duration
 	cmd := &cobra.Command{
 		Use:   "pause SCOPE [TARGET]",
@@ -27,31 +29,27 @@ is over. What is warm can still be claimed. The scope is
   prewarm pause preset quickstart/default --reason "looking into a failure"`,
 		Args:      scopeArgs,
 		ValidArgs: []string{"global", "provider", "template", "preset"},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case strings.TrimSpace(reason) == "":
-				return usageErrorf("--reason is missing: others will want to know")
-			case duration < 0, cmd.Flags().Changed("for") && duration == 0:
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkReason(req.Reason); err != nil {
+				return err
+			}
+			if duration < 0 || cmd.Flags().Changed("for") && duration == 0 {
 				return usageErrorf("--for must be more than 0")
 			}
-			scope, target := scopeOf(args)
-			req := sdk.PauseRequest{Scope: scope, Target: target, Reason: reason}
 			if duration > 0 {
 				req.ExpiresIn = duration.String()
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			pause, err := client.Pause(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			return a.printf(pause, "Paused %s. It ends: %s.\n", strings.Join(args, " "),
-				a.agoOr(pause.ExpiresAt, "with \"prewarm resume "+strings.Join(args, " ")+"\""))
+			req.Scope, req.Target = scopeOf(args)
+			return nil
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Pause, error) {
+			return c.Pause(ctx, req)
+		}, func(p sdk.Pause) string {
+			scope := strings.TrimSpace(req.Scope + " " + req.Target)
+			return fmt.Sprintf("Paused %s. It ends: %s.\n", scope, a.agoOr(p.ExpiresAt, "with \"prewarm resume "+scope+"\""))
+		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "why; shown to everybody who wonders")
 	cmd.Flags().DurationVar(&duration, "for", 0, "how long, such as 2h; until resumed where not given")
 	cmd.AddCommand(a.filledIn(a.pauseListCommand())...)
 	return cmd
@@ -63,25 +61,24 @@ func (a *app) pauseListCommand() *cobra.Command {
 		Short:   "List what is paused",
 		Long:    "Lists what is paused, why, by whom and until when.",
 		Example: "  prewarm pause list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			pauses, err := client.Pauses(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(pauses) == 0 {
-				a.hint("Nothing is paused.")
-			}
-			t := a.newTable("SCOPE", "TARGET", "REASON", "BY", "SINCE", "ENDS")
-			for _, p := range pauses {
-				t.add(p.Scope, p.Target, p.Reason, p.CreatedBy, a.ago(p.CreatedAt), a.agoOr(p.ExpiresAt, "when resumed"))
-			}
-			return a.print(pauses, t.String())
-		},
+		RunE:    list(a, view[sdk.Pause]{ask: whole((*sdk.Client).Pauses), text: a.pausesText, none: "Nothing is paused."}),
 	}
+}
+
+func (a *app) pausesText(pauses []sdk.Pause) string {
+	t := a.newTable("SCOPE", "TARGET", "REASON", "BY", "SINCE", "ENDS")
+	for _, p := range pauses {
+		t.add(p.Scope, p.Target, p.Reason, p.CreatedBy, a.ago(p.CreatedAt), a.agoOr(p.ExpiresAt, "when resumed"))
+	}
+	return t.String()
+}
+
+// checkReason checks the flag --reason of what stops something.
+func checkReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return usageErrorf("--reason is missing: others will want to know")
+	}
+	return nil
 }
 
 // scopeArgs checks what is to be paused or resumed.

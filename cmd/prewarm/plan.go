@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func (a *app) planCommand() *cobra.Command {
-	var file string
+	var req sdk.PlanRequest
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Say what the next pass would do, with a file applied or not",
@@ -22,38 +23,29 @@ the file changes, and what is planned for the pools that it touches. Plans are k
 		Example: `  prewarm plan
   prewarm plan -f examples/quickstart.yaml
   prewarm plan -f examples/quickstart.yaml -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			req := sdk.PlanRequest{File: file}
-			if file != "" {
-				var err error
-				if req.Document, err = a.readDocument(file); err != nil {
-					return err
-				}
-				if strings.TrimSpace(req.Document) == "" {
-					return usageErrorf("%s is empty", file)
-				}
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			file := req.File
+			req.File, req.Document, err = a.readDocument(file)
+			if err == nil && file != "" && strings.TrimSpace(req.Document) == "" {
+				return usageErrorf("%s is empty", file)
 			}
-			if file == "-" {
-				req.File = "stdin"
-			}
-			client, err := a.client()
+			return err
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			plan, err := c.MakePlan(ctx, req)
 			if err != nil {
 				return err
 			}
-			plan, err := client.MakePlan(cmd.Context(), req)
-			if err != nil {
+			if err := a.print(plan, a.planText(plan, req.File != "")); err != nil {
 				return err
 			}
-			if err := a.print(plan, a.planText(plan, file != "")); err != nil {
-				return err
-			}
-			if file != "" && len(plan.Changes) > 0 && a.output == "table" {
+			if req.File != "" && len(plan.Changes) > 0 && a.output == "table" {
 				a.hint("Nothing was changed. To do exactly this: prewarm apply --plan %s", plan.ID)
 			}
 			return nil
-		},
+		}),
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "a file to plan with; - is standard input")
+	cmd.Flags().StringVarP(&req.File, "file", "f", "", "a file to plan with; - is standard input")
 	return cmd
 }
 

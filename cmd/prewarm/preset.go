@@ -23,8 +23,8 @@ with prebuilds. Presets are made and changed with "prewarm apply".`,
 
 func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }
 
-// presetTable has a column for jobs that wait only where any preset is one of runners.
-func (a *app) presetTable(presets []sdk.Preset) *table {
+// presetsText has a column for jobs that wait only where any preset is one of runners.
+func (a *app) presetsText(presets []sdk.Preset) string {
 	head := []string{
 		"PRESET", "VERSION", "DESIRED", "ACTUAL", "ELIGIBLE", "STARTING", "STOPPING", "DELETING", "OUTDATED", "EXTRANEOUS",
 		"EXPIRED", "CLAIMED",
@@ -47,7 +47,7 @@ func (a *app) presetTable(presets []sdk.Preset) *table {
 		}
 		t.add(append(row, noteCell(p))...)
 	}
-	return t
+	return t.String()
 }
 
 // runnerText is what a preset of runners is, in a line.
@@ -103,25 +103,11 @@ func (a *app) presetShowCommand() *cobra.Command {
 Every unclaimed workspace is in exactly one of actual, starting, stopping, deleting, outdated, expired and
 quarantined. Eligible is what a claim could take now; extraneous is the surplus.`,
 		Example: "  prewarm preset show quickstart/default",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := client.Preset(cmd.Context(), template, preset)
-			if err != nil {
-				return err
-			}
-			return a.print(p, a.presetDetails(p).String())
-		},
+		RunE:    show(a, ofPreset((*sdk.Client).Preset), a.presetDetails),
 	}
 }
 
-func (a *app) presetDetails(p sdk.Preset) *table {
+func (a *app) presetDetails(p sdk.Preset) string {
 	t := a.newTable()
 	t.add("Preset", presetName(p))
 	t.add("Organization", p.Organization)
@@ -183,7 +169,7 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 		t.add("Error", cell{p.Error, red})
 	}
 	t.add("Decided", a.agoOr(p.PassedAt, "never"))
-	return t
+	return t.String()
 }
 
 // pairs writes a map as k=v, in order.
@@ -202,19 +188,6 @@ func (a *app) presetNudgeCommand() *cobra.Command {
 		Long: `Asks the server to look at the preset's template now instead of at the next tick. A nudge changes
 nothing by itself and can be repeated at will.`,
 		Example: "  prewarm preset nudge quickstart/default",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := client.NudgePreset(cmd.Context(), template, preset); err != nil {
-				return err
-			}
-			return a.printf(map[string]string{"nudged": args[0]}, "Nudged %s.\n", args[0])
-		},
+		RunE:    act(a, onPreset((*sdk.Client).NudgePreset), "nudged", "Nudged %s.\n"),
 	}
 }

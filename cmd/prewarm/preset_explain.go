@@ -19,21 +19,7 @@ kept. It is decided anew at this instant, as the next pass would.
 
 Expected times are at the earliest, by the median time that the preset's latest prebuilds took.`,
 		Example: "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			e, err := client.ExplainPreset(cmd.Context(), template, preset)
-			if err != nil {
-				return err
-			}
-			return a.print(e, a.explanationText(e))
-		},
+		RunE:    show(a, ofPreset((*sdk.Client).ExplainPreset), a.explanationText),
 	}
 }
 

@@ -25,7 +25,7 @@ template's rollout, and stay claimable meanwhile if the template keeps outdated 
 
 // presetAction is a command that does one thing to a preset, for a reason.
 func (a *app) presetAction(
-	verb, short, long, done string, act func(c *sdk.Client, ctx context.Context, template, preset, reason string) error,
+	verb, short, long, done string, do func(c *sdk.Client, ctx context.Context, template, preset, reason string) error,
 ) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -33,20 +33,9 @@ func (a *app) presetAction(
 		Short:   short,
 		Long:    long,
 		Example: "  prewarm preset " + verb + " quickstart/default",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := act(client, cmd.Context(), template, preset, reason); err != nil {
-				return err
-			}
-			return a.printf(map[string]string{strings.ToLower(done): args[0]}, "%s %s.\n", done, args[0])
-		},
+		RunE: act(a, onPreset(func(c *sdk.Client, ctx context.Context, template, preset string) error {
+			return do(c, ctx, template, preset, reason)
+		}), strings.ToLower(done), done+" %s.\n"),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return cmd

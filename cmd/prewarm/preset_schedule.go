@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -22,24 +22,16 @@ func (a *app) presetScheduleShowCommand() *cobra.Command {
 		Long: `Shows how many instances a pool is to have over the next 7 days, in the timezone of its schedule, and which
 range says so. Where no range applies, the preset has its own instances.`,
 		Example: "  prewarm preset schedule show quickstart/default",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			s, err := client.PresetSchedule(cmd.Context(), template, preset)
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			s, err := ofPreset((*sdk.Client).PresetSchedule)(c, ctx, name)
 			if err != nil {
 				return err
 			}
 			if len(s.Ranges) == 0 {
-				a.hint(fmt.Sprintf("%s has no schedule: it always has its own instances.", args[0]))
+				a.hint("%s has no schedule: it always has its own instances.", name)
 			}
 			return a.print(s, a.scheduleText(s))
-		},
+		}),
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 func (a *app) presetSizeCommand() *cobra.Command {
 	var target string
+	var fraction float64
 	var days int
 	cmd := &cobra.Command{
 		Use:   "size TEMPLATE/PRESET",
@@ -24,28 +26,15 @@ The recommendation is the smallest size that would have reached the target, had 
 of two models for the busiest hour, which know of no bursts, and what autosize would have done. With idle_cost_per_hour in
 the template, idle hours are money, too.`,
 		Example: "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			if fraction, err = targetFlag(target); err != nil {
 				return err
 			}
-			fraction, err := targetFlag(target)
-			if err != nil {
-				return err
-			}
-			if err := daysFlag(days); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			size, err := client.PresetSize(cmd.Context(), template, preset, days, fraction)
-			if err != nil {
-				return err
-			}
-			return a.print(size, a.sizeText(size))
+			return checkDays(days)
 		},
+		RunE: show(a, ofPreset(func(c *sdk.Client, ctx context.Context, template, preset string) (sdk.PresetSize, error) {
+			return c.PresetSize(ctx, template, preset, days, fraction)
+		}), a.sizeText),
 	}
 	cmd.Flags().StringVar(&target, "target", "", "hit rate aimed at; the preset's own or 99% where empty")
 	cmd.Flags().IntVar(&days, "days", 14, "how far to look back, at most 30")
@@ -67,7 +56,7 @@ func targetFlag(s string) (float64, error) {
 	return value / 100, nil
 }
 
-func daysFlag(days int) error {
+func checkDays(days int) error {
 	if days < 1 || days > 30 {
 		return usageErrorf("--days is %d: it must be between 1 and 30", days)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,32 +28,27 @@ func (a *app) providerListCommand() *cobra.Command {
 		Short:   "List providers, and whether they work",
 		Long:    "Lists the providers, with what they can do and, as the server that answers sees it, whether they work.",
 		Example: "  prewarm provider list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			providers, err := client.Providers(cmd.Context())
-			if err != nil {
-				return err
-			}
-			t := a.newTable("NAME", "KIND", "CAN", "WORKS")
-			for _, p := range providers {
-				works := cell{"yes", green}
-				if p.Breaker != nil {
-					works = cell{"breaker open: " + p.Breaker.Reason, red}
-				}
-				if p.Error != "" {
-					works = cell{"no: " + p.Error, red}
-				}
-				t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), works)
-			}
-			return a.print(providers, t.String())
-		},
+		RunE:    list(a, view[sdk.Provider]{ask: whole((*sdk.Client).Providers), text: a.providersText}),
 	}
 }
 
+func (a *app) providersText(providers []sdk.Provider) string {
+	t := a.newTable("NAME", "KIND", "CAN", "WORKS")
+	for _, p := range providers {
+		works := cell{"yes", green}
+		if p.Breaker != nil {
+			works = cell{"breaker open: " + p.Breaker.Reason, red}
+		}
+		if p.Error != "" {
+			works = cell{"no: " + p.Error, red}
+		}
+		t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), works)
+	}
+	return t.String()
+}
+
 func (a *app) providerCheckCommand() *cobra.Command {
+	var req sdk.CheckRequest
 	var preset string
 	cmd := &cobra.Command{
 		Use:   "check PROVIDER",
@@ -64,20 +60,16 @@ cloud that takes minutes.
 The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider, touches
 nothing else, and deletes them. Their names begin with "check-". An interrupt ends it, after what was made is deleted.`,
 		Example: "  prewarm provider check openstack --preset runners/small",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var req sdk.CheckRequest
-			if preset != "" {
-				var ok bool
-				if req.Template, req.Preset, ok = strings.Cut(preset, "/"); !ok {
-					return usageErrorf("--preset %q: a preset is written TEMPLATE/PRESET", preset)
-				}
+		PreRunE: func(*cobra.Command, []string) error {
+			var ok bool
+			if req.Template, req.Preset, ok = strings.Cut(preset, "/"); preset != "" && !ok {
+				return usageErrorf("--preset %q: a preset is written TEMPLATE/PRESET", preset)
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+			return nil
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			var verdicts []sdk.CheckVerdict
-			err = client.CheckProvider(cmd.Context(), args[0], req, func(v sdk.CheckVerdict) error {
+			err := c.CheckProvider(ctx, name, req, func(v sdk.CheckVerdict) error {
 				verdicts = append(verdicts, v)
 				if a.output == "json" {
 					return nil
@@ -88,10 +80,10 @@ nothing else, and deletes them. Their names begin with "check-". An interrupt en
 				err = errors.New("the server said nothing")
 			}
 			if err != nil {
-				return xerrors.Errorf("check provider %s: %w", args[0], err)
+				return xerrors.Errorf("check provider %s: %w", name, err)
 			}
-			return a.concludeCheck(args[0], verdicts)
-		},
+			return a.concludeCheck(name, verdicts)
+		}),
 	}
 	cmd.Flags().StringVar(&preset, "preset", "", "what to make, as TEMPLATE/PRESET; the provider's first where empty")
 	a.completeFlag(cmd, "preset", "TEMPLATE/PRESET")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -21,21 +22,12 @@ func (a *app) quotaListCommand() *cobra.Command {
 		Short:   "Show the quotas, and how much is claimed",
 		Long:    "Shows how many workspaces may be claimed at once, and how many are claimed or waited for.",
 		Example: "  prewarm quota list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			quotas, err := client.Quotas(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(quotas, a.quotaTable(quotas).String())
-		},
+		RunE:    list(a, view[sdk.Quota]{ask: whole((*sdk.Client).Quotas), text: a.quotasText}),
 	}
 }
 
 func (a *app) quotaSetCommand() *cobra.Command {
+	var req sdk.QuotaRequest
 	var maximum, perUser string
 	cmd := &cobra.Command{
 		Use:   "set",
@@ -44,9 +36,7 @@ func (a *app) quotaSetCommand() *cobra.Command {
 given stays as it is. What is claimed stays claimed, also where it is more than that. Only owners may.`,
 		Example: `  prewarm quota set --maximum 50 --maximum-per-user 3
   prewarm quota set --maximum none`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var req sdk.QuotaRequest
-			var err error
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if req.Maximum, err = quotaFlag("maximum", maximum); err != nil {
 				return err
 			}
@@ -56,16 +46,11 @@ given stays as it is. What is claimed stays claimed, also where it is more than 
 			if req.Maximum == nil && req.MaximumPerUser == nil {
 				return usageErrorf("give --maximum, --maximum-per-user or both")
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			quota, err := client.SetQuota(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			return a.print(quota, a.quotaTable([]sdk.Quota{quota}).String())
+			return nil
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Quota, error) {
+			return c.SetQuota(ctx, req)
+		}, func(quota sdk.Quota) string { return a.quotasText([]sdk.Quota{quota}) }),
 	}
 	cmd.Flags().StringVar(&maximum, "maximum", "", "how many all users together may have claimed; none for any number")
 	cmd.Flags().StringVar(&perUser, "maximum-per-user", "", "how many each user may have claimed; none for any number")
@@ -88,12 +73,12 @@ func quotaFlag(name, text string) (*int32, error) {
 	return &limit, nil
 }
 
-func (a *app) quotaTable(quotas []sdk.Quota) *table {
+func (a *app) quotasText(quotas []sdk.Quota) string {
 	t := a.newTable("ORGANIZATION", "CLAIMED", "MAXIMUM", "PER USER")
 	for _, q := range quotas {
 		t.add(q.Organization, strconv.Itoa(int(q.Claimed)), limitText(q.Maximum), limitText(q.MaximumPerUser))
 	}
-	return t
+	return t.String()
 }
 
 func limitText(limit *int32) string {

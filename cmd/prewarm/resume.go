@@ -26,8 +26,7 @@ them.`,
 			if err := client.Resume(cmd.Context(), scope, target); err != nil {
 				return err
 			}
-			resumed := map[string]string{"scope": scope, "target": target}
-			return a.printf(resumed, "Resumed %s.\n", strings.Join(args, " "))
+			return a.printf(map[string]string{"scope": scope, "target": target}, "Resumed %s.\n", strings.Join(args, " "))
 		},
 	}
 }

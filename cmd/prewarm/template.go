@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -25,26 +24,20 @@ func (a *app) templateListCommand() *cobra.Command {
 		Short:   "List templates",
 		Long:    "Lists the templates of the organization.",
 		Example: "  prewarm template list -o json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			templates, err := client.Templates(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(templates) == 0 {
-				a.hint("There are no templates yet. Make some with: prewarm apply -f examples/quickstart.yaml")
-			}
-			t := a.newTable("NAME", "PROVIDER", "VERSION", "PRESETS", "STATUS", "UPDATED", "DESCRIPTION")
-			for _, tpl := range templates {
-				t.add(tpl.Name, tpl.Provider, tpl.ActiveVersion, strings.Join(tpl.Presets, ", "), a.templateStatus(tpl),
-					a.ago(tpl.UpdatedAt), tpl.Description)
-			}
-			return a.print(templates, t.String())
-		},
+		RunE: list(a, view[sdk.Template]{
+			ask: whole((*sdk.Client).Templates), text: a.templatesText,
+			none: "There are no templates yet. Make some with: prewarm apply -f examples/quickstart.yaml",
+		}),
 	}
+}
+
+func (a *app) templatesText(templates []sdk.Template) string {
+	t := a.newTable("NAME", "PROVIDER", "VERSION", "PRESETS", "STATUS", "UPDATED", "DESCRIPTION")
+	for _, tpl := range templates {
+		t.add(tpl.Name, tpl.Provider, tpl.ActiveVersion, strings.Join(tpl.Presets, ", "), a.templateStatus(tpl),
+			a.ago(tpl.UpdatedAt), tpl.Description)
+	}
+	return t.String()
 }
 
 func (a *app) templateStatus(t sdk.Template) cell {
@@ -60,17 +53,7 @@ func (a *app) templateShowCommand() *cobra.Command {
 		Short:   "Show one template and its versions",
 		Long:    "Shows one template with its presets and versions; with -o json also the spec of each version.",
 		Example: "  prewarm template show quickstart",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			tpl, err := client.Template(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(tpl, a.templateText(tpl))
-		},
+		RunE:    show(a, (*sdk.Client).Template, a.templateText),
 	}
 }
 
@@ -134,13 +117,8 @@ func (a *app) templateDeleteCommand() *cobra.Command {
 		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
 released. It cannot be undone, but the template can be applied anew.`,
 		"Deleted", (*sdk.Client).DeleteTemplate)
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		question := fmt.Sprintf("Delete template %s and its prebuilds for good?", args[0])
-		if err := a.confirm(cmd.Context(), question, yes); err != nil {
-			return err
-		}
-		return run(cmd, args)
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		return a.confirm(cmd.Context(), fmt.Sprintf("Delete template %s and its prebuilds for good?", args[0]), yes)
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
 	return cmd
@@ -148,22 +126,13 @@ released. It cannot be undone, but the template can be applied anew.`,
 
 // templateAction is a command that does one thing to a template.
 func (a *app) templateAction(
-	verb, short, long, done string, act func(*sdk.Client, context.Context, string) error,
+	verb, short, long, done string, do acting,
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " TEMPLATE",
 		Short:   short,
 		Long:    long,
 		Example: "  prewarm template " + verb + " quickstart",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := act(client, cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			return a.printf(map[string]string{strings.ToLower(done): args[0]}, "%s template %s.\n", done, args[0])
-		},
+		RunE:    act(a, do, strings.ToLower(done), done+" template %s.\n"),
 	}
 }

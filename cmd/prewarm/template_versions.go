@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -15,36 +17,32 @@ func (a *app) templateVersionsCommand() *cobra.Command {
 them: provider, spec and agent as YAML whose keys are sorted, so that two can be compared.`,
 		Example: `  prewarm template versions quickstart
   prewarm template versions quickstart --show 2`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 || limit > 500 {
 				return usageErrorf("--limit must be between 1 and 500; older versions are reached with --before")
 			}
-			if show < 0 || cmd.Flags().Changed("show") && show == 0 {
-				return usageErrorf("--show must be the number of a version, 1 or more")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+			return checkVersion(cmd, "show", show)
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			if show > 0 {
-				version, err := client.TemplateVersion(cmd.Context(), args[0], show)
+				version, err := c.TemplateVersion(ctx, name, show)
 				if err != nil {
 					return err
 				}
 				return a.print(version, version.Text)
 			}
-			page, err := client.TemplateVersions(cmd.Context(), args[0], limit, before)
+			page, err := c.TemplateVersions(ctx, name, limit, before)
 			if err != nil {
 				return err
 			}
-			if err := a.print(page.Versions, a.versionTable(page.Versions).String()); err != nil {
+			if err := a.print(page.Versions, a.versionsText(page.Versions)); err != nil {
 				return err
 			}
 			if page.Next != 0 {
 				a.hint("There are older versions: --before %d", page.Next)
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many versions, up to 500")
 	cmd.Flags().IntVar(&before, "before", 0, "only versions with a smaller number than this")
@@ -52,7 +50,7 @@ them: provider, spec and agent as YAML whose keys are sorted, so that two can be
 	return cmd
 }
 
-func (a *app) versionTable(versions []sdk.TemplateVersion) *table {
+func (a *app) versionsText(versions []sdk.TemplateVersion) string {
 	t := a.newTable("VERSION", "ACTIVE", "UNCLAIMED", "CLAIMED", "PROVIDER", "CREATED", "BY", "HASH")
 	for _, v := range versions {
 		active := cell{"no", plain}
@@ -61,5 +59,5 @@ func (a *app) versionTable(versions []sdk.TemplateVersion) *table {
 		}
 		t.add(v.Number, active, v.Unclaimed, v.Claimed, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
 	}
-	return t
+	return t.String()
 }

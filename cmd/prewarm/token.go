@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -24,19 +26,15 @@ server keeps nothing that it could be told from.
 Owners make tokens for others with --user; a user who does not exist yet is made, with the role of --role.`,
 		Example: `  prewarm token create laptop > token.txt
   prewarm token create ci --user ci --role member --expires-in 720h`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req.Name = args[0]
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			created, err := client.CreateToken(cmd.Context(), req)
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			req.Name = name
+			created, err := c.CreateToken(ctx, req)
 			if err != nil {
 				return err
 			}
 			a.hint("Token %q of %s. This is the only time that its secret is shown.", created.Name, created.User)
 			return a.print(created, created.Secret+"\n")
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.User, "user", "", "whom it is for; yourself where empty")
 	cmd.Flags().StringVar(&req.Role, "role", "", "role of a user to be made: owner, template-admin, member or auditor")
@@ -51,30 +49,24 @@ func (a *app) tokenListCommand() *cobra.Command {
 		Short:   "List tokens",
 		Long:    "Lists your tokens; for owners, everybody's. The secrets are not in the list: nobody has them.",
 		Example: "  prewarm token list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			tokens, err := client.Tokens(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(tokens) == 0 {
-				a.hint("There are no tokens. Make one with: prewarm token create NAME")
-			}
-			t := a.newTable("NAME", "USER", "ROLE", "HINT", "CREATED", "LAST USED", "ENDS", "ID")
-			for _, token := range tokens {
-				ends := cell{text: a.agoOr(token.ExpiresAt, "never")}
-				if token.RevokedAt != nil {
-					ends = cell{"revoked " + a.ago(*token.RevokedAt), yellow}
-				}
-				t.add(token.Name, token.User, token.Role, token.Hint, a.ago(token.CreatedAt),
-					a.agoOr(token.LastUsedAt, "never"), ends, token.ID)
-			}
-			return a.print(tokens, t.String())
-		},
+		RunE: list(a, view[sdk.Token]{
+			ask: whole((*sdk.Client).Tokens), text: a.tokensText,
+			none: "There are no tokens. Make one with: prewarm token create NAME",
+		}),
 	}
+}
+
+func (a *app) tokensText(tokens []sdk.Token) string {
+	t := a.newTable("NAME", "USER", "ROLE", "HINT", "CREATED", "LAST USED", "ENDS", "ID")
+	for _, token := range tokens {
+		ends := cell{text: a.agoOr(token.ExpiresAt, "never")}
+		if token.RevokedAt != nil {
+			ends = cell{"revoked " + a.ago(*token.RevokedAt), yellow}
+		}
+		t.add(token.Name, token.User, token.Role, token.Hint, a.ago(token.CreatedAt),
+			a.agoOr(token.LastUsedAt, "never"), ends, token.ID)
+	}
+	return t.String()
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
@@ -84,15 +76,6 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 		Long: "Ends a token, named by its name or id, and all tokens that were made with it, also those of other users. Within a\n" +
 			"second no replica accepts them any more, and what was begun with them ends: exec, followed logs, claims that wait.",
 		Example: "  prewarm token revoke laptop",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := client.RevokeToken(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			return a.printf(map[string]string{"revoked": args[0]}, "Revoked token %s.\n", args[0])
-		},
+		RunE:    act(a, (*sdk.Client).RevokeToken, "revoked", "Revoked token %s.\n"),
 	}
 }

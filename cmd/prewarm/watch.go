@@ -31,43 +31,18 @@ func (f *watchFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "with --watch, how often to look")
 }
 
-func (f *watchFlags) check() error {
+func (f *watchFlags) check(*cobra.Command, []string) error {
 	if f.interval <= 0 {
 		return usageErrorf("--interval must be more than 0")
 	}
 	return nil
 }
 
-// view is how a listing is looked at and shown.
-type view[T any] struct {
-	look  func(context.Context) ([]T, error)
-	table func([]T) *table
-	name  func(T) string
-	line  func(T) string // begins with the name; without what changes by itself, such as ages
-	still func(T) T      // the same for JSON, only to compare; nil: there is nothing
-	hint  string         // where there are none
-}
-
-// list shows a listing once, or for as long as it is watched.
-func list[T any](ctx context.Context, a *app, f watchFlags, v view[T]) error {
-	if f.on {
-		return watchView(ctx, a, f.interval, v)
-	}
-	all, err := v.look(ctx)
-	if err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		a.hint("%s", v.hint)
-	}
-	return a.print(all, v.table(all).String())
-}
-
 // watchView shows the listing again at every change. A server that is away for a while does not end it, one that refuses does.
 // An interrupt is its normal end.
-func watchView[T any](ctx context.Context, a *app, interval time.Duration, v view[T]) error {
+func watchView[T any](ctx context.Context, a *app, v view[T], look func(context.Context) ([]T, error)) error {
 	show := changesShower(a, v)
-	all, err := v.look(ctx)
+	all, err := look(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,8 +50,8 @@ func watchView[T any](ctx context.Context, a *app, interval time.Duration, v vie
 		return err
 	}
 	away := false
-	err = a.clock.TickerFunc(ctx, interval, func() error {
-		all, err := v.look(ctx)
+	err = a.clock.TickerFunc(ctx, v.watch.interval, func() error {
+		all, err := look(ctx)
 		status := sdk.StatusOf(err)
 		switch {
 		case err == nil:
@@ -116,7 +91,7 @@ func changesShower[T any](a *app, v view[T]) func([]T) error {
 			}
 			return a.write(text)
 		case isTerminal:
-			return a.redraw(v.table(all))
+			return a.redraw(v.text(all))
 		default:
 			return writeChanges(a, v, before, all)
 		}
@@ -136,9 +111,9 @@ func (v view[T]) same(all []T) (string, error) {
 }
 
 // redraw replaces what is on the terminal, in one write so that it does not flicker.
-func (a *app) redraw(t *table) error {
+func (a *app) redraw(text string) error {
 	const home, clearRest = "\x1b[H", "\x1b[J"
-	return a.write(home + clearRest + a.clock.Now().Format(time.TimeOnly) + "   (Ctrl-C ends this)\n\n" + t.String())
+	return a.write(home + clearRest + a.clock.Now().Format(time.TimeOnly) + "   (Ctrl-C ends this)\n\n" + text)
 }
 
 // writeChanges writes a line for each that is new, changed or gone.

@@ -21,9 +21,11 @@ func (a *app) workspaceCommand() *cobra.Command {
 		a.workspaceKeepCommand(), a.workspaceDeleteCommand())
 }
 
-// printState reports a workspace after something was asked of it.
-func (a *app) printState(w sdk.Workspace, done string) error {
-	return a.printf(w, "%s workspace %s: it is %s.\n", done, w.Name, w.State)
+// stateText says of a workspace what was asked of it, and what it is now.
+func stateText(done string) func(sdk.Workspace) string {
+	return func(w sdk.Workspace) string {
+		return fmt.Sprintf("%s workspace %s: it is %s.\n", done, w.Name, w.State)
+	}
 }
 
 // confirm asks a person before something that cannot be undone. A program is not asked: it says what it means.

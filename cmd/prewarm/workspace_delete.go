@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) workspaceDeleteCommand() *cobra.Command {
@@ -20,24 +23,15 @@ provider is looked for later.
 The runner of a forge is unregistered first; while it has a job, it is not deleted, whatever the flags. An owner may do
 without the forge's word, as when the forge is gone for good, with --abandon-runner: what is left there is removed later.`,
 		Example: "  prewarm workspace delete prebuild-aebagbafaydqqcikbmga2 --yes",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.confirm(cmd.Context(), fmt.Sprintf("Delete workspace %s for good?", args[0]), yes); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			remove := client.DeleteWorkspace
-			if abandon {
-				remove = client.DeleteAbandoningRunner
-			}
-			w, err := remove(cmd.Context(), args[0], force)
-			if err != nil {
-				return err
-			}
-			return a.printState(w, "Deleting")
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return a.confirm(cmd.Context(), fmt.Sprintf("Delete workspace %s for good?", args[0]), yes)
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+			if abandon {
+				return c.DeleteAbandoningRunner(ctx, ref, force)
+			}
+			return c.DeleteWorkspace(ctx, ref, force)
+		}, stateText("Deleting")),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "do not let errors of the provider stop it")
 	cmd.Flags().BoolVar(&abandon, "abandon-runner", false, "do not ask the forge about the runner that it is")

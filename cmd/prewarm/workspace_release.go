@@ -21,25 +21,19 @@ func (a *app) workspaceReleaseCommand() *cobra.Command {
 		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the
 command returns when it is gone.`,
 		Example: "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if timeout <= 0 {
 				return usageErrorf("--timeout must be more than 0")
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			w, err := client.ReleaseWorkspace(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if wait {
-				if w, err = a.waitGone(cmd.Context(), client, w, timeout); err != nil {
-					return err
-				}
-			}
-			return a.printState(w, "Released")
+			return nil
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+			w, err := c.ReleaseWorkspace(ctx, ref)
+			if err != nil || !wait {
+				return w, err
+			}
+			return a.waitGone(ctx, c, w, timeout)
+		}, stateText("Released")),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is gone")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "with --wait, how long at most")

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) workspaceRenewCommand() *cobra.Command {
@@ -15,24 +19,20 @@ func (a *app) workspaceRenewCommand() *cobra.Command {
 workspace whose lease is over is released by itself.`,
 		Example: `  prewarm workspace renew prebuild-aebagbafaydqqcikbmga2
   prewarm workspace renew prebuild-aebagbafaydqqcikbmga2 --lease 8h`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			asked := ""
-			if cmd.Flags().Changed("lease") {
-				if lease < time.Second {
-					return usageErrorf("--lease must be at least 1s")
-				}
-				asked = lease.String()
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("lease") && lease < time.Second {
+				return usageErrorf("--lease must be at least 1s")
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			w, err := client.RenewWorkspace(cmd.Context(), args[0], asked)
-			if err != nil {
-				return err
-			}
-			return a.printf(w, "Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
+			return nil
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+			if lease == 0 {
+				return c.RenewWorkspace(ctx, ref, "")
+			}
+			return c.RenewWorkspace(ctx, ref, lease.String())
+		}, func(w sdk.Workspace) string {
+			return fmt.Sprintf("Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
+		}),
 	}
 	cmd.Flags().DurationVar(&lease, "lease", 0, "how long from now; as it was asked for at first where left out")
 	return cmd

@@ -15,21 +15,13 @@ func (a *app) workspaceShowCommand() *cobra.Command {
 		Long: `Shows one workspace: where and whose it is, the work under way on it, and every state it was in, with how long,
 who brought it there and why. Of one that failed, where its template keeps failures, it shows the end of its output.`,
 		Example: "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			w, err := client.Workspace(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(w, a.workspaceDetails(w).String()+a.timelineText(w)+evidenceText(w))
-		},
+		RunE: show(a, (*sdk.Client).Workspace, func(w sdk.Workspace) string {
+			return a.workspaceDetails(w) + a.timelineText(w) + evidenceText(w)
+		}),
 	}
 }
 
-func (a *app) workspaceDetails(w sdk.Workspace) *table {
+func (a *app) workspaceDetails(w sdk.Workspace) string {
 	t := a.newTable()
 	t.add("Workspace", w.Name)
 	t.add("ID", w.ID)
@@ -73,7 +65,7 @@ func (a *app) workspaceDetails(w sdk.Workspace) *table {
 	if g := w.Agent; g != nil {
 		a.agentDetails(t, *g)
 	}
-	return t
+	return t.String()
 }
 
 // agentDetails tells how the agent is, and how far it is with the claim.
