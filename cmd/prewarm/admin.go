@@ -24,7 +24,7 @@ func (a *app) signingKeysCommand() *cobra.Command {
 are still good. A key is retired when no agent uses it any more.`,
 		Example: "  prewarm admin signing-keys",
 		RunE: list(a, view[sdk.SigningKey]{
-			ask: whole((*sdk.Client).SigningKeys), text: a.signingKeysText,
+			ask: noArg((*sdk.Client).SigningKeys), text: a.signingKeysText,
 			none: "There is no key yet. The first workspace with an agent makes one.",
 		}),
 	}

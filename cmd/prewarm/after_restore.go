@@ -44,10 +44,8 @@ A restore of a whole cluster, from its files or from archived WAL, cannot be not
 	flags.StringVar(&opts.DataDir, "data-dir", "", "of a server with a database of its own (default ~/.local/share/prewarm)")
 	flags.StringVar(&opts.PostgresURL, "postgres-url", "", "database that was restored; prefer the file or the variable")
 	flags.StringVar(&postgresURLFile, "postgres-url-file", "", "file that holds the URL of the database")
+	flags.VisitAll(fromEnv) // those above
 	flags.BoolVar(&nothingLost, "nothing-was-lost", false,
 		"the database was moved or upgraded while no server ran: leave everything as it is")
-	fromEnv(flags, "data-dir", "PREWARM_DATA_DIR")
-	fromEnv(flags, "postgres-url", "PREWARM_POSTGRES_URL")
-	fromEnv(flags, "postgres-url-file", "PREWARM_POSTGRES_URL_FILE")
 	return cmd
 }

@@ -97,10 +97,8 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 	flags.StringVar(&a.url, "url", "http://127.0.0.1:7080", "address of the server")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that holds the token")
 	flags.StringVar(&a.organization, "organization", "", "organization to act in; the server's default where empty")
+	flags.VisitAll(fromEnv) // those above
 	flags.StringVarP(&a.output, "output", "o", "table", "output format: table or json; for claim also env")
-	fromEnv(flags, "url", "PREWARM_URL")
-	fromEnv(flags, "token-file", "PREWARM_TOKEN_FILE")
-	fromEnv(flags, "organization", "PREWARM_ORGANIZATION")
 	oneOf(root, "output", "table", "json")
 	return root
 }

@@ -26,10 +26,8 @@ has what was before and after. Owners and auditors see all of it.`,
 		Example: `  prewarm audit list --limit 20
   prewarm audit list --action workspace.claim --actor alice -o json`,
 		PreRunE: func(*cobra.Command, []string) error {
-			if filter.Limit < 1 || filter.Limit > 500 {
-				return usageErrorf("--limit must be between 1 and 500; older entries are reached with --before")
-			}
-			return nil
+			return usageErrorIf(filter.Limit < 1 || filter.Limit > 500,
+				"--limit must be between 1 and 500; older entries are reached with --before")
 		},
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
 			page, err := c.Audit(ctx, filter)

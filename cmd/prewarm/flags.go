@@ -1,19 +1,23 @@
 package main
 
 import (
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/xerrors"
 )
 
 // envVariable is the annotation of a flag that an environment variable can also set.
 const envVariable = "prewarm_env"
 
-// fromEnv lets a variable set a flag that is not on the command line. An empty one is as good as none.
-func fromEnv(flags *pflag.FlagSet, name, variable string) {
-	must(flags.SetAnnotation(name, envVariable, []string{variable}))
-	flags.Lookup(name).Usage += " [" + variable + "]"
+// fromEnv lets a variable set a flag that is not on the command line: PREWARM_DATA_DIR for data-dir. An empty one is as
+// good as none.
+func fromEnv(flag *pflag.Flag) {
+	variable := "PREWARM_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+	flag.Annotations = map[string][]string{envVariable: {variable}}
+	flag.Usage += " [" + variable + "]"
 }
 
 func (a *app) takeEnv(cmd *cobra.Command) error {
@@ -30,6 +34,15 @@ func (a *app) takeEnv(cmd *cobra.Command) error {
 		}
 	})
 	return failed
+}
+
+// readTrimmed reads a file without the space around what is in it. what is said of it in an error.
+func readTrimmed(what, file string) (string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", xerrors.Errorf("read %s: %w", what, err)
+	}
+	return strings.TrimSpace(string(content)), nil
 }
 
 // exactArgs checks the arguments against the words of a command's Use, such as "show NAME": one argument for each,

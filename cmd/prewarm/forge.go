@@ -109,7 +109,7 @@ func (a *app) forgeListCommand() *cobra.Command {
 		Example: "  prewarm forge list\n  prewarm forge list --watch",
 		PreRunE: watch.check,
 		RunE: list(a, view[sdk.ForgeEntity]{
-			ask: whole((*sdk.Client).Forges), text: a.forgesText, watch: &watch,
+			ask: noArg((*sdk.Client).Forges), text: a.forgesText, watch: &watch,
 			name: func(f sdk.ForgeEntity) string { return f.Name }, line: forgeLine, still: stillForge,
 			none: "There are no forges. Add one with: prewarm forge credential add, then prewarm forge add",
 		}),
@@ -283,7 +283,7 @@ func (a *app) forgeResealCommand() *cobra.Command {
 file. Put a new key into every
 replica's file first; when this is done, the old one can be taken out. Only owners may.`,
 		Example: "  prewarm forge reseal",
-		RunE: show(a, whole((*sdk.Client).ResealForges), func(r sdk.Resealed) string {
+		RunE: show(a, noArg((*sdk.Client).ResealForges), func(r sdk.Resealed) string {
 			return fmt.Sprintf("Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials,
 				r.Entities, r.SigningKeys)
 		}),

@@ -80,7 +80,7 @@ func (a *app) credentialListCommand() *cobra.Command {
 		Use: "list", Short: "List credentials", Long: "Lists credentials for forges. Their secrets are not shown.",
 		Example: "  prewarm forge credential list",
 		RunE: list(a, view[sdk.ForgeCredential]{
-			ask: whole((*sdk.Client).ForgeCredentials), text: a.credentialsText,
+			ask: noArg((*sdk.Client).ForgeCredentials), text: a.credentialsText,
 			none: "There are no credentials. Add one with: prewarm forge credential add CREDENTIAL",
 		}),
 	}

@@ -58,9 +58,4 @@ func readPages[T any](limit int, read func(limit int, after string) (page []T, n
 }
 
 // checkLimit checks the flag --limit of a listing, 0 being all.
-func checkLimit(limit int) error {
-	if limit < 0 {
-		return usageErrorf("--limit must not be negative")
-	}
-	return nil
-}
+func checkLimit(limit int) error { return usageErrorIf(limit < 0, "--limit must not be negative") }

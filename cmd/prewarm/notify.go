@@ -51,7 +51,7 @@ func (a *app) notifyListCommand() *cobra.Command {
 		Long:    "Lists what people were told, or are to be told, the newest first.",
 		Example: "  prewarm admin notify list",
 		RunE: list(a, view[sdk.NotificationStatus]{
-			ask: whole((*sdk.Client).Notifications), text: a.notificationsText, none: "There was nothing to tell.",
+			ask: noArg((*sdk.Client).Notifications), text: a.notificationsText, none: "There was nothing to tell.",
 		}),
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,17 +31,12 @@ is over. What is warm can still be claimed. The scope is
 		Args:      scopeArgs,
 		ValidArgs: []string{"global", "provider", "template", "preset"},
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkReason(req.Reason); err != nil {
-				return err
-			}
-			if duration < 0 || cmd.Flags().Changed("for") && duration == 0 {
-				return usageErrorf("--for must be more than 0")
-			}
 			if duration > 0 {
 				req.ExpiresIn = duration.String()
 			}
 			req.Scope, req.Target = scopeOf(args)
-			return nil
+			return cmp.Or(checkReason(req.Reason),
+				usageErrorIf(duration < 0 || cmd.Flags().Changed("for") && duration == 0, "--for must be more than 0"))
 		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Pause, error) {
 			return c.Pause(ctx, req)
@@ -61,7 +57,7 @@ func (a *app) pauseListCommand() *cobra.Command {
 		Short:   "List what is paused",
 		Long:    "Lists what is paused, why, by whom and until when.",
 		Example: "  prewarm pause list",
-		RunE:    list(a, view[sdk.Pause]{ask: whole((*sdk.Client).Pauses), text: a.pausesText, none: "Nothing is paused."}),
+		RunE:    list(a, view[sdk.Pause]{ask: noArg((*sdk.Client).Pauses), text: a.pausesText, none: "Nothing is paused."}),
 	}
 }
 
@@ -75,10 +71,7 @@ func (a *app) pausesText(pauses []sdk.Pause) string {
 
 // checkReason checks the flag --reason of what stops something.
 func checkReason(reason string) error {
-	if strings.TrimSpace(reason) == "" {
-		return usageErrorf("--reason is missing: others will want to know")
-	}
-	return nil
+	return usageErrorIf(strings.TrimSpace(reason) == "", "--reason is missing: others will want to know")
 }
 
 // scopeArgs checks what is to be paused or resumed.

@@ -17,7 +17,7 @@ func (a *app) presetListCommand() *cobra.Command {
 		Example: "  prewarm preset list\n  prewarm preset list --watch\n  prewarm preset list -o json",
 		PreRunE: watch.check,
 		RunE: list(a, view[sdk.Preset]{
-			ask: whole((*sdk.Client).Presets), text: a.presetsText, watch: &watch, name: presetName, line: presetLine,
+			ask: noArg((*sdk.Client).Presets), text: a.presetsText, watch: &watch, name: presetName, line: presetLine,
 			none: "There are no presets yet. Make some with: prewarm apply -f examples/quickstart.yaml",
 		}),
 	}

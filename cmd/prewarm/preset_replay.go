@@ -23,10 +23,9 @@ with no history at the beginning of these days, under the preset's settings or t
 		Example: "  prewarm preset replay quickstart/default --days 14\n" +
 			"  prewarm preset replay quickstart/default --instances 8",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("instances") && (instances < 0 || instances > 10000) {
-				return cmp.Or(checkDays(days), usageErrorf("--instances is %d: it must be between 0 and 10000", instances))
-			}
-			return checkDays(days)
+			return cmp.Or(checkDays(days),
+				usageErrorIf(cmd.Flags().Changed("instances") && (instances < 0 || instances > 10000),
+					"--instances is %d: it must be between 0 and 10000", instances))
 		},
 		RunE: show(a, ofPreset(func(c *sdk.Client, ctx context.Context, template, preset string) (sdk.PresetReplay, error) {
 			return c.PresetReplay(ctx, template, preset, days, instances, cold)

@@ -57,10 +57,7 @@ func targetFlag(s string) (float64, error) {
 }
 
 func checkDays(days int) error {
-	if days < 1 || days > 30 {
-		return usageErrorf("--days is %d: it must be between 1 and 30", days)
-	}
-	return nil
+	return usageErrorIf(days < 1 || days > 30, "--days is %d: it must be between 1 and 30", days)
 }
 
 func (a *app) sizeText(s sdk.PresetSize) string {

@@ -28,7 +28,7 @@ func (a *app) providerListCommand() *cobra.Command {
 		Short:   "List providers, and whether they work",
 		Long:    "Lists the providers, with what they can do and, as the server that answers sees it, whether they work.",
 		Example: "  prewarm provider list",
-		RunE:    list(a, view[sdk.Provider]{ask: whole((*sdk.Client).Providers), text: a.providersText}),
+		RunE:    list(a, view[sdk.Provider]{ask: noArg((*sdk.Client).Providers), text: a.providersText}),
 	}
 }
 
@@ -62,10 +62,8 @@ nothing else, and deletes them. Their names begin with "check-". An interrupt en
 		Example: "  prewarm provider check openstack --preset runners/small",
 		PreRunE: func(*cobra.Command, []string) error {
 			var ok bool
-			if req.Template, req.Preset, ok = strings.Cut(preset, "/"); preset != "" && !ok {
-				return usageErrorf("--preset %q: a preset is written TEMPLATE/PRESET", preset)
-			}
-			return nil
+			req.Template, req.Preset, ok = strings.Cut(preset, "/")
+			return usageErrorIf(preset != "" && !ok, "--preset %q: a preset is written TEMPLATE/PRESET", preset)
 		},
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			var verdicts []sdk.CheckVerdict

@@ -22,7 +22,7 @@ func (a *app) quotaListCommand() *cobra.Command {
 		Short:   "Show the quotas, and how much is claimed",
 		Long:    "Shows how many workspaces may be claimed at once, and how many are claimed or waited for.",
 		Example: "  prewarm quota list",
-		RunE:    list(a, view[sdk.Quota]{ask: whole((*sdk.Client).Quotas), text: a.quotasText}),
+		RunE:    list(a, view[sdk.Quota]{ask: noArg((*sdk.Client).Quotas), text: a.quotasText}),
 	}
 }
 
@@ -43,10 +43,8 @@ given stays as it is. What is claimed stays claimed, also where it is more than 
 			if req.MaximumPerUser, err = quotaFlag("maximum-per-user", perUser); err != nil {
 				return err
 			}
-			if req.Maximum == nil && req.MaximumPerUser == nil {
-				return usageErrorf("give --maximum, --maximum-per-user or both")
-			}
-			return nil
+			return usageErrorIf(req.Maximum == nil && req.MaximumPerUser == nil,
+				"give --maximum, --maximum-per-user or both")
 		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Quota, error) {
 			return c.SetQuota(ctx, req)

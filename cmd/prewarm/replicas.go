@@ -16,7 +16,7 @@ func (a *app) replicasCommand() *cobra.Command {
 while; its work is taken over by the others.`,
 		Example: "  prewarm replicas",
 		RunE: list(a, view[sdk.Replica]{
-			ask: whole((*sdk.Client).Replicas), text: a.replicasText,
+			ask: noArg((*sdk.Client).Replicas), text: a.replicasText,
 			none: "No replica has reported yet. Look again in a moment.",
 		}),
 	}

@@ -3,9 +3,6 @@
 package main
 
 import (
-	"os"
-	"strings"
-
 	"github.com/spf13/pflag"
 	"golang.org/x/xerrors"
 
@@ -21,9 +18,6 @@ func (w *webhookFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&w.urlFile, "notify-url-file", "", "file that holds the address of the webhook")
 	flags.StringVar(&w.secretFile, "notify-secret-file", "",
 		"file that holds the secret that notifications are signed with, at least 16 bytes")
-	for _, name := range []string{"notify-url", "notify-url-file", "notify-secret-file"} {
-		fromEnv(flags, name, "PREWARM_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
-	}
 }
 
 // complete checks the flags. No message repeats the address: there may be a secret in it.
@@ -33,11 +27,10 @@ func (w *webhookFlags) complete(opts *coderd.Options) error {
 	}
 	address := w.url
 	if w.urlFile != "" {
-		content, err := os.ReadFile(w.urlFile)
-		if err != nil {
-			return xerrors.Errorf("read address of webhook: %w", err)
+		var err error
+		if address, err = readTrimmed("address of webhook", w.urlFile); err != nil {
+			return err
 		}
-		address = strings.TrimSpace(string(content))
 	}
 	switch {
 	case address == "" && w.urlFile != "":
@@ -49,11 +42,11 @@ func (w *webhookFlags) complete(opts *coderd.Options) error {
 	case w.secretFile == "":
 		return usageErrorf("--notify-secret-file is missing: notifications are signed with what is in it")
 	}
-	secret, err := os.ReadFile(w.secretFile)
+	secret, err := readTrimmed("secret of webhook", w.secretFile)
 	if err != nil {
-		return xerrors.Errorf("read secret of webhook: %w", err)
+		return err
 	}
-	opts.Notify, err = coderd.ParseWebhook(address, strings.TrimSpace(string(secret)))
+	opts.Notify, err = coderd.ParseWebhook(address, secret)
 	if err != nil {
 		return usageErrorf("%v", err)
 	}

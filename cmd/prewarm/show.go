@@ -37,8 +37,8 @@ type asking[T any] func(c *sdk.Client, ctx context.Context, arg string) (T, erro
 // acting is what a command does, in the same form.
 type acting = func(c *sdk.Client, ctx context.Context, arg string) error
 
-// whole asks with a method that takes no argument.
-func whole[T any](method func(*sdk.Client, context.Context) (T, error)) asking[T] {
+// noArg asks with a method that takes no argument.
+func noArg[T any](method func(*sdk.Client, context.Context) (T, error)) asking[T] {
 	return func(c *sdk.Client, ctx context.Context, _ string) (T, error) { return method(c, ctx) }
 }
 

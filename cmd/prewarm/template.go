@@ -25,7 +25,7 @@ func (a *app) templateListCommand() *cobra.Command {
 		Long:    "Lists the templates of the organization.",
 		Example: "  prewarm template list -o json",
 		RunE: list(a, view[sdk.Template]{
-			ask: whole((*sdk.Client).Templates), text: a.templatesText,
+			ask: noArg((*sdk.Client).Templates), text: a.templatesText,
 			none: "There are no templates yet. Make some with: prewarm apply -f examples/quickstart.yaml",
 		}),
 	}
@@ -112,15 +112,11 @@ func (a *app) templateUndeprecateCommand() *cobra.Command {
 }
 
 func (a *app) templateDeleteCommand() *cobra.Command {
-	var yes bool
 	cmd := a.templateAction("delete", "Delete a template",
 		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
 released. It cannot be undone, but the template can be applied anew.`,
 		"Deleted", (*sdk.Client).DeleteTemplate)
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		return a.confirm(cmd.Context(), fmt.Sprintf("Delete template %s and its prebuilds for good?", args[0]), yes)
-	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
+	a.confirmFirst(cmd, "Delete template %s and its prebuilds for good?")
 	return cmd
 }
 

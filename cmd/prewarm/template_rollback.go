@@ -34,8 +34,6 @@ version of that file again.`,
 
 // checkVersion checks a flag that is the number of a version, or not given.
 func checkVersion(cmd *cobra.Command, flag string, number int) error {
-	if number < 0 || cmd.Flags().Changed(flag) && number == 0 {
-		return usageErrorf("--%s must be the number of a version, 1 or more", flag)
-	}
-	return nil
+	return usageErrorIf(number < 0 || cmd.Flags().Changed(flag) && number == 0,
+		"--%s must be the number of a version, 1 or more", flag)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -18,10 +19,9 @@ them: provider, spec and agent as YAML whose keys are sorted, so that two can be
 		Example: `  prewarm template versions quickstart
   prewarm template versions quickstart --show 2`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 || limit > 500 {
-				return usageErrorf("--limit must be between 1 and 500; older versions are reached with --before")
-			}
-			return checkVersion(cmd, "show", show)
+			return cmp.Or(usageErrorIf(limit < 1 || limit > 500,
+				"--limit must be between 1 and 500; older versions are reached with --before"),
+				checkVersion(cmd, "show", show))
 		},
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			if show > 0 {

@@ -50,7 +50,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 		Long:    "Lists your tokens; for owners, everybody's. The secrets are not in the list: nobody has them.",
 		Example: "  prewarm token list",
 		RunE: list(a, view[sdk.Token]{
-			ask: whole((*sdk.Client).Tokens), text: a.tokensText,
+			ask: noArg((*sdk.Client).Tokens), text: a.tokensText,
 			none: "There are no tokens. Make one with: prewarm token create NAME",
 		}),
 	}

@@ -32,10 +32,7 @@ func (f *watchFlags) add(cmd *cobra.Command) {
 }
 
 func (f *watchFlags) check(*cobra.Command, []string) error {
-	if f.interval <= 0 {
-		return usageErrorf("--interval must be more than 0")
-	}
-	return nil
+	return usageErrorIf(f.interval <= 0, "--interval must be more than 0")
 }
 
 // watchView shows the listing again at every change. A server that is away for a while does not end it, one that refuses does.

@@ -12,7 +12,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Short:   "Show who the token speaks for",
 		Long:    "Shows the user, the role and the organization of the token in use, and when the token ends.",
 		Example: "  prewarm whoami\n  PREWARM_TOKEN=$CI_TOKEN prewarm whoami -o json",
-		RunE:    show(a, whole((*sdk.Client).Whoami), a.identityText),
+		RunE:    show(a, noArg((*sdk.Client).Whoami), a.identityText),
 	}
 }
 

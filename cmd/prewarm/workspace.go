@@ -28,6 +28,14 @@ func stateText(done string) func(sdk.Workspace) string {
 	}
 }
 
+// confirmFirst has a command ask a question about its argument before it does what cannot be undone.
+func (a *app) confirmFirst(cmd *cobra.Command, question string) {
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask; only a terminal is asked")
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		return a.confirm(cmd.Context(), fmt.Sprintf(question, args[0]), *yes)
+	}
+}
+
 // confirm asks a person before something that cannot be undone. A program is not asked: it says what it means.
 func (a *app) confirm(ctx context.Context, question string, yes bool) error {
 	if _, ok := terminal(a.stdin); !ok || yes {

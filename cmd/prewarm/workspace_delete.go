@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +9,7 @@ import (
 )
 
 func (a *app) workspaceDeleteCommand() *cobra.Command {
-	var force, abandon, yes bool
+	var force, abandon bool
 	cmd := &cobra.Command{
 		Use:   "delete WORKSPACE",
 		Short: "Delete a workspace, claimed or not",
@@ -23,9 +22,6 @@ provider is looked for later.
 The runner of a forge is unregistered first; while it has a job, it is not deleted, whatever the flags. An owner may do
 without the forge's word, as when the forge is gone for good, with --abandon-runner: what is left there is removed later.`,
 		Example: "  prewarm workspace delete prebuild-aebagbafaydqqcikbmga2 --yes",
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return a.confirm(cmd.Context(), fmt.Sprintf("Delete workspace %s for good?", args[0]), yes)
-		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			if abandon {
 				return c.DeleteAbandoningRunner(ctx, ref, force)
@@ -35,6 +31,6 @@ without the forge's word, as when the forge is gone for good, with --abandon-run
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "do not let errors of the provider stop it")
 	cmd.Flags().BoolVar(&abandon, "abandon-runner", false, "do not ask the forge about the runner that it is")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
+	a.confirmFirst(cmd, "Delete workspace %s for good?")
 	return cmd
 }

@@ -21,10 +21,7 @@ passes, while its pool builds another. One that is quarantined is kept for longe
 "prewarm workspace retry" gives it back to its pool.`,
 		Example: `  prewarm workspace keep prebuild-aebagbafaydqqcikbmga2 --reason "its disk is full" --for 8h`,
 		PreRunE: func(*cobra.Command, []string) error {
-			if reason == "" {
-				return usageErrorf("--reason says why: whoever finds it wants to know")
-			}
-			return nil
+			return usageErrorIf(reason == "", "--reason says why: whoever finds it wants to know")
 		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			return c.KeepWorkspace(ctx, ref, sdk.KeepRequest{Reason: reason, For: keep.String()})

@@ -22,10 +22,7 @@ func (a *app) workspaceReleaseCommand() *cobra.Command {
 command returns when it is gone.`,
 		Example: "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
 		PreRunE: func(*cobra.Command, []string) error {
-			if timeout <= 0 {
-				return usageErrorf("--timeout must be more than 0")
-			}
-			return nil
+			return usageErrorIf(timeout <= 0, "--timeout must be more than 0")
 		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			w, err := c.ReleaseWorkspace(ctx, ref)

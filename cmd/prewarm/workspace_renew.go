@@ -20,10 +20,7 @@ workspace whose lease is over is released by itself.`,
 		Example: `  prewarm workspace renew prebuild-aebagbafaydqqcikbmga2
   prewarm workspace renew prebuild-aebagbafaydqqcikbmga2 --lease 8h`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("lease") && lease < time.Second {
-				return usageErrorf("--lease must be at least 1s")
-			}
-			return nil
+			return usageErrorIf(cmd.Flags().Changed("lease") && lease < time.Second, "--lease must be at least 1s")
 		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			if lease == 0 {
