@@ -3,13 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -106,12 +103,7 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			if req.Wait = wait.String(); !cmd.Flags().Changed("wait") && (req.Cold || req.Mode == "bypass") {
 				req.Wait = "" // the server knows how long a build may take
 			}
-			if lease > 0 {
-				req.Lease = lease.String()
-			}
-			if ready > 0 {
-				req.WaitReady = ready.String()
-			}
+			req.Lease, req.WaitReady = given(lease), given(ready)
 			if req.Count == 1 {
 				req.Count = 0
 			}
@@ -170,29 +162,6 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 	return cmd
 }
 
-// claimParameters reads NAME=VALUE and NAME=@FILE. Messages name no value: it may be a secret.
-func claimParameters(given []string) (map[string]string, error) {
-	if len(given) == 0 {
-		return nil, nil //nolint:nilnil // None.
-	}
-	parameters := map[string]string{}
-	for i, p := range given {
-		name, value, ok := strings.Cut(p, "=")
-		if _, twice := parameters[name]; !ok || name == "" || twice {
-			return nil, usageErrorf("--parameter number %d: write NAME=VALUE or NAME=@FILE, each NAME once", i+1)
-		}
-		if path, isFile := strings.CutPrefix(value, "@"); isFile {
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return nil, xerrors.Errorf("read parameter %s: %w", name, err)
-			}
-			value = strings.TrimSuffix(string(content), "\n")
-		}
-		parameters[name] = value
-	}
-	return parameters, nil
-}
-
 // claimArgs wants one preset, and with --exec a command after the dash.
 func claimArgs(args []string, dash int, exec bool) error {
 	if dash < 0 {
@@ -243,9 +212,7 @@ func (a *app) printClaim(claim sdk.Claim) error {
 		outcome += ", started out of standby"
 	}
 	t.add("Outcome", outcome)
-	if claim.Fault != "" {
-		t.add("Fault", cell{oneLine(claim.Fault), red})
-	}
+	t.addIf("Fault", cell{claim.Fault, red})
 	t.add("Claim", claim.ClaimID)
 	t.addIf("Lease ends", a.agoOr(claim.LeaseUntil, ""))
 	if claim.Replaced > 0 {
@@ -256,12 +223,7 @@ func (a *app) printClaim(claim sdk.Claim) error {
 		return a.printClaimed(claim)
 	}
 	t.addIf("Provider id", claim.ProviderID)
-	for _, address := range claim.Addresses {
-		t.add("Address", address.Type+" "+address.Address)
-	}
-	for _, name := range sortedKeys(claim.Environment) {
-		t.add("Environment", name+"="+claim.Environment[name])
-	}
+	t.addAccess(claim.Addresses, claim.Environment)
 	err := a.print(claim, t.String())
 	if err == nil && a.output == "table" {
 		a.hint("Enter it with:  prewarm workspace exec %s -- sh\nGive it back:   prewarm workspace release %s",

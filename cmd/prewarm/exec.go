@@ -91,9 +91,7 @@ func (a *app) execClaimed(
 		a.hint("Kept workspace %s. Give it back with: prewarm workspace release %s", claim.Name, claim.Name)
 		return endWith(status, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	if _, releaseErr := client.ReleaseWorkspace(ctx, claim.Name); releaseErr != nil {
+	if releaseErr := giveBack(ctx, client, claim.Name); releaseErr != nil {
 		a.complain(xerrors.Errorf("release workspace %s (try %q): %w",
 			claim.Name, "prewarm workspace release "+claim.Name, releaseErr).Error())
 		if err == nil && status == 0 {
@@ -101,6 +99,14 @@ func (a *app) execClaimed(
 		}
 	}
 	return endWith(status, err)
+}
+
+// giveBack releases a workspace, also after an interrupt.
+func giveBack(ctx context.Context, client *sdk.Client, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_, err := client.ReleaseWorkspace(ctx, name)
+	return err
 }
 
 // endWith makes this process end as the command did.

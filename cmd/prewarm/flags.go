@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,6 +44,14 @@ func readTrimmed(what, file string) (string, error) {
 		return "", xerrors.Errorf("read %s: %w", what, err)
 	}
 	return strings.TrimSpace(string(content)), nil
+}
+
+// given is a duration as the API takes it, empty where none is.
+func given(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
 }
 
 // exactArgs checks the arguments against the words of a command's Use, such as "show NAME": one argument for each,

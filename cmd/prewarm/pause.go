@@ -31,9 +31,7 @@ is over. What is warm can still be claimed. The scope is
 		Args:      scopeArgs,
 		ValidArgs: []string{"global", "provider", "template", "preset"},
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if duration > 0 {
-				req.ExpiresIn = duration.String()
-			}
+			req.ExpiresIn = given(duration)
 			req.Scope, req.Target = scopeOf(args)
 			return cmp.Or(checkReason(req.Reason),
 				usageErrorIf(duration < 0 || cmd.Flags().Changed("for") && duration == 0, "--for must be more than 0"))

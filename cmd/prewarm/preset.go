@@ -152,9 +152,7 @@ func (a *app) presetDetails(p sdk.Preset) string {
 		}
 		t.add("Rollout", rollout)
 	}
-	if p.Unattainable != "" {
-		t.add("Target not reached", cell{p.Unattainable, yellow})
-	}
+	t.addIf("Target not reached", cell{p.Unattainable, yellow})
 	if p.Paused != "" {
 		t.add("Paused", cell{p.Paused + " (ends: " + a.agoOr(p.PausedUntil, "when resumed") + ")", yellow})
 	}
@@ -165,9 +163,7 @@ func (a *app) presetDetails(p sdk.Preset) string {
 		}
 		t.add(label, reason)
 	}
-	if p.Error != "" {
-		t.add("Error", cell{p.Error, red})
-	}
+	t.addIf("Error", cell{p.Error, red})
 	t.add("Decided", a.agoOr(p.PassedAt, "never"))
 	return t.String()
 }

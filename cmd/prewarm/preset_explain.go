@@ -44,16 +44,12 @@ func (a *app) explanationText(e sdk.Explanation) string {
 		more.add("Paused", fmt.Sprintf("%s, by %s: %s (ends: %s)", scope, p.CreatedBy, p.Reason,
 			a.agoOr(p.ExpiresAt, "when resumed")))
 	}
-	if e.Unattainable != "" {
-		more.add("Target not reached", cell{e.Unattainable, yellow})
-	}
+	more.addIf("Target not reached", cell{e.Unattainable, yellow})
 	if e.Measured > 0 {
 		more.add("Usual time to ready", fmt.Sprintf("%s (median of %d)",
 			(time.Duration(e.ProvisionMS)*time.Millisecond).Round(10*time.Millisecond), e.Measured))
 	}
-	if e.LookAgainAt != nil {
-		more.add("Changes by itself", a.ago(*e.LookAgainAt))
-	}
+	more.addIf("Changes by itself", a.agoOr(e.LookAgainAt, ""))
 	if len(more.rows) > 0 {
 		text += "\n" + more.String()
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,4 +48,13 @@ func (a *app) scheduleText(s sdk.Schedule) string {
 			window.Instances, rule)
 	}
 	return t.String()
+}
+
+// inZone is an instant in a timezone, with its name for it; as it is where this machine does not know the timezone.
+func inZone(t time.Time, timezone string) time.Time {
+	location, err := time.LoadLocation(timezone)
+	if err != nil {
+		return t
+	}
+	return t.In(location)
 }

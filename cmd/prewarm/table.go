@@ -52,21 +52,25 @@ func (a *app) newTable(heading ...string) *table {
 func (t *table) add(values ...any) {
 	row := make([]cell, len(values))
 	for i, v := range values {
-		c, ok := v.(cell)
-		if !ok {
-			c = cell{text: fmt.Sprint(v)}
-		}
-		c.text = oneLine(c.text)
-		row[i] = c
+		row[i] = cellOf(v)
 	}
 	t.rows = append(t.rows, row)
 }
 
-// addIf appends a property unless its value is empty.
-func (t *table) addIf(name, value string) {
-	if value != "" {
-		t.add(name, value)
+// addIf appends a property unless its value is empty or 0.
+func (t *table) addIf(name string, value any) {
+	if c := cellOf(value); c.text != "" && value != 0 {
+		t.add(name, c)
 	}
+}
+
+func cellOf(value any) cell {
+	c, ok := value.(cell)
+	if !ok {
+		c = cell{text: fmt.Sprint(value)}
+	}
+	c.text = oneLine(c.text)
+	return c
 }
 
 // String is the table as text; of a heading with nothing under it, nothing.

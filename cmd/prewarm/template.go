@@ -70,9 +70,7 @@ func (a *app) templateText(tpl sdk.Template) string {
 	t.addIf("Max surge", tpl.MaxSurge)
 	t.addIf("Max unavailable", tpl.MaxUnavailable)
 	t.addIf("Progress deadline", tpl.ProgressDeadline)
-	if tpl.CreatesInFlight > 0 {
-		t.add("Creates in flight", tpl.CreatesInFlight)
-	}
+	t.addIf("Creates in flight", tpl.CreatesInFlight)
 	if tpl.KeepOutdated {
 		t.add("Outdated", "prebuilds of older versions stay claimable")
 	}
@@ -89,11 +87,7 @@ func (a *app) templateText(tpl sdk.Template) string {
 	}
 	versions := a.newTable("VERSION", "ACTIVE", "PROVIDER", "CREATED", "BY", "HASH")
 	for _, v := range tpl.Versions {
-		active := cell{"no", plain}
-		if v.Active {
-			active = cell{"yes", green}
-		}
-		versions.add(v.Number, active, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
+		versions.add(v.Number, activeCell(v.Active), v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
 	}
 	return t.String() + "\n" + versions.String()
 }

@@ -53,11 +53,14 @@ them: provider, spec and agent as YAML whose keys are sorted, so that two can be
 func (a *app) versionsText(versions []sdk.TemplateVersion) string {
 	t := a.newTable("VERSION", "ACTIVE", "UNCLAIMED", "CLAIMED", "PROVIDER", "CREATED", "BY", "HASH")
 	for _, v := range versions {
-		active := cell{"no", plain}
-		if v.Active {
-			active = cell{"yes", green}
-		}
-		t.add(v.Number, active, v.Unclaimed, v.Claimed, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
+		t.add(v.Number, activeCell(v.Active), v.Unclaimed, v.Claimed, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
 	}
 	return t.String()
+}
+
+func activeCell(active bool) cell {
+	if active {
+		return cell{"yes", green}
+	}
+	return cell{"no", plain}
 }

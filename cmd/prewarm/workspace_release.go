@@ -37,9 +37,6 @@ command returns when it is gone.`,
 	return cmd
 }
 
-// errGone ends the wait of waitGone.
-var errGone = errors.New("gone")
-
 // waitGone looks again and again until the incarnation of a workspace that was released is over.
 func (a *app) waitGone(
 	ctx context.Context, client *sdk.Client, w sdk.Workspace, timeout time.Duration,
@@ -49,32 +46,44 @@ func (a *app) waitGone(
 		return w, nil
 	}
 	last, waited := w, time.Duration(0)
-	look := func() error {
+	err := a.poll(ctx, interval, func() (gone bool, err error) {
 		now, err := client.Workspace(ctx, w.ID.String())
 		switch {
 		case sdk.StatusOf(err) == http.StatusNotFound:
 			last.State = "deleted"
-			return errGone
+			return true, nil
 		case err != nil:
-			return err
+			return false, err
 		}
 		last = now
 		if now.State == "deleted" || now.Incarnation != w.Incarnation {
-			return errGone
+			return true, nil
 		}
 		if waited += interval; waited >= timeout {
-			return xerrors.Errorf("workspace %s is still %s after %s (see %q)",
+			return false, xerrors.Errorf("workspace %s is still %s after %s (see %q)",
 				now.Name, now.State, timeout, "prewarm workspace show "+now.Name)
 		}
+		return false, nil
+	}, "workspace", "wait")
+	last.History = nil // as in the answer of a release without --wait
+	return last, err
+}
+
+// poll looks at once, and then every so often, until look says that it is done or fails.
+func (a *app) poll(ctx context.Context, every time.Duration, look func() (done bool, err error), tags ...string) error {
+	errDone := errors.New("done")
+	each := func() error {
+		if done, err := look(); err != nil || !done {
+			return err
+		}
+		return errDone
+	}
+	err := each()
+	if err == nil {
+		err = a.clock.TickerFunc(ctx, every, each, tags...).Wait(tags...)
+	}
+	if errors.Is(err, errDone) {
 		return nil
 	}
-	err := look()
-	if err == nil {
-		err = a.clock.TickerFunc(ctx, interval, look, "workspace", "wait").Wait("workspace", "wait")
-	}
-	last.History = nil // as in the answer of a release without --wait
-	if errors.Is(err, errGone) {
-		return last, nil
-	}
-	return last, err
+	return err
 }

@@ -23,10 +23,7 @@ workspace whose lease is over is released by itself.`,
 			return usageErrorIf(cmd.Flags().Changed("lease") && lease < time.Second, "--lease must be at least 1s")
 		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
-			if lease == 0 {
-				return c.RenewWorkspace(ctx, ref, "")
-			}
-			return c.RenewWorkspace(ctx, ref, lease.String())
+			return c.RenewWorkspace(ctx, ref, given(lease))
 		}, func(w sdk.Workspace) string {
 			return fmt.Sprintf("Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
 		}),

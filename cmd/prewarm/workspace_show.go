@@ -40,16 +40,9 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 	if w.Incarnation > 1 {
 		t.add("Incarnation", w.Incarnation)
 	}
-	for _, address := range w.Addresses {
-		t.add("Address", address.Type+" "+address.Address)
-	}
-	for _, name := range sortedKeys(w.Environment) {
-		t.add("Environment", name+"="+w.Environment[name])
-	}
+	t.addAccess(w.Addresses, w.Environment)
 	t.addIf("Parameters", pairs(w.Parameters))
-	if w.Fault != "" {
-		t.add("Fault", cell{w.Fault, red})
-	}
+	t.addIf("Fault", cell{w.Fault, red})
 	t.add("Created", a.ago(w.CreatedAt))
 	t.addIf("Ready", a.agoOr(w.ReadyAt, ""))
 	t.addIf("Claimed", a.agoOr(w.ClaimedAt, ""))
@@ -68,6 +61,16 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 	return t.String()
 }
 
+// addAccess appends what it takes to enter a workspace.
+func (t *table) addAccess(addresses []sdk.Address, environment map[string]string) {
+	for _, address := range addresses {
+		t.add("Address", address.Type+" "+address.Address)
+	}
+	for _, name := range sortedKeys(environment) {
+		t.add("Environment", name+"="+environment[name])
+	}
+}
+
 // agentDetails tells how the agent is, and how far it is with the claim.
 func (a *app) agentDetails(t *table, g sdk.Agent) {
 	status := cell{g.Status, ""}
@@ -80,9 +83,7 @@ func (a *app) agentDetails(t *table, g sdk.Agent) {
 	t.add("Agent", status)
 	t.addIf("Agent says", g.Message)
 	t.addIf("Agent heard of", a.agoOr(g.HeartbeatAt, ""))
-	if g.Recoveries > 0 {
-		t.add("Agent recoveries", g.Recoveries)
-	}
+	t.addIf("Agent recoveries", g.Recoveries)
 	t.addIf("Claim seen", a.agoOr(g.ClaimSeenAt, ""))
 	t.addIf("Claim ready", a.agoOr(g.ClaimReadyAt, ""))
 }
