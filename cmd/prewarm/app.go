@@ -103,6 +103,11 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 	return root
 }
 
+// command is one that needs no flags.
+func command(use, short, long, example string, run runE) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: run}
+}
+
 // filledIn gives commands what follows from their Use: how many arguments there are, and what completes the first.
 func (a *app) filledIn(commands ...*cobra.Command) []*cobra.Command {
 	for _, cmd := range commands {

@@ -182,10 +182,8 @@ func claimArgs(args []string, dash int, exec bool) error {
 
 // miss reports a claim that found nothing. For a program that is an answer like any other.
 func (a *app) miss(claim sdk.Claim) error {
-	if a.output == "json" {
-		if err := a.print(claim, ""); err != nil {
-			return err
-		}
+	if err := a.print(claim, ""); err != nil {
+		return err
 	}
 	if claim.Preset == "" {
 		return &exitError{status: statusMiss, message: oneLine(claim.Reason)}

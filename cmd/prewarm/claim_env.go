@@ -16,10 +16,8 @@ var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // writeEnv writes the claim as lines for eval. Nothing in a value can leave its quotes, and what is not a name of a
 // variable is left out.
 func (a *app) writeEnv(claim sdk.Claim) error {
-	env := maps.Clone(claim.Environment)
-	if env == nil {
-		env = map[string]string{}
-	}
+	env := map[string]string{}
+	maps.Copy(env, claim.Environment)
 	env["PREWARM_CLAIM_ID"] = claim.ClaimID.String()
 	env["PREWARM_WORKSPACE"] = claim.Name
 	var lines strings.Builder

@@ -53,22 +53,17 @@ func (a *app) takeTerminal(req *sdk.ExecRequest, in, out int) (restore func(), e
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
 	go func() {
-		for {
+		for range changed {
 			select {
-			case <-done:
-				return
-			case <-changed:
-			}
-			select {
-			case <-done:
-				return
 			case resize <- windowSize(out):
+			case <-done:
 			}
 		}
 	}()
 	req.Resize = resize
 	return func() {
 		signal.Stop(changed)
+		close(changed)
 		close(done)
 		_ = term.Restore(in, before)
 	}, nil

@@ -95,9 +95,7 @@ func (a *app) printSavedForge(saved sdk.SavedForgeEntity, err error) error {
 	if saved.HookError != "" {
 		a.hint("The webhook was not told the new secret: %s", printable.Text(saved.HookError))
 	}
-	t := a.forgeDetails(saved.ForgeEntity)
-	t.addIf("Webhook secret", saved.WebhookSecret)
-	return a.print(saved, t.String())
+	return a.print(saved, a.savedForgeText(saved))
 }
 
 func (a *app) forgeListCommand() *cobra.Command {
@@ -156,7 +154,11 @@ func forgeCell(f sdk.ForgeEntity) cell {
 	}
 }
 
-func (a *app) forgeDetails(f sdk.ForgeEntity) *table {
+func (a *app) forgeText(f sdk.ForgeEntity) string {
+	return a.savedForgeText(sdk.SavedForgeEntity{ForgeEntity: f})
+}
+
+func (a *app) savedForgeText(f sdk.SavedForgeEntity) string {
 	t := a.newTable()
 	t.add("Forge", f.Name)
 	t.add("Kind", f.Kind)
@@ -169,62 +171,46 @@ func (a *app) forgeDetails(f sdk.ForgeEntity) *table {
 	t.add("Presets", strings.Join(f.Presets, ", "))
 	t.add("Jobs", fmt.Sprintf("%d queued, %d of them unserved, %d in progress", f.Queued, f.Unserved, f.InProgress))
 	t.add("Runners", f.Runners)
-	t.add("Status", forgeCell(f))
+	t.add("Status", forgeCell(f.ForgeEntity))
 	t.add("Last asked", a.agoOr(f.Status.SucceededAt, "never"))
 	t.add("Last delivery", a.agoOr(f.Status.DeliveryAt, "never"))
 	t.addIf("Asks again", a.agoOr(f.Status.WaitUntil, ""))
 	t.addIf("Rate", rateText(f.Status))
 	t.addIf("Old secret ends", a.agoOr(f.SecretOverlap, ""))
-	return t
-}
-
-// forgeAction is a command on one entity, that shows it afterwards.
-func (a *app) forgeAction(
-	use, short, long string, do asking[sdk.ForgeEntity],
-) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " FORGE", Short: short, Long: long, Example: "  prewarm forge " + use + " acme",
-		RunE: show(a, do, func(f sdk.ForgeEntity) string { return a.forgeDetails(f).String() }),
-	}
+	t.addIf("Webhook secret", f.WebhookSecret)
+	return t.String()
 }
 
 func (a *app) forgeShowCommand() *cobra.Command {
-	return a.forgeAction("show", "Show one entity", "Shows one entity of a forge, its status and its presets.",
-		(*sdk.Client).Forge)
+	return command("show FORGE", "Show one entity", "Shows one entity of a forge, its status and its presets.",
+		"  prewarm forge show acme", show(a, (*sdk.Client).Forge, a.forgeText))
 }
 
 func (a *app) forgeStartCommand() *cobra.Command {
-	return a.forgeAction("start", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
-		(*sdk.Client).StartForge)
+	return command("start FORGE", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
+		"  prewarm forge start acme", show(a, (*sdk.Client).StartForge, a.forgeText))
 }
 
 func (a *app) forgeStopCommand() *cobra.Command {
 	var reason string
-	cmd := a.forgeAction("stop", "Have an entity's jobs make no demand", `Stops an entity until "prewarm forge start". Runners that
+	cmd := &cobra.Command{
+		Use:   "stop FORGE",
+		Short: "Have an entity's jobs make no demand",
+		Long: `Stops an entity until "prewarm forge start". Runners that
 are at a job finish it.`,
-		func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
+		Example: `  prewarm forge stop acme --reason "moving the organization"`,
+		PreRunE: func(*cobra.Command, []string) error { return checkReason(reason) },
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
 			return c.StopForge(ctx, name, reason)
-		})
-	cmd.PreRunE = func(*cobra.Command, []string) error { return checkReason(reason) }
-	cmd.Example = `  prewarm forge stop acme --reason "moving the organization"`
+		}, a.forgeText),
+	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
 	return cmd
 }
 
 func (a *app) forgeDeleteCommand() *cobra.Command {
-	return a.deletion("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
-		"  prewarm forge delete acme", "Deleted forge", (*sdk.Client).DeleteForge)
-}
-
-// deletion is a command that makes something go, or does something to it, and says so.
-func (a *app) deletion(
-	use, short, long, example, done string,
-	do acting,
-) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example,
-		RunE: act(a, do, "done", done+" %s.\n"),
-	}
+	return command("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
+		"  prewarm forge delete acme", act(a, (*sdk.Client).DeleteForge, "done", "Deleted forge %s.\n"))
 }
 
 func (a *app) forgeCheckCommand() *cobra.Command {

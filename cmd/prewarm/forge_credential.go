@@ -16,9 +16,9 @@ func (a *app) forgeCredentialCommand() *cobra.Command {
 		"  prewarm forge credential list",
 		a.credentialPutCommand("add", "Add a credential"), a.credentialPutCommand("update", "Change a credential"),
 		a.credentialListCommand(),
-		a.deletion("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
-			"  prewarm forge credential delete acme-app", "Deleted credential",
-			(*sdk.Client).DeleteForgeCredential))
+		command("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
+			"  prewarm forge credential delete acme-app",
+			act(a, (*sdk.Client).DeleteForgeCredential, "done", "Deleted credential %s.\n")))
 }
 
 func (a *app) credentialPutCommand(use, short string) *cobra.Command {

@@ -55,17 +55,17 @@ func (a *app) jobListCommand() *cobra.Command {
 
 func jobName(j sdk.ForgeJob) string { return fmt.Sprintf("%d/%d", j.JobID, j.Attempt) }
 
-// jobPreset is whose demand it is, or was.
-func jobPreset(j sdk.ForgeJob) string {
-	if j.Preset == "" {
+// slashed is TEMPLATE/PRESET, empty where there is none.
+func slashed(template, preset string) string {
+	if preset == "" {
 		return ""
 	}
-	return j.Template + "/" + j.Preset
+	return template + "/" + preset
 }
 
 func jobLine(j sdk.ForgeJob) string {
 	line := fmt.Sprintf("%s %s: %s labels=%s state=%s", jobName(j), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State)
-	if preset := jobPreset(j); preset != "" {
+	if preset := slashed(j.Template, j.Preset); preset != "" {
 		line += " preset=" + preset
 	}
 	if j.Runner != "" {
@@ -82,7 +82,7 @@ func (a *app) jobsText(jobs []sdk.ForgeJob) string {
 			note = cell{j.Unserved, red}
 		}
 		t.add(jobName(j), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State,
-			a.ago(j.QueuedAt), age(time.Duration(j.WaitS*float64(time.Second))), jobPreset(j), j.Runner, note)
+			a.ago(j.QueuedAt), age(time.Duration(j.WaitS*float64(time.Second))), slashed(j.Template, j.Preset), j.Runner, note)
 	}
 	return t.String()
 }

@@ -59,11 +59,7 @@ func (a *app) notifyListCommand() *cobra.Command {
 func (a *app) notificationsText(list []sdk.NotificationStatus) string {
 	t := a.newTable("KIND", "PRESET", "SINCE", "ENDED", "STATE", "ATTEMPTS", "DETAIL")
 	for _, n := range list {
-		preset := ""
-		if n.Preset != "" {
-			preset = n.Template + "/" + n.Preset
-		}
-		t.add(n.Kind, preset, a.ago(n.At), a.agoOr(n.EndedAt, ""), n.State, n.Attempts, n.Detail)
+		t.add(n.Kind, slashed(n.Template, n.Preset), a.ago(n.At), a.agoOr(n.EndedAt, ""), n.State, n.Attempts, n.Detail)
 	}
 	return t.String()
 }

@@ -93,36 +93,26 @@ func (a *app) templateText(tpl sdk.Template) string {
 }
 
 func (a *app) templateDeprecateCommand() *cobra.Command {
-	return a.templateAction("deprecate", "Let a template's pools run empty",
+	return command("deprecate TEMPLATE", "Let a template's pools run empty",
 		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed
 stays until it is released. It can be undone with "undeprecate".`,
-		"Deprecated", (*sdk.Client).DeprecateTemplate)
+		"  prewarm template deprecate quickstart",
+		act(a, (*sdk.Client).DeprecateTemplate, "deprecated", "Deprecated template %s.\n"))
 }
 
 func (a *app) templateUndeprecateCommand() *cobra.Command {
-	return a.templateAction("undeprecate", "Let a deprecated template's pools fill again",
+	return command("undeprecate TEMPLATE", "Let a deprecated template's pools fill again",
 		"Undoes \"deprecate\": the pools of the template fill again.",
-		"Undeprecated", (*sdk.Client).UndeprecateTemplate)
+		"  prewarm template undeprecate quickstart",
+		act(a, (*sdk.Client).UndeprecateTemplate, "undeprecated", "Undeprecated template %s.\n"))
 }
 
 func (a *app) templateDeleteCommand() *cobra.Command {
-	cmd := a.templateAction("delete", "Delete a template",
+	cmd := command("delete TEMPLATE", "Delete a template",
 		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
 released. It cannot be undone, but the template can be applied anew.`,
-		"Deleted", (*sdk.Client).DeleteTemplate)
+		"  prewarm template delete quickstart",
+		act(a, (*sdk.Client).DeleteTemplate, "deleted", "Deleted template %s.\n"))
 	a.confirmFirst(cmd, "Delete template %s and its prebuilds for good?")
 	return cmd
-}
-
-// templateAction is a command that does one thing to a template.
-func (a *app) templateAction(
-	verb, short, long, done string, do acting,
-) *cobra.Command {
-	return &cobra.Command{
-		Use:     verb + " TEMPLATE",
-		Short:   short,
-		Long:    long,
-		Example: "  prewarm template " + verb + " quickstart",
-		RunE:    act(a, do, strings.ToLower(done), done+" template %s.\n"),
-	}
 }
