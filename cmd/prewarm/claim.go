@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -15,7 +16,7 @@ func (a *app) claimCommand() *cobra.Command {
 	var req sdk.ClaimRequest
 	var wait, startWait, ready, lease time.Duration
 	var exec, keep, ownKey bool
-	var parameters, secrets, choice []string
+	var parameters, secrets, choice, program []string
 	cmd := &cobra.Command{
 		Use:   "claim TEMPLATE[/PRESET] [--exec -- COMMAND...]",
 		Short: "Claim a warm workspace",
@@ -60,8 +61,7 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 		Args: func(cmd *cobra.Command, args []string) error {
 			return claimArgs(args, cmd.ArgsLenAtDash(), exec)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
 			if req.Template, req.Preset, err = claimedArg(args[0]); err != nil {
 				return err
 			}
@@ -111,14 +111,14 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 				// A request whose answer was lost can then be sent again without taking a second workspace.
 				req.Key, ownKey = uuid.NewString(), true
 			}
-			client, err := a.client()
+			program = args[1:]
+			return nil
+		},
+		RunE: a.asks(func(ctx context.Context, client *sdk.Client, _ string) error {
+			claim, err := client.Claim(ctx, req)
 			if err != nil {
-				return err
-			}
-			claim, err := client.Claim(cmd.Context(), req)
-			if err != nil {
-				if ownKey && cmd.Context().Err() != nil {
-					a.giveUp(cmd.Context(), client, req)
+				if ownKey && ctx.Err() != nil {
+					a.giveUp(ctx, client, req)
 				}
 				return err
 			}
@@ -126,19 +126,19 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			case claim.Outcome == "miss":
 				return a.miss(claim)
 			case exec:
-				if err := a.startedOrReleased(cmd.Context(), client, &claim, startWait, keep); err != nil {
+				if err := a.startedOrReleased(ctx, client, &claim, startWait, keep); err != nil {
 					return err
 				}
-				return a.execClaimed(cmd.Context(), client, claim, args[1:], keep)
+				return a.execClaimed(ctx, client, claim, program, keep)
 			}
-			startErr := a.awaitStart(cmd.Context(), client, &claim, startWait)
+			startErr := a.awaitStart(ctx, client, &claim, startWait)
 			if a.output == "env" {
 				err = a.writeEnv(claim)
 			} else {
 				err = a.printClaim(claim)
 			}
 			return errors.Join(startErr, err)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.Mode, "mode", "prefer", "prefer: warm, else wait for one; require: warm or a miss; bypass: built for this claim")
 	cmd.Flags().BoolVar(&req.Cold, "cold", false, "with mode prefer: where none is warm, have one built for this claim")

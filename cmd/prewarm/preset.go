@@ -156,12 +156,10 @@ func (a *app) presetDetails(p sdk.Preset) string {
 	if p.Paused != "" {
 		t.add("Paused", cell{p.Paused + " (ends: " + a.agoOr(p.PausedUntil, "when resumed") + ")", yellow})
 	}
-	for i, reason := range p.Reasons {
-		label := ""
-		if i == 0 {
-			label = "Reasons"
-		}
+	label := "Reasons"
+	for _, reason := range p.Reasons {
 		t.add(label, reason)
+		label = ""
 	}
 	t.addIf("Error", cell{p.Error, red})
 	t.add("Decided", a.agoOr(p.PassedAt, "never"))

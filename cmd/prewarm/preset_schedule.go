@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -40,12 +41,8 @@ func (a *app) scheduleText(s sdk.Schedule) string {
 	const minute = "Mon 2006-01-02 15:04 MST"
 	t := a.newTable("FROM", "TO", "INSTANCES", "RANGE")
 	for _, window := range s.Windows {
-		rule := window.Cron
-		if rule == "" {
-			rule = "(none)"
-		}
 		t.add(inZone(window.From, s.Timezone).Format(minute), inZone(window.To, s.Timezone).Format(minute),
-			window.Instances, rule)
+			window.Instances, cmp.Or(window.Cron, "(none)"))
 	}
 	return t.String()
 }

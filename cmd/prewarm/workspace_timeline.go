@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,16 +18,12 @@ func (a *app) timelineText(w sdk.Workspace) string {
 	t := a.newTable("WHEN", "FROM", "TO", "FOR", "BY", "REASON")
 	incarnation := 1
 	for _, h := range w.History {
-		from := h.From
-		if from == "" {
-			from = "-"
-		}
 		reason := cause(h)
 		if h.Incarnation > incarnation {
 			incarnation = h.Incarnation
 			reason += fmt.Sprintf(" (incarnation %d)", incarnation)
 		}
-		t.add(a.ago(h.At), from, stateCell(h.To), a.lasted(h), h.Actor, reason)
+		t.add(a.ago(h.At), cmp.Or(h.From, "-"), stateCell(h.To), a.lasted(h), h.Actor, reason)
 	}
 	return "\n" + t.String()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coder/quartz"
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 )
 
@@ -84,7 +85,7 @@ func (r call) repeatable() call {
 // query is what a request is narrowed by.
 type query map[string]any
 
-// where adds a query. Empty texts and times, false, and numbers not above 0 are left out: they narrow nothing.
+// where adds a query. Empty texts, ids and times, false, and numbers not above 0 are left out: they narrow nothing.
 func (r call) where(q query) call {
 	r.query = url.Values{}
 	for name, value := range q {
@@ -98,6 +99,8 @@ func (r call) where(q query) call {
 			given = v > 0
 		case int64:
 			given = v > 0
+		case uuid.UUID:
+			given = v != uuid.Nil
 		case time.Time:
 			given, value = !v.IsZero(), v.Format(time.RFC3339Nano)
 		}

@@ -26,11 +26,7 @@ func (c *Client) InstanceMetadata(ctx context.Context) (InstanceMetadata, error)
 // InstanceEvents waits, up to a time of the server's choice, until the workspace is claimed by another claim than the one
 // that is known (zero for none), and returns what is so then.
 func (c *Client) InstanceEvents(ctx context.Context, known uuid.UUID) (InstanceEvents, error) {
-	id := ""
-	if known != uuid.Nil {
-		id = known.String()
-	}
-	return ask[InstanceEvents](ctx, c, once("instance", "events").where(query{"known": id}))
+	return ask[InstanceEvents](ctx, c, once("instance", "events").where(query{"known": known}))
 }
 
 // RunnerConfiguration registers the workspace's runner at its forge, and reads its configuration. It can be read once.
