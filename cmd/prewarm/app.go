@@ -103,8 +103,8 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 	return root
 }
 
-// command is one that needs no flags.
-func command(use, short, long, example string, run runE) *cobra.Command {
+// newCommand is a command whose flags, if it has any, come later.
+func newCommand(use, short, long, example string, run runE) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: run}
 }
 

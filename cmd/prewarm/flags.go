@@ -46,6 +46,21 @@ func readTrimmed(what, file string) (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
+// valueOrFile is the value of a flag, or what is in the file of the flag of that name with -file.
+func valueOrFile(flag, what, value, file string) (string, error) {
+	if file == "" {
+		return value, nil
+	}
+	if value != "" {
+		return "", usageErrorf("--%s and --%s-file cannot both be given", flag, flag)
+	}
+	content, err := readTrimmed(what, file)
+	if err == nil && content == "" {
+		err = xerrors.Errorf("read %s: %s is empty", what, file)
+	}
+	return content, err
+}
+
 // given is a duration as the API takes it, empty where none is.
 func given(d time.Duration) string {
 	if d == 0 {

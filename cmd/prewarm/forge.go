@@ -182,12 +182,12 @@ func (a *app) savedForgeText(f sdk.SavedForgeEntity) string {
 }
 
 func (a *app) forgeShowCommand() *cobra.Command {
-	return command("show FORGE", "Show one entity", "Shows one entity of a forge, its status and its presets.",
+	return newCommand("show FORGE", "Show one entity", "Shows one entity of a forge, its status and its presets.",
 		"  prewarm forge show acme", show(a, (*sdk.Client).Forge, a.forgeText))
 }
 
 func (a *app) forgeStartCommand() *cobra.Command {
-	return command("start FORGE", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
+	return newCommand("start FORGE", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
 		"  prewarm forge start acme", show(a, (*sdk.Client).StartForge, a.forgeText))
 }
 
@@ -209,7 +209,7 @@ are at a job finish it.`,
 }
 
 func (a *app) forgeDeleteCommand() *cobra.Command {
-	return command("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
+	return newCommand("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
 		"  prewarm forge delete acme", act(a, (*sdk.Client).DeleteForge, "done", "Deleted forge %s.\n"))
 }
 

@@ -16,7 +16,7 @@ func (a *app) forgeCredentialCommand() *cobra.Command {
 		"  prewarm forge credential list",
 		a.credentialPutCommand("add", "Add a credential"), a.credentialPutCommand("update", "Change a credential"),
 		a.credentialListCommand(),
-		command("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
+		newCommand("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
 			"  prewarm forge credential delete acme-app",
 			act(a, (*sdk.Client).DeleteForgeCredential, "done", "Deleted credential %s.\n")))
 }

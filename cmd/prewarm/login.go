@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -80,11 +81,7 @@ func (a *app) tokenToSave() (string, error) {
 
 func wellFormed(token string) (string, error) {
 	token = strings.TrimSpace(token)
-	if token == "" {
-		return "", usageErrorf("no token on standard input; pipe one in, or name a file with --token-file")
-	}
-	if strings.ContainsAny(token, " \t\r\n") {
-		return "", usageErrorf("what is on standard input is not a token")
-	}
-	return token, nil
+	return token, cmp.Or(
+		usageErrorIf(token == "", "no token on standard input; pipe one in, or name a file with --token-file"),
+		usageErrorIf(strings.ContainsAny(token, " \t\r\n"), "what is on standard input is not a token"))
 }

@@ -95,24 +95,18 @@ var replicaName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // completeOptions checks what the flags say, so that a mistake ends the command before anything is touched.
 func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) error {
-	if err := cmp.Or(checkListen(opts.Listen),
+	err := cmp.Or(checkListen(opts.Listen),
 		usageErrorIf(opts.Tick <= 0, "--tick must be more than 0, such as 15s"),
 		usageErrorIf(opts.Drain < 0, "--drain must not be negative; 0 stops at once"),
 		usageErrorIf(opts.Replica != "" && !replicaName.MatchString(opts.Replica),
 			"--replica %q: a name is letters, digits, dots, dashes and underscores, at most 63", opts.Replica),
-		usageErrorIf(postgresURLFile != "" && opts.PostgresURL != "",
-			"--postgres-url and --postgres-url-file cannot both be given"),
-	); err != nil {
+	)
+	if err != nil {
 		return err
 	}
-	if postgresURLFile != "" {
-		var err error
-		if opts.PostgresURL, err = readTrimmed("database URL", postgresURLFile); err != nil {
-			return err
-		}
-		if opts.PostgresURL == "" {
-			return xerrors.Errorf("read database URL: %s is empty", postgresURLFile)
-		}
+	opts.PostgresURL, err = valueOrFile("postgres-url", "database URL", opts.PostgresURL, postgresURLFile)
+	if err != nil {
+		return err
 	}
 	// The message must not repeat the URL: there may be a password in it.
 	if scheme, _, ok := strings.Cut(opts.PostgresURL, "://"); ok && scheme != "postgres" && scheme != "postgresql" {
@@ -121,11 +115,9 @@ func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) erro
 	if opts.DataDir == "" {
 		opts.DataDir = a.dataDir()
 	}
-	dir, err := filepath.Abs(opts.DataDir)
-	if err != nil {
+	if opts.DataDir, err = filepath.Abs(opts.DataDir); err != nil {
 		return xerrors.Errorf("find data directory: %w", err)
 	}
-	opts.DataDir = dir
 	return nil
 }
 

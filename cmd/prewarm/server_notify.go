@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/spf13/pflag"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd"
 )
@@ -22,19 +21,10 @@ func (w *webhookFlags) register(flags *pflag.FlagSet) {
 
 // complete checks the flags. No message repeats the address: there may be a secret in it.
 func (w *webhookFlags) complete(opts *coderd.Options) error {
-	if w.url != "" && w.urlFile != "" {
-		return usageErrorf("--notify-url and --notify-url-file cannot both be given")
-	}
-	address := w.url
-	if w.urlFile != "" {
-		var err error
-		if address, err = readTrimmed("address of webhook", w.urlFile); err != nil {
-			return err
-		}
-	}
+	address, err := valueOrFile("notify-url", "address of webhook", w.url, w.urlFile)
 	switch {
-	case address == "" && w.urlFile != "":
-		return xerrors.Errorf("read address of webhook: %s is empty", w.urlFile)
+	case err != nil:
+		return err
 	case address == "" && w.secretFile != "":
 		return usageErrorf("--notify-secret-file goes with --notify-url or --notify-url-file")
 	case address == "":

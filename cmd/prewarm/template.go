@@ -93,7 +93,7 @@ func (a *app) templateText(tpl sdk.Template) string {
 }
 
 func (a *app) templateDeprecateCommand() *cobra.Command {
-	return command("deprecate TEMPLATE", "Let a template's pools run empty",
+	return newCommand("deprecate TEMPLATE", "Let a template's pools run empty",
 		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed
 stays until it is released. It can be undone with "undeprecate".`,
 		"  prewarm template deprecate quickstart",
@@ -101,14 +101,14 @@ stays until it is released. It can be undone with "undeprecate".`,
 }
 
 func (a *app) templateUndeprecateCommand() *cobra.Command {
-	return command("undeprecate TEMPLATE", "Let a deprecated template's pools fill again",
+	return newCommand("undeprecate TEMPLATE", "Let a deprecated template's pools fill again",
 		"Undoes \"deprecate\": the pools of the template fill again.",
 		"  prewarm template undeprecate quickstart",
 		act(a, (*sdk.Client).UndeprecateTemplate, "undeprecated", "Undeprecated template %s.\n"))
 }
 
 func (a *app) templateDeleteCommand() *cobra.Command {
-	cmd := command("delete TEMPLATE", "Delete a template",
+	cmd := newCommand("delete TEMPLATE", "Delete a template",
 		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
 released. It cannot be undone, but the template can be applied anew.`,
 		"  prewarm template delete quickstart",
