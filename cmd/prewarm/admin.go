@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) adminCommand() *cobra.Command {
-	return group("admin", "Look after the installation itself",
+	return a.group("admin", "Look after the installation itself",
 		"What owners do to the installation rather than to its pools.",
 		"  prewarm admin rotate-signing-key",
 		append(a.hostAdminCommands(), a.signingKeysCommand(), a.rotateSigningKeyCommand(), a.notifyCommand())...)
@@ -23,21 +23,10 @@ func (a *app) signingKeysCommand() *cobra.Command {
 		Long: `Lists the keys that sign the tokens of agents, the newest first. The newest signs; those that are not retired
 are still good. A key is retired when no agent uses it any more.`,
 		Example: "  prewarm admin signing-keys",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			keys, err := client.SigningKeys(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(keys) == 0 {
-				a.hint("There is no key yet. The first workspace with an agent makes one.")
-			}
-			return a.printSigningKeys(keys)
-		},
+		RunE: list(a, view[sdk.SigningKey]{
+			ask: noArg((*sdk.Client).SigningKeys), text: a.signingKeysText,
+			none: "There is no key yet. The first workspace with an agent makes one.",
+		}),
 	}
 }
 
@@ -53,24 +42,15 @@ With --retire-now the older keys end at once, as they must when somebody else ma
 of theirs are cut off: their prebuilds are replaced, and of their claimed workspaces an alarm is raised.`,
 		Example: `  prewarm admin rotate-signing-key
   prewarm admin rotate-signing-key --retire-now`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			keys, err := client.RotateSigningKey(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			return a.printSigningKeys(keys)
-		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.SigningKey, error) {
+			return c.RotateSigningKey(ctx, req)
+		}, a.signingKeysText),
 	}
 	cmd.Flags().BoolVar(&req.RetireNow, "retire-now", false, "end the older keys at once, cutting off agents that use them")
 	return cmd
 }
 
-func (a *app) printSigningKeys(keys []sdk.SigningKey) error {
+func (a *app) signingKeysText(keys []sdk.SigningKey) string {
 	t := a.newTable("KEY", "CREATED", "STATE", "AGENTS")
 	for _, k := range keys {
 		state := "verifies"
@@ -82,5 +62,5 @@ func (a *app) printSigningKeys(keys []sdk.SigningKey) error {
 		}
 		t.add(k.ID, a.ago(k.CreatedAt), state, k.Agents)
 	}
-	return a.print(keys, func(w io.Writer) error { return t.write(w) })
+	return t.String()
 }

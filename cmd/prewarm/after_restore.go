@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd"
@@ -29,7 +26,6 @@ when it starts.
 A restore of a whole cluster, from its files or from archived WAL, cannot be noticed: run this before the servers start.`,
 		Example: `  prewarm admin after-restore --postgres-url-file /run/secrets/postgres-url
   prewarm admin after-restore --nothing-was-lost`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.Listen, opts.Tick = "127.0.0.1:0", 1 // nobody listens, nothing ticks
 			if err := a.completeOptions(&opts, postgresURLFile); err != nil {
@@ -41,20 +37,15 @@ A restore of a whole cluster, from its files or from archived WAL, cannot be not
 				return err
 			}
 			a.hint("The servers can be started.")
-			return a.print(done, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "quarantined=%d missed=%d tokens=%d\n", len(done.Quarantined), done.Missed, done.Tokens)
-				return err
-			})
+			return a.printf(done, "quarantined=%d missed=%d tokens=%d\n", len(done.Quarantined), done.Missed, done.Tokens)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.DataDir, "data-dir", "", "of a server with a database of its own (default ~/.local/share/prewarm)")
 	flags.StringVar(&opts.PostgresURL, "postgres-url", "", "database that was restored; prefer the file or the variable")
 	flags.StringVar(&postgresURLFile, "postgres-url-file", "", "file that holds the URL of the database")
+	flags.VisitAll(fromEnv) // those above
 	flags.BoolVar(&nothingLost, "nothing-was-lost", false,
 		"the database was moved or upgraded while no server ran: leave everything as it is")
-	fromEnv(flags, "data-dir", "PREWARM_DATA_DIR")
-	fromEnv(flags, "postgres-url", "PREWARM_POSTGRES_URL")
-	fromEnv(flags, "postgres-url-file", "PREWARM_POSTGRES_URL_FILE")
 	return cmd
 }

@@ -65,7 +65,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // command is the tree of all commands.
 func (a *app) command() *cobra.Command {
-	root := group("prewarm", "Keep pools of prebuilt workspaces warm, and claim one in milliseconds",
+	root := a.group("prewarm", "Keep pools of prebuilt workspaces warm, and claim one in milliseconds",
 		`Prewarm keeps pools of prebuilt workspaces (dev environments, CI runners, agent sandboxes) warm, so that a
 person, a job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
 
@@ -97,17 +97,32 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 	flags.StringVar(&a.url, "url", "http://127.0.0.1:7080", "address of the server")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that holds the token")
 	flags.StringVar(&a.organization, "organization", "", "organization to act in; the server's default where empty")
+	flags.VisitAll(fromEnv) // those above
 	flags.StringVarP(&a.output, "output", "o", "table", "output format: table or json; for claim also env")
-	fromEnv(flags, "url", "PREWARM_URL")
-	fromEnv(flags, "token-file", "PREWARM_TOKEN_FILE")
-	fromEnv(flags, "organization", "PREWARM_ORGANIZATION")
-	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(
-		[]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)))
+	oneOf(root, "output", "table", "json")
 	return root
 }
 
+// newCommand is a command whose flags, if it has any, come later.
+func newCommand(use, short, long, example string, run runE) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: run}
+}
+
+// filledIn gives commands what follows from their Use: how many arguments there are, and what completes the first.
+func (a *app) filledIn(commands ...*cobra.Command) []*cobra.Command {
+	for _, cmd := range commands {
+		if cmd.Args == nil {
+			cmd.Args = exactArgs
+		}
+		if words := strings.Fields(cmd.Use); len(words) > 1 && cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
+			cmd.ValidArgsFunction = a.completions()[words[1]]
+		}
+	}
+	return commands
+}
+
 // group is a command that only holds others: alone it shows its help.
-func group(use, short, long, example string, commands ...*cobra.Command) *cobra.Command {
+func (a *app) group(use, short, long, example string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{
 		Use:                        use,
 		Short:                      short,
@@ -117,7 +132,7 @@ func group(use, short, long, example string, commands ...*cobra.Command) *cobra.
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SuggestionsMinimumDistance: 2,
 	}
-	g.AddCommand(commands...)
+	g.AddCommand(a.filledIn(commands...)...)
 	return g
 }
 

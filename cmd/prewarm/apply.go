@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"io"
 	"os"
 	"strings"
@@ -16,8 +16,7 @@ import (
 const documentLimit = 1 << 20
 
 func (a *app) applyCommand() *cobra.Command {
-	var file, plan string
-	var dryRun bool
+	var req sdk.ApplyRequest
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make templates and presets what a file says",
@@ -31,75 +30,69 @@ the file may be left out then, and is the plan's.`,
   prewarm apply -f examples/quickstart.yaml
   prewarm apply --plan 0f8e2b7c-5d0f-4a57-9a53-6f1f0c1e7d11
   generate-presets | prewarm apply -f -`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" && plan == "" {
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			if req.File == "" && req.Plan == "" {
 				return usageErrorf("-f FILE is missing; - reads standard input")
 			}
-			req := sdk.ApplyRequest{File: file, DryRun: dryRun, Plan: plan}
-			var err error
-			if file != "" {
-				if req.Document, err = a.readDocument(file); err != nil {
-					return err
-				}
-			}
-			if file == "-" {
-				req.File = "stdin"
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			result, err := client.Apply(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			return a.print(result, func(w io.Writer) error { return a.writeChanges(w, result) })
+			req.File, req.Document, err = a.readDocument(req.File)
+			return err
 		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			result, err := c.Apply(ctx, req)
+			if err != nil {
+				return err
+			}
+			if err := a.print(result, a.changesText(result.Changes)); err != nil {
+				return err
+			}
+			if result.DryRun && len(result.Changes) > 0 && a.output == "table" {
+				a.hint("Nothing was changed: this was a dry run.")
+			}
+			return nil
+		}),
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "the file; - is standard input")
-	cmd.Flags().StringVar(&plan, "plan", "", "id of a plan: refuse if what it depends on has moved")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
+	cmd.Flags().StringVarP(&req.File, "file", "f", "", "the file; - is standard input")
+	cmd.Flags().StringVar(&req.Plan, "plan", "", "id of a plan: refuse if what it depends on has moved")
+	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "say what would change, and change nothing")
 	return cmd
 }
 
-func (a *app) readDocument(file string) (string, error) {
+// readDocument reads a file, standard input for "-", and returns what it is called and what is in it.
+func (a *app) readDocument(file string) (name, content string, err error) {
 	in := a.stdin
-	if file != "-" {
+	switch file {
+	case "":
+		return "", "", nil
+	case "-":
+		name = "stdin"
+	default:
 		f, err := os.Open(file)
 		if err != nil {
-			return "", xerrors.Errorf("read document: %w", err)
+			return "", "", xerrors.Errorf("read document: %w", err)
 		}
 		defer func() { _ = f.Close() }()
-		in = f
+		name, in = file, f
 	}
-	content, err := io.ReadAll(io.LimitReader(in, documentLimit+1))
+	all, err := io.ReadAll(io.LimitReader(in, documentLimit+1))
 	if err != nil {
-		return "", xerrors.Errorf("read document: %w", err)
+		return "", "", xerrors.Errorf("read document: %w", err)
 	}
-	if len(content) > documentLimit {
-		return "", xerrors.Errorf("read document: %s is larger than %d KiB (split it: each file can hold some templates)",
+	if len(all) > documentLimit {
+		return "", "", xerrors.Errorf("read document: %s is larger than %d KiB (split it: each file can hold some templates)",
 			file, documentLimit>>10)
 	}
-	return string(content), nil
+	return name, string(all), nil
 }
 
-func (a *app) writeChanges(w io.Writer, result sdk.ApplyResult) error {
-	if len(result.Changes) == 0 {
-		_, err := fmt.Fprintln(w, "Nothing to change.")
-		return err
+func (a *app) changesText(changes []sdk.Change) string {
+	if len(changes) == 0 {
+		return "Nothing to change.\n"
 	}
 	t := a.newTable("ACTION", "KIND", "NAME", "CHANGES", "EFFECT")
-	for _, c := range result.Changes {
+	for _, c := range changes {
 		t.add(actionCell(c.Action), c.Kind, c.Name, strings.Join(c.Fields, ", "), c.Effect)
 	}
-	if err := t.write(w); err != nil {
-		return err
-	}
-	if result.DryRun {
-		a.hint("Nothing was changed: this was a dry run.")
-	}
-	return nil
+	return t.String()
 }
 
 func actionCell(action string) cell {

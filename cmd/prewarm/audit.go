@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "See who did what",
+	return a.group("audit", "See who did what",
 		"The audit log has an entry for every create, claim, release, delete, change of configuration and login.",
 		"  prewarm audit list",
 		a.auditListCommand())
@@ -22,38 +25,26 @@ func (a *app) auditListCommand() *cobra.Command {
 has what was before and after. Owners and auditors see all of it.`,
 		Example: `  prewarm audit list --limit 20
   prewarm audit list --action workspace.claim --actor alice -o json`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if filter.Limit < 1 || filter.Limit > 500 {
-				return usageErrorf("--limit must be between 1 and 500; older entries are reached with --before")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			page, err := client.Audit(cmd.Context(), filter)
+		PreRunE: func(*cobra.Command, []string) error {
+			return usageErrorIf(filter.Limit < 1 || filter.Limit > 500,
+				"--limit must be between 1 and 500; older entries are reached with --before")
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			page, err := c.Audit(ctx, filter)
 			if err != nil {
 				return err
 			}
 			if len(page.Entries) == 0 {
 				a.hint("There are no such entries.")
 			}
-			t := a.newTable("ID", "WHEN", "WHO", "ACTION", "TARGET", "FROM", "REASON")
-			for _, e := range page.Entries {
-				target := e.TargetName
-				if target == "" {
-					target = e.TargetID
-				}
-				t.add(e.ID, a.ago(e.At), e.Actor, e.Action, e.TargetType+" "+target, e.Source, e.Reason)
-			}
-			if err := a.print(page.Entries, t.write); err != nil {
+			if err := a.print(page.Entries, a.auditText(page.Entries)); err != nil {
 				return err
 			}
 			if page.Next != 0 {
 				a.hint("There are older entries: --before %d", page.Next)
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&filter.Action, "action", "", "only this action, such as workspace.release")
 	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only what this user did")
@@ -62,4 +53,12 @@ has what was before and after. Owners and auditors see all of it.`,
 	cmd.Flags().IntVar(&filter.Limit, "limit", 100, "at most so many entries, up to 500")
 	cmd.Flags().Int64Var(&filter.Before, "before", 0, "only entries with a smaller id than this")
 	return cmd
+}
+
+func (a *app) auditText(entries []sdk.AuditEntry) string {
+	t := a.newTable("ID", "WHEN", "WHO", "ACTION", "TARGET", "FROM", "REASON")
+	for _, e := range entries {
+		t.add(e.ID, a.ago(e.At), e.Actor, e.Action, e.TargetType+" "+cmp.Or(e.TargetName, e.TargetID), e.Source, e.Reason)
+	}
+	return t.String()
 }

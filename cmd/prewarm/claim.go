@@ -1,16 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -19,7 +16,7 @@ func (a *app) claimCommand() *cobra.Command {
 	var req sdk.ClaimRequest
 	var wait, startWait, ready, lease time.Duration
 	var exec, keep, ownKey bool
-	var parameters, secrets, choice []string
+	var parameters, secrets, choice, program []string
 	cmd := &cobra.Command{
 		Use:   "claim TEMPLATE[/PRESET] [--exec -- COMMAND...]",
 		Short: "Claim a warm workspace",
@@ -60,13 +57,11 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
   prewarm claim ci/runner --count 5 --wait 5m -o json
   prewarm claim quickstart/default --mode bypass --secret token=env:CI_TOKEN
   env=$(prewarm claim quickstart/default -o env) && eval "$env"`,
-		Annotations:       map[string]string{outputs: "table,json,env"},
-		ValidArgsFunction: a.completePresets,
+		Annotations: map[string]string{outputs: "table,json,env"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			return claimArgs(args, cmd.ArgsLenAtDash(), exec)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
 			if req.Template, req.Preset, err = claimedArg(args[0]); err != nil {
 				return err
 			}
@@ -108,12 +103,7 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			if req.Wait = wait.String(); !cmd.Flags().Changed("wait") && (req.Cold || req.Mode == "bypass") {
 				req.Wait = "" // the server knows how long a build may take
 			}
-			if lease > 0 {
-				req.Lease = lease.String()
-			}
-			if ready > 0 {
-				req.WaitReady = ready.String()
-			}
+			req.Lease, req.WaitReady = given(lease), given(ready)
 			if req.Count == 1 {
 				req.Count = 0
 			}
@@ -121,14 +111,14 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 				// A request whose answer was lost can then be sent again without taking a second workspace.
 				req.Key, ownKey = uuid.NewString(), true
 			}
-			client, err := a.client()
+			program = args[1:]
+			return nil
+		},
+		RunE: a.asks(func(ctx context.Context, client *sdk.Client, _ string) error {
+			claim, err := client.Claim(ctx, req)
 			if err != nil {
-				return err
-			}
-			claim, err := client.Claim(cmd.Context(), req)
-			if err != nil {
-				if ownKey && cmd.Context().Err() != nil {
-					a.giveUp(cmd.Context(), client, req)
+				if ownKey && ctx.Err() != nil {
+					a.giveUp(ctx, client, req)
 				}
 				return err
 			}
@@ -136,19 +126,19 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 			case claim.Outcome == "miss":
 				return a.miss(claim)
 			case exec:
-				if err := a.startedOrReleased(cmd.Context(), client, &claim, startWait, keep); err != nil {
+				if err := a.startedOrReleased(ctx, client, &claim, startWait, keep); err != nil {
 					return err
 				}
-				return a.execClaimed(cmd.Context(), client, claim, args[1:], keep)
+				return a.execClaimed(ctx, client, claim, program, keep)
 			}
-			startErr := a.awaitStart(cmd.Context(), client, &claim, startWait)
+			startErr := a.awaitStart(ctx, client, &claim, startWait)
 			if a.output == "env" {
 				err = a.writeEnv(claim)
 			} else {
 				err = a.printClaim(claim)
 			}
 			return errors.Join(startErr, err)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.Mode, "mode", "prefer", "prefer: warm, else wait for one; require: warm or a miss; bypass: built for this claim")
 	cmd.Flags().BoolVar(&req.Cold, "cold", false, "with mode prefer: where none is warm, have one built for this claim")
@@ -168,32 +158,8 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 		"NAME=VALUE or NAME=@FILE for the workspace's agent; can be given more than once")
 	cmd.Flags().BoolVar(&exec, "exec", false, "run the command after -- in the workspace, then release it")
 	cmd.Flags().BoolVar(&keep, "keep", false, "with --exec, do not release the workspace afterwards")
-	must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(
-		[]string{"prefer", "require", "bypass"}, cobra.ShellCompDirectiveNoFileComp)))
+	oneOf(cmd, "mode", "prefer", "require", "bypass")
 	return cmd
-}
-
-// claimParameters reads NAME=VALUE and NAME=@FILE. Messages name no value: it may be a secret.
-func claimParameters(given []string) (map[string]string, error) {
-	if len(given) == 0 {
-		return nil, nil //nolint:nilnil // None.
-	}
-	parameters := map[string]string{}
-	for i, p := range given {
-		name, value, ok := strings.Cut(p, "=")
-		if _, twice := parameters[name]; !ok || name == "" || twice {
-			return nil, usageErrorf("--parameter number %d: write NAME=VALUE or NAME=@FILE, each NAME once", i+1)
-		}
-		if path, isFile := strings.CutPrefix(value, "@"); isFile {
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return nil, xerrors.Errorf("read parameter %s: %w", name, err)
-			}
-			value = strings.TrimSuffix(string(content), "\n")
-		}
-		parameters[name] = value
-	}
-	return parameters, nil
 }
 
 // claimArgs wants one preset, and with --exec a command after the dash.
@@ -216,10 +182,8 @@ func claimArgs(args []string, dash int, exec bool) error {
 
 // miss reports a claim that found nothing. For a program that is an answer like any other.
 func (a *app) miss(claim sdk.Claim) error {
-	if a.output == "json" {
-		if err := a.print(claim, nil); err != nil {
-			return err
-		}
+	if err := a.print(claim, ""); err != nil {
+		return err
 	}
 	if claim.Preset == "" {
 		return &exitError{status: statusMiss, message: oneLine(claim.Reason)}
@@ -246,9 +210,7 @@ func (a *app) printClaim(claim sdk.Claim) error {
 		outcome += ", started out of standby"
 	}
 	t.add("Outcome", outcome)
-	if claim.Fault != "" {
-		t.add("Fault", cell{oneLine(claim.Fault), red})
-	}
+	t.addIf("Fault", cell{claim.Fault, red})
 	t.add("Claim", claim.ClaimID)
 	t.addIf("Lease ends", a.agoOr(claim.LeaseUntil, ""))
 	if claim.Replaced > 0 {
@@ -259,13 +221,8 @@ func (a *app) printClaim(claim sdk.Claim) error {
 		return a.printClaimed(claim)
 	}
 	t.addIf("Provider id", claim.ProviderID)
-	for _, address := range claim.Addresses {
-		t.add("Address", address.Type+" "+address.Address)
-	}
-	for _, name := range sortedKeys(claim.Environment) {
-		t.add("Environment", name+"="+claim.Environment[name])
-	}
-	err := a.print(claim, func(w io.Writer) error { return t.write(w) })
+	t.addAccess(claim.Addresses, claim.Environment)
+	err := a.print(claim, t.String())
 	if err == nil && a.output == "table" {
 		a.hint("Enter it with:  prewarm workspace exec %s -- sh\nGive it back:   prewarm workspace release %s",
 			claim.Name, claim.Name)

@@ -2,13 +2,10 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -19,10 +16,8 @@ var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // writeEnv writes the claim as lines for eval. Nothing in a value can leave its quotes, and what is not a name of a
 // variable is left out.
 func (a *app) writeEnv(claim sdk.Claim) error {
-	env := maps.Clone(claim.Environment)
-	if env == nil {
-		env = map[string]string{}
-	}
+	env := map[string]string{}
+	maps.Copy(env, claim.Environment)
 	env["PREWARM_CLAIM_ID"] = claim.ClaimID.String()
 	env["PREWARM_WORKSPACE"] = claim.Name
 	var lines strings.Builder
@@ -33,10 +28,7 @@ func (a *app) writeEnv(claim sdk.Claim) error {
 		}
 		_, _ = fmt.Fprintf(&lines, "export %s=%s\n", name, shellQuote(env[name]))
 	}
-	if _, err := io.WriteString(a.stdout, lines.String()); err != nil {
-		return xerrors.Errorf("write environment: %w", err)
-	}
-	return nil
+	return a.write(lines.String())
 }
 
 // shellQuote makes one word of any POSIX shell out of text: between single quotes only a single quote has a meaning.

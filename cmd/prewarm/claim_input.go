@@ -22,63 +22,86 @@ func claimedArg(arg string) (template, preset string, err error) {
 	return presetArg(arg)
 }
 
-// presetParameters reads NAME=VALUE.
-func presetParameters(given []string) (map[string]string, error) {
+// namedValues reads a flag that is given once for each NAME, as one of these forms. Label is what an error calls the
+// flag that is wrong; value makes a value of what stands behind NAME=.
+func namedValues(
+	given []string, forms string, label func(i int) string, value func(label, name, from string) (string, error),
+) (map[string]string, error) {
 	if len(given) == 0 {
 		return nil, nil //nolint:nilnil // None.
 	}
-	parameters := map[string]string{}
-	for _, p := range given {
-		name, value, ok := strings.Cut(p, "=")
-		if _, twice := parameters[name]; !ok || name == "" || twice {
-			return nil, usageErrorf("--preset-parameter %q: write NAME=VALUE, each NAME once", p)
+	values := map[string]string{}
+	for i, flag := range given {
+		name, from, ok := strings.Cut(flag, "=")
+		if _, twice := values[name]; !ok || name == "" || twice {
+			return nil, usageErrorf("%s: write %s, each NAME once", label(i), forms)
 		}
-		parameters[name] = value
+		var err error
+		if values[name], err = value(label(i), name, from); err != nil {
+			return nil, err
+		}
 	}
-	return parameters, nil
+	return values, nil
+}
+
+// presetParameters reads NAME=VALUE.
+func presetParameters(given []string) (map[string]string, error) {
+	return namedValues(given, "NAME=VALUE",
+		func(i int) string { return fmt.Sprintf("--preset-parameter %q", given[i]) },
+		func(_, _, from string) (string, error) { return from, nil })
+}
+
+// claimParameters reads NAME=VALUE and NAME=@FILE. Messages name no value: it may be a secret.
+func claimParameters(given []string) (map[string]string, error) {
+	return namedValues(given, "NAME=VALUE or NAME=@FILE",
+		func(i int) string { return fmt.Sprintf("--parameter number %d", i+1) },
+		func(_, name, from string) (string, error) {
+			path, isFile := strings.CutPrefix(from, "@")
+			if !isFile {
+				return from, nil
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return "", xerrors.Errorf("read parameter %s: %w", name, err)
+			}
+			return strings.TrimSuffix(string(content), "\n"), nil
+		})
 }
 
 // claimSecrets reads where each secret is, never the secret itself: arguments are seen by everybody on the machine. So
 // what is wrong with one is told by its number, in case somebody wrote it there after all.
 func (a *app) claimSecrets(given []string) (map[string]string, error) {
-	if len(given) == 0 {
-		return nil, nil //nolint:nilnil // None.
-	}
-	secrets, typed := map[string]string{}, false
-	for i, s := range given {
-		name, from, ok := strings.Cut(s, "=")
-		if _, twice := secrets[name]; !ok || name == "" || twice {
-			return nil, usageErrorf("--secret number %d: write NAME=-, NAME=@FILE or NAME=env:VARIABLE, each NAME once", i+1)
-		}
+	const forms = "NAME=-, NAME=@FILE or NAME=env:VARIABLE"
+	typed := false
+	label := func(i int) string { return fmt.Sprintf("--secret number %d", i+1) }
+	return namedValues(given, forms, label, func(label, name, from string) (string, error) {
 		var content []byte
 		var err error
+		variable, isVariable := strings.CutPrefix(from, "env:")
+		path, isFile := strings.CutPrefix(from, "@")
 		switch {
 		case from == "-" && typed:
-			return nil, usageErrorf("--secret number %d: only one secret can come from standard input", i+1)
+			return "", usageErrorf("%s: only one secret can come from standard input", label)
 		case from == "-":
 			typed = true
 			content, err = io.ReadAll(io.LimitReader(a.stdin, maxSecret+1))
-		case strings.HasPrefix(from, "@"):
-			content, err = os.ReadFile(strings.TrimPrefix(from, "@"))
-		case strings.HasPrefix(from, "env:"):
-			value := a.env(strings.TrimPrefix(from, "env:"))
-			if value == "" {
-				return nil, usageErrorf("--secret %s: the environment has no %s, or it is empty", name, strings.TrimPrefix(from, "env:"))
+		case isFile:
+			content, err = os.ReadFile(path)
+		case isVariable:
+			if content = []byte(a.env(variable)); len(content) == 0 {
+				return "", usageErrorf("--secret %s: the environment has no %s, or it is empty", name, variable)
 			}
-			content = []byte(value)
 		default:
-			return nil, usageErrorf("--secret number %d: a secret is not written on the command line, where others see it: use "+
-				"NAME=-, NAME=@FILE or NAME=env:VARIABLE", i+1)
+			return "", usageErrorf("%s: a secret is not written on the command line, where others see it: use %s", label, forms)
 		}
 		switch {
 		case err != nil:
-			return nil, xerrors.Errorf("read secret %s: %w", name, err)
+			return "", xerrors.Errorf("read secret %s: %w", name, err)
 		case len(content) > maxSecret:
-			return nil, usageErrorf("--secret %s has more than %d bytes", name, maxSecret)
+			return "", usageErrorf("--secret %s has more than %d bytes", name, maxSecret)
 		}
-		secrets[name] = string(bytes.TrimSuffix(content, []byte("\n")))
-	}
-	return secrets, nil
+		return string(bytes.TrimSuffix(content, []byte("\n"))), nil
+	})
 }
 
 // receiptText is a receipt in one line, empty for none.
@@ -114,7 +137,7 @@ func (a *app) printClaimed(claim sdk.Claim) error {
 		}
 		t.add(cell{w.Name, bold}, w.ClaimID, w.ProviderID, strings.Join(addresses, ", "))
 	}
-	if err := a.print(claim, t.write); err != nil {
+	if err := a.print(claim, t.String()); err != nil {
 		return err
 	}
 	if a.output == "table" {

@@ -13,37 +13,30 @@ import (
 // startEvery is how often a workspace that starts for its claim is looked at.
 const startEvery = 200 * time.Millisecond
 
-// errStarted ends the looks.
-var errStarted = errors.New("started")
-
 // awaitStart waits until what was claimed out of standby can be used, for at most so long; then the claim still says that it
 // is starting. A start that failed is an error: the workspace stays claimed, for whoever wants to look at it.
 func (a *app) awaitStart(ctx context.Context, client *sdk.Client, claim *sdk.Claim, most time.Duration) error {
 	if claim.Starting && most > 0 {
 		bounded, cancel := context.WithTimeout(ctx, most)
 		defer cancel()
-		look := func() error {
+		err := a.poll(bounded, startEvery, func() (started bool, err error) {
 			w, err := client.Workspace(bounded, claim.Name)
 			switch {
 			case err != nil:
-				return err
+				return false, err
 			case w.State != "claimed" || w.ClaimID == nil || *w.ClaimID != claim.ClaimID:
-				return xerrors.Errorf("workspace %s is no longer of this claim: it is %s", claim.Name, w.State)
+				return false, xerrors.Errorf("workspace %s is no longer of this claim: it is %s", claim.Name, w.State)
 			case w.Starting:
-				return nil
+				return false, nil
 			}
 			claim.Starting, claim.Fault = false, w.Fault
 			claim.Addresses, claim.Environment = w.Addresses, w.Environment
-			return errStarted
-		}
-		err := look()
-		if err == nil {
-			err = a.clock.TickerFunc(bounded, startEvery, look, "claim", "start").Wait("claim", "start")
-		}
+			return true, nil
+		}, "claim", "start")
 		switch {
-		case errors.Is(err, errStarted):
+		case err == nil:
 		case bounded.Err() != nil && ctx.Err() == nil: // it is told as it is
-		case err != nil:
+		default:
 			return xerrors.Errorf("wait for the start of workspace %s: %w", claim.Name, err)
 		}
 	}
@@ -65,9 +58,7 @@ func (a *app) startedOrReleased(
 	if err == nil || keep {
 		return err
 	}
-	released, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	if _, releaseErr := client.ReleaseWorkspace(released, claim.Name); releaseErr != nil {
+	if releaseErr := giveBack(ctx, client, claim.Name); releaseErr != nil {
 		return errors.Join(err, xerrors.Errorf("release workspace %s: %w", claim.Name, releaseErr))
 	}
 	return err

@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/xerrors"
 )
 
 // cliDocsCommand writes docs/cli.md. It is hidden: only "make gen" has a use for it.
@@ -17,15 +15,11 @@ func (a *app) cliDocsCommand() *cobra.Command {
 		Long:    "Writes the reference of all commands as Markdown.",
 		Example: "  prewarm cli-docs > docs/cli.md",
 		Hidden:  true,
-		Args:    exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out strings.Builder
 			out.WriteString("# The command line\n\n<!-- Made by \"make gen\" from cmd/prewarm; do not edit. -->\n")
 			writeCommandDocs(&out, cmd.Root())
-			if _, err := io.WriteString(a.stdout, out.String()); err != nil {
-				return xerrors.Errorf("write reference: %w", err)
-			}
-			return nil
+			return a.write(out.String())
 		},
 	}
 }

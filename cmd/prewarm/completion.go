@@ -8,10 +8,32 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
+// completions are those of what a command's Use calls its first argument. Others are completed as files are.
+func (a *app) completions() map[string]cobra.CompletionFunc {
+	presets := completeNames(a, (*sdk.Client).Presets, presetName)
+	workspaces := func(c *sdk.Client, ctx context.Context) ([]sdk.Workspace, error) {
+		page, err := c.Workspaces(ctx, sdk.WorkspaceFilter{})
+		return page.Workspaces, err
+	}
+	return map[string]cobra.CompletionFunc{
+		"TEMPLATE/PRESET":   presets,
+		"TEMPLATE[/PRESET]": presets,
+		"TEMPLATE":          completeNames(a, (*sdk.Client).Templates, func(t sdk.Template) string { return t.Name }),
+		"PROVIDER":          completeNames(a, (*sdk.Client).Providers, func(p sdk.Provider) string { return p.Name }),
+		"FORGE":             completeNames(a, (*sdk.Client).Forges, func(f sdk.ForgeEntity) string { return f.Name }),
+		"CREDENTIAL":        completeNames(a, (*sdk.Client).ForgeCredentials, func(c sdk.ForgeCredential) string { return c.Name }),
+		"WORKSPACE": completeNames(a, workspaces, func(w sdk.Workspace) string {
+			return cobra.CompletionWithDesc(w.Name, w.Template+"/"+w.Preset+", "+w.State)
+		}),
+	}
+}
+
 // completeNames makes a completion of the first argument of what list returns. Errors complete to nothing: there is no
 // place to show them.
-func (a *app) completeNames(list func(context.Context, *sdk.Client) ([]string, error)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func completeNames[T any](
+	a *app, list func(*sdk.Client, context.Context) ([]T, error), name func(T) string,
+) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 || a.takeEnv(cmd) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -21,56 +43,23 @@ func (a *app) completeNames(list func(context.Context, *sdk.Client) ([]string, e
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), a.completionTimeout)
 		defer cancel()
-		names, err := list(ctx, client)
+		all, err := list(client, ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, each := range all {
+			names = append(names, name(each))
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func (a *app) completePresets(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		presets, err := client.Presets(ctx)
-		var names []string
-		for _, p := range presets {
-			names = append(names, presetName(p))
-		}
-		return names, err
-	})(cmd, args, prefix)
+// completeFlag completes the value of a flag as an argument of that name, such as PROVIDER.
+func (a *app) completeFlag(cmd *cobra.Command, flag, argument string) {
+	must(cmd.RegisterFlagCompletionFunc(flag, a.completions()[argument]))
 }
 
-func (a *app) completeWorkspaces(
-	cmd *cobra.Command, args []string, prefix string,
-) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		page, err := client.Workspaces(ctx, sdk.WorkspaceFilter{})
-		var names []string
-		for _, w := range page.Workspaces {
-			names = append(names, cobra.CompletionWithDesc(w.Name, w.Template+"/"+w.Preset+", "+w.State))
-		}
-		return names, err
-	})(cmd, args, prefix)
-}
-
-func (a *app) completeProviders(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		providers, err := client.Providers(ctx)
-		var names []string
-		for _, p := range providers {
-			names = append(names, p.Name)
-		}
-		return names, err
-	})(cmd, args, prefix)
-}
-
-func (a *app) completeTemplates(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		templates, err := client.Templates(ctx)
-		var names []string
-		for _, t := range templates {
-			names = append(names, t.Name)
-		}
-		return names, err
-	})(cmd, args, prefix)
+// oneOf completes the value of a flag that can have these.
+func oneOf(cmd *cobra.Command, flag string, values ...string) {
+	must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 }

@@ -55,11 +55,10 @@ func (a *app) token(server *url.URL) (string, error) {
 }
 
 func readToken(path string) (string, error) {
-	content, err := os.ReadFile(path)
+	token, err := readTrimmed("token", path)
 	if err != nil {
-		return "", xerrors.Errorf("read token: %w", err)
+		return "", err
 	}
-	token := strings.TrimSpace(string(content))
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
 		return "", xerrors.Errorf("read token: %s does not hold one token", path)
 	}

@@ -32,6 +32,14 @@ func usageErrorf(format string, args ...any) error {
 	return &usageError{message: fmt.Sprintf(format, args...)}
 }
 
+// usageErrorIf is an error of usage if the command line is wrong in a way.
+func usageErrorIf(wrong bool, format string, args ...any) error {
+	if !wrong {
+		return nil
+	}
+	return usageErrorf(format, args...)
+}
+
 // exitError ends the process with a status. Message may be empty: then all is said.
 type exitError struct {
 	status  int

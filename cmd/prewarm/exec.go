@@ -53,22 +53,17 @@ func (a *app) takeTerminal(req *sdk.ExecRequest, in, out int) (restore func(), e
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
 	go func() {
-		for {
+		for range changed {
 			select {
-			case <-done:
-				return
-			case <-changed:
-			}
-			select {
-			case <-done:
-				return
 			case resize <- windowSize(out):
+			case <-done:
 			}
 		}
 	}()
 	req.Resize = resize
 	return func() {
 		signal.Stop(changed)
+		close(changed)
 		close(done)
 		_ = term.Restore(in, before)
 	}, nil
@@ -91,9 +86,7 @@ func (a *app) execClaimed(
 		a.hint("Kept workspace %s. Give it back with: prewarm workspace release %s", claim.Name, claim.Name)
 		return endWith(status, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	if _, releaseErr := client.ReleaseWorkspace(ctx, claim.Name); releaseErr != nil {
+	if releaseErr := giveBack(ctx, client, claim.Name); releaseErr != nil {
 		a.complain(xerrors.Errorf("release workspace %s (try %q): %w",
 			claim.Name, "prewarm workspace release "+claim.Name, releaseErr).Error())
 		if err == nil && status == 0 {
@@ -101,6 +94,14 @@ func (a *app) execClaimed(
 		}
 	}
 	return endWith(status, err)
+}
+
+// giveBack releases a workspace, also after an interrupt.
+func giveBack(ctx context.Context, client *sdk.Client, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_, err := client.ReleaseWorkspace(ctx, name)
+	return err
 }
 
 // endWith makes this process end as the command did.

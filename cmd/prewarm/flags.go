@@ -1,19 +1,24 @@
 package main
 
 import (
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/xerrors"
 )
 
 // envVariable is the annotation of a flag that an environment variable can also set.
 const envVariable = "prewarm_env"
 
-// fromEnv lets a variable set a flag that is not on the command line. An empty one is as good as none.
-func fromEnv(flags *pflag.FlagSet, name, variable string) {
-	must(flags.SetAnnotation(name, envVariable, []string{variable}))
-	flags.Lookup(name).Usage += " [" + variable + "]"
+// fromEnv lets a variable set a flag that is not on the command line: PREWARM_DATA_DIR for data-dir. An empty one is as
+// good as none.
+func fromEnv(flag *pflag.Flag) {
+	variable := "PREWARM_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+	flag.Annotations = map[string][]string{envVariable: {variable}}
+	flag.Usage += " [" + variable + "]"
 }
 
 func (a *app) takeEnv(cmd *cobra.Command) error {
@@ -32,7 +37,40 @@ func (a *app) takeEnv(cmd *cobra.Command) error {
 	return failed
 }
 
-// exactArgs checks the arguments against the words of a command's Use, such as "show NAME": one argument for each.
+// readTrimmed reads a file without the space around what is in it. what is said of it in an error.
+func readTrimmed(what, file string) (string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", xerrors.Errorf("read %s: %w", what, err)
+	}
+	return strings.TrimSpace(string(content)), nil
+}
+
+// valueOrFile is the value of a flag, or what is in the file of the flag of that name with -file.
+func valueOrFile(flag, what, value, file string) (string, error) {
+	if file == "" {
+		return value, nil
+	}
+	if value != "" {
+		return "", usageErrorf("--%s and --%s-file cannot both be given", flag, flag)
+	}
+	content, err := readTrimmed(what, file)
+	if err == nil && content == "" {
+		err = xerrors.Errorf("read %s: %s is empty", what, file)
+	}
+	return content, err
+}
+
+// given is a duration as the API takes it, empty where none is.
+func given(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// exactArgs checks the arguments against the words of a command's Use, such as "show NAME": one argument for each,
+// and what stands for a preset names one.
 func exactArgs(cmd *cobra.Command, args []string) error {
 	wanted := strings.Fields(cmd.Use)[1:]
 	switch {
@@ -40,6 +78,9 @@ func exactArgs(cmd *cobra.Command, args []string) error {
 		return usageErrorf("%s is missing", wanted[len(args)])
 	case len(args) > len(wanted):
 		return usageErrorf("unexpected argument %q", args[len(wanted)])
+	case len(wanted) > 0 && wanted[0] == "TEMPLATE/PRESET":
+		_, _, err := presetArg(args[0])
+		return err
 	}
 	return nil
 }

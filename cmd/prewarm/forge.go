@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) forgeCommand() *cobra.Command {
-	return group("forge", "Connect repositories, organizations and enterprises of GitHub or Gitea",
+	return a.group("forge", "Connect repositories, organizations and enterprises of GitHub or Gitea",
 		`A forge's queued jobs make runner presets grow, and its running jobs claim runners. What Prewarm speaks to is an
 entity: a repository, an organization or an enterprise, reached with a credential. See docs/forges.md.`,
 		"  prewarm forge list",
@@ -48,17 +48,6 @@ func (a *app) secretFile(name string) (string, error) {
 	return secret, nil
 }
 
-func (a *app) completeForges(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		forges, err := client.Forges(ctx)
-		var names []string
-		for _, f := range forges {
-			names = append(names, f.Name)
-		}
-		return names, err
-	})(cmd, args, prefix)
-}
-
 // forgeAddCommand is add, or update, which differ in their words only.
 func (a *app) forgeAddCommand(use string) *cobra.Command {
 	var req sdk.PutForgeEntity
@@ -69,54 +58,44 @@ func (a *app) forgeAddCommand(use string) *cobra.Command {
 		Long: `Adds or changes an entity. Its scope and path are fixed. Without --webhook-secret-file a new one gets a webhook secret
 made by chance, which is printed this once; "prewarm forge webhook install" needs nobody to know it.`,
 		Example: "  prewarm forge " + use + " acme --scope organization --path acme --credential acme-app",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if use == "add" && req.Scope == "" {
 				return usageErrorf("--scope is missing: repository, organization or enterprise")
 			}
-			if req.WebhookSecret, err = a.secretFile(secretFile); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+			req.WebhookSecret, err = a.secretFile(secretFile)
+			return err
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			if use == "update" {
-				if _, err := client.Forge(cmd.Context(), args[0]); err != nil {
+				if _, err := c.Forge(ctx, name); err != nil {
 					return err
 				}
 			}
-			saved, err := client.PutForge(cmd.Context(), args[0], req)
-			if err != nil {
-				return err
-			}
-			return a.printSavedForge(saved)
-		},
+			return a.printSavedForge(c.PutForge(ctx, name, req))
+		}),
 	}
 	cmd.Flags().StringVar(&req.Scope, "scope", "", "repository, organization or enterprise")
 	cmd.Flags().StringVar(&req.Path, "path", "", "owner/repository, owner, or the enterprise's slug")
 	cmd.Flags().StringVar(&req.Credential, "credential", "", "name of the credential")
 	cmd.Flags().StringVar(&req.Balance, "balance", "", "among presets of one priority: pack or spread")
 	cmd.Flags().StringVar(&secretFile, "webhook-secret-file", "", "file of the webhook secret, - for standard input")
-	if use == "update" {
-		cmd.ValidArgsFunction = a.completeForges
+	if use == "add" { // its name is new
+		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return cmd
 }
 
-func (a *app) printSavedForge(saved sdk.SavedForgeEntity) error {
+func (a *app) printSavedForge(saved sdk.SavedForgeEntity, err error) error {
+	if err != nil {
+		return err
+	}
 	if saved.WebhookSecret != "" {
 		a.hint("This is the only time that the webhook secret is shown.")
 	}
 	if saved.HookError != "" {
 		a.hint("The webhook was not told the new secret: %s", printable.Text(saved.HookError))
 	}
-	return a.print(saved, func(w io.Writer) error {
-		t := a.forgeDetails(saved.ForgeEntity)
-		t.addIf("Webhook secret", saved.WebhookSecret)
-		return t.write(w)
-	})
+	return a.print(saved, a.savedForgeText(saved))
 }
 
 func (a *app) forgeListCommand() *cobra.Command {
@@ -126,32 +105,23 @@ func (a *app) forgeListCommand() *cobra.Command {
 		Short:   "List entities of forges, and how it goes with them",
 		Long:    "Lists the entities, their open jobs and runners, and whether their forge answers." + watchHelp("entity"),
 		Example: "  prewarm forge list\n  prewarm forge list --watch",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := watch.check(); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return list(cmd.Context(), a, watch, view[sdk.ForgeEntity]{
-				look: client.Forges, table: a.forgeTable, name: func(f sdk.ForgeEntity) string { return f.Name }, line: forgeLine,
-				still: stillForge,
-				hint:  "There are no forges. Add one with: prewarm forge credential add, then prewarm forge add",
-			})
-		},
+		PreRunE: watch.check,
+		RunE: list(a, view[sdk.ForgeEntity]{
+			ask: noArg((*sdk.Client).Forges), text: a.forgesText, watch: &watch,
+			name: func(f sdk.ForgeEntity) string { return f.Name }, line: forgeLine, still: stillForge,
+			none: "There are no forges. Add one with: prewarm forge credential add, then prewarm forge add",
+		}),
 	}
 	watch.add(cmd)
 	return cmd
 }
 
-func (a *app) forgeTable(forges []sdk.ForgeEntity) *table {
+func (a *app) forgesText(forges []sdk.ForgeEntity) string {
 	t := a.newTable("NAME", "KIND", "PATH", "QUEUED", "UNSERVED", "IN PROGRESS", "RUNNERS", "RATE", "STATUS")
 	for _, f := range forges {
 		t.add(f.Name, f.Kind, f.Path, f.Queued, f.Unserved, f.InProgress, f.Runners, rateText(f.Status), forgeCell(f))
 	}
-	return t
+	return t.String()
 }
 
 func forgeLine(f sdk.ForgeEntity) string {
@@ -184,7 +154,11 @@ func forgeCell(f sdk.ForgeEntity) cell {
 	}
 }
 
-func (a *app) forgeDetails(f sdk.ForgeEntity) *table {
+func (a *app) forgeText(f sdk.ForgeEntity) string {
+	return a.savedForgeText(sdk.SavedForgeEntity{ForgeEntity: f})
+}
+
+func (a *app) savedForgeText(f sdk.SavedForgeEntity) string {
 	t := a.newTable()
 	t.add("Forge", f.Name)
 	t.add("Kind", f.Kind)
@@ -197,105 +171,55 @@ func (a *app) forgeDetails(f sdk.ForgeEntity) *table {
 	t.add("Presets", strings.Join(f.Presets, ", "))
 	t.add("Jobs", fmt.Sprintf("%d queued, %d of them unserved, %d in progress", f.Queued, f.Unserved, f.InProgress))
 	t.add("Runners", f.Runners)
-	t.add("Status", forgeCell(f))
+	t.add("Status", forgeCell(f.ForgeEntity))
 	t.add("Last asked", a.agoOr(f.Status.SucceededAt, "never"))
 	t.add("Last delivery", a.agoOr(f.Status.DeliveryAt, "never"))
 	t.addIf("Asks again", a.agoOr(f.Status.WaitUntil, ""))
 	t.addIf("Rate", rateText(f.Status))
 	t.addIf("Old secret ends", a.agoOr(f.SecretOverlap, ""))
-	return t
-}
-
-// forgeAction is a command on one entity, that shows it afterwards.
-func (a *app) forgeAction(
-	use, short, long string, do func(context.Context, *sdk.Client, string) (sdk.ForgeEntity, error),
-) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " FORGE", Short: short, Long: long, Example: "  prewarm forge " + use + " acme", Args: exactArgs,
-		ValidArgsFunction: a.completeForges,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			forge, err := do(cmd.Context(), client, args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(forge, a.forgeDetails(forge).write)
-		},
-	}
+	t.addIf("Webhook secret", f.WebhookSecret)
+	return t.String()
 }
 
 func (a *app) forgeShowCommand() *cobra.Command {
-	return a.forgeAction("show", "Show one entity", "Shows one entity of a forge, its status and its presets.",
-		func(ctx context.Context, c *sdk.Client, name string) (sdk.ForgeEntity, error) {
-			return c.Forge(ctx, name)
-		})
+	return newCommand("show FORGE", "Show one entity", "Shows one entity of a forge, its status and its presets.",
+		"  prewarm forge show acme", show(a, (*sdk.Client).Forge, a.forgeText))
 }
 
 func (a *app) forgeStartCommand() *cobra.Command {
-	return a.forgeAction("start", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
-		func(ctx context.Context, c *sdk.Client, name string) (sdk.ForgeEntity, error) {
-			return c.StartForge(ctx, name)
-		})
+	return newCommand("start FORGE", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
+		"  prewarm forge start acme", show(a, (*sdk.Client).StartForge, a.forgeText))
 }
 
 func (a *app) forgeStopCommand() *cobra.Command {
 	var reason string
-	cmd := a.forgeAction("stop", "Have an entity's jobs make no demand", `Stops an entity until "prewarm forge start". Runners that
+	cmd := &cobra.Command{
+		Use:   "stop FORGE",
+		Short: "Have an entity's jobs make no demand",
+		Long: `Stops an entity until "prewarm forge start". Runners that
 are at a job finish it.`,
-		func(ctx context.Context, c *sdk.Client, name string) (sdk.ForgeEntity, error) {
-			if strings.TrimSpace(reason) == "" {
-				return sdk.ForgeEntity{}, usageErrorf("--reason is missing: others will want to know")
-			}
+		Example: `  prewarm forge stop acme --reason "moving the organization"`,
+		PreRunE: func(*cobra.Command, []string) error { return checkReason(reason) },
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
 			return c.StopForge(ctx, name, reason)
-		})
-	cmd.Example = `  prewarm forge stop acme --reason "moving the organization"`
+		}, a.forgeText),
+	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
 	return cmd
 }
 
 func (a *app) forgeDeleteCommand() *cobra.Command {
-	return a.deletion("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
-		"  prewarm forge delete acme", a.completeForges, "Deleted forge",
-		func(ctx context.Context, c *sdk.Client, name string) error { return c.DeleteForge(ctx, name) })
-}
-
-// deletion is a command that makes something go, or does something to it, and says so.
-func (a *app) deletion(
-	use, short, long, example string, complete cobra.CompletionFunc, done string,
-	do func(context.Context, *sdk.Client, string) error,
-) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: exactArgs, ValidArgsFunction: complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := do(cmd.Context(), client, args[0]); err != nil {
-				return err
-			}
-			return a.print(map[string]string{"done": args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s %s.\n", done, args[0])
-				return err
-			})
-		},
-	}
+	return newCommand("delete FORGE", "Delete an entity", "Deletes an entity that no preset names and that has no runners.",
+		"  prewarm forge delete acme", act(a, (*sdk.Client).DeleteForge, "done", "Deleted forge %s.\n"))
 }
 
 func (a *app) forgeCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs of it",
 		Long:    "Lists the runners and looks at the webhook, and says what works and which permission is missing. Changes nothing.",
-		Example: "  prewarm forge check acme", Args: exactArgs, ValidArgsFunction: a.completeForges,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			check, err := client.CheckForge(cmd.Context(), args[0])
+		Example: "  prewarm forge check acme",
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			check, err := c.CheckForge(ctx, name)
 			if err != nil {
 				return err
 			}
@@ -304,42 +228,34 @@ func (a *app) forgeCheckCommand() *cobra.Command {
 				style := map[string]style{"passed": green, "failed": red, "not_offered": yellow}[s.Outcome]
 				t.add(s.Name, cell{s.Outcome, style}, s.Detail)
 			}
-			if err := a.print(check, t.write); err != nil || check.OK {
+			if err := a.print(check, t.String()); err != nil || check.OK {
 				return err
 			}
-			return xerrors.Errorf("forge %s does not work as it should", args[0])
-		},
+			return xerrors.Errorf("forge %s does not work as it should", name)
+		}),
 	}
 }
 
 func (a *app) forgeRotateCommand() *cobra.Command {
+	var req sdk.RotateForgeSecret
 	var secretFile string
 	var overlap time.Duration
 	cmd := &cobra.Command{
 		Use: "rotate-secret FORGE", Short: "Give an entity another webhook secret",
 		Long: `Gives an entity another webhook secret, made by chance and printed this once unless --webhook-secret-file names one. The
 one before stays good for --overlap. A webhook that Prewarm installed is told the new one.`,
-		Example: "  prewarm forge rotate-secret acme --overlap 1h", Args: exactArgs, ValidArgsFunction: a.completeForges,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Example: "  prewarm forge rotate-secret acme --overlap 1h",
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if overlap < time.Second {
 				return usageErrorf("--overlap must be at least 1s")
 			}
-			secret, err := a.secretFile(secretFile)
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			saved, err := client.RotateForgeSecret(cmd.Context(), args[0], sdk.RotateForgeSecret{
-				WebhookSecret: secret, OverlapS: int(overlap.Seconds()),
-			})
-			if err != nil {
-				return err
-			}
-			return a.printSavedForge(saved)
+			req.OverlapS = int(overlap.Seconds())
+			req.WebhookSecret, err = a.secretFile(secretFile)
+			return err
 		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			return a.printSavedForge(c.RotateForgeSecret(ctx, name, req))
+		}),
 	}
 	cmd.Flags().StringVar(&secretFile, "webhook-secret-file", "", "file of the webhook secret, - for standard input")
 	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the secret before stays good")
@@ -352,21 +268,10 @@ func (a *app) forgeResealCommand() *cobra.Command {
 		Long: `Seals the secrets of all forges, and the keys that sign instance tokens, with the first key of the server's encryption keys
 file. Put a new key into every
 replica's file first; when this is done, the old one can be taken out. Only owners may.`,
-		Example: "  prewarm forge reseal", Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			r, err := client.ResealForges(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(r, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials, r.Entities,
-					r.SigningKeys)
-				return err
-			})
-		},
+		Example: "  prewarm forge reseal",
+		RunE: show(a, noArg((*sdk.Client).ResealForges), func(r sdk.Resealed) string {
+			return fmt.Sprintf("Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials,
+				r.Entities, r.SigningKeys)
+		}),
 	}
 }

@@ -11,25 +11,14 @@ import (
 )
 
 func (a *app) forgeCredentialCommand() *cobra.Command {
-	return group("credential", "Add, change, list and delete credentials for forges",
+	return a.group("credential", "Add, change, list and delete credentials for forges",
 		"A credential is a token, or a GitHub App as one installation of it. It is stored sealed, and never shown.",
 		"  prewarm forge credential list",
 		a.credentialPutCommand("add", "Add a credential"), a.credentialPutCommand("update", "Change a credential"),
 		a.credentialListCommand(),
-		a.deletion("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
-			"  prewarm forge credential delete acme-app", a.completeCredentials, "Deleted credential",
-			func(ctx context.Context, c *sdk.Client, name string) error { return c.DeleteForgeCredential(ctx, name) }))
-}
-
-func (a *app) completeCredentials(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeNames(func(ctx context.Context, client *sdk.Client) ([]string, error) {
-		list, err := client.ForgeCredentials(ctx)
-		var names []string
-		for _, c := range list {
-			names = append(names, c.Name)
-		}
-		return names, err
-	})(cmd, args, prefix)
+		newCommand("delete CREDENTIAL", "Delete a credential", "Deletes a credential that no entity uses.",
+			"  prewarm forge credential delete acme-app",
+			act(a, (*sdk.Client).DeleteForgeCredential, "done", "Deleted credential %s.\n")))
 }
 
 func (a *app) credentialPutCommand(use, short string) *cobra.Command {
@@ -41,9 +30,7 @@ func (a *app) credentialPutCommand(use, short string) *cobra.Command {
 everybody on a machine can see these.`,
 		Example: "  prewarm forge credential " + use + ` acme-app --kind github --app-id 1 --installation-id 2 --private-key-file app.pem
   prewarm forge credential ` + use + ` gitea --kind gitea --api-url https://gitea.example.com --forge-token-file -`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if req.Token, err = a.secretFile(tokenFile); err != nil {
 				return err
 			}
@@ -60,16 +47,11 @@ everybody on a machine can see these.`,
 				text := string(bundle)
 				req.CABundle = &text
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			made, err := client.PutForgeCredential(cmd.Context(), args[0], req)
-			if err != nil {
-				return err
-			}
-			return a.print(made, a.credentialTable([]sdk.ForgeCredential{made}).write)
+			return nil
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeCredential, error) {
+			return c.PutForgeCredential(ctx, name, req)
+		}, func(saved sdk.ForgeCredential) string { return a.credentialsText([]sdk.ForgeCredential{saved}) }),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Kind, "kind", "", "github or gitea; fixed")
@@ -79,37 +61,27 @@ everybody on a machine can see these.`,
 	f.Int64Var(&req.InstallationID, "installation-id", 0, "of the App in the organization")
 	f.StringVar(&keyFile, "private-key-file", "", "PEM file of the App's private key, - for standard input")
 	f.StringVar(&caFile, "ca-file", "", "PEM file of authorities to trust beside the usual; empty: none")
-	if use == "update" {
-		cmd.ValidArgsFunction = a.completeCredentials
+	if use == "add" { // its name is new
+		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return cmd
 }
 
-func (a *app) credentialTable(list []sdk.ForgeCredential) *table {
+func (a *app) credentialsText(list []sdk.ForgeCredential) string {
 	t := a.newTable("NAME", "KIND", "URL", "AUTH", "ENTITIES", "SEALED BY", "CHANGED")
 	for _, c := range list {
 		t.add(c.Name, c.Kind, c.URL, c.Auth, c.Entities, c.SealedBy, a.ago(c.UpdatedAt))
 	}
-	return t
+	return t.String()
 }
 
 func (a *app) credentialListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List credentials", Long: "Lists credentials for forges. Their secrets are not shown.",
-		Example: "  prewarm forge credential list", Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			list, err := client.ForgeCredentials(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(list) == 0 {
-				a.hint("There are no credentials. Add one with: prewarm forge credential add CREDENTIAL")
-			}
-			return a.print(list, a.credentialTable(list).write)
-		},
+		Example: "  prewarm forge credential list",
+		RunE: list(a, view[sdk.ForgeCredential]{
+			ask: noArg((*sdk.Client).ForgeCredentials), text: a.credentialsText,
+			none: "There are no credentials. Add one with: prewarm forge credential add CREDENTIAL",
+		}),
 	}
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -22,26 +22,17 @@ The replicas make the same comparison by themselves, about each minute. "prewarm
 deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
 		Example: `  prewarm inventory
   prewarm inventory --provider docker --all`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			list, err := client.Inventories(cmd.Context(), provider)
-			if err != nil {
-				return err
-			}
-			return a.print(list, func(w io.Writer) error { return a.writeInventories(w, list, all) })
-		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Inventory, error) {
+			return c.Inventories(ctx, provider)
+		}, func(list []sdk.Inventory) string { return a.inventoriesText(list, all) }),
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "only this one")
 	cmd.Flags().BoolVar(&all, "all", false, "also what is as it should be")
-	must(cmd.RegisterFlagCompletionFunc("provider", a.completeProviders))
+	a.completeFlag(cmd, "provider", "PROVIDER")
 	return cmd
 }
 
-func (a *app) writeInventories(w io.Writer, list []sdk.Inventory, all bool) error {
+func (a *app) inventoriesText(list []sdk.Inventory, all bool) string {
 	summary := a.newTable("PROVIDER", "SITE", "LAST", "RESOURCES", "AMISS", "BREAKER", "ORPHANS")
 	entries := a.newTable("PROVIDER", "VERDICT", "WORKSPACE", "STATE", "RESOURCE", "STATUS", "SEEN", "WHY", "NEXT")
 	for _, inv := range list {
@@ -78,16 +69,11 @@ func (a *app) writeInventories(w io.Writer, list []sdk.Inventory, all bool) erro
 		}
 		summary.add(inv.Provider, inv.Site, last, resources, wrong, breaker, orphans)
 	}
-	if err := summary.write(w); err != nil {
-		return err
+	text := summary.String()
+	if len(entries.rows) > 1 { // not only the heading
+		text += "\n" + entries.String()
 	}
-	if len(entries.rows) <= 1 { // the heading
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return entries.write(w)
+	return text
 }
 
 func verdictCell(verdict string) cell {
@@ -109,23 +95,10 @@ func (a *app) providerResumeCommand() *cobra.Command {
 some clean inventories; this is for who knows sooner that all is well. If what opened it is still so, it opens again.
 
 A pause is another thing: "prewarm resume provider NAME" ends that.`,
-		Example:           "  prewarm provider resume docker",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := client.ResumeProvider(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(p, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "The breaker of provider %s is closed.\n", p.Name)
-				return err
-			})
-		},
+		Example: "  prewarm provider resume docker",
+		RunE: show(a, (*sdk.Client).ResumeProvider, func(p sdk.Provider) string {
+			return fmt.Sprintf("The breaker of provider %s is closed.\n", p.Name)
+		}),
 	}
 }
 
@@ -138,21 +111,8 @@ only show it: look at "prewarm inventory --provider NAME" first. Providers of th
 confirmed from the start. Nothing takes it back.`,
 		Example: `  prewarm inventory --provider openstack
   prewarm provider confirm openstack`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := client.ConfirmProvider(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(p, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Orphans are deleted at provider %s from now on.\n", p.Name)
-				return err
-			})
-		},
+		RunE: show(a, (*sdk.Client).ConfirmProvider, func(p sdk.Provider) string {
+			return fmt.Sprintf("Orphans are deleted at provider %s from now on.\n", p.Name)
+		}),
 	}
 }

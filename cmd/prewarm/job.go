@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return group("job", "See the jobs of forges", "A queued job is demand for a runner; one that nothing can serve says why.",
+	return a.group("job", "See the jobs of forges", "A queued job is demand for a runner; one that nothing can serve says why.",
 		"  prewarm job list --unserved", a.jobListCommand(), a.jobShowCommand())
 }
 
@@ -25,24 +26,20 @@ func (a *app) jobListCommand() *cobra.Command {
 		Long: "Lists jobs of forges, newest first, with whose demand they are, where they run, and why nothing serves them." +
 			watchHelp("job"),
 		Example: "  prewarm job list --forge acme --state queued\n  prewarm job list --unserved\n  prewarm job list --watch",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return usageErrorf("--limit must not be negative")
-			}
-			if err := watch.check(); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return list(cmd.Context(), a, watch, view[sdk.ForgeJob]{
-				look:  func(ctx context.Context) ([]sdk.ForgeJob, error) { return jobsOf(ctx, client, filter, limit) },
-				table: a.jobTable, name: jobName, line: jobLine, still: func(j sdk.ForgeJob) sdk.ForgeJob { j.WaitS = 0; return j },
-				hint: "There are no such jobs.",
-			})
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return cmp.Or(checkLimit(limit), watch.check(cmd, args))
 		},
+		RunE: list(a, view[sdk.ForgeJob]{
+			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.ForgeJob, error) {
+				return readPages(limit, func(size int, after string) ([]sdk.ForgeJob, string, error) {
+					filter.Limit, filter.After = size, after
+					page, err := c.ForgeJobs(ctx, filter)
+					return page.Jobs, page.Next, err
+				})
+			},
+			text: a.jobsText, none: "There are no such jobs.", watch: &watch,
+			name: jobName, line: jobLine, still: func(j sdk.ForgeJob) sdk.ForgeJob { j.WaitS = 0; return j },
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.Forge, "forge", "", "only those of this entity")
@@ -52,38 +49,23 @@ func (a *app) jobListCommand() *cobra.Command {
 	f.BoolVar(&filter.Unserved, "unserved", false, "only those that nothing can serve")
 	f.IntVar(&limit, "limit", 100, "at most so many; 0 is all")
 	watch.add(cmd)
-	must(cmd.RegisterFlagCompletionFunc("forge", a.completeForges))
+	a.completeFlag(cmd, "forge", "FORGE")
 	return cmd
-}
-
-// jobsOf reads page after page, until there are limit; all where that is 0.
-func jobsOf(ctx context.Context, client *sdk.Client, filter sdk.ForgeJobFilter, limit int) (all []sdk.ForgeJob, err error) {
-	for {
-		filter.Limit = pageOf(limit, len(all))
-		page, err := client.ForgeJobs(ctx, filter)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Jobs...)
-		if filter.After = page.Next; filter.After == "" || limit > 0 && len(all) >= limit {
-			return all, nil
-		}
-	}
 }
 
 func jobName(j sdk.ForgeJob) string { return fmt.Sprintf("%d/%d", j.JobID, j.Attempt) }
 
-// jobPreset is whose demand it is, or was.
-func jobPreset(j sdk.ForgeJob) string {
-	if j.Preset == "" {
+// slashed is TEMPLATE/PRESET, empty where there is none.
+func slashed(template, preset string) string {
+	if preset == "" {
 		return ""
 	}
-	return j.Template + "/" + j.Preset
+	return template + "/" + preset
 }
 
 func jobLine(j sdk.ForgeJob) string {
 	line := fmt.Sprintf("%s %s: %s labels=%s state=%s", jobName(j), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State)
-	if preset := jobPreset(j); preset != "" {
+	if preset := slashed(j.Template, j.Preset); preset != "" {
 		line += " preset=" + preset
 	}
 	if j.Runner != "" {
@@ -92,7 +74,7 @@ func jobLine(j sdk.ForgeJob) string {
 	return noted(line, j.Conclusion+j.Unserved) // never both
 }
 
-func (a *app) jobTable(jobs []sdk.ForgeJob) *table {
+func (a *app) jobsText(jobs []sdk.ForgeJob) string {
 	t := a.newTable("JOB", "REPOSITORY", "NAME", "LABELS", "STATE", "QUEUED", "WAITED", "PRESET", "RUNNER", "NOTE")
 	for _, j := range jobs {
 		note := cell{text: j.Conclusion}
@@ -100,26 +82,16 @@ func (a *app) jobTable(jobs []sdk.ForgeJob) *table {
 			note = cell{j.Unserved, red}
 		}
 		t.add(jobName(j), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State,
-			a.ago(j.QueuedAt), age(time.Duration(j.WaitS*float64(time.Second))), jobPreset(j), j.Runner, note)
+			a.ago(j.QueuedAt), age(time.Duration(j.WaitS*float64(time.Second))), slashed(j.Template, j.Preset), j.Runner, note)
 	}
-	return t
+	return t.String()
 }
 
 func (a *app) jobShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show JOB", Short: "Show the attempts of a job",
 		Long:    "Shows the attempts of a job, newest first. The job is named by the forge's number, or by the id of one attempt.",
-		Example: "  prewarm job show 29679449526", Args: exactArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			jobs, err := client.ForgeJob(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(jobs, a.jobTable(jobs).write)
-		},
+		Example: "  prewarm job show 29679449526",
+		RunE:    show(a, (*sdk.Client).ForgeJob, a.jobsText),
 	}
 }

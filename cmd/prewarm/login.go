@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +26,6 @@ login.
 On the machine of the server its owner needs no login: the owner-token file in the data directory is found by itself.`,
 		Example: `  prewarm login < token.txt
   prewarm login --url https://prewarm.example.com --token-file token.txt`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := sdk.New(a.url, "")
 			if err != nil {
@@ -53,10 +53,7 @@ On the machine of the server its owner needs no login: the owner-token file in t
 			if a.env("PREWARM_TOKEN") != "" {
 				a.hint("PREWARM_TOKEN is set, and goes before what was saved.")
 			}
-			return a.print(identity, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Logged in to %s as %s (%s).\n", client.URL, identity.User, identity.Role)
-				return err
-			})
+			return a.printf(identity, "Logged in to %s as %s (%s).\n", client.URL, identity.User, identity.Role)
 		},
 	}
 }
@@ -84,11 +81,7 @@ func (a *app) tokenToSave() (string, error) {
 
 func wellFormed(token string) (string, error) {
 	token = strings.TrimSpace(token)
-	if token == "" {
-		return "", usageErrorf("no token on standard input; pipe one in, or name a file with --token-file")
-	}
-	if strings.ContainsAny(token, " \t\r\n") {
-		return "", usageErrorf("what is on standard input is not a token")
-	}
-	return token, nil
+	return token, cmp.Or(
+		usageErrorIf(token == "", "no token on standard input; pipe one in, or name a file with --token-file"),
+		usageErrorIf(strings.ContainsAny(token, " \t\r\n"), "what is on standard input is not a token"))
 }

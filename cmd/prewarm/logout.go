@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +16,6 @@ func (a *app) logoutCommand() *cobra.Command {
 use "prewarm token revoke" before.`,
 		Example: `  prewarm logout
   prewarm logout --url https://prewarm.example.com`,
-		Args: exactArgs,
 		RunE: func(*cobra.Command, []string) error {
 			server, err := sdk.ParseURL(a.url)
 			if err != nil {
@@ -38,14 +36,11 @@ use "prewarm token revoke" before.`,
 				URL       string `json:"url"`
 				LoggedOut bool   `json:"logged_out"`
 			}{server.String(), known}
-			return a.print(result, func(w io.Writer) error {
-				message := "Logged out of %s. The token is still valid.\n"
-				if !known {
-					message = "There was no login for %s.\n"
-				}
-				_, err := fmt.Fprintf(w, message, server)
-				return err
-			})
+			message := "Logged out of %s. The token is still valid.\n"
+			if !known {
+				message = "There was no login for %s.\n"
+			}
+			return a.print(result, fmt.Sprintf(message, server))
 		},
 	}
 }

@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/xerrors"
@@ -11,7 +12,7 @@ import (
 )
 
 func (a *app) notifyCommand() *cobra.Command {
-	return group("notify", "See what people are told by webhook",
+	return a.group("notify", "See what people are told by webhook",
 		`The server tells people, by the webhook of "prewarm server --notify-url", of what will not mend itself: a preset
 whose creation stopped, a target that cannot be reached, passes that do not succeed any more.`,
 		"  prewarm admin notify test",
@@ -25,28 +26,21 @@ func (a *app) notifyTestCommand() *cobra.Command {
 		Long: `Sends a notification of the kind "test" the way that all go, and says what became of the first attempt. The exit
 status is 1 if it was not delivered; it is tried again all the same.`,
 		Example: "  prewarm admin notify test",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			n, err := c.TestNotification(ctx)
 			if err != nil {
 				return err
 			}
-			n, err := client.TestNotification(cmd.Context())
-			if err != nil {
-				return err
+			text := ""
+			if n.State == "delivered" {
+				text = fmt.Sprintf("Delivered: %s\n", n.ID)
 			}
-			err = a.print(n, func(w io.Writer) error {
-				if n.State == "delivered" {
-					_, err := fmt.Fprintf(w, "Delivered: %s\n", n.ID)
-					return err
-				}
-				return nil
-			})
+			err = a.print(n, text)
 			if err == nil && n.State != "delivered" {
-				err = xerrors.Errorf("not delivered after %d attempts: %s", n.Attempts, orNone(n.LastError, "no answer yet"))
+				err = xerrors.Errorf("not delivered after %d attempts: %s", n.Attempts, cmp.Or(n.LastError, "no answer yet"))
 			}
 			return err
-		},
+		}),
 	}
 }
 
@@ -56,42 +50,16 @@ func (a *app) notifyListCommand() *cobra.Command {
 		Short:   "List the last notifications",
 		Long:    "Lists what people were told, or are to be told, the newest first.",
 		Example: "  prewarm admin notify list",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			list, err := client.Notifications(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(list) == 0 {
-				a.hint("There was nothing to tell.")
-			}
-			return a.printNotifications(list)
-		},
+		RunE: list(a, view[sdk.NotificationStatus]{
+			ask: noArg((*sdk.Client).Notifications), text: a.notificationsText, none: "There was nothing to tell.",
+		}),
 	}
 }
 
-func (a *app) printNotifications(list []sdk.NotificationStatus) error {
+func (a *app) notificationsText(list []sdk.NotificationStatus) string {
 	t := a.newTable("KIND", "PRESET", "SINCE", "ENDED", "STATE", "ATTEMPTS", "DETAIL")
 	for _, n := range list {
-		preset, ended := "", ""
-		if n.Preset != "" {
-			preset = n.Template + "/" + n.Preset
-		}
-		if n.EndedAt != nil {
-			ended = a.ago(*n.EndedAt)
-		}
-		t.add(n.Kind, preset, a.ago(n.At), ended, n.State, n.Attempts, n.Detail)
+		t.add(n.Kind, slashed(n.Template, n.Preset), a.ago(n.At), a.agoOr(n.EndedAt, ""), n.State, n.Attempts, n.Detail)
 	}
-	return a.print(list, func(w io.Writer) error { return t.write(w) })
-}
-
-func orNone(s, none string) string {
-	if s == "" {
-		return none
-	}
-	return s
+	return t.String()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"time"
 
 	"golang.org/x/xerrors"
@@ -15,27 +16,44 @@ func (a *app) hint(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
-// print writes value as JSON where that was asked for, else what asTable writes.
-func (a *app) print(value any, asTable func(io.Writer) error) error {
+// print writes value as JSON where that was asked for, else text.
+func (a *app) print(value any, text string) error {
 	if a.output == "json" {
-		return writeJSON(a.stdout, value, "  ")
+		var err error
+		if text, err = jsonText(value, "  "); err != nil {
+			return err
+		}
 	}
-	return asTable(a.stdout)
+	return a.write(text)
 }
 
-// writeJSON writes the stable form: the names of the API, and an empty array or object where Go has a nil one. It fills
-// these in inside value.
-func writeJSON(w io.Writer, value any, indent string) error {
+// printf is print with a text that is made of a format.
+func (a *app) printf(value any, format string, args ...any) error {
+	return a.print(value, fmt.Sprintf(format, args...))
+}
+
+// write writes text to the output.
+func (a *app) write(text string) error {
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		return xerrors.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// jsonText is value in the stable form: the names of the API, and an empty array or object where Go has a nil one. It
+// fills these in inside value.
+func jsonText(value any, indent string) (string, error) {
 	v := reflect.New(reflect.TypeOf(value)).Elem()
 	v.Set(reflect.ValueOf(value))
 	fillNil(v)
-	enc := json.NewEncoder(w)
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
 	if err := enc.Encode(v.Interface()); err != nil {
-		return xerrors.Errorf("write json: %w", err)
+		return "", xerrors.Errorf("write json: %w", err)
 	}
-	return nil
+	return text.String(), nil
 }
 
 // fillNil replaces nil slices and maps in v, which is addressable. Bytes stay as they are: they are JSON already.

@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 const scopesHelp = "global, provider NAME, template NAME or preset TEMPLATE/PRESET"
 
 func (a *app) pauseCommand() *cobra.Command {
-	var reason string
+	var req sdk.PauseRequest
 	var duration time.Duration
 	cmd := &cobra.Command{
 		Use:   "pause SCOPE [TARGET]",
@@ -29,36 +30,22 @@ is over. What is warm can still be claimed. The scope is
   prewarm pause preset quickstart/default --reason "looking into a failure"`,
 		Args:      scopeArgs,
 		ValidArgs: []string{"global", "provider", "template", "preset"},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case strings.TrimSpace(reason) == "":
-				return usageErrorf("--reason is missing: others will want to know")
-			case duration < 0, cmd.Flags().Changed("for") && duration == 0:
-				return usageErrorf("--for must be more than 0")
-			}
-			scope, target := scopeOf(args)
-			req := sdk.PauseRequest{Scope: scope, Target: target, Reason: reason}
-			if duration > 0 {
-				req.ExpiresIn = duration.String()
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			pause, err := client.Pause(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			return a.print(pause, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Paused %s. It ends: %s.\n", strings.Join(args, " "),
-					a.agoOr(pause.ExpiresAt, "with \"prewarm resume "+strings.Join(args, " ")+"\""))
-				return err
-			})
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			req.ExpiresIn = given(duration)
+			req.Scope, req.Target = scopeOf(args)
+			return cmp.Or(checkReason(req.Reason),
+				usageErrorIf(duration < 0 || cmd.Flags().Changed("for") && duration == 0, "--for must be more than 0"))
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Pause, error) {
+			return c.Pause(ctx, req)
+		}, func(p sdk.Pause) string {
+			scope := strings.TrimSpace(req.Scope + " " + req.Target)
+			return fmt.Sprintf("Paused %s. It ends: %s.\n", scope, a.agoOr(p.ExpiresAt, "with \"prewarm resume "+scope+"\""))
+		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "why; shown to everybody who wonders")
 	cmd.Flags().DurationVar(&duration, "for", 0, "how long, such as 2h; until resumed where not given")
-	cmd.AddCommand(a.pauseListCommand())
+	cmd.AddCommand(a.filledIn(a.pauseListCommand())...)
 	return cmd
 }
 
@@ -68,26 +55,21 @@ func (a *app) pauseListCommand() *cobra.Command {
 		Short:   "List what is paused",
 		Long:    "Lists what is paused, why, by whom and until when.",
 		Example: "  prewarm pause list",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			pauses, err := client.Pauses(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(pauses) == 0 {
-				a.hint("Nothing is paused.")
-			}
-			t := a.newTable("SCOPE", "TARGET", "REASON", "BY", "SINCE", "ENDS")
-			for _, p := range pauses {
-				t.add(p.Scope, p.Target, p.Reason, p.CreatedBy, a.ago(p.CreatedAt), a.agoOr(p.ExpiresAt, "when resumed"))
-			}
-			return a.print(pauses, t.write)
-		},
+		RunE:    list(a, view[sdk.Pause]{ask: noArg((*sdk.Client).Pauses), text: a.pausesText, none: "Nothing is paused."}),
 	}
+}
+
+func (a *app) pausesText(pauses []sdk.Pause) string {
+	t := a.newTable("SCOPE", "TARGET", "REASON", "BY", "SINCE", "ENDS")
+	for _, p := range pauses {
+		t.add(p.Scope, p.Target, p.Reason, p.CreatedBy, a.ago(p.CreatedAt), a.agoOr(p.ExpiresAt, "when resumed"))
+	}
+	return t.String()
+}
+
+// checkReason checks the flag --reason of what stops something.
+func checkReason(reason string) error {
+	return usageErrorIf(strings.TrimSpace(reason) == "", "--reason is missing: others will want to know")
 }
 
 // scopeArgs checks what is to be paused or resumed.

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) planCommand() *cobra.Command {
-	var file string
+	var req sdk.PlanRequest
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Say what the next pass would do, with a file applied or not",
@@ -23,44 +23,36 @@ the file changes, and what is planned for the pools that it touches. Plans are k
 		Example: `  prewarm plan
   prewarm plan -f examples/quickstart.yaml
   prewarm plan -f examples/quickstart.yaml -o json`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			req := sdk.PlanRequest{File: file}
-			if file != "" {
-				var err error
-				if req.Document, err = a.readDocument(file); err != nil {
-					return err
-				}
-				if strings.TrimSpace(req.Document) == "" {
-					return usageErrorf("%s is empty", file)
-				}
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			file := req.File
+			req.File, req.Document, err = a.readDocument(file)
+			if err == nil && file != "" && strings.TrimSpace(req.Document) == "" {
+				return usageErrorf("%s is empty", file)
 			}
-			if file == "-" {
-				req.File = "stdin"
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			plan, err := client.MakePlan(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			return a.print(plan, func(w io.Writer) error { return a.writePlan(w, plan, file != "") })
+			return err
 		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			plan, err := c.MakePlan(ctx, req)
+			if err != nil {
+				return err
+			}
+			if err := a.print(plan, a.planText(plan, req.File != "")); err != nil {
+				return err
+			}
+			if req.File != "" && len(plan.Changes) > 0 && a.output == "table" {
+				a.hint("Nothing was changed. To do exactly this: prewarm apply --plan %s", plan.ID)
+			}
+			return nil
+		}),
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "a file to plan with; - is standard input")
+	cmd.Flags().StringVarP(&req.File, "file", "f", "", "a file to plan with; - is standard input")
 	return cmd
 }
 
-func (a *app) writePlan(w io.Writer, plan sdk.Plan, withFile bool) error {
+func (a *app) planText(plan sdk.Plan, withFile bool) string {
+	changes := ""
 	if withFile {
-		if err := a.writeChanges(w, sdk.ApplyResult{Changes: plan.Changes}); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
+		changes = a.changesText(plan.Changes) + "\n"
 	}
 	t := a.newTable("PRESET", "COUNT", "WHAT", "RULE", "WHY")
 	for _, p := range plan.Presets {
@@ -88,20 +80,11 @@ func (a *app) writePlan(w io.Writer, plan sdk.Plan, withFile bool) error {
 			}
 		}
 	}
-	if err := t.write(w); err != nil {
-		return err
-	}
 	sum := plan.Totals
 	moves := ""
 	if sum.Stop+sum.Start > 0 {
 		moves = fmt.Sprintf(", stop %d, start %d", sum.Stop, sum.Start)
 	}
-	if _, err := fmt.Fprintf(w, "Plan %s: create %d, cancel %d, drain %d%s.\n", plan.ID, sum.Create, sum.Cancel,
-		sum.Drain, moves); err != nil {
-		return err
-	}
-	if withFile && len(plan.Changes) > 0 {
-		a.hint("Nothing was changed. To do exactly this: prewarm apply --plan %s", plan.ID)
-	}
-	return nil
+	return changes + t.String() + fmt.Sprintf("Plan %s: create %d, cancel %d, drain %d%s.\n", plan.ID, sum.Create, sum.Cancel,
+		sum.Drain, moves)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 )
 
 func (a *app) presetCommand() *cobra.Command {
-	return group("preset", "See presets and how full their pools are",
+	return a.group("preset", "See presets and how full their pools are",
 		`A preset is a named set of parameters of a template; with a prebuilds block it is a pool, which is kept filled
 with prebuilds. Presets are made and changed with "prewarm apply".`,
 		"  prewarm preset list --watch",
@@ -24,8 +23,8 @@ with prebuilds. Presets are made and changed with "prewarm apply".`,
 
 func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }
 
-// presetTable has a column for jobs that wait only where any preset is one of runners.
-func (a *app) presetTable(presets []sdk.Preset) *table {
+// presetsText has a column for jobs that wait only where any preset is one of runners.
+func (a *app) presetsText(presets []sdk.Preset) string {
 	head := []string{
 		"PRESET", "VERSION", "DESIRED", "ACTUAL", "ELIGIBLE", "STARTING", "STOPPING", "DELETING", "OUTDATED", "EXTRANEOUS",
 		"EXPIRED", "CLAIMED",
@@ -48,7 +47,7 @@ func (a *app) presetTable(presets []sdk.Preset) *table {
 		}
 		t.add(append(row, noteCell(p))...)
 	}
-	return t
+	return t.String()
 }
 
 // runnerText is what a preset of runners is, in a line.
@@ -103,28 +102,12 @@ func (a *app) presetShowCommand() *cobra.Command {
 
 Every unclaimed workspace is in exactly one of actual, starting, stopping, deleting, outdated, expired and
 quarantined. Eligible is what a claim could take now; extraneous is the surplus.`,
-		Example:           "  prewarm preset show quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := client.Preset(cmd.Context(), template, preset)
-			if err != nil {
-				return err
-			}
-			return a.print(p, a.presetDetails(p).write)
-		},
+		Example: "  prewarm preset show quickstart/default",
+		RunE:    show(a, ofPreset((*sdk.Client).Preset), a.presetDetails),
 	}
 }
 
-func (a *app) presetDetails(p sdk.Preset) *table {
+func (a *app) presetDetails(p sdk.Preset) string {
 	t := a.newTable()
 	t.add("Preset", presetName(p))
 	t.add("Organization", p.Organization)
@@ -169,24 +152,18 @@ func (a *app) presetDetails(p sdk.Preset) *table {
 		}
 		t.add("Rollout", rollout)
 	}
-	if p.Unattainable != "" {
-		t.add("Target not reached", cell{p.Unattainable, yellow})
-	}
+	t.addIf("Target not reached", cell{p.Unattainable, yellow})
 	if p.Paused != "" {
 		t.add("Paused", cell{p.Paused + " (ends: " + a.agoOr(p.PausedUntil, "when resumed") + ")", yellow})
 	}
-	for i, reason := range p.Reasons {
-		label := ""
-		if i == 0 {
-			label = "Reasons"
-		}
+	label := "Reasons"
+	for _, reason := range p.Reasons {
 		t.add(label, reason)
+		label = ""
 	}
-	if p.Error != "" {
-		t.add("Error", cell{p.Error, red})
-	}
+	t.addIf("Error", cell{p.Error, red})
 	t.add("Decided", a.agoOr(p.PassedAt, "never"))
-	return t
+	return t.String()
 }
 
 // pairs writes a map as k=v, in order.
@@ -204,25 +181,7 @@ func (a *app) presetNudgeCommand() *cobra.Command {
 		Short: "Ask for a pass over a preset now",
 		Long: `Asks the server to look at the preset's template now instead of at the next tick. A nudge changes
 nothing by itself and can be repeated at will.`,
-		Example:           "  prewarm preset nudge quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := client.NudgePreset(cmd.Context(), template, preset); err != nil {
-				return err
-			}
-			return a.print(map[string]string{"nudged": args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Nudged %s.\n", args[0])
-				return err
-			})
-		},
+		Example: "  prewarm preset nudge quickstart/default",
+		RunE:    act(a, onPreset((*sdk.Client).NudgePreset), "nudged", "Nudged %s.\n"),
 	}
 }

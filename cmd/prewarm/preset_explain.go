@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,40 +18,19 @@ desired to what is created add up, each with the rule behind it and when it chan
 kept. It is decided anew at this instant, as the next pass would.
 
 Expected times are at the earliest, by the median time that the preset's latest prebuilds took.`,
-		Example:           "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			e, err := client.ExplainPreset(cmd.Context(), template, preset)
-			if err != nil {
-				return err
-			}
-			return a.print(e, func(w io.Writer) error { return a.writeExplanation(w, e) })
-		},
+		Example: "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
+		RunE:    show(a, ofPreset((*sdk.Client).ExplainPreset), a.explanationText),
 	}
 }
 
-func (a *app) writeExplanation(w io.Writer, e sdk.Explanation) error {
+func (a *app) explanationText(e sdk.Explanation) string {
 	text := oneLine(e.Headline)
 	if e.WarmAt != nil {
 		text += " Expected warm: " + a.ago(*e.WarmAt) + "."
 	}
-	if _, err := fmt.Fprintf(w, "%s\n\n", text); err != nil {
-		return err
-	}
 	t := a.newTable("COUNT", "WHAT", "RULE", "EXPECTED", "WHY")
 	a.addLines(t, e.Lines)
-	if err := t.write(w); err != nil {
-		return err
-	}
+	text += "\n\n" + t.String()
 	more := a.newTable()
 	if e.Runner != nil {
 		more.add("Runners", runnerText(*e.Runner))
@@ -66,23 +44,16 @@ func (a *app) writeExplanation(w io.Writer, e sdk.Explanation) error {
 		more.add("Paused", fmt.Sprintf("%s, by %s: %s (ends: %s)", scope, p.CreatedBy, p.Reason,
 			a.agoOr(p.ExpiresAt, "when resumed")))
 	}
-	if e.Unattainable != "" {
-		more.add("Target not reached", cell{e.Unattainable, yellow})
-	}
+	more.addIf("Target not reached", cell{e.Unattainable, yellow})
 	if e.Measured > 0 {
 		more.add("Usual time to ready", fmt.Sprintf("%s (median of %d)",
 			(time.Duration(e.ProvisionMS)*time.Millisecond).Round(10*time.Millisecond), e.Measured))
 	}
-	if e.LookAgainAt != nil {
-		more.add("Changes by itself", a.ago(*e.LookAgainAt))
+	more.addIf("Changes by itself", a.agoOr(e.LookAgainAt, ""))
+	if len(more.rows) > 0 {
+		text += "\n" + more.String()
 	}
-	if len(more.rows) == 0 {
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return more.write(w)
+	return text
 }
 
 // addLines adds a ledger: signed where it adds up, plain where it only counts.

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"io"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -18,35 +17,24 @@ with -o json the last fault of each in full. Faults that differ only in names, i
 
 After a failure creates wait, 5 s at first and up to 5 min. After 3 in a row that a retry cannot mend, or 15 minutes
 of others, they stop until the version changes or "prewarm preset reset".`,
-		Example:           "  prewarm preset failures quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			f, err := client.PresetFailures(cmd.Context(), template, preset)
+		Example: "  prewarm preset failures quickstart/default",
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			f, err := ofPreset((*sdk.Client).PresetFailures)(c, ctx, name)
 			if err != nil {
 				return err
 			}
 			if f.Streak > 0 {
-				a.hint(fmt.Sprintf("The last %d in a row failed, %d of them for good. To try anew: prewarm preset reset %s",
-					f.Streak, f.Permanent, args[0]))
+				a.hint("The last %d in a row failed, %d of them for good. To try anew: prewarm preset reset %s", f.Streak,
+					f.Permanent, name)
 			}
-			return a.print(f, func(w io.Writer) error { return a.writeFailures(w, f) })
-		},
+			return a.print(f, a.failuresText(f))
+		}),
 	}
 }
 
-func (a *app) writeFailures(w io.Writer, f sdk.Failures) error {
+func (a *app) failuresText(f sdk.Failures) string {
 	if len(f.Causes) == 0 {
-		_, err := fmt.Fprintln(w, "No create failed in the last 30 days.")
-		return err
+		return "No create failed in the last 30 days.\n"
 	}
 	t := a.newTable("COUNT", "FIRST", "LAST", "VERSION", "RETRY", "CAUSE")
 	for _, c := range f.Causes {
@@ -56,5 +44,5 @@ func (a *app) writeFailures(w io.Writer, f sdk.Failures) error {
 		}
 		t.add(c.Count, a.ago(c.FirstAt), a.ago(c.LastAt), c.Version, retry, c.Cause)
 	}
-	return t.write(w)
+	return t.String()
 }

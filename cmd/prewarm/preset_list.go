@@ -15,20 +15,11 @@ func (a *app) presetListCommand() *cobra.Command {
 		Short:   "List presets with the counts of their pools",
 		Long:    `Lists all presets with the counts of their pools.` + watchHelp("preset"),
 		Example: "  prewarm preset list\n  prewarm preset list --watch\n  prewarm preset list -o json",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := watch.check(); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return list(cmd.Context(), a, watch, view[sdk.Preset]{
-				look: client.Presets, table: a.presetTable, name: presetName, line: presetLine,
-				hint: "There are no presets yet. Make some with: prewarm apply -f examples/quickstart.yaml",
-			})
-		},
+		PreRunE: watch.check,
+		RunE: list(a, view[sdk.Preset]{
+			ask: noArg((*sdk.Client).Presets), text: a.presetsText, watch: &watch, name: presetName, line: presetLine,
+			none: "There are no presets yet. Make some with: prewarm apply -f examples/quickstart.yaml",
+		}),
 	}
 	watch.add(cmd)
 	return cmd

@@ -1,9 +1,12 @@
 package main
 
 import (
-	"io"
+	"cmp"
+	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) presetReplayCommand() *cobra.Command {
@@ -19,34 +22,16 @@ The pool is taken to refill at once and to build a prebuild in the time that it 
 with no history at the beginning of these days, under the preset's settings or the usual ones.`,
 		Example: "  prewarm preset replay quickstart/default --days 14\n" +
 			"  prewarm preset replay quickstart/default --instances 8",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			if err := daysFlag(days); err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("instances") && (instances < 0 || instances > 10000) {
-				return usageErrorf("--instances is %d: it must be between 0 and 10000", instances)
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			replay, err := client.PresetReplay(cmd.Context(), template, preset, days, instances, cold)
-			if err != nil {
-				return err
-			}
-			return a.print(replay, func(w io.Writer) error {
-				if err := a.pastTable(replay.PresetPast).write(w); err != nil {
-					return err
-				}
-				return a.writeOutcomes(w, replay.PresetPast, replay.Outcomes)
-			})
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return cmp.Or(checkDays(days),
+				usageErrorIf(cmd.Flags().Changed("instances") && (instances < 0 || instances > 10000),
+					"--instances is %d: it must be between 0 and 10000", instances))
 		},
+		RunE: show(a, ofPreset(func(c *sdk.Client, ctx context.Context, template, preset string) (sdk.PresetReplay, error) {
+			return c.PresetReplay(ctx, template, preset, days, instances, cold)
+		}), func(r sdk.PresetReplay) string {
+			return a.pastTable(r.PresetPast).String() + a.outcomesText(r.PresetPast, r.Outcomes)
+		}),
 	}
 	cmd.Flags().IntVar(&days, "days", 14, "how far to look back, at most 30")
 	cmd.Flags().IntVar(&instances, "instances", -1, "how many instances to try; the preset's own where it is left out")

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,33 +25,17 @@ template's rollout, and stay claimable meanwhile if the template keeps outdated 
 
 // presetAction is a command that does one thing to a preset, for a reason.
 func (a *app) presetAction(
-	verb, short, long, done string, act func(c *sdk.Client, ctx context.Context, template, preset, reason string) error,
+	verb, short, long, done string, do func(c *sdk.Client, ctx context.Context, template, preset, reason string) error,
 ) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use:               verb + " TEMPLATE/PRESET",
-		Short:             short,
-		Long:              long,
-		Example:           "  prewarm preset " + verb + " quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := act(client, cmd.Context(), template, preset, reason); err != nil {
-				return err
-			}
-			return a.print(map[string]string{strings.ToLower(done): args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s %s.\n", done, args[0])
-				return err
-			})
-		},
+		Use:     verb + " TEMPLATE/PRESET",
+		Short:   short,
+		Long:    long,
+		Example: "  prewarm preset " + verb + " quickstart/default",
+		RunE: act(a, onPreset(func(c *sdk.Client, ctx context.Context, template, preset string) error {
+			return do(c, ctx, template, preset, reason)
+		}), strings.ToLower(done), done+" %s.\n"),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return cmd

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"io"
+	"cmp"
+	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func (a *app) presetScheduleCommand() *cobra.Command {
-	return group("schedule", "See at which times a pool has how many instances",
+	return a.group("schedule", "See at which times a pool has how many instances",
 		`A schedule gives a pool other instances at certain times. It is part of the configuration: see "prewarm apply".`,
 		"  prewarm preset schedule show quickstart/default",
 		a.presetScheduleShowCommand())
@@ -22,40 +23,35 @@ func (a *app) presetScheduleShowCommand() *cobra.Command {
 		Short: "Show the next 7 days of a pool's schedule",
 		Long: `Shows how many instances a pool is to have over the next 7 days, in the timezone of its schedule, and which
 range says so. Where no range applies, the preset has its own instances.`,
-		Example:           "  prewarm preset schedule show quickstart/default",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			s, err := client.PresetSchedule(cmd.Context(), template, preset)
+		Example: "  prewarm preset schedule show quickstart/default",
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			s, err := ofPreset((*sdk.Client).PresetSchedule)(c, ctx, name)
 			if err != nil {
 				return err
 			}
 			if len(s.Ranges) == 0 {
-				a.hint(fmt.Sprintf("%s has no schedule: it always has its own instances.", args[0]))
+				a.hint("%s has no schedule: it always has its own instances.", name)
 			}
-			return a.print(s, func(w io.Writer) error { return a.writeSchedule(w, s) })
-		},
+			return a.print(s, a.scheduleText(s))
+		}),
 	}
 }
 
-func (a *app) writeSchedule(w io.Writer, s sdk.Schedule) error {
+func (a *app) scheduleText(s sdk.Schedule) string {
 	const minute = "Mon 2006-01-02 15:04 MST"
 	t := a.newTable("FROM", "TO", "INSTANCES", "RANGE")
 	for _, window := range s.Windows {
-		rule := window.Cron
-		if rule == "" {
-			rule = "(none)"
-		}
 		t.add(inZone(window.From, s.Timezone).Format(minute), inZone(window.To, s.Timezone).Format(minute),
-			window.Instances, rule)
+			window.Instances, cmp.Or(window.Cron, "(none)"))
 	}
-	return t.write(w)
+	return t.String()
+}
+
+// inZone is an instant in a timezone, with its name for it; as it is where this machine does not know the timezone.
+func inZone(t time.Time, timezone string) time.Time {
+	location, err := time.LoadLocation(timezone)
+	if err != nil {
+		return t
+	}
+	return t.In(location)
 }

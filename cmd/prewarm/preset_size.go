@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +14,7 @@ import (
 
 func (a *app) presetSizeCommand() *cobra.Command {
 	var target string
+	var fraction float64
 	var days int
 	cmd := &cobra.Command{
 		Use:   "size TEMPLATE/PRESET",
@@ -24,31 +25,16 @@ what was claimed in the last days and how long a prebuild takes.
 The recommendation is the smallest size that would have reached the target, had it been there. Beside it stand the sizes
 of two models for the busiest hour, which know of no bursts, and what autosize would have done. With idle_cost_per_hour in
 the template, idle hours are money, too.`,
-		Example:           "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			template, preset, err := presetArg(args[0])
-			if err != nil {
+		Example: "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			if fraction, err = targetFlag(target); err != nil {
 				return err
 			}
-			fraction, err := targetFlag(target)
-			if err != nil {
-				return err
-			}
-			if err := daysFlag(days); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			size, err := client.PresetSize(cmd.Context(), template, preset, days, fraction)
-			if err != nil {
-				return err
-			}
-			return a.print(size, func(w io.Writer) error { return a.writeSize(w, size) })
+			return checkDays(days)
 		},
+		RunE: show(a, ofPreset(func(c *sdk.Client, ctx context.Context, template, preset string) (sdk.PresetSize, error) {
+			return c.PresetSize(ctx, template, preset, days, fraction)
+		}), a.sizeText),
 	}
 	cmd.Flags().StringVar(&target, "target", "", "hit rate aimed at; the preset's own or 99% where empty")
 	cmd.Flags().IntVar(&days, "days", 14, "how far to look back, at most 30")
@@ -70,14 +56,11 @@ func targetFlag(s string) (float64, error) {
 	return value / 100, nil
 }
 
-func daysFlag(days int) error {
-	if days < 1 || days > 30 {
-		return usageErrorf("--days is %d: it must be between 1 and 30", days)
-	}
-	return nil
+func checkDays(days int) error {
+	return usageErrorIf(days < 1 || days > 30, "--days is %d: it must be between 1 and 30", days)
 }
 
-func (a *app) writeSize(w io.Writer, s sdk.PresetSize) error {
+func (a *app) sizeText(s sdk.PresetSize) string {
 	t := a.pastTable(s.PresetPast)
 	t.add("Busiest hour", plural(s.Busiest, "claim"))
 	t.add("Target", percent(s.Target))
@@ -87,10 +70,7 @@ func (a *app) writeSize(w io.Writer, s sdk.PresetSize) error {
 	if s.Autosize != nil && s.Autosize.Unattainable != "" {
 		t.add("Target not reached", cell{s.Autosize.Unattainable, yellow})
 	}
-	if err := t.write(w); err != nil {
-		return err
-	}
-	return a.writeOutcomes(w, s.PresetPast, s.Outcomes)
+	return t.String() + a.outcomesText(s.PresetPast, s.Outcomes)
 }
 
 func autosizeText(s *sdk.Autosize) string {
@@ -127,11 +107,8 @@ func (a *app) pastTable(p sdk.PresetPast) *table {
 	return t
 }
 
-// writeOutcomes compares sizes; what they cost only where the template says what an hour does.
-func (a *app) writeOutcomes(w io.Writer, p sdk.PresetPast, outcomes []sdk.SizeOutcome) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err //nolint:wrapcheck // the caller says what was written
-	}
+// outcomesText compares sizes; what they cost only where the template says what an hour does.
+func (a *app) outcomesText(p sdk.PresetPast, outcomes []sdk.SizeOutcome) string {
 	heading := []string{"SIZE", "HIT RATE", "IDLE HOURS", "MEAN IDLE", "PEAK"}
 	if p.IdleCostPerHour > 0 {
 		heading = append(heading, "IDLE COST", "COST PER CLAIM")
@@ -144,7 +121,7 @@ func (a *app) writeOutcomes(w io.Writer, p sdk.PresetPast, outcomes []sdk.SizeOu
 		}
 		t.add(row...)
 	}
-	return t.write(w)
+	return "\n" + t.String()
 }
 
 // percent writes a fraction with as many digits as matter: 99.05%, 99%.

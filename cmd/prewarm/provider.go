@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) providerCommand() *cobra.Command {
-	return group("provider", "See providers, and check one before trusting it",
+	return a.group("provider", "See providers, and check one before trusting it",
 		`A provider is where workspaces live, such as this machine or a cloud. Providers are made and changed with "prewarm
 apply".`,
 		"  prewarm provider list",
@@ -28,33 +28,27 @@ func (a *app) providerListCommand() *cobra.Command {
 		Short:   "List providers, and whether they work",
 		Long:    "Lists the providers, with what they can do and, as the server that answers sees it, whether they work.",
 		Example: "  prewarm provider list",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			providers, err := client.Providers(cmd.Context())
-			if err != nil {
-				return err
-			}
-			t := a.newTable("NAME", "KIND", "CAN", "WORKS")
-			for _, p := range providers {
-				works := cell{"yes", green}
-				if p.Breaker != nil {
-					works = cell{"breaker open: " + p.Breaker.Reason, red}
-				}
-				if p.Error != "" {
-					works = cell{"no: " + p.Error, red}
-				}
-				t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), works)
-			}
-			return a.print(providers, t.write)
-		},
+		RunE:    list(a, view[sdk.Provider]{ask: noArg((*sdk.Client).Providers), text: a.providersText}),
 	}
 }
 
+func (a *app) providersText(providers []sdk.Provider) string {
+	t := a.newTable("NAME", "KIND", "CAN", "WORKS")
+	for _, p := range providers {
+		works := cell{"yes", green}
+		if p.Breaker != nil {
+			works = cell{"breaker open: " + p.Breaker.Reason, red}
+		}
+		if p.Error != "" {
+			works = cell{"no: " + p.Error, red}
+		}
+		t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), works)
+	}
+	return t.String()
+}
+
 func (a *app) providerCheckCommand() *cobra.Command {
+	var req sdk.CheckRequest
 	var preset string
 	cmd := &cobra.Command{
 		Use:   "check PROVIDER",
@@ -65,23 +59,15 @@ cloud that takes minutes.
 
 The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider, touches
 nothing else, and deletes them. Their names begin with "check-". An interrupt ends it, after what was made is deleted.`,
-		Example:           "  prewarm provider check openstack --preset runners/small",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var req sdk.CheckRequest
-			if preset != "" {
-				var ok bool
-				if req.Template, req.Preset, ok = strings.Cut(preset, "/"); !ok {
-					return usageErrorf("--preset %q: a preset is written TEMPLATE/PRESET", preset)
-				}
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		Example: "  prewarm provider check openstack --preset runners/small",
+		PreRunE: func(*cobra.Command, []string) error {
+			var ok bool
+			req.Template, req.Preset, ok = strings.Cut(preset, "/")
+			return usageErrorIf(preset != "" && !ok, "--preset %q: a preset is written TEMPLATE/PRESET", preset)
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			var verdicts []sdk.CheckVerdict
-			err = client.CheckProvider(cmd.Context(), args[0], req, func(v sdk.CheckVerdict) error {
+			err := c.CheckProvider(ctx, name, req, func(v sdk.CheckVerdict) error {
 				verdicts = append(verdicts, v)
 				if a.output == "json" {
 					return nil
@@ -92,13 +78,13 @@ nothing else, and deletes them. Their names begin with "check-". An interrupt en
 				err = errors.New("the server said nothing")
 			}
 			if err != nil {
-				return xerrors.Errorf("check provider %s: %w", args[0], err)
+				return xerrors.Errorf("check provider %s: %w", name, err)
 			}
-			return a.concludeCheck(args[0], verdicts)
-		},
+			return a.concludeCheck(name, verdicts)
+		}),
 	}
 	cmd.Flags().StringVar(&preset, "preset", "", "what to make, as TEMPLATE/PRESET; the provider's first where empty")
-	must(cmd.RegisterFlagCompletionFunc("preset", a.completePresets))
+	a.completeFlag(cmd, "preset", "TEMPLATE/PRESET")
 	return cmd
 }
 
@@ -122,10 +108,7 @@ func (a *app) writeVerdict(v sdk.CheckVerdict) error {
 	if v.Detail != "" {
 		line += "\n            " + strings.ReplaceAll(strings.TrimSpace(printable.Text(v.Detail)), "\n", "\n            ")
 	}
-	if _, err := fmt.Fprintln(a.stdout, line); err != nil {
-		return xerrors.Errorf("write verdict: %w", err)
-	}
-	return nil
+	return a.write(line + "\n")
 }
 
 // concludeCheck says whether the provider is safe to use, which is an error if it is not.
@@ -139,17 +122,15 @@ func (a *app) concludeCheck(name string, verdicts []sdk.CheckVerdict) error {
 			failed++
 		}
 	}
-	err := a.print(verdicts, func(w io.Writer) error {
-		if failed > 0 {
-			return nil
-		}
-		conclusion := fmt.Sprintf("Provider %s is safe to use.", name)
+	text := ""
+	if failed == 0 {
+		text = fmt.Sprintf("Provider %s is safe to use.", name)
 		if nicer > 0 {
-			conclusion += " Each warning costs retries, and nothing else."
+			text += " Each warning costs retries, and nothing else."
 		}
-		_, err := fmt.Fprintln(w, conclusion)
-		return err
-	})
+		text += "\n"
+	}
+	err := a.print(verdicts, text)
 	if err == nil && failed > 0 {
 		err = xerrors.Errorf("provider %s is not safe to use: %d of %d cases failed", name, failed, len(verdicts))
 	}

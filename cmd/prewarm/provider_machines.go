@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) providerMachinesCommand() *cobra.Command {
@@ -14,38 +17,27 @@ func (a *app) providerMachinesCommand() *cobra.Command {
 		Long: `Lists the machines of a provider whose machines exist beforehand, as each said when it was asked last: used, unused, or
 possibly_used, of which nobody can say whether it is used, and which is left alone until somebody can. Machines are asked
 each minute, and by themselves when they are reserved or given back.`,
-		Example:           "  prewarm provider machines fleet",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeProviders,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			machines, err := client.Machines(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			t := a.newTable("MACHINE", "ADDRESS", "STATE", "WORKSPACE", "SEEN", "ERROR")
-			for _, m := range machines {
-				state := cell{m.State, green}
-				if m.State == "possibly_used" {
-					state = cell{m.State, red}
-				}
-				holder := m.Workspace
-				if holder == "" {
-					holder = m.Holder
-				}
-				if holder != "" && m.WorkspaceState != "" {
-					holder += fmt.Sprintf(" (%s)", m.WorkspaceState)
-				}
-				seen := "never"
-				if m.SeenAt != nil {
-					seen = m.SeenAt.UTC().Format(time.RFC3339)
-				}
-				t.add(m.Machine, m.Address, state, holder, seen, m.Error)
-			}
-			return a.print(machines, t.write)
-		},
+		Example: "  prewarm provider machines fleet",
+		RunE:    list(a, view[sdk.Machine]{ask: (*sdk.Client).Machines, text: a.machinesText}),
 	}
+}
+
+func (a *app) machinesText(machines []sdk.Machine) string {
+	t := a.newTable("MACHINE", "ADDRESS", "STATE", "WORKSPACE", "SEEN", "ERROR")
+	for _, m := range machines {
+		state := cell{m.State, green}
+		if m.State == "possibly_used" {
+			state = cell{m.State, red}
+		}
+		holder := cmp.Or(m.Workspace, m.Holder)
+		if holder != "" && m.WorkspaceState != "" {
+			holder += fmt.Sprintf(" (%s)", m.WorkspaceState)
+		}
+		seen := "never"
+		if m.SeenAt != nil {
+			seen = m.SeenAt.UTC().Format(time.RFC3339)
+		}
+		t.add(m.Machine, m.Address, state, holder, seen, m.Error)
+	}
+	return t.String()
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"io"
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) quotaCommand() *cobra.Command {
-	return group("quota", "Show and set how many workspaces may be claimed at once",
+	return a.group("quota", "Show and set how many workspaces may be claimed at once",
 		`Quotas bound how many workspaces of the organization are claimed at once, over all templates: by all users
 together, and by each of them. A template's own limits are in its configuration, and hold as well.`,
 		"  prewarm quota set --maximum 50 --maximum-per-user 3", a.quotaListCommand(), a.quotaSetCommand())
@@ -22,22 +22,12 @@ func (a *app) quotaListCommand() *cobra.Command {
 		Short:   "Show the quotas, and how much is claimed",
 		Long:    "Shows how many workspaces may be claimed at once, and how many are claimed or waited for.",
 		Example: "  prewarm quota list",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			quotas, err := client.Quotas(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(quotas, func(w io.Writer) error { return a.quotaTable(quotas).write(w) })
-		},
+		RunE:    list(a, view[sdk.Quota]{ask: noArg((*sdk.Client).Quotas), text: a.quotasText}),
 	}
 }
 
 func (a *app) quotaSetCommand() *cobra.Command {
+	var req sdk.QuotaRequest
 	var maximum, perUser string
 	cmd := &cobra.Command{
 		Use:   "set",
@@ -46,29 +36,19 @@ func (a *app) quotaSetCommand() *cobra.Command {
 given stays as it is. What is claimed stays claimed, also where it is more than that. Only owners may.`,
 		Example: `  prewarm quota set --maximum 50 --maximum-per-user 3
   prewarm quota set --maximum none`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var req sdk.QuotaRequest
-			var err error
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if req.Maximum, err = quotaFlag("maximum", maximum); err != nil {
 				return err
 			}
 			if req.MaximumPerUser, err = quotaFlag("maximum-per-user", perUser); err != nil {
 				return err
 			}
-			if req.Maximum == nil && req.MaximumPerUser == nil {
-				return usageErrorf("give --maximum, --maximum-per-user or both")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			quota, err := client.SetQuota(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			return a.print(quota, func(w io.Writer) error { return a.quotaTable([]sdk.Quota{quota}).write(w) })
+			return usageErrorIf(req.Maximum == nil && req.MaximumPerUser == nil,
+				"give --maximum, --maximum-per-user or both")
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Quota, error) {
+			return c.SetQuota(ctx, req)
+		}, func(quota sdk.Quota) string { return a.quotasText([]sdk.Quota{quota}) }),
 	}
 	cmd.Flags().StringVar(&maximum, "maximum", "", "how many all users together may have claimed; none for any number")
 	cmd.Flags().StringVar(&perUser, "maximum-per-user", "", "how many each user may have claimed; none for any number")
@@ -91,12 +71,12 @@ func quotaFlag(name, text string) (*int32, error) {
 	return &limit, nil
 }
 
-func (a *app) quotaTable(quotas []sdk.Quota) *table {
+func (a *app) quotasText(quotas []sdk.Quota) string {
 	t := a.newTable("ORGANIZATION", "CLAIMED", "MAXIMUM", "PER USER")
 	for _, q := range quotas {
 		t.add(q.Organization, strconv.Itoa(int(q.Claimed)), limitText(q.Maximum), limitText(q.MaximumPerUser))
 	}
-	return t
+	return t.String()
 }
 
 func limitText(limit *int32) string {

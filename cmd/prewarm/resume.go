@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,11 +26,7 @@ them.`,
 			if err := client.Resume(cmd.Context(), scope, target); err != nil {
 				return err
 			}
-			resumed := map[string]string{"scope": scope, "target": target}
-			return a.print(resumed, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Resumed %s.\n", strings.Join(args, " "))
-				return err
-			})
+			return a.printf(map[string]string{"scope": scope, "target": target}, "Resumed %s.\n", strings.Join(args, " "))
 		},
 	}
 }

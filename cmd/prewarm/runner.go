@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 func (a *app) runnerCommand() *cobra.Command {
-	return group("runner", "See the runners of forges",
+	return a.group("runner", "See the runners of forges",
 		"A runner is a workspace of a runner preset: it is deleted, entered and kept with \"prewarm workspace\".",
 		"  prewarm runner list", a.runnerListCommand(), a.runnerShowCommand())
 }
@@ -25,24 +26,21 @@ func (a *app) runnerListCommand() *cobra.Command {
 		Use: "list", Short: "List runners",
 		Long: "Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word." +
 			watchHelp("runner"),
-		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --watch", Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return usageErrorf("--limit must not be negative")
-			}
-			if err := watch.check(); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return list(cmd.Context(), a, watch, view[sdk.Runner]{
-				look:  func(ctx context.Context) ([]sdk.Runner, error) { return runnersOf(ctx, client, filter, limit) },
-				table: a.runnerTable, name: func(r sdk.Runner) string { return r.Name }, line: runnerLine, still: stillRunner,
-				hint: "There are no such runners.",
-			})
+		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --watch",
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return cmp.Or(checkLimit(limit), watch.check(cmd, args))
 		},
+		RunE: list(a, view[sdk.Runner]{
+			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Runner, error) {
+				return readPages(limit, func(size int, after string) ([]sdk.Runner, string, error) {
+					filter.Limit, filter.After = size, after
+					page, err := c.Runners(ctx, filter)
+					return page.Runners, page.Next, err
+				})
+			},
+			text: a.runnersText, none: "There are no such runners.", watch: &watch,
+			name: func(r sdk.Runner) string { return r.Name }, line: runnerLine, still: stillRunner,
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.Forge, "forge", "", "only those of this entity")
@@ -52,31 +50,16 @@ func (a *app) runnerListCommand() *cobra.Command {
 	f.BoolVar(&filter.Gone, "gone", false, "also those that there are no more")
 	f.IntVar(&limit, "limit", 0, "at most so many; 0 is all")
 	watch.add(cmd)
-	must(cmd.RegisterFlagCompletionFunc("forge", a.completeForges))
+	a.completeFlag(cmd, "forge", "FORGE")
 	return cmd
 }
 
-// runnersOf reads page after page, until there are limit; all where that is 0.
-func runnersOf(ctx context.Context, client *sdk.Client, filter sdk.RunnerFilter, limit int) (all []sdk.Runner, err error) {
-	for {
-		filter.Limit = pageOf(limit, len(all))
-		page, err := client.Runners(ctx, filter)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Runners...)
-		if filter.After = page.Next; filter.After == "" || limit > 0 && len(all) >= limit {
-			return all, nil
-		}
-	}
-}
-
-func (a *app) runnerTable(runners []sdk.Runner) *table {
+func (a *app) runnersText(runners []sdk.Runner) string {
 	t := a.newTable("NAME", "PRESET", "FORGE", "STATE", "STATUS", "SINCE", "JOB")
 	for _, r := range runners {
 		t.add(r.Name, r.Template+"/"+r.Preset, r.Entity, stateCell(r.State), r.Status, a.ago(r.StatusAt), jobText(r.Job))
 	}
-	return t
+	return t.String()
 }
 
 func runnerLine(r sdk.Runner) string {
@@ -95,15 +78,6 @@ func stillRunner(r sdk.Runner) sdk.Runner {
 	return r
 }
 
-// pageOf is how many to ask for where limit are wanted, 0 being all, and there are some already.
-func pageOf(limit, have int) int {
-	const largestPage = 500
-	if limit == 0 {
-		return largestPage
-	}
-	return min(limit-have, largestPage)
-}
-
 func jobText(j *sdk.ForgeJob) string {
 	if j == nil {
 		return ""
@@ -114,27 +88,21 @@ func jobText(j *sdk.ForgeJob) string {
 func (a *app) runnerShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show RUNNER", Short: "Show one runner", Long: "Shows one runner, named by its name or the id of its workspace.",
-		Example: "  prewarm runner show prebuild-aebagbafaydqqcikbmga2", Args: exactArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			r, err := client.Runner(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			t := a.newTable()
-			t.add("Runner", r.Name)
-			t.add("Workspace", r.WorkspaceID)
-			t.add("Preset", r.Template+"/"+r.Preset)
-			t.add("Forge", r.Entity)
-			t.add("State", stateCell(r.State))
-			t.add("Status", r.Status+", "+a.ago(r.StatusAt))
-			t.add("Labels", strings.Join(r.Labels, ", "))
-			t.add("Registered", a.agoOr(r.RegisteredAt, "never"))
-			t.addIf("Job", jobText(r.Job))
-			return a.print(r, t.write)
-		},
+		Example: "  prewarm runner show prebuild-aebagbafaydqqcikbmga2",
+		RunE:    show(a, (*sdk.Client).Runner, a.runnerDetails),
 	}
+}
+
+func (a *app) runnerDetails(r sdk.Runner) string {
+	t := a.newTable()
+	t.add("Runner", r.Name)
+	t.add("Workspace", r.WorkspaceID)
+	t.add("Preset", r.Template+"/"+r.Preset)
+	t.add("Forge", r.Entity)
+	t.add("State", stateCell(r.State))
+	t.add("Status", r.Status+", "+a.ago(r.StatusAt))
+	t.add("Labels", strings.Join(r.Labels, ", "))
+	t.add("Registered", a.agoOr(r.RegisteredAt, "never"))
+	t.addIf("Job", jobText(r.Job))
+	return t.String()
 }

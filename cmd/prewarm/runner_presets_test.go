@@ -18,13 +18,10 @@ func TestPresetTable_runners(t *testing.T) {
 		Runner: &sdk.RunnerSettings{Forge: "acme", Labels: []string{"linux", "x64"}, Group: "large", Maximum: 5},
 	}
 	a := &app{stdout: &bytes.Buffer{}, env: func(string) string { return "" }}
-	var out bytes.Buffer
-	require.NoError(t, a.presetTable([]sdk.Preset{plain}).write(&out))
-	require.NotContains(t, out.String(), "QUEUED")
-	out.Reset()
-	require.NoError(t, a.presetTable([]sdk.Preset{plain, runners}).write(&out))
-	require.Regexp(t, `CLAIMED +QUEUED +NOTE`, out.String())
-	require.Regexp(t, `ci/linux .* 3 +4`, out.String())
+	require.NotContains(t, a.presetsText([]sdk.Preset{plain}), "QUEUED")
+	text := a.presetsText([]sdk.Preset{plain, runners})
+	require.Regexp(t, `CLAIMED +QUEUED +NOTE`, text)
+	require.Regexp(t, `ci/linux .* 3 +4`, text)
 	require.Contains(t, presetLine(runners), " queued=4")
 	require.NotContains(t, presetLine(plain), "queued")
 	require.Equal(t, "of forge acme, labels linux, x64, group large, at most 5", runnerText(*runners.Runner))

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/x509"
 	"net"
 	"net/netip"
@@ -37,24 +38,15 @@ replicas can run over one database; each needs a data directory and a name of it
 The first start writes a token of the owner to the file owner-token in the data directory.`,
 		Example: `  prewarm server --quickstart
   prewarm server --listen 0.0.0.0:7080 --postgres-url-file /run/secrets/postgres-url --replica eu-1`,
-		Args: exactArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.completeOptions(&opts, postgresURLFile); err != nil {
-				return err
-			}
-			if err := completeAccess(&opts, accessCAFile); err != nil {
-				return err
-			}
-			if err := completeConnections(&opts, proxies); err != nil {
-				return err
-			}
-			if err := completeMetrics(&opts, metricsTokenFile); err != nil {
-				return err
-			}
-			if err := completeLog(&opts, logFormat, logLevel); err != nil {
-				return err
-			}
-			if err := hook.complete(&opts); err != nil {
+			if err := cmp.Or(
+				a.completeOptions(&opts, postgresURLFile),
+				completeAccess(&opts, accessCAFile),
+				completeConnections(&opts, proxies),
+				completeMetrics(&opts, metricsTokenFile),
+				completeLog(&opts, logFormat, logLevel),
+				hook.complete(&opts),
+			); err != nil {
 				return err
 			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
@@ -95,34 +87,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.StringVar(&logFormat, "log-format", "text", "how the log is written: text or json")
 	flags.StringVar(&logLevel, "log-level", "info", "what is logged: debug, info, warn or error, and what is worse")
 	hook.register(flags)
-	for name, variable := range map[string]string{ //nolint:gosec // names, and no secrets
-		"listen":            "PREWARM_LISTEN",
-		"access-url":        "PREWARM_ACCESS_URL",
-		"access-ca-file":    "PREWARM_ACCESS_CA_FILE",
-		"data-dir":          "PREWARM_DATA_DIR",
-		"postgres-url":      "PREWARM_POSTGRES_URL",
-		"postgres-url-file": "PREWARM_POSTGRES_URL_FILE",
-		"drain":             "PREWARM_DRAIN",
-
-		"encryption-keys-file": "PREWARM_ENCRYPTION_KEYS_FILE",
-
-		"trusted-proxies":             "PREWARM_TRUSTED_PROXIES",
-		"max-connections":             "PREWARM_MAX_CONNECTIONS",
-		"max-connections-per-address": "PREWARM_MAX_CONNECTIONS_PER_ADDRESS",
-
-		"max-waiting-claims": "PREWARM_MAX_WAITING_CLAIMS",
-		"max-cold-claims":    "PREWARM_MAX_COLD_CLAIMS",
-
-		"metrics-token-file": "PREWARM_METRICS_TOKEN_FILE",
-
-		"quickstart": "PREWARM_QUICKSTART",
-		"tick":       "PREWARM_TICK",
-		"replica":    "PREWARM_REPLICA",
-		"log-format": "PREWARM_LOG_FORMAT",
-		"log-level":  "PREWARM_LOG_LEVEL",
-	} {
-		fromEnv(flags, name, variable)
-	}
+	flags.VisitAll(fromEnv)
 	return cmd
 }
 
@@ -131,29 +96,18 @@ var replicaName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // completeOptions checks what the flags say, so that a mistake ends the command before anything is touched.
 func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) error {
-	if err := checkListen(opts.Listen); err != nil {
+	err := cmp.Or(checkListen(opts.Listen),
+		usageErrorIf(opts.Tick <= 0, "--tick must be more than 0, such as 15s"),
+		usageErrorIf(opts.Drain < 0, "--drain must not be negative; 0 stops at once"),
+		usageErrorIf(opts.Replica != "" && !replicaName.MatchString(opts.Replica),
+			"--replica %q: a name is letters, digits, dots, dashes and underscores, at most 63", opts.Replica),
+	)
+	if err != nil {
 		return err
 	}
-	if opts.Tick <= 0 {
-		return usageErrorf("--tick must be more than 0, such as 15s")
-	}
-	if opts.Drain < 0 {
-		return usageErrorf("--drain must not be negative; 0 stops at once")
-	}
-	if opts.Replica != "" && !replicaName.MatchString(opts.Replica) {
-		return usageErrorf("--replica %q: a name is letters, digits, dots, dashes and underscores, at most 63", opts.Replica)
-	}
-	if postgresURLFile != "" {
-		if opts.PostgresURL != "" {
-			return usageErrorf("--postgres-url and --postgres-url-file cannot both be given")
-		}
-		content, err := os.ReadFile(postgresURLFile)
-		if err != nil {
-			return xerrors.Errorf("read database URL: %w", err)
-		}
-		if opts.PostgresURL = strings.TrimSpace(string(content)); opts.PostgresURL == "" {
-			return xerrors.Errorf("read database URL: %s is empty", postgresURLFile)
-		}
+	opts.PostgresURL, err = valueOrFile("postgres-url", "database URL", opts.PostgresURL, postgresURLFile)
+	if err != nil {
+		return err
 	}
 	// The message must not repeat the URL: there may be a password in it.
 	if scheme, _, ok := strings.Cut(opts.PostgresURL, "://"); ok && scheme != "postgres" && scheme != "postgresql" {
@@ -162,11 +116,9 @@ func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) erro
 	if opts.DataDir == "" {
 		opts.DataDir = a.dataDir()
 	}
-	dir, err := filepath.Abs(opts.DataDir)
-	if err != nil {
+	if opts.DataDir, err = filepath.Abs(opts.DataDir); err != nil {
 		return xerrors.Errorf("find data directory: %w", err)
 	}
-	opts.DataDir = dir
 	return nil
 }
 
@@ -194,11 +146,10 @@ func completeMetrics(opts *coderd.Options, tokenFile string) error {
 	if tokenFile == "" {
 		return nil
 	}
-	content, err := os.ReadFile(tokenFile)
+	token, err := readTrimmed("token of metrics", tokenFile)
 	if err != nil {
-		return xerrors.Errorf("read token of metrics: %w", err)
+		return err
 	}
-	token := strings.TrimSpace(string(content))
 	if len(token) < 16 {
 		return usageErrorf("--metrics-token-file: %s has %d bytes: at least 16 are needed", tokenFile, len(token))
 	}

@@ -3,12 +3,8 @@
 package main
 
 import (
-	"os"
-	"strings"
-
 	"cdr.dev/slog"
 	"github.com/spf13/pflag"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd"
 )
@@ -22,27 +18,14 @@ func (w *webhookFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&w.urlFile, "notify-url-file", "", "file that holds the address of the webhook")
 	flags.StringVar(&w.secretFile, "notify-secret-file", "",
 		"file that holds the secret that notifications are signed with, at least 16 bytes")
-	for _, name := range []string{"notify-url", "notify-url-file", "notify-secret-file"} {
-		fromEnv(flags, name, "PREWARM_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
-	}
 }
 
 // complete checks the flags. No message repeats the address: there may be a secret in it.
 func (w *webhookFlags) complete(opts *coderd.Options) error {
-	if w.url != "" && w.urlFile != "" {
-		return usageErrorf("--notify-url and --notify-url-file cannot both be given")
-	}
-	address := w.url
-	if w.urlFile != "" {
-		content, err := os.ReadFile(w.urlFile)
-		if err != nil {
-			return xerrors.Errorf("read address of webhook: %w", err)
-		}
-		address = strings.TrimSpace(string(content))
-	}
+	address, err := valueOrFile("notify-url", "address of webhook", w.url, w.urlFile)
 	switch {
-	case address == "" && w.urlFile != "":
-		return xerrors.Errorf("read address of webhook: %s is empty", w.urlFile)
+	case err != nil:
+		return err
 	case address == "" && w.secretFile != "":
 		return usageErrorf("--notify-secret-file goes with --notify-url or --notify-url-file")
 	case address == "":
@@ -50,11 +33,11 @@ func (w *webhookFlags) complete(opts *coderd.Options) error {
 	case w.secretFile == "":
 		return usageErrorf("--notify-secret-file is missing: notifications are signed with what is in it")
 	}
-	secret, err := os.ReadFile(w.secretFile)
+	secret, err := readTrimmed("secret of webhook", w.secretFile)
 	if err != nil {
-		return xerrors.Errorf("read secret of webhook: %w", err)
+		return err
 	}
-	opts.Notify, err = coderd.ParseWebhook(address, strings.TrimSpace(string(secret)))
+	opts.Notify, err = coderd.ParseWebhook(address, secret)
 	if err != nil {
 		return usageErrorf("%v", err)
 	}

@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
@@ -55,27 +52,31 @@ func (a *app) newTable(heading ...string) *table {
 func (t *table) add(values ...any) {
 	row := make([]cell, len(values))
 	for i, v := range values {
-		c, ok := v.(cell)
-		if !ok {
-			c = cell{text: fmt.Sprint(v)}
-		}
-		c.text = oneLine(c.text)
-		row[i] = c
+		row[i] = cellOf(v)
 	}
 	t.rows = append(t.rows, row)
 }
 
-// addIf appends a property unless its value is empty.
-func (t *table) addIf(name, value string) {
-	if value != "" {
-		t.add(name, value)
+// addIf appends a property unless its value is empty or 0.
+func (t *table) addIf(name string, value any) {
+	if c := cellOf(value); c.text != "" && value != 0 {
+		t.add(name, c)
 	}
 }
 
-// write writes the table; of a heading with nothing under it, nothing.
-func (t *table) write(w io.Writer) error {
+func cellOf(value any) cell {
+	c, ok := value.(cell)
+	if !ok {
+		c = cell{text: fmt.Sprint(value)}
+	}
+	c.text = oneLine(c.text)
+	return c
+}
+
+// String is the table as text; of a heading with nothing under it, nothing.
+func (t *table) String() string {
 	if t.heading && len(t.rows) == 1 {
-		return nil
+		return ""
 	}
 	var widths []int
 	for _, row := range t.rows {
@@ -99,10 +100,7 @@ func (t *table) write(w io.Writer) error {
 		}
 		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	if _, err := io.WriteString(w, out.String()); err != nil {
-		return xerrors.Errorf("write table: %w", err)
-	}
-	return nil
+	return out.String()
 }
 
 // oneLine makes text from elsewhere fit for a cell.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +10,7 @@ import (
 )
 
 func (a *app) templateCommand() *cobra.Command {
-	return group("template", "See, deprecate and delete templates",
+	return a.group("template", "See, deprecate and delete templates",
 		`A template is a named kind of workspace on one provider. Its versions are immutable; one of them is active.
 Templates are made and changed with "prewarm apply".`,
 		"  prewarm template list",
@@ -26,27 +24,20 @@ func (a *app) templateListCommand() *cobra.Command {
 		Short:   "List templates",
 		Long:    "Lists the templates of the organization.",
 		Example: "  prewarm template list -o json",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			templates, err := client.Templates(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(templates) == 0 {
-				a.hint("There are no templates yet. Make some with: prewarm apply -f examples/quickstart.yaml")
-			}
-			t := a.newTable("NAME", "PROVIDER", "VERSION", "PRESETS", "STATUS", "UPDATED", "DESCRIPTION")
-			for _, tpl := range templates {
-				t.add(tpl.Name, tpl.Provider, tpl.ActiveVersion, strings.Join(tpl.Presets, ", "), a.templateStatus(tpl),
-					a.ago(tpl.UpdatedAt), tpl.Description)
-			}
-			return a.print(templates, t.write)
-		},
+		RunE: list(a, view[sdk.Template]{
+			ask: noArg((*sdk.Client).Templates), text: a.templatesText,
+			none: "There are no templates yet. Make some with: prewarm apply -f examples/quickstart.yaml",
+		}),
 	}
+}
+
+func (a *app) templatesText(templates []sdk.Template) string {
+	t := a.newTable("NAME", "PROVIDER", "VERSION", "PRESETS", "STATUS", "UPDATED", "DESCRIPTION")
+	for _, tpl := range templates {
+		t.add(tpl.Name, tpl.Provider, tpl.ActiveVersion, strings.Join(tpl.Presets, ", "), a.templateStatus(tpl),
+			a.ago(tpl.UpdatedAt), tpl.Description)
+	}
+	return t.String()
 }
 
 func (a *app) templateStatus(t sdk.Template) cell {
@@ -58,27 +49,15 @@ func (a *app) templateStatus(t sdk.Template) cell {
 
 func (a *app) templateShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show TEMPLATE",
-		Short:             "Show one template and its versions",
-		Long:              "Shows one template with its presets and versions; with -o json also the spec of each version.",
-		Example:           "  prewarm template show quickstart",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			tpl, err := client.Template(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(tpl, func(w io.Writer) error { return a.writeTemplate(w, tpl) })
-		},
+		Use:     "show TEMPLATE",
+		Short:   "Show one template and its versions",
+		Long:    "Shows one template with its presets and versions; with -o json also the spec of each version.",
+		Example: "  prewarm template show quickstart",
+		RunE:    show(a, (*sdk.Client).Template, a.templateText),
 	}
 }
 
-func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
+func (a *app) templateText(tpl sdk.Template) string {
 	t := a.newTable()
 	t.add("Template", tpl.Name)
 	t.addIf("Description", tpl.Description)
@@ -91,9 +70,7 @@ func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
 	t.addIf("Max surge", tpl.MaxSurge)
 	t.addIf("Max unavailable", tpl.MaxUnavailable)
 	t.addIf("Progress deadline", tpl.ProgressDeadline)
-	if tpl.CreatesInFlight > 0 {
-		t.add("Creates in flight", tpl.CreatesInFlight)
-	}
+	t.addIf("Creates in flight", tpl.CreatesInFlight)
 	if tpl.KeepOutdated {
 		t.add("Outdated", "prebuilds of older versions stay claimable")
 	}
@@ -105,75 +82,37 @@ func (a *app) writeTemplate(w io.Writer, tpl sdk.Template) error {
 	}
 	t.add("Created", a.ago(tpl.CreatedAt))
 	t.add("Updated", a.ago(tpl.UpdatedAt))
-	if err := t.write(w); err != nil || len(tpl.Versions) == 0 {
-		return err
+	if len(tpl.Versions) == 0 {
+		return t.String()
 	}
-	_, _ = fmt.Fprintln(w)
 	versions := a.newTable("VERSION", "ACTIVE", "PROVIDER", "CREATED", "BY", "HASH")
 	for _, v := range tpl.Versions {
-		active := cell{"no", plain}
-		if v.Active {
-			active = cell{"yes", green}
-		}
-		versions.add(v.Number, active, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
+		versions.add(v.Number, activeCell(v.Active), v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
 	}
-	return versions.write(w)
+	return t.String() + "\n" + versions.String()
 }
 
 func (a *app) templateDeprecateCommand() *cobra.Command {
-	return a.templateAction("deprecate", "Let a template's pools run empty",
+	return newCommand("deprecate TEMPLATE", "Let a template's pools run empty",
 		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed
 stays until it is released. It can be undone with "undeprecate".`,
-		"Deprecated", (*sdk.Client).DeprecateTemplate)
+		"  prewarm template deprecate quickstart",
+		act(a, (*sdk.Client).DeprecateTemplate, "deprecated", "Deprecated template %s.\n"))
 }
 
 func (a *app) templateUndeprecateCommand() *cobra.Command {
-	return a.templateAction("undeprecate", "Let a deprecated template's pools fill again",
+	return newCommand("undeprecate TEMPLATE", "Let a deprecated template's pools fill again",
 		"Undoes \"deprecate\": the pools of the template fill again.",
-		"Undeprecated", (*sdk.Client).UndeprecateTemplate)
+		"  prewarm template undeprecate quickstart",
+		act(a, (*sdk.Client).UndeprecateTemplate, "undeprecated", "Undeprecated template %s.\n"))
 }
 
 func (a *app) templateDeleteCommand() *cobra.Command {
-	var yes bool
-	cmd := a.templateAction("delete", "Delete a template",
+	cmd := newCommand("delete TEMPLATE", "Delete a template",
 		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
 released. It cannot be undone, but the template can be applied anew.`,
-		"Deleted", (*sdk.Client).DeleteTemplate)
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		question := fmt.Sprintf("Delete template %s and its prebuilds for good?", args[0])
-		if err := a.confirm(cmd.Context(), question, yes); err != nil {
-			return err
-		}
-		return run(cmd, args)
-	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
+		"  prewarm template delete quickstart",
+		act(a, (*sdk.Client).DeleteTemplate, "deleted", "Deleted template %s.\n"))
+	a.confirmFirst(cmd, "Delete template %s and its prebuilds for good?")
 	return cmd
-}
-
-// templateAction is a command that does one thing to a template.
-func (a *app) templateAction(
-	verb, short, long, done string, act func(*sdk.Client, context.Context, string) error,
-) *cobra.Command {
-	return &cobra.Command{
-		Use:               verb + " TEMPLATE",
-		Short:             short,
-		Long:              long,
-		Example:           "  prewarm template " + verb + " quickstart",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := act(client, cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			return a.print(map[string]string{strings.ToLower(done): args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s template %s.\n", done, args[0])
-				return err
-			})
-		},
-	}
 }

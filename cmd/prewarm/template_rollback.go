@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -10,8 +10,7 @@ import (
 )
 
 func (a *app) templateRollbackCommand() *cobra.Command {
-	var version int
-	var reason string
+	var req sdk.RollbackRequest
 	cmd := &cobra.Command{
 		Use:   "rollback TEMPLATE",
 		Short: "Make the version that was active before the active one again",
@@ -20,28 +19,21 @@ prebuilds is current again at once; those of the version that is left go, and it
 
 Settings and presets stay what they are: they are no part of a version. Applying the same file again activates the
 version of that file again.`,
-		Example:           "  prewarm template rollback quickstart\n  prewarm template rollback quickstart --to 3 --reason 'image is broken'",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if version < 0 || cmd.Flags().Changed("to") && version == 0 {
-				return usageErrorf("--to must be the number of a version, 1 or more")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			done, err := client.RollbackTemplate(cmd.Context(), args[0], sdk.RollbackRequest{Version: version, Reason: reason})
-			if err != nil {
-				return err
-			}
-			return a.print(done, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Rolled back %s from version %d to version %d.\n", done.Template, done.From, done.To)
-				return err
-			})
-		},
+		Example: "  prewarm template rollback quickstart\n  prewarm template rollback quickstart --to 3 --reason 'image is broken'",
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return checkVersion(cmd, "to", req.Version) },
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.RollbackResult, error) {
+			return c.RollbackTemplate(ctx, name, req)
+		}, func(done sdk.RollbackResult) string {
+			return fmt.Sprintf("Rolled back %s from version %d to version %d.\n", done.Template, done.From, done.To)
+		}),
 	}
-	cmd.Flags().IntVar(&version, "to", 0, "the number of the version to go back to")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	cmd.Flags().IntVar(&req.Version, "to", 0, "the number of the version to go back to")
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "why, for the audit log")
 	return cmd
+}
+
+// checkVersion checks a flag that is the number of a version, or not given.
+func checkVersion(cmd *cobra.Command, flag string, number int) error {
+	return usageErrorIf(number < 0 || cmd.Flags().Changed(flag) && number == 0,
+		"--%s must be the number of a version, 1 or more", flag)
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
+	"cmp"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -18,41 +18,31 @@ func (a *app) templateVersionsCommand() *cobra.Command {
 them: provider, spec and agent as YAML whose keys are sorted, so that two can be compared.`,
 		Example: `  prewarm template versions quickstart
   prewarm template versions quickstart --show 2`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeTemplates,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 || limit > 500 {
-				return usageErrorf("--limit must be between 1 and 500; older versions are reached with --before")
-			}
-			if show < 0 || cmd.Flags().Changed("show") && show == 0 {
-				return usageErrorf("--show must be the number of a version, 1 or more")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return cmp.Or(usageErrorIf(limit < 1 || limit > 500,
+				"--limit must be between 1 and 500; older versions are reached with --before"),
+				checkVersion(cmd, "show", show))
+		},
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			if show > 0 {
-				version, err := client.TemplateVersion(cmd.Context(), args[0], show)
+				version, err := c.TemplateVersion(ctx, name, show)
 				if err != nil {
 					return err
 				}
-				return a.print(version, func(w io.Writer) error {
-					_, err := fmt.Fprint(w, version.Text)
-					return err
-				})
+				return a.print(version, version.Text)
 			}
-			page, err := client.TemplateVersions(cmd.Context(), args[0], limit, before)
+			page, err := c.TemplateVersions(ctx, name, limit, before)
 			if err != nil {
 				return err
 			}
-			if err := a.print(page.Versions, a.versionTable(page.Versions).write); err != nil {
+			if err := a.print(page.Versions, a.versionsText(page.Versions)); err != nil {
 				return err
 			}
 			if page.Next != 0 {
 				a.hint("There are older versions: --before %d", page.Next)
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many versions, up to 500")
 	cmd.Flags().IntVar(&before, "before", 0, "only versions with a smaller number than this")
@@ -60,14 +50,17 @@ them: provider, spec and agent as YAML whose keys are sorted, so that two can be
 	return cmd
 }
 
-func (a *app) versionTable(versions []sdk.TemplateVersion) *table {
+func (a *app) versionsText(versions []sdk.TemplateVersion) string {
 	t := a.newTable("VERSION", "ACTIVE", "UNCLAIMED", "CLAIMED", "PROVIDER", "CREATED", "BY", "HASH")
 	for _, v := range versions {
-		active := cell{"no", plain}
-		if v.Active {
-			active = cell{"yes", green}
-		}
-		t.add(v.Number, active, v.Unclaimed, v.Claimed, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
+		t.add(v.Number, activeCell(v.Active), v.Unclaimed, v.Claimed, v.Provider, a.ago(v.CreatedAt), v.CreatedBy, v.Hash)
 	}
-	return t
+	return t.String()
+}
+
+func activeCell(active bool) cell {
+	if active {
+		return cell{"yes", green}
+	}
+	return cell{"no", plain}
 }

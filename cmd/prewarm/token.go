@@ -1,8 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"io"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +9,7 @@ import (
 )
 
 func (a *app) tokenCommand() *cobra.Command {
-	return group("token", "Make, list and revoke tokens",
+	return a.group("token", "Make, list and revoke tokens",
 		"Tokens are how people and programs show who they are. Everybody can make tokens for themselves; owners for others.",
 		"  prewarm token create ci --expires-in 720h",
 		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
@@ -27,29 +26,20 @@ server keeps nothing that it could be told from.
 Owners make tokens for others with --user; a user who does not exist yet is made, with the role of --role.`,
 		Example: `  prewarm token create laptop > token.txt
   prewarm token create ci --user ci --role member --expires-in 720h`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req.Name = args[0]
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			created, err := client.CreateToken(cmd.Context(), req)
+		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+			req.Name = name
+			created, err := c.CreateToken(ctx, req)
 			if err != nil {
 				return err
 			}
 			a.hint("Token %q of %s. This is the only time that its secret is shown.", created.Name, created.User)
-			return a.print(created, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, created.Secret)
-				return err
-			})
-		},
+			return a.print(created, created.Secret+"\n")
+		}),
 	}
 	cmd.Flags().StringVar(&req.User, "user", "", "whom it is for; yourself where empty")
 	cmd.Flags().StringVar(&req.Role, "role", "", "role of a user to be made: owner, template-admin, member or auditor")
 	cmd.Flags().StringVar(&req.ExpiresIn, "expires-in", "", "how long it is valid, such as 720h; for ever where empty")
-	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(
-		[]string{"owner", "template-admin", "member", "auditor"}, cobra.ShellCompDirectiveNoFileComp)))
+	oneOf(cmd, "role", "owner", "template-admin", "member", "auditor")
 	return cmd
 }
 
@@ -59,31 +49,24 @@ func (a *app) tokenListCommand() *cobra.Command {
 		Short:   "List tokens",
 		Long:    "Lists your tokens; for owners, everybody's. The secrets are not in the list: nobody has them.",
 		Example: "  prewarm token list",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			tokens, err := client.Tokens(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(tokens) == 0 {
-				a.hint("There are no tokens. Make one with: prewarm token create NAME")
-			}
-			t := a.newTable("NAME", "USER", "ROLE", "HINT", "CREATED", "LAST USED", "ENDS", "ID")
-			for _, token := range tokens {
-				ends := cell{text: a.agoOr(token.ExpiresAt, "never")}
-				if token.RevokedAt != nil {
-					ends = cell{"revoked " + a.ago(*token.RevokedAt), yellow}
-				}
-				t.add(token.Name, token.User, token.Role, token.Hint, a.ago(token.CreatedAt),
-					a.agoOr(token.LastUsedAt, "never"), ends, token.ID)
-			}
-			return a.print(tokens, t.write)
-		},
+		RunE: list(a, view[sdk.Token]{
+			ask: noArg((*sdk.Client).Tokens), text: a.tokensText,
+			none: "There are no tokens. Make one with: prewarm token create NAME",
+		}),
 	}
+}
+
+func (a *app) tokensText(tokens []sdk.Token) string {
+	t := a.newTable("NAME", "USER", "ROLE", "HINT", "CREATED", "LAST USED", "ENDS", "ID")
+	for _, token := range tokens {
+		ends := cell{text: a.agoOr(token.ExpiresAt, "never")}
+		if token.RevokedAt != nil {
+			ends = cell{"revoked " + a.ago(*token.RevokedAt), yellow}
+		}
+		t.add(token.Name, token.User, token.Role, token.Hint, a.ago(token.CreatedAt),
+			a.agoOr(token.LastUsedAt, "never"), ends, token.ID)
+	}
+	return t.String()
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
@@ -93,19 +76,6 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 		Long: "Ends a token, named by its name or id, and all tokens that were made with it, also those of other users. Within a\n" +
 			"second no replica accepts them any more, and what was begun with them ends: exec, followed logs, claims that wait.",
 		Example: "  prewarm token revoke laptop",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := client.RevokeToken(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			return a.print(map[string]string{"revoked": args[0]}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Revoked token %s.\n", args[0])
-				return err
-			})
-		},
+		RunE:    act(a, (*sdk.Client).RevokeToken, "revoked", "Revoked token %s.\n"),
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -42,15 +40,11 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Show the version of this binary",
 		Long:    "Shows the version of this binary. The versions of the servers are in \"prewarm replicas\".",
 		Example: "  prewarm version -o json",
-		Args:    exactArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{
 				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			}
-			return a.print(v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "prewarm %s (%s, %s)\n", v["version"], v["go"], v["platform"])
-				return err
-			})
+			return a.printf(v, "prewarm %s (%s, %s)\n", v["version"], v["go"], v["platform"])
 		},
 	}
 }

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -33,43 +31,15 @@ func (f *watchFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "with --watch, how often to look")
 }
 
-func (f *watchFlags) check() error {
-	if f.interval <= 0 {
-		return usageErrorf("--interval must be more than 0")
-	}
-	return nil
-}
-
-// view is how a listing is looked at and shown.
-type view[T any] struct {
-	look  func(context.Context) ([]T, error)
-	table func([]T) *table
-	name  func(T) string
-	line  func(T) string // begins with the name; without what changes by itself, such as ages
-	still func(T) T      // the same for JSON, only to compare; nil: there is nothing
-	hint  string         // where there are none
-}
-
-// list shows a listing once, or for as long as it is watched.
-func list[T any](ctx context.Context, a *app, f watchFlags, v view[T]) error {
-	if f.on {
-		return watchView(ctx, a, f.interval, v)
-	}
-	all, err := v.look(ctx)
-	if err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		a.hint("%s", v.hint)
-	}
-	return a.print(all, v.table(all).write)
+func (f *watchFlags) check(*cobra.Command, []string) error {
+	return usageErrorIf(f.interval <= 0, "--interval must be more than 0")
 }
 
 // watchView shows the listing again at every change. A server that is away for a while does not end it, one that refuses does.
 // An interrupt is its normal end.
-func watchView[T any](ctx context.Context, a *app, interval time.Duration, v view[T]) error {
+func watchView[T any](ctx context.Context, a *app, v view[T], look func(context.Context) ([]T, error)) error {
 	show := changesShower(a, v)
-	all, err := v.look(ctx)
+	all, err := look(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,8 +47,8 @@ func watchView[T any](ctx context.Context, a *app, interval time.Duration, v vie
 		return err
 	}
 	away := false
-	err = a.clock.TickerFunc(ctx, interval, func() error {
-		all, err := v.look(ctx)
+	err = a.clock.TickerFunc(ctx, v.watch.interval, func() error {
+		all, err := look(ctx)
 		status := sdk.StatusOf(err)
 		switch {
 		case err == nil:
@@ -107,19 +77,18 @@ func changesShower[T any](a *app, v view[T]) func([]T) error {
 		defer func() { before = all }()
 		switch {
 		case a.output == "json":
-			var out bytes.Buffer
 			same, err := v.same(all)
 			if err != nil || same == compared {
 				return err
 			}
 			compared = same
-			if err := writeJSON(&out, all, ""); err != nil {
+			text, err := jsonText(all, "")
+			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(a.stdout, out.String())
-			return err
+			return a.write(text)
 		case isTerminal:
-			return a.redraw(v.table(all))
+			return a.redraw(v.text(all))
 		default:
 			return writeChanges(a, v, before, all)
 		}
@@ -135,23 +104,13 @@ func (v view[T]) same(all []T) (string, error) {
 			still[i] = v.still(it)
 		}
 	}
-	var out bytes.Buffer
-	err := writeJSON(&out, still, "")
-	return out.String(), err
+	return jsonText(still, "")
 }
 
 // redraw replaces what is on the terminal, in one write so that it does not flicker.
-func (a *app) redraw(t *table) error {
+func (a *app) redraw(text string) error {
 	const home, clearRest = "\x1b[H", "\x1b[J"
-	screen := bytes.NewBufferString(home + clearRest)
-	_, _ = fmt.Fprintf(screen, "%s   (Ctrl-C ends this)\n\n", a.clock.Now().Format(time.TimeOnly))
-	if err := t.write(screen); err != nil {
-		return err
-	}
-	if _, err := a.stdout.Write(screen.Bytes()); err != nil {
-		return xerrors.Errorf("write table: %w", err)
-	}
-	return nil
+	return a.write(home + clearRest + a.clock.Now().Format(time.TimeOnly) + "   (Ctrl-C ends this)\n\n" + text)
 }
 
 // writeChanges writes a line for each that is new, changed or gone.
@@ -161,7 +120,7 @@ func writeChanges[T any](a *app, v view[T], before, all []T) error {
 		old[v.name(it)] = v.line(it)
 	}
 	now := a.clock.Now().Format(time.TimeOnly)
-	var lines bytes.Buffer
+	var lines strings.Builder
 	for _, it := range all {
 		if line := v.line(it); old[v.name(it)] != line {
 			_, _ = fmt.Fprintln(&lines, now, oneLine(line))
@@ -171,10 +130,7 @@ func writeChanges[T any](a *app, v view[T], before, all []T) error {
 	for _, name := range sortedKeys(old) {
 		_, _ = fmt.Fprintln(&lines, now, oneLine(name), "is gone")
 	}
-	if _, err := io.Copy(a.stdout, &lines); err != nil {
-		return xerrors.Errorf("write changes: %w", err)
-	}
-	return nil
+	return a.write(lines.String())
 }
 
 // noted is a line with a note, where there is one.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) whoamiCommand() *cobra.Command {
@@ -10,24 +12,17 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Short:   "Show who the token speaks for",
 		Long:    "Shows the user, the role and the organization of the token in use, and when the token ends.",
 		Example: "  prewarm whoami\n  PREWARM_TOKEN=$CI_TOKEN prewarm whoami -o json",
-		Args:    exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			identity, err := client.Whoami(cmd.Context())
-			if err != nil {
-				return err
-			}
-			t := a.newTable()
-			t.add("User", identity.User)
-			t.add("Role", identity.Role)
-			t.add("Organization", identity.Organization)
-			t.add("Token", identity.TokenName)
-			t.add("Ends", a.agoOr(identity.ExpiresAt, "never"))
-			t.add("Server", a.url)
-			return a.print(identity, t.write)
-		},
+		RunE:    show(a, noArg((*sdk.Client).Whoami), a.identityText),
 	}
+}
+
+func (a *app) identityText(identity sdk.Identity) string {
+	t := a.newTable()
+	t.add("User", identity.User)
+	t.add("Role", identity.Role)
+	t.add("Organization", identity.Organization)
+	t.add("Token", identity.TokenName)
+	t.add("Ends", a.agoOr(identity.ExpiresAt, "never"))
+	t.add("Server", a.url)
+	return t.String()
 }

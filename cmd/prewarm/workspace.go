@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 )
 
 func (a *app) workspaceCommand() *cobra.Command {
-	return group("workspace", "See, enter, renew, release, retry and delete workspaces",
+	return a.group("workspace", "See, enter, renew, release, retry and delete workspaces",
 		`A workspace is one instance at a provider, whoever owns it. Commands name it by its name or its id.`,
 		"  prewarm workspace list --state claimed",
 		a.workspaceListCommand(), a.workspaceShowCommand(), a.workspaceLogsCommand(), a.workspaceExecCommand(),
@@ -22,12 +21,19 @@ func (a *app) workspaceCommand() *cobra.Command {
 		a.workspaceKeepCommand(), a.workspaceDeleteCommand())
 }
 
-// printState reports a workspace after something was asked of it.
-func (a *app) printState(w sdk.Workspace, done string) error {
-	return a.print(w, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "%s workspace %s: it is %s.\n", done, w.Name, w.State)
-		return err
-	})
+// stateText says of a workspace what was asked of it, and what it is now.
+func stateText(done string) func(sdk.Workspace) string {
+	return func(w sdk.Workspace) string {
+		return fmt.Sprintf("%s workspace %s: it is %s.\n", done, w.Name, w.State)
+	}
+}
+
+// confirmFirst has a command ask a question about its argument before it does what cannot be undone.
+func (a *app) confirmFirst(cmd *cobra.Command, question string) {
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask; only a terminal is asked")
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		return a.confirm(cmd.Context(), fmt.Sprintf(question, args[0]), *yes)
+	}
 }
 
 // confirm asks a person before something that cannot be undone. A program is not asked: it says what it means.

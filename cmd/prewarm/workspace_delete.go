@@ -1,13 +1,15 @@
 package main
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) workspaceDeleteCommand() *cobra.Command {
-	var force, abandon, yes bool
+	var force, abandon bool
 	cmd := &cobra.Command{
 		Use:   "delete WORKSPACE",
 		Short: "Delete a workspace, claimed or not",
@@ -19,30 +21,16 @@ provider is looked for later.
 
 The runner of a forge is unregistered first; while it has a job, it is not deleted, whatever the flags. An owner may do
 without the forge's word, as when the forge is gone for good, with --abandon-runner: what is left there is removed later.`,
-		Example:           "  prewarm workspace delete prebuild-aebagbafaydqqcikbmga2 --yes",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.confirm(cmd.Context(), fmt.Sprintf("Delete workspace %s for good?", args[0]), yes); err != nil {
-				return err
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			remove := client.DeleteWorkspace
+		Example: "  prewarm workspace delete prebuild-aebagbafaydqqcikbmga2 --yes",
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			if abandon {
-				remove = client.DeleteAbandoningRunner
+				return c.DeleteAbandoningRunner(ctx, ref, force)
 			}
-			w, err := remove(cmd.Context(), args[0], force)
-			if err != nil {
-				return err
-			}
-			return a.printState(w, "Deleting")
-		},
+			return c.DeleteWorkspace(ctx, ref, force)
+		}, stateText("Deleting")),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "do not let errors of the provider stop it")
 	cmd.Flags().BoolVar(&abandon, "abandon-runner", false, "do not ask the forge about the runner that it is")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; only a terminal is asked")
+	a.confirmFirst(cmd, "Delete workspace %s for good?")
 	return cmd
 }

@@ -12,7 +12,6 @@ func (a *app) workspaceExecCommand() *cobra.Command {
 can. If this is a terminal the command gets one too. The status is that of the command.`,
 		Example: `  prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- sh
   tar c . | prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- tar x`,
-		ValidArgsFunction: a.completeWorkspaces,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case len(args) == 0 || dash == 0:

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,26 +19,15 @@ func (a *app) workspaceKeepCommand() *cobra.Command {
 		Long: `Takes an unclaimed workspace out of its pool, to look into it: it is quarantined, never claimed and left alone by
 passes, while its pool builds another. One that is quarantined is kept for longer. When the time is over it is deleted.
 "prewarm workspace retry" gives it back to its pool.`,
-		Example:           `  prewarm workspace keep prebuild-aebagbafaydqqcikbmga2 --reason "its disk is full" --for 8h`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if reason == "" {
-				return usageErrorf("--reason says why: whoever finds it wants to know")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			w, err := client.KeepWorkspace(cmd.Context(), args[0], sdk.KeepRequest{Reason: reason, For: keep.String()})
-			if err != nil {
-				return err
-			}
-			return a.print(w, func(out io.Writer) error {
-				_, err := fmt.Fprintf(out, "Kept workspace %s: it is %s, and goes %s.\n", w.Name, w.State, a.agoOr(w.ExpiresAt, "never"))
-				return err
-			})
+		Example: `  prewarm workspace keep prebuild-aebagbafaydqqcikbmga2 --reason "its disk is full" --for 8h`,
+		PreRunE: func(*cobra.Command, []string) error {
+			return usageErrorIf(reason == "", "--reason says why: whoever finds it wants to know")
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+			return c.KeepWorkspace(ctx, ref, sdk.KeepRequest{Reason: reason, For: keep.String()})
+		}, func(w sdk.Workspace) string {
+			return fmt.Sprintf("Kept workspace %s: it is %s, and goes %s.\n", w.Name, w.State, a.agoOr(w.ExpiresAt, "never"))
+		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it and for the audit log")
 	cmd.Flags().DurationVar(&keep, "for", 24*time.Hour, "how long from now")

@@ -20,39 +20,25 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 		Example: `  prewarm workspace list
   prewarm workspace list --state ready --template quickstart
   prewarm workspace list --owner alice -o json`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return usageErrorf("--limit must not be negative")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			workspaces, err := listWorkspaces(cmd.Context(), client, filter, limit)
-			if err != nil {
-				return err
-			}
-			if len(workspaces) == 0 {
-				a.hint("There are no such workspaces. Pools are shown by: prewarm preset list")
-			}
-			t := a.newTable("NAME", "PRESET", "VERSION", "STATE", "SINCE", "OWNER", "LEASE ENDS", "PROVIDER", "FAULT")
-			for _, w := range workspaces {
-				t.add(w.Name, w.Template+"/"+w.Preset, w.Version, stateCell(w.State), a.ago(w.StateAt), w.Owner,
-					a.agoOr(w.LeaseUntil, ""), w.Provider, cell{trouble(w), red})
-			}
-			return a.print(workspaces, t.write)
-		},
+		PreRunE: func(*cobra.Command, []string) error { return checkLimit(limit) },
+		RunE: list(a, view[sdk.Workspace]{
+			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Workspace, error) {
+				return readPages(limit, func(size int, after string) ([]sdk.Workspace, string, error) {
+					filter.Limit, filter.After = size, after
+					page, err := c.Workspaces(ctx, filter)
+					return page.Workspaces, page.Next, err
+				})
+			},
+			text: a.workspacesText, none: "There are no such workspaces. Pools are shown by: prewarm preset list",
+		}),
 	}
 	cmd.Flags().StringVar(&filter.State, "state", "", "only those in this state")
 	cmd.Flags().StringVar(&filter.Template, "template", "", "only those of this template")
 	cmd.Flags().StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
 	cmd.Flags().StringVar(&filter.Owner, "owner", "", "only those of this user")
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 is all")
-	must(cmd.RegisterFlagCompletionFunc("template", a.completeTemplates))
-	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{
-		"provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting", "deleted", "quarantined",
-	}, cobra.ShellCompDirectiveNoFileComp)))
+	a.completeFlag(cmd, "template", "TEMPLATE")
+	oneOf(cmd, "state", "provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting", "deleted", "quarantined")
 	return cmd
 }
 
@@ -64,25 +50,11 @@ func trouble(w sdk.Workspace) string {
 	return w.Fault
 }
 
-// listWorkspaces reads pages until there are limit workspaces or no more; limit 0 is no limit.
-func listWorkspaces(
-	ctx context.Context, client *sdk.Client, filter sdk.WorkspaceFilter, limit int,
-) ([]sdk.Workspace, error) {
-	const largestPage = 500
-	var all []sdk.Workspace
-	for {
-		filter.Limit = largestPage
-		if limit > 0 {
-			filter.Limit = min(limit-len(all), largestPage)
-		}
-		page, err := client.Workspaces(ctx, filter)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Workspaces...)
-		if page.Next == "" || len(page.Workspaces) == 0 || limit > 0 && len(all) >= limit {
-			return all, nil
-		}
-		filter.After = page.Next
+func (a *app) workspacesText(workspaces []sdk.Workspace) string {
+	t := a.newTable("NAME", "PRESET", "VERSION", "STATE", "SINCE", "OWNER", "LEASE ENDS", "PROVIDER", "FAULT")
+	for _, w := range workspaces {
+		t.add(w.Name, w.Template+"/"+w.Preset, w.Version, stateCell(w.State), a.ago(w.StateAt), w.Owner,
+			a.agoOr(w.LeaseUntil, ""), w.Provider, cell{trouble(w), red})
 	}
+	return t.String()
 }

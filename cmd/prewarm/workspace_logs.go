@@ -17,9 +17,7 @@ func (a *app) workspaceLogsCommand() *cobra.Command {
 		Short: "Show the output of a workspace",
 		Long: "Shows what a workspace wrote, from the beginning, where its provider keeps that. A terminal is shown colours, and " +
 			"other control characters as escapes; a file or a pipe gets every byte as it is.",
-		Example:           "  prewarm workspace logs prebuild-aebagbafaydqqcikbmga2 --follow",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
+		Example: "  prewarm workspace logs prebuild-aebagbafaydqqcikbmga2 --follow",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.output != "table" {
 				return usageErrorf("logs are the workspace's own output, so -o %s cannot be", a.output)

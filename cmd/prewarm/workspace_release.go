@@ -20,36 +20,22 @@ func (a *app) workspaceReleaseCommand() *cobra.Command {
 		Short: "Give a claimed workspace back",
 		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the
 command returns when it is gone.`,
-		Example:           "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if timeout <= 0 {
-				return usageErrorf("--timeout must be more than 0")
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			w, err := client.ReleaseWorkspace(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if wait {
-				if w, err = a.waitGone(cmd.Context(), client, w, timeout); err != nil {
-					return err
-				}
-			}
-			return a.printState(w, "Released")
+		Example: "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
+		PreRunE: func(*cobra.Command, []string) error {
+			return usageErrorIf(timeout <= 0, "--timeout must be more than 0")
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+			w, err := c.ReleaseWorkspace(ctx, ref)
+			if err != nil || !wait {
+				return w, err
+			}
+			return a.waitGone(ctx, c, w, timeout)
+		}, stateText("Released")),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is gone")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "with --wait, how long at most")
 	return cmd
 }
-
-// errGone ends the wait of waitGone.
-var errGone = errors.New("gone")
 
 // waitGone looks again and again until the incarnation of a workspace that was released is over.
 func (a *app) waitGone(
@@ -60,32 +46,44 @@ func (a *app) waitGone(
 		return w, nil
 	}
 	last, waited := w, time.Duration(0)
-	look := func() error {
+	err := a.poll(ctx, interval, func() (gone bool, err error) {
 		now, err := client.Workspace(ctx, w.ID.String())
 		switch {
 		case sdk.StatusOf(err) == http.StatusNotFound:
 			last.State = "deleted"
-			return errGone
+			return true, nil
 		case err != nil:
-			return err
+			return false, err
 		}
 		last = now
 		if now.State == "deleted" || now.Incarnation != w.Incarnation {
-			return errGone
+			return true, nil
 		}
 		if waited += interval; waited >= timeout {
-			return xerrors.Errorf("workspace %s is still %s after %s (see %q)",
+			return false, xerrors.Errorf("workspace %s is still %s after %s (see %q)",
 				now.Name, now.State, timeout, "prewarm workspace show "+now.Name)
 		}
+		return false, nil
+	}, "workspace", "wait")
+	last.History = nil // as in the answer of a release without --wait
+	return last, err
+}
+
+// poll looks at once, and then every so often, until look says that it is done or fails.
+func (a *app) poll(ctx context.Context, every time.Duration, look func() (done bool, err error), tags ...string) error {
+	errDone := errors.New("done")
+	each := func() error {
+		if done, err := look(); err != nil || !done {
+			return err
+		}
+		return errDone
+	}
+	err := each()
+	if err == nil {
+		err = a.clock.TickerFunc(ctx, every, each, tags...).Wait(tags...)
+	}
+	if errors.Is(err, errDone) {
 		return nil
 	}
-	err := look()
-	if err == nil {
-		err = a.clock.TickerFunc(ctx, interval, look, "workspace", "wait").Wait("workspace", "wait")
-	}
-	last.History = nil // as in the answer of a release without --wait
-	if errors.Is(err, errGone) {
-		return last, nil
-	}
-	return last, err
+	return err
 }

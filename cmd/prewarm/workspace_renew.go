@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) workspaceRenewCommand() *cobra.Command {
@@ -17,29 +19,14 @@ func (a *app) workspaceRenewCommand() *cobra.Command {
 workspace whose lease is over is released by itself.`,
 		Example: `  prewarm workspace renew prebuild-aebagbafaydqqcikbmga2
   prewarm workspace renew prebuild-aebagbafaydqqcikbmga2 --lease 8h`,
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			asked := ""
-			if cmd.Flags().Changed("lease") {
-				if lease < time.Second {
-					return usageErrorf("--lease must be at least 1s")
-				}
-				asked = lease.String()
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			w, err := client.RenewWorkspace(cmd.Context(), args[0], asked)
-			if err != nil {
-				return err
-			}
-			return a.print(w, func(out io.Writer) error {
-				_, err := fmt.Fprintf(out, "Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
-				return err
-			})
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return usageErrorIf(cmd.Flags().Changed("lease") && lease < time.Second, "--lease must be at least 1s")
 		},
+		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+			return c.RenewWorkspace(ctx, ref, given(lease))
+		}, func(w sdk.Workspace) string {
+			return fmt.Sprintf("Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
+		}),
 	}
 	cmd.Flags().DurationVar(&lease, "lease", 0, "how long from now; as it was asked for at first where left out")
 	return cmd

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -15,32 +14,14 @@ func (a *app) workspaceShowCommand() *cobra.Command {
 		Short: "Show one workspace and its history",
 		Long: `Shows one workspace: where and whose it is, the work under way on it, and every state it was in, with how long,
 who brought it there and why. Of one that failed, where its template keeps failures, it shows the end of its output.`,
-		Example:           "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
-		Args:              exactArgs,
-		ValidArgsFunction: a.completeWorkspaces,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			w, err := client.Workspace(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(w, func(out io.Writer) error {
-				if err := a.workspaceDetails(w).write(out); err != nil {
-					return err
-				}
-				if err := a.writeTimeline(out, w); err != nil {
-					return err
-				}
-				return writeEvidence(out, w)
-			})
-		},
+		Example: "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
+		RunE: show(a, (*sdk.Client).Workspace, func(w sdk.Workspace) string {
+			return a.workspaceDetails(w) + a.timelineText(w) + evidenceText(w)
+		}),
 	}
 }
 
-func (a *app) workspaceDetails(w sdk.Workspace) *table {
+func (a *app) workspaceDetails(w sdk.Workspace) string {
 	t := a.newTable()
 	t.add("Workspace", w.Name)
 	t.add("ID", w.ID)
@@ -59,16 +40,9 @@ func (a *app) workspaceDetails(w sdk.Workspace) *table {
 	if w.Incarnation > 1 {
 		t.add("Incarnation", w.Incarnation)
 	}
-	for _, address := range w.Addresses {
-		t.add("Address", address.Type+" "+address.Address)
-	}
-	for _, name := range sortedKeys(w.Environment) {
-		t.add("Environment", name+"="+w.Environment[name])
-	}
+	t.addAccess(w.Addresses, w.Environment)
 	t.addIf("Parameters", pairs(w.Parameters))
-	if w.Fault != "" {
-		t.add("Fault", cell{w.Fault, red})
-	}
+	t.addIf("Fault", cell{w.Fault, red})
 	t.add("Created", a.ago(w.CreatedAt))
 	t.addIf("Ready", a.agoOr(w.ReadyAt, ""))
 	t.addIf("Claimed", a.agoOr(w.ClaimedAt, ""))
@@ -84,7 +58,17 @@ func (a *app) workspaceDetails(w sdk.Workspace) *table {
 	if g := w.Agent; g != nil {
 		a.agentDetails(t, *g)
 	}
-	return t
+	return t.String()
+}
+
+// addAccess appends what it takes to enter a workspace.
+func (t *table) addAccess(addresses []sdk.Address, environment map[string]string) {
+	for _, address := range addresses {
+		t.add("Address", address.Type+" "+address.Address)
+	}
+	for _, name := range sortedKeys(environment) {
+		t.add("Environment", name+"="+environment[name])
+	}
 }
 
 // agentDetails tells how the agent is, and how far it is with the claim.
@@ -99,9 +83,7 @@ func (a *app) agentDetails(t *table, g sdk.Agent) {
 	t.add("Agent", status)
 	t.addIf("Agent says", g.Message)
 	t.addIf("Agent heard of", a.agoOr(g.HeartbeatAt, ""))
-	if g.Recoveries > 0 {
-		t.add("Agent recoveries", g.Recoveries)
-	}
+	t.addIf("Agent recoveries", g.Recoveries)
 	t.addIf("Claim seen", a.agoOr(g.ClaimSeenAt, ""))
 	t.addIf("Claim ready", a.agoOr(g.ClaimReadyAt, ""))
 }

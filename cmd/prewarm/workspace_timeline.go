@@ -1,38 +1,31 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
-
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
-// writeTimeline tells every state that the workspace was in: since when, for how long, and by whom and why.
-func (a *app) writeTimeline(out io.Writer, w sdk.Workspace) error {
+// timelineText tells every state that the workspace was in: since when, for how long, and by whom and why.
+func (a *app) timelineText(w sdk.Workspace) string {
 	if len(w.History) == 0 {
-		return nil
+		return ""
 	}
-	_, _ = fmt.Fprintln(out)
 	t := a.newTable("WHEN", "FROM", "TO", "FOR", "BY", "REASON")
 	incarnation := 1
 	for _, h := range w.History {
-		from := h.From
-		if from == "" {
-			from = "-"
-		}
 		reason := cause(h)
 		if h.Incarnation > incarnation {
 			incarnation = h.Incarnation
 			reason += fmt.Sprintf(" (incarnation %d)", incarnation)
 		}
-		t.add(a.ago(h.At), from, stateCell(h.To), a.lasted(h), h.Actor, reason)
+		t.add(a.ago(h.At), cmp.Or(h.From, "-"), stateCell(h.To), a.lasted(h), h.Actor, reason)
 	}
-	return t.write(out)
+	return "\n" + t.String()
 }
 
 // lasted is for how long the workspace was in the state, so far in the last one; it is deleted for ever.
@@ -86,14 +79,10 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// writeEvidence shows the end of what a workspace wrote before it failed.
-func writeEvidence(out io.Writer, w sdk.Workspace) error {
+// evidenceText shows the end of what a workspace wrote before it failed.
+func evidenceText(w sdk.Workspace) string {
 	if w.Evidence == "" {
-		return nil
+		return ""
 	}
-	text := strings.TrimRight(printable.Text(w.Evidence), "\n")
-	if _, err := fmt.Fprintf(out, "\nThe end of its output when it failed:\n%s\n", text); err != nil {
-		return xerrors.Errorf("write evidence: %w", err)
-	}
-	return nil
+	return "\nThe end of its output when it failed:\n" + strings.TrimRight(printable.Text(w.Evidence), "\n") + "\n"
 }

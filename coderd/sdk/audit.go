@@ -2,9 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -21,30 +18,11 @@ type AuditFilter struct {
 }
 
 // Audit lists one page of the audit log, newest first.
-func (c *Client) Audit(ctx context.Context, filter AuditFilter) (AuditList, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{
-		"action": filter.Action, "actor": filter.Actor, "target": filter.Target,
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	for name, at := range map[string]time.Time{"since": filter.Since, "until": filter.Until} {
-		if !at.IsZero() {
-			query.Set(name, at.Format(time.RFC3339Nano))
-		}
-	}
-	if filter.People {
-		query.Set("people", "true")
-	}
-	if filter.Limit > 0 {
-		query.Set("limit", strconv.Itoa(filter.Limit))
-	}
-	if filter.Before > 0 {
-		query.Set("before", strconv.FormatInt(filter.Before, 10))
-	}
-	return ask[AuditList](ctx, c, call{method: http.MethodGet, path: []string{"audit"}, query: query, idempotent: true})
+func (c *Client) Audit(ctx context.Context, f AuditFilter) (AuditList, error) {
+	return ask[AuditList](ctx, c, read("audit").where(query{
+		"action": f.Action, "actor": f.Actor, "target": f.Target, "people": f.People, "since": f.Since, "until": f.Until,
+		"limit": f.Limit, "before": f.Before,
+	}))
 }
 
 // Replicas lists the server processes.

@@ -2,9 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,18 +44,9 @@ type ClaimFilter struct {
 }
 
 // Claims lists one page of claims: those that wait as they stand in line, others the newest first.
-func (c *Client) Claims(ctx context.Context, filter ClaimFilter) (ClaimList, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{
-		"state": filter.State, "outcome": filter.Outcome, "template": filter.Template, "preset": filter.Preset,
-		"user": filter.User, "after": filter.After,
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if filter.Limit > 0 {
-		query.Set("limit", strconv.Itoa(filter.Limit))
-	}
-	return ask[ClaimList](ctx, c, call{method: http.MethodGet, path: []string{"claims"}, query: query, idempotent: true})
+func (c *Client) Claims(ctx context.Context, f ClaimFilter) (ClaimList, error) {
+	return ask[ClaimList](ctx, c, read("claims").where(query{
+		"state": f.State, "outcome": f.Outcome, "template": f.Template, "preset": f.Preset, "user": f.User,
+		"limit": f.Limit, "after": f.After,
+	}))
 }

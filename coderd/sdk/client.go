@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/coder/quartz"
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 )
 
@@ -51,11 +54,61 @@ func ParseURL(raw string) (*url.URL, error) {
 // call is one request and what to do with its answer.
 type call struct {
 	method     string
-	path       []string // segments after /api/v1, not yet escaped
-	query      url.Values
-	body       any  // sent as JSON where not nil
-	into       any  // the answer is decoded into it where not nil
-	idempotent bool // may be sent again: doing it twice is doing it once
+	path       []string   // segments after /api/v1, not yet escaped
+	query      url.Values // not that of the organization
+	body       any        // sent as JSON where not nil
+	into       any        // the answer is decoded into it where not nil
+	idempotent bool       // may be sent again: doing it twice is doing it once
+}
+
+// read asks for what is at a path. Reading changes nothing, so a request that failed is sent again.
+func read(path ...string) call {
+	return call{method: http.MethodGet, path: path, idempotent: true}
+}
+
+func post(path ...string) call   { return call{method: http.MethodPost, path: path} }
+func put(path ...string) call    { return call{method: http.MethodPut, path: path} }
+func remove(path ...string) call { return call{method: http.MethodDelete, path: path} }
+
+// with adds a body.
+func (r call) with(body any) call {
+	r.body = body
+	return r
+}
+
+// repeatable says that doing it twice is doing it once: it is sent again if it failed.
+func (r call) repeatable() call {
+	r.idempotent = true
+	return r
+}
+
+// query is what a request is narrowed by.
+type query map[string]any
+
+// where adds a query. Empty texts, ids and times, false, and numbers not above 0 are left out: they narrow nothing.
+func (r call) where(q query) call {
+	r.query = url.Values{}
+	for name, value := range q {
+		given := true
+		switch v := value.(type) {
+		case string:
+			given = v != ""
+		case bool:
+			given = v
+		case int:
+			given = v > 0
+		case int64:
+			given = v > 0
+		case uuid.UUID:
+			given = v != uuid.Nil
+		case time.Time:
+			given, value = !v.IsZero(), v.Format(time.RFC3339Nano)
+		}
+		if given {
+			r.query.Set(name, fmt.Sprint(value))
+		}
+	}
+	return r
 }
 
 // do makes a call, decoding the answer. Answers of no content leave into as it is.
@@ -166,7 +219,7 @@ func ask[T any](ctx context.Context, c *Client, request call) (T, error) {
 	return answer, err
 }
 
-// get reads what is at a path. Reading changes nothing, so a request that failed is sent again.
+// get reads what is at a path.
 func get[T any](ctx context.Context, c *Client, path ...string) (T, error) {
-	return ask[T](ctx, c, call{method: http.MethodGet, path: path, idempotent: true})
+	return ask[T](ctx, c, read(path...))
 }

@@ -1,13 +1,13 @@
 package sdk
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -48,13 +48,7 @@ func (d ErrorDetail) String() string {
 
 // Error has the detail on the first line, and each thing wrong on a line of its own.
 func (e *Error) Error() string {
-	lines := []string{e.Detail}
-	if e.Detail == "" {
-		lines[0] = e.Title
-	}
-	if lines[0] == "" {
-		lines[0] = fmt.Sprintf("the server answered %d", e.Status)
-	}
+	lines := []string{cmp.Or(e.Detail, e.Title, fmt.Sprintf("the server answered %d", e.Status))}
 	for _, d := range e.Errors {
 		lines = append(lines, "  "+d.String())
 	}
@@ -87,12 +81,8 @@ func readError(resp *http.Response) *Error {
 		e.Detail, _, _ = strings.Cut(strings.TrimSpace(string(body)), "\n")
 	}
 	e.Status = resp.StatusCode
-	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.retryAfter = time.Duration(seconds) * time.Second
-	}
-	if e.Title == "" {
-		e.Title = http.StatusText(resp.StatusCode)
-	}
+	e.retryAfter, _ = retryAfter(resp)
+	e.Title = cmp.Or(e.Title, http.StatusText(resp.StatusCode))
 	if e.Detail == "" && len(e.Errors) == 0 {
 		e.Detail = strings.TrimSpace(fmt.Sprintf("the server answered %d %s", e.Status, e.Title))
 	}

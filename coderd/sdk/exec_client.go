@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,10 +126,7 @@ func endOf(conn *websocket.Conn, message []byte) (int, error) {
 	}
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 	if end.ExitCode == nil {
-		if end.Error == "" {
-			end.Error = http.StatusText(http.StatusInternalServerError)
-		}
-		return 0, errors.New(end.Error)
+		return 0, errors.New(cmp.Or(end.Error, http.StatusText(http.StatusInternalServerError)))
 	}
 	return *end.ExitCode, nil
 }

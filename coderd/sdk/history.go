@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -49,10 +47,7 @@ type StateDuration struct {
 
 // PresetHistory returns what a pool looked like over the last hours, 14 days at most.
 func (c *Client) PresetHistory(ctx context.Context, template, preset string, hours int) (PresetHistory, error) {
-	return ask[PresetHistory](ctx, c, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "history"},
-		query: url.Values{"hours": {strconv.Itoa(hours)}}, idempotent: true,
-	})
+	return ask[PresetHistory](ctx, c, read("presets", template, preset, "history").where(query{"hours": strconv.Itoa(hours)}))
 }
 
 // PresetDurations returns how long the workspaces of a preset usually are in each state.

@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -56,34 +54,23 @@ type InventoryEntry struct {
 
 // Inventories compares the providers with the database now, or one of them where it is named. It changes nothing.
 func (c *Client) Inventories(ctx context.Context, provider string) ([]Inventory, error) {
-	var list []Inventory
-	query := url.Values{}
-	if provider != "" {
-		query.Set("provider", provider)
-	}
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"inventory"}, query: query, into: &list, idempotent: true})
-	return list, err
+	return ask[[]Inventory](ctx, c, read("inventory").where(query{"provider": provider}))
 }
 
 // Discrepancies is Inventories of one provider without the entries that are as they should be, and at most limit of the
 // others; all where it is 0.
 func (c *Client) Discrepancies(ctx context.Context, provider string, limit int) ([]Inventory, error) {
-	var list []Inventory
-	query := url.Values{"provider": {provider}, "discrepancies": {"true"}, "limit": {strconv.Itoa(limit)}}
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"inventory"}, query: query, into: &list, idempotent: true})
-	return list, err
+	return ask[[]Inventory](ctx, c, read("inventory").where(query{
+		"provider": provider, "discrepancies": true, "limit": strconv.Itoa(limit),
+	}))
 }
 
 // ResumeProvider closes the breaker of a provider.
 func (c *Client) ResumeProvider(ctx context.Context, name string) (Provider, error) {
-	return ask[Provider](ctx, c, call{
-		method: http.MethodPost, path: []string{"providers", name, "resume"}, idempotent: true,
-	})
+	return ask[Provider](ctx, c, post("providers", name, "resume").repeatable())
 }
 
 // ConfirmProvider lets orphans be deleted at a provider.
 func (c *Client) ConfirmProvider(ctx context.Context, name string) (Provider, error) {
-	return ask[Provider](ctx, c, call{
-		method: http.MethodPost, path: []string{"providers", name, "confirm"}, idempotent: true,
-	})
+	return ask[Provider](ctx, c, post("providers", name, "confirm").repeatable())
 }

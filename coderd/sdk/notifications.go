@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,7 +35,5 @@ func (c *Client) Notifications(ctx context.Context) ([]NotificationStatus, error
 
 // TestNotification sends a notification and returns what became of its first attempt.
 func (c *Client) TestNotification(ctx context.Context) (NotificationStatus, error) {
-	return ask[NotificationStatus](ctx, c, call{
-		method: http.MethodPost, path: []string{"notifications", "test"}, body: struct{}{},
-	})
+	return ask[NotificationStatus](ctx, c, post("notifications", "test").with(struct{}{}))
 }

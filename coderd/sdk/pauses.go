@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 )
 
 // Pauses lists what is paused (C10).
@@ -13,16 +11,10 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 
 // Pause stops creates and drains in a scope, or changes the reason and the end of its pause.
 func (c *Client) Pause(ctx context.Context, req PauseRequest) (Pause, error) {
-	return ask[Pause](ctx, c, call{
-		method: http.MethodPost, path: []string{"pauses"}, body: req, idempotent: true,
-	})
+	return ask[Pause](ctx, c, post("pauses").with(req).repeatable())
 }
 
 // Resume ends the pause of a scope. Target is empty for scope global.
 func (c *Client) Resume(ctx context.Context, scope, target string) error {
-	query := url.Values{"scope": {scope}}
-	if target != "" {
-		query.Set("target", target)
-	}
-	return c.do(ctx, call{method: http.MethodDelete, path: []string{"pauses"}, query: query, idempotent: true})
+	return c.do(ctx, remove("pauses").where(query{"scope": scope, "target": target}).repeatable())
 }

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -86,7 +85,7 @@ type Explanation struct {
 
 // MakePlan says what the next pass would do, with a file applied or not, and changes nothing.
 func (c *Client) MakePlan(ctx context.Context, req PlanRequest) (Plan, error) {
-	return ask[Plan](ctx, c, call{method: http.MethodPost, path: []string{"plans"}, body: req, idempotent: true})
+	return ask[Plan](ctx, c, post("plans").with(req).repeatable())
 }
 
 // ExplainPreset says why a pool is as it is.

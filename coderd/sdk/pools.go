@@ -2,9 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,19 +66,11 @@ type PoolList struct {
 
 // Pools lists one page: those of the presets of ids, or all after the page before. A limit of 0 is the server's choice.
 func (c *Client) Pools(ctx context.Context, ids []uuid.UUID, limit int, after string) (PoolList, error) {
-	query := url.Values{}
-	if len(ids) > 0 {
-		texts := make([]string, len(ids))
-		for i, id := range ids {
-			texts[i] = id.String()
-		}
-		query.Set("ids", strings.Join(texts, ","))
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
 	}
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
-	if after != "" {
-		query.Set("after", after)
-	}
-	return ask[PoolList](ctx, c, call{method: http.MethodGet, path: []string{"pools"}, query: query, idempotent: true})
+	return ask[PoolList](ctx, c, read("pools").where(query{
+		"ids": strings.Join(texts, ","), "limit": limit, "after": after,
+	}))
 }

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 )
 
 // Presets lists all presets of the organization with their counts.
@@ -17,7 +16,5 @@ func (c *Client) Preset(ctx context.Context, template, preset string) (Preset, e
 
 // NudgePreset asks for a pass over the preset's template now. It carries no state, so it is repeated at will.
 func (c *Client) NudgePreset(ctx context.Context, template, preset string) error {
-	return c.do(ctx, call{
-		method: http.MethodPost, path: []string{"presets", template, preset, "nudge"}, idempotent: true,
-	})
+	return c.do(ctx, post("presets", template, preset, "nudge").repeatable())
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 
 	"golang.org/x/xerrors"
 )
@@ -73,7 +72,7 @@ func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
 // CheckProvider runs the safe cases of the provider contract and calls report with each verdict as it comes. Ending ctx
 // ends the check, after what it made is deleted.
 func (c *Client) CheckProvider(ctx context.Context, name string, req CheckRequest, report func(CheckVerdict) error) error {
-	resp, err := c.send(ctx, call{method: http.MethodPost, path: []string{"providers", name, "check"}, body: req})
+	resp, err := c.send(ctx, post("providers", name, "check").with(req))
 	if err != nil {
 		return err
 	}

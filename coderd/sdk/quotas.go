@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 )
 
 // Quota bounds how many workspaces of an organization are claimed at once, over all of its templates. Nil: any number.
@@ -26,5 +25,5 @@ func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
 
 // SetQuota changes the quota of one's organization. Who has more already keeps it.
 func (c *Client) SetQuota(ctx context.Context, req QuotaRequest) (Quota, error) {
-	return ask[Quota](ctx, c, call{method: http.MethodPut, path: []string{"quotas"}, body: req, idempotent: true})
+	return ask[Quota](ctx, c, put("quotas").with(req).repeatable())
 }

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -65,23 +64,17 @@ func (c *Client) PresetFailures(ctx context.Context, template, preset string) (F
 
 // ResetPreset forgets the failures of a preset's creates, so that they begin again.
 func (c *Client) ResetPreset(ctx context.Context, template, preset, reason string) error {
-	return c.do(ctx, call{
-		method: http.MethodPost, path: []string{"presets", template, preset, "reset"}, body: ReasonRequest{Reason: reason},
-		idempotent: true,
-	})
+	return c.do(ctx, post("presets", template, preset, "reset").with(ReasonRequest{Reason: reason}).repeatable())
 }
 
 // InvalidatePreset replaces all unclaimed prebuilds of a preset. Each call replaces them anew.
 func (c *Client) InvalidatePreset(ctx context.Context, template, preset, reason string) error {
-	return c.do(ctx, call{
-		method: http.MethodPost, path: []string{"presets", template, preset, "invalidate"}, body: ReasonRequest{Reason: reason},
-	})
+	return c.do(ctx, post("presets", template, preset, "invalidate").with(ReasonRequest{Reason: reason}))
 }
 
 // RollbackTemplate makes another version the active one. With version 0 each call goes back once more.
 func (c *Client) RollbackTemplate(ctx context.Context, name string, req RollbackRequest) (RollbackResult, error) {
-	return ask[RollbackResult](ctx, c, call{
-		method: http.MethodPost, path: []string{"templates", name, "rollback"}, body: req,
-		idempotent: req.Version != 0,
-	})
+	request := post("templates", name, "rollback").with(req)
+	request.idempotent = req.Version != 0
+	return ask[RollbackResult](ctx, c, request)
 }

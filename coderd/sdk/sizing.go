@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -71,28 +69,23 @@ type Autosize struct {
 
 // PresetSize asks for a recommendation by the last days; a target of 0 is the preset's own, or 0.99.
 func (c *Client) PresetSize(ctx context.Context, template, preset string, days int, target float64) (PresetSize, error) {
-	query := url.Values{"days": {strconv.Itoa(days)}}
+	fraction := ""
 	if target != 0 {
-		query.Set("target", strconv.FormatFloat(target, 'f', -1, 64))
+		fraction = strconv.FormatFloat(target, 'f', -1, 64)
 	}
-	return ask[PresetSize](ctx, c, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "size"}, query: query,
-		idempotent: true,
-	})
+	return ask[PresetSize](ctx, c, read("presets", template, preset, "size").where(query{
+		"days": strconv.Itoa(days), "target": fraction,
+	}))
 }
 
 // PresetReplay plays the last days again with a number of instances (below 0: the preset's own) and with autosize. `cold` says
 // that a claim that misses goes elsewhere, instead of waiting.
 func (c *Client) PresetReplay(ctx context.Context, template, preset string, days, instances int, cold bool) (PresetReplay, error) {
-	query := url.Values{"days": {strconv.Itoa(days)}}
+	size := ""
 	if instances >= 0 {
-		query.Set("instances", strconv.Itoa(instances))
+		size = strconv.Itoa(instances)
 	}
-	if cold {
-		query.Set("cold", "true")
-	}
-	return ask[PresetReplay](ctx, c, call{
-		method: http.MethodGet, path: []string{"presets", template, preset, "replay"}, query: query,
-		idempotent: true,
-	})
+	return ask[PresetReplay](ctx, c, read("presets", template, preset, "replay").where(query{
+		"days": strconv.Itoa(days), "instances": size, "cold": cold,
+	}))
 }

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 )
 
 // Templates lists all templates of the organization.
@@ -17,29 +16,21 @@ func (c *Client) Template(ctx context.Context, name string) (Template, error) {
 
 // DeprecateTemplate scales a template's pools to zero (C4).
 func (c *Client) DeprecateTemplate(ctx context.Context, name string) error {
-	return c.do(ctx, call{
-		method: http.MethodPost, path: []string{"templates", name, "deprecate"}, idempotent: true,
-	})
+	return c.do(ctx, post("templates", name, "deprecate").repeatable())
 }
 
 // UndeprecateTemplate lets its pools fill again.
 func (c *Client) UndeprecateTemplate(ctx context.Context, name string) error {
-	return c.do(ctx, call{
-		method: http.MethodDelete, path: []string{"templates", name, "deprecate"}, idempotent: true,
-	})
+	return c.do(ctx, remove("templates", name, "deprecate").repeatable())
 }
 
 // DeleteTemplate deletes a template; its unclaimed prebuilds go with it, claimed workspaces stay until released.
 func (c *Client) DeleteTemplate(ctx context.Context, name string) error {
-	return c.do(ctx, call{
-		method: http.MethodDelete, path: []string{"templates", name}, idempotent: true,
-	})
+	return c.do(ctx, remove("templates", name).repeatable())
 }
 
 // Apply makes templates, versions and presets what a document says, or with DryRun says what it would change. Nothing
 // is half applied. What is wrong with the document is in the Errors of an *Error of status 422.
 func (c *Client) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, error) {
-	return ask[ApplyResult](ctx, c, call{
-		method: http.MethodPost, path: []string{"apply"}, body: req,
-	})
+	return ask[ApplyResult](ctx, c, post("apply").with(req))
 }

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
 )
 
 // Whoami says who the client's token speaks for.
@@ -12,7 +11,7 @@ func (c *Client) Whoami(ctx context.Context) (Identity, error) {
 
 // Login is Whoami that goes on the record.
 func (c *Client) Login(ctx context.Context) (Identity, error) {
-	return ask[Identity](ctx, c, call{method: http.MethodPost, path: []string{"login"}})
+	return ask[Identity](ctx, c, post("login"))
 }
 
 // Tokens lists one's own tokens; for owners, everybody's.
@@ -22,10 +21,10 @@ func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
 
 // CreateToken makes a token. Its secret is in this answer and never again.
 func (c *Client) CreateToken(ctx context.Context, req CreateTokenRequest) (CreatedToken, error) {
-	return ask[CreatedToken](ctx, c, call{method: http.MethodPost, path: []string{"tokens"}, body: req})
+	return ask[CreatedToken](ctx, c, post("tokens").with(req))
 }
 
 // RevokeToken ends a token, named or by id, on all replicas within a second.
 func (c *Client) RevokeToken(ctx context.Context, ref string) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: []string{"tokens", ref}, idempotent: true})
+	return c.do(ctx, remove("tokens", ref).repeatable())
 }

@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -63,16 +61,9 @@ type VersionSlots struct {
 // TemplateVersions lists one page of the versions of a template, the newest first, below the number before where it is
 // not 0. A limit of 0 is the server's choice.
 func (c *Client) TemplateVersions(ctx context.Context, template string, limit, before int) (TemplateVersionList, error) {
-	query := url.Values{}
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
-	if before > 0 {
-		query.Set("before", strconv.Itoa(before))
-	}
-	return ask[TemplateVersionList](ctx, c, call{
-		method: http.MethodGet, path: []string{"templates", template, "versions"}, query: query, idempotent: true,
-	})
+	return ask[TemplateVersionList](ctx, c, read("templates", template, "versions").where(query{
+		"limit": limit, "before": before,
+	}))
 }
 
 // TemplateVersion looks one up with its spec.

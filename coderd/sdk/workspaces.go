@@ -3,9 +3,6 @@ package sdk
 import (
 	"context"
 	"io"
-	"net/http"
-	"net/url"
-	"strconv"
 )
 
 // WorkspaceFilter narrows a listing; empty fields match everything.
@@ -18,29 +15,11 @@ type WorkspaceFilter struct {
 	After    string // Next of the page before
 }
 
-func (f WorkspaceFilter) query() url.Values {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	set("state", f.State)
-	set("template", f.Template)
-	set("preset", f.Preset)
-	set("owner", f.Owner)
-	set("after", f.After)
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	return q
-}
-
 // Workspaces lists one page.
-func (c *Client) Workspaces(ctx context.Context, filter WorkspaceFilter) (WorkspaceList, error) {
-	return ask[WorkspaceList](ctx, c, call{
-		method: http.MethodGet, path: []string{"workspaces"}, query: filter.query(), idempotent: true,
-	})
+func (c *Client) Workspaces(ctx context.Context, f WorkspaceFilter) (WorkspaceList, error) {
+	return ask[WorkspaceList](ctx, c, read("workspaces").where(query{
+		"state": f.State, "template": f.Template, "preset": f.Preset, "owner": f.Owner, "limit": f.Limit, "after": f.After,
+	}))
 }
 
 // Workspace looks one up by name or id, with its history.
@@ -51,13 +30,7 @@ func (c *Client) Workspace(ctx context.Context, ref string) (Workspace, error) {
 // WorkspaceLogs returns the workspace's output from the beginning, which the caller closes; with follow it goes on
 // until the workspace is gone or ctx ends.
 func (c *Client) WorkspaceLogs(ctx context.Context, ref string, follow bool) (io.ReadCloser, error) {
-	query := url.Values{}
-	if follow {
-		query.Set("follow", "true")
-	}
-	resp, err := c.send(ctx, call{
-		method: http.MethodGet, path: []string{"workspaces", ref, "logs"}, query: query, idempotent: true,
-	})
+	resp, err := c.send(ctx, read("workspaces", ref, "logs").where(query{"follow": follow}))
 	if err != nil {
 		return nil, err
 	}
@@ -66,53 +39,32 @@ func (c *Client) WorkspaceLogs(ctx context.Context, ref string, follow bool) (io
 
 // ReleaseWorkspace ends the claim on a workspace. It is not retried: the second answer would be that there is no claim.
 func (c *Client) ReleaseWorkspace(ctx context.Context, ref string) (Workspace, error) {
-	return ask[Workspace](ctx, c, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "release"},
-	})
+	return ask[Workspace](ctx, c, post("workspaces", ref, "release"))
 }
 
 // RenewWorkspace makes the lease of a claimed workspace last longer, from now on: as long as it was asked for at first where
 // lease is empty.
 func (c *Client) RenewWorkspace(ctx context.Context, ref, lease string) (Workspace, error) {
-	return ask[Workspace](ctx, c, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "renew"}, body: RenewRequest{Lease: lease},
-		idempotent: true,
-	})
+	return ask[Workspace](ctx, c, post("workspaces", ref, "renew").with(RenewRequest{Lease: lease}).repeatable())
 }
 
 // RetryWorkspace tries a quarantined workspace anew.
 func (c *Client) RetryWorkspace(ctx context.Context, ref string) (Workspace, error) {
-	return ask[Workspace](ctx, c, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "retry"},
-	})
+	return ask[Workspace](ctx, c, post("workspaces", ref, "retry"))
 }
 
 // KeepWorkspace puts an unclaimed workspace into quarantine, to look into it, or keeps a quarantined one for longer.
 func (c *Client) KeepWorkspace(ctx context.Context, ref string, req KeepRequest) (Workspace, error) {
-	return ask[Workspace](ctx, c, call{
-		method: http.MethodPost, path: []string{"workspaces", ref, "keep"}, body: req, idempotent: true,
-	})
+	return ask[Workspace](ctx, c, post("workspaces", ref, "keep").with(req).repeatable())
 }
 
 // DeleteAbandoningRunner deletes a workspace without its forge's word on the runner that it is (P7). It may be going
 // already, and wait for that word.
 func (c *Client) DeleteAbandoningRunner(ctx context.Context, ref string, force bool) (Workspace, error) {
-	query := url.Values{"abandon_runner": {"true"}}
-	if force {
-		query.Set("force", "true")
-	}
-	return ask[Workspace](ctx, c, call{
-		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, idempotent: true,
-	})
+	return ask[Workspace](ctx, c, remove("workspaces", ref).where(query{"abandon_runner": true, "force": force}).repeatable())
 }
 
 // DeleteWorkspace deletes a workspace, also a claimed one. With force the provider's errors do not stop it.
 func (c *Client) DeleteWorkspace(ctx context.Context, ref string, force bool) (Workspace, error) {
-	query := url.Values{}
-	if force {
-		query.Set("force", "true")
-	}
-	return ask[Workspace](ctx, c, call{
-		method: http.MethodDelete, path: []string{"workspaces", ref}, query: query, idempotent: true,
-	})
+	return ask[Workspace](ctx, c, remove("workspaces", ref).where(query{"force": force}).repeatable())
 }
