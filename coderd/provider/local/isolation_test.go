@@ -3,6 +3,7 @@ package local_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -283,6 +284,25 @@ func TestRootIsAllowed(t *testing.T) {
 	require.NoError(t, p.Stop(t.Context(), refOf(i)))
 	require.ErrorContains(t, p.Start(t.Context(), refOf(i)), "release it and claim another")
 	require.NoError(t, p.Delete(t.Context(), refOf(i)))
+}
+
+// A server that is root, where there are no namespaces, runs nothing.
+func TestRootWantsIsolation(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("this is a user who is not root, whose workspaces are not either")
+	}
+	root := newRoot(t)
+	wanted, err := json.Marshal(request("unwanted", idle))
+	require.NoError(t, err)
+	server := exec.CommandContext(t.Context(), os.Args[0], "helper-process", "without-namespaces-as-root", os.Args[0],
+		"helper-process", "create", root)
+	server.Stdin = bytes.NewReader(wanted)
+	said, err := server.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "cannot run workspaces as other users")
+	require.Contains(t, string(said), "allow_root: true")
+	require.NoDirExists(t, filepath.Join(root, "unwanted"))
 }
 
 // User ids are of their range, and none is given to two.
