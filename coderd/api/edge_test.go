@@ -3,6 +3,8 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"net"
 	"net/http"
@@ -214,6 +216,30 @@ func TestPanic(t *testing.T) {
 	require.NotContains(t, a.body, "secret inside")
 	require.Contains(t, log.String(), "secret inside")
 	require.Equal(t, http.StatusOK, w.call(w.token["owner"], http.MethodGet, "/api/v1/whoami", "").status)
+}
+
+// TestBackupHasNoTokens: of what opens the API, the database has what checks it, and not the thing itself.
+func TestBackupHasNoTokens(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	ws := w.workspace("quickstart", "starting", "prewarm")
+	session, instance := w.signIn(w.token["member"], nil).Value, w.instanceToken(ws.ID, 1, 1)
+	var tables []string
+	require.NoError(t, w.store.Pool.QueryRow(ctx, "SELECT array_agg(tablename::text) FROM pg_tables WHERE schemaname = 'public'").Scan(&tables))
+	require.Greater(t, len(tables), 30)
+	var all strings.Builder
+	for _, table := range tables {
+		var rows string
+		require.NoError(t, w.store.Pool.QueryRow(ctx, "SELECT coalesce(string_agg(t::text, E'\n'), '') FROM "+table+" t").Scan(&rows))
+		all.WriteString(rows)
+	}
+	for name, secret := range map[string]string{"owner": w.token["owner"], "member": w.token["member"], "session": session, "instance": instance} {
+		require.NotContains(t, all.String(), secret, name)
+		require.NotContains(t, all.String(), hex.EncodeToString([]byte(secret)), name)
+		hash := sha256.Sum256([]byte(secret))
+		require.Equal(t, name != "instance", strings.Contains(all.String(), hex.EncodeToString(hash[:])), name)
+	}
 }
 
 // TestLogHasNoSecrets: neither the tokens that come in, nor the one that goes out, nor queries.

@@ -6,15 +6,38 @@ import (
 	"testing"
 	"time"
 
+	"cdr.dev/slog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// TestRevokedMeanwhile: a token that is revoked, and a role that is lost, end what was begun with them: a command, and a
-// claim that waits, also one with a key, which would else be bound to who may not have it.
+// chatty is roomy, whose workspaces say something all the time.
+type chatty struct{ roomy }
+
+func (chatty) Logs(ctx context.Context, _ provider.Ref, _ bool) (io.ReadCloser, error) {
+	out, in := io.Pipe()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := io.WriteString(in, "line\n"); err != nil {
+				return
+			}
+		}
+		_ = in.CloseWithError(ctx.Err())
+	}()
+	return out, nil
+}
+
+type reached struct{ oneProvider }
+
+func (reached) Sites() []string { return []string{site} }
+
+// TestRevokedMeanwhile: a token that is revoked, and a role that is lost, end what was begun with them: a command, a log that is
+// followed, and a claim that waits, also one with a key, which would else be bound to who may not have it.
 func TestRevokedMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -38,6 +61,16 @@ func TestRevokedMeanwhile(t *testing.T) {
 
 			input, held := io.Pipe() // open as long as the test
 			t.Cleanup(func() { _ = held.Close() })
+			client, err := sdk.New(w.serve(api.Options{Providers: reached{oneProvider{chatty{}}}, Log: slog.Make()}), w.token["laptop"])
+			require.NoError(t, err)
+			logs, err := client.WorkspaceLogs(ctx, mine.Name, true)
+			require.NoError(t, err)
+			silent := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, logs)
+				_ = logs.Close()
+				silent <- err
+			}()
 			ended := make(chan error, 2)
 			go func() {
 				_, err := w.as("laptop").Exec(ctx, mine.Name, sdk.ExecRequest{
@@ -58,6 +91,11 @@ func TestRevokedMeanwhile(t *testing.T) {
 				case <-time.After(time.Minute):
 					require.FailNow(t, "it goes on")
 				}
+			}
+			select {
+			case <-silent:
+			case <-time.After(20 * time.Second): // before the deadline of other requests
+				require.FailNow(t, "the log goes on")
 			}
 			require.Zero(t, w.waiting())
 		})

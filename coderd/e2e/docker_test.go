@@ -70,12 +70,25 @@ func TestDocker(t *testing.T) {
 		return err == nil && shown.Agent != nil && shown.Agent.Status == "claim-ready"
 	})
 
-	cli := func(args ...string) e2etest.Outcome {
-		return e2etest.Run(ctx, t, []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + server.Client.Token}, args...)
-	}
+	as := []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + server.Client.Token}
+	cli := func(args ...string) e2etest.Outcome { return e2etest.Run(ctx, t, as, args...) }
 	shown := cli("workspace", "exec", claim.Name, "--", "/bin/guest", "cat", "/tmp/started", "/tmp/claimed")
 	require.Equal(t, claim.Name+"\nowner late\n", shown.Stdout, shown.Stderr)
 	require.Equal(t, 5, cli("workspace", "exec", claim.Name, "--", "/bin/guest", "exit", "5").Status)
+	// A client that vanishes takes its command with it, and what that started.
+	clientCtx, vanish := context.WithCancel(ctx)
+	vanished := make(chan e2etest.Outcome, 1)
+	go func() {
+		vanished <- e2etest.Run(clientCtx, t, as, "workspace", "exec", claim.Name, "--", "/bin/guest", "hang")
+	}()
+	runs := func(what string) bool {
+		return strings.Contains(cli("workspace", "exec", claim.Name, "--", "/bin/guest", "ps").Stdout, what)
+	}
+	eventually(t, "its child runs", func() bool { return runs("guest hang child") })
+	vanish()
+	require.Equal(t, -1, (<-vanished).Status, "it was killed")
+	eventually(t, "nothing of it runs", func() bool { return !runs("guest hang") })
+	require.True(t, runs("guest serve"))
 	logs := cli("workspace", "logs", claim.Name)
 	require.Contains(t, logs.Stdout, "guest is up", logs.Stderr)
 

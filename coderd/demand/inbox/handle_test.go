@@ -233,6 +233,22 @@ func TestMatch_bindsLate(t *testing.T) {
 	require.False(t, w.jobs("true")[0].Workspace.Valid, "another runner is not that workspace")
 }
 
+// A runner is that of a job of its own forge: names are chosen by whoever speaks as a forge.
+func TestMatch_otherForge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service("a")
+	ofAcme := forge.Job{ID: 1, Attempt: 1, State: forge.InProgress, RunnerName: "prebuild-aaaa", RunnerID: 9, Repository: "acme/shop"}
+	tea := &round{Service: s, entity: w.tea}
+	require.NoError(t, tea.learn(t.Context(), []forge.Job{ofAcme}))
+	require.NoError(t, s.Match(t.Context()))
+	require.False(t, w.jobs("true")[0].Workspace.Valid)
+	w.merge(s, ofAcme)
+	require.NoError(t, s.Match(t.Context()))
+	require.True(t, w.jobs("j.forge_url = 'https://api.github.com'")[0].Workspace.Valid)
+	require.False(t, w.jobs("j.forge_url = 'https://gitea.example'")[0].Workspace.Valid)
+}
+
 // merge is what a listing does.
 func (w *world) merge(s *Service, jobs ...forge.Job) {
 	w.t.Helper()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
 )
 
@@ -24,7 +25,8 @@ func TestSources(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(shared, "inner"), 0o755))
 	secret := filepath.Join(e.Dir, "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("of the machine\n"), 0o600))
-	p := open(t, e, parse(t, fmt.Sprintf(`{"network": "none", "binds": [{"path": %q}, {"path": "/"}]}`, shared)))
+	readers := open(t, e, parse(t, fmt.Sprintf(`{"network": "none", "binds": [{"path": %q}, {"path": "/"}]}`, shared)))
+	p := readers
 	volume := func(fields string) string {
 		return `, "command": ["serve"], "volumes": [{"path": "/at", ` + fields + `}]`
 	}
@@ -53,6 +55,14 @@ func TestSources(t *testing.T) {
 		refused(bind(place), "which no workspace may reach")
 	}
 	refused(bind(filepath.Join(shared, "nothing")), "is not there")
+	p, err := docker.New(t.Context(), docker.Options{
+		Config: parse(t, fmt.Sprintf(`{"host": %q, "binds": [{"path": %q}]}`, e.Host, e.Dir)), Private: []string{shared}, // the data directory
+	})
+	require.NoError(t, err)
+	for _, place := range []string{shared, filepath.Join(shared, "inner"), e.Dir} {
+		refused(bind(place), "which no workspace may reach")
+	}
+	p = readers
 
 	first := create(t, e, p, bind(filepath.Join(shared, "inner")))
 	first.becomesReady()

@@ -3,6 +3,7 @@ package local_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -285,6 +286,25 @@ func TestRootIsAllowed(t *testing.T) {
 	require.NoError(t, p.Delete(t.Context(), refOf(i)))
 }
 
+// A server that is root, where there are no namespaces, runs nothing.
+func TestRootWantsIsolation(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("this is a user who is not root, whose workspaces are not either")
+	}
+	root := newRoot(t)
+	wanted, err := json.Marshal(request("unwanted", idle))
+	require.NoError(t, err)
+	server := exec.CommandContext(t.Context(), os.Args[0], "helper-process", "without-namespaces-as-root", os.Args[0],
+		"helper-process", "create", root)
+	server.Stdin = bytes.NewReader(wanted)
+	said, err := server.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "cannot run workspaces as other users")
+	require.Contains(t, string(said), "allow_root: true")
+	require.NoDirExists(t, filepath.Join(root, "unwanted"))
+}
+
 // User ids are of their range, and none is given to two.
 func TestUIDs(t *testing.T) {
 	t.Parallel()
@@ -339,4 +359,35 @@ func TestExecEndsWithItsServer(t *testing.T) {
 	require.NoError(t, server.Process.Kill())
 	require.Error(t, server.Wait())
 	eventually(t, func() bool { return len(marked(mark)) == 0 })
+}
+
+// What is in a workspace finds neither the server's directories nor another workspace, whatever their modes and whoever its
+// user is, and no way to more rights. Where there are no namespaces, nothing hides them from the server's user.
+func TestServerIsHidden(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(public(t), "data")
+	require.NoError(t, os.Mkdir(data, 0o755))
+	secret := filepath.Join(data, "owner-token")
+	require.NoError(t, os.WriteFile(secret, []byte("pw_secret"), 0o644))
+	p, err := local.New(local.Options{Root: filepath.Join(data, "local"), Private: []string{data}})
+	require.NoError(t, err)
+	a, b := create(t, p, "a", idle), create(t, p, "b", idle)
+	pid := supervisor(t, filepath.Join(data, "local"), "b")
+	for _, attack := range []string{
+		"cat " + secret, "ls " + home(b), "cat /proc/" + fmt.Sprint(os.Getpid()) + "/environ", "kill -0 " + fmt.Sprint(pid),
+		"grep -q '^NoNewPrivs:.0' /proc/self/status", "grep -q '^CapEff:.*[1-9a-f]' /proc/self/status",
+		"umount " + data + " && cat " + secret, "unshare --map-root-user --mount umount " + data,
+	} {
+		var out bytes.Buffer
+		code, err := p.Exec(t.Context(), refOf(a), provider.ExecRequest{
+			Command: []string{"sh", "-c", attack}, Stdout: &out, Stderr: &out,
+		})
+		require.NoError(t, err)
+		if p.Isolated() == nil {
+			assert.NotZero(t, code, "%s: %s", attack, out.String())
+			assert.NotContains(t, out.String(), "pw_secret")
+		} else if attack == "cat "+secret {
+			assert.Equal(t, "pw_secret", out.String(), "docs/SECURITY.md says so")
+		}
+	}
 }
