@@ -274,7 +274,7 @@ func newReplica(ctx context.Context, opts Options, db *db, listener net.Listener
 		Store: store, Keys: keys, Directory: entities.NewDirectory(store, keys, forgeKinds(), clock), SigningKeys: r.instances.Reseal,
 	}
 	r.newDemand(hints, writer)
-	configuration := &templates.Service{Store: store, NewProvider: r.providers.New}
+	configuration := &templates.Service{Store: store, NewProvider: r.providers.New, Clock: clock}
 	pages, err := site.Built()
 	if err != nil {
 		return nil, err
