@@ -91,6 +91,7 @@ type server struct {
 	api         huma.API
 	presetNames presetNames
 	watch       *auth.Watch
+	logs        tally // outputs of workspaces that are read
 }
 
 // New makes the handler of everything that the server serves.

@@ -79,8 +79,20 @@ func (roomy) Exec(ctx context.Context, ref provider.Ref, req provider.ExecReques
 	return len(req.Command), nil
 }
 
-func (roomy) Logs(_ context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
-	return io.NopCloser(strings.NewReader(fmt.Sprintf("%s follow=%t\n", ref.Name, follow))), nil
+func (roomy) Logs(ctx context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
+	line := strings.NewReader(fmt.Sprintf("%s follow=%t\n", ref.Name, follow))
+	if ref.ProviderID == "endless" {
+		return io.NopCloser(io.MultiReader(line, until{ctx})), nil
+	}
+	return io.NopCloser(line), nil
+}
+
+// until has nothing to read, and ends with its context.
+type until struct{ context.Context }
+
+func (u until) Read([]byte) (int, error) {
+	<-u.Done()
+	return 0, u.Err()
 }
 
 // world is a server on a database of its own.

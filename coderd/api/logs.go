@@ -2,16 +2,23 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
+
+// maxLogs is how many outputs one user may read at once at a replica. One that is followed is looked at some ten times a
+// second, and a client that does not read holds a buffer for as long as it likes.
+const maxLogs = 200
 
 type logsInput struct {
 	WorkspaceRef
@@ -22,8 +29,9 @@ func (s *server) registerLogs() {
 	register(s, operation{
 		id: "get-workspace-logs", method: http.MethodGet, path: "/workspaces/{workspace}/logs",
 		action: auth.ActEnterWorkspace, tag: "workspaces", endless: true,
-		summary:     "Stream a workspace's output from its beginning",
-		description: "As text/plain. 501 if the provider keeps no output, 421 if another replica has it.",
+		summary: "Stream a workspace's output from its beginning",
+		description: "As text/plain. 501 if the provider keeps no output, 421 if another replica has it, 429 if you read very " +
+			"many at once.",
 	}, s.workspaceLogs)
 }
 
@@ -32,11 +40,17 @@ func (s *server) workspaceLogs(ctx context.Context, who auth.Identity, in *logsI
 	if err != nil {
 		return nil, err
 	}
+	if !s.logs.begin(who.UserID, maxLogs) {
+		return nil, huma.Error429TooManyRequests(fmt.Sprintf("you read the output of workspaces %d times at this replica, and "+
+			"nobody may more often: end some", maxLogs))
+	}
 	logs, err := logger.Logs(ctx, refOf(row), in.Follow)
 	if err != nil {
+		s.logs.end(who.UserID)
 		return nil, xerrors.Errorf("read output: %w", err)
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer s.logs.end(who.UserID)
 		defer func() { _ = logs.Close() }()
 		_, w := humachi.Unwrap(hc)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -58,4 +72,32 @@ func (f flusher) Write(p []byte) (int, error) {
 		return n, err
 	}
 	return n, f.rc.Flush()
+}
+
+// tally counts what each user has open.
+type tally struct {
+	mu sync.Mutex
+	of map[uuid.UUID]int
+}
+
+// begin counts one more, unless the user has as many as that.
+func (t *tally) begin(user uuid.UUID, most int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[user] >= most {
+		return false
+	}
+	if t.of == nil {
+		t.of = map[uuid.UUID]int{}
+	}
+	t.of[user]++
+	return true
+}
+
+func (t *tally) end(user uuid.UUID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[user]--; t.of[user] == 0 {
+		delete(t.of, user)
+	}
 }

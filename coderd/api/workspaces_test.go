@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -161,6 +162,38 @@ func TestListWorkspaces(t *testing.T) {
 		require.Equal(t, http.StatusUnprocessableEntity,
 			w.call(w.token["admin"], http.MethodGet, "/api/v1/workspaces"+query, "").status, query)
 	}
+}
+
+// TestLogsOfOneUser: nobody can hold a replica's logs in any number; who ends one may begin another, and others may all the
+// while.
+func TestLogsOfOneUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mine := w.workspace("quickstart", "claimed", "member")
+	_, err := w.store.Pool.Exec(t.Context(), "UPDATE workspaces SET provider_id = 'endless' WHERE id = $1", mine.ID)
+	require.NoError(t, err)
+	var logs []io.ReadCloser
+	for i := range 200 {
+		l, err := w.as("member").WorkspaceLogs(t.Context(), mine.Name, i%2 == 0)
+		require.NoError(t, err, i)
+		defer l.Close()
+		logs = append(logs, l)
+	}
+	_, err = w.as("member").WorkspaceLogs(t.Context(), mine.Name, true)
+	require.Equal(t, http.StatusTooManyRequests, sdk.StatusOf(err))
+	require.ErrorContains(t, err, "you read the output of workspaces 200 times")
+	other, err := w.as("admin").WorkspaceLogs(t.Context(), mine.Name, true)
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+
+	require.NoError(t, logs[0].Close())
+	require.Eventually(t, func() bool {
+		l, err := w.as("member").WorkspaceLogs(t.Context(), mine.Name, true)
+		if err == nil {
+			defer l.Close()
+		}
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestExecAndLogs(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
@@ -20,6 +21,14 @@ import (
 type Service struct {
 	Store       *database.Store
 	NewProvider NewProvider
+	Clock       quartz.Clock // nil: the real one
+}
+
+func (s *Service) clock() quartz.Clock {
+	if s.Clock == nil {
+		return quartz.NewReal()
+	}
+	return s.Clock
 }
 
 // Request is a file to apply. By is who applies it, in which organization.
@@ -51,7 +60,7 @@ var errDryRun = errors.New("dry run")
 // fault; then nothing is changed.
 func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	problems := &Problems{File: req.File}
-	doc, err := parseAlone(ctx, req.File, req.Source, problems)
+	doc, err := parseAlone(ctx, s.clock(), req.File, req.Source, problems)
 	if err != nil {
 		return Result{}, err
 	}

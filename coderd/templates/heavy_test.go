@@ -2,10 +2,13 @@ package templates
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/coder/quartz"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +29,7 @@ func TestHeavyFile(t *testing.T) { // Not parallel: it counts what the process a
 	for name, source := range heavy {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("f", source)
-			require.ErrorContains(t, err, "at most 65536 are read: split it")
+			require.ErrorContains(t, err, "at most 57344 are read: split it")
 
 			within := source[:len(source)*(maxMarks-100)/marks(source)]
 			require.LessOrEqual(t, marks(within), maxMarks)
@@ -37,6 +40,38 @@ func TestHeavyFile(t *testing.T) { // Not parallel: it counts what the process a
 			require.Error(t, err)
 			assert.NotContains(t, err.Error(), "are read")
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(300<<20))
+		})
+	}
+}
+
+// TestRepeats: what few marks can make slow is refused, and as much as is allowed is read. Before, a file of 1 MiB that was
+// blank lines after a "|" took minutes.
+func TestRepeats(t *testing.T) {
+	t.Parallel()
+	const spec = "templates:\n- name: a\n  provider: p\n  spec:\n    a: "
+	for _, tc := range []struct {
+		name, before, unit, after string
+		most                      int
+		problem                   string
+	}{
+		{"blank lines", "|\n      x\n", "\n", "", maxBlank, "f:57:1: more than 50 blank lines in a row"},
+		{"lines of spaces", "|\n      x\n", "   \n", "", maxBlank, "more than 50 blank lines in a row"},
+		{"old ends of lines", ">\n      x\r", "\r", "", maxBlank, "more than 50 blank lines in a row"},
+		{"ends of lines of Windows", "|\r\n      x\r\n", "\r\n", "", maxBlank, "more than 50 blank lines in a row"},
+		{"tabs", `"x`, "\tx", `"`, maxTabs, "f:5:1010: more than 500 tabs in one line"},
+		{"merge keys", "x", "<", "", maxLess, `more than 1000 characters "<" in a row`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse("f", spec+tc.before+strings.Repeat(tc.unit, tc.most)+tc.after)
+			require.NoError(t, err)
+			_, err = Parse("f", spec+tc.before+strings.Repeat(tc.unit, tc.most+1)+tc.after)
+			require.ErrorContains(t, err, tc.problem)
+			_, err = Parse("f", spec+tc.before+strings.Repeat(tc.unit, 5*tc.most)+tc.after)
+			require.ErrorContains(t, err, tc.problem)
+			separate := strings.Repeat(strings.Repeat(tc.unit, tc.most)+"      x\n      x", 5)
+			_, err = Parse("f", spec+tc.before+separate+tc.after)
+			require.NoError(t, err, "what is in between begins anew")
 		})
 	}
 }
@@ -66,23 +101,73 @@ func TestDeepBlocks(t *testing.T) {
 	assert.Contains(t, problemsOf("a:\n"+wide("  ")+"  y:\n     z: 1\n  w: 1\n"), "too many settings in one mapping")
 }
 
+// TestWideMappings: a file has few mappings of many settings, or many of few.
+func TestWideMappings(t *testing.T) {
+	t.Parallel()
+	mappings := func(n, keys int) string {
+		var b strings.Builder
+		b.WriteString("templates:\n- name: a\n  provider: p\n  spec:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "    m%d:\n", i)
+			for k := range keys {
+				fmt.Fprintf(&b, "      k%d: 1\n", k)
+			}
+		}
+		return b.String()
+	}
+	for _, tc := range []struct{ n, keys int }{{1, maxKeys}, {450, 60}} {
+		_, err := Parse("f", mappings(tc.n, tc.keys))
+		require.NoError(t, err)
+	}
+	for _, tc := range []struct{ n, keys int }{{5, maxKeys}, {60, 500}} {
+		assert.Contains(t, problemsOf(mappings(tc.n, tc.keys)), "too many mappings with many settings: split the file")
+	}
+	assert.Contains(t, problemsOf("a: ["+strings.Repeat("{"+strings.Repeat("k: 1,", maxKeys)+"},", 5)+"]"), "too many mappings")
+}
+
 func problemsOf(source string) string {
 	_, err := Parse("f", source)
 	return err.Error()
 }
 
-// TestReadAlone: who waits for another's heavy file stops waiting with the request.
+// TestReadAlone: who waits for another's heavy file stops waiting with the request. A long file is heavy, however plain.
 func TestReadAlone(t *testing.T) { // Not parallel: it holds what all who read need.
 	require.NoError(t, reading.Acquire(context.Background(), maxMarks))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := parseAlone(ctx, "f", "templates: []", &Problems{})
+	_, err := parseAlone(ctx, quartz.NewReal(), "f", "templates: []", &Problems{})
 	reading.Release(maxMarks)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "wait until other files are read")
 
+	require.NoError(t, reading.Acquire(context.Background(), 1))
+	_, err = parseAlone(ctx, quartz.NewReal(), "f", strings.Repeat("x", maxSource), &Problems{})
+	reading.Release(1)
+	require.ErrorIs(t, err, context.Canceled)
+
 	problems := &Problems{}
-	_, err = parseAlone(context.Background(), "f", "templates: [}", problems)
+	_, err = parseAlone(context.Background(), quartz.NewReal(), "f", "templates: [}", problems)
 	require.NoError(t, err)
 	require.NotEmpty(t, problems.List)
+}
+
+// TestReadAlone_rest: where a heavy file was read, the next one waits for three times as long as that took.
+func TestReadAlone_rest(t *testing.T) { // Not parallel: it holds what all who read need.
+	ctx, clock := context.Background(), quartz.NewMock(t)
+	trap := clock.Trap().Since("templates", "read")
+	read := make(chan error)
+	go func() {
+		_, err := parseAlone(ctx, clock, "f", strings.Repeat("#", maxMarks), &Problems{})
+		read <- err
+	}()
+	call := trap.MustWait(ctx)
+	clock.Advance(time.Second).MustWait(ctx)
+	call.MustRelease(ctx)
+	trap.Close()
+	require.NoError(t, <-read)
+	clock.Advance(rest*time.Second - 1).MustWait(ctx)
+	require.False(t, reading.TryAcquire(1), "another file is read at once")
+	clock.Advance(1).MustWait(ctx)
+	require.True(t, reading.TryAcquire(maxMarks))
+	reading.Release(maxMarks)
 }

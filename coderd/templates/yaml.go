@@ -37,6 +37,9 @@ func readYAML(source string, problems *Problems) (root ast.Node) {
 		problems.add(Pos{}, "the file has %d marks (brackets, quotes, commas, colons, dashes), at most %d are read: split it", n, maxMarks)
 		return nil
 	}
+	if repeats(source, problems) {
+		return nil
+	}
 	defer func() { // The parser is not ours, and some nonsense makes it panic.
 		if r := recover(); r != nil {
 			problems.add(Pos{}, "malformed YAML: %v", r)

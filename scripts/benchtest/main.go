@@ -51,6 +51,7 @@ var groups = []struct {
 	{"memory", "resident memory of a replica", memory, 0},
 	{"docker", "claims of containers, running and stopped, beside a container run cold; left out where no engine can be started", containers, 20 * time.Minute},
 	{"forge", "jobs of a forge from queued to started, with warm and cold pools of runners, and on a bad day", forgeJobs, 25 * time.Minute},
+	{"abuse", "what clients who mean harm cost: memory, and latency of the claims of others", abuse, 12 * time.Minute},
 	{"events", "what 500 screens that follow 50 changes a second cost a replica", events, 0},
 }
 
