@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
@@ -65,6 +66,7 @@ func stoppable(w *coderdtest.World, log slog.Logger, tick time.Duration) (*prome
 	r := reconcile.New(reconcile.Options{
 		Store: w.Store, Writer: workspaces.New(w.Store, uuid.New, "a"), Clock: quartz.NewReal(), Log: log,
 		Registerer: reg, Replica: "a", Tick: tick, Random: rand.Reader, NewID: uuid.New, NameVictims: true,
+		Hints: hints.Local(hints.Ears{}),
 	})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan struct{})
