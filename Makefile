@@ -122,8 +122,8 @@ vet: toolchain
 	go vet ./...
 
 .PHONY: gen
-gen: toolchain ## Make database/*.sql.go, the site's types, docs/cli.md and the diagram in docs/STATE_MACHINE.md anew
-	$(SQLC) generate
+gen: toolchain ## Make the code of the statements, the site's types, docs/cli.md and the diagram in docs/STATE_MACHINE.md anew
+	scripts/gen-sql.sh . $(SQLC)
 	go test ./scripts/sitetypes -count=1 -run '^TestTypesAreCurrent$$' -update
 	go test ./cmd/prewarm ./coderd/prebuilds -count=1 -run '^(TestReferenceIsCurrent|TestDocument)$$' -update
 

@@ -18,6 +18,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/serverdb"
 )
 
 // newProviders makes the registry of the kinds that there are, as the database has it.
@@ -54,7 +55,7 @@ func newProviders(
 	registry := provider.NewRegistry(factories, database.InTransaction)
 	registry.OnCall(watch)
 	for _, kind := range []string{"local", "sim"} { // which work without any configuration
-		if err := store.EnsureProvider(ctx, database.EnsureProviderParams{Name: kind, Kind: kind}); err != nil {
+		if err := serverdb.New(store).EnsureProvider(ctx, serverdb.EnsureProviderParams{Name: kind, Kind: kind}); err != nil {
 			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)
 		}
 	}
@@ -64,7 +65,7 @@ func newProviders(
 // warnOfProviders says where what runs in a workspace may not end with it, and where it may do more than it would if it were applied
 // now.
 func warnOfProviders(ctx context.Context, store *database.Store, registry *provider.Registry, log slog.Logger) {
-	old, err := store.TemplatesOfOldDefaults(ctx, database.TemplatesOfOldDefaultsParams{
+	old, err := serverdb.New(store).TemplatesOfOldDefaults(ctx, serverdb.TemplatesOfOldDefaultsParams{
 		Kind: "docker", Defaults: provider.CurrentDefaults,
 	})
 	if err == nil && len(old) > 0 { // an error is told by whatever else asks the database

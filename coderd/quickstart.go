@@ -10,12 +10,13 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 	"github.com/prewarm-dev/prewarm/examples"
 )
 
 // quickstart applies examples/quickstart.yaml where there is no template yet.
 func (r *server) quickstart(ctx context.Context) error {
-	names, err := r.store.TemplateNames(ctx, auth.DefaultOrganizationID)
+	names, err := viewsdb.New(r.store).TemplateNames(ctx, auth.DefaultOrganizationID)
 	if err != nil {
 		return xerrors.Errorf("look for templates: %w", err)
 	}

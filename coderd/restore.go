@@ -13,6 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/humanlog"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/serverdb"
 )
 
 // Restored is what AfterRestore did.
@@ -52,20 +53,20 @@ func AfterRestore(ctx context.Context, opts Options, nothingLost bool) (Restored
 	}
 	var done Restored
 	err = db.store.InTx(ctx, database.TxOptions{Label: "see to a restored database"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) (err error) {
+		func(ctx context.Context, tx pgx.Tx) (err error) {
 			done = Restored{Quarantined: []string{}}
 			reason := "moved; nothing was lost"
 			if !nothingLost {
 				reason = restoredReason
-				if done, err = forget(ctx, q, workspaces.New(db.store, uuid.New, opts.Replica)); err != nil {
+				if done, err = forget(ctx, tx, workspaces.New(db.store, uuid.New, opts.Replica)); err != nil {
 					return err
 				}
 			}
-			record := database.RecordRestoreParams{ActorID: workspaces.Prewarm, Reason: reason, Source: opts.Replica}
-			if err := q.RecordRestore(ctx, record); err != nil {
+			record := serverdb.RecordRestoreParams{ActorID: workspaces.Prewarm, Reason: reason, Source: opts.Replica}
+			if err := serverdb.New(tx).RecordRestore(ctx, record); err != nil {
 				return xerrors.Errorf("record the restore: %w", err)
 			}
-			return q.SettleHome(ctx)
+			return database.New(tx).SettleHome(ctx)
 		})
 	return done, err
 }
@@ -73,7 +74,7 @@ func AfterRestore(ctx context.Context, opts Options, nothingLost bool) (Restored
 // awaitAlone refuses a database on which replicas run; those that just ended may take a moment to hang up.
 func awaitAlone(ctx context.Context, store *database.Store, clock quartz.Clock) error {
 	for try := 1; ; try++ {
-		others, err := store.RunningReplicas(ctx)
+		others, err := serverdb.New(store).RunningReplicas(ctx)
 		switch {
 		case err != nil:
 			return xerrors.Errorf("look for replicas: %w", err)
@@ -92,8 +93,9 @@ func awaitAlone(ctx context.Context, store *database.Store, clock quartz.Clock) 
 	}
 }
 
-func forget(ctx context.Context, q *database.Queries, writer *workspaces.Writer) (done Restored, err error) {
-	if done.Quarantined, err = writer.Restored(ctx, q, restoredReason); err != nil {
+func forget(ctx context.Context, db database.DBTX, writer *workspaces.Writer) (done Restored, err error) {
+	q := serverdb.New(db)
+	if done.Quarantined, err = writer.Restored(ctx, db, restoredReason); err != nil {
 		return done, err
 	}
 	if done.Missed, err = q.MissRestored(ctx, "the database was restored from a backup"); err != nil {

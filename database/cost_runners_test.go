@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // What a pass reads of runners is those that nobody has claimed, and the jobs that wait for them: neither the 200,000 jobs
@@ -40,9 +41,9 @@ func TestCost_runnersBesideCostNothing(t *testing.T) {
 		_, err := store.Pool.Exec(context.Background(), statement.sql, statement.args...)
 		require.NoError(t, err)
 	}
-	presetsOf := func(template uuid.UUID, waiting int) func(context.Context, *database.Queries) error {
-		return func(ctx context.Context, q *database.Queries) error {
-			rows, err := q.SnapshotPresetsOf(ctx, []uuid.UUID{template})
+	presetsOf := func(template uuid.UUID, waiting int) func(context.Context, database.DBTX) error {
+		return func(ctx context.Context, db database.DBTX) error {
+			rows, err := reconciledb.New(db).SnapshotPresetsOf(ctx, []uuid.UUID{template})
 			require.Len(t, rows, 1)
 			require.EqualValues(t, waiting, rows[0].Queued)
 			if waiting > 0 {
@@ -51,8 +52,8 @@ func TestCost_runnersBesideCostNothing(t *testing.T) {
 			return err
 		}
 	}
-	atJobs := func(ctx context.Context, q *database.Queries) error {
-		rows, err := q.SnapshotRunnersAtJobs(ctx, database.SnapshotRunnersAtJobsParams{
+	atJobs := func(ctx context.Context, db database.DBTX) error {
+		rows, err := reconciledb.New(db).SnapshotRunnersAtJobs(ctx, reconciledb.SnapshotRunnersAtJobsParams{
 			TemplateIds: []uuid.UUID{ofRunners}, PresetIds: []uuid.UUID{runners},
 		})
 		require.Len(t, rows, each)
@@ -60,7 +61,7 @@ func TestCost_runnersBesideCostNothing(t *testing.T) {
 	}
 	for _, c := range []struct {
 		table string
-		run   func(context.Context, *database.Queries) error
+		run   func(context.Context, database.DBTX) error
 		most  int64
 	}{
 		{"forge_jobs", presetsOf(ofRunners, queued), queued},

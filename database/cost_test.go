@@ -12,7 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
+	"github.com/prewarm-dev/prewarm/database/autosizedb"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/eventsdb"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // What claims and passes cost must not grow with the fleet. The measure is rows: PostgreSQL counts those of each table
@@ -32,59 +39,60 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		most int64 // rows of workspaces
-		run  func(ctx context.Context, q *database.Queries) error
+		run  func(ctx context.Context, db database.DBTX) error
 	}{
-		{"claim", 3, func(ctx context.Context, q *database.Queries) error {
-			got, err := q.ClaimBatch(ctx, batchOf(user, preset))
+		{"claim", 3, func(ctx context.Context, db database.DBTX) error {
+			got, err := workspacesdb.New(db).ClaimBatch(ctx, batchOf(user, preset))
 			require.Len(t, got, 1)
 			return err
 		}},
-		{"last look of a claim", 2 * each, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.ClaimLast(ctx, database.ClaimLastParams{
+		{"last look of a claim", 2 * each, func(ctx context.Context, db database.DBTX) error {
+			_, err := workspacesdb.New(db).ClaimLast(ctx, workspacesdb.ClaimLastParams{
 				PresetID: preset, UserID: user, ClaimID: uuid.New(), Mode: database.ClaimModeRequire,
 			})
 			return err
 		}},
-		{"binding where nobody waits", 0, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.BindOldest(ctx, database.BindOldestParams{PresetID: preset})
+		{"binding where nobody waits", 0, func(ctx context.Context, db database.DBTX) error {
+			_, err := workspacesdb.New(db).BindOldest(ctx, workspacesdb.BindOldestParams{PresetID: preset})
 			return err
 		}},
-		{"snapshot of one template", each, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.SnapshotWorkspacesOf(ctx, []uuid.UUID{template})
+		{"snapshot of one template", each, func(ctx context.Context, db database.DBTX) error {
+			_, err := reconciledb.New(db).SnapshotWorkspacesOf(ctx, []uuid.UUID{template})
 			return err
 		}},
-		{"presets of one template", 0, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.SnapshotPresetsOf(ctx, []uuid.UUID{template})
+		{"presets of one template", 0, func(ctx context.Context, db database.DBTX) error {
+			_, err := reconciledb.New(db).SnapshotPresetsOf(ctx, []uuid.UUID{template})
 			return err
 		}},
-		{"counting claims", 0, func(ctx context.Context, q *database.Queries) error {
-			return q.CountClaims(ctx, database.CountClaimsParams{Since: time.Now().Add(-15 * time.Minute), Through: time.Now()})
+		{"counting claims", 0, func(ctx context.Context, db database.DBTX) error {
+			return autosizedb.New(db).CountClaims(ctx, autosizedb.CountClaimsParams{Since: time.Now().Add(-15 * time.Minute), Through: time.Now()})
 		}},
-		{"counting provisions", 0, func(ctx context.Context, q *database.Queries) error {
-			return q.CountProvisions(ctx, time.Now().Add(-15*time.Minute))
+		{"counting provisions", 0, func(ctx context.Context, db database.DBTX) error {
+			return autosizedb.New(db).CountProvisions(ctx, time.Now().Add(-15*time.Minute))
 		}},
-		{"sampling all pools: what is claimed is counted", claimed, func(ctx context.Context, q *database.Queries) error {
-			sampled, err := q.SamplePresets(ctx, time.Now().Truncate(5*time.Minute))
+		{"sampling all pools: what is claimed is counted", claimed, func(ctx context.Context, db database.DBTX) error {
+			sampled, err := autosizedb.New(db).SamplePresets(ctx, time.Now().Truncate(5*time.Minute))
 			require.EqualValues(t, pools, sampled)
 			return err
 		}},
-		{"how long states last", 3 * 200, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.StateDurations(ctx, database.StateDurationsParams{TemplateID: template, PresetID: preset, Most: 200})
+		{"how long states last", 3 * 200, func(ctx context.Context, db database.DBTX) error {
+			_, err := viewsdb.New(db).StateDurations(ctx, viewsdb.StateDurationsParams{TemplateID: template, PresetID: preset, Most: 200})
 			return err
 		}},
-		{"snapshot of everything", pools * each, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.SnapshotWorkspaces(ctx)
+		{"snapshot of everything", pools * each, func(ctx context.Context, db database.DBTX) error {
+			_, err := reconciledb.New(db).SnapshotWorkspaces(ctx)
 			return err
 		}},
-		{"presets of everything", 0, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.SnapshotPresets(ctx)
+		{"presets of everything", 0, func(ctx context.Context, db database.DBTX) error {
+			_, err := reconciledb.New(db).SnapshotPresets(ctx)
 			return err
 		}},
-		{"providers without a maximum", 0, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.SnapshotProviders(ctx, true)
+		{"providers without a maximum", 0, func(ctx context.Context, db database.DBTX) error {
+			_, err := reconciledb.New(db).SnapshotProviders(ctx, true)
 			return err
 		}},
-		{"gauges of everything", 0, func(ctx context.Context, q *database.Queries) error {
+		{"gauges of everything", 0, func(ctx context.Context, db database.DBTX) error {
+			q := alertsdb.New(db)
 			if _, err := q.GaugePauses(ctx); err != nil {
 				return err
 			}
@@ -101,8 +109,8 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 			require.Len(t, presets, pools)
 			return err
 		}},
-		{"leasing where nothing is due", 0, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.LeaseJobs(ctx, database.LeaseJobsParams{Kind: "create", Provider: "sim", MaxJobs: 16, LeaseS: 1})
+		{"leasing where nothing is due", 0, func(ctx context.Context, db database.DBTX) error {
+			_, err := lifecycledb.New(db).LeaseJobs(ctx, lifecycledb.LeaseJobsParams{Kind: "create", Provider: "sim", MaxJobs: 16, LeaseS: 1})
 			return err
 		}},
 	} {
@@ -125,8 +133,8 @@ func TestCost_leasingDoesNotGrowWithTheLine(t *testing.T) {
 	_, err = store.Pool.Exec(context.Background(), "ANALYZE jobs")
 	require.NoError(t, err)
 	const n = 16
-	rows := rowsRead(t, store, "jobs", func(ctx context.Context, q *database.Queries) error {
-		leased, err := q.LeaseJobs(ctx, database.LeaseJobsParams{Kind: "create", Provider: "sim", MaxJobs: 64, LeaseS: 1})
+	rows := rowsRead(t, store, "jobs", func(ctx context.Context, db database.DBTX) error {
+		leased, err := lifecycledb.New(db).LeaseJobs(ctx, lifecycledb.LeaseJobsParams{Kind: "create", Provider: "sim", MaxJobs: 64, LeaseS: 1})
 		require.Len(t, leased, n, "what the provider takes in flight")
 		return err
 	})
@@ -159,8 +167,8 @@ func TestCost_claimsDoNotWalkOverTheDead(t *testing.T) {
 	walk := func(floor time.Time) int64 {
 		arg := batchOf(user, preset)
 		arg.Floors[0] = floor
-		return entriesRead(t, store, "workspaces_claimable", func(ctx context.Context, q *database.Queries) error {
-			got, err := q.ClaimBatch(ctx, arg)
+		return entriesRead(t, store, "workspaces_claimable", func(ctx context.Context, db database.DBTX) error {
+			got, err := workspacesdb.New(db).ClaimBatch(ctx, arg)
 			require.Len(t, got, 1)
 			return err
 		})
@@ -185,8 +193,8 @@ func TestCost_batchReadsWhatItClaims(t *testing.T) {
 		one = append(one, many[0])
 	}
 	for _, presets := range [][]uuid.UUID{one, many} {
-		rows := rowsRead(t, store, "workspaces", func(ctx context.Context, q *database.Queries) error {
-			got, err := q.ClaimBatch(ctx, batchOf(user, presets...))
+		rows := rowsRead(t, store, "workspaces", func(ctx context.Context, db database.DBTX) error {
+			got, err := workspacesdb.New(db).ClaimBatch(ctx, batchOf(user, presets...))
 			require.Len(t, got, len(presets))
 			return err
 		})
@@ -207,8 +215,8 @@ func TestCost_batchReadsItsPresets(t *testing.T) {
 		presets = append(presets, preset)
 	}
 	for _, table := range []string{"presets", "templates"} {
-		rows := rowsRead(t, store, table, func(ctx context.Context, q *database.Queries) error {
-			got, err := q.ClaimBatch(ctx, batchOf(user, presets...))
+		rows := rowsRead(t, store, table, func(ctx context.Context, db database.DBTX) error {
+			got, err := workspacesdb.New(db).ClaimBatch(ctx, batchOf(user, presets...))
 			require.Len(t, got, n)
 			return err
 		})
@@ -234,7 +242,7 @@ func TestCost_batchIsPlannedOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(ctx) }()
 	for i := range times {
-		_, err := store.WithTx(tx).ClaimBatch(ctx, batchOf(user, presets[:1+i/10]...))
+		_, err := workspacesdb.New(tx).ClaimBatch(ctx, batchOf(user, presets[:1+i/10]...))
 		require.NoError(t, err)
 	}
 	var custom, generic int64
@@ -276,8 +284,8 @@ func TestCost_claimsNotCountedYetAreFew(t *testing.T) {
 		_, err := store.Pool.Exec(context.Background(), "UPDATE autosize_progress SET counted_through = "+c.through)
 		require.NoError(t, err)
 		for _, of := range [][]uuid.UUID{ids, ids[:1]} {
-			rows := rowsRead(t, store, "claims", func(ctx context.Context, q *database.Queries) error {
-				_, err := q.PoolHours(ctx, of)
+			rows := rowsRead(t, store, "claims", func(ctx context.Context, db database.DBTX) error {
+				_, err := viewsdb.New(db).PoolHours(ctx, of)
 				return err
 			})
 			require.LessOrEqual(t, rows, c.each*int64(len(of)), c.through)
@@ -302,21 +310,22 @@ func TestCost_eventsReadWhatIsNew(t *testing.T) {
 		_, err := store.Pool.Exec(ctx, statement)
 		require.NoError(t, err)
 	}
-	marks, err := store.EventMarks(ctx)
+	marks, err := eventsdb.New(store).EventMarks(ctx)
 	require.NoError(t, err)
 	missing := make([]int64, gaps)
 	for i := range missing {
 		missing[i] = marks.History + int64(i+1)
 	}
-	look := func(ctx context.Context, q *database.Queries) error {
-		history, err := q.HistorySince(ctx, database.HistorySinceParams{
+	look := func(ctx context.Context, db database.DBTX) error {
+		q := eventsdb.New(db)
+		history, err := q.HistorySince(ctx, eventsdb.HistorySinceParams{
 			After: marks.History - fresh, MaxRows: 500, Gaps: missing,
 		})
 		if err != nil {
 			return err
 		}
 		require.Len(t, history, fresh)
-		audit, err := q.AuditSince(ctx, database.AuditSinceParams{After: marks.Audit - fresh, MaxRows: 500, Gaps: missing})
+		audit, err := q.AuditSince(ctx, eventsdb.AuditSinceParams{After: marks.Audit - fresh, MaxRows: 500, Gaps: missing})
 		require.Len(t, audit, fresh)
 		if err == nil {
 			_, err = q.EventMarks(ctx)
@@ -343,7 +352,7 @@ func openCost(t *testing.T) *database.Store {
 }
 
 // entriesRead counts the entries of an index that fn reads, those of dead rows too.
-func entriesRead(t *testing.T, store *database.Store, index string, fn func(context.Context, *database.Queries) error) int64 {
+func entriesRead(t *testing.T, store *database.Store, index string, fn func(context.Context, database.DBTX) error) int64 {
 	t.Helper()
 	ctx := context.Background()
 	tx, err := store.Pool.Begin(ctx)
@@ -356,13 +365,13 @@ func entriesRead(t *testing.T, store *database.Store, index string, fn func(cont
 		return entries
 	}
 	before := read()
-	require.NoError(t, fn(ctx, store.WithTx(tx)))
+	require.NoError(t, fn(ctx, tx))
 	return read() - before
 }
 
 // rowsRead counts the rows of a table that fn reads, by index or by scan, and rolls back what it did. Plans are made for
 // any parameter, as they are for a statement that runs for the thousandth time.
-func rowsRead(t *testing.T, store *database.Store, table string, fn func(context.Context, *database.Queries) error) int64 {
+func rowsRead(t *testing.T, store *database.Store, table string, fn func(context.Context, database.DBTX) error) int64 {
 	t.Helper()
 	ctx := context.Background()
 	tx, err := store.Pool.Begin(ctx)
@@ -376,7 +385,7 @@ func rowsRead(t *testing.T, store *database.Store, table string, fn func(context
 		return rows
 	}
 	before := read()
-	require.NoError(t, fn(ctx, store.WithTx(tx)))
+	require.NoError(t, fn(ctx, tx))
 	return read() - before
 }
 
@@ -388,8 +397,8 @@ func poolIDs(t *testing.T, store *database.Store, n int) (preset, template uuid.
 }
 
 // batchOf is a batch of one claim on each of the presets.
-func batchOf(user uuid.UUID, presets ...uuid.UUID) database.ClaimBatchParams {
-	var arg database.ClaimBatchParams
+func batchOf(user uuid.UUID, presets ...uuid.UUID) workspacesdb.ClaimBatchParams {
+	var arg workspacesdb.ClaimBatchParams
 	for _, preset := range presets {
 		arg.ClaimIds, arg.PresetIds = append(arg.ClaimIds, uuid.New()), append(arg.PresetIds, preset)
 		arg.UserIds, arg.IdempotencyKeys = append(arg.UserIds, user), append(arg.IdempotencyKeys, "")

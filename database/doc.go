@@ -1,9 +1,13 @@
-// Package database is the way to PostgreSQL: the queries that sqlc generates from queries/, the pool they run on, the
-// migrations, and the transactions.
+// Package database is the way to PostgreSQL: the pool, the transactions, the migrations, and the types of rows and
+// columns that rooms share.
+//
+// The statements are in packages below it, one for each folder of queries/, as sqlc generates them: claimdb, workspacesdb
+// and so on. A room opens the statements of its group on a Store, on the transaction that InTx gives it, or on whichever
+// of the two its caller has, a DBTX. coderd/imports_test.go says which room may open which group.
 //
 // Three rules hold for every access:
 //
-//   - A statement alone runs through Store's embedded Queries, each in its own transaction in READ COMMITTED.
+//   - A statement on the Store runs alone, in its own transaction in READ COMMITTED.
 //   - Several statements that belong together run in Store.InTx. It reruns its function when PostgreSQL says that the
 //     transaction lost against another one (40001, 40P01), so the function must have no effect but on the database and
 //     on variables it sets anew each time. What happens after the commit (a nudge, a wake-up) follows the call.

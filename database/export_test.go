@@ -20,8 +20,5 @@ func NewStore(ctx context.Context, config *pgxpool.Config) (*Store, error) {
 	return store, nil
 }
 
-// SaveFindingsSQL is the statement of SaveFindings, to be explained.
-const SaveFindingsSQL = saveFindings
-
 // MigrateTo applies other migrations than ours.
 var MigrateTo = migrate

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 // When all of a large provider is amiss, that is saved: each finding is looked up among those before, and not compared with
@@ -20,8 +21,8 @@ func TestCost_findingsOfAMassDiscrepancy(t *testing.T) {
 	t.Parallel()
 	store := openCost(t)
 	const many = 50_000
-	save := func(from, to int) []database.SaveFindingsRow {
-		arg := database.SaveFindingsParams{Provider: "sim", BeganAt: time.Now()}
+	save := func(from, to int) []inventorydb.SaveFindingsRow {
+		arg := inventorydb.SaveFindingsParams{Provider: "sim", BeganAt: time.Now()}
 		for n := from; n < to; n++ {
 			arg.Subjects = append(arg.Subjects, fmt.Sprintf("subject %d", n))
 			arg.Verdicts = append(arg.Verdicts, "missing")
@@ -29,14 +30,10 @@ func TestCost_findingsOfAMassDiscrepancy(t *testing.T) {
 			arg.Resources, arg.ProviderIds = append(arg.Resources, ""), append(arg.ProviderIds, "")
 			arg.Details = append(arg.Details, "")
 		}
-		plan, err := store.Pool.Query(context.Background(), "EXPLAIN "+database.SaveFindingsSQL, arg.Provider, arg.Site,
-			arg.BeganAt, arg.Subjects, arg.Verdicts, arg.WorkspaceIds, arg.Resources, arg.ProviderIds, arg.Details)
+		db := &explained{Store: store}
+		rows, err := inventorydb.New(db).SaveFindings(context.Background(), arg)
 		require.NoError(t, err)
-		lines, err := pgx.CollectRows(plan, pgx.RowTo[string])
-		require.NoError(t, err)
-		require.Regexp(t, "hashed SubPlan|Hash (Right )?Anti Join", strings.Join(lines, "\n"))
-		rows, err := store.SaveFindings(context.Background(), arg)
-		require.NoError(t, err)
+		require.Regexp(t, "hashed SubPlan|Hash (Right )?Anti Join", db.plan)
 		return rows
 	}
 	require.Len(t, save(0, many), many)
@@ -50,4 +47,23 @@ func TestCost_findingsOfAMassDiscrepancy(t *testing.T) {
 	var left int
 	require.NoError(t, store.Pool.QueryRow(context.Background(), "SELECT count(*) FROM inventory_findings").Scan(&left))
 	require.Equal(t, many, left, "what is over is gone")
+}
+
+// explained keeps the plan of the last query that ran on it.
+type explained struct {
+	*database.Store
+	plan string
+}
+
+func (e *explained) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	plan, err := e.Store.Query(ctx, "EXPLAIN "+sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := pgx.CollectRows(plan, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	e.plan = strings.Join(lines, "\n")
+	return e.Store.Query(ctx, sql, args...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 // What matching and leasing read does not grow with what is over: beside 40 open jobs and 10 deliveries stand 200,000
@@ -42,43 +43,43 @@ func TestCost_forgeJobsThatAreOver(t *testing.T) {
 	for _, c := range []struct {
 		name, table string
 		most        int64
-		run         func(ctx context.Context, q *database.Queries) error
+		run         func(ctx context.Context, db database.DBTX) error
 	}{
-		{"queued jobs", "forge_jobs", queued, func(ctx context.Context, q *database.Queries) error {
-			rows, err := q.QueuedForgeJobs(ctx)
+		{"queued jobs", "forge_jobs", queued, func(ctx context.Context, db database.DBTX) error {
+			rows, err := inboxdb.New(db).QueuedForgeJobs(ctx)
 			require.Len(t, rows, queued)
 			return err
 		}},
-		{"jobs at runners", "forge_jobs", queued + running, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.BusyRunners(ctx)
+		{"jobs at runners", "forge_jobs", queued + running, func(ctx context.Context, db database.DBTX) error {
+			_, err := inboxdb.New(db).BusyRunners(ctx)
 			return err
 		}},
-		{"jobs whose workspace is not known", "forge_jobs", queued + running, func(ctx context.Context, q *database.Queries) error {
-			ids, err := q.UnboundForgeJobs(ctx)
+		{"jobs whose workspace is not known", "forge_jobs", queued + running, func(ctx context.Context, db database.DBTX) error {
+			ids, err := inboxdb.New(db).UnboundForgeJobs(ctx)
 			require.Len(t, ids, running)
 			return err
 		}},
-		{"jobs to ask after", "forge_jobs", queued + running, func(ctx context.Context, q *database.Queries) error {
-			rows, err := q.ForgeJobsToAsk(ctx, database.ForgeJobsToAskParams{EntityID: entity, QuietS: 120, MaxJobs: 20})
+		{"jobs to ask after", "forge_jobs", queued + running, func(ctx context.Context, db database.DBTX) error {
+			rows, err := inboxdb.New(db).ForgeJobsToAsk(ctx, inboxdb.ForgeJobsToAskParams{EntityID: entity, QuietS: 120, MaxJobs: 20})
 			require.Len(t, rows, 20)
 			return err
 		}},
-		{"repositories", "forge_jobs", 2 * (repositories + 1), func(ctx context.Context, q *database.Queries) error {
-			names, err := q.ForgeRepositories(ctx, entity)
+		{"repositories", "forge_jobs", 2 * (repositories + 1), func(ctx context.Context, db database.DBTX) error {
+			names, err := inboxdb.New(db).ForgeRepositories(ctx, entity)
 			require.Len(t, names, repositories)
 			return err
 		}},
-		{"earlier attempts", "forge_jobs", 4, func(ctx context.Context, q *database.Queries) error {
-			_, err := q.SupersedeForgeJobs(ctx, database.SupersedeForgeJobsParams{ForgeUrl: "https://forge.example", JobIds: []int64{3}})
+		{"earlier attempts", "forge_jobs", 4, func(ctx context.Context, db database.DBTX) error {
+			_, err := inboxdb.New(db).SupersedeForgeJobs(ctx, inboxdb.SupersedeForgeJobsParams{ForgeUrl: "https://forge.example", JobIds: []int64{3}})
 			return err
 		}},
-		{"due deliveries", "forge_deliveries", 2 * due, func(ctx context.Context, q *database.Queries) error {
-			rows, err := q.LeaseDeliveries(ctx, database.LeaseDeliveriesParams{Replica: "a", LeaseS: 30, MaxDeliveries: 100})
+		{"due deliveries", "forge_deliveries", 2 * due, func(ctx context.Context, db database.DBTX) error {
+			rows, err := inboxdb.New(db).LeaseDeliveries(ctx, inboxdb.LeaseDeliveriesParams{Replica: "a", LeaseS: 30, MaxDeliveries: 100})
 			require.Len(t, rows, due)
 			return err
 		}},
-		{"a webhook", "forge_deliveries", 1, func(ctx context.Context, q *database.Queries) error {
-			n, err := q.InsertDelivery(ctx, database.InsertDeliveryParams{
+		{"a webhook", "forge_deliveries", 1, func(ctx context.Context, db database.DBTX) error {
+			n, err := inboxdb.New(db).InsertDelivery(ctx, inboxdb.InsertDeliveryParams{
 				EntityID: entity, DeliveryID: "new", Event: "workflow_job", Body: []byte("{}"),
 			})
 			require.EqualValues(t, 1, n)

@@ -21,7 +21,8 @@ var ErrRestored = errors.New("the database was put back from a backup, or is a c
 // What it can't see: a cluster that was put back as a whole, by copying its files or from archived WAL, is the same in
 // every respect.
 func (s *Store) EnterHome(ctx context.Context) (guarded bool, err error) {
-	err = s.InTx(ctx, TxOptions{Label: "enter home"}, func(ctx context.Context, q *Queries, _ pgx.Tx) error {
+	err = s.InTx(ctx, TxOptions{Label: "enter home"}, func(ctx context.Context, tx pgx.Tx) error {
+		q := New(tx)
 		if err := q.LockHome(ctx); err != nil {
 			return xerrors.Errorf("lock home: %w", err)
 		}

@@ -22,12 +22,12 @@ func TestEnterHome(t *testing.T) {
 		require.True(t, guarded)
 	}
 	enter() // the first start of all
-	first, err := store.Home(ctx)
+	first, err := database.New(store).Home(ctx)
 	require.NoError(t, err)
 	require.NotEmpty(t, first.Carried)
 	require.Equal(t, first.Carried, first.Here)
 	enter()
-	second, err := store.Home(ctx)
+	second, err := database.New(store).Home(ctx)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Carried, second.Carried, "a dump made before can be told from what is now")
 
@@ -38,7 +38,7 @@ func TestEnterHome(t *testing.T) {
 		_, err = store.EnterHome(ctx)
 		require.ErrorIs(t, err, database.ErrRestored, why)
 		require.NoError(t, store.InTx(ctx, database.TxOptions{Label: "test"},
-			func(ctx context.Context, q *database.Queries, _ pgx.Tx) error { return q.SettleHome(ctx) }))
+			func(ctx context.Context, tx pgx.Tx) error { return database.New(tx).SettleHome(ctx) }))
 		enter()
 	}
 	refused("an older dump in the same database", "COMMENT ON TABLE installation IS '"+first.Carried+"'")

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/retentiondb"
 )
 
 // No foreign key holds jobs to their workspaces, but those of a workspace that is deleted go with it, and only those.
@@ -22,7 +22,7 @@ func TestJobs_goWithTheirWorkspace(t *testing.T) {
 		finished_at)
 		SELECT gen_random_uuid(), id, 1, 'create', 'sim', 'done', now(), now(), now() FROM workspaces`)
 	require.NoError(t, err)
-	n, err := store.PurgeWorkspaces(ctx, database.PurgeWorkspacesParams{KeepS: -3600, Batch: 4})
+	n, err := retentiondb.New(store).PurgeWorkspaces(ctx, retentiondb.PurgeWorkspacesParams{KeepS: -3600, Batch: 4})
 	require.NoError(t, err)
 	require.EqualValues(t, 4, n)
 	var jobs, workspaces int

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/eventsdb"
 )
 
 // What screens ask after each second is what passes wrote since, and costs by how much that was, not by how many presets
@@ -26,15 +27,15 @@ func TestCost_statusSinceReadsWhatIsNew(t *testing.T) {
 		_, err := store.Pool.Exec(context.Background(), statement)
 		require.NoError(t, err)
 	}
-	rows := rowsRead(t, store, "preset_status", func(ctx context.Context, q *database.Queries) error {
-		found, err := q.StatusSince(ctx, pools-fresh)
+	rows := rowsRead(t, store, "preset_status", func(ctx context.Context, db database.DBTX) error {
+		found, err := eventsdb.New(db).StatusSince(ctx, pools-fresh)
 		require.Len(t, found, fresh)
 		require.EqualValues(t, pools, found[fresh-1].PassSeq, "in the order of the passes")
 		return err
 	})
 	require.LessOrEqual(t, rows, int64(fresh+4), "the planner looks at the ends of the index, too")
-	rows = rowsRead(t, store, "preset_status", func(ctx context.Context, q *database.Queries) error {
-		marks, err := q.EventMarks(ctx)
+	rows = rowsRead(t, store, "preset_status", func(ctx context.Context, db database.DBTX) error {
+		marks, err := eventsdb.New(db).EventMarks(ctx)
 		require.EqualValues(t, pools, marks.Status)
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
@@ -30,9 +31,9 @@ const (
 	maxApplicationName = 63 // bytes; PostgreSQL cuts off the rest
 )
 
-// Store is the database as one replica sees it: a pool of connections, and the generated queries on it.
+// Store is the database as one replica sees it: a pool of connections, on which a room opens the statements of its group,
+// as in claimdb.New(store). Each such statement is a transaction of its own.
 type Store struct {
-	*Queries
 	// Pool is for what is not a query: Acquire for a session of one's own, Stat for metrics, Ping.
 	Pool *pgxpool.Pool
 
@@ -50,7 +51,7 @@ type Conn interface {
 // Over returns a Store without a pool on whatever answers: a simulation puts itself between the two. jitter makes the
 // pauses of reruns from their upper bounds.
 func Over(conn Conn, clock quartz.Clock, jitter func(most time.Duration) time.Duration) *Store {
-	return &Store{Queries: New(conn), conn: conn, clock: clock, jitter: jitter}
+	return &Store{conn: conn, clock: clock, jitter: jitter}
 }
 
 // Options of Open. The zero value is ready to use.
@@ -103,13 +104,29 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 // Close waits for the connections in use to come back, and closes them all.
 func (s *Store) Close() { s.Pool.Close() }
 
+// Exec runs a statement of a group. It makes a Store a DBTX, and is for nothing else.
+func (s *Store) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return s.conn.Exec(ctx, sql, args...)
+}
+
+// Query is as Exec.
+func (s *Store) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return s.conn.Query(ctx, sql, args...)
+}
+
+// QueryRow is as Exec.
+func (s *Store) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return s.conn.QueryRow(ctx, sql, args...)
+}
+
 // EnsureInstallation returns what tells this installation from any other, and makes it up at the very first call. The
 // id goes on every resource at a provider.
 func (s *Store) EnsureInstallation(ctx context.Context) (uuid.UUID, error) {
-	if err := s.InsertInstallation(ctx, uuid.New()); err != nil {
+	q := New(s)
+	if err := q.InsertInstallation(ctx, uuid.New()); err != nil {
 		return uuid.Nil, xerrors.Errorf("insert installation: %w", err)
 	}
-	id, err := s.GetInstallationID(ctx)
+	id, err := q.GetInstallationID(ctx)
 	if err != nil {
 		return uuid.Nil, xerrors.Errorf("get installation: %w", err)
 	}

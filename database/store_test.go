@@ -45,7 +45,7 @@ func TestOpen_urlWins(t *testing.T) {
 
 func TestOpen_timesComeOutInUTC(t *testing.T) {
 	t.Parallel()
-	now, err := dbtest.Open(t).GetNow(context.Background())
+	now, err := database.New(dbtest.Open(t)).GetNow(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, time.UTC, now.Location())
 }
@@ -56,7 +56,7 @@ func TestOpen_databaseAway(t *testing.T) {
 	store, err := database.Open(ctx, "postgres://prewarm@/prewarm?host=/nonexistent&sslmode=disable", database.Options{})
 	require.NoError(t, err, "opening does not wait for the database")
 	defer store.Close()
-	_, err = store.GetNow(ctx)
+	_, err = database.New(store).GetNow(ctx)
 	require.True(t, database.IsConnection(err), "%v", err)
 
 	_, err = database.Open(ctx, "postgres://%", database.Options{})

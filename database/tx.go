@@ -26,14 +26,12 @@ type TxOptions struct {
 }
 
 // InTx runs fn in a transaction and commits if fn returns nil. When PostgreSQL reports a serialization failure or a
-// deadlock, fn is run again from the start, at most 3 times; then the error is ErrSerialization. fn uses the context
-// and the queries it is given; tx is for savepoints. A panic in fn rolls back and goes on.
+// deadlock, fn is run again from the start, at most 3 times; then the error is ErrSerialization. fn uses the context it
+// is given, and opens the statements of its group on tx, as in claimdb.New(tx). A panic in fn rolls back and goes on.
 //
 // A context that ends before the commit rolls back. The commit itself is not interrupted by it, since that would only
 // hide its outcome; ErrCommitUnknown is returned when the connection breaks right then.
-func (s *Store) InTx(
-	ctx context.Context, opts TxOptions, fn func(ctx context.Context, q *Queries, tx pgx.Tx) error,
-) error {
+func (s *Store) InTx(ctx context.Context, opts TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if InTransaction(ctx) {
 		return xerrors.Errorf("%s: begin transaction: already inside of one", opts.Label)
 	}
@@ -53,9 +51,7 @@ func (s *Store) InTx(
 	}
 }
 
-func (s *Store) runTx(
-	ctx context.Context, opts TxOptions, fn func(ctx context.Context, q *Queries, tx pgx.Tx) error,
-) error {
+func (s *Store) runTx(ctx context.Context, opts TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	access := pgx.ReadWrite
 	if opts.ReadOnly {
 		access = pgx.ReadOnly
@@ -71,7 +67,7 @@ func (s *Store) runTx(
 		_ = tx.Rollback(ctx)
 	}()
 
-	if err := fn(markTransaction(ctx), s.WithTx(tx), tx); err != nil {
+	if err := fn(markTransaction(ctx), tx); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {

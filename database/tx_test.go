@@ -44,14 +44,14 @@ func TestInTx_commits(t *testing.T) {
 	ctx, store := context.Background(), dbtest.Open(t)
 	counter(t, store)
 	require.False(t, database.InTransaction(ctx))
-	err := store.InTx(ctx, plain, func(ctx context.Context, q *database.Queries, tx pgx.Tx) error {
+	err := store.InTx(ctx, plain, func(ctx context.Context, tx pgx.Tx) error {
 		require.True(t, database.InTransaction(ctx))
-		require.NoError(t, q.InsertInstallation(ctx, uuid.New()))
+		require.NoError(t, database.New(tx).InsertInstallation(ctx, uuid.New()))
 		return increment(ctx, tx)
 	})
 	require.NoError(t, err)
 	require.Equal(t, 1, count(t, store))
-	_, err = store.GetInstallationID(ctx)
+	_, err = database.New(store).GetInstallationID(ctx)
 	require.NoError(t, err, "q is of the same transaction")
 }
 
@@ -60,11 +60,11 @@ func TestInTx_rollsBack(t *testing.T) {
 	store := dbtest.Open(t)
 	counter(t, store)
 	failure := errors.New("no")
-	for name, fn := range map[string]func(context.Context, *database.Queries, pgx.Tx) error{
-		"error": func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+	for name, fn := range map[string]func(context.Context, pgx.Tx) error{
+		"error": func(ctx context.Context, tx pgx.Tx) error {
 			return errors.Join(increment(ctx, tx), failure)
 		},
-		"panic": func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+		"panic": func(ctx context.Context, tx pgx.Tx) error {
 			panic(errors.Join(increment(ctx, tx), failure))
 		},
 	} {
@@ -84,7 +84,7 @@ func TestInTx_rollsBack(t *testing.T) {
 	}
 	t.Run("context ends", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		err := store.InTx(ctx, plain, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+		err := store.InTx(ctx, plain, func(ctx context.Context, tx pgx.Tx) error {
 			defer cancel()
 			return increment(ctx, tx)
 		})
@@ -98,7 +98,7 @@ func TestInTx_readOnly(t *testing.T) {
 	store := dbtest.Open(t)
 	counter(t, store)
 	opts := database.TxOptions{Label: "look", ReadOnly: true}
-	err := store.InTx(context.Background(), opts, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+	err := store.InTx(context.Background(), opts, func(ctx context.Context, tx pgx.Tx) error {
 		return increment(ctx, tx)
 	})
 	require.ErrorContains(t, err, "look: ")
@@ -108,8 +108,8 @@ func TestInTx_readOnly(t *testing.T) {
 func TestInTx_refusesToNest(t *testing.T) {
 	t.Parallel()
 	store := dbtest.Open(t)
-	err := store.InTx(context.Background(), plain, func(ctx context.Context, _ *database.Queries, _ pgx.Tx) error {
-		return store.InTx(ctx, plain, func(context.Context, *database.Queries, pgx.Tx) error { return nil })
+	err := store.InTx(context.Background(), plain, func(ctx context.Context, _ pgx.Tx) error {
+		return store.InTx(ctx, plain, func(context.Context, pgx.Tx) error { return nil })
 	})
 	require.ErrorContains(t, err, "already inside of one")
 }
@@ -121,7 +121,7 @@ func TestInTx_rerunsAfterSerializationFailure(t *testing.T) {
 	counter(t, store)
 	runs := 0
 	opts := database.TxOptions{Label: "count", Isolation: pgx.RepeatableRead}
-	err := store.InTx(context.Background(), opts, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+	err := store.InTx(context.Background(), opts, func(ctx context.Context, tx pgx.Tx) error {
 		runs++
 		if _, err := tx.Exec(ctx, "SELECT n FROM counter"); err != nil {
 			return err
@@ -148,7 +148,7 @@ func TestInTx_givesUp(t *testing.T) {
 	runs, result := 0, make(chan error)
 	go func() {
 		opts := database.TxOptions{Label: "count", Isolation: pgx.RepeatableRead}
-		result <- store.InTx(ctx, opts, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+		result <- store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
 			runs++
 			if _, err := tx.Exec(ctx, "SELECT n FROM counter"); err != nil {
 				return err
@@ -184,7 +184,7 @@ func TestInTx_rerunsAfterDeadlock(t *testing.T) {
 	both := make(chan struct{})
 	go func() { <-locked; <-locked; close(both) }()
 	transfer := func(first, second int) error {
-		return store.InTx(ctx, plain, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+		return store.InTx(ctx, plain, func(ctx context.Context, tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, update, first); err != nil {
 				return err
 			}
@@ -234,7 +234,7 @@ func TestInTx_commitUnknown(t *testing.T) {
 	store := storeOn(t, config)
 
 	runs := 0
-	err := store.InTx(ctx, plain, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+	err := store.InTx(ctx, plain, func(ctx context.Context, tx pgx.Tx) error {
 		runs++
 		defer func() { deaf = true }() // the commit arrives, its answer does not
 		return increment(ctx, tx)
@@ -250,7 +250,7 @@ func TestInTx_commitRefused(t *testing.T) {
 	ctx, store := context.Background(), dbtest.Open(t)
 	_, err := store.Pool.Exec(ctx, "CREATE TABLE late (id integer UNIQUE DEFERRABLE INITIALLY DEFERRED)")
 	require.NoError(t, err)
-	err = store.InTx(ctx, plain, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+	err = store.InTx(ctx, plain, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO late VALUES (1), (1)")
 		require.NoError(t, err)
 		return nil
@@ -263,7 +263,7 @@ func TestInTx_commitRefused(t *testing.T) {
 func TestInTx_swallowedError(t *testing.T) {
 	t.Parallel()
 	store := dbtest.Open(t)
-	err := store.InTx(context.Background(), plain, func(ctx context.Context, _ *database.Queries, tx pgx.Tx) error {
+	err := store.InTx(context.Background(), plain, func(ctx context.Context, tx pgx.Tx) error {
 		_, _ = tx.Exec(ctx, "SELECT 1/0")
 		return nil
 	})

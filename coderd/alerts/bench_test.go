@@ -12,8 +12,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // BenchmarkScrape reads gauges of 1,000 presets beside 10,000 ready and 200,000 claimed workspaces: a scrape as it is most
@@ -47,19 +48,19 @@ func BenchmarkScrape(b *testing.B) {
 	})
 	b.Run("claimed, once a minute", func(b *testing.B) {
 		for b.Loop() {
-			_, err := store.GaugeClaimed(ctx)
+			_, err := alertsdb.New(store).GaugeClaimed(ctx)
 			require.NoError(b, err)
 		}
 	})
 	b.Run("specs of the claimed, each ten minutes", func(b *testing.B) {
 		for b.Loop() {
-			_, err := store.ClaimedSpecs(ctx)
+			_, err := alertsdb.New(store).ClaimedSpecs(ctx)
 			require.NoError(b, err)
 		}
 	})
 	b.Run("live counts", func(b *testing.B) {
 		for b.Loop() {
-			_, err := store.PresetViews(ctx, database.PresetViewsParams{OrganizationID: auth.DefaultOrganizationID})
+			_, err := viewsdb.New(store).PresetViews(ctx, viewsdb.PresetViewsParams{OrganizationID: auth.DefaultOrganizationID})
 			require.NoError(b, err)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // scrape returns the values of one metric whose labels include those given, by the value of the label named last.
@@ -91,7 +92,7 @@ func TestC3_countsOfAPool(t *testing.T) {
 // live is what the API would say.
 func live(t *testing.T, w *coderdtest.World, template string) map[string]float64 {
 	t.Helper()
-	views, err := w.Store.PresetViews(context.Background(), database.PresetViewsParams{OrganizationID: auth.DefaultOrganizationID})
+	views, err := viewsdb.New(w.Store).PresetViews(context.Background(), viewsdb.PresetViewsParams{OrganizationID: auth.DefaultOrganizationID})
 	require.NoError(t, err)
 	for _, p := range views {
 		if p.Template == template {

@@ -15,6 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
 )
 
 // Kind is what a notification is about.
@@ -82,7 +83,7 @@ func NewNotifier(o NotifierOptions) *Notifier {
 // Open says that an episode is under way. It returns the notification's id, and whether nobody knew of the episode.
 func (n *Notifier) Open(ctx context.Context, kind Kind, e Episode) (uuid.UUID, bool, error) {
 	id := n.NewID()
-	rows, err := n.Store.OpenEpisode(ctx, database.OpenEpisodeParams{
+	rows, err := alertsdb.New(n.Store).OpenEpisode(ctx, alertsdb.OpenEpisodeParams{
 		ID: id, Kind: string(kind), Subject: e.Subject, Template: e.Template, Preset: e.Preset, Detail: e.Detail,
 		OrganizationID: uuid.NullUUID{UUID: e.OrganizationID, Valid: e.OrganizationID != uuid.Nil},
 	})
@@ -100,7 +101,7 @@ func (n *Notifier) End(ctx context.Context, kind Kind, still []string) ([]string
 	if still == nil {
 		still = []string{}
 	}
-	rows, err := n.Store.EndEpisodes(ctx, database.EndEpisodesParams{Kind: string(kind), Still: still})
+	rows, err := alertsdb.New(n.Store).EndEpisodes(ctx, alertsdb.EndEpisodesParams{Kind: string(kind), Still: still})
 	if err != nil {
 		return nil, xerrors.Errorf("end episodes: %w", err)
 	}
@@ -124,7 +125,7 @@ func (n *Notifier) Run(ctx context.Context) {
 
 // deliverDue makes one attempt for each that is due.
 func (n *Notifier) deliverDue(ctx context.Context) error {
-	given, err := n.Store.AbandonNotifications(ctx, keep.Seconds())
+	given, err := alertsdb.New(n.Store).AbandonNotifications(ctx, keep.Seconds())
 	if err != nil {
 		return xerrors.Errorf("give up notifications: %w", err)
 	}
@@ -134,7 +135,7 @@ func (n *Notifier) deliverDue(ctx context.Context) error {
 			slog.F("last_error", g.LastError))
 	}
 	for {
-		due, err := n.Store.LeaseNotifications(ctx, database.LeaseNotificationsParams{
+		due, err := alertsdb.New(n.Store).LeaseNotifications(ctx, alertsdb.LeaseNotificationsParams{
 			KeepS: keep.Seconds(), Batch: 1, LeaseS: leaseFor.Seconds(),
 		})
 		if err != nil {
@@ -159,7 +160,7 @@ func (n *Notifier) deliver(ctx context.Context, row database.Notification) error
 	if cause == nil {
 		n.delivered.WithLabelValues(row.Kind, "delivered").Inc()
 		n.Log.Info(ctx, "told people", fields...)
-		_, err := n.Store.NotificationDelivered(context.WithoutCancel(ctx), database.NotificationDeliveredParams{
+		_, err := alertsdb.New(n.Store).NotificationDelivered(context.WithoutCancel(ctx), alertsdb.NotificationDeliveredParams{
 			ID: row.ID, Attempts: row.Attempts,
 		})
 		if err != nil {
@@ -174,7 +175,7 @@ func (n *Notifier) deliver(ctx context.Context, row database.Notification) error
 	n.delivered.WithLabelValues(row.Kind, "failed").Inc()
 	n.Log.Warn(ctx, "people could not be told; it will be tried again",
 		append(fields, slog.F("in", pause.String()), slog.Error(cause))...)
-	_, err := n.Store.NotificationFailed(ctx, database.NotificationFailedParams{
+	_, err := alertsdb.New(n.Store).NotificationFailed(ctx, alertsdb.NotificationFailedParams{
 		ID: row.ID, Attempts: row.Attempts, LastError: cause.Error(), BackoffS: pause.Seconds(),
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -207,7 +208,7 @@ func TestLateAndOld(t *testing.T) {
 	ctx := context.Background()
 	store := dbtest.Open(t)
 	lease := func() database.Notification {
-		due, err := store.LeaseNotifications(ctx, database.LeaseNotificationsParams{KeepS: 86400, Batch: 1, LeaseS: 0})
+		due, err := alertsdb.New(store).LeaseNotifications(ctx, alertsdb.LeaseNotificationsParams{KeepS: 86400, Batch: 1, LeaseS: 0})
 		require.NoError(t, err)
 		require.Len(t, due, 1)
 		return due[0]
@@ -218,10 +219,10 @@ func TestLateAndOld(t *testing.T) {
 	_, _, err := quiet.Open(ctx, alerts.HardLimit, alerts.Episode{Subject: "p", Detail: "x"})
 	require.NoError(t, err)
 	first, second := lease(), lease() // the first one's lease is over at once
-	n, err := store.NotificationDelivered(ctx, database.NotificationDeliveredParams{ID: first.ID, Attempts: first.Attempts})
+	n, err := alertsdb.New(store).NotificationDelivered(ctx, alertsdb.NotificationDeliveredParams{ID: first.ID, Attempts: first.Attempts})
 	require.NoError(t, err)
 	require.Zero(t, n, "a late attempt")
-	n, err = store.NotificationFailed(ctx, database.NotificationFailedParams{ID: second.ID, Attempts: second.Attempts, LastError: "no"})
+	n, err = alertsdb.New(store).NotificationFailed(ctx, alertsdb.NotificationFailedParams{ID: second.ID, Attempts: second.Attempts, LastError: "no"})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 
@@ -230,7 +231,7 @@ func TestLateAndOld(t *testing.T) {
 	rec := newReceiver(t, nil)
 	start(t, store, rec.URL, &lockedBuffer{})
 	eventually(t, "given up", func() bool {
-		row, err := store.NotificationByID(ctx, first.ID)
+		row, err := alertsdb.New(store).NotificationByID(ctx, first.ID)
 		return err == nil && row.State == database.NotificationStateAbandoned
 	})
 	require.Empty(t, rec.received())

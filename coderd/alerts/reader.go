@@ -13,6 +13,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -29,16 +31,16 @@ type Snapshot struct {
 	Staleness time.Duration // at ReadAt: since the last full pass that was committed began
 	NoPass    bool          // none was, ever; Staleness means nothing
 	Presets   []Preset
-	Jobs      []database.GaugeJobsRow
-	Pauses    []database.GaugePausesRow
+	Jobs      []alertsdb.GaugeJobsRow
+	Pauses    []alertsdb.GaugePausesRow
 
-	Inventories []database.InventoriesRow // with the breakers
-	Findings    []database.GaugeFindingsRow
-	Missing     []database.MissingClaimedRow // claimed workspaces that are not at their provider
+	Inventories []viewsdb.InventoriesRow // with the breakers
+	Findings    []alertsdb.GaugeFindingsRow
+	Missing     []alertsdb.MissingClaimedRow // claimed workspaces that are not at their provider
 	Refused     []Refused                    // claimed workspaces that would not be created or started now
 
-	Forges  []database.GaugeForgesRow
-	Runners []database.GaugeRunnersRow
+	Forges  []alertsdb.GaugeForgesRow
+	Runners []alertsdb.GaugeRunnersRow
 }
 
 // Preset is one preset with what its last pass said.
@@ -106,7 +108,7 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 }
 
 func (r *Reader) countClaimed(ctx context.Context, now time.Time) error {
-	rows, err := r.store.GaugeClaimed(ctx)
+	rows, err := alertsdb.New(r.store).GaugeClaimed(ctx)
 	if err != nil {
 		return xerrors.Errorf("count claimed workspaces: %w", err)
 	}
@@ -118,8 +120,9 @@ func (r *Reader) countClaimed(ctx context.Context, now time.Time) error {
 }
 
 func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
+	q := alertsdb.New(r.store)
 	snap := &Snapshot{ReadAt: now, Refused: r.refused}
-	pass, err := r.store.LastPass(ctx)
+	pass, err := viewsdb.New(r.store).LastPass(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read last pass: %w", err)
 	}
@@ -128,7 +131,7 @@ func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	} else {
 		snap.Staleness = pass.Now.Sub(*pass.FullBeganAt)
 	}
-	rows, err := r.store.GaugePresets(ctx)
+	rows, err := q.GaugePresets(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read presets: %w", err)
 	}
@@ -141,13 +144,13 @@ func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 		p.Claimed = r.claimed[p.ID]
 		snap.Presets = append(snap.Presets, p)
 	}
-	snap.Jobs, err = then(ctx, err, "count jobs", r.store.GaugeJobs)
-	snap.Pauses, err = then(ctx, err, "read pauses", r.store.GaugePauses)
-	snap.Inventories, err = then(ctx, err, "read inventories", r.store.Inventories)
-	snap.Findings, err = then(ctx, err, "count findings", r.store.GaugeFindings)
-	snap.Missing, err = then(ctx, err, "read missing workspaces", r.store.MissingClaimed)
-	snap.Forges, err = then(ctx, err, "read forges", r.store.GaugeForges)
-	snap.Runners, err = then(ctx, err, "count runners", r.store.GaugeRunners)
+	snap.Jobs, err = then(ctx, err, "count jobs", q.GaugeJobs)
+	snap.Pauses, err = then(ctx, err, "read pauses", q.GaugePauses)
+	snap.Inventories, err = then(ctx, err, "read inventories", viewsdb.New(r.store).Inventories)
+	snap.Findings, err = then(ctx, err, "count findings", q.GaugeFindings)
+	snap.Missing, err = then(ctx, err, "read missing workspaces", q.MissingClaimed)
+	snap.Forges, err = then(ctx, err, "read forges", q.GaugeForges)
+	snap.Runners, err = then(ctx, err, "count runners", q.GaugeRunners)
 	return snap, err
 }
 
@@ -163,7 +166,7 @@ func then[R any](ctx context.Context, err error, what string, read func(context.
 	return rows, nil
 }
 
-func presetOf(row database.GaugePresetsRow) (Preset, error) {
+func presetOf(row alertsdb.GaugePresetsRow) (Preset, error) {
 	p := Preset{
 		ID: row.ID, OrganizationID: row.OrganizationID, Organization: row.Organization, Template: row.Template,
 		Preset: row.Preset, FailureStreak: int(row.FailureStreak), Error: row.HasError,

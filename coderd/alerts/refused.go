@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
 )
 
 // refusedFresh is how long a judgement of what is claimed is good for.
@@ -35,7 +36,7 @@ type Refused struct {
 
 // judgeClaimed looks at what is claimed, by spec and parameters and not by workspace.
 func (r *Reader) judgeClaimed(ctx context.Context, now time.Time) error {
-	rows, err := r.store.ClaimedSpecs(ctx)
+	rows, err := alertsdb.New(r.store).ClaimedSpecs(ctx)
 	if err != nil {
 		return xerrors.Errorf("read specs of claimed workspaces: %w", err)
 	}

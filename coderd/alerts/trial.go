@@ -8,6 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
 )
 
 // ErrNoWebhook: this replica was not told where notifications go.
@@ -31,14 +32,14 @@ func (n *Notifier) Test(ctx context.Context, by string) (database.Notification, 
 	if err != nil {
 		return database.Notification{}, err
 	}
-	if err := n.Store.EndEpisode(ctx, id); err != nil {
+	if err := alertsdb.New(n.Store).EndEpisode(ctx, id); err != nil {
 		return database.Notification{}, xerrors.Errorf("end episode: %w", err)
 	}
 	ticker := n.Clock.NewTicker(testEvery, "notify", "test")
 	defer ticker.Stop()
 	var row database.Notification
 	for {
-		now, err := n.Store.NotificationByID(ctx, id)
+		now, err := alertsdb.New(n.Store).NotificationByID(ctx, id)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return row, xerrors.Errorf("read notification: %w", err)

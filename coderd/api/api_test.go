@@ -41,6 +41,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // site is the only one that the test server reaches.
@@ -235,7 +236,7 @@ func (w *world) nudge(templates ...uuid.UUID) {
 func (w *world) makeUsers() auth.Identity {
 	w.t.Helper()
 	ctx := context.Background()
-	user, err := w.store.UserByName(ctx, "owner")
+	user, err := viewsdb.New(w.store).UserByName(ctx, "owner")
 	require.NoError(w.t, err)
 	owner := auth.Identity{
 		Principal:  auth.Principal{UserID: user.ID, User: "owner"},
@@ -262,7 +263,7 @@ func (w *world) as(user string) *sdk.Client {
 }
 
 // workspace puts one into the database, in the state and of the preset default of the template.
-func (w *world) workspace(template, state, user string) database.WorkspaceViewRow {
+func (w *world) workspace(template, state, user string) viewsdb.WorkspaceViewRow {
 	w.t.Helper()
 	ctx := context.Background()
 	id, claimID := uuid.New(), uuid.New()
@@ -286,7 +287,7 @@ func (w *world) workspace(template, state, user string) database.WorkspaceViewRo
 		FROM ref`,
 		id, "prebuild-"+id.String()[:13], template, state, user, claimID, map[bool]string{true: site}[template == "quickstart"])
 	require.NoError(w.t, err)
-	row, err := w.store.WorkspaceView(ctx, database.WorkspaceViewParams{
+	row, err := viewsdb.New(w.store).WorkspaceView(ctx, viewsdb.WorkspaceViewParams{
 		OrganizationID: auth.DefaultOrganizationID, ID: uuid.NullUUID{UUID: id, Valid: true},
 	})
 	require.NoError(w.t, err)

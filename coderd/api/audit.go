@@ -9,7 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type auditInput struct {
@@ -32,14 +32,14 @@ func (s *server) registerAudit() {
 }
 
 func (s *server) listAudit(ctx context.Context, who auth.Identity, in *auditInput) (*body[sdk.AuditList], error) {
-	params := database.AuditLogParams{
+	params := viewsdb.AuditLogParams{
 		OrganizationID: who.OrganizationID, Action: given(in.Action), Actor: given(in.Actor), Target: given(in.Target),
 		People: in.People, Since: timeOrNil(in.Since), Until: timeOrNil(in.Until), MaxEntries: in.Limit + 1,
 	}
 	if in.Before > 0 {
 		params.BeforeID = &in.Before
 	}
-	rows, err := s.Store.AuditLog(ctx, params)
+	rows, err := viewsdb.New(s.Store).AuditLog(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("list audit log: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type listClaimsInput struct {
@@ -52,11 +53,11 @@ func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClai
 	for i, p := range page {
 		ids[i] = p.id
 	}
-	rows, err := s.Store.ClaimViews(ctx, ids)
+	rows, err := viewsdb.New(s.Store).ClaimViews(ctx, ids)
 	if err != nil {
 		return nil, xerrors.Errorf("list claims: %w", err)
 	}
-	byID := make(map[uuid.UUID]database.ClaimViewsRow, len(rows))
+	byID := make(map[uuid.UUID]viewsdb.ClaimViewsRow, len(rows))
 	for _, row := range rows {
 		byID[row.ID] = row
 	}
@@ -94,7 +95,7 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaim
 		if outcome != nil {
 			return page, nil // they have none yet
 		}
-		rows, err := s.Store.WaitingClaims(ctx, database.WaitingClaimsParams{
+		rows, err := viewsdb.New(s.Store).WaitingClaims(ctx, viewsdb.WaitingClaimsParams{
 			OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Preset: given(in.Preset),
 			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
@@ -105,12 +106,12 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaim
 			page = append(page, placed{r.ID, r.At, r.Place})
 		}
 	case database.ClaimStateBound:
-		return s.boundClaims(ctx, database.BoundClaimsParams{
+		return s.boundClaims(ctx, viewsdb.BoundClaimsParams{
 			OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Outcome: outcome,
 			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		}, user)
 	default:
-		rows, err := s.Store.EndedClaims(ctx, database.EndedClaimsParams{
+		rows, err := viewsdb.New(s.Store).EndedClaims(ctx, viewsdb.EndedClaimsParams{
 			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template),
 			Preset: given(in.Preset), Outcome: outcome, AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
@@ -126,11 +127,11 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaim
 
 // boundClaims is a page of those that hold a workspace, of everybody or of one user.
 func (s *server) boundClaims(
-	ctx context.Context, params database.BoundClaimsParams, user uuid.NullUUID,
+	ctx context.Context, params viewsdb.BoundClaimsParams, user uuid.NullUUID,
 ) ([]placed, error) {
 	page := []placed{}
 	if user.Valid {
-		rows, err := s.Store.BoundClaimsOf(ctx, database.BoundClaimsOfParams{
+		rows, err := viewsdb.New(s.Store).BoundClaimsOf(ctx, viewsdb.BoundClaimsOfParams{
 			OrganizationID: params.OrganizationID, UserID: user.UUID, Template: params.Template, Preset: params.Preset,
 			Outcome: params.Outcome, AfterAt: params.AfterAt, AfterID: params.AfterID, MaxClaims: params.MaxClaims,
 		})
@@ -142,7 +143,7 @@ func (s *server) boundClaims(
 		}
 		return page, nil
 	}
-	rows, err := s.Store.BoundClaims(ctx, params)
+	rows, err := viewsdb.New(s.Store).BoundClaims(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("find bound claims: %w", err)
 	}
@@ -152,7 +153,7 @@ func (s *server) boundClaims(
 	return page, nil
 }
 
-func claimRecordOf(row database.ClaimViewsRow, place int32) sdk.ClaimRecord {
+func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 	c := sdk.ClaimRecord{
 		ClaimID: row.ID, State: string(row.State), Mode: string(row.Mode), User: row.UserName, Template: row.Template,
 		Preset: row.Preset, Workspace: row.Workspace, Standby: row.FromStandby, Cold: row.Cold, Place: int(place),

@@ -16,6 +16,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -122,7 +123,7 @@ func (s *server) checkReceiver(ctx context.Context, who auth.Identity, in sdk.Cl
 	if err != nil {
 		return err
 	}
-	pool, err := s.Store.PoolView(ctx, id)
+	pool, err := viewsdb.New(s.Store).PoolView(ctx, id)
 	if err != nil {
 		return xerrors.Errorf("read pool: %w", err)
 	}

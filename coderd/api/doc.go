@@ -10,7 +10,7 @@
 // and the asker's identity to the typed output. The OpenAPI document at /openapi.json is made of these declarations, so
 // that it cannot differ from what is served; a test holds that each has an action and a place in the policy's matrix.
 //
-// Handlers read with queries/views.sql and write through the packages that own what is written: claims, workspaces,
+// Handlers read with queries/views and write through the packages that own what is written: claims, workspaces,
 // templates and tokens. They return errors as they come; problem.go is the only place that turns them into statuses.
 // Hints follow the commit: Nudge for a pass, Wake for the workers.
 package api

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // explainPreset decides as a nudge's pass over the template would at this instant, and says why.
@@ -23,12 +24,13 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 		return nil, err
 	}
 	var preview reconcile.Preview
-	var took database.ProvisionTimeRow
-	var pauses []database.PausesRow
+	var took viewsdb.ProvisionTimeRow
+	var pauses []viewsdb.PausesRow
 	opts := database.TxOptions{Label: "explain preset", Isolation: pgx.RepeatableRead, ReadOnly: true}
-	err = s.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+	err = s.Store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+		q := viewsdb.New(tx)
 		var err error
-		if preview, err = s.Passes.Preview(ctx, q, []uuid.UUID{view.TemplateID}); err != nil {
+		if preview, err = s.Passes.Preview(ctx, tx, []uuid.UUID{view.TemplateID}); err != nil {
 			return err
 		}
 		if took, err = q.ProvisionTime(ctx, view.ID); err != nil {

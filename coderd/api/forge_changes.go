@@ -13,7 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerForgeChanges() {
@@ -73,7 +73,7 @@ func (s *server) putForgeCredential(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.ForgeCredentialViews(ctx, database.ForgeCredentialViewsParams{
+	rows, err := viewsdb.New(s.Store).ForgeCredentialViews(ctx, viewsdb.ForgeCredentialViewsParams{
 		OrganizationID: who.OrganizationID, Name: &in.Credential,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerForgeJobs() {
@@ -43,7 +44,7 @@ func (s *server) listForgeJobs(
 	if err != nil {
 		return nil, err
 	}
-	params := database.ForgeJobPageParams{
+	params := viewsdb.ForgeJobPageParams{
 		OrganizationID: who.OrganizationID, EntityID: entity, Unserved: in.Unserved, Template: given(in.Template),
 		Preset: given(in.Preset), MaxJobs: in.Limit + 1,
 	}
@@ -54,7 +55,7 @@ func (s *server) listForgeJobs(
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
 		return nil, err
 	}
-	page, err := s.Store.ForgeJobPage(ctx, params)
+	page, err := viewsdb.New(s.Store).ForgeJobPage(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("find jobs of forges: %w", err)
 	}
@@ -94,7 +95,7 @@ func afterOf(cursor string) (*time.Time, uuid.NullUUID, error) {
 }
 
 func (s *server) forgeJobCounts(ctx context.Context, who auth.Identity, entity uuid.NullUUID) (sdk.ForgeJobCounts, error) {
-	row, err := s.Store.ForgeJobCounts(ctx, database.ForgeJobCountsParams{OrganizationID: who.OrganizationID, EntityID: entity})
+	row, err := viewsdb.New(s.Store).ForgeJobCounts(ctx, viewsdb.ForgeJobCountsParams{OrganizationID: who.OrganizationID, EntityID: entity})
 	if err != nil {
 		return sdk.ForgeJobCounts{}, xerrors.Errorf("count jobs of forges: %w", err)
 	}
@@ -106,7 +107,7 @@ func (s *server) forgeJobCounts(ctx context.Context, who auth.Identity, entity u
 
 // forgeJobs reads jobs by their ids, newest first.
 func (s *server) forgeJobs(ctx context.Context, ids []uuid.UUID) ([]sdk.ForgeJob, error) {
-	rows, err := s.Store.ForgeJobViews(ctx, ids)
+	rows, err := viewsdb.New(s.Store).ForgeJobViews(ctx, ids)
 	if err != nil {
 		return nil, xerrors.Errorf("read jobs of forges: %w", err)
 	}
@@ -117,7 +118,7 @@ func (s *server) forgeJobs(ctx context.Context, ids []uuid.UUID) ([]sdk.ForgeJob
 	return jobs, nil
 }
 
-func forgeJobOf(row database.ForgeJobViewsRow) sdk.ForgeJob {
+func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {
 	j := sdk.ForgeJob{
 		ID: row.ID, Entity: row.Entity, JobID: row.JobID, Attempt: int(row.Attempt), Repository: row.Repository,
 		Workflow: row.Workflow, Name: row.Name, URL: row.Url, Labels: row.Labels, State: string(row.State),
@@ -140,12 +141,12 @@ type forgeJobInput struct {
 func (s *server) getForgeJob(ctx context.Context, who auth.Identity, in *forgeJobInput) (*body[[]sdk.ForgeJob], error) {
 	var ids []uuid.UUID
 	if number, err := strconv.ParseInt(in.Job, 10, 64); err == nil {
-		ids, err = s.Store.ForgeJobNamed(ctx, database.ForgeJobNamedParams{OrganizationID: who.OrganizationID, JobID: number})
+		ids, err = viewsdb.New(s.Store).ForgeJobNamed(ctx, viewsdb.ForgeJobNamedParams{OrganizationID: who.OrganizationID, JobID: number})
 		if err != nil {
 			return nil, xerrors.Errorf("find job of a forge: %w", err)
 		}
 	} else if id, err := uuid.Parse(in.Job); err == nil {
-		found, err := s.Store.ForgeJobOfOrganization(ctx, database.ForgeJobOfOrganizationParams{
+		found, err := viewsdb.New(s.Store).ForgeJobOfOrganization(ctx, viewsdb.ForgeJobOfOrganizationParams{
 			OrganizationID: who.OrganizationID, ID: id,
 		})
 		if err != nil && !database.NoRows(err) {

@@ -11,7 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerForges() {
@@ -32,7 +32,7 @@ func (s *server) registerForges() {
 }
 
 func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.ForgeCredential], error) {
-	rows, err := s.Store.ForgeCredentialViews(ctx, database.ForgeCredentialViewsParams{OrganizationID: who.OrganizationID})
+	rows, err := viewsdb.New(s.Store).ForgeCredentialViews(ctx, viewsdb.ForgeCredentialViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list forge credentials: %w", err)
 	}
@@ -43,7 +43,7 @@ func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ 
 	return bodyOf(list), nil
 }
 
-func forgeCredentialOf(row database.ForgeCredentialViewsRow) sdk.ForgeCredential {
+func forgeCredentialOf(row viewsdb.ForgeCredentialViewsRow) sdk.ForgeCredential {
 	c := sdk.ForgeCredential{
 		Name: row.Name, Kind: string(row.Kind), URL: row.Url, Auth: string(row.Auth), CABundle: row.HasCaBundle,
 		SealedBy: row.SealedBy, Entities: int(row.Entities), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
@@ -55,7 +55,7 @@ func forgeCredentialOf(row database.ForgeCredentialViewsRow) sdk.ForgeCredential
 }
 
 func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.ForgeEntity], error) {
-	rows, err := s.Store.ForgeEntityViews(ctx, database.ForgeEntityViewsParams{OrganizationID: who.OrganizationID})
+	rows, err := viewsdb.New(s.Store).ForgeEntityViews(ctx, viewsdb.ForgeEntityViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list forges: %w", err)
 	}
@@ -79,7 +79,7 @@ func (s *server) getForge(ctx context.Context, who auth.Identity, in *forgeInput
 }
 
 func (s *server) forgeNamed(ctx context.Context, who auth.Identity, name string) (sdk.ForgeEntity, error) {
-	rows, err := s.Store.ForgeEntityViews(ctx, database.ForgeEntityViewsParams{
+	rows, err := viewsdb.New(s.Store).ForgeEntityViews(ctx, viewsdb.ForgeEntityViewsParams{
 		OrganizationID: who.OrganizationID, Name: &name,
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *server) forgeNamed(ctx context.Context, who auth.Identity, name string)
 
 // unknownForge says which entities there are.
 func (s *server) unknownForge(ctx context.Context, who auth.Identity, name string) error {
-	rows, err := s.Store.ForgeEntityNames(ctx, who.OrganizationID)
+	rows, err := viewsdb.New(s.Store).ForgeEntityNames(ctx, who.OrganizationID)
 	if err != nil {
 		return xerrors.Errorf("list names of forges: %w", err)
 	}
@@ -109,7 +109,7 @@ func (s *server) forgeFilter(ctx context.Context, who auth.Identity, name string
 	if name == "" {
 		return uuid.NullUUID{}, nil
 	}
-	rows, err := s.Store.ForgeEntityNames(ctx, who.OrganizationID)
+	rows, err := viewsdb.New(s.Store).ForgeEntityNames(ctx, who.OrganizationID)
 	if err != nil {
 		return uuid.NullUUID{}, xerrors.Errorf("list names of forges: %w", err)
 	}
@@ -121,7 +121,7 @@ func (s *server) forgeFilter(ctx context.Context, who auth.Identity, name string
 	return uuid.NullUUID{}, s.unknownForge(ctx, who, name)
 }
 
-func (s *server) forgeEntityOf(ctx context.Context, row database.ForgeEntityViewsRow) sdk.ForgeEntity {
+func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViewsRow) sdk.ForgeEntity {
 	if row.Error == "" { // the forge may answer while its webhooks cannot be believed
 		if e, err := s.Forges.Directory.ByID(ctx, row.ID); err == nil && e.Err != nil {
 			row.Error = e.Err.Error()

@@ -11,7 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -54,13 +54,13 @@ func (s *server) getHistory(ctx context.Context, who auth.Identity, in *historyI
 		return nil, err
 	}
 	h := newHistory(view.Now, in.Hours)
-	samples, err := s.Store.PresetSamples(ctx, database.PresetSamplesParams{
+	samples, err := viewsdb.New(s.Store).PresetSamples(ctx, viewsdb.PresetSamplesParams{
 		PresetID: view.ID, Since: h.from.Add(-sampleHolds),
 	})
 	if err != nil {
 		return nil, xerrors.Errorf("read samples: %w", err)
 	}
-	claims, err := s.Store.ClaimHistory(ctx, database.ClaimHistoryParams{PresetID: view.ID, Since: h.from})
+	claims, err := viewsdb.New(s.Store).ClaimHistory(ctx, viewsdb.ClaimHistoryParams{PresetID: view.ID, Since: h.from})
 	if err != nil {
 		return nil, xerrors.Errorf("read history: %w", err)
 	}
@@ -78,7 +78,7 @@ func (s *server) getDurations(ctx context.Context, who auth.Identity, in *preset
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.StateDurations(ctx, database.StateDurationsParams{
+	rows, err := viewsdb.New(s.Store).StateDurations(ctx, viewsdb.StateDurationsParams{
 		TemplateID: templateID, PresetID: id, Most: mostMeasured,
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func (h *history) see(i int, s sizes) {
 }
 
 // sampled takes in samples, each of which holds until the next one, in order.
-func (h *history) sampled(rows []database.PresetSamplesRow) {
+func (h *history) sampled(rows []viewsdb.PresetSamplesRow) {
 	for i, r := range rows {
 		end := r.Bucket.Add(sampleHolds)
 		if i+1 < len(rows) && rows[i+1].Bucket.Before(end) {
@@ -164,7 +164,7 @@ func (h *history) sampled(rows []database.PresetSamplesRow) {
 }
 
 // counted takes in claims, and what became ready.
-func (h *history) counted(rows []database.ClaimHistoryRow) {
+func (h *history) counted(rows []viewsdb.ClaimHistoryRow) {
 	took := make([]float64, len(h.points))
 	for _, r := range rows {
 		i := h.at(r.Bucket)

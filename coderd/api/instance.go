@@ -15,6 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // The instance API speaks with workspaces, not with people: its tokens are of another kind, and neither kind is good for
@@ -206,7 +207,7 @@ func agentConfigOf(raw json.RawMessage) (*sdk.AgentConfig, error) {
 }
 
 // instanceClaimOf is nil unless the workspace is claimed.
-func instanceClaimOf(row database.InstanceMetadataRow) (*sdk.InstanceClaim, error) {
+func instanceClaimOf(row viewsdb.InstanceMetadataRow) (*sdk.InstanceClaim, error) {
 	if row.State != database.WorkspaceStateClaimed || !row.ClaimID.Valid || row.ClaimedAt == nil {
 		return nil, nil //nolint:nilnil // Not claimed.
 	}

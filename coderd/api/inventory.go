@@ -11,6 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // Inventories compares a provider with the database, and changes nothing; *inventory.Service does.
@@ -50,11 +51,11 @@ func (s *server) listInventories(ctx context.Context, _ auth.Identity, in *inven
 			return nil, err
 		}
 	}
-	providers, err := s.Store.Providers(ctx)
+	providers, err := viewsdb.New(s.Store).Providers(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list providers: %w", err)
 	}
-	stand, err := s.Store.Inventories(ctx)
+	stand, err := viewsdb.New(s.Store).Inventories(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list inventories: %w", err)
 	}
@@ -111,14 +112,14 @@ func entryOf(j inventory.Judged) sdk.InventoryEntry {
 	return e
 }
 
-func breakerOf(row database.InventoriesRow) *sdk.Breaker {
+func breakerOf(row viewsdb.InventoriesRow) *sdk.Breaker {
 	if row.OpenedAt == nil {
 		return nil
 	}
 	return &sdk.Breaker{Reason: row.Reason, Since: *row.OpenedAt, Clean: int(row.Clean), CloseAt: int(row.BreakerClean)}
 }
 
-func lastOf(row database.InventoriesRow) *sdk.LastInventory {
+func lastOf(row viewsdb.InventoriesRow) *sdk.LastInventory {
 	if row.EndedAt == nil {
 		return nil
 	}
@@ -138,13 +139,13 @@ func (s *server) resumeProvider(ctx context.Context, who auth.Identity, in *prov
 		return nil, err
 	}
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "resume provider"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			closed, err := q.CloseBreakers(ctx, in.Provider)
+		func(ctx context.Context, tx pgx.Tx) error {
+			closed, err := inventory.CloseBreakers(ctx, tx, in.Provider)
 			if err != nil {
 				return xerrors.Errorf("close breaker: %w", err)
 			}
 			for _, row := range closed {
-				err := auth.Record(ctx, q, auth.Entry{
+				err := auth.Record(ctx, tx, auth.Entry{
 					ActorID: who.UserID, Action: string(auth.ActResumeProvider), TargetType: "provider", TargetID: in.Provider,
 					TargetName: in.Provider, Before: map[string]string{"site": row.Site, "reason": row.Reason}, Source: who.Source,
 				})
@@ -169,15 +170,15 @@ func (s *server) confirmProvider(ctx context.Context, who auth.Identity, in *pro
 		return nil, err
 	}
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "confirm provider"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			n, err := q.ConfirmProvider(ctx, in.Provider)
+		func(ctx context.Context, tx pgx.Tx) error {
+			n, err := inventory.ConfirmProvider(ctx, tx, in.Provider)
 			if err != nil {
 				return xerrors.Errorf("confirm provider: %w", err)
 			}
 			if n == 0 {
 				return nil // it is already
 			}
-			return auth.Record(ctx, q, auth.Entry{
+			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: who.UserID, Action: string(auth.ActConfirmProvider), TargetType: "provider", TargetID: in.Provider,
 				TargetName: in.Provider, Source: who.Source,
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type renewInput struct {
@@ -37,15 +38,15 @@ func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *rene
 	}
 	var until *time.Time
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "renew lease"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		func(ctx context.Context, tx pgx.Tx) error {
 			var err error
-			until, err = q.RenewLease(ctx, database.RenewLeaseParams{
+			until, err = workspaces.RenewLease(ctx, tx, workspaces.RenewLeaseParams{
 				ClaimID: row.ClaimID.UUID, LeaseS: workspaces.LeaseOrNone(int32(lease / time.Second)),
 			})
 			if err != nil {
 				return xerrors.Errorf("write lease: %w", err)
 			}
-			return auth.Record(ctx, q, auth.Entry{
+			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: string(auth.ActRenewLease),
 				TargetType: "workspace", TargetID: row.ID.String(), TargetName: row.Name,
 				Before: map[string]any{"lease_until": row.LeaseUntil}, After: map[string]any{"lease_until": until},
@@ -71,7 +72,7 @@ func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *rene
 
 // receipt is what is known of how long the claim of a workspace took; nil where there is nothing to tell.
 func (s *server) receipt(ctx context.Context, claimID uuid.UUID) (*sdk.Receipt, error) {
-	row, err := s.Store.ClaimReceipt(ctx, claimID)
+	row, err := viewsdb.New(s.Store).ClaimReceipt(ctx, claimID)
 	if database.NoRows(err) {
 		return nil, nil //nolint:nilnil // There is no claim (any more).
 	}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) listMachines(ctx context.Context, _ auth.Identity, in *providerInput) (*body[[]sdk.Machine], error) {
 	if err := s.checkProvider(ctx, in.Provider); err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.MachineViews(ctx, in.Provider)
+	rows, err := viewsdb.New(s.Store).MachineViews(ctx, in.Provider)
 	if err != nil {
 		return nil, xerrors.Errorf("list machines: %w", err)
 	}

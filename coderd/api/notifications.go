@@ -10,6 +10,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const maxNotifications = 100
@@ -27,7 +28,7 @@ func (s *server) registerNotifications() {
 }
 
 func (s *server) listNotifications(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.NotificationStatus], error) {
-	rows, err := s.Store.Notifications(ctx, database.NotificationsParams{
+	rows, err := viewsdb.New(s.Store).Notifications(ctx, viewsdb.NotificationsParams{
 		OrganizationID: who.OrganizationID, MaxRows: maxNotifications,
 	})
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *server) testNotification(ctx context.Context, who auth.Identity, _ *non
 	if s.Notifier.Webhook.IsZero() {
 		return nil, auth.Refuse(auth.ErrConflict, "%s", alerts.ErrNoWebhook.Error())
 	}
-	err := auth.Record(ctx, s.Store.Queries, auth.Entry{
+	err := auth.Record(ctx, s.Store, auth.Entry{
 		ActorID: who.UserID, Action: "notification.test", TargetType: "notification", TargetID: "test", Source: who.Source,
 	})
 	if err != nil {

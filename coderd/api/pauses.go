@@ -13,6 +13,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/apidb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerPauses() {
@@ -32,7 +34,7 @@ func (s *server) registerPauses() {
 }
 
 func (s *server) listPauses(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Pause], error) {
-	rows, err := s.Store.Pauses(ctx, who.OrganizationID)
+	rows, err := viewsdb.New(s.Store).Pauses(ctx, who.OrganizationID)
 	if err != nil {
 		return nil, xerrors.Errorf("list pauses: %w", err)
 	}
@@ -43,7 +45,7 @@ func (s *server) listPauses(ctx context.Context, who auth.Identity, _ *none) (*b
 	return bodyOf(pauses), nil
 }
 
-func pauseOf(r database.PausesRow) sdk.Pause {
+func pauseOf(r viewsdb.PausesRow) sdk.Pause {
 	return sdk.Pause{
 		Scope: string(r.Scope), Target: r.Target, Reason: r.Reason, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
 		ExpiresAt: r.ExpiresAt,
@@ -57,7 +59,7 @@ func (s *server) createPause(
 	if err != nil {
 		return nil, err
 	}
-	params := database.UpsertPauseParams{
+	params := apidb.UpsertPauseParams{
 		ID: uuid.New(), Scope: database.PauseScope(in.Body.Scope), Reason: in.Body.Reason, CreatedBy: who.UserID,
 	}
 	if params.Target, err = s.findTarget(ctx, who, in.Body.Scope, in.Body.Target); err != nil {
@@ -67,17 +69,17 @@ func (s *server) createPause(
 		seconds := expiresIn.Seconds()
 		params.ExpiresInS = &seconds
 	}
-	var made database.UpsertPauseRow
+	var made apidb.UpsertPauseRow
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "pause"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			before, err := pausedBefore(ctx, q, params.Scope, params.Target)
+		func(ctx context.Context, tx pgx.Tx) error {
+			before, err := pausedBefore(ctx, tx, params.Scope, params.Target)
 			if err != nil {
 				return err
 			}
-			if made, err = q.UpsertPause(ctx, params); err != nil {
+			if made, err = apidb.New(tx).UpsertPause(ctx, params); err != nil {
 				return xerrors.Errorf("write pause: %w", err)
 			}
-			return recordPause(ctx, q, who, "pause.create", in.Body.Scope, in.Body.Target, before,
+			return recordPause(ctx, tx, who, "pause.create", in.Body.Scope, in.Body.Target, before,
 				map[string]any{"reason": params.Reason, "expires_at": made.ExpiresAt})
 		})
 	if err != nil {
@@ -106,15 +108,15 @@ func (s *server) deletePause(ctx context.Context, who auth.Identity, in *resumeI
 	}
 	scope := database.PauseScope(in.Scope)
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "resume"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			before, err := pausedBefore(ctx, q, scope, target)
+		func(ctx context.Context, tx pgx.Tx) error {
+			before, err := pausedBefore(ctx, tx, scope, target)
 			if err != nil || before == nil {
 				return err
 			}
-			if _, err := q.DeletePause(ctx, database.DeletePauseParams{Scope: scope, Target: target}); err != nil {
+			if _, err := apidb.New(tx).DeletePause(ctx, apidb.DeletePauseParams{Scope: scope, Target: target}); err != nil {
 				return xerrors.Errorf("delete pause: %w", err)
 			}
-			return recordPause(ctx, q, who, "pause.delete", in.Scope, in.Target, before, nil)
+			return recordPause(ctx, tx, who, "pause.delete", in.Scope, in.Target, before, nil)
 		})
 	if err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func (s *server) deletePause(ctx context.Context, who auth.Identity, in *resumeI
 
 // nudgeScope asks for a pass over what a pause covers.
 func (s *server) nudgeScope(ctx context.Context, scope database.PauseScope, target string) error {
-	affected, err := s.Store.TemplatesInScope(ctx, database.TemplatesInScopeParams{Scope: scope, Target: target})
+	affected, err := viewsdb.New(s.Store).TemplatesInScope(ctx, viewsdb.TemplatesInScopeParams{Scope: scope, Target: target})
 	if err != nil {
 		return xerrors.Errorf("find templates to nudge: %w", err)
 	}
@@ -133,8 +135,8 @@ func (s *server) nudgeScope(ctx context.Context, scope database.PauseScope, targ
 }
 
 // pausedBefore is the pause of a scope for the record, nil where there is none.
-func pausedBefore(ctx context.Context, q *database.Queries, scope database.PauseScope, target string) (any, error) {
-	row, err := q.LockPause(ctx, database.LockPauseParams{Scope: scope, Target: target})
+func pausedBefore(ctx context.Context, db database.DBTX, scope database.PauseScope, target string) (any, error) {
+	row, err := apidb.New(db).LockPause(ctx, apidb.LockPauseParams{Scope: scope, Target: target})
 	if database.NoRows(err) {
 		return nil, nil //nolint:nilnil // Not paused.
 	}
@@ -145,9 +147,9 @@ func pausedBefore(ctx context.Context, q *database.Queries, scope database.Pause
 }
 
 func recordPause(
-	ctx context.Context, q *database.Queries, who auth.Identity, action, scope, target string, before, after any,
+	ctx context.Context, db database.DBTX, who auth.Identity, action, scope, target string, before, after any,
 ) error {
-	return auth.Record(ctx, q, auth.Entry{
+	return auth.Record(ctx, db, auth.Entry{
 		ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: action, TargetType: "pause", TargetID: scope,
 		TargetName: target, Before: before, After: after, Source: who.Source,
 	})
@@ -164,7 +166,7 @@ func (s *server) findTarget(ctx context.Context, who auth.Identity, scope, targe
 	case "provider":
 		return target, s.checkProvider(ctx, target)
 	case "template":
-		rows, err := s.Store.TemplateViews(ctx, database.TemplateViewsParams{
+		rows, err := viewsdb.New(s.Store).TemplateViews(ctx, viewsdb.TemplateViewsParams{
 			OrganizationID: who.OrganizationID, Name: &target,
 		})
 		if err != nil {
@@ -185,7 +187,7 @@ func (s *server) findTarget(ctx context.Context, who auth.Identity, scope, targe
 }
 
 func (s *server) checkProvider(ctx context.Context, name string) error {
-	rows, err := s.Store.Providers(ctx)
+	rows, err := viewsdb.New(s.Store).Providers(ctx)
 	if err != nil {
 		return xerrors.Errorf("list providers: %w", err)
 	}

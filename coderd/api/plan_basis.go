@@ -18,6 +18,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/apidb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // basis is what a plan depends on: the changes to the configuration, each with what it was before, and what was planned for
@@ -115,7 +117,7 @@ func (s *server) asPlanned(ctx context.Context, who auth.Identity, planID string
 	if err != nil {
 		return auth.Refuse(auth.ErrInvalid, "plan %q: it must be an id as `prewarm plan` prints it", planID)
 	}
-	row, err := s.Store.PlanOf(ctx, database.PlanOfParams{ID: id, OrganizationID: who.OrganizationID})
+	row, err := apidb.New(s.Store).PlanOf(ctx, apidb.PlanOfParams{ID: id, OrganizationID: who.OrganizationID})
 	if database.NoRows(err) {
 		return auth.Refuse(auth.ErrNotFound, "there is no plan %s: plans are kept for a day; make another", id)
 	}
@@ -134,8 +136,8 @@ func (s *server) asPlanned(ctx context.Context, who auth.Identity, planID string
 	if err := json.Unmarshal(row.Basis, &planned); err != nil {
 		return xerrors.Errorf("decode basis of plan: %w", err)
 	}
-	req.Inspect = func(ctx context.Context, q *database.Queries, changes []sdk.Change) error {
-		_, now, err := s.preview(ctx, q, who, changes)
+	req.Inspect = func(ctx context.Context, db database.DBTX, changes []sdk.Change) error {
+		_, now, err := s.preview(ctx, db, who, changes)
 		if err != nil {
 			return err
 		}
@@ -155,7 +157,7 @@ func sortPlans(plans []sdk.PresetPlan) {
 }
 
 // pausesOf are those that hold for a preset.
-func pausesOf(rows []database.PausesRow, p prebuilds.Preset) []sdk.Pause {
+func pausesOf(rows []viewsdb.PausesRow, p prebuilds.Preset) []sdk.Pause {
 	pauses := []sdk.Pause{}
 	for _, r := range rows {
 		target := map[database.PauseScope]string{

@@ -20,11 +20,13 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/apidb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // Previewer says what a pass would do; *reconcile.Reconciler is one.
 type Previewer interface {
-	Preview(ctx context.Context, q *database.Queries, templates []uuid.UUID) (reconcile.Preview, error)
+	Preview(ctx context.Context, db database.DBTX, templates []uuid.UUID) (reconcile.Preview, error)
 }
 
 // plansAreKept is how long a plan may be applied.
@@ -53,22 +55,22 @@ func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk
 		}
 		file = fmt.Sprintf("resize of %s/%s to %d", r.Template, r.Preset, r.Instances)
 	}
-	look := func(ctx context.Context, q *database.Queries, changes []sdk.Change) error {
+	look := func(ctx context.Context, db database.DBTX, changes []sdk.Change) error {
 		if r := in.Body.Resize; r != nil && !only(changes, r.Template+"/"+r.Preset) {
 			return auth.Refuse(auth.ErrConflict, "template %s was changed at that moment: try again", r.Template)
 		}
 		var err error
-		plan, based, err = s.preview(ctx, q, who, changes)
+		plan, based, err = s.preview(ctx, db, who, changes)
 		return err
 	}
-	params := database.InsertPlanParams{
+	params := apidb.InsertPlanParams{
 		ID: uuid.New(), OrganizationID: who.OrganizationID, CreatedBy: who.UserID, KeepS: plansAreKept.Seconds(),
 		File: file,
 	}
 	if document == "" {
 		opts := database.TxOptions{Label: "plan", Isolation: pgx.RepeatableRead, ReadOnly: true}
-		err := s.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			return look(ctx, q, []sdk.Change{})
+		err := s.Store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+			return look(ctx, tx, []sdk.Change{})
 		})
 		if err != nil {
 			return nil, err
@@ -86,7 +88,7 @@ func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk
 	if params.Basis, err = json.Marshal(based); err != nil {
 		return nil, xerrors.Errorf("encode basis of plan: %w", err)
 	}
-	kept, err := s.Store.InsertPlan(ctx, params)
+	kept, err := apidb.New(s.Store).InsertPlan(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("keep plan: %w", err)
 	}
@@ -105,9 +107,9 @@ func only(changes []sdk.Change, preset string) bool {
 // preview is what the next pass would do for the presets of an organization in the state that q sees, and what of it an
 // apply of these changes depends on.
 func (s *server) preview(
-	ctx context.Context, q *database.Queries, who auth.Identity, changes []sdk.Change,
+	ctx context.Context, db database.DBTX, who auth.Identity, changes []sdk.Change,
 ) (sdk.Plan, basis, error) {
-	ids, err := q.PresetsOfOrganization(ctx, who.OrganizationID)
+	ids, err := viewsdb.New(db).PresetsOfOrganization(ctx, who.OrganizationID)
 	if err != nil {
 		return sdk.Plan{}, basis{}, xerrors.Errorf("list presets: %w", err)
 	}
@@ -115,7 +117,7 @@ func (s *server) preview(
 	for _, id := range ids {
 		ours[id] = true
 	}
-	preview, err := s.Passes.Preview(ctx, q, nil)
+	preview, err := s.Passes.Preview(ctx, db, nil)
 	if err != nil {
 		return sdk.Plan{}, basis{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database/retentiondb"
 )
 
 // scaled is the configuration of the world with another size of its pool.
@@ -164,7 +165,7 @@ func TestApplyPlan(t *testing.T) {
 		require.NoError(t, err)
 		_, err = admin.Apply(ctx, sdk.ApplyRequest{Plan: id})
 		require.Equal(t, http.StatusNotFound, sdk.StatusOf(err), "a plan that is over: %v", err)
-		n, err := w.store.PurgePlans(ctx, 200)
+		n, err := retentiondb.New(w.store).PurgePlans(ctx, 200)
 		require.NoError(t, err)
 		require.EqualValues(t, 2, n)
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -41,7 +41,7 @@ func (s *server) registerPools() {
 }
 
 func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPoolsInput) (*body[sdk.PoolList], error) {
-	params := database.PoolViewsParams{OrganizationID: who.OrganizationID, MaxPools: in.Limit + 1}
+	params := viewsdb.PoolViewsParams{OrganizationID: who.OrganizationID, MaxPools: in.Limit + 1}
 	for _, text := range in.IDs {
 		id, err := uuid.Parse(text)
 		if err != nil {
@@ -55,7 +55,7 @@ func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPools
 			return nil, auth.Refuse(auth.ErrInvalid, "after: not what a page gave as next")
 		}
 	}
-	rows, err := s.Store.PoolViews(ctx, params)
+	rows, err := viewsdb.New(s.Store).PoolViews(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("list pools: %w", err)
 	}
@@ -68,11 +68,11 @@ func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPools
 	for i, row := range rows {
 		ids[i] = row.ID
 	}
-	hours, err := s.Store.PoolHours(ctx, ids)
+	hours, err := viewsdb.New(s.Store).PoolHours(ctx, ids)
 	if err != nil {
 		return nil, xerrors.Errorf("read claims of pools: %w", err)
 	}
-	claims := map[uuid.UUID][]database.PoolHoursRow{}
+	claims := map[uuid.UUID][]viewsdb.PoolHoursRow{}
 	for _, h := range hours {
 		claims[h.PresetID] = append(claims[h.PresetID], h)
 	}
@@ -94,7 +94,7 @@ func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPools
 	return bodyOf(list), nil
 }
 
-func poolOf(row database.PoolViewsRow, hours []database.PoolHoursRow) (sdk.Pool, error) {
+func poolOf(row viewsdb.PoolViewsRow, hours []viewsdb.PoolHoursRow) (sdk.Pool, error) {
 	p := sdk.Pool{
 		ID: row.ID, Template: row.Template, Preset: row.Preset, Version: int(row.Version), Provider: row.Provider,
 		Pool: row.Pool, Desired: int(row.Desired), Waiting: int(row.Waiting), Hours: []int{}, Reasons: []string{}, Why: []sdk.Reason{},
@@ -150,7 +150,7 @@ func poolOf(row database.PoolViewsRow, hours []database.PoolHoursRow) (sdk.Pool,
 }
 
 // attentionOf is what there is to say that a pool needs somebody.
-func attentionOf(row database.PoolViewsRow, ledger prebuilds.Ledger) explain.Pool {
+func attentionOf(row viewsdb.PoolViewsRow, ledger prebuilds.Ledger) explain.Pool {
 	return explain.Pool{
 		Error: row.Error, Ledger: ledger, Failures: int(row.Failures), Fault: row.LastError, Paused: row.PausedReason,
 		Waiting: int(row.Waiting), Desired: int(row.Desired), Ready: int(row.Actual), Outdated: int(row.Outdated),

@@ -12,14 +12,14 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // choosePreset finds the preset for a claim that says by which parameters: all of the preset's own must be among them,
 // with the same values, and of several such presets it is the one with most. Without parameters it is the template's only
 // preset. why is the reason of a miss: it names the parameters that differ from those of the nearest preset.
 func (s *server) choosePreset(ctx context.Context, who auth.Identity, in sdk.ClaimRequest) (c chosenPreset, why string, err error) {
-	rows, err := s.Store.PresetParameters(ctx, database.PresetParametersParams{
+	rows, err := viewsdb.New(s.Store).PresetParameters(ctx, viewsdb.PresetParametersParams{
 		OrganizationID: who.OrganizationID, Template: in.Template,
 	})
 	if err != nil {

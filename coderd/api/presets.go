@@ -15,6 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // presetInput names a preset in a path.
@@ -63,7 +64,7 @@ func (s *server) registerPresets() {
 }
 
 func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Preset], error) {
-	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{OrganizationID: who.OrganizationID})
+	rows, err := viewsdb.New(s.Store).PresetViews(ctx, viewsdb.PresetViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list presets: %w", err)
 	}
@@ -101,7 +102,7 @@ func (s *server) nudgePreset(ctx context.Context, who auth.Identity, in *presetI
 func (s *server) findPreset(
 	ctx context.Context, who auth.Identity, template, preset string,
 ) (presetID, templateID uuid.UUID, err error) {
-	row, err := s.Store.PresetRef(ctx, database.PresetRefParams{
+	row, err := viewsdb.New(s.Store).PresetRef(ctx, viewsdb.PresetRefParams{
 		OrganizationID: who.OrganizationID, Template: template, Preset: preset,
 	})
 	if database.NoRows(err) {
@@ -115,7 +116,7 @@ func (s *server) findPreset(
 
 // unknownPreset is a refusal that names what there is.
 func (s *server) unknownPreset(ctx context.Context, who auth.Identity, template, preset string) error {
-	rows, err := s.Store.PresetNames(ctx, who.OrganizationID)
+	rows, err := viewsdb.New(s.Store).PresetNames(ctx, who.OrganizationID)
 	if err != nil {
 		return xerrors.Errorf("list presets: %w", err)
 	}
@@ -134,7 +135,7 @@ func (s *server) unknownPreset(ctx context.Context, who auth.Identity, template,
 		templates.Known(template+"/"+preset, all, "preset"))
 }
 
-func presetOf(row database.PresetViewsRow) (sdk.Preset, error) {
+func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 	p := sdk.Preset{
 		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,

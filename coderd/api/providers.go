@@ -18,6 +18,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/conformance"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -48,15 +49,16 @@ func (s *server) registerProviders() {
 }
 
 func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*body[[]sdk.Provider], error) {
-	rows, err := s.Store.Providers(ctx)
+	q := viewsdb.New(s.Store)
+	rows, err := q.Providers(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list providers: %w", err)
 	}
-	stand, err := s.Store.Inventories(ctx)
+	stand, err := q.Inventories(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list inventories: %w", err)
 	}
-	use, err := s.Store.ProviderUse(ctx)
+	use, err := q.ProviderUse(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("count workspaces of providers: %w", err)
 	}
@@ -141,8 +143,8 @@ func (s *server) checkProviderContract(
 		return nil, err
 	}
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "record check"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			return auth.Record(ctx, q, auth.Entry{
+		func(ctx context.Context, tx pgx.Tx) error {
+			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: who.UserID, Action: string(auth.ActCheckProvider), TargetType: "provider", TargetID: in.Provider,
 				TargetName: in.Provider, After: map[string]string{"prefix": subject.Prefix}, Source: who.Source,
 			})
@@ -183,7 +185,7 @@ func (s *server) checkSubject(
 		Provider: p, Installation: s.Installation, Prefix: "check-" + strings.ToLower(rand.Text()[:8]) + "-",
 		Deadline: checkDeadline, Settle: checkSettle, Ageless: true, Clock: s.Clock,
 	}
-	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{OrganizationID: who.OrganizationID})
+	rows, err := viewsdb.New(s.Store).PresetViews(ctx, viewsdb.PresetViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return subject, xerrors.Errorf("list presets: %w", err)
 	}
@@ -216,8 +218,8 @@ func (s *server) checkSubject(
 	return subject, nil
 }
 
-func (s *server) activeSpec(ctx context.Context, preset database.PresetViewsRow) (json.RawMessage, error) {
-	versions, err := s.Store.VersionViews(ctx, preset.TemplateID)
+func (s *server) activeSpec(ctx context.Context, preset viewsdb.PresetViewsRow) (json.RawMessage, error) {
+	versions, err := viewsdb.New(s.Store).VersionViews(ctx, preset.TemplateID)
 	if err != nil {
 		return nil, xerrors.Errorf("read versions: %w", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/apidb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerQuotas() {
@@ -27,11 +29,11 @@ func (s *server) registerQuotas() {
 }
 
 func (s *server) listQuotas(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Quota], error) {
-	row, err := s.Store.Quota(ctx, who.OrganizationID)
+	row, err := viewsdb.New(s.Store).Quota(ctx, who.OrganizationID)
 	if err != nil {
 		return nil, xerrors.Errorf("read quota: %w", err)
 	}
-	quota, err := quotaOf(ctx, s.Store.Queries, row)
+	quota, err := quotaOf(ctx, s.Store, row)
 	if err != nil {
 		return nil, err
 	}
@@ -45,15 +47,15 @@ func (s *server) setQuota(ctx context.Context, who auth.Identity, in *body[sdk.Q
 	}
 	var quota sdk.Quota
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "set quota"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			if _, err := q.LockOrganization(ctx, who.OrganizationID); err != nil {
+		func(ctx context.Context, tx pgx.Tx) error {
+			if _, err := database.New(tx).LockOrganization(ctx, who.OrganizationID); err != nil {
 				return xerrors.Errorf("lock organization: %w", err)
 			}
-			before, err := q.Quota(ctx, who.OrganizationID)
+			before, err := viewsdb.New(tx).Quota(ctx, who.OrganizationID)
 			if err != nil {
 				return xerrors.Errorf("read quota: %w", err)
 			}
-			params := database.SetQuotaParams{ID: who.OrganizationID}
+			params := apidb.SetQuotaParams{ID: who.OrganizationID}
 			if params.MaxClaimed, err = limit("maximum", in.Body.Maximum, before.MaxClaimed); err != nil {
 				return err
 			}
@@ -61,14 +63,14 @@ func (s *server) setQuota(ctx context.Context, who auth.Identity, in *body[sdk.Q
 			if err != nil {
 				return err
 			}
-			after, err := q.SetQuota(ctx, params)
+			after, err := apidb.New(tx).SetQuota(ctx, params)
 			if err != nil {
 				return xerrors.Errorf("write quota: %w", err)
 			}
-			if quota, err = quotaOf(ctx, q, after); err != nil {
+			if quota, err = quotaOf(ctx, tx, after); err != nil {
 				return err
 			}
-			return auth.Record(ctx, q, auth.Entry{
+			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: string(auth.ActSetQuota),
 				TargetType: "organization", TargetID: who.OrganizationID.String(), TargetName: after.Name,
 				Before: limits(before), After: limits(after), Source: who.Source,
@@ -97,8 +99,8 @@ func limits(row database.Organization) map[string]any {
 	return map[string]any{"maximum": row.MaxClaimed, "maximum_per_user": row.MaxClaimedPerUser}
 }
 
-func quotaOf(ctx context.Context, q *database.Queries, row database.Organization) (sdk.Quota, error) {
-	claimed, err := q.CountClaimed(ctx, database.CountClaimedParams{OrganizationID: row.ID, TemplateID: uuid.NullUUID{}})
+func quotaOf(ctx context.Context, db database.DBTX, row database.Organization) (sdk.Quota, error) {
+	claimed, err := viewsdb.New(db).CountClaimed(ctx, viewsdb.CountClaimedParams{OrganizationID: row.ID, TemplateID: uuid.NullUUID{}})
 	if err != nil {
 		return sdk.Quota{}, xerrors.Errorf("count what is claimed: %w", err)
 	}

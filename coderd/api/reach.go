@@ -11,13 +11,14 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // reach finds a workspace that who may enter, and its provider as a T. It refuses with 421 where another replica
 // reaches the workspace, and with 501 where its provider has no T; doing says what T is for.
 func reach[T any](
 	ctx context.Context, s *server, who auth.Identity, ref, doing string,
-) (database.WorkspaceViewRow, T, error) {
+) (viewsdb.WorkspaceViewRow, T, error) {
 	var capable T
 	row, err := s.findWorkspace(ctx, who, auth.ActEnterWorkspace, ref)
 	if err != nil {
@@ -43,8 +44,8 @@ func reach[T any](
 }
 
 // elsewhere names the replicas to ask instead.
-func (s *server) elsewhere(ctx context.Context, row database.WorkspaceViewRow) error {
-	replicas, err := s.Store.ReplicasOfSite(ctx, row.Site)
+func (s *server) elsewhere(ctx context.Context, row viewsdb.WorkspaceViewRow) error {
+	replicas, err := viewsdb.New(s.Store).ReplicasOfSite(ctx, row.Site)
 	if err != nil {
 		return xerrors.Errorf("find replicas of site: %w", err)
 	}
@@ -60,6 +61,6 @@ func (s *server) elsewhere(ctx context.Context, row database.WorkspaceViewRow) e
 		strings.Join(names, " or ") + " with --url")
 }
 
-func refOf(row database.WorkspaceViewRow) provider.Ref {
+func refOf(row viewsdb.WorkspaceViewRow) provider.Ref {
 	return provider.Ref{Name: row.Name, ProviderID: row.ProviderID, WorkspaceID: row.ID}
 }

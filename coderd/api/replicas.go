@@ -8,6 +8,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerReplicas() {
@@ -22,7 +23,7 @@ func (s *server) registerReplicas() {
 }
 
 func (s *server) lastPass(ctx context.Context, _ auth.Identity, _ *none) (*body[sdk.LastPass], error) {
-	row, err := s.Store.LastPass(ctx)
+	row, err := viewsdb.New(s.Store).LastPass(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read last pass: %w", err)
 	}
@@ -38,11 +39,11 @@ func (s *server) lastPass(ctx context.Context, _ auth.Identity, _ *none) (*body[
 }
 
 func (s *server) listReplicas(ctx context.Context, _ auth.Identity, _ *none) (*body[[]sdk.Replica], error) {
-	rows, err := s.Store.Replicas(ctx)
+	rows, err := viewsdb.New(s.Store).Replicas(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list replicas: %w", err)
 	}
-	work, err := s.Store.ReplicaWork(ctx)
+	work, err := viewsdb.New(s.Store).ReplicaWork(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("count work of replicas: %w", err)
 	}

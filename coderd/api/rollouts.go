@@ -8,6 +8,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // mostCauses that are shown. There are rarely more than a few.
@@ -58,14 +59,14 @@ func (s *server) listFailures(ctx context.Context, who auth.Identity, in *preset
 		return nil, err
 	}
 	failures := sdk.Failures{Template: in.Template, Preset: in.Preset, Causes: []sdk.Cause{}}
-	streak, err := s.Store.FailureStreak(ctx, id)
+	streak, err := viewsdb.New(s.Store).FailureStreak(ctx, id)
 	switch {
 	case err == nil:
 		failures.Streak, failures.Permanent, failures.Since = int(streak.Streak), int(streak.Permanent), &streak.FirstAt
 	case !database.NoRows(err):
 		return nil, xerrors.Errorf("read failures: %w", err)
 	}
-	rows, err := s.Store.FailureCauses(ctx, database.FailureCausesParams{PresetID: id, Most: mostCauses})
+	rows, err := viewsdb.New(s.Store).FailureCauses(ctx, viewsdb.FailureCausesParams{PresetID: id, Most: mostCauses})
 	if err != nil {
 		return nil, xerrors.Errorf("list causes of failures: %w", err)
 	}

@@ -22,7 +22,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // oneForge registers everybody, and answers to a removal as it is told.
@@ -98,10 +99,10 @@ func withRunners(t *testing.T) (*world, *oneForge) {
 }
 
 // runner is a workspace that is one, and has its configuration where it is past starting.
-func (w *world) runner(state string) database.WorkspaceViewRow {
+func (w *world) runner(state string) viewsdb.WorkspaceViewRow {
 	w.t.Helper()
 	row := w.workspace("quickstart", state, "prewarm")
-	require.NoError(w.t, w.store.ExpectRunner(context.Background(), database.ExpectRunnerParams{WorkspaceID: row.ID, Incarnation: 1}))
+	require.NoError(w.t, lifecycledb.New(w.store).ExpectRunner(context.Background(), lifecycledb.ExpectRunnerParams{WorkspaceID: row.ID, Incarnation: 1}))
 	if state != "starting" && state != "provisioning" {
 		w.exec(`UPDATE forge_runners SET asked_at = now(), handed_out_at = now(), registered_at = now(), status = 'idle',
 			runner_id = 5 WHERE workspace_id = $1`, row.ID)
@@ -240,7 +241,7 @@ func TestDeleteOfRunner_whichEndsAtOnce(t *testing.T) {
 	w, f := withRunners(t)
 	row := w.runner("ready")
 	f.ends = func() {
-		_, err := workspaces.New(w.store, uuid.New, "test").Drain(ctx, w.store.Queries, row.ID, 1, "its runner has ended")
+		_, err := workspaces.New(w.store, uuid.New, "test").Drain(ctx, w.store, row.ID, 1, "its runner has ended")
 		assert.NoError(t, err)
 	}
 	deleted, err := w.as("admin").DeleteWorkspace(ctx, row.Name, false)

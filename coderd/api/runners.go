@@ -10,6 +10,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerRunners() {
@@ -39,7 +40,7 @@ func (s *server) listRunners(ctx context.Context, who auth.Identity, in *listRun
 	if err != nil {
 		return nil, err
 	}
-	params := database.RunnerPageParams{
+	params := viewsdb.RunnerPageParams{
 		OrganizationID: who.OrganizationID, Gone: in.Gone || in.Status == string(database.ForgeRunnerStatusGone),
 		EntityID: entity, Template: given(in.Template), Preset: given(in.Preset), MaxRunners: in.Limit + 1,
 	}
@@ -71,8 +72,8 @@ func (s *server) listRunners(ctx context.Context, who auth.Identity, in *listRun
 }
 
 // runners reads a page, each runner with the job that it is at.
-func (s *server) runners(ctx context.Context, params database.RunnerPageParams) ([]sdk.Runner, error) {
-	rows, err := s.Store.RunnerPage(ctx, params)
+func (s *server) runners(ctx context.Context, params viewsdb.RunnerPageParams) ([]sdk.Runner, error) {
+	rows, err := viewsdb.New(s.Store).RunnerPage(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("list runners: %w", err)
 	}
@@ -110,7 +111,7 @@ type runnerInput struct {
 
 // getRunner shows one, also one that is gone, as it was last.
 func (s *server) getRunner(ctx context.Context, who auth.Identity, in *runnerInput) (*body[sdk.Runner], error) {
-	params := database.RunnerPageParams{OrganizationID: who.OrganizationID, Gone: true, MaxRunners: 1}
+	params := viewsdb.RunnerPageParams{OrganizationID: who.OrganizationID, Gone: true, MaxRunners: 1}
 	if id, err := uuid.Parse(in.Runner); err == nil {
 		params.WorkspaceID = uuid.NullUUID{UUID: id, Valid: true}
 	} else {

@@ -85,7 +85,7 @@ func TestListsAtScale(t *testing.T) {
 				require.LessOrEqual(t, seen, float64(60), "%s: %s %s reads claimed rows (%s)", name, n.Type, n.Index, settings)
 			})
 		}
-		w.explainOf("claim_views.sql", "BoundClaimsOf", settings, map[string]string{
+		w.explainOf("claims.sql", "BoundClaimsOf", settings, map[string]string{
 			"organization_id": organization, "user_id": "'" + mine.OwnerID.String() + "'", "max_claims": "100",
 		}).walk(func(n node) {
 			if n.Relation == "workspaces" {
@@ -108,7 +108,7 @@ var (
 	required = regexp.MustCompile(`@(\w+)`)
 )
 
-// explain runs a query of queries/views.sql with the plan that fits any parameters. A parameter that is not given is
+// explain runs a query of queries/views/views.sql with the plan that fits any parameters. A parameter that is not given is
 // NULL.
 func (w *world) explain(name, settings string, params map[string]string) node {
 	w.t.Helper()
@@ -119,7 +119,7 @@ func (w *world) explain(name, settings string, params map[string]string) node {
 func (w *world) explainOf(file, name, settings string, params map[string]string) node {
 	w.t.Helper()
 	ctx := context.Background()
-	source, err := os.ReadFile("../../queries/" + file)
+	source, err := os.ReadFile("../../queries/views/" + file)
 	require.NoError(w.t, err)
 	_, query, found := strings.Cut(string(source), "-- name: "+name+" ")
 	require.True(w.t, found, name)

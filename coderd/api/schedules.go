@@ -10,7 +10,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // scheduleShown is how far ahead a schedule is shown.
@@ -47,19 +47,19 @@ func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetI
 }
 
 // presetView is the row of one preset, or a refusal that names what there is.
-func (s *server) presetView(ctx context.Context, who auth.Identity, in *presetInput) (database.PresetViewsRow, error) {
+func (s *server) presetView(ctx context.Context, who auth.Identity, in *presetInput) (viewsdb.PresetViewsRow, error) {
 	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
-		return database.PresetViewsRow{}, err
+		return viewsdb.PresetViewsRow{}, err
 	}
-	rows, err := s.Store.PresetViews(ctx, database.PresetViewsParams{
+	rows, err := viewsdb.New(s.Store).PresetViews(ctx, viewsdb.PresetViewsParams{
 		OrganizationID: who.OrganizationID, PresetID: uuid.NullUUID{UUID: id, Valid: true},
 	})
 	if err != nil {
-		return database.PresetViewsRow{}, xerrors.Errorf("read preset: %w", err)
+		return viewsdb.PresetViewsRow{}, xerrors.Errorf("read preset: %w", err)
 	}
 	if len(rows) == 0 { // deleted at this moment
-		return database.PresetViewsRow{}, s.unknownPreset(ctx, who, in.Template, in.Preset)
+		return viewsdb.PresetViewsRow{}, s.unknownPreset(ctx, who, in.Template, in.Preset)
 	}
 	return rows[0], nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerSigningKeys() {
@@ -27,7 +28,7 @@ func (s *server) registerSigningKeys() {
 }
 
 func (s *server) listSigningKeys(ctx context.Context, _ auth.Identity, _ *none) (*body[[]sdk.SigningKey], error) {
-	rows, err := s.Store.SigningKeyViews(ctx)
+	rows, err := viewsdb.New(s.Store).SigningKeyViews(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list signing keys: %w", err)
 	}
@@ -46,12 +47,12 @@ func (s *server) rotateSigningKey(
 	ctx context.Context, who auth.Identity, in *body[sdk.RotateRequest],
 ) (*body[[]sdk.SigningKey], error) {
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "rotate signing key"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			made, retired, err := s.Instances.Rotate(ctx, q, in.Body.RetireNow)
+		func(ctx context.Context, tx pgx.Tx) error {
+			made, retired, err := s.Instances.Rotate(ctx, tx, in.Body.RetireNow)
 			if err != nil {
 				return err
 			}
-			return auth.Record(ctx, q, auth.Entry{
+			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: who.UserID, Action: "signing-key.rotate", TargetType: "signing-key", TargetID: made.String(),
 				After: struct {
 					Retired []uuid.UUID `json:"retired"`

@@ -11,7 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // Sizes looks at the past of a preset; *autosize.Service does.
@@ -97,7 +97,7 @@ func (s *server) replayPreset(ctx context.Context, who auth.Identity, in *replay
 	}), nil
 }
 
-func pastOf(template, preset string, view database.SizingViewRow, p autosize.Past) sdk.PresetPast {
+func pastOf(template, preset string, view viewsdb.SizingViewRow, p autosize.Past) sdk.PresetPast {
 	return sdk.PresetPast{
 		Template: template, Preset: preset, Instances: int(view.Instances), From: p.From, To: p.To,
 		Claims: len(p.Claims), Hits: p.Hits, ProvisionSeconds: p.Provision.Seconds(), IdleCostPerHour: p.IdleCost, Cut: p.Cut,

@@ -11,7 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type templateInput struct {
@@ -54,7 +54,7 @@ func (s *server) registerTemplates() {
 }
 
 func (s *server) listTemplates(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Template], error) {
-	rows, err := s.Store.TemplateViews(ctx, database.TemplateViewsParams{OrganizationID: who.OrganizationID})
+	rows, err := viewsdb.New(s.Store).TemplateViews(ctx, viewsdb.TemplateViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list templates: %w", err)
 	}
@@ -74,7 +74,7 @@ func (s *server) getTemplate(ctx context.Context, who auth.Identity, in *getTemp
 	if !in.Versions {
 		return bodyOf(t), nil
 	}
-	versions, err := s.Store.VersionViews(ctx, row.ID)
+	versions, err := viewsdb.New(s.Store).VersionViews(ctx, row.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("list versions: %w", err)
 	}
@@ -110,14 +110,14 @@ func (s *server) retire(
 
 // unknownTemplate is a refusal that names what there is.
 func (s *server) unknownTemplate(ctx context.Context, who auth.Identity, name string) error {
-	names, err := s.Store.TemplateNames(ctx, who.OrganizationID)
+	names, err := viewsdb.New(s.Store).TemplateNames(ctx, who.OrganizationID)
 	if err != nil {
 		return xerrors.Errorf("list templates: %w", err)
 	}
 	return auth.Refuse(auth.ErrNotFound, "there is no template %q%s", name, templates.Known(name, names, "template"))
 }
 
-func templateOf(row database.TemplateViewsRow) sdk.Template {
+func templateOf(row viewsdb.TemplateViewsRow) sdk.Template {
 	keepTTL := ""
 	if row.KeepFailures > 0 {
 		keepTTL = (time.Duration(row.KeepFailuresS) * time.Second).String()

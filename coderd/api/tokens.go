@@ -10,6 +10,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerIdentity() {
@@ -48,7 +49,7 @@ func (s *server) registerTokens() {
 }
 
 func (s *server) listTokens(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Token], error) {
-	rows, err := s.Store.Tokens(ctx, database.TokensParams{
+	rows, err := viewsdb.New(s.Store).Tokens(ctx, viewsdb.TokensParams{
 		OrganizationID: who.OrganizationID, UserID: who.OnlyOwn(auth.ActReadTokens),
 	})
 	if err != nil {
@@ -104,7 +105,7 @@ func identityOf(who auth.Identity) sdk.Identity {
 	}
 }
 
-func tokenOf(row database.TokensRow) sdk.Token {
+func tokenOf(row viewsdb.TokensRow) sdk.Token {
 	token := sdk.Token{
 		ID: row.ID, Name: row.Name, User: row.UserName, Role: string(row.Role), Hint: row.Hint, CreatedAt: row.CreatedAt,
 		ExpiresAt: row.ExpiresAt, LastUsedAt: row.LastUsedAt, RevokedAt: row.RevokedAt,

@@ -27,6 +27,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 const (
@@ -85,8 +87,8 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 
 	var preview reconcile.Preview
 	opts := database.TxOptions{Label: "truth", Isolation: pgx.RepeatableRead, ReadOnly: true}
-	require.NoError(t, w.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) (err error) {
-		preview, err = passes.Preview(ctx, q, nil)
+	require.NoError(t, w.store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) (err error) {
+		preview, err = passes.Preview(ctx, tx, nil)
 		return err
 	}))
 	planned := map[uuid.UUID]reconcile.Previewed{}
@@ -159,7 +161,7 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 		stopped := slices.Contains(lines, string(prebuilds.HardLimited))
 		require.Equal(t, stopped, measured[pool.preset].HardLimit != "", "metrics: %s", say)
 
-		room, err := w.store.RoomFor(ctx, pool.returning)
+		room, err := workspacesdb.New(w.store).RoomFor(ctx, pool.returning)
 		require.NoError(t, err)
 		wanted := c.Desired + c.Waiting - len(p.Preset.Cold)
 		if pool.all && p.Preset.Retired == "" { // what comes back takes its machine with it
@@ -168,7 +170,7 @@ func truthRound(t *testing.T, seed uint64, globalPause bool) {
 		require.Equal(t, []any{wanted, c.Actual + c.Starting, p.Preset.Pause != "", p.Preset.Retired == ""},
 			[]any{int(room.Wanted), int(room.Has), room.Paused, room.Current}, "reuse: %s", say)
 
-		missed, err := w.store.PoolView(ctx, pool.preset)
+		missed, err := viewsdb.New(w.store).PoolView(ctx, pool.preset)
 		require.NoError(t, err)
 		require.Equal(t, []int{c.Desired, c.Starting}, []int{int(missed.Desired), int(missed.Starting)}, "miss: %s", say)
 		var expect prebuilds.Code

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type listVersionsInput struct {
@@ -43,13 +44,13 @@ func (s *server) registerVersions() {
 }
 
 // findTemplate is the template of that name, or a refusal that names what there is.
-func (s *server) findTemplate(ctx context.Context, who auth.Identity, name string) (database.TemplateViewsRow, error) {
-	rows, err := s.Store.TemplateViews(ctx, database.TemplateViewsParams{OrganizationID: who.OrganizationID, Name: &name})
+func (s *server) findTemplate(ctx context.Context, who auth.Identity, name string) (viewsdb.TemplateViewsRow, error) {
+	rows, err := viewsdb.New(s.Store).TemplateViews(ctx, viewsdb.TemplateViewsParams{OrganizationID: who.OrganizationID, Name: &name})
 	if err != nil {
-		return database.TemplateViewsRow{}, xerrors.Errorf("read template: %w", err)
+		return viewsdb.TemplateViewsRow{}, xerrors.Errorf("read template: %w", err)
 	}
 	if len(rows) == 0 {
-		return database.TemplateViewsRow{}, s.unknownTemplate(ctx, who, name)
+		return viewsdb.TemplateViewsRow{}, s.unknownTemplate(ctx, who, name)
 	}
 	return rows[0], nil
 }
@@ -61,11 +62,11 @@ func (s *server) listVersions(
 	if err != nil {
 		return nil, err
 	}
-	params := database.VersionPageParams{TemplateID: template.ID, MaxVersions: in.Limit + 1}
+	params := viewsdb.VersionPageParams{TemplateID: template.ID, MaxVersions: in.Limit + 1}
 	if in.Before > 0 {
 		params.BeforeNumber = &in.Before
 	}
-	rows, err := s.Store.VersionPage(ctx, params)
+	rows, err := viewsdb.New(s.Store).VersionPage(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("list versions: %w", err)
 	}
@@ -74,7 +75,7 @@ func (s *server) listVersions(
 		rows = rows[:in.Limit]
 		list.Next = int(rows[len(rows)-1].Number)
 	}
-	slots, err := s.Store.VersionSlots(ctx, template.ID)
+	slots, err := viewsdb.New(s.Store).VersionSlots(ctx, template.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("count workspaces of versions: %w", err)
 	}
@@ -97,7 +98,7 @@ func (s *server) getVersion(ctx context.Context, who auth.Identity, in *versionI
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.Store.VersionNumbered(ctx, database.VersionNumberedParams{TemplateID: template.ID, Number: in.Number})
+	v, err := viewsdb.New(s.Store).VersionNumbered(ctx, viewsdb.VersionNumberedParams{TemplateID: template.ID, Number: in.Number})
 	if database.NoRows(err) {
 		return nil, auth.Refuse(auth.ErrNotFound, "template %s has no version %d: the active one is %d", in.Name, in.Number,
 			template.ActiveVersion)
@@ -151,6 +152,7 @@ func versionText(provider string, spec, agent json.RawMessage) (string, error) {
 }
 
 func (s *server) getRollout(ctx context.Context, who auth.Identity, in *templateInput) (*body[sdk.TemplateRollout], error) {
+	q := viewsdb.New(s.Store)
 	template, err := s.findTemplate(ctx, who, in.Name)
 	if err != nil {
 		return nil, err
@@ -160,13 +162,13 @@ func (s *server) getRollout(ctx context.Context, who auth.Identity, in *template
 		Template: template.Name, Version: int(template.ActiveVersion), ProgressDeadline: deadline.String(),
 		Presets: []sdk.PresetRollout{},
 	}
-	switch back, err := s.Store.VersionBefore(ctx, template.ID); {
+	switch back, err := q.VersionBefore(ctx, template.ID); {
 	case err == nil:
 		out.Back = int(back.Number)
 	case !database.NoRows(err):
 		return nil, xerrors.Errorf("find version to roll back to: %w", err)
 	}
-	presets, err := s.Store.RolloutsOf(ctx, template.ID)
+	presets, err := q.RolloutsOf(ctx, template.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("list presets of template: %w", err)
 	}
@@ -174,7 +176,7 @@ func (s *server) getRollout(ctx context.Context, who auth.Identity, in *template
 	if err != nil {
 		return nil, err
 	}
-	slots, err := s.Store.VersionSlots(ctx, template.ID)
+	slots, err := q.VersionSlots(ctx, template.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("count workspaces of versions: %w", err)
 	}
@@ -211,13 +213,13 @@ func (s *server) getRollout(ctx context.Context, who auth.Identity, in *template
 
 // poolsOf is what list-pools shows of presets, without their claims.
 func (s *server) poolsOf(
-	ctx context.Context, who auth.Identity, presets []database.RolloutsOfRow,
+	ctx context.Context, who auth.Identity, presets []viewsdb.RolloutsOfRow,
 ) (map[uuid.UUID]sdk.Pool, error) {
 	ids := make([]uuid.UUID, len(presets))
 	for i, p := range presets {
 		ids[i] = p.ID
 	}
-	rows, err := s.Store.PoolViews(ctx, database.PoolViewsParams{
+	rows, err := viewsdb.New(s.Store).PoolViews(ctx, viewsdb.PoolViewsParams{
 		OrganizationID: who.OrganizationID, Ids: ids, MaxPools: int32(len(ids)),
 	})
 	if err != nil {

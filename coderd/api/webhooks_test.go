@@ -26,6 +26,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/github"
 	"github.com/prewarm-dev/prewarm/coderd/demand/inbox"
 	"github.com/prewarm-dev/prewarm/coderd/hints"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 // fewEntities are those of a test.
@@ -276,7 +277,7 @@ func TestWebhook_waitsForNobody(t *testing.T) {
 	tx, err := w.store.Pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	require.NoError(t, w.store.WithTx(tx).LockForgeJobs(t.Context()))
+	require.NoError(t, inboxdb.New(tx).LockForgeJobs(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), eventually)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/webhooks/acme", bytes.NewReader([]byte(jobBody)))

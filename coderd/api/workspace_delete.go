@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type deleteWorkspaceInput struct {
@@ -57,16 +58,16 @@ func (s *server) deleteWorkspace(
 // that ended at once, and the workspace was drained for it. It goes as it was asked for, and that is on record. ErrGone: it has
 // no runner, so that somebody else deleted it.
 func (s *server) goneWithItsRunner(
-	ctx context.Context, by workspaces.Actor, row database.WorkspaceViewRow,
+	ctx context.Context, by workspaces.Actor, row viewsdb.WorkspaceViewRow,
 ) (workspaces.Moved, error) {
-	_, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: row.ID, Incarnation: row.Incarnation})
+	_, err := viewsdb.New(s.Store).RunnerOf(ctx, viewsdb.RunnerOfParams{WorkspaceID: row.ID, Incarnation: row.Incarnation})
 	if database.NoRows(err) {
 		return workspaces.Moved{}, workspaces.ErrGone
 	}
 	if err != nil {
 		return workspaces.Moved{}, xerrors.Errorf("read runner: %w", err)
 	}
-	err = s.Store.RecordWorkspaceAct(ctx, database.RecordWorkspaceActParams{
+	err = workspaces.RecordAct(ctx, s.Store, workspaces.RecordActParams{
 		ActorID: by.UserID, Action: "workspace.delete", WorkspaceID: row.ID, Reason: by.Reason, Source: by.Source,
 	})
 	return workspaces.Moved{WorkspaceID: row.ID, TemplateID: row.TemplateID}, err //nolint:wrapcheck // the caller does
@@ -81,7 +82,7 @@ type letGo struct {
 // letRunnerGo asks the forge before a person's deletion, at once and outside of transactions (P7): busy is a veto, also against
 // force, and any other answer than that it is unregistered stops the deletion. An owner may do without the forge's word.
 func (s *server) letRunnerGo(
-	ctx context.Context, by workspaces.Actor, row database.WorkspaceViewRow, abandon bool,
+	ctx context.Context, by workspaces.Actor, row viewsdb.WorkspaceViewRow, abandon bool,
 ) (letGo, error) {
 	if s.Runners == nil {
 		return letGo{}, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type listWorkspacesInput struct {
@@ -34,13 +35,13 @@ func (s *server) listWorkspaces(
 	if more {
 		ids = ids[:in.Limit]
 	}
-	rows, err := s.Store.WorkspaceViews(ctx, ids)
+	rows, err := viewsdb.New(s.Store).WorkspaceViews(ctx, ids)
 	if err != nil {
 		return nil, xerrors.Errorf("list workspaces: %w", err)
 	}
 	list := sdk.WorkspaceList{Workspaces: []sdk.Workspace{}}
 	for _, row := range rows {
-		w, err := workspaceOf(who, database.WorkspaceViewRow(row))
+		w, err := workspaceOf(who, viewsdb.WorkspaceViewRow(row))
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +61,7 @@ func (s *server) listWorkspaces(
 
 // page is the ids of a page, and one more where there is another page.
 func (s *server) page(ctx context.Context, who auth.Identity, in *listWorkspacesInput) ([]uuid.UUID, error) {
-	params := database.WorkspacePageParams{
+	params := viewsdb.WorkspacePageParams{
 		OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset),
 		MaxWorkspaces: in.Limit + 1,
 		Claimed:       in.State == "" || in.State == string(database.WorkspaceStateClaimed),
@@ -83,13 +84,13 @@ func (s *server) page(ctx context.Context, who auth.Identity, in *listWorkspaces
 		return nil, err
 	}
 	if !owner.Valid {
-		ids, err := s.Store.WorkspacePage(ctx, params)
+		ids, err := viewsdb.New(s.Store).WorkspacePage(ctx, params)
 		if err != nil {
 			return nil, xerrors.Errorf("find workspaces: %w", err)
 		}
 		return ids, nil
 	}
-	ids, err := s.Store.WorkspacePageOf(ctx, database.WorkspacePageOfParams{
+	ids, err := viewsdb.New(s.Store).WorkspacePageOf(ctx, viewsdb.WorkspacePageOfParams{
 		Claimed: params.Claimed, State: params.State, OrganizationID: params.OrganizationID, OwnerID: owner.UUID,
 		Template: params.Template, Preset: params.Preset, AfterAt: params.AfterAt, AfterID: params.AfterID,
 		MaxWorkspaces: params.MaxWorkspaces, Unclaimed: params.Unclaimed, Deleted: params.Deleted,
@@ -107,7 +108,7 @@ func (s *server) ownerFilter(ctx context.Context, who auth.Identity, name string
 	if name == "" {
 		return own, nil
 	}
-	user, err := s.Store.UserByName(ctx, name)
+	user, err := viewsdb.New(s.Store).UserByName(ctx, name)
 	switch {
 	case database.NoRows(err), err == nil && own.Valid && own.UUID != user.ID:
 		return uuid.NullUUID{Valid: true}, nil

@@ -9,10 +9,11 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // workspaceOf is a row as who may see it: its environment may hold what opens it, so that is for who may enter it.
-func workspaceOf(who auth.Identity, row database.WorkspaceViewRow) (sdk.Workspace, error) {
+func workspaceOf(who auth.Identity, row viewsdb.WorkspaceViewRow) (sdk.Workspace, error) {
 	w := sdk.Workspace{
 		ID: row.ID, Name: row.Name, Organization: row.Organization, Template: row.Template, Preset: row.Preset,
 		Version: int(row.Version), Provider: row.Provider, State: string(row.State), Incarnation: int(row.Incarnation),
@@ -40,7 +41,7 @@ func workspaceOf(who auth.Identity, row database.WorkspaceViewRow) (sdk.Workspac
 	return w, nil
 }
 
-func jobOf(row database.WorkspaceViewRow) *sdk.Job {
+func jobOf(row viewsdb.WorkspaceViewRow) *sdk.Job {
 	if !row.JobID.Valid {
 		return nil
 	}
@@ -50,7 +51,7 @@ func jobOf(row database.WorkspaceViewRow) *sdk.Job {
 	}
 }
 
-func transitionsOf(rows []database.HistoryViewsRow) []sdk.Transition {
+func transitionsOf(rows []viewsdb.HistoryViewsRow) []sdk.Transition {
 	transitions := make([]sdk.Transition, len(rows))
 	for i, r := range rows {
 		t := sdk.Transition{

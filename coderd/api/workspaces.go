@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // WorkspaceRef names a workspace in a path. It is exported to be embedded: fields of others are not filled in.
@@ -70,7 +71,7 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 	if err != nil {
 		return nil, err
 	}
-	history, err := s.Store.HistoryViews(ctx, row.ID)
+	history, err := viewsdb.New(s.Store).HistoryViews(ctx, row.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("read history: %w", err)
 	}
@@ -91,11 +92,11 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 
 // evidenceOf is the end of the output of a workspace that failed. What it wrote is inside of it, so that it is for who may
 // enter.
-func (s *server) evidenceOf(ctx context.Context, who auth.Identity, row database.WorkspaceViewRow) (string, error) {
+func (s *server) evidenceOf(ctx context.Context, who auth.Identity, row viewsdb.WorkspaceViewRow) (string, error) {
 	if !who.May(auth.ActEnterWorkspace, row.OwnerID) {
 		return "", nil
 	}
-	log, err := s.Store.FailureLog(ctx, row.ID)
+	log, err := viewsdb.New(s.Store).FailureLog(ctx, row.ID)
 	if err != nil && !database.NoRows(err) {
 		return "", xerrors.Errorf("read evidence: %w", err)
 	}
@@ -104,7 +105,7 @@ func (s *server) evidenceOf(ctx context.Context, who auth.Identity, row database
 
 // agentOf is nil where no agent was ever expected.
 func (s *server) agentOf(ctx context.Context, id uuid.UUID) (*sdk.Agent, error) {
-	row, err := s.Store.AgentView(ctx, id)
+	row, err := viewsdb.New(s.Store).AgentView(ctx, id)
 	if database.NoRows(err) {
 		return nil, nil //nolint:nilnil // There is none.
 	}
@@ -179,7 +180,7 @@ func (s *server) retired(
 ) (*body[sdk.Workspace], error) {
 	s.Hints.Nudge(moved.TemplateID)
 	s.Hints.WakeHere()
-	row, err := s.Store.WorkspaceView(ctx, database.WorkspaceViewParams{
+	row, err := viewsdb.New(s.Store).WorkspaceView(ctx, viewsdb.WorkspaceViewParams{
 		OrganizationID: who.OrganizationID, ID: uuid.NullUUID{UUID: id, Valid: true},
 	})
 	if err != nil {
@@ -195,14 +196,14 @@ func (s *server) retired(
 // findWorkspace looks a workspace up by name or id. One that the asker may do nothing with does not exist for it.
 func (s *server) findWorkspace(
 	ctx context.Context, who auth.Identity, action auth.Action, ref string,
-) (database.WorkspaceViewRow, error) {
-	params := database.WorkspaceViewParams{OrganizationID: who.OrganizationID}
+) (viewsdb.WorkspaceViewRow, error) {
+	params := viewsdb.WorkspaceViewParams{OrganizationID: who.OrganizationID}
 	if id, err := uuid.Parse(ref); err == nil {
 		params.ID = uuid.NullUUID{UUID: id, Valid: true}
 	} else {
 		params.Name = &ref
 	}
-	row, err := s.Store.WorkspaceView(ctx, params)
+	row, err := viewsdb.New(s.Store).WorkspaceView(ctx, params)
 	if err != nil && !database.NoRows(err) {
 		return row, xerrors.Errorf("find workspace: %w", err)
 	}
@@ -214,6 +215,6 @@ func (s *server) findWorkspace(
 }
 
 // actor is who acts on a workspace as it was when their permission was looked at.
-func actor(who auth.Identity, reason string, row database.WorkspaceViewRow) workspaces.Actor {
+func actor(who auth.Identity, reason string, row viewsdb.WorkspaceViewRow) workspaces.Actor {
 	return workspaces.Actor{UserID: who.UserID, Source: who.Source, Reason: reason, Incarnation: row.Incarnation}
 }

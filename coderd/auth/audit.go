@@ -8,6 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/authdb"
 )
 
 // Entry is who did what, on what, before and after, from where. Before and After are marshalled to JSON; nil is none.
@@ -26,7 +27,7 @@ type Entry struct {
 
 // Record writes an entry of the audit log. q is of the transaction of the deed, so that there is never one without the
 // other.
-func Record(ctx context.Context, q *database.Queries, e Entry) error {
+func Record(ctx context.Context, db database.DBTX, e Entry) error {
 	before, err := encode(e.Before)
 	if err != nil {
 		return err
@@ -35,7 +36,7 @@ func Record(ctx context.Context, q *database.Queries, e Entry) error {
 	if err != nil {
 		return err
 	}
-	err = q.InsertAudit(ctx, database.InsertAuditParams{
+	err = authdb.New(db).InsertAudit(ctx, authdb.InsertAuditParams{
 		ActorID:        e.ActorID,
 		OrganizationID: uuid.NullUUID{UUID: e.OrganizationID, Valid: e.OrganizationID != uuid.Nil},
 		Action:         e.Action,

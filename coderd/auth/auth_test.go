@@ -18,6 +18,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // owner is the identity of the owner that the first start makes.
@@ -215,7 +216,7 @@ func TestRevokeToken(t *testing.T) {
 	ctx := context.Background()
 	store := dbtest.Open(t)
 	boss := owner(t, store)
-	tokenOf := func(user, name string) (database.TokensRow, auth.Identity) {
+	tokenOf := func(user, name string) (viewsdb.TokensRow, auth.Identity) {
 		row, secret, err := auth.CreateToken(ctx, store, boss, auth.TokenRequest{Name: name, User: user})
 		require.NoError(t, err)
 		return row, identity(t, store, secret)
@@ -361,13 +362,13 @@ func TestRecordIsOfTheDeed(t *testing.T) {
 		ActorID: auth.BuiltinUserID, Action: "test.act", TargetType: "test", TargetID: "1",
 		Before: map[string]int{"n": 1}, After: map[string]int{"n": 2}, Reason: "because", Source: "192.0.2.1",
 	}
-	err := store.InTx(ctx, database.TxOptions{Label: "test"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		require.NoError(t, auth.Record(ctx, q, entry))
+	err := store.InTx(ctx, database.TxOptions{Label: "test"}, func(ctx context.Context, tx pgx.Tx) error {
+		require.NoError(t, auth.Record(ctx, tx, entry))
 		return context.Canceled
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, auth.Record(ctx, store.Queries, entry))
-	rows, err := store.AuditLog(ctx, database.AuditLogParams{OrganizationID: uuid.New(), MaxEntries: 10})
+	require.NoError(t, auth.Record(ctx, store, entry))
+	rows, err := viewsdb.New(store).AuditLog(ctx, viewsdb.AuditLogParams{OrganizationID: uuid.New(), MaxEntries: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 1, "once, and seen from every organization, as it belongs to none")
 	require.Equal(t, "prewarm", rows[0].Actor)

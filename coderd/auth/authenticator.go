@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/authdb"
 )
 
 const (
@@ -94,7 +95,7 @@ func (a *Authenticator) cached(hash [sha256.Size]byte, now time.Time) (p Princip
 }
 
 func (a *Authenticator) lookup(ctx context.Context, hash [sha256.Size]byte) (Principal, error) {
-	rows, err := a.store.TokenPrincipal(ctx, hash[:])
+	rows, err := authdb.New(a.store).TokenPrincipal(ctx, hash[:])
 	if err != nil {
 		return Principal{}, xerrors.Errorf("look up token: %w", err)
 	}
@@ -103,7 +104,7 @@ func (a *Authenticator) lookup(ctx context.Context, hash [sha256.Size]byte) (Pri
 	}
 	first := rows[0]
 	if first.Touch {
-		if err := a.store.TouchToken(ctx, first.TokenID); err != nil {
+		if err := authdb.New(a.store).TouchToken(ctx, first.TokenID); err != nil {
 			return Principal{}, xerrors.Errorf("touch token: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/authdb"
 )
 
 const (
@@ -35,23 +36,23 @@ func EnsureOwner(ctx context.Context, store *database.Store, dataDir string) (pa
 	path, next := filepath.Join(dataDir, ownerTokenFile), filepath.Join(dataDir, ownerTokenNext)
 	rename := false
 	err = store.InTx(ctx, database.TxOptions{Label: "ensure owner"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		func(ctx context.Context, tx pgx.Tx) error {
 			rename, created = false, false
-			if _, err := q.LockOrganization(ctx, DefaultOrganizationID); err != nil {
+			if _, err := database.New(tx).LockOrganization(ctx, DefaultOrganizationID); err != nil {
 				return xerrors.Errorf("lock organization: %w", err)
 			}
-			if known, err := knownToken(ctx, q, path); err != nil || known {
+			if known, err := knownToken(ctx, tx, path); err != nil || known {
 				return err
 			}
-			if known, err := knownToken(ctx, q, next); err != nil || known {
+			if known, err := knownToken(ctx, tx, next); err != nil || known {
 				rename = known
 				return err
 			}
 			// Whoever committed before us renames without the lock: between the two looks above, perhaps.
-			if known, err := knownToken(ctx, q, path); err != nil || known {
+			if known, err := knownToken(ctx, tx, path); err != nil || known {
 				return err
 			}
-			user, err := ownerOf(ctx, q, dataDir)
+			user, err := ownerOf(ctx, tx, dataDir)
 			if err != nil || user.DisabledAt != nil || user.Role != database.RoleOwner {
 				return err
 			}
@@ -60,7 +61,7 @@ func EnsureOwner(ctx context.Context, store *database.Store, dataDir string) (pa
 				return err
 			}
 			rename, created = true, true
-			_, err = insertToken(ctx, q, builtin(dataDir), user, TokenRequest{Name: ownerTokenFile}, secret)
+			_, err = insertToken(ctx, tx, builtin(dataDir), user, TokenRequest{Name: ownerTokenFile}, secret)
 			return err
 		})
 	if err != nil {
@@ -87,7 +88,7 @@ func builtin(dataDir string) Identity {
 }
 
 // knownToken says whether the file's token is in this database, revoked or not.
-func knownToken(ctx context.Context, q *database.Queries, path string) (bool, error) {
+func knownToken(ctx context.Context, db database.DBTX, path string) (bool, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -96,7 +97,7 @@ func knownToken(ctx context.Context, q *database.Queries, path string) (bool, er
 		return false, xerrors.Errorf("read owner token: %w", err)
 	}
 	hash := Secret(strings.TrimSpace(string(content))).Hash()
-	_, err = q.TokenByHash(ctx, hash[:])
+	_, err = authdb.New(db).TokenByHash(ctx, hash[:])
 	if database.NoRows(err) {
 		return false, nil
 	}
@@ -106,12 +107,12 @@ func knownToken(ctx context.Context, q *database.Queries, path string) (bool, er
 	return true, nil
 }
 
-func ownerOf(ctx context.Context, q *database.Queries, dataDir string) (database.UserInOrganizationRow, error) {
-	user, err := q.UserInOrganization(ctx,
-		database.UserInOrganizationParams{OrganizationID: DefaultOrganizationID, Name: ownerUser})
+func ownerOf(ctx context.Context, db database.DBTX, dataDir string) (authdb.UserInOrganizationRow, error) {
+	user, err := authdb.New(db).UserInOrganization(ctx,
+		authdb.UserInOrganizationParams{OrganizationID: DefaultOrganizationID, Name: ownerUser})
 	if database.NoRows(err) {
 		by := Entry{ActorID: BuiltinUserID, OrganizationID: DefaultOrganizationID, Source: dataDir, Reason: "first start"}
-		return makeUser(ctx, q, by, ownerUser, database.RoleOwner)
+		return makeUser(ctx, db, by, ownerUser, database.RoleOwner)
 	}
 	if err != nil {
 		return user, xerrors.Errorf("find owner: %w", err)

@@ -8,14 +8,16 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/authdb"
 )
 
 // RevokeToken ends a token, by id or by name, among those that the actor may revoke, and with it all that were made with
 // it, also those of other users. Revoking what is revoked is done already. The refusals are ErrNotFound, and ErrConflict where a name means several.
 func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref string) error {
 	return store.InTx(ctx, database.TxOptions{Label: "revoke token"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			found, err := q.LockTokens(ctx, database.LockTokensParams{
+		func(ctx context.Context, tx pgx.Tx) error {
+			q := authdb.New(tx)
+			found, err := q.LockTokens(ctx, authdb.LockTokensParams{
 				OrganizationID: actor.OrganizationID, Ref: ref, UserID: actor.OnlyOwn(ActRevokeToken),
 			})
 			if err != nil {
@@ -24,7 +26,7 @@ func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref
 			if len(found) == 0 {
 				return Refuse(ErrNotFound, "there is no token %q that you may revoke; `prewarm token list` shows them", ref)
 			}
-			var live []database.LockTokensRow
+			var live []authdb.LockTokensRow
 			for _, t := range found {
 				if t.RevokedAt == nil {
 					live = append(live, t)
@@ -50,7 +52,7 @@ func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref
 				if t.ID != live[0].ID {
 					entry.Reason = "it was made with " + live[0].Name
 				}
-				if err := Record(ctx, q, entry); err != nil {
+				if err := Record(ctx, tx, entry); err != nil {
 					return err
 				}
 			}
@@ -58,7 +60,7 @@ func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref
 		})
 }
 
-func ids(tokens []database.LockTokensRow) string {
+func ids(tokens []authdb.LockTokensRow) string {
 	var b strings.Builder
 	for i, t := range tokens {
 		if i > 0 {

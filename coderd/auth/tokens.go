@@ -10,6 +10,8 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/authdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // maxLifetime bounds what overflows an interval long before it is useful.
@@ -30,50 +32,50 @@ type TokenRequest struct {
 // ErrInvalid and ErrConflict.
 func CreateToken(
 	ctx context.Context, store *database.Store, actor Identity, req TokenRequest,
-) (database.TokensRow, Secret, error) {
+) (viewsdb.TokensRow, Secret, error) {
 	if req.User == "" {
 		req.User = actor.User
 	}
 	if !actor.May(ActCreateToken, actor.UserID) {
-		return database.TokensRow{}, "", Refuse(ErrForbidden, "role %s may not make tokens", actor.Role)
+		return viewsdb.TokensRow{}, "", Refuse(ErrForbidden, "role %s may not make tokens", actor.Role)
 	}
 	if req.User != actor.User && actor.Part(ActManageOthers) != Any {
-		return database.TokensRow{}, "", Refuse(ErrForbidden,
+		return viewsdb.TokensRow{}, "", Refuse(ErrForbidden,
 			"only owners make tokens for others; you are %s with role %s", actor.User, actor.Role)
 	}
 	if !userName.MatchString(req.User) {
-		return database.TokensRow{}, "", Refuse(ErrInvalid, "user name %q: use lower-case letters, digits and . _ @ - "+
+		return viewsdb.TokensRow{}, "", Refuse(ErrInvalid, "user name %q: use lower-case letters, digits and . _ @ - "+
 			"inside, at most 64 characters", req.User)
 	}
 	if req.ExpiresIn < 0 || req.ExpiresIn > maxLifetime {
-		return database.TokensRow{}, "", Refuse(ErrInvalid, "expires_in must be positive and at most ten years")
+		return viewsdb.TokensRow{}, "", Refuse(ErrInvalid, "expires_in must be positive and at most ten years")
 	}
 	secret := NewSecret()
-	var made database.TokensRow
+	var made viewsdb.TokensRow
 	err := store.InTx(ctx, database.TxOptions{Label: "create token"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			user, err := findOrMakeUser(ctx, q, actor, req)
+		func(ctx context.Context, tx pgx.Tx) error {
+			user, err := findOrMakeUser(ctx, tx, actor, req)
 			if err != nil {
 				return err
 			}
-			made, err = insertToken(ctx, q, actor, user, req, secret)
+			made, err = insertToken(ctx, tx, actor, user, req, secret)
 			return err
 		})
 	if err != nil {
-		return database.TokensRow{}, "", err
+		return viewsdb.TokensRow{}, "", err
 	}
 	return made, secret, nil
 }
 
 func findOrMakeUser(
-	ctx context.Context, q *database.Queries, actor Identity, req TokenRequest,
-) (database.UserInOrganizationRow, error) {
+	ctx context.Context, db database.DBTX, actor Identity, req TokenRequest,
+) (authdb.UserInOrganizationRow, error) {
 	// Two who make the same user at once do it one after the other.
-	if _, err := q.LockOrganization(ctx, actor.OrganizationID); err != nil {
-		return database.UserInOrganizationRow{}, xerrors.Errorf("lock organization: %w", err)
+	if _, err := database.New(db).LockOrganization(ctx, actor.OrganizationID); err != nil {
+		return authdb.UserInOrganizationRow{}, xerrors.Errorf("lock organization: %w", err)
 	}
-	user, err := q.UserInOrganization(ctx,
-		database.UserInOrganizationParams{OrganizationID: actor.OrganizationID, Name: req.User})
+	user, err := authdb.New(db).UserInOrganization(ctx,
+		authdb.UserInOrganizationParams{OrganizationID: actor.OrganizationID, Name: req.User})
 	switch {
 	case err == nil && user.Role == database.RoleSystem:
 		return user, Refuse(ErrForbidden, "user %s is the built-in identity: it can have no token", user.Name)
@@ -93,17 +95,18 @@ func findOrMakeUser(
 	if req.Role == database.RoleSystem || !req.Role.Valid() {
 		return user, Refuse(ErrInvalid, "role %q: use owner, template-admin, member or auditor", req.Role)
 	}
-	return makeUser(ctx, q, Entry{
+	return makeUser(ctx, db, Entry{
 		ActorID: actor.UserID, OrganizationID: actor.OrganizationID, Source: actor.Source,
 	}, req.User, req.Role)
 }
 
 // makeUser makes a user with its membership, or a membership for one who exists in another organization.
 func makeUser(
-	ctx context.Context, q *database.Queries, by Entry, name string, role database.Role,
-) (database.UserInOrganizationRow, error) {
-	made := database.UserInOrganizationRow{ID: uuid.New(), Name: name, Role: role}
-	existing, err := q.UserByName(ctx, name)
+	ctx context.Context, db database.DBTX, by Entry, name string, role database.Role,
+) (authdb.UserInOrganizationRow, error) {
+	q := authdb.New(db)
+	made := authdb.UserInOrganizationRow{ID: uuid.New(), Name: name, Role: role}
+	existing, err := viewsdb.New(db).UserByName(ctx, name)
 	switch {
 	case err == nil && existing.DisabledAt != nil:
 		return made, Refuse(ErrConflict, "user %s is disabled", name)
@@ -112,18 +115,18 @@ func makeUser(
 	case !database.NoRows(err):
 		return made, xerrors.Errorf("find user: %w", err)
 	default:
-		if err := q.InsertUser(ctx, database.InsertUserParams{ID: made.ID, Name: name}); err != nil {
+		if err := q.InsertUser(ctx, authdb.InsertUserParams{ID: made.ID, Name: name}); err != nil {
 			return made, xerrors.Errorf("insert user: %w", err)
 		}
 	}
 	err = q.InsertMembership(ctx,
-		database.InsertMembershipParams{OrganizationID: by.OrganizationID, UserID: made.ID, Role: role})
+		authdb.InsertMembershipParams{OrganizationID: by.OrganizationID, UserID: made.ID, Role: role})
 	if err != nil {
 		return made, xerrors.Errorf("insert membership: %w", err)
 	}
 	by.Action, by.TargetType, by.TargetID, by.TargetName = "user.create", "user", made.ID.String(), name
 	by.After = map[string]any{"role": role}
-	return made, Record(ctx, q, by)
+	return made, Record(ctx, db, by)
 }
 
 // notRevoked is the error of a token that is made with one that was revoked meanwhile.
@@ -135,17 +138,18 @@ func notRevoked(err error) error {
 }
 
 func insertToken(
-	ctx context.Context, q *database.Queries, actor Identity, user database.UserInOrganizationRow, req TokenRequest,
+	ctx context.Context, db database.DBTX, actor Identity, user authdb.UserInOrganizationRow, req TokenRequest,
 	secret Secret,
-) (database.TokensRow, error) {
+) (viewsdb.TokensRow, error) {
+	q := authdb.New(db)
 	hash := secret.Hash()
-	params := database.InsertTokenParams{
+	params := authdb.InsertTokenParams{
 		ID: uuid.New(), UserID: user.ID, Name: req.Name, Hash: hash[:], Hint: secret.Hint(), CreatedBy: actor.UserID,
 		NotAfter: actor.ExpiresAt,
 	}
 	if actor.TokenID != uuid.Nil { // a server at its start has none
 		if _, err := q.LockToken(ctx, actor.TokenID); err != nil {
-			return database.TokensRow{}, notRevoked(err)
+			return viewsdb.TokensRow{}, notRevoked(err)
 		}
 		params.MadeWith = uuid.NullUUID{UUID: actor.TokenID, Valid: true}
 	}
@@ -155,14 +159,14 @@ func insertToken(
 	}
 	row, err := q.InsertToken(ctx, params)
 	if err != nil {
-		return database.TokensRow{}, xerrors.Errorf("insert token: %w", err)
+		return viewsdb.TokensRow{}, xerrors.Errorf("insert token: %w", err)
 	}
-	err = Record(ctx, q, Entry{
+	err = Record(ctx, db, Entry{
 		ActorID: actor.UserID, OrganizationID: actor.OrganizationID, Action: "token.create", TargetType: "token",
 		TargetID: row.ID.String(), TargetName: req.Name, Source: actor.Source,
 		After: map[string]any{"user": user.Name, "role": user.Role, "expires_at": row.ExpiresAt},
 	})
-	return database.TokensRow{
+	return viewsdb.TokensRow{
 		ID: row.ID, Name: req.Name, UserName: user.Name, Role: user.Role, Hint: params.Hint, CreatedAt: row.CreatedAt,
 		ExpiresAt: row.ExpiresAt, MadeWith: params.MadeWith,
 	}, err

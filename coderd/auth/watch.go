@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/authdb"
 )
 
 const (
@@ -131,7 +132,7 @@ func (w *Watch) roles(all []*watched) (map[credential]database.Role, error) {
 	// Of one of them, and going on where that one ends meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(all[0].ctx), watchLimit)
 	defer cancel()
-	rows, err := w.store.StillValid(ctx, asked)
+	rows, err := authdb.New(w.store).StillValid(ctx, asked)
 	if err != nil {
 		return nil, xerrors.Errorf("look whether tokens are still valid: %w", err)
 	}

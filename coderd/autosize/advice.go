@@ -9,7 +9,8 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/autosizedb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 
 // Advice is a size for a preset, by its history.
 type Advice struct {
-	View      database.SizingViewRow
+	View      viewsdb.SizingViewRow
 	Config    *sizing.Config // nil: off
 	Target    float64
 	Past      Past
@@ -94,7 +95,7 @@ func (s *Service) Advise(ctx context.Context, preset uuid.UUID, days int, target
 
 // Replays are the last days again, with other sizes.
 type Replays struct {
-	View      database.SizingViewRow
+	View      viewsdb.SizingViewRow
 	Past      Past
 	Instances int
 	Static    sizing.Replay // with so many instances all the time
@@ -122,9 +123,9 @@ func (s *Service) Replay(ctx context.Context, preset uuid.UUID, days, instances 
 }
 
 func (s *Service) view(ctx context.Context, preset uuid.UUID) (
-	view database.SizingViewRow, config *sizing.Config, settings sizing.Settings, err error,
+	view viewsdb.SizingViewRow, config *sizing.Config, settings sizing.Settings, err error,
 ) {
-	view, err = s.Store.SizingView(ctx, preset)
+	view, err = viewsdb.New(s.Store).SizingView(ctx, preset)
 	if err != nil {
 		return view, nil, settings, xerrors.Errorf("read preset: %w", err)
 	}
@@ -137,12 +138,12 @@ func (s *Service) view(ctx context.Context, preset uuid.UUID) (
 }
 
 // past reads the claims of the last days, as they came.
-func (s *Service) past(ctx context.Context, preset uuid.UUID, view database.SizingViewRow, days int) (Past, error) {
+func (s *Service) past(ctx context.Context, preset uuid.UUID, view viewsdb.SizingViewRow, days int) (Past, error) {
 	p := Past{From: view.Now.AddDate(0, 0, -days), To: view.Now, IdleCost: view.IdleCostPerHour}
 	if view.CreatedAt.After(p.From) {
 		p.From = view.CreatedAt
 	}
-	claims, err := s.Store.ClaimsSince(ctx, database.ClaimsSinceParams{PresetID: preset, Since: p.From, Most: mostClaims})
+	claims, err := autosizedb.New(s.Store).ClaimsSince(ctx, autosizedb.ClaimsSinceParams{PresetID: preset, Since: p.From, Most: mostClaims})
 	if err != nil {
 		return p, xerrors.Errorf("read claims: %w", err)
 	}
@@ -158,7 +159,7 @@ func (s *Service) past(ctx context.Context, preset uuid.UUID, view database.Sizi
 			p.Hits++
 		}
 	}
-	rows, err := s.Store.ClaimHistory(ctx, database.ClaimHistoryParams{PresetID: preset, Since: p.From})
+	rows, err := viewsdb.New(s.Store).ClaimHistory(ctx, viewsdb.ClaimHistoryParams{PresetID: preset, Since: p.From})
 	if err != nil {
 		return p, xerrors.Errorf("read history: %w", err)
 	}
@@ -176,7 +177,7 @@ func (s *Service) provisionTime(
 	if d, measured := counted.MeasuredProvisionTime(now); measured {
 		return d, nil
 	}
-	latest, err := s.Store.ProvisionTime(ctx, preset)
+	latest, err := viewsdb.New(s.Store).ProvisionTime(ctx, preset)
 	if err != nil {
 		return 0, xerrors.Errorf("read times of creates: %w", err)
 	}

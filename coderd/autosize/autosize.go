@@ -17,6 +17,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/autosizedb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -80,7 +82,8 @@ func (s *Service) Step(ctx context.Context) (Result, error) {
 	defer s.mu.Unlock()
 	var result Result
 	var nudges []uuid.UUID
-	err := s.Store.InTx(ctx, database.TxOptions{Label: "size pools"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+	err := s.Store.InTx(ctx, database.TxOptions{Label: "size pools"}, func(ctx context.Context, tx pgx.Tx) error {
+		q := autosizedb.New(tx)
 		result, nudges = Result{}, nil
 		locked, err := q.TryAutosizeLock(ctx)
 		if err != nil {
@@ -99,13 +102,13 @@ func (s *Service) Step(ctx context.Context) (Result, error) {
 			result.Skipped = true
 			return nil
 		}
-		if err := count(ctx, q, progress.CountedThrough, now); err != nil {
+		if err := count(ctx, tx, progress.CountedThrough, now); err != nil {
 			return err
 		}
-		if err := sample(ctx, q, progress.SampledAt, now); err != nil {
+		if err := sample(ctx, tx, progress.SampledAt, now); err != nil {
 			return err
 		}
-		nudges, result, err = s.compute(ctx, q, now)
+		nudges, result, err = s.compute(ctx, tx, now)
 		return err
 	})
 	if err != nil {
@@ -119,19 +122,20 @@ func (s *Service) Step(ctx context.Context) (Result, error) {
 }
 
 // count brings claim_history up to now.
-func count(ctx context.Context, q *database.Queries, through *time.Time, now time.Time) error {
+func count(ctx context.Context, db database.DBTX, through *time.Time, now time.Time) error {
+	q := autosizedb.New(db)
 	since := now.Add(-known)
 	if through != nil && through.Add(-recount).After(since) {
 		since = through.Add(-recount)
 	}
 	since = since.UTC().Truncate(sizing.BucketLength) // whole buckets, for a part would replace the whole
-	if err := q.CountClaims(ctx, database.CountClaimsParams{Since: since, Through: now}); err != nil {
+	if err := q.CountClaims(ctx, autosizedb.CountClaimsParams{Since: since, Through: now}); err != nil {
 		return xerrors.Errorf("count claims: %w", err)
 	}
 	if err := q.CountProvisions(ctx, since); err != nil {
 		return xerrors.Errorf("count provisions: %w", err)
 	}
-	err := q.StoreAutosizeProgress(ctx, database.StoreAutosizeProgressParams{CountedThrough: &now, ComputedAt: &now})
+	err := q.StoreAutosizeProgress(ctx, autosizedb.StoreAutosizeProgressParams{CountedThrough: &now, ComputedAt: &now})
 	if err != nil {
 		return xerrors.Errorf("store progress: %w", err)
 	}
@@ -139,7 +143,8 @@ func count(ctx context.Context, q *database.Queries, through *time.Time, now tim
 }
 
 // sample notes what pools look like, once in each bucket (see migration 00022). Nothing that is decided depends on it.
-func sample(ctx context.Context, q *database.Queries, last *time.Time, now time.Time) error {
+func sample(ctx context.Context, db database.DBTX, last *time.Time, now time.Time) error {
+	q := autosizedb.New(db)
 	bucket := now.UTC().Truncate(sizing.BucketLength)
 	if last != nil && !last.Before(bucket) && !last.After(now) {
 		return nil
@@ -154,8 +159,8 @@ func sample(ctx context.Context, q *database.Queries, last *time.Time, now time.
 }
 
 // compute sizes each pool that has autosize on. One that cannot be sized is logged, and stops no other.
-func (s *Service) compute(ctx context.Context, q *database.Queries, now time.Time) ([]uuid.UUID, Result, error) {
-	presets, err := q.AutosizedPresets(ctx)
+func (s *Service) compute(ctx context.Context, db database.DBTX, now time.Time) ([]uuid.UUID, Result, error) {
+	presets, err := autosizedb.New(db).AutosizedPresets(ctx)
 	if err != nil {
 		return nil, Result{}, xerrors.Errorf("read presets: %w", err)
 	}
@@ -168,7 +173,7 @@ func (s *Service) compute(ctx context.Context, q *database.Queries, now time.Tim
 			s.Log.Error(ctx, "size pool", slog.F("preset", p.ID), slog.Error(err))
 			continue
 		}
-		c, err := s.history(ctx, q, p.ID, now)
+		c, err := s.history(ctx, db, p.ID, now)
 		if err != nil {
 			return nil, Result{}, err
 		}
@@ -180,7 +185,7 @@ func (s *Service) compute(ctx context.Context, q *database.Queries, now time.Tim
 			}
 		}
 		r, state := sizing.Step(settings, state, c.history, now, config.Mode == sizing.ModeApply)
-		if err := store(ctx, q, p.ID, r, state, now); err != nil {
+		if err := store(ctx, db, p.ID, r, state, now); err != nil {
 			return nil, Result{}, err
 		}
 		result.Sized++
@@ -197,13 +202,13 @@ func (s *Service) compute(ctx context.Context, q *database.Queries, now time.Tim
 }
 
 func store(
-	ctx context.Context, q *database.Queries, preset uuid.UUID, r sizing.Recommendation, state sizing.State, now time.Time,
+	ctx context.Context, db database.DBTX, preset uuid.UUID, r sizing.Recommendation, state sizing.State, now time.Time,
 ) error {
 	encoded, err := json.Marshal(state)
 	if err != nil {
 		return xerrors.Errorf("encode state: %w", err)
 	}
-	err = q.StorePresetSize(ctx, database.StorePresetSizeParams{
+	err = autosizedb.New(db).StorePresetSize(ctx, autosizedb.StorePresetSizeParams{
 		PresetID: preset, Size: narrow(r.Size), Forecast: narrow(r.Forecast), Recent: narrow(r.Recent), Boost: r.Boost,
 		Reason: r.Reason, Unattainable: r.Unattainable, State: encoded, ComputedAt: now,
 	})
@@ -223,7 +228,7 @@ func decode(raw json.RawMessage) (sizing.Config, sizing.Settings, error) {
 }
 
 // history is the preset's, up to now: read once, and from then on only what is new.
-func (s *Service) history(ctx context.Context, q *database.Queries, preset uuid.UUID, now time.Time) (*cached, error) {
+func (s *Service) history(ctx context.Context, db database.DBTX, preset uuid.UUID, now time.Time) (*cached, error) {
 	c := s.cache[preset]
 	since := now.Add(-known)
 	if c != nil && c.history.Since().After(since.Add(-known)) && !c.read.After(now) { // else it grew too long, or time went back
@@ -231,7 +236,7 @@ func (s *Service) history(ctx context.Context, q *database.Queries, preset uuid.
 	} else {
 		c = nil
 	}
-	rows, err := q.ClaimHistory(ctx, database.ClaimHistoryParams{
+	rows, err := viewsdb.New(db).ClaimHistory(ctx, viewsdb.ClaimHistoryParams{
 		PresetID: preset, Since: since.UTC().Truncate(sizing.BucketLength),
 	})
 	if err != nil {
@@ -246,14 +251,14 @@ func (s *Service) history(ctx context.Context, q *database.Queries, preset uuid.
 }
 
 // beginning is an empty history since the first thing known.
-func beginning(rows []database.ClaimHistoryRow, now time.Time) *sizing.History {
+func beginning(rows []viewsdb.ClaimHistoryRow, now time.Time) *sizing.History {
 	if len(rows) > 0 {
 		now = rows[0].Bucket
 	}
 	return sizing.NewHistory(now)
 }
 
-func fill(h *sizing.History, rows []database.ClaimHistoryRow) {
+func fill(h *sizing.History, rows []viewsdb.ClaimHistoryRow) {
 	for _, row := range rows {
 		h.Put(row.Bucket, sizing.Bucket{
 			Claims: int(row.Claims), Hits: int(row.Hits), Provisions: int(row.Provisions), ProvisionSeconds: row.ProvisionS,

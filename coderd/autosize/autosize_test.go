@@ -17,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 type world struct {
@@ -228,7 +229,7 @@ func TestPassTakesTheSize(t *testing.T) {
 	coderdtest.Eventually(t, "the computed size", settled("applied", size))
 	coderdtest.Eventually(t, "a forecast changes nothing", settled("shown", 2))
 	view := func() (desired int) {
-		rows, err := w.Store.SizingView(context.Background(), w.Preset(t, "applied"))
+		rows, err := viewsdb.New(w.Store).SizingView(context.Background(), w.Preset(t, "applied"))
 		require.NoError(t, err)
 		return int(rows.Size)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
 )
 
 const (
@@ -89,7 +90,7 @@ func (s *Service) Close() {
 
 // giveBack ends a claim that nobody was told of, in whatever state it is.
 func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error {
-	n, err := s.Store.EndWaiting(ctx, database.EndWaitingParams{
+	n, err := claimdb.New(s.Store).EndWaiting(ctx, claimdb.EndWaitingParams{
 		ID: id, Reason: "the client went away", ReasonCode: string(explain.MissClientGone),
 	})
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error
 	if n > 0 {
 		return nil
 	}
-	c, err := s.Store.ClaimByID(ctx, id)
+	c, err := claimdb.New(s.Store).ClaimByID(ctx, id)
 	if err != nil { // not there: not yet, or never
 		return xerrors.Errorf("read claim: %w", err)
 	}

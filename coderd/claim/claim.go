@@ -23,6 +23,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // ErrKeyReused: the idempotency key was used before, for another preset.
@@ -246,7 +248,7 @@ func (s *Service) hit(ctx context.Context, req Request, res Result) (Result, err
 	}
 	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	c, err := s.Store.ClaimByID(reads, res.ClaimID)
+	c, err := claimdb.New(s.Store).ClaimByID(reads, res.ClaimID)
 	if err != nil {
 		s.settle(req, res.ClaimID)
 		return Result{}, xerrors.Errorf("read lease: %w", err)
@@ -266,7 +268,7 @@ func (s *Service) takeLast(ctx context.Context, c workspaces.ClaimFor) (database
 // Claims that are one request come here at once.
 func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID) (Result, error) {
 	id := ids[0]
-	pool, err := s.Store.PoolView(ctx, req.PresetID)
+	pool, err := viewsdb.New(s.Store).PoolView(ctx, req.PresetID)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read pool: %w", err)
 	}
@@ -289,7 +291,7 @@ func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID)
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	var quota *QuotaExceeded
-	err = s.insertWaiting(writes, s.Store.Queries, req, ids)
+	err = s.insertWaiting(writes, s.Store, req, ids)
 	switch {
 	case errors.As(err, &quota):
 		return Result{}, err
@@ -303,7 +305,8 @@ func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID)
 func (r Request) mayWait() bool { return r.Mode != database.ClaimModeRequire && r.Wait > 0 }
 
 // insertWaiting has the request's claims stand in line, as far as its user may have so many.
-func (s *Service) insertWaiting(ctx context.Context, q *database.Queries, req Request, ids []uuid.UUID) error {
+func (s *Service) insertWaiting(ctx context.Context, db database.DBTX, req Request, ids []uuid.UUID) error {
+	q := claimdb.New(db)
 	rows := req.waiting(ids)
 	rows.MaxWaiting, rows.MaxCold = s.MaxWaiting, s.MaxCold
 	n, err := q.InsertWaiting(ctx, rows)
@@ -329,15 +332,15 @@ func (s *Service) insertWaiting(ctx context.Context, q *database.Queries, req Re
 }
 
 // waiting are the rows of the request's claims.
-func (r Request) waiting(ids []uuid.UUID) database.InsertWaitingParams {
-	return database.InsertWaitingParams{
+func (r Request) waiting(ids []uuid.UUID) claimdb.InsertWaitingParams {
+	return claimdb.InsertWaitingParams{
 		Ids: ids, OrganizationID: r.OrganizationID, PresetID: r.PresetID, UserID: r.UserID, IdempotencyKey: key(r.Key),
 		Mode: r.Mode, WaitS: r.Wait.Seconds(), Cold: r.cold(), LeaseS: workspaces.LeaseOrNone(r.leaseS()),
 		GroupID: uuid.NullUUID{UUID: ids[0], Valid: len(ids) > 1},
 	}
 }
 
-func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool database.PoolViewRow) (Result, error) {
+func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool viewsdb.PoolViewRow) (Result, error) {
 	if req.Key != "" { // nothing is free now, but a request before this one may have had an answer that was lost
 		c, err := s.byKey(ctx, req)
 		switch {
@@ -349,7 +352,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 		}
 	}
 	why := WhyMissed(pool)
-	err := s.Store.InsertMiss(ctx, database.InsertMissParams{
+	err := claimdb.New(s.Store).InsertMiss(ctx, claimdb.InsertMissParams{
 		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID, Mode: req.Mode,
 		Reason: why.Text, ReasonCode: string(why.Code),
 	})
@@ -363,7 +366,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool data
 
 // byKey is the claim that has the key. pgx.ErrNoRows if there is none, or it has ended without a workspace.
 func (s *Service) byKey(ctx context.Context, req Request) (database.Claim, error) {
-	c, err := s.Store.ClaimByKey(ctx, database.ClaimByKeyParams{UserID: req.UserID, IdempotencyKey: key(req.Key)})
+	c, err := claimdb.New(s.Store).ClaimByKey(ctx, claimdb.ClaimByKeyParams{UserID: req.UserID, IdempotencyKey: key(req.Key)})
 	if err != nil {
 		return c, xerrors.Errorf("read claim by key: %w", err)
 	}
@@ -386,11 +389,11 @@ func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
 	if c.State != database.ClaimStateWaiting {
 		return s.answer(ctx, c)
 	}
-	_, err = s.Store.WaitOn(ctx, database.WaitOnParams{ID: c.ID, WaitS: req.Wait.Seconds()})
+	_, err = claimdb.New(s.Store).WaitOn(ctx, claimdb.WaitOnParams{ID: c.ID, WaitS: req.Wait.Seconds()})
 	if err != nil {
 		return Result{}, xerrors.Errorf("wait on: %w", err)
 	}
-	pool, err := s.Store.PoolView(ctx, req.PresetID)
+	pool, err := viewsdb.New(s.Store).PoolView(ctx, req.PresetID)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read pool: %w", err)
 	}
@@ -426,7 +429,7 @@ func (s *Service) answerOne(ctx context.Context, c database.Claim) (Result, erro
 	if !c.WorkspaceID.Valid {
 		return res, nil
 	}
-	w, err := s.Store.WorkspaceByID(ctx, c.WorkspaceID.UUID)
+	w, err := viewsdb.New(s.Store).WorkspaceByID(ctx, c.WorkspaceID.UUID)
 	if errors.Is(err, pgx.ErrNoRows) { // claims are kept for longer than deleted workspaces
 		return Result{ClaimID: c.ID, Outcome: database.ClaimOutcomeMiss, Reason: longGone, ReasonCode: explain.MissLongGone}, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
 )
 
 // One user has no more claims that wait, nor that have workspaces built for them, than may be, alone or together; others wait
@@ -42,7 +43,7 @@ func TestWaitingOfOneUser(t *testing.T) {
 	wait := func(user uuid.UUID, count int, mode database.ClaimMode) {
 		t.Helper()
 		of := func() int {
-			n, err := w.Store.WaitingOf(t.Context(), user)
+			n, err := claimdb.New(w.Store).WaitingOf(t.Context(), user)
 			require.NoError(t, err)
 			return int(n.Waiting)
 		}

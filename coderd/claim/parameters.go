@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
 )
 
 // keepParameters stores what the claims bring before there are the claims, so that the agent, which may see its claim at
@@ -31,7 +31,7 @@ func (s *Service) keepParameters(ctx context.Context, req Request, ids []uuid.UU
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	for _, id := range ids {
-		err := s.Store.InsertClaimParameters(ctx, database.InsertClaimParametersParams{
+		err := claimdb.New(s.Store).InsertClaimParameters(ctx, claimdb.InsertClaimParametersParams{
 			ClaimID: id, Parameters: parameters, Secrets: secrets,
 		})
 		if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) dropParameters(ctx context.Context, req Request, ids []uuid.UU
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if err := s.Store.DropUnclaimedParameters(ctx, ids); err != nil {
+	if err := claimdb.New(s.Store).DropUnclaimedParameters(ctx, ids); err != nil {
 		s.Log.Warn(ctx, "forget what a claim brought that came to nothing", slog.Error(err))
 	}
 }

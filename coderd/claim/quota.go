@@ -8,6 +8,8 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // QuotaExceeded: more workspaces would be claimed at once than may be.
@@ -26,7 +28,8 @@ func (e *QuotaExceeded) Error() string {
 // withinQuota says whether so many more may be claimed, and has everybody wait who would be counted against the same
 // limit until this transaction is through: those that wait are counted, so nobody who is bound later exceeds it.
 // Claims that share no limit never meet here.
-func withinQuota(ctx context.Context, q *database.Queries, req Request, asked int) error {
+func withinQuota(ctx context.Context, db database.DBTX, req Request, asked int) error {
+	q := claimdb.New(db)
 	row, err := q.QuotaOf(ctx, req.PresetID)
 	if err != nil {
 		return xerrors.Errorf("read quota: %w", err)
@@ -64,11 +67,11 @@ func withinQuota(ctx context.Context, q *database.Queries, req Request, asked in
 		var has int32
 		var err error
 		if l.user {
-			has, err = q.CountClaimedOf(ctx, database.CountClaimedOfParams{
+			has, err = q.CountClaimedOf(ctx, claimdb.CountClaimedOfParams{
 				OrganizationID: req.OrganizationID, TemplateID: l.template, UserID: req.UserID,
 			})
 		} else {
-			has, err = q.CountClaimed(ctx, database.CountClaimedParams{
+			has, err = viewsdb.New(db).CountClaimed(ctx, viewsdb.CountClaimedParams{
 				OrganizationID: req.OrganizationID, TemplateID: l.template,
 			})
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/apidb"
 )
 
 // Many claims at once, over two replicas, never exceed a quota, and use all of it: per user, per template and per
@@ -76,7 +77,7 @@ templates:
 	require.Equal(t, total, w.Count(t, "a", "claimed"))
 
 	// A waiting claim counts: nobody is bound beyond the quota later.
-	_, err := w.Store.SetQuota(t.Context(), database.SetQuotaParams{ID: auth.DefaultOrganizationID, MaxClaimed: ptr(int32(total) + 1)})
+	_, err := apidb.New(w.Store).SetQuota(t.Context(), apidb.SetQuotaParams{ID: auth.DefaultOrganizationID, MaxClaimed: ptr(int32(total) + 1)})
 	require.NoError(t, err)
 	r.Reconciler.Nudge(w.Pool(t, "b", 0, 1)...)
 	presetB := w.Preset(t, "b")
@@ -106,7 +107,7 @@ templates:
 	require.NoError(t, err)
 	require.NotNil(t, res.Workspace, res.Reason)
 
-	_, err = w.Store.SetQuota(t.Context(), database.SetQuotaParams{ID: auth.DefaultOrganizationID})
+	_, err = apidb.New(w.Store).SetQuota(t.Context(), apidb.SetQuotaParams{ID: auth.DefaultOrganizationID})
 	require.NoError(t, err)
 	require.Zero(t, count(t, w, "presets p JOIN templates t ON t.id = p.template_id WHERE t.name = 'b' AND p.metered"))
 	require.Equal(t, 1, count(t, w, "presets WHERE metered"))

@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
 )
 
 const (
@@ -77,7 +78,7 @@ func (s *Service) awaitHook(ctx context.Context, req Request, res Result) (told,
 	look := s.Clock.NewTicker(readyEvery, "claim", "ready")
 	defer look.Stop()
 	for {
-		row, err := s.Store.ClaimHook(ctx, res.ClaimID)
+		row, err := claimdb.New(s.Store).ClaimHook(ctx, res.ClaimID)
 		switch {
 		case database.NoRows(err):
 			return 0, 0, &fault{why: "the claim was released before on_claim had ended", released: true}, nil
@@ -116,7 +117,7 @@ func (s *Service) giveUp(ctx context.Context, req Request, res Result, why strin
 	if moved.TemplateID != uuid.Nil {
 		s.Hints.Nudge(moved.TemplateID)
 	}
-	if err := s.Store.FreeKey(ctx, res.ClaimID); err != nil {
+	if err := claimdb.New(s.Store).FreeKey(ctx, res.ClaimID); err != nil {
 		return xerrors.Errorf("free key: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
 )
 
 // takeStandby claims a workspace that is stopped, and has it started: the answer does not wait for that.
@@ -38,7 +39,7 @@ func (s *Service) takeStandby(ctx context.Context, req Request, c workspaces.Cla
 // withStart says of a claim out of standby how far its start is.
 func (s *Service) withStart(ctx context.Context, res Result) (Result, error) {
 	res.Standby = true
-	start, err := s.Store.StartOf(ctx, res.Workspace.ID)
+	start, err := claimdb.New(s.Store).StartOf(ctx, res.Workspace.ID)
 	if errors.Is(err, pgx.ErrNoRows) { // it was released meanwhile
 		return res, nil
 	}

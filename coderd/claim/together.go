@@ -13,6 +13,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // errShort rolls a transaction back in which too few workspaces were ready.
@@ -22,25 +24,25 @@ var errShort = errors.New("too few workspaces are ready")
 // one, their rows are written, and bound if enough are ready. Else they stand in line if they may, all of them, or are a
 // miss. It is the way of several claims at once, and of any claim that a quota holds for.
 func (s *Service) claimTogether(
-	ctx context.Context, req Request, ids []uuid.UUID, pool database.PoolViewRow,
+	ctx context.Context, req Request, ids []uuid.UUID, pool viewsdb.PoolViewRow,
 ) (Result, error) {
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	var bound []workspaces.Bound
 	opts := database.TxOptions{Label: "claim together"}
-	err := s.Store.InTx(writes, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+	err := s.Store.InTx(writes, opts, func(ctx context.Context, tx pgx.Tx) error {
 		if pool.Metered {
-			if err := withinQuota(ctx, q, req, len(ids)); err != nil {
+			if err := withinQuota(ctx, tx, req, len(ids)); err != nil {
 				return err
 			}
 		}
-		if err := s.insertWaiting(ctx, q, req, ids); err != nil {
+		if err := s.insertWaiting(ctx, tx, req, ids); err != nil {
 			return err
 		}
 		bound = nil
 		if req.Mode != database.ClaimModeBypass {
 			var err error
-			bound, err = s.Writer.BindTogether(ctx, q, workspaces.Together{
+			bound, err = s.Writer.BindTogether(ctx, tx, workspaces.Together{
 				ClaimIDs: ids, PresetID: req.PresetID, UserID: req.UserID, Source: req.Source, AtOnce: true,
 			})
 			if err != nil {
@@ -61,7 +63,7 @@ func (s *Service) claimTogether(
 		if len(ids) > 1 {
 			return s.deliverTogether(ctx, req, ids, pool.TemplateID)
 		}
-		c, err := s.Store.ClaimByID(writes, ids[0])
+		c, err := claimdb.New(s.Store).ClaimByID(writes, ids[0])
 		if err != nil {
 			s.settleAll(req, ids)
 			return Result{}, xerrors.Errorf("read claim: %w", err)
@@ -122,8 +124,8 @@ func (s *Service) lookTogether(ctx context.Context, req Request, ids []uuid.UUID
 	var bound []workspaces.Bound
 	var waiting int
 	opts := database.TxOptions{Label: "bind together"}
-	err := s.Store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		rows, err := q.LockWaiting(ctx, ids)
+	err := s.Store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := claimdb.New(tx).LockWaiting(ctx, ids)
 		waiting = len(rows)
 		if err != nil || waiting == 0 {
 			return err
@@ -135,7 +137,7 @@ func (s *Service) lookTogether(ctx context.Context, req Request, ids []uuid.UUID
 				t.Fresh = row.CreatedAt
 			}
 		}
-		bound, err = s.Writer.BindTogether(ctx, q, t)
+		bound, err = s.Writer.BindTogether(ctx, tx, t)
 		return err
 	})
 	if err != nil {
@@ -151,7 +153,7 @@ func (s *Service) timeUpTogether(ctx context.Context, req Request, ids []uuid.UU
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	why := s.timedOut(writes, req, fmt.Sprintf("no %d workspaces were ready at once within %s", len(ids), req.Wait))
-	n, err := s.Store.EndWaitingTogether(writes, database.EndWaitingTogetherParams{
+	n, err := claimdb.New(s.Store).EndWaitingTogether(writes, claimdb.EndWaitingTogetherParams{
 		Ids: ids, Reason: why.Text, ReasonCode: string(why.Code),
 	})
 	if err != nil {
@@ -185,7 +187,7 @@ func (s *Service) deliverTogether(
 
 // answerTogether is the result of claims that are one request and no longer wait: a miss if any of them is one.
 func (s *Service) answerTogether(ctx context.Context, group uuid.UUID) (Result, error) {
-	claims, err := s.Store.ClaimsTogether(ctx, uuid.NullUUID{UUID: group, Valid: true})
+	claims, err := claimdb.New(s.Store).ClaimsTogether(ctx, uuid.NullUUID{UUID: group, Valid: true})
 	if err != nil {
 		return Result{}, xerrors.Errorf("read claims: %w", err)
 	}
@@ -209,7 +211,7 @@ func (s *Service) answerTogether(ctx context.Context, group uuid.UUID) (Result, 
 
 // idsTogether are the claims that the first of them was made with.
 func (s *Service) idsTogether(ctx context.Context, req Request, first database.Claim) ([]uuid.UUID, error) {
-	claims, err := s.Store.ClaimsTogether(ctx, first.GroupID)
+	claims, err := claimdb.New(s.Store).ClaimsTogether(ctx, first.GroupID)
 	if err != nil {
 		return nil, xerrors.Errorf("read claims: %w", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // lookEvery bounds what a lost notification costs a waiter.
@@ -68,7 +70,7 @@ func (s *Service) look(ctx context.Context, req Request, id uuid.UUID) (database
 	if err != nil {
 		return database.Claim{}, err
 	}
-	return s.Store.ClaimByID(ctx, id)
+	return claimdb.New(s.Store).ClaimByID(ctx, id)
 }
 
 // deliver answers with a claim that ended its wait, unless nobody is there to be answered.
@@ -90,7 +92,7 @@ func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.U
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	why := s.timedOut(writes, req, fmt.Sprintf("no workspace became ready within %s", req.Wait))
-	n, err := s.Store.EndWaiting(writes, database.EndWaitingParams{ID: id, Reason: why.Text, ReasonCode: string(why.Code)})
+	n, err := claimdb.New(s.Store).EndWaiting(writes, claimdb.EndWaitingParams{ID: id, Reason: why.Text, ReasonCode: string(why.Code)})
 	if err != nil {
 		s.settle(req, id)
 		return Result{}, xerrors.Errorf("leave the line: %w", err)
@@ -99,7 +101,7 @@ func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.U
 		s.Hints.Nudge(templateID) // what was being built for it may go
 		return Result{ClaimID: id, Outcome: database.ClaimOutcomeMiss, Reason: why.Text, ReasonCode: why.Code, Waited: req.Wait}, nil
 	}
-	c, err := s.Store.ClaimByID(writes, id)
+	c, err := claimdb.New(s.Store).ClaimByID(writes, id)
 	if err != nil {
 		s.settle(req, id)
 		return Result{}, xerrors.Errorf("read claim: %w", err)
@@ -109,7 +111,7 @@ func (s *Service) timeUp(ctx context.Context, req Request, id, templateID uuid.U
 
 // timedOut is why a wait ended with nothing: so many words, and what the pool looks like.
 func (s *Service) timedOut(ctx context.Context, req Request, text string) explain.Said {
-	pool, err := s.Store.PoolView(ctx, req.PresetID)
+	pool, err := viewsdb.New(s.Store).PoolView(ctx, req.PresetID)
 	if err != nil {
 		return explain.Said{Code: explain.MissWaitEnded, Text: text}
 	}
@@ -154,7 +156,7 @@ func (s *Service) leave(id uuid.UUID) {
 }
 
 // WhyMissed says why a claim found nothing warm.
-func WhyMissed(p database.PoolViewRow) explain.Said {
+func WhyMissed(p viewsdb.PoolViewRow) explain.Said {
 	return explain.Miss(explain.PoolAtMiss{
 		Gone: p.Gone, Deprecated: p.Deprecated, Pool: p.Pool, Desired: int(p.Desired), Starting: int(p.Starting),
 		Failures: int(p.Failures), Fault: p.LastError,

@@ -29,6 +29,7 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 	"github.com/prewarm-dev/prewarm/database/pubsub"
+	"github.com/prewarm-dev/prewarm/database/serverdb"
 )
 
 // World is one database and one cloud, for any number of replicas.
@@ -60,7 +61,7 @@ func NewWorldWith(t testing.TB, behavior sim.Behavior, wrap func(provider.Provid
 	_, _, err = auth.EnsureOwner(ctx, w.Store, t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, w.Store.Pool.QueryRow(ctx, "SELECT id FROM users WHERE name = 'owner'").Scan(&w.Owner))
-	require.NoError(t, w.Store.EnsureProvider(ctx, database.EnsureProviderParams{Name: "sim", Kind: "sim"}))
+	require.NoError(t, serverdb.New(w.Store).EnsureProvider(ctx, serverdb.EnsureProviderParams{Name: "sim", Kind: "sim"}))
 	w.Cloud, err = sim.New(sim.Options{Behavior: behavior, Clock: quartz.NewReal()})
 	require.NoError(t, err)
 	w.Providers = provider.NewRegistry(map[string]provider.Factory{

@@ -48,7 +48,7 @@ func BenchmarkEventStreams(b *testing.B) {
 				fmt.Sprint(i))
 			require.NoError(b, err)
 			// As a claim that was bound would; of no claim that anybody waits for.
-			require.NoError(b, store.Notify(ctx, database.NotifyParams{Channel: hints.Bindings, Payload: "none"}))
+			require.NoError(b, database.New(store).Notify(ctx, database.NotifyParams{Channel: hints.Bindings, Payload: "none"}))
 			<-tick.C
 		}
 	}

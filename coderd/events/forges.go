@@ -8,7 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/eventsdb"
 )
 
 // jobsLag is how long after its time a change of a job may still appear: its transaction takes as long. What appears later
@@ -51,7 +51,7 @@ func (j *jobs) forget() {
 // readJobs tells of which entities jobs have changed. Who watches reads lists of them, so one hint serves any number.
 func (r *reader) readJobs(ctx context.Context, add func(change)) (behind bool, err error) {
 	const most = batch * maxBatches
-	rows, err := r.store.ForgeJobsSince(ctx, database.ForgeJobsSinceParams{After: r.jobs.after(), MaxRows: most})
+	rows, err := eventsdb.New(r.store).ForgeJobsSince(ctx, eventsdb.ForgeJobsSinceParams{After: r.jobs.after(), MaxRows: most})
 	if err != nil {
 		return false, xerrors.Errorf("read jobs of forges: %w", err)
 	}
@@ -78,7 +78,7 @@ type forge struct {
 
 // readForges compares what people see of the entities of forges and of their runners.
 func (r *reader) readForges(ctx context.Context, add func(change)) error {
-	rows, err := r.store.ForgeStates(ctx)
+	rows, err := eventsdb.New(r.store).ForgeStates(ctx)
 	if err != nil {
 		return xerrors.Errorf("read states of forges: %w", err)
 	}
@@ -109,7 +109,7 @@ func (r *reader) readForges(ctx context.Context, add func(change)) error {
 	return nil
 }
 
-func stateOf(row database.ForgeStatesRow) string {
+func stateOf(row eventsdb.ForgeStatesRow) string {
 	state := row.UpdatedAt.String()
 	for _, at := range []*time.Time{row.StoppedAt, row.SucceededAt, row.ErrorAt, row.WaitUntil} {
 		state += " "

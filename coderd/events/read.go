@@ -10,6 +10,8 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/eventsdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -31,7 +33,7 @@ type reader struct {
 
 // begin makes the reader look for what changes from now on.
 func (r *reader) begin(ctx context.Context, now time.Time) error {
-	marks, err := r.store.EventMarks(ctx)
+	marks, err := eventsdb.New(r.store).EventMarks(ctx)
 	if err != nil {
 		return xerrors.Errorf("read ends of logs: %w", err)
 	}
@@ -54,7 +56,7 @@ func (r *reader) read(ctx context.Context, now time.Time) (changes []change, beh
 	if err != nil {
 		return changes, behind, err
 	}
-	statuses, err := r.store.StatusSince(ctx, r.status)
+	statuses, err := eventsdb.New(r.store).StatusSince(ctx, r.status)
 	if err != nil {
 		return changes, behind, xerrors.Errorf("read what passes wrote: %w", err)
 	}
@@ -75,7 +77,7 @@ func (r *reader) read(ctx context.Context, now time.Time) (changes []change, beh
 
 func (r *reader) readHistory(ctx context.Context, now time.Time, add func(change)) (behind bool, err error) {
 	for range maxBatches {
-		rows, err := r.store.HistorySince(ctx, database.HistorySinceParams{
+		rows, err := eventsdb.New(r.store).HistorySince(ctx, eventsdb.HistorySinceParams{
 			After: r.history.last, MaxRows: batch, Gaps: r.history.missing(),
 		})
 		if err != nil {
@@ -112,7 +114,7 @@ func (r *reader) readHistory(ctx context.Context, now time.Time, add func(change
 
 func (r *reader) readAudit(ctx context.Context, now time.Time, add func(change)) (behind bool, err error) {
 	for range maxBatches {
-		rows, err := r.store.AuditSince(ctx, database.AuditSinceParams{
+		rows, err := eventsdb.New(r.store).AuditSince(ctx, eventsdb.AuditSinceParams{
 			After: r.audit.last, MaxRows: batch, Gaps: r.audit.missing(),
 		})
 		if err != nil {
@@ -142,7 +144,7 @@ func (r *reader) readAudit(ctx context.Context, now time.Time, add func(change))
 
 // skip goes to the ends of the logs. What is between is not told, but is there to be read.
 func (r *reader) skip(ctx context.Context) error {
-	marks, err := r.store.EventMarks(ctx)
+	marks, err := eventsdb.New(r.store).EventMarks(ctx)
 	if err != nil {
 		return xerrors.Errorf("read ends of logs: %w", err)
 	}
@@ -152,7 +154,7 @@ func (r *reader) skip(ctx context.Context) error {
 
 // readReplicas compares what people see of the replicas; heartbeats alone are no change.
 func (r *reader) readReplicas(ctx context.Context, add func(change)) error {
-	rows, err := r.store.Replicas(ctx)
+	rows, err := viewsdb.New(r.store).Replicas(ctx)
 	if err != nil {
 		return xerrors.Errorf("read replicas: %w", err)
 	}

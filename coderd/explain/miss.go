@@ -14,7 +14,7 @@ const (
 	MissStarting     prebuilds.Code = "all_starting"
 	MissNoneReady    prebuilds.Code = "none_ready"
 	MissClientGone   prebuilds.Code = "client_gone"
-	MissWaitEnded    prebuilds.Code = "wait_ended" // set by queries/claims.sql, for waiters whose replica died
+	MissWaitEnded    prebuilds.Code = "wait_ended" // set by queries/claim/claims.sql, for waiters whose replica died
 	MissHook         prebuilds.Code = "on_claim_failed"
 	MissUsedAgain    prebuilds.Code = "key_used_again"
 	MissLongGone     prebuilds.Code = "key_long_gone"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 const (
@@ -102,7 +103,7 @@ func (h *hub) spread(ctx context.Context) error {
 	ids := slices.Collect(maps.Keys(h.elsewhere))
 	clear(h.elsewhere)
 	h.mu.Unlock()
-	undelivered, err := h.store.UndeliveredClaims(ctx, ids)
+	undelivered, err := instancedb.New(h.store).UndeliveredClaims(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (h *hub) deliver(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	undelivered, err := h.store.UndeliveredClaims(ctx, ids)
+	undelivered, err := instancedb.New(h.store).UndeliveredClaims(ctx, ids)
 	if err != nil {
 		return err
 	}

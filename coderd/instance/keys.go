@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 const (
@@ -64,7 +65,7 @@ func (k *keyring) newest(ctx context.Context) (signingKey, error) {
 		if err != nil {
 			return signingKey{}, err
 		}
-		if err := k.store.EnsureSigningKey(ctx, database.EnsureSigningKeyParams(made)); err != nil {
+		if err := instancedb.New(k.store).EnsureSigningKey(ctx, instancedb.EnsureSigningKeyParams(made)); err != nil {
 			return signingKey{}, xerrors.Errorf("make first signing key: %w", err)
 		}
 		if err := k.refresh(ctx, keys, 0); err != nil {
@@ -110,7 +111,7 @@ func (k *keyring) refresh(ctx context.Context, keys *keys, age time.Duration) er
 	if !keys.at.IsZero() && now.Sub(keys.at) < age {
 		return nil
 	}
-	rows, err := k.store.SigningKeys(ctx)
+	rows, err := instancedb.New(k.store).SigningKeys(ctx)
 	if err != nil {
 		return xerrors.Errorf("read signing keys: %w", err)
 	}

@@ -3,7 +3,7 @@ package instance
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 type metrics struct {
@@ -44,7 +44,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) observe(p database.AgentPulseRow, deaf bool) {
+func (m *metrics) observe(p instancedb.AgentPulseRow, deaf bool) {
 	m.agents.Set(float64(p.Agents))
 	m.silent.WithLabelValues("ready").Set(float64(p.SilentReady))
 	m.silent.WithLabelValues("claimed").Set(float64(p.SilentClaimed))

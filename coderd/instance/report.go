@@ -11,6 +11,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 // ErrClaimMismatch: a report speaks of a claim that does not hold the workspace. The agent should ask again.
@@ -33,7 +34,7 @@ func (s *Service) Report(ctx context.Context, i Instance, r Report) (token strin
 	if r.ClaimID != i.claimOf() && (aboutClaim || r.ClaimID != uuid.Nil) {
 		return "", ErrClaimMismatch
 	}
-	before, err := s.Store.ReportAgent(ctx, database.ReportAgentParams{
+	before, err := instancedb.New(s.Store).ReportAgent(ctx, instancedb.ReportAgentParams{
 		WorkspaceID: i.WorkspaceID, Incarnation: i.Bearer.Incarnation, Attempt: i.Bearer.Attempt, KeyID: i.KeyID,
 		Status: r.Status, Message: r.Message, SystemInfo: r.SystemInfo,
 		ClaimID: uuid.NullUUID{UUID: r.ClaimID, Valid: r.ClaimID != uuid.Nil},
@@ -45,7 +46,7 @@ func (s *Service) Report(ctx context.Context, i Instance, r Report) (token strin
 		return "", xerrors.Errorf("record report: %w", err)
 	}
 	if r.SecretsWritten && r.ClaimID != uuid.Nil { // said until it was answered
-		if _, err := s.Store.WipeSecrets(ctx, r.ClaimID); err != nil {
+		if _, err := instancedb.New(s.Store).WipeSecrets(ctx, r.ClaimID); err != nil {
 			return "", xerrors.Errorf("wipe secrets: %w", err)
 		}
 	}
@@ -68,7 +69,7 @@ func (s *Service) Report(ctx context.Context, i Instance, r Report) (token strin
 func (s *Service) changed(ctx context.Context, i Instance, r Report) error {
 	switch r.Status {
 	case database.AgentStatusReady, database.AgentStatusUnhealthy:
-		n, err := s.Store.ProbeNow(ctx, i.WorkspaceID)
+		n, err := instancedb.New(s.Store).ProbeNow(ctx, i.WorkspaceID)
 		if err != nil {
 			return xerrors.Errorf("hasten probe: %w", err)
 		}
@@ -89,7 +90,7 @@ func (s *Service) changed(ctx context.Context, i Instance, r Report) error {
 
 // drain takes a ready workspace out that says it is broken. A claim that comes first wins (I2).
 func (s *Service) drain(ctx context.Context, i Instance, message string) error {
-	_, err := s.Writer.Drain(ctx, s.Store.Queries, i.WorkspaceID, i.Bearer.Incarnation,
+	_, err := s.Writer.Drain(ctx, s.Store, i.WorkspaceID, i.Bearer.Incarnation,
 		"the agent reports that it is unhealthy: "+message)
 	if errors.Is(err, workspaces.ErrLost) {
 		return nil

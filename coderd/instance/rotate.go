@@ -7,11 +7,13 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 // Rotate makes a new signing key in the transaction of q, and with retireNow ends all others at once; otherwise those
 // that no agent uses any more end by themselves. Forget must follow the commit.
-func (s *Service) Rotate(ctx context.Context, q *database.Queries, retireNow bool) (made uuid.UUID, retired []uuid.UUID, err error) {
+func (s *Service) Rotate(ctx context.Context, db database.DBTX, retireNow bool) (made uuid.UUID, retired []uuid.UUID, err error) {
+	q := instancedb.New(db)
 	made = uuid.New()
 	row, err := s.keys.row(made, newSecret())
 	if err != nil {
@@ -33,6 +35,6 @@ func (s *Service) Forget() { s.keys.forget() }
 
 // retire ends the keys that nobody uses.
 func (s *Service) retire(ctx context.Context) error {
-	_, err := s.Store.RetireSigningKeys(ctx, false)
+	_, err := instancedb.New(s.Store).RetireSigningKeys(ctx, false)
 	return err
 }

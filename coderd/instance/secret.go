@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 const keyBytes = 32
@@ -29,8 +30,8 @@ type signingKey struct {
 func about(id uuid.UUID) string { return "signing key " + id.String() }
 
 // row is how a secret is stored.
-func (s sealer) row(id uuid.UUID, secret []byte) (database.InsertSigningKeyParams, error) {
-	row := database.InsertSigningKeyParams{ID: id, Secret: secret}
+func (s sealer) row(id uuid.UUID, secret []byte) (instancedb.InsertSigningKeyParams, error) {
+	row := instancedb.InsertSigningKeyParams{ID: id, Secret: secret}
 	if !s.on {
 		return row, nil
 	}
@@ -58,7 +59,8 @@ func (s sealer) open(row database.SigningKey) signingKey {
 
 // Reseal seals the signing keys with the first encryption key, whose id that is, and says how many were not: those in plain
 // too, where keys are sealed. What they have signed stays good.
-func (s *Service) Reseal(ctx context.Context, q *database.Queries, first string) (n int, err error) {
+func (s *Service) Reseal(ctx context.Context, db database.DBTX, first string) (n int, err error) {
+	q := instancedb.New(db)
 	rows, err := q.LockSigningKeys(ctx)
 	if err != nil {
 		return 0, xerrors.Errorf("read signing keys: %w", err)
@@ -75,7 +77,7 @@ func (s *Service) Reseal(ctx context.Context, q *database.Queries, first string)
 		if err != nil {
 			return 0, err
 		}
-		err = q.SealSigningKey(ctx, database.SealSigningKeyParams{
+		err = q.SealSigningKey(ctx, instancedb.SealSigningKeyParams{
 			ID: row.ID, Secret: sealed.Secret, Sealed: sealed.Sealed, SealedBy: sealed.SealedBy,
 		})
 		if err != nil {
@@ -88,7 +90,7 @@ func (s *Service) Reseal(ctx context.Context, q *database.Queries, first string)
 
 // InPlain says how many signing keys in use whoever reads the database has.
 func (s *Service) InPlain(ctx context.Context) (n int, err error) {
-	rows, err := s.Store.SigningKeys(ctx)
+	rows, err := instancedb.New(s.Store).SigningKeys(ctx)
 	for _, row := range rows {
 		if row.SealedBy == nil {
 			n++

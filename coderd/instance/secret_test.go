@@ -21,6 +21,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 // keysFile is one with these encryption keys.
@@ -70,7 +71,7 @@ func (w *world) good(s *instance.Service, token string) {
 // rotate makes another signing key.
 func (w *world) rotate(s *instance.Service) {
 	w.t.Helper()
-	_, _, err := s.Rotate(w.t.Context(), w.store.Queries, false)
+	_, _, err := s.Rotate(w.t.Context(), w.store, false)
 	require.NoError(w.t, err)
 	s.Forget()
 }
@@ -88,7 +89,7 @@ func TestSealedSigningKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 
-	n, err = a.Reseal(ctx, w.store.Queries, "one")
+	n, err = a.Reseal(ctx, w.store, "one")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	n, err = a.InPlain(ctx)
@@ -96,7 +97,7 @@ func TestSealedSigningKeys(t *testing.T) {
 	require.Zero(t, n)
 	b.Forget()
 	w.good(b, before)
-	n, err = b.Reseal(ctx, w.store.Queries, "one")
+	n, err = b.Reseal(ctx, w.store, "one")
 	require.NoError(t, err)
 	require.Zero(t, n, "they are")
 
@@ -104,7 +105,7 @@ func TestSealedSigningKeys(t *testing.T) {
 	token := w.token(a)
 	b.Forget()
 	w.good(b, token)
-	rows, err := w.store.SigningKeys(ctx)
+	rows, err := instancedb.New(w.store).SigningKeys(ctx)
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.HS256})
@@ -146,7 +147,7 @@ func TestSealedSigningKeys_otherFile(t *testing.T) {
 	require.Equal(t, "old", lacking.KeyID)
 	_, err = callback(next, ids[1])
 	require.ErrorAs(t, err, &lacking)
-	_, err = next.Reseal(ctx, w.store.Queries, "next")
+	_, err = next.Reseal(ctx, w.store, "next")
 	require.ErrorAs(t, err, &lacking)
 
 	w.rotate(both)
@@ -155,7 +156,7 @@ func TestSealedSigningKeys_otherFile(t *testing.T) {
 	require.NoError(t, err, "of the newest key it has what opens it")
 	w.good(next, second)
 
-	n, err := both.Reseal(ctx, w.store.Queries, "next")
+	n, err := both.Reseal(ctx, w.store, "next")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	next.Forget()

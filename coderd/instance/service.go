@@ -17,6 +17,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // ErrNotAToken: it does not look like an instance token at all; perhaps it is a user's.
@@ -73,7 +75,7 @@ func New(o Options) *Service {
 // Instance is a workspace as the bearer of a good token finds it.
 type Instance struct {
 	Bearer
-	database.InstanceOfRow
+	instancedb.InstanceOfRow
 }
 
 // unheard is the heartbeat time-out, in seconds, of what has no agent: it may report, and falls silent for nobody.
@@ -100,7 +102,7 @@ func (s *Service) Callback(ctx context.Context, job database.Job, agent json.Raw
 	if err != nil {
 		return provider.Callback{}, err
 	}
-	n, err := s.Store.ExpectAgent(ctx, database.ExpectAgentParams{
+	n, err := instancedb.New(s.Store).ExpectAgent(ctx, instancedb.ExpectAgentParams{
 		WorkspaceID: b.WorkspaceID, Incarnation: b.Incarnation, Attempt: b.Attempt, KeyID: keyID,
 		HeartbeatTimeoutS: config.HeartbeatTimeoutS,
 	})
@@ -131,7 +133,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Instance, err
 
 // look reads the workspace and says whether the token is still good.
 func (s *Service) look(ctx context.Context, b Bearer) (Instance, error) {
-	row, err := s.Store.InstanceOf(ctx, database.InstanceOfParams{WorkspaceID: b.WorkspaceID, Incarnation: b.Incarnation})
+	row, err := instancedb.New(s.Store).InstanceOf(ctx, instancedb.InstanceOfParams{WorkspaceID: b.WorkspaceID, Incarnation: b.Incarnation})
 	if database.NoRows(err) {
 		return Instance{}, refuse("the workspace of this token does not exist any more")
 	}
@@ -156,13 +158,13 @@ func (s *Service) look(ctx context.Context, b Bearer) (Instance, error) {
 }
 
 // Metadata is what the workspace may know of itself, as it is now.
-func (s *Service) Metadata(ctx context.Context, i Instance) (database.InstanceMetadataRow, error) {
-	row, err := s.Store.InstanceMetadata(ctx, i.WorkspaceID)
+func (s *Service) Metadata(ctx context.Context, i Instance) (viewsdb.InstanceMetadataRow, error) {
+	row, err := viewsdb.New(s.Store).InstanceMetadata(ctx, i.WorkspaceID)
 	if err != nil {
 		return row, xerrors.Errorf("read metadata: %w", err)
 	}
 	if row.Incarnation != i.Bearer.Incarnation { // used again since the token was looked at
-		return database.InstanceMetadataRow{}, refuse("workspace %s is at incarnation %d", row.Name, row.Incarnation)
+		return viewsdb.InstanceMetadataRow{}, refuse("workspace %s is at incarnation %d", row.Name, row.Incarnation)
 	}
 	return row, nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 const (
@@ -68,7 +68,7 @@ func (s *Service) watch(ctx context.Context) {
 func (s *Service) watchOnce(ctx context.Context, watched time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, watchGap)
 	defer cancel()
-	pulse, err := s.Store.AgentPulse(ctx)
+	pulse, err := instancedb.New(s.Store).AgentPulse(ctx)
 	if err != nil {
 		return xerrors.Errorf("count silent agents: %w", err)
 	}
@@ -91,7 +91,7 @@ func (s *Service) watchOnce(ctx context.Context, watched time.Duration) error {
 
 // alarm tells people of claimed workspaces whose agent is silent, once each.
 func (s *Service) alarm(ctx context.Context, watched time.Duration) error {
-	rows, err := s.Store.AlarmSilentClaimed(ctx, watched.Seconds())
+	rows, err := instancedb.New(s.Store).AlarmSilentClaimed(ctx, watched.Seconds())
 	if err != nil {
 		return xerrors.Errorf("find silent agents of claimed workspaces: %w", err)
 	}
@@ -105,7 +105,7 @@ func (s *Service) alarm(ctx context.Context, watched time.Duration) error {
 
 // recover moves ready workspaces whose agent is silent: ready -> starting, or -> draining at the limit.
 func (s *Service) recover(ctx context.Context, watched time.Duration) error {
-	rows, err := s.Store.SilentReady(ctx, database.SilentReadyParams{WatchedS: watched.Seconds(), MaxAgents: watchBatch})
+	rows, err := instancedb.New(s.Store).SilentReady(ctx, instancedb.SilentReadyParams{WatchedS: watched.Seconds(), MaxAgents: watchBatch})
 	if err != nil {
 		return xerrors.Errorf("find silent agents of ready workspaces: %w", err)
 	}
@@ -115,7 +115,7 @@ func (s *Service) recover(ctx context.Context, watched time.Duration) error {
 		if row.Recoveries < maxRecoveries {
 			moved, err = s.Writer.Silent(ctx, row.ID, row.Incarnation, reason)
 		} else {
-			moved, err = s.Writer.Drain(ctx, s.Store.Queries, row.ID, row.Incarnation, reason+", again and again")
+			moved, err = s.Writer.Drain(ctx, s.Store, row.ID, row.Incarnation, reason+", again and again")
 		}
 		if errors.Is(err, workspaces.ErrLost) {
 			continue

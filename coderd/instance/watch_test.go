@@ -19,6 +19,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // world is a service over a database with ready and claimed workspaces, each of which has an agent that has just
@@ -103,21 +106,21 @@ func TestSilentReady(t *testing.T) {
 			most = 61*time.Second + time.Since(began)
 		}
 		require.Equal(t, 4, w.count("ready"))
-		row, err := w.store.WorkspaceState(ctx, id)
+		row, err := viewsdb.New(w.store).WorkspaceState(ctx, id)
 		require.NoError(t, err)
 		if n == 3 {
 			require.Equal(t, database.WorkspaceStateDraining, row.State)
 			break
 		}
 		require.Equal(t, database.WorkspaceStateStarting, row.State)
-		work, err := w.store.JobForWork(ctx, id)
+		work, err := lifecycledb.New(w.store).JobForWork(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, database.AgentStatusSilent, *work.AgentStatus, "what it said before counts no more")
 		// As if it had been heard of, and the probe had found it so.
 		w.exec("DELETE FROM jobs WHERE workspace_id = $1 AND kind = 'probe'", id)
 		w.exec("UPDATE workspaces SET state = 'ready' WHERE id = $1", id)
 	}
-	history, err := w.store.HistoryViews(ctx, id)
+	history, err := viewsdb.New(w.store).HistoryViews(ctx, id)
 	require.NoError(t, err)
 	said := regexp.MustCompile(`silent: nothing was heard of its agent for ([0-9hms]+)`).FindStringSubmatch(history[0].Reason)
 	require.NotNil(t, said, history[0].Reason)
@@ -172,7 +175,7 @@ func TestSilentClaimed(t *testing.T) {
 		require.NoError(t, w.service.WatchOnce(context.Background(), long))
 	}
 	require.Equal(t, 4, w.count("claimed"))
-	view, err := w.store.AgentView(context.Background(), w.ids("true")[0])
+	view, err := viewsdb.New(w.store).AgentView(context.Background(), w.ids("true")[0])
 	require.NoError(t, err)
 	require.True(t, view.Silent)
 	require.InDelta(t, 1, w.metric("prewarm_agent_silent_claimed_total"), 0)
@@ -224,17 +227,17 @@ func TestKeysAreRetired(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, 0)
 	ctx := context.Background()
-	_, _, err := w.service.Rotate(ctx, w.store.Queries, false)
+	_, _, err := w.service.Rotate(ctx, w.store, false)
 	require.NoError(t, err)
 	w.exec("UPDATE signing_keys SET created_at = created_at - interval '2 minutes'")
-	retired, err := w.store.RetireSigningKeys(ctx, false)
+	retired, err := instancedb.New(w.store).RetireSigningKeys(ctx, false)
 	require.NoError(t, err)
 	require.Empty(t, retired, "an agent still uses it")
 	w.exec("UPDATE workspaces SET state = 'draining'")
-	retired, err = w.store.RetireSigningKeys(ctx, false)
+	retired, err = instancedb.New(w.store).RetireSigningKeys(ctx, false)
 	require.NoError(t, err)
 	require.Len(t, retired, 1)
-	keys, err := w.store.SigningKeys(ctx)
+	keys, err := instancedb.New(w.store).SigningKeys(ctx)
 	require.NoError(t, err)
 	require.Len(t, keys, 1, "the newest stays")
 }

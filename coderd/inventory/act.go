@@ -13,6 +13,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // follows is what follows from a verdict once two inventories agree on it: for people, and what does it; nil: nothing is done.
@@ -34,7 +36,7 @@ var follows = map[Verdict]struct {
 
 // act does what follows from a finding, if it may be done yet. final is false where another look will do more.
 func (s *Service) act(
-	ctx context.Context, l leased, p provider.Provider, e Entry, f database.SaveFindingsRow, open, confirmed bool,
+	ctx context.Context, l leased, p provider.Provider, e Entry, f inventorydb.SaveFindingsRow, open, confirmed bool,
 ) (done, final bool) {
 	agreed := f.Seen >= 2 && !f.FirstAt.Add(s.Grace).After(l.beganAt) // two inventories, and the grace is over
 	switch e.Verdict {
@@ -108,7 +110,7 @@ func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provide
 	if s.held.Expire(); ctx.Err() != nil { // a process that was frozen must not go on with what is another's by now
 		return none, context.Cause(ctx)
 	}
-	row, err := s.Store.WorkspaceByID(ctx, e.Resource.Tags.WorkspaceID)
+	row, err := viewsdb.New(s.Store).WorkspaceByID(ctx, e.Resource.Tags.WorkspaceID)
 	switch {
 	case database.NoRows(err): // there is none, or it was purged since
 	case err != nil:
@@ -129,7 +131,7 @@ func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provide
 	if err != nil {
 		return none, xerrors.Errorf("encode an orphan: %w", err)
 	}
-	err = s.Store.RecordProviderAct(ctx, database.RecordProviderActParams{
+	err = inventorydb.New(s.Store).RecordProviderAct(ctx, inventorydb.RecordProviderActParams{
 		ActorID: workspaces.Prewarm, Action: "provider.delete-orphan", Provider: l.provider, Before: what, Reason: e.Detail,
 		Source: s.Replica,
 	})
@@ -145,7 +147,7 @@ func (s *Service) quarantine(ctx context.Context, l leased, _ provider.Provider,
 }
 
 func (s *Service) drain(ctx context.Context, _ leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
-	return s.Writer.Drain(ctx, s.Store.Queries, e.Workspace.ID, e.Workspace.Incarnation, "G4: "+brief(e.Detail))
+	return s.Writer.Drain(ctx, s.Store, e.Workspace.ID, e.Workspace.Incarnation, "G4: "+brief(e.Detail))
 }
 
 func (s *Service) vanished(ctx context.Context, l leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
@@ -161,7 +163,7 @@ func (s *Service) adopt(ctx context.Context, _ leased, _ provider.Provider, e En
 // alarm leaves a trace of a claimed workspace that is missing, once; the notification and the gauge are read off the
 // finding. The workspace stays claimed (I2).
 func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e Entry) (none workspaces.Moved, _ error) {
-	err := s.Store.RecordWorkspaceAct(ctx, database.RecordWorkspaceActParams{
+	err := workspaces.RecordAct(ctx, s.Store, workspaces.RecordActParams{
 		ActorID: workspaces.Prewarm, Action: "workspace.missing", WorkspaceID: e.Workspace.ID, Reason: e.Detail, Source: s.Replica,
 	})
 	if err != nil {
@@ -175,7 +177,7 @@ func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e En
 
 // told remembers that people were told of a finding.
 func (s *Service) told(ctx context.Context, l leased, e Entry) error {
-	return s.Store.FindingTold(ctx, database.FindingToldParams{
+	return inventorydb.New(s.Store).FindingTold(ctx, inventorydb.FindingToldParams{
 		Provider: l.provider, Site: l.site, Subject: database.Text(e.Subject()), Verdict: string(e.Verdict),
 	})
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 // Calls counts how often this replica called each provider, and how often that failed in a way that is the provider's own:
@@ -51,7 +51,7 @@ func (c *Calls) take() map[string]tally {
 // written is lost: it is a rate.
 func (s *Service) writeCalls(ctx context.Context) error {
 	of := s.Calls.take()
-	var arg database.AddProviderCallsParams
+	var arg inventorydb.AddProviderCallsParams
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		_, site, err := s.find(name)
 		if err != nil {
@@ -65,7 +65,7 @@ func (s *Service) writeCalls(ctx context.Context) error {
 	if len(arg.Providers) == 0 {
 		return nil
 	}
-	if err := s.Store.AddProviderCalls(ctx, arg); err != nil {
+	if err := inventorydb.New(s.Store).AddProviderCalls(ctx, arg); err != nil {
 		return xerrors.Errorf("add provider calls: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 // Verdict is what comes of holding a resource and a workspace side by side; doc.go says what follows from each.
@@ -45,7 +46,7 @@ func (v Verdict) Amiss() bool { return v != OK && v != Making && v != Going }
 
 // Workspace is the database's side. Making: something is being made of it, and it may be there or not. Stuck: its deletion
 // has failed and is not being tried right now.
-type Workspace = database.InventoryRowsRow
+type Workspace = inventorydb.InventoryRowsRow
 
 // Span is a time in which replicas were at work on this database.
 type Span struct{ From, To time.Time }

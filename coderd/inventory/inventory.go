@@ -16,6 +16,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 const (
@@ -75,7 +76,7 @@ func (s *Service) Run(ctx context.Context) {
 	lease.Loop{
 		Clock: s.Clock, Log: s.Log, What: "say that this replica is at work", Tags: []string{"inventory", "look"}, Every: s.Every,
 	}.Run(ctx, func(ctx context.Context) error {
-		worked := s.Store.WorkOn(ctx)
+		worked := inventorydb.New(s.Store).WorkOn(ctx)
 		if err := s.writeCalls(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "write down how often providers failed", slog.Error(err))
 		}
@@ -95,7 +96,7 @@ func (s *Service) ifDue(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	due, err := s.Store.InventoryDue(ctx, database.InventoryDueParams{Provider: name, Site: site})
+	due, err := inventorydb.New(s.Store).InventoryDue(ctx, inventorydb.InventoryDueParams{Provider: name, Site: site})
 	if err != nil {
 		return xerrors.Errorf("see whether an inventory is due: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 // Judged is an entry with what inventories have said of it so far, and what follows.
@@ -25,19 +26,19 @@ func (s *Service) Look(ctx context.Context, name string, tell func(Judged)) (sit
 	if err != nil {
 		return "", err
 	}
-	now, err := s.Store.GetNow(ctx)
+	now, err := database.New(s.Store).GetNow(ctx)
 	if err != nil {
 		return site, xerrors.Errorf("read the time: %w", err)
 	}
-	settings, err := s.Store.InventorySettings(ctx, name)
+	settings, err := inventorydb.New(s.Store).InventorySettings(ctx, name)
 	if err != nil {
 		return site, xerrors.Errorf("read settings of provider: %w", err)
 	}
-	rows, err := s.Store.FindingsOf(ctx, database.FindingsOfParams{Provider: name, Site: site})
+	rows, err := inventorydb.New(s.Store).FindingsOf(ctx, inventorydb.FindingsOfParams{Provider: name, Site: site})
 	if err != nil {
 		return site, xerrors.Errorf("read findings: %w", err)
 	}
-	found := make(map[key]database.FindingsOfRow, len(rows))
+	found := make(map[key]inventorydb.FindingsOfRow, len(rows))
 	for _, row := range rows {
 		found[key{row.Subject, row.Verdict}] = row
 	}

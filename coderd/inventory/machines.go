@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 const (
@@ -64,7 +65,7 @@ func (m *Machines) List(ctx context.Context, name string, olderThan time.Duratio
 	if !ok {
 		return false, nil
 	}
-	begunAt, err := m.Store.BeginMachines(ctx, database.BeginMachinesParams{Name: name, EveryS: olderThan.Seconds()})
+	begunAt, err := inventorydb.New(m.Store).BeginMachines(ctx, inventorydb.BeginMachinesParams{Name: name, EveryS: olderThan.Seconds()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -81,7 +82,7 @@ func (m *Machines) List(ctx context.Context, name string, olderThan time.Duratio
 }
 
 func (m *Machines) store(ctx context.Context, name string, begunAt time.Time, machines []provider.Machine) error {
-	found := database.StoreMachinesParams{Provider: name, BegunAt: begunAt}
+	found := inventorydb.StoreMachinesParams{Provider: name, BegunAt: begunAt}
 	for _, machine := range machines {
 		found.Machines = append(found.Machines, machine.ID)
 		found.Addresses = append(found.Addresses, machine.Address)
@@ -91,25 +92,26 @@ func (m *Machines) store(ctx context.Context, name string, begunAt time.Time, ma
 		found.Seen = append(found.Seen, !machine.SeenAt.IsZero())
 	}
 	err := m.Store.InTx(ctx, database.TxOptions{Label: "store machines"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		func(ctx context.Context, tx pgx.Tx) error {
+			q := inventorydb.New(tx)
 			if _, err := q.StoreMachines(ctx, found); err != nil {
 				return xerrors.Errorf("store machines: %w", err)
 			}
 			if _, err := q.FreeMachinesOfDeleted(ctx, name); err != nil {
 				return xerrors.Errorf("free machines of deleted workspaces: %w", err)
 			}
-			err := q.ForgetMachines(ctx, database.ForgetMachinesParams{
+			err := q.ForgetMachines(ctx, inventorydb.ForgetMachinesParams{
 				Provider: name, BegunAt: begunAt, Machines: found.Machines,
 			})
 			if err != nil {
 				return xerrors.Errorf("forget machines: %w", err)
 			}
-			return q.EndMachines(ctx, database.EndMachinesParams{Name: name, BegunAt: begunAt})
+			return q.EndMachines(ctx, inventorydb.EndMachinesParams{Name: name, BegunAt: begunAt})
 		})
 	if err != nil {
 		return err
 	}
-	templates, err := m.Store.TemplatesOn(ctx, name)
+	templates, err := inventorydb.New(m.Store).TemplatesOn(ctx, name)
 	if err != nil {
 		return xerrors.Errorf("read templates: %w", err)
 	}

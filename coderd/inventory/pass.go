@@ -14,6 +14,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // Result is what one inventory came to.
@@ -62,7 +64,7 @@ func (s *Service) Pass(ctx context.Context, name string) (Result, error) {
 
 func (s *Service) pass(ctx context.Context, name string, p provider.Provider, site string, atOnce bool) (Result, error) {
 	start := s.Clock.Now("inventory", "lease")
-	rows, err := s.Store.LeaseInventory(ctx, database.LeaseInventoryParams{
+	rows, err := inventorydb.New(s.Store).LeaseInventory(ctx, inventorydb.LeaseInventoryParams{
 		Provider: name, Site: site, Replica: s.Replica, LeaseS: leaseFor.Seconds(), AtOnce: atOnce,
 	})
 	if err != nil {
@@ -89,7 +91,7 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 	// Also when the replica stops: another need not wait for the lease to end.
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), every)
 	defer cancelLast()
-	releaseErr := s.Store.ReleaseInventory(last, database.ReleaseInventoryParams{
+	releaseErr := inventorydb.New(s.Store).ReleaseInventory(last, inventorydb.ReleaseInventoryParams{
 		Provider: name, Site: site, Attempt: l.attempt, Soon: again, SoonS: s.Soon.Seconds(),
 	})
 	if err == nil && releaseErr != nil {
@@ -100,7 +102,7 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 
 // make is the inventory itself. again says that another look is wanted soon.
 func (s *Service) make(ctx context.Context, l leased, p provider.Provider) (res Result, again bool, err error) {
-	settings, err := s.Store.InventorySettings(ctx, l.provider)
+	settings, err := inventorydb.New(s.Store).InventorySettings(ctx, l.provider)
 	if err != nil {
 		return res, true, xerrors.Errorf("read settings of provider: %w", err)
 	}
@@ -161,7 +163,7 @@ func (s *Service) compare(
 	if sides.Unheard, err = provider.Partial(err); err != nil {
 		return 0, &listingError{err}
 	}
-	times, err := s.Store.TimesAtWork(ctx)
+	times, err := inventorydb.New(s.Store).TimesAtWork(ctx)
 	if err != nil {
 		return 0, xerrors.Errorf("read times at work: %w", err)
 	}
@@ -173,7 +175,7 @@ func (s *Service) compare(
 		ids[i] = sides.Resources[i].Tags.WorkspaceID
 	}
 	c := Compare(sides, tell)
-	err = s.Store.EachInventoryRow(ctx, database.InventoryRowsParams{Provider: name, Site: site, Ids: ids},
+	err = inventorydb.New(s.Store).EachInventoryRow(ctx, inventorydb.InventoryRowsParams{Provider: name, Site: site, Ids: ids},
 		func(row Workspace) { c.Workspace(&row) })
 	if err != nil {
 		return 0, xerrors.Errorf("read workspaces: %w", err)
@@ -182,7 +184,7 @@ func (s *Service) compare(
 	return len(sides.Resources), nil
 }
 
-func limitsOf(settings database.InventorySettingsRow) Limits {
+func limitsOf(settings inventorydb.InventorySettingsRow) Limits {
 	return Limits{
 		Count: int(settings.BreakerCount), Percent: int(settings.BreakerPercent), Errors: int(settings.BreakerErrors),
 		Clean: int(settings.BreakerClean),
@@ -195,12 +197,13 @@ type key struct{ subject, verdict string }
 // record writes what was found and what becomes of the breaker, if the lease still holds. It returns how often in a row
 // each finding was made, and the breaker as it was.
 func (s *Service) record(
-	ctx context.Context, l leased, settings database.InventorySettingsRow, res *Result, incomplete *listingError,
-) (said map[key]database.SaveFindingsRow, was Breaker, err error) {
+	ctx context.Context, l leased, settings inventorydb.InventorySettingsRow, res *Result, incomplete *listingError,
+) (said map[key]inventorydb.SaveFindingsRow, was Breaker, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "record inventory"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			said = map[key]database.SaveFindingsRow{}
-			row, err := q.LockInventory(ctx, database.LockInventoryParams{Provider: l.provider, Site: l.site, Attempt: l.attempt})
+		func(ctx context.Context, tx pgx.Tx) error {
+			q := inventorydb.New(tx)
+			said = map[key]inventorydb.SaveFindingsRow{}
+			row, err := q.LockInventory(ctx, inventorydb.LockInventoryParams{Provider: l.provider, Site: l.site, Attempt: l.attempt})
 			if database.NoRows(err) {
 				res.Held = true
 				return nil
@@ -212,26 +215,26 @@ func (s *Service) record(
 			seen := Seen{Entries: res.entries}
 			if incomplete != nil {
 				seen.Incomplete = brief(incomplete.Error())
-			} else if said, seen.New, err = save(ctx, q, l, res.Entries); err != nil {
+			} else if said, seen.New, err = save(ctx, tx, l, res.Entries); err != nil {
 				return err
 			}
-			calls, err := q.CallsSince(ctx, database.CallsSinceParams{Provider: l.provider, Site: l.site, ChangedAt: row.ChangedAt})
+			calls, err := q.CallsSince(ctx, inventorydb.CallsSinceParams{Provider: l.provider, Site: l.site, ChangedAt: row.ChangedAt})
 			if err != nil {
 				return xerrors.Errorf("count calls: %w", err)
 			}
 			seen.Calls, seen.Errors = int(calls.Calls), int(calls.Errors)
 			res.Breaker = was.Next(limitsOf(settings), seen)
-			if err := store(ctx, q, l, *res, incomplete); err != nil {
+			if err := store(ctx, tx, l, *res, incomplete); err != nil {
 				return err
 			}
-			return s.recordBreaker(ctx, q, l, was, res.Breaker)
+			return s.recordBreaker(ctx, tx, l, was, res.Breaker)
 		})
 	return said, was, err
 }
 
 // save replaces the findings, and counts those that are new.
-func save(ctx context.Context, q *database.Queries, l leased, entries []Entry) (map[key]database.SaveFindingsRow, int, error) {
-	arg := database.SaveFindingsParams{Provider: l.provider, Site: l.site, BeganAt: l.beganAt}
+func save(ctx context.Context, db database.DBTX, l leased, entries []Entry) (map[key]inventorydb.SaveFindingsRow, int, error) {
+	arg := inventorydb.SaveFindingsParams{Provider: l.provider, Site: l.site, BeganAt: l.beganAt}
 	taken := map[key]bool{}
 	for _, e := range entries {
 		k := key{e.Subject(), string(e.Verdict)}
@@ -250,11 +253,11 @@ func save(ctx context.Context, q *database.Queries, l leased, entries []Entry) (
 		arg.ProviderIds = append(arg.ProviderIds, database.Text(id))
 		arg.Details = append(arg.Details, brief(e.Detail))
 	}
-	rows, err := q.SaveFindings(ctx, arg)
+	rows, err := inventorydb.New(db).SaveFindings(ctx, arg)
 	if err != nil {
 		return nil, 0, xerrors.Errorf("save findings: %w", err)
 	}
-	said, fresh := make(map[key]database.SaveFindingsRow, len(rows)), 0
+	said, fresh := make(map[key]inventorydb.SaveFindingsRow, len(rows)), 0
 	for _, row := range rows {
 		said[key{row.Subject, row.Verdict}] = row
 		if row.Seen == 1 {
@@ -264,15 +267,16 @@ func save(ctx context.Context, q *database.Queries, l leased, entries []Entry) (
 	return said, fresh, nil
 }
 
-func store(ctx context.Context, q *database.Queries, l leased, res Result, incomplete *listingError) error {
+func store(ctx context.Context, db database.DBTX, l leased, res Result, incomplete *listingError) error {
+	q := inventorydb.New(db)
 	var err error
 	if incomplete != nil {
-		err = q.StoreIncomplete(ctx, database.StoreIncompleteParams{
+		err = q.StoreIncomplete(ctx, inventorydb.StoreIncompleteParams{
 			Provider: l.provider, Site: l.site, BeganAt: l.beganAt, Error: brief(incomplete.Error()),
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
 		})
 	} else {
-		err = q.StoreInventory(ctx, database.StoreInventoryParams{
+		err = q.StoreInventory(ctx, inventorydb.StoreInventoryParams{
 			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(res.resources),
 			Workspaces: int32(res.live), Discrepancies: int32(res.amiss),
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
@@ -285,7 +289,7 @@ func store(ctx context.Context, q *database.Queries, l leased, res Result, incom
 }
 
 // recordBreaker leaves a trace of a breaker that opened or closed, which is also the event for pages that watch.
-func (s *Service) recordBreaker(ctx context.Context, q *database.Queries, l leased, was, is Breaker) error {
+func (s *Service) recordBreaker(ctx context.Context, db database.DBTX, l leased, was, is Breaker) error {
 	if was.Open() == is.Open() {
 		return nil
 	}
@@ -293,7 +297,7 @@ func (s *Service) recordBreaker(ctx context.Context, q *database.Queries, l leas
 	if !is.Open() {
 		action, reason = "provider.breaker-close", "its inventories are clean again"
 	}
-	err := q.RecordProviderAct(ctx, database.RecordProviderActParams{
+	err := inventorydb.New(db).RecordProviderAct(ctx, inventorydb.RecordProviderActParams{
 		ActorID: workspaces.Prewarm, Action: action, Provider: l.provider, Reason: reason, Source: s.Replica,
 	})
 	if err != nil {
@@ -313,7 +317,7 @@ func (s *Service) tellBreaker(ctx context.Context, l leased, was, is Breaker) {
 	} else {
 		s.Log.Info(ctx, "the breaker closed", fields...)
 	}
-	affected, err := s.Store.TemplatesInScope(ctx, database.TemplatesInScopeParams{
+	affected, err := viewsdb.New(s.Store).TemplatesInScope(ctx, viewsdb.TemplatesInScopeParams{
 		Scope: database.PauseScopeProvider, Target: l.provider,
 	})
 	if err != nil {

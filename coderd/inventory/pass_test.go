@@ -20,6 +20,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database/alertsdb"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 // moody is a cloud that does not list, or create, when told so.
@@ -163,7 +165,7 @@ func TestPass_vanished(t *testing.T) {
 	}
 	require.Equal(t, "claimed", b.one("SELECT state::text FROM workspaces WHERE name = $1", claimed))
 	require.Equal(t, "1", b.one("SELECT count(*)::text FROM audit_log WHERE action = 'workspace.missing' AND target_name = $1", claimed))
-	rows, err := b.Store.MissingClaimed(context.Background())
+	rows, err := alertsdb.New(b.Store).MissingClaimed(context.Background())
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 
@@ -245,7 +247,7 @@ func TestPass_unconfirmed(t *testing.T) {
 	require.Len(t, judged, 1)
 	require.Equal(t, 3, judged[0].Seen)
 	require.Contains(t, judged[0].Next, "not confirmed")
-	n, err := b.Store.ConfirmProvider(context.Background(), "sim")
+	n, err := inventorydb.New(b.Store).ConfirmProvider(context.Background(), "sim")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 	b.pass()

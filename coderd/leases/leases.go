@@ -19,6 +19,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/leasesdb"
 )
 
 const (
@@ -45,12 +46,12 @@ func (e *Ender) Run(ctx context.Context) {
 
 // End ends the waits and the leases that are over now. One that cannot be ended does not keep the others.
 func (e *Ender) End(ctx context.Context) error {
-	if n, err := e.Store.EndExpiredWaiting(ctx); err != nil {
+	if n, err := leasesdb.New(e.Store).EndExpiredWaiting(ctx); err != nil {
 		return xerrors.Errorf("end waits: %w", err)
 	} else if n > 0 {
 		e.Log.Info(ctx, "ended waits of clients that are gone", slog.F("claims", n))
 	}
-	rows, err := e.Store.EndedLeases(ctx, batch)
+	rows, err := leasesdb.New(e.Store).EndedLeases(ctx, batch)
 	if err != nil {
 		return xerrors.Errorf("find ended leases: %w", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/leases"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // A claim whose lease is over is released, whether its length came from the request or the template; one that was renewed,
@@ -61,7 +63,7 @@ templates:
 
 	_, err := w.Store.Pool.Exec(ctx, "UPDATE claims SET lease_until = lease_until - interval '2 hours' WHERE lease_until IS NOT NULL")
 	require.NoError(t, err)
-	_, err = w.Store.RenewLease(ctx, database.RenewLeaseParams{ClaimID: claimOf(t, w, renewed)})
+	_, err = workspacesdb.New(w.Store).RenewLease(ctx, workspacesdb.RenewLeaseParams{ClaimID: claimOf(t, w, renewed)})
 	require.NoError(t, err)
 	require.NoError(t, ender.End(ctx))
 	for _, id := range []uuid.UUID{byTemplate, waited, asked} {
@@ -78,9 +80,9 @@ templates:
 	_, err = r.Writer.EndLease(ctx, renewed, 1, "as a replica would that looked before the renewal")
 	require.Error(t, err)
 	require.Equal(t, "claimed", state(renewed))
-	_, err = w.Store.RenewLease(ctx, database.RenewLeaseParams{ClaimID: claimOf(t, w, byTemplate)})
+	_, err = workspacesdb.New(w.Store).RenewLease(ctx, workspacesdb.RenewLeaseParams{ClaimID: claimOf(t, w, byTemplate)})
 	require.True(t, database.NoRows(err), "what is over cannot be renewed")
-	_, err = w.Store.RenewLease(ctx, database.RenewLeaseParams{ClaimID: claimOf(t, w, never)})
+	_, err = workspacesdb.New(w.Store).RenewLease(ctx, workspacesdb.RenewLeaseParams{ClaimID: claimOf(t, w, never)})
 	require.True(t, database.NoRows(err), "what has no lease is not given one unasked")
 }
 
@@ -126,11 +128,11 @@ func TestWaits_end(t *testing.T) {
 	_, err = w.Store.Pool.Exec(t.Context(), "UPDATE claims SET deadline_at = now() - interval '1 second' WHERE id = $1", left)
 	require.NoError(t, err)
 	require.NoError(t, ender.End(t.Context()))
-	c, err := w.Store.ClaimByID(t.Context(), over)
+	c, err := claimdb.New(w.Store).ClaimByID(t.Context(), over)
 	require.NoError(t, err)
 	require.Equal(t, database.ClaimStateMissed, c.State)
 	require.Nil(t, c.IdempotencyKey)
-	c, err = w.Store.ClaimByID(t.Context(), left)
+	c, err = claimdb.New(w.Store).ClaimByID(t.Context(), left)
 	require.NoError(t, err)
 	require.Equal(t, database.ClaimStateWaiting, c.State, "its own replica still may end it, and say why")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 // readiness asks once. A runner is ready when it was also seen at its forge (A3); one that ended before is no runner. It may
@@ -29,7 +30,7 @@ const neverRegistered = "never registered at the forge"
 
 // unobserved says whether it is only the forge's word that is lacking, and the forge was not heard of since the time was
 // over: then it is not the runner's fault (A2, A3).
-func unobserved(info database.JobForWorkRow) bool {
+func unobserved(info lifecycledb.JobForWorkRow) bool {
 	inside := info.Agent == nil || info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusReady
 	return info.Runner && inside && !info.RunnerRegistered && !info.ForgeListed
 }
@@ -64,7 +65,7 @@ func inside(ctx context.Context, j *work) (provider.Readiness, error) {
 const recovery = 5
 
 // bootTimeout is how long a workspace may be starting, in seconds. One that was ready before has less to do.
-func bootTimeout(info database.JobForWorkRow) float64 {
+func bootTimeout(info lifecycledb.JobForWorkRow) float64 {
 	limit := info.BootTimeoutS
 	if info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusSilent {
 		limit = min(limit, recovery*info.HeartbeatTimeoutS)

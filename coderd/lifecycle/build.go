@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 const (
@@ -33,7 +34,7 @@ func (w *Worker) create(ctx context.Context, j *work) outcome {
 	}
 	w.giveWay(ctx, j)
 	if j.info.Runner { // so that there is a row before anything can register
-		err := w.Store.ExpectRunner(ctx, database.ExpectRunnerParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation})
+		err := lifecycledb.New(w.Store).ExpectRunner(ctx, lifecycledb.ExpectRunnerParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation})
 		if err != nil {
 			return postponed(err)
 		}
@@ -245,7 +246,7 @@ func (w *Worker) failed(ctx context.Context, j *work, fault string, permanent bo
 // read reads what the job is about. A database that does not answer is nobody's failure.
 func (w *Worker) read(ctx context.Context, j *work) error {
 	var err error
-	j.info, err = w.Store.JobForWork(ctx, j.WorkspaceID)
+	j.info, err = lifecycledb.New(w.Store).JobForWork(ctx, j.WorkspaceID)
 	j.ref = provider.Ref{
 		Name: j.info.Workspace.Name, ProviderID: j.info.Workspace.ProviderID, WorkspaceID: j.info.Workspace.ID,
 		Machine: j.info.Machine,

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 // task does one leased job, and says what came of it. Its context ends with the lease.
@@ -90,7 +91,7 @@ func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
 			if len(leased) == n {
 				return leased, nil
 			}
-			jobs, err := l.w.Store.LeaseJobs(ctx, database.LeaseJobsParams{
+			jobs, err := lifecycledb.New(l.w.Store).LeaseJobs(ctx, lifecycledb.LeaseJobsParams{
 				Kind: kind, Provider: name, MaxJobs: int32(n - len(leased)), OwnSite: l.w.siteOf(name),
 				Replica: l.w.Replica, LeaseS: l.w.Lease.Seconds(), Traced: l.w.traced,
 			})
@@ -105,7 +106,7 @@ func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
 
 // extend extends the leases of jobs.
 func (w *Worker) extend(ctx context.Context, jobs []uuid.UUID, attempts []int32) (map[uuid.UUID]bool, error) {
-	rows, err := w.Store.ExtendLeases(ctx, database.ExtendLeasesParams{Ids: jobs, Attempts: attempts, LeaseS: w.Lease.Seconds()})
+	rows, err := lifecycledb.New(w.Store).ExtendLeases(ctx, lifecycledb.ExtendLeasesParams{Ids: jobs, Attempts: attempts, LeaseS: w.Lease.Seconds()})
 	kept := make(map[uuid.UUID]bool, len(rows))
 	for _, row := range rows {
 		kept[row.ID] = row.Extended
@@ -132,7 +133,7 @@ func (l *lane) nextDue(ctx context.Context) time.Duration {
 	for i, kind := range l.kinds {
 		kinds[i] = string(kind)
 	}
-	in, err := l.w.Store.NextDue(ctx, kinds)
+	in, err := lifecycledb.New(l.w.Store).NextDue(ctx, kinds)
 	if err != nil || in <= 0 { // due, but locked or not for this site: no reason to spin
 		return poll
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // lateTimeout bounds what is done after a call that may have come too late.
@@ -19,11 +20,11 @@ const lateTimeout = 10 * time.Second
 // late looks after what a call may have done once its lease had ended, such as that of a replica that froze and woke. What
 // this misses the inventory finds (I4).
 func (w *Worker) late(ctx context.Context, j *work, what string,
-	mend func(ctx context.Context, now database.WorkspaceStateRow) error,
+	mend func(ctx context.Context, now viewsdb.WorkspaceStateRow) error,
 ) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
 	defer cancel()
-	now, err := w.Store.WorkspaceState(ctx, j.WorkspaceID)
+	now, err := viewsdb.New(w.Store).WorkspaceState(ctx, j.WorkspaceID)
 	if err == nil {
 		err = mend(ctx, now)
 	}
@@ -35,7 +36,7 @@ func (w *Worker) late(ctx context.Context, j *work, what string,
 // removeLate removes what a create made after its workspace had been deleted. A workspace that lives on is somebody else's
 // to see to.
 func (w *Worker) removeLate(ctx context.Context, j *work) {
-	w.late(ctx, j, "remove what was created too late", func(ctx context.Context, now database.WorkspaceStateRow) error {
+	w.late(ctx, j, "remove what was created too late", func(ctx context.Context, now viewsdb.WorkspaceStateRow) error {
 		if now.State != database.WorkspaceStateDeleted {
 			return nil
 		}
@@ -47,12 +48,12 @@ func (w *Worker) removeLate(ctx context.Context, j *work) {
 // the same name. A workspace whose resource is gone is drained, so that another is built; a claimed one is its owner's, and
 // only told of (I2). Where the next attempt is still at it, its end is waited for.
 func (w *Worker) replaceTaken(ctx context.Context, j *work) {
-	w.late(ctx, j, "look after what was deleted too late", func(ctx context.Context, now database.WorkspaceStateRow) (err error) {
+	w.late(ctx, j, "look after what was deleted too late", func(ctx context.Context, now viewsdb.WorkspaceStateRow) (err error) {
 		for now.State == database.WorkspaceStateProvisioning {
 			if !w.sleep(ctx, handBackEvery) {
 				return ctx.Err()
 			}
-			if now, err = w.Store.WorkspaceState(ctx, j.WorkspaceID); err != nil {
+			if now, err = viewsdb.New(w.Store).WorkspaceState(ctx, j.WorkspaceID); err != nil {
 				return err
 			}
 		}
@@ -72,7 +73,7 @@ func (w *Worker) replaceTaken(ctx context.Context, j *work) {
 		if now.State == database.WorkspaceStateClaimed {
 			return xerrors.New("the workspace is claimed, and " + reason)
 		}
-		moved, err := w.Writer.Drain(ctx, w.Store.Queries, j.WorkspaceID, now.Incarnation, reason)
+		moved, err := w.Writer.Drain(ctx, w.Store, j.WorkspaceID, now.Incarnation, reason)
 		if err != nil {
 			return err
 		}
@@ -85,7 +86,7 @@ func (w *Worker) replaceTaken(ctx context.Context, j *work) {
 // startTaken sees to what a stop may have done: a workspace that was claimed or started meanwhile is stopped. A claimed one
 // is started again, and one of the pool is replaced.
 func (w *Worker) startTaken(ctx context.Context, j *work) {
-	w.late(ctx, j, "look after what was stopped too late", func(ctx context.Context, now database.WorkspaceStateRow) error {
+	w.late(ctx, j, "look after what was stopped too late", func(ctx context.Context, now viewsdb.WorkspaceStateRow) error {
 		const reason = "it was stopped by a worker that had lost its lease"
 		switch now.State {
 		case database.WorkspaceStateStarting, database.WorkspaceStateReady, database.WorkspaceStateClaimed:
@@ -98,7 +99,7 @@ func (w *Worker) startTaken(ctx context.Context, j *work) {
 		case now.State == database.WorkspaceStateClaimed:
 			err = w.Writer.StartAgain(ctx, now.ID, now.Incarnation, reason)
 		default:
-			_, err = w.Writer.Drain(ctx, w.Store.Queries, now.ID, now.Incarnation, reason)
+			_, err = w.Writer.Drain(ctx, w.Store, now.ID, now.Incarnation, reason)
 		}
 		w.Wake()
 		w.Hints.Nudge(now.TemplateID)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 // reserve takes an unused machine for the workspace, the one with the lowest id, or finds the one it has (S5). Empty where
@@ -17,7 +17,7 @@ func (w *Worker) reserve(ctx context.Context, j *work) (string, error) {
 	if _, ok := provider.As[provider.Reserver](j.provider); !ok {
 		return "", nil
 	}
-	machine, err := w.Store.ReserveMachine(ctx, database.ReserveMachineParams{
+	machine, err := lifecycledb.New(w.Store).ReserveMachine(ctx, lifecycledb.ReserveMachineParams{
 		Provider: j.Provider, JobID: j.ID, Attempt: j.Attempt,
 	})
 	switch {
@@ -41,7 +41,7 @@ func (w *Worker) freeMachine(ctx context.Context, j *work, how freed) error {
 	if j.ref.Machine == "" {
 		return nil
 	}
-	_, err := w.Store.GiveBackMachine(ctx, database.GiveBackMachineParams{
+	_, err := lifecycledb.New(w.Store).GiveBackMachine(ctx, lifecycledb.GiveBackMachineParams{
 		Provider: j.Provider, JobID: j.ID, Attempt: j.Attempt, Proven: how.proven, Failed: how.failed,
 		Error: text(how.why),
 	})

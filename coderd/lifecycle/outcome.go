@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // work is a leased job, and what its task reads of it.
 type work struct {
 	database.Job
-	info     database.JobForWorkRow
+	info     lifecycledb.JobForWorkRow
 	provider provider.Provider // nil: it can't be made
 	ref      provider.Ref      // the resource, and the workspace it must be tagged with: another's is never touched
 	made     string            // the provider's id of what a create that failed has made, if it said so
@@ -105,7 +106,7 @@ func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
 		pause := lease.Backoff(j.Failures, w.Jitter)
 		w.metrics.retries.WithLabelValues(string(j.Kind), j.Provider).Inc()
 		w.log.Warn(ctx, "job will be retried", append(fields, slog.F("failures", j.Failures+1), slog.F("in", pause.String()))...)
-		_, err = w.Store.RetryJob(ctx, database.RetryJobParams{
+		_, err = lifecycledb.New(w.Store).RetryJob(ctx, lifecycledb.RetryJobParams{
 			ID: j.ID, Attempt: j.Attempt, LastError: text(o.cause.Error()), BackoffS: pause.Seconds(),
 		})
 		o.what = "store retry"
@@ -114,7 +115,7 @@ func (w *Worker) settle(ctx context.Context, j *work, o outcome) {
 		w.log.Warn(ctx, "job is postponed", append(fields, slog.F("in", o.pause.String()))...)
 		fallthrough
 	case isDeferred:
-		_, err = w.Store.DeferJob(ctx, database.DeferJobParams{
+		_, err = lifecycledb.New(w.Store).DeferJob(ctx, lifecycledb.DeferJobParams{
 			ID: j.ID, Attempt: j.Attempt, LastError: text(o.cause.Error()), DelayS: o.pause.Seconds(),
 		})
 		o.what = "defer job"
@@ -154,7 +155,7 @@ func (w *Worker) handBack(ctx context.Context, j *work) {
 }
 
 func (w *Worker) returnJob(ctx context.Context, j *work) error {
-	_, err := w.Store.ReturnJobs(ctx, database.ReturnJobsParams{Ids: []uuid.UUID{j.ID}, Attempts: []int32{j.Attempt}})
+	_, err := lifecycledb.New(w.Store).ReturnJobs(ctx, lifecycledb.ReturnJobsParams{Ids: []uuid.UUID{j.ID}, Attempts: []int32{j.Attempt}})
 	return err
 }
 
@@ -169,7 +170,7 @@ func (w *Worker) requeue(ctx context.Context, j *work) {
 		}
 		return
 	}
-	n, err := w.Store.ReleaseCleanup(ctx, database.ReleaseCleanupParams{JobID: j.ID, Attempt: j.Attempt})
+	n, err := lifecycledb.New(w.Store).ReleaseCleanup(ctx, lifecycledb.ReleaseCleanupParams{JobID: j.ID, Attempt: j.Attempt})
 	if err != nil {
 		w.log.Debug(ctx, "release clean-up", slog.Error(err))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/serverdb"
 )
 
 // noting is a cloud that notes what it is asked for.
@@ -54,8 +55,8 @@ func TestC13_ownVersionAndProvider(t *testing.T) {
 		clouds[name] = &noting{Provider: cloud}
 	}
 	w := coderdtest.NewWorld(t, sim.Behavior{})
-	require.NoError(t, w.Store.EnsureProvider(context.Background(),
-		database.EnsureProviderParams{Name: "second", Kind: "second"}))
+	require.NoError(t, serverdb.New(w.Store).EnsureProvider(context.Background(),
+		serverdb.EnsureProviderParams{Name: "second", Kind: "second"}))
 	factory := func(name string) provider.Factory {
 		return func(json.RawMessage) (provider.Provider, error) { return clouds[name], nil }
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 const (
@@ -26,7 +27,7 @@ func (w *Worker) endQuarantines(ctx context.Context) {
 }
 
 func (w *Worker) someQuarantines(ctx context.Context) error {
-	over, err := w.Store.ExpiredQuarantine(ctx, quarantineBatch)
+	over, err := lifecycledb.New(w.Store).ExpiredQuarantine(ctx, quarantineBatch)
 	if err != nil {
 		return xerrors.Errorf("find expired quarantines: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 // stop stops a workspace in standby, and tries for ever: one that runs on costs money and harms nobody, for a start finds
@@ -30,7 +31,7 @@ func (w *Worker) stop(ctx context.Context, j *work) outcome {
 		w.startTaken(ctx, j)
 		return requeued()
 	case errors.Is(err, provider.ErrNotFound):
-		moved, err := w.Writer.Drain(ctx, w.Store.Queries, j.WorkspaceID, j.Incarnation, "the workspace vanished in standby")
+		moved, err := w.Writer.Drain(ctx, w.Store, j.WorkspaceID, j.Incarnation, "the workspace vanished in standby")
 		if err != nil {
 			return unrecorded("drain what vanished", err)
 		}
@@ -53,7 +54,7 @@ func (w *Worker) start(ctx context.Context, j *work) outcome {
 	if o, ok := w.load(ctx, j); !ok {
 		return o
 	}
-	if err := w.Store.ExpectAgentAgain(ctx, database.ExpectAgentAgainParams{JobID: j.ID, Attempt: j.Attempt}); err != nil {
+	if err := lifecycledb.New(w.Store).ExpectAgentAgain(ctx, lifecycledb.ExpectAgentAgainParams{JobID: j.ID, Attempt: j.Attempt}); err != nil {
 		return unrecorded("expect agent again", err)
 	}
 	stopper, ok := provider.As[provider.Stopper](j.provider)

@@ -18,6 +18,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // powered is a cloud whose stops and starts can be made to fail, or to wait.
@@ -90,7 +92,7 @@ func atRest(t *testing.T, w *coderdtest.World, running, stopped int) bool {
 func usable(t *testing.T, w *coderdtest.World, id uuid.UUID) (fault string) {
 	t.Helper()
 	coderdtest.Eventually(t, "its start is over", func() bool {
-		start, err := w.Store.StartOf(t.Context(), id)
+		start, err := claimdb.New(w.Store).StartOf(t.Context(), id)
 		require.NoError(t, err)
 		fault = start.Fault
 		return !start.Starting
@@ -148,7 +150,7 @@ func TestC17_failedStart(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, res.Standby)
 	require.Equal(t, "start: no host has room for it", usable(t, w, res.Workspace.ID))
-	now, err := w.Store.WorkspaceState(t.Context(), res.Workspace.ID)
+	now, err := viewsdb.New(w.Store).WorkspaceState(t.Context(), res.Workspace.ID)
 	require.NoError(t, err)
 	require.Equal(t, database.WorkspaceStateClaimed, now.State)
 	require.Equal(t, res.ClaimID, now.ClaimID.UUID)

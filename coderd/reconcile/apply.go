@@ -16,12 +16,13 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // apply writes all plans in a constant number of statements. If that fails for a reason of the data, it goes preset by
 // preset, each under its own savepoint, so that one bad preset is reported on itself and stops no other.
-func (r *Reconciler) apply(ctx context.Context, q *database.Queries, tx pgx.Tx, snap snapshot, plans []*prebuilds.Plan, res *Result) error {
-	err := underSavepoint(ctx, q, tx, func(q *database.Queries) error { return r.write(ctx, q, plans, res) })
+func (r *Reconciler) apply(ctx context.Context, tx pgx.Tx, snap snapshot, plans []*prebuilds.Plan, res *Result) error {
+	err := underSavepoint(ctx, tx, func(db database.DBTX) error { return r.write(ctx, db, plans, res) })
 	if err != nil {
 		if hopeless(ctx, err) {
 			return err
@@ -31,8 +32,8 @@ func (r *Reconciler) apply(ctx context.Context, q *database.Queries, tx pgx.Tx, 
 			if p == nil {
 				continue
 			}
-			err := underSavepoint(ctx, q, tx, func(q *database.Queries) error {
-				return r.write(ctx, q, []*prebuilds.Plan{p}, res)
+			err := underSavepoint(ctx, tx, func(db database.DBTX) error {
+				return r.write(ctx, db, []*prebuilds.Plan{p}, res)
 			})
 			if err != nil {
 				if hopeless(ctx, err) {
@@ -43,10 +44,10 @@ func (r *Reconciler) apply(ctx context.Context, q *database.Queries, tx pgx.Tx, 
 			}
 		}
 	}
-	if err := r.storeStatus(ctx, q, snap, plans, res); err != nil {
+	if err := r.storeStatus(ctx, tx, snap, plans, res); err != nil {
 		return err
 	}
-	return storeShrunk(ctx, q, snap, plans)
+	return storeShrunk(ctx, tx, snap, plans)
 }
 
 // hopeless errors end the transaction, not just a savepoint: it runs again, or its connection is gone.
@@ -54,12 +55,12 @@ func hopeless(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || database.IsSerialization(err) || database.IsDeadlock(err) || database.IsConnection(err)
 }
 
-func underSavepoint(ctx context.Context, q *database.Queries, tx pgx.Tx, fn func(*database.Queries) error) error {
+func underSavepoint(ctx context.Context, tx pgx.Tx, fn func(database.DBTX) error) error {
 	sp, err := tx.Begin(ctx)
 	if err != nil {
 		return xerrors.Errorf("set savepoint: %w", err)
 	}
-	if err := fn(q.WithTx(sp)); err != nil {
+	if err := fn(sp); err != nil {
 		if rollbackErr := sp.Rollback(ctx); rollbackErr != nil {
 			return xerrors.Errorf("roll back to savepoint after %q: %w", err.Error(), rollbackErr)
 		}
@@ -69,10 +70,11 @@ func underSavepoint(ctx context.Context, q *database.Queries, tx pgx.Tx, fn func
 }
 
 // write makes the workspaces and intents of some plans.
-func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*prebuilds.Plan, res *Result) error {
+func (r *Reconciler) write(ctx context.Context, db database.DBTX, plans []*prebuilds.Plan, res *Result) error {
+	q := reconciledb.New(db)
 	var planned []workspaces.Planned
-	var intents database.InsertIntentsParams
-	var moves database.InsertMovesParams
+	var intents reconciledb.InsertIntentsParams
+	var moves reconciledb.InsertMovesParams
 	for _, p := range plans {
 		if p == nil {
 			continue
@@ -104,7 +106,7 @@ func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*pr
 			moves.Reasons = append(moves.Reasons, explain.Text(m.Reason))
 		}
 	}
-	if err := r.writer.Plan(ctx, q, planned); err != nil {
+	if err := r.writer.Plan(ctx, db, planned); err != nil {
 		return err
 	}
 	if len(intents.WorkspaceIds) > 0 {
@@ -124,8 +126,8 @@ func (r *Reconciler) write(ctx context.Context, q *database.Queries, plans []*pr
 }
 
 // storeStatus writes what changed of what people are shown. It is the same statement however many changed.
-func (r *Reconciler) storeStatus(ctx context.Context, q *database.Queries, snap snapshot, plans []*prebuilds.Plan, res *Result) error {
-	arg := database.StoreStatusParams{PassSeq: res.Seq}
+func (r *Reconciler) storeStatus(ctx context.Context, db database.DBTX, snap snapshot, plans []*prebuilds.Plan, res *Result) error {
+	arg := reconciledb.StoreStatusParams{PassSeq: res.Seq}
 	for i, preset := range snap.Presets {
 		counts, ledger := json.RawMessage("{}"), json.RawMessage("{}")
 		if p := plans[i]; p != nil {
@@ -155,7 +157,7 @@ func (r *Reconciler) storeStatus(ctx context.Context, q *database.Queries, snap 
 	if res.Changed == 0 {
 		return nil
 	}
-	if err := q.StoreStatus(ctx, arg); err != nil {
+	if err := reconciledb.New(db).StoreStatus(ctx, arg); err != nil {
 		return xerrors.Errorf("write status: %w", err)
 	}
 	return nil
@@ -170,8 +172,8 @@ func statusDigest(counts, ledger json.RawMessage, message string) []byte {
 	return h.Sum(nil)
 }
 
-func (r *Reconciler) storeHeadroom(ctx context.Context, q *database.Queries, left map[string]prebuilds.Limits) error {
-	var arg database.StoreHeadroomParams
+func (r *Reconciler) storeHeadroom(ctx context.Context, db database.DBTX, left map[string]prebuilds.Limits) error {
+	var arg reconciledb.StoreHeadroomParams
 	for name, l := range left {
 		if l.Maximum > 0 {
 			arg.Providers = append(arg.Providers, name)
@@ -182,7 +184,7 @@ func (r *Reconciler) storeHeadroom(ctx context.Context, q *database.Queries, lef
 	if len(arg.Providers) == 0 {
 		return nil
 	}
-	if err := q.StoreHeadroom(ctx, arg); err != nil {
+	if err := reconciledb.New(db).StoreHeadroom(ctx, arg); err != nil {
 		return xerrors.Errorf("store headroom: %w", err)
 	}
 	return nil
@@ -190,8 +192,8 @@ func (r *Reconciler) storeHeadroom(ctx context.Context, q *database.Queries, lef
 
 // storeCreateRates writes what was spent of the rates of creates (S5). Of a preset that could not be written it was spent
 // all the same: rather one create less than one too many.
-func storeCreateRates(ctx context.Context, q *database.Queries, before, left map[string]prebuilds.Limits) error {
-	var arg database.StoreCreateRatesParams
+func storeCreateRates(ctx context.Context, db database.DBTX, before, left map[string]prebuilds.Limits) error {
+	var arg reconciledb.StoreCreateRatesParams
 	for _, name := range slices.Sorted(maps.Keys(left)) {
 		was, is := before[name].Rate, left[name].Rate
 		if is != nil && was != nil && !is.FullAt().Equal(was.FullAt()) {
@@ -202,7 +204,7 @@ func storeCreateRates(ctx context.Context, q *database.Queries, before, left map
 	if len(arg.Providers) == 0 {
 		return nil
 	}
-	if err := q.StoreCreateRates(ctx, arg); err != nil {
+	if err := reconciledb.New(db).StoreCreateRates(ctx, arg); err != nil {
 		return xerrors.Errorf("store rates of creates: %w", err)
 	}
 	return nil

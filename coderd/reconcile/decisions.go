@@ -10,6 +10,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // Decision is what a pass decided for one preset that it wanted to change.
@@ -95,7 +96,7 @@ func (r *Reconciler) tellVictims(ctx context.Context, res Result) {
 	if len(ids) == 0 {
 		return
 	}
-	rows, err := r.store.WorkspaceNames(ctx, ids)
+	rows, err := reconciledb.New(r.store).WorkspaceNames(ctx, ids)
 	if err != nil {
 		r.log.Debug(ctx, "read names of victims", slog.Error(err))
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // The fence (DESIGN section 3, step 3): a pass whose snapshot is older than the commit of another pass, and which gets
@@ -40,15 +41,15 @@ func TestFence_snapshotBeforeTheLock(t *testing.T) {
 
 	runs := 0
 	err = store.InTx(ctx, database.TxOptions{Label: "pass", Isolation: pgx.RepeatableRead},
-		func(ctx context.Context, q *database.Queries, tx pgx.Tx) error {
+		func(ctx context.Context, tx pgx.Tx) error {
 			runs++
-			if _, err := q.LastPass(ctx); err != nil { // from here on it sees this instant
+			if _, err := viewsdb.New(tx).LastPass(ctx); err != nil { // from here on it sees this instant
 				return err
 			}
 			if runs == 1 {
 				pass(context.Background(), t, other)
 			}
-			_, err := one.passInTx(ctx, q, tx, nil)
+			_, err := one.passInTx(ctx, tx, nil)
 			return err
 		})
 	require.NoError(t, err)

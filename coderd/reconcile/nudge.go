@@ -11,14 +11,14 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // nudged is when a template was nudged, on the database's clock; zero for a nudge from this process, which only a pass of
 // this process serves for certain.
 type nudged time.Time
 
-// notice is a nudge on the wire (queries/reconcile.sql, PublishNudges).
+// notice is a nudge on the wire (queries/reconcile/reconcile.sql, PublishNudges).
 type notice struct {
 	From     string    `json:"from"`
 	Template uuid.UUID `json:"template"`
@@ -93,7 +93,7 @@ func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) (
 		}
 	}
 	if len(ask) > 0 {
-		passes, err := r.store.PassesOf(ctx, ask)
+		passes, err := reconciledb.New(r.store).PassesOf(ctx, ask)
 		if err != nil {
 			return nil, xerrors.Errorf("read passes: %w", err)
 		}
@@ -122,7 +122,7 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		case <-r.publish:
 		}
 		r.mu.Lock()
-		arg := database.PublishNudgesParams{Sender: r.replica}
+		arg := reconciledb.PublishNudgesParams{Sender: r.replica}
 		for t := range r.unpublished {
 			arg.TemplateIds = append(arg.TemplateIds, t)
 			arg.Traces = append(arg.Traces, r.traces[t])
@@ -133,7 +133,7 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		if len(arg.TemplateIds) == 0 {
 			continue
 		}
-		if err := r.store.PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
+		if err := reconciledb.New(r.store).PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
 			r.log.Debug(ctx, "publish nudges", slog.Error(err))
 		}
 	}

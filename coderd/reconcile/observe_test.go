@@ -22,6 +22,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // entries is a log that is only remembered.
@@ -161,8 +162,8 @@ func TestMetrics_waitForTheLock(t *testing.T) {
 		n, _, _ := values(t, reg, "prewarm_passes_total", "busy", "tick")
 		return n
 	}
-	err := w.Store.InTx(ctx, database.TxOptions{Label: "hold lock"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		locked, err := q.TryPassLock(ctx)
+	err := w.Store.InTx(ctx, database.TxOptions{Label: "hold lock"}, func(ctx context.Context, tx pgx.Tx) error {
+		locked, err := reconciledb.New(tx).TryPassLock(ctx)
 		require.True(t, locked)
 		reg = reconciler(t, w, slog.Make(), time.Hour)
 		coderdtest.Eventually(t, "busy a few times", func() bool { return busy() >= 3 })

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // passDeadline bounds a pass from this side; the transaction's own timeouts bound it from the server's.
@@ -53,17 +54,18 @@ func (r *Reconciler) pass(ctx context.Context, templates []uuid.UUID) (Result, e
 	var res Result
 	runs := 0
 	opts := database.TxOptions{Label: "pass", Isolation: pgx.RepeatableRead}
-	err := r.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, tx pgx.Tx) error {
+	err := r.store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
 		runs++
 		var err error
-		res, err = r.passInTx(ctx, q, tx, templates)
+		res, err = r.passInTx(ctx, tx, templates)
 		return err
 	})
 	res.Reruns = max(0, runs-1)
 	return res, err
 }
 
-func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.Tx, templates []uuid.UUID) (Result, error) {
+func (r *Reconciler) passInTx(ctx context.Context, tx pgx.Tx, templates []uuid.UUID) (Result, error) {
+	q := reconciledb.New(tx)
 	if err := q.SetPassTimeouts(ctx); err != nil {
 		return Result{}, xerrors.Errorf("set timeouts: %w", err)
 	}
@@ -76,7 +78,7 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 	}
 	// The statement above took its snapshot before it had the lock. If another pass committed in between, this UPDATE
 	// fails with 40001 and the pass runs again on what that one wrote.
-	fence, err := q.AdvanceFence(ctx, database.AdvanceFenceParams{
+	fence, err := q.AdvanceFence(ctx, reconciledb.AdvanceFenceParams{
 		Holder: r.replica, IsFull: templates == nil, OverdueS: (r.tick + r.tick/2).Seconds(),
 	})
 	if err != nil {
@@ -85,10 +87,10 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 	if fence.IsFull {
 		templates = nil
 	}
-	if err := tracing.Carry(ctx, q); err != nil {
+	if err := tracing.Carry(ctx, tx); err != nil {
 		return Result{}, err
 	}
-	snap, err := r.snapshot(ctx, q, fence.BeganAt, templates)
+	snap, err := r.snapshot(ctx, tx, fence.BeganAt, templates)
 	if err != nil {
 		return Result{}, err
 	}
@@ -99,14 +101,14 @@ func (r *Reconciler) passInTx(ctx context.Context, q *database.Queries, tx pgx.T
 		Seq: fence.Seq, Full: fence.IsFull, BeganAt: fence.BeganAt, Presets: len(snap.Presets), Errors: errs,
 		RetryAt: map[uuid.UUID]time.Time{},
 	}
-	if err := r.apply(ctx, q, tx, snap, plans, &res); err != nil {
+	if err := r.apply(ctx, tx, snap, plans, &res); err != nil {
 		return Result{}, err
 	}
 	res.Decisions = decisions(snap, plans)
-	if err := r.storeHeadroom(ctx, q, left); err != nil {
+	if err := r.storeHeadroom(ctx, tx, left); err != nil {
 		return Result{}, err
 	}
-	if err := storeCreateRates(ctx, q, snap.Providers, left); err != nil {
+	if err := storeCreateRates(ctx, tx, snap.Providers, left); err != nil {
 		return Result{}, err
 	}
 	if !fence.IsFull {

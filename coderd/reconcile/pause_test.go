@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/apidb"
 )
 
 // TestC10_pause: in each of the four scopes, what is paused is neither filled nor shrunk while claims go on; what is not
@@ -47,7 +48,7 @@ func TestC10_pause(t *testing.T) {
 			})
 			target := tc.target(t, w)
 			pause := func(seconds *float64) {
-				_, err := w.Store.UpsertPause(ctx, database.UpsertPauseParams{
+				_, err := apidb.New(w.Store).UpsertPause(ctx, apidb.UpsertPauseParams{
 					ID: uuid.New(), Scope: tc.scope, Target: target, Reason: "maintenance", CreatedBy: w.Owner, ExpiresInS: seconds,
 				})
 				require.NoError(t, err)
@@ -83,7 +84,7 @@ func TestC10_pause(t *testing.T) {
 			require.Zero(t, intents)
 
 			// By resuming.
-			_, err = w.Store.DeletePause(ctx, database.DeletePauseParams{Scope: tc.scope, Target: target})
+			_, err = apidb.New(w.Store).DeletePause(ctx, apidb.DeletePauseParams{Scope: tc.scope, Target: target})
 			require.NoError(t, err)
 			w.Pool(t, "a", 2, 1)
 			r.Reconciler.Nudge(both...) // as the API does

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // Preview is what a pass would do at that instant.
@@ -28,12 +29,12 @@ type Previewed struct {
 // Preview decides as a pass over the templates would, or over everything where there are none given, by the same code, and
 // writes nothing. q is of a REPEATABLE READ transaction, which may have changed things that it will roll back. It takes
 // neither the pass's lock nor its fence, so passes and previews do not wait for each other.
-func (r *Reconciler) Preview(ctx context.Context, q *database.Queries, templates []uuid.UUID) (Preview, error) {
-	now, err := q.TransactionNow(ctx)
+func (r *Reconciler) Preview(ctx context.Context, db database.DBTX, templates []uuid.UUID) (Preview, error) {
+	now, err := reconciledb.New(db).TransactionNow(ctx)
 	if err != nil {
 		return Preview{}, xerrors.Errorf("read the time: %w", err)
 	}
-	snap, err := r.snapshot(ctx, q, now, templates)
+	snap, err := r.snapshot(ctx, db, now, templates)
 	if err != nil {
 		return Preview{}, err
 	}

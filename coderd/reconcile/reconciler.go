@@ -19,6 +19,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // Options of a Reconciler. All but Tracer and Jitter are needed.
@@ -186,7 +187,7 @@ func (r *Reconciler) doneElsewhere(ctx context.Context) bool {
 	if r.tickAt.IsZero() {
 		return false
 	}
-	last, err := r.store.LastPass(ctx)
+	last, err := viewsdb.New(r.store).LastPass(ctx)
 	if err != nil || last.FullBeganAt == nil || !last.FullBeganAt.After(r.tickAt) {
 		return false
 	}
@@ -202,7 +203,7 @@ func (r *Reconciler) serveTick(ctx context.Context) error {
 		return nil
 	}
 	if errors.Is(err, errBusy) && r.tickAt.IsZero() {
-		if last, lastErr := r.store.LastPass(ctx); lastErr == nil {
+		if last, lastErr := viewsdb.New(r.store).LastPass(ctx); lastErr == nil {
 			r.tickAt = last.Now
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // runner is one by the key of its row.
@@ -17,7 +18,7 @@ type runner struct {
 }
 
 // toRunner is nil for a preset that is not one of runners.
-func toRunner(row database.SnapshotPresetsRow) *prebuilds.Runner {
+func toRunner(row reconciledb.SnapshotPresetsRow) *prebuilds.Runner {
 	if !row.ForgeEntityID.Valid {
 		return nil
 	}
@@ -29,8 +30,8 @@ func toRunner(row database.SnapshotPresetsRow) *prebuilds.Runner {
 }
 
 // atJobs are the runners that are at a job and not claimed yet (P7). Where there are no presets of runners, nothing is read.
-func atJobs(ctx context.Context, q *database.Queries, presets []database.SnapshotPresetsRow) (map[runner]bool, error) {
-	var arg database.SnapshotRunnersAtJobsParams
+func atJobs(ctx context.Context, db database.DBTX, presets []reconciledb.SnapshotPresetsRow) (map[runner]bool, error) {
+	var arg reconciledb.SnapshotRunnersAtJobsParams
 	for _, row := range presets {
 		if row.ForgeEntityID.Valid {
 			arg.PresetIds = append(arg.PresetIds, row.ID)
@@ -40,7 +41,7 @@ func atJobs(ctx context.Context, q *database.Queries, presets []database.Snapsho
 	if len(arg.PresetIds) == 0 {
 		return nil, nil //nolint:nilnil // none are
 	}
-	rows, err := q.SnapshotRunnersAtJobs(ctx, arg)
+	rows, err := reconciledb.New(db).SnapshotRunnersAtJobs(ctx, arg)
 	if err != nil {
 		return nil, xerrors.Errorf("read runners at jobs: %w", err)
 	}
@@ -53,7 +54,7 @@ func atJobs(ctx context.Context, q *database.Queries, presets []database.Snapsho
 
 // storeShrunk keeps when surplus runners went, by which the next half waits (P8). It is written beside the status, which is
 // of the same pass and there by now, and is no part of what people are shown.
-func storeShrunk(ctx context.Context, q *database.Queries, snap snapshot, plans []*prebuilds.Plan) error {
+func storeShrunk(ctx context.Context, db database.DBTX, snap snapshot, plans []*prebuilds.Plan) error {
 	var shrunk []uuid.UUID
 	for _, p := range plans {
 		if p == nil {
@@ -66,7 +67,7 @@ func storeShrunk(ctx context.Context, q *database.Queries, snap snapshot, plans 
 	if len(shrunk) == 0 {
 		return nil
 	}
-	if err := q.StoreShrunk(ctx, database.StoreShrunkParams{At: &snap.Now, PresetIds: shrunk}); err != nil {
+	if err := reconciledb.New(db).StoreShrunk(ctx, reconciledb.StoreShrunkParams{At: &snap.Now, PresetIds: shrunk}); err != nil {
 		return xerrors.Errorf("store when surplus went: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 // snapshot is the planner's snapshot with what apply needs beside it.
@@ -18,12 +19,13 @@ type snapshot struct {
 }
 
 // snapshot reads everything at the transaction's one instant. Its cost is linear in presets and unclaimed workspaces.
-func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time.Time, templates []uuid.UUID) (snapshot, error) {
+func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Time, templates []uuid.UUID) (snapshot, error) {
+	q := reconciledb.New(db)
 	snap := snapshot{
 		Snapshot: prebuilds.Snapshot{Now: now, Providers: map[string]prebuilds.Limits{}, Pauses: prebuilds.Pauses{}},
 		digests:  map[uuid.UUID][]byte{},
 	}
-	presets, unclaimed, err := readPools(ctx, q, templates)
+	presets, unclaimed, err := readPools(ctx, db, templates)
 	if err != nil {
 		return snap, err
 	}
@@ -65,7 +67,7 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 		snap.Presets = append(snap.Presets, p)
 		snap.digests[p.ID] = row.Digest
 	}
-	busy, err := atJobs(ctx, q, presets)
+	busy, err := atJobs(ctx, db, presets)
 	if err != nil {
 		return snap, err
 	}
@@ -78,9 +80,10 @@ func (r *Reconciler) snapshot(ctx context.Context, q *database.Queries, now time
 	return snap, nil
 }
 
-func readPools(ctx context.Context, q *database.Queries, templates []uuid.UUID) (
-	presets []database.SnapshotPresetsRow, workspaces []database.SnapshotWorkspacesRow, err error,
+func readPools(ctx context.Context, db database.DBTX, templates []uuid.UUID) (
+	presets []reconciledb.SnapshotPresetsRow, workspaces []reconciledb.SnapshotWorkspacesRow, err error,
 ) {
+	q := reconciledb.New(db)
 	if templates == nil {
 		if presets, err = q.SnapshotPresets(ctx); err != nil {
 			return nil, nil, xerrors.Errorf("read presets: %w", err)
@@ -95,19 +98,19 @@ func readPools(ctx context.Context, q *database.Queries, templates []uuid.UUID) 
 		return nil, nil, xerrors.Errorf("read presets: %w", err)
 	}
 	for _, p := range some {
-		presets = append(presets, database.SnapshotPresetsRow(p))
+		presets = append(presets, reconciledb.SnapshotPresetsRow(p))
 	}
 	theirs, err := q.SnapshotWorkspacesOf(ctx, templates)
 	if err != nil {
 		return nil, nil, xerrors.Errorf("read workspaces: %w", err)
 	}
 	for _, w := range theirs {
-		workspaces = append(workspaces, database.SnapshotWorkspacesRow(w))
+		workspaces = append(workspaces, reconciledb.SnapshotWorkspacesRow(w))
 	}
 	return presets, workspaces, nil
 }
 
-func toPreset(row database.SnapshotPresetsRow) prebuilds.Preset {
+func toPreset(row reconciledb.SnapshotPresetsRow) prebuilds.Preset {
 	p := prebuilds.Preset{
 		ID: row.ID, Template: row.Template, Version: int(row.Version), Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
 		Priority: int(row.Priority), KeepOutdated: row.KeepOutdated, Waiting: int(row.Waiting),
@@ -157,7 +160,7 @@ func orNever(t *time.Time) time.Time {
 	return *t
 }
 
-func toWorkspace(row database.SnapshotWorkspacesRow, minRemaining time.Duration) prebuilds.Workspace {
+func toWorkspace(row reconciledb.SnapshotWorkspacesRow, minRemaining time.Duration) prebuilds.Workspace {
 	w := prebuilds.Workspace{
 		ID: row.ID, PresetID: row.PresetID, PoolKey: row.PoolKey, Provider: row.Provider,
 		State: prebuilds.State(row.State), Incarnation: row.Incarnation, CreatedAt: row.CreatedAt,
@@ -171,7 +174,7 @@ func toWorkspace(row database.SnapshotWorkspacesRow, minRemaining time.Duration)
 
 // limits of a provider. A nudge pass does not count what lives there: it spends the headroom that the last full pass
 // left, and where there is none yet it creates nothing against a maximum.
-func limits(p database.SnapshotProvidersRow, full bool, now time.Time) prebuilds.Limits {
+func limits(p reconciledb.SnapshotProvidersRow, full bool, now time.Time) prebuilds.Limits {
 	l := prebuilds.Limits{
 		Maximum: int(p.Maximum), Live: int(p.Live), Chunk: int(p.Chunk), Reserves: p.Reserves, Stale: p.Stale,
 		Available: int(p.Available),

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
 const (
@@ -35,7 +35,7 @@ func (r *Reconciler) watchHolder(ctx context.Context) error {
 	if now.Sub(r.holder.seen) < watchEvery {
 		return nil
 	}
-	row, err := r.store.PassLockHolder(ctx)
+	row, err := reconciledb.New(r.store).PassLockHolder(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {
 		r.holder = holder{seen: now}
 		return nil
@@ -51,7 +51,7 @@ func (r *Reconciler) watchHolder(ctx context.Context) error {
 	if now.Sub(r.holder.since) < frozenAfter {
 		return nil
 	}
-	ended, err := r.store.EndPassLockHolder(ctx, database.EndPassLockHolderParams{
+	ended, err := reconciledb.New(r.store).EndPassLockHolder(ctx, reconciledb.EndPassLockHolderParams{
 		Pid: r.holder.pid, XactStart: r.holder.xact,
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/serverdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // refreshEvery bounds what a lost hint of changed providers costs.
@@ -24,7 +26,7 @@ func (r *Replica) refreshProviders(ctx context.Context) {
 
 // ReadProviders makes the registry hold what is configured.
 func ReadProviders(ctx context.Context, store *database.Store, into *provider.Registry) error {
-	rows, err := store.Providers(ctx)
+	rows, err := viewsdb.New(store).Providers(ctx)
 	if err != nil {
 		return xerrors.Errorf("read providers: %w", err)
 	}
@@ -32,7 +34,7 @@ func ReadProviders(ctx context.Context, store *database.Store, into *provider.Re
 	for _, row := range rows {
 		have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
 	}
-	removed, err := store.RemovedProviders(ctx)
+	removed, err := serverdb.New(store).RemovedProviders(ctx)
 	if err != nil {
 		return xerrors.Errorf("read removed providers: %w", err)
 	}

@@ -1,5 +1,5 @@
 // Package replicas keeps this process's row in the list of running replicas: who is there, where it listens, and which
-// sites it reaches. Nothing is decided by it but where a site-bound job may start anew (queries/jobs.sql).
+// sites it reaches. Nothing is decided by it but where a site-bound job may start anew (queries/lifecycle/jobs.sql).
 package replicas
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/replicasdb"
 )
 
 // Every is the time between heartbeats; three missed ones and the replica is listed as stale.
@@ -41,11 +42,11 @@ func (r *Replica) Run(ctx context.Context) {
 
 // Leave takes the replica off the list, when it has stopped in order.
 func (r *Replica) Leave(ctx context.Context) error {
-	return r.Store.LeaveReplica(ctx, database.LeaveReplicaParams{Name: r.Name, InstanceID: r.InstanceID})
+	return replicasdb.New(r.Store).LeaveReplica(ctx, replicasdb.LeaveReplicaParams{Name: r.Name, InstanceID: r.InstanceID})
 }
 
 func (r *Replica) beat(ctx context.Context, stopping bool) error {
-	return r.Store.BeatReplica(ctx, database.BeatReplicaParams{
+	return replicasdb.New(r.Store).BeatReplica(ctx, replicasdb.BeatReplicaParams{
 		Name: r.Name, InstanceID: r.InstanceID, Version: r.Version, Address: r.Address, Sites: r.Sites(),
 		Stopping: stopping,
 	})

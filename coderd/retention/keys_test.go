@@ -13,6 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/retention"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/claimdb"
 )
 
 // The key of a released claim is kept for a day, and freed after it; that of a claim that holds its workspace stays.
@@ -44,7 +45,7 @@ func TestKey_freedAfterADay(t *testing.T) {
 	keeper := retention.Keeper{Store: w.Store, Clock: quartz.NewReal()}
 	require.NoError(t, keeper.Purge(t.Context()))
 	for key, kept := range map[string]bool{"old": false, "young": true, "held": true} {
-		c, err := w.Store.ClaimByID(t.Context(), ids[key])
+		c, err := claimdb.New(w.Store).ClaimByID(t.Context(), ids[key])
 		require.NoError(t, err)
 		require.Equal(t, kept, c.IdempotencyKey != nil, key)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/retentiondb"
 )
 
 const (
@@ -40,7 +41,7 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // Purge deletes all that is old now.
 func (k *Keeper) Purge(ctx context.Context) error {
-	q := k.Store.Queries
+	q := retentiondb.New(k.Store)
 	for _, purge := range []func(context.Context) (int64, error){
 		after(7*day, q.PurgeWorkspaces),
 		after(30*day, q.PurgeHistory),

@@ -19,6 +19,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/apidb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // people are the clients: what they want, what they were told, and what they asked for.
@@ -362,15 +364,15 @@ func (w *world) pause(p *process, scope database.PauseScope, target string, on b
 	w.ask(p, func(ctx context.Context) error {
 		if on {
 			end := float64(3 + d.IntN(10))
-			_, err := p.store.UpsertPause(ctx, database.UpsertPauseParams{
+			_, err := apidb.New(p.store).UpsertPause(ctx, apidb.UpsertPauseParams{
 				ID: id, Scope: scope, Target: target, Reason: "simulation", CreatedBy: w.owner, ExpiresInS: &end,
 			})
 			return err
 		}
-		if _, err := p.store.DeletePause(ctx, database.DeletePauseParams{Scope: scope, Target: target}); err != nil {
+		if _, err := apidb.New(p.store).DeletePause(ctx, apidb.DeletePauseParams{Scope: scope, Target: target}); err != nil {
 			return err
 		}
-		affected, err := p.store.TemplatesInScope(ctx, database.TemplatesInScopeParams{Scope: scope, Target: target})
+		affected, err := viewsdb.New(p.store).TemplatesInScope(ctx, viewsdb.TemplatesInScopeParams{Scope: scope, Target: target})
 		p.Hints.Nudge(affected...)
 		return err
 	}, func(err error) { w.note("%s answers a pause: %s", p.name, outcomeOf(err)) })

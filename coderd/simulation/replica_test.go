@@ -114,7 +114,7 @@ func (w *world) start(name string) *process {
 
 // Publish is pubsub's.
 func (p *process) Publish(ctx context.Context, channel, payload string) error {
-	return p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
+	return database.New(p.store).Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
 }
 
 // yield is where a batch of claims waits for company: until the scheduler says so.

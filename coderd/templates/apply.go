@@ -15,6 +15,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // Service applies configuration.
@@ -39,7 +41,7 @@ type Request struct {
 	DryRun bool
 	// Inspect, if any, looks at the state with the changes made, before they are committed or rolled back; in a dry run it
 	// sees all of it at one instant. Its error is the apply's, and then nothing is changed. It may run more than once.
-	Inspect func(ctx context.Context, q *database.Queries, changes []sdk.Change) error
+	Inspect func(ctx context.Context, db database.DBTX, changes []sdk.Change) error
 
 	reruns int
 }
@@ -64,7 +66,7 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	existing, err := s.Store.Providers(ctx)
+	existing, err := viewsdb.New(s.Store).Providers(ctx)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read providers: %w", err)
 	}
@@ -72,7 +74,7 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	check(doc, existing, s.NewProvider, problems)
-	entities, err := forgesOf(ctx, s.Store.Queries, req.By.OrganizationID)
+	entities, err := forgesOf(ctx, s.Store, req.By.OrganizationID)
 	if err != nil {
 		return Result{}, err
 	}
@@ -88,13 +90,13 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 		opts.Isolation = pgx.RepeatableRead
 	}
 	err = s.Store.InTx(ctx, opts,
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			a = &applying{q: q, doc: doc, by: req.By, affected: map[uuid.UUID]bool{}, result: Result{Changes: []sdk.Change{}}}
+		func(ctx context.Context, tx pgx.Tx) error {
+			a = &applying{db: tx, doc: doc, by: req.By, affected: map[uuid.UUID]bool{}, result: Result{Changes: []sdk.Change{}}}
 			if err := a.run(ctx); err != nil {
 				return err
 			}
 			if req.Inspect != nil {
-				if err := req.Inspect(ctx, q, a.result.Changes); err != nil {
+				if err := req.Inspect(ctx, tx, a.result.Changes); err != nil {
 					return err
 				}
 			}
@@ -120,7 +122,7 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 
 // applying is one apply inside of its transaction.
 type applying struct {
-	q        *database.Queries
+	db       database.DBTX
 	doc      *Document
 	by       auth.Identity
 	forges   forges
@@ -131,7 +133,7 @@ type applying struct {
 
 // run locks everything that the document names, in the order that all applies lock in, then compares and writes.
 func (a *applying) run(ctx context.Context) error {
-	if _, err := a.q.LockOrganization(ctx, a.by.OrganizationID); err != nil {
+	if _, err := database.New(a.db).LockOrganization(ctx, a.by.OrganizationID); err != nil {
 		return xerrors.Errorf("lock organization: %w", err)
 	}
 	providers, templates := slices.Clone(a.doc.Providers), slices.Clone(a.doc.Templates)
@@ -147,7 +149,7 @@ func (a *applying) run(ctx context.Context) error {
 	for i, t := range templates {
 		names[i] = t.Name
 	}
-	rows, err := a.q.LockTemplates(ctx, database.LockTemplatesParams{OrganizationID: a.by.OrganizationID, Names: names})
+	rows, err := templatesdb.New(a.db).LockTemplates(ctx, templatesdb.LockTemplatesParams{OrganizationID: a.by.OrganizationID, Names: names})
 	if err != nil {
 		return xerrors.Errorf("lock templates: %w", err)
 	}
@@ -180,5 +182,5 @@ func (a *applying) changed(ctx context.Context, change sdk.Change, id string, be
 	if change.Kind == "provider" {
 		entry.OrganizationID = uuid.Nil
 	}
-	return auth.Record(ctx, a.q, entry)
+	return auth.Record(ctx, a.db, entry)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
 )
 
 // presetState is what a preset's row says, for comparison and for the record.
@@ -35,7 +36,7 @@ type presetState struct {
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
-type population []database.UnclaimedOfRow
+type population []templatesdb.UnclaimedOfRow
 
 func (p population) of(preset uuid.UUID) int {
 	n := 0
@@ -61,7 +62,7 @@ func (p population) notOf(version uuid.UUID) int {
 func (a *applying) presets(
 	ctx context.Context, t Template, row *database.Template, version database.TemplateVersion, unclaimed population,
 ) error {
-	existing, err := a.q.PresetsOf(ctx, row.ID)
+	existing, err := templatesdb.New(a.db).PresetsOf(ctx, row.ID)
 	if err != nil {
 		return xerrors.Errorf("read presets: %w", err)
 	}
@@ -109,14 +110,14 @@ func (a *applying) createPreset(
 		return xerrors.Errorf("encode autosize: %w", err)
 	}
 	entity, labels := runner.columns()
-	params := database.InsertPresetParams{
+	params := templatesdb.InsertPresetParams{
 		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
 		PoolKey: key, Instances: state.Instances, AllMachines: state.AllMachines, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
 		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
 		CreatesInFlight: state.CreatesInFlight, Autosize: autosize, StandbyRunning: state.StandbyRunning,
 		ForgeEntityID: entity, RunnerLabels: labels, RunnerGroup: p.Runner.group(), RunnerMaximum: p.Runner.maximum(),
 	}
-	if err := a.q.InsertPreset(ctx, params); err != nil {
+	if err := templatesdb.New(a.db).InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
 	}
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "create"}
@@ -173,7 +174,7 @@ func (a *applying) updatePreset(
 		return xerrors.Errorf("encode autosize: %w", err)
 	}
 	entity, labels := runner.columns()
-	err = a.q.UpdatePreset(ctx, database.UpdatePresetParams{
+	err = templatesdb.New(a.db).UpdatePreset(ctx, templatesdb.UpdatePresetParams{
 		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, AllMachines: after.AllMachines, TtlS: p.ttl(),
 		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
 		CreatesInFlight: after.CreatesInFlight, Autosize: autosize, StandbyRunning: after.StandbyRunning,
@@ -183,7 +184,7 @@ func (a *applying) updatePreset(
 		return xerrors.Errorf("update preset: %w", err)
 	}
 	if entity.Valid && !row.ForgeEntityID.Valid {
-		err := a.q.EndWaitingOf(ctx, database.EndWaitingOfParams{
+		err := templatesdb.New(a.db).EndWaitingOf(ctx, templatesdb.EndWaitingOfParams{
 			PresetID: row.ID, Reason: "the preset became one of runners, which jobs claim",
 		})
 		if err != nil {
@@ -206,7 +207,7 @@ func (a *applying) deletePreset(ctx context.Context, t Template, row database.Pr
 	if err != nil {
 		return err
 	}
-	if err := a.q.DeletePreset(ctx, row.ID); err != nil {
+	if err := templatesdb.New(a.db).DeletePreset(ctx, row.ID); err != nil {
 		return xerrors.Errorf("mark preset deleted: %w", err)
 	}
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + row.Name, Action: "delete"}

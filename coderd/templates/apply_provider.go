@@ -13,6 +13,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // providerState is what a provider's row says, for comparison and for the record.
@@ -51,7 +53,7 @@ func (a *applying) providers(ctx context.Context, providers []Provider) error {
 	for i, p := range providers {
 		names[i] = p.Name
 	}
-	rows, err := a.q.LockProviders(ctx, names)
+	rows, err := templatesdb.New(a.db).LockProviders(ctx, names)
 	if err != nil {
 		return xerrors.Errorf("lock providers: %w", err)
 	}
@@ -174,7 +176,7 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 		s := p.CreateEvery.Seconds()
 		createEvery = &s
 	}
-	err = a.q.UpsertProvider(ctx, database.UpsertProviderParams{
+	err = templatesdb.New(a.db).UpsertProvider(ctx, templatesdb.UpsertProviderParams{
 		Name: p.Name, Kind: p.Kind, Config: c.after.Config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
 		CreateEveryS: createEvery, CreateBurst: p.CreateBurst, InventoryEveryS: p.InventoryEvery.Seconds(),
 		BreakerCount: p.Breaker.Count, BreakerPercent: p.Breaker.Percent, BreakerErrors: p.Breaker.Errors,
@@ -184,7 +186,7 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 		return xerrors.Errorf("write provider: %w", err)
 	}
 	if row != nil {
-		affected, err := a.q.TemplatesInScope(ctx, database.TemplatesInScopeParams{
+		affected, err := viewsdb.New(a.db).TemplatesInScope(ctx, viewsdb.TemplatesInScopeParams{
 			Scope: database.PauseScopeProvider, Target: p.Name,
 		})
 		if err != nil {

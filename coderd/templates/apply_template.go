@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
 )
 
 // templateState is what a template's row says, for comparison and for the record.
@@ -31,6 +32,7 @@ type templateState struct {
 
 // template makes one template what the file says; row is nil where there is none yet.
 func (a *applying) template(ctx context.Context, t Template, row *database.Template) error {
+	q := templatesdb.New(a.db)
 	after := templateState{
 		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.rollout(), t.upkeep(),
 		t.claiming(), t.IdleCost, t.StoppedCost,
@@ -38,7 +40,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	change := sdk.Change{Kind: "template", Name: t.Name, Action: "create"}
 	var before any
 	if row == nil {
-		made, err := a.q.InsertTemplate(ctx, database.InsertTemplateParams{
+		made, err := q.InsertTemplate(ctx, templatesdb.InsertTemplateParams{
 			ID: uuid.New(), OrganizationID: a.by.OrganizationID, Name: t.Name, Description: t.Description,
 			Provider: t.Provider, KeepOutdated: t.KeepOutdated, BootTimeoutS: seconds(t.BootTimeout),
 			KeepFailures: t.KeepFailures.Maximum, KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
@@ -82,7 +84,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 		a.affected[row.ID] = true
 	}
 
-	unclaimed, err := a.q.UnclaimedOf(ctx, row.ID)
+	unclaimed, err := q.UnclaimedOf(ctx, row.ID)
 	if err != nil {
 		return xerrors.Errorf("count prebuilds: %w", err)
 	}
@@ -92,7 +94,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	}
 	if activated || len(change.Fields) > 0 {
 		a.affected[row.ID] = true
-		err := a.q.UpdateTemplate(ctx, database.UpdateTemplateParams{
+		err := q.UpdateTemplate(ctx, templatesdb.UpdateTemplateParams{
 			ID: row.ID, Description: t.Description, Provider: t.Provider, KeepOutdated: t.KeepOutdated,
 			BootTimeoutS: seconds(t.BootTimeout), KeepFailures: t.KeepFailures.Maximum,
 			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses, IdleCostPerHour: t.IdleCost,
@@ -113,6 +115,7 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 func (a *applying) version(
 	ctx context.Context, t Template, row *database.Template, unclaimed population,
 ) (database.TemplateVersion, bool, error) {
+	q := templatesdb.New(a.db)
 	spec, err := canonical(t.Spec)
 	if err != nil {
 		return database.TemplateVersion{}, false, err
@@ -125,10 +128,10 @@ func (a *applying) version(
 	if err != nil {
 		return database.TemplateVersion{}, false, err
 	}
-	version, err := a.q.VersionByHash(ctx, database.VersionByHashParams{TemplateID: row.ID, Hash: hash})
+	version, err := q.VersionByHash(ctx, templatesdb.VersionByHashParams{TemplateID: row.ID, Hash: hash})
 	made := database.NoRows(err)
 	if made {
-		version, err = a.q.InsertVersion(ctx, database.InsertVersionParams{
+		version, err = q.InsertVersion(ctx, templatesdb.InsertVersionParams{
 			ID: uuid.New(), TemplateID: row.ID, Hash: hash, Provider: t.Provider, Spec: spec, Agent: agent,
 			Defaults: provider.CurrentDefaults, CreatedBy: a.by.UserID,
 		})
@@ -146,7 +149,7 @@ func (a *applying) version(
 	}
 	var before any
 	if row.ActiveVersionID.Valid {
-		active, err := a.q.VersionByID(ctx, row.ActiveVersionID.UUID)
+		active, err := q.VersionByID(ctx, row.ActiveVersionID.UUID)
 		if err != nil {
 			return version, false, xerrors.Errorf("read active version: %w", err)
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // fake is a provider that only validates: a spec needs a command, and must not need a GPU that is not asked for.
@@ -100,11 +102,11 @@ func (b bench) dump(t *testing.T) string {
 
 func (b bench) preset(t *testing.T, template, preset string) database.Preset {
 	t.Helper()
-	ref, err := b.Store.PresetRef(context.Background(), database.PresetRefParams{
+	ref, err := viewsdb.New(b.Store).PresetRef(context.Background(), viewsdb.PresetRefParams{
 		OrganizationID: auth.DefaultOrganizationID, Template: template, Preset: preset,
 	})
 	require.NoError(t, err)
-	rows, err := b.Store.PresetsOf(context.Background(), ref.TemplateID)
+	rows, err := templatesdb.New(b.Store).PresetsOf(context.Background(), ref.TemplateID)
 	require.NoError(t, err)
 	for _, row := range rows {
 		if row.ID == ref.ID {
@@ -243,7 +245,7 @@ func TestApplyRecords(t *testing.T) {
 	_, err = b.Delete(ctx, b.by, "go")
 	require.NoError(t, err)
 
-	entries, err := b.Store.AuditLog(ctx, database.AuditLogParams{
+	entries, err := viewsdb.New(b.Store).AuditLog(ctx, viewsdb.AuditLogParams{
 		OrganizationID: auth.DefaultOrganizationID, MaxEntries: 100,
 	})
 	require.NoError(t, err)

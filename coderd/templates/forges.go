@@ -9,13 +9,14 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
 )
 
 // forges are the entities of an organization, those that were deleted included.
-type forges []database.ForgesOfRow
+type forges []templatesdb.ForgesOfRow
 
-func forgesOf(ctx context.Context, q *database.Queries, organization uuid.UUID) (forges, error) {
-	rows, err := q.ForgesOf(ctx, organization)
+func forgesOf(ctx context.Context, db database.DBTX, organization uuid.UUID) (forges, error) {
+	rows, err := templatesdb.New(db).ForgesOf(ctx, organization)
 	if err != nil {
 		return nil, xerrors.Errorf("read forges: %w", err)
 	}
@@ -23,10 +24,10 @@ func forgesOf(ctx context.Context, q *database.Queries, organization uuid.UUID) 
 }
 
 // named finds one that is not deleted.
-func (f forges) named(name string) (database.ForgesOfRow, bool) {
-	i := slices.IndexFunc(f, func(e database.ForgesOfRow) bool { return e.Name == name && !e.Deleted })
+func (f forges) named(name string) (templatesdb.ForgesOfRow, bool) {
+	i := slices.IndexFunc(f, func(e templatesdb.ForgesOfRow) bool { return e.Name == name && !e.Deleted })
 	if i < 0 {
-		return database.ForgesOfRow{}, false
+		return templatesdb.ForgesOfRow{}, false
 	}
 	return f[i], true
 }
@@ -112,12 +113,12 @@ func (a *applying) lockForges(ctx context.Context) (err error) {
 		}
 	}
 	if len(names) > 0 {
-		_, err := a.q.LockForges(ctx, database.LockForgesParams{OrganizationID: a.by.OrganizationID, Names: names})
+		_, err := templatesdb.New(a.db).LockForges(ctx, templatesdb.LockForgesParams{OrganizationID: a.by.OrganizationID, Names: names})
 		if err != nil {
 			return xerrors.Errorf("lock forges: %w", err)
 		}
 	}
-	if a.forges, err = forgesOf(ctx, a.q, a.by.OrganizationID); err != nil {
+	if a.forges, err = forgesOf(ctx, a.db, a.by.OrganizationID); err != nil {
 		return err
 	}
 	problems := &Problems{File: a.doc.File} // what was deleted just now

@@ -15,6 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
 )
 
 // Resized is the file that changes nothing but the instances of one preset: its template as it is, in JSON, which is YAML.
@@ -22,8 +23,9 @@ import (
 // whoever asked are *auth.Refusal.
 func (s *Service) Resized(ctx context.Context, by auth.Identity, template, preset string, instances int) (document string, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "read template"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			row, wanted, err := lockPreset(ctx, q, by.OrganizationID, template, preset)
+		func(ctx context.Context, tx pgx.Tx) error {
+			q := templatesdb.New(tx)
+			row, wanted, err := lockPreset(ctx, tx, by.OrganizationID, template, preset)
 			if err != nil {
 				return err
 			}
@@ -43,7 +45,7 @@ func (s *Service) Resized(ctx context.Context, by auth.Identity, template, prese
 			if err != nil {
 				return err
 			}
-			forges, err := forgesOf(ctx, q, by.OrganizationID)
+			forges, err := forgesOf(ctx, tx, by.OrganizationID)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // The states of a template, for the record.
@@ -26,18 +28,18 @@ const (
 // Each returns the template, which needs a nudge then, and uuid.Nil where nothing was to be done. A template that does
 // not exist is an *auth.Refusal of kind ErrNotFound, which names those that do.
 func (s *Service) Deprecate(ctx context.Context, by auth.Identity, name string) (uuid.UUID, error) {
-	return s.retire(ctx, by, name, "template.deprecate", deprecated, (*database.Queries).DeprecateTemplate)
+	return s.retire(ctx, by, name, "template.deprecate", deprecated, (*templatesdb.Queries).DeprecateTemplate)
 }
 
 // Undeprecate is the opposite of Deprecate.
 func (s *Service) Undeprecate(ctx context.Context, by auth.Identity, name string) (uuid.UUID, error) {
-	return s.retire(ctx, by, name, "template.undeprecate", active, (*database.Queries).UndeprecateTemplate)
+	return s.retire(ctx, by, name, "template.undeprecate", active, (*templatesdb.Queries).UndeprecateTemplate)
 }
 
 // Delete deletes a template and its presets; see Deprecate.
 func (s *Service) Delete(ctx context.Context, by auth.Identity, name string) (uuid.UUID, error) {
 	return s.retire(ctx, by, name, "template.delete", deleted,
-		func(q *database.Queries, ctx context.Context, id uuid.UUID) error {
+		func(q *templatesdb.Queries, ctx context.Context, id uuid.UUID) error {
 			if err := q.DeletePresetsOf(ctx, id); err != nil {
 				return err
 			}
@@ -47,21 +49,21 @@ func (s *Service) Delete(ctx context.Context, by auth.Identity, name string) (uu
 
 func (s *Service) retire(
 	ctx context.Context, by auth.Identity, name, action, to string,
-	write func(*database.Queries, context.Context, uuid.UUID) error,
+	write func(*templatesdb.Queries, context.Context, uuid.UUID) error,
 ) (id uuid.UUID, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "write " + action},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+		func(ctx context.Context, tx pgx.Tx) error {
 			id = uuid.Nil
-			if _, err := q.LockOrganization(ctx, by.OrganizationID); err != nil {
+			if _, err := database.New(tx).LockOrganization(ctx, by.OrganizationID); err != nil {
 				return xerrors.Errorf("lock organization: %w", err)
 			}
-			rows, err := q.LockTemplates(ctx,
-				database.LockTemplatesParams{OrganizationID: by.OrganizationID, Names: []string{name}})
+			rows, err := templatesdb.New(tx).LockTemplates(ctx,
+				templatesdb.LockTemplatesParams{OrganizationID: by.OrganizationID, Names: []string{name}})
 			if err != nil {
 				return xerrors.Errorf("lock template: %w", err)
 			}
 			if len(rows) == 0 {
-				return unknownTemplate(ctx, q, by.OrganizationID, name)
+				return unknownTemplate(ctx, tx, by.OrganizationID, name)
 			}
 			from := active
 			if rows[0].DeprecatedAt != nil {
@@ -70,11 +72,11 @@ func (s *Service) retire(
 			if from == to {
 				return nil
 			}
-			if err := write(q, ctx, rows[0].ID); err != nil {
+			if err := write(templatesdb.New(tx), ctx, rows[0].ID); err != nil {
 				return xerrors.Errorf("mark template %s: %w", to, err)
 			}
 			id = rows[0].ID
-			return auth.Record(ctx, q, auth.Entry{
+			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: by.UserID, OrganizationID: by.OrganizationID, Action: action, TargetType: "template",
 				TargetID: id.String(), TargetName: name, Source: by.Source,
 				Before: map[string]string{"state": from}, After: map[string]string{"state": to},
@@ -86,8 +88,8 @@ func (s *Service) retire(
 	return id, nil
 }
 
-func unknownTemplate(ctx context.Context, q *database.Queries, organization uuid.UUID, name string) error {
-	names, err := q.TemplateNames(ctx, organization)
+func unknownTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID, name string) error {
+	names, err := viewsdb.New(db).TemplateNames(ctx, organization)
 	if err != nil {
 		return xerrors.Errorf("list templates: %w", err)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/templatesdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // Activated is a version that was made the active one, of a template that needs a nudge then.
@@ -24,8 +26,9 @@ type Activated struct {
 // they are not part of a version. Errors for whoever asked are *auth.Refusal.
 func (s *Service) Rollback(ctx context.Context, by auth.Identity, name string, number int32, reason string) (done Activated, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "roll back template"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			row, err := lockTemplate(ctx, q, by.OrganizationID, name)
+		func(ctx context.Context, tx pgx.Tx) error {
+			q := templatesdb.New(tx)
+			row, err := lockTemplate(ctx, tx, by.OrganizationID, name)
 			if err != nil {
 				return err
 			}
@@ -33,12 +36,12 @@ func (s *Service) Rollback(ctx context.Context, by auth.Identity, name string, n
 			if err != nil {
 				return xerrors.Errorf("read active version: %w", err)
 			}
-			to, err := rollbackTo(ctx, q, row, from, number)
+			to, err := rollbackTo(ctx, tx, row, from, number)
 			if err != nil {
 				return err
 			}
 			done = Activated{TemplateID: row.ID, From: from.Number, To: to.Number}
-			if err := q.ActivateVersion(ctx, database.ActivateVersionParams{ID: row.ID, VersionID: to.ID}); err != nil {
+			if err := q.ActivateVersion(ctx, templatesdb.ActivateVersionParams{ID: row.ID, VersionID: to.ID}); err != nil {
 				return xerrors.Errorf("activate version: %w", err)
 			}
 			presets, err := q.PresetsOf(ctx, row.ID)
@@ -46,11 +49,11 @@ func (s *Service) Rollback(ctx context.Context, by auth.Identity, name string, n
 				return xerrors.Errorf("read presets: %w", err)
 			}
 			for _, p := range presets {
-				if err := setPoolKey(ctx, q, p, to.Hash, p.Generation); err != nil {
+				if err := setPoolKey(ctx, tx, p, to.Hash, p.Generation); err != nil {
 					return err
 				}
 			}
-			return auth.Record(ctx, q, auth.Entry{
+			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: by.UserID, OrganizationID: by.OrganizationID, Action: "template.rollback", TargetType: "template",
 				TargetID: row.ID.String(), TargetName: name, Source: by.Source, Reason: reason,
 				Before: versionState{from.Number, from.Hash, true}, After: versionState{to.Number, to.Hash, true},
@@ -60,10 +63,10 @@ func (s *Service) Rollback(ctx context.Context, by auth.Identity, name string, n
 }
 
 func rollbackTo(
-	ctx context.Context, q *database.Queries, row database.Template, from database.TemplateVersion, number int32,
+	ctx context.Context, db database.DBTX, row database.Template, from database.TemplateVersion, number int32,
 ) (database.TemplateVersion, error) {
 	if number == 0 {
-		to, err := q.VersionBefore(ctx, row.ID)
+		to, err := viewsdb.New(db).VersionBefore(ctx, row.ID)
 		if database.NoRows(err) {
 			return to, auth.Refuse(auth.ErrConflict, "template %q has no version before %d: there is nothing to go back to",
 				row.Name, from.Number)
@@ -73,7 +76,7 @@ func rollbackTo(
 		}
 		return to, nil
 	}
-	to, err := q.VersionByNumber(ctx, database.VersionByNumberParams{TemplateID: row.ID, Number: number})
+	to, err := templatesdb.New(db).VersionByNumber(ctx, templatesdb.VersionByNumberParams{TemplateID: row.ID, Number: number})
 	switch {
 	case database.NoRows(err):
 		return to, auth.Refuse(auth.ErrNotFound, "template %q has no version %d: `prewarm template show %s` lists them",
@@ -90,20 +93,20 @@ func rollbackTo(
 // needs a nudge then.
 func (s *Service) Invalidate(ctx context.Context, by auth.Identity, template, preset, reason string) (id uuid.UUID, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "invalidate preset"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			row, p, err := lockPreset(ctx, q, by.OrganizationID, template, preset)
+		func(ctx context.Context, tx pgx.Tx) error {
+			row, p, err := lockPreset(ctx, tx, by.OrganizationID, template, preset)
 			if err != nil {
 				return err
 			}
 			id = row.ID
-			version, err := q.VersionByID(ctx, row.ActiveVersionID.UUID)
+			version, err := templatesdb.New(tx).VersionByID(ctx, row.ActiveVersionID.UUID)
 			if err != nil {
 				return xerrors.Errorf("read active version: %w", err)
 			}
-			if err := setPoolKey(ctx, q, p, version.Hash, p.Generation+1); err != nil {
+			if err := setPoolKey(ctx, tx, p, version.Hash, p.Generation+1); err != nil {
 				return err
 			}
-			return auth.Record(ctx, q, presetEntry(by, "preset.invalidate", template, p, reason,
+			return auth.Record(ctx, tx, presetEntry(by, "preset.invalidate", template, p, reason,
 				map[string]int32{"generation": p.Generation}, map[string]int32{"generation": p.Generation + 1}))
 		})
 	return id, err
@@ -113,13 +116,14 @@ func (s *Service) Invalidate(ctx context.Context, by auth.Identity, template, pr
 // new one has. It returns the template, which needs a nudge then.
 func (s *Service) Reset(ctx context.Context, by auth.Identity, template, preset, reason string) (id uuid.UUID, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "reset preset"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-			row, p, err := lockPreset(ctx, q, by.OrganizationID, template, preset)
+		func(ctx context.Context, tx pgx.Tx) error {
+			q := templatesdb.New(tx)
+			row, p, err := lockPreset(ctx, tx, by.OrganizationID, template, preset)
 			if err != nil {
 				return err
 			}
 			id = row.ID
-			streak, err := q.FailureStreak(ctx, p.ID)
+			streak, err := viewsdb.New(tx).FailureStreak(ctx, p.ID)
 			if err != nil && !database.NoRows(err) {
 				return xerrors.Errorf("read failures: %w", err)
 			}
@@ -129,7 +133,7 @@ func (s *Service) Reset(ctx context.Context, by auth.Identity, template, preset,
 			if err := q.RestartRollout(ctx, p.ID); err != nil {
 				return xerrors.Errorf("restart rollout: %w", err)
 			}
-			return auth.Record(ctx, q, presetEntry(by, "preset.reset", template, p, reason,
+			return auth.Record(ctx, tx, presetEntry(by, "preset.reset", template, p, reason,
 				map[string]int32{"failures": streak.Streak}, map[string]int32{"failures": 0}))
 		})
 	return id, err
@@ -143,7 +147,7 @@ func presetEntry(by auth.Identity, action, template string, p database.Preset, r
 }
 
 // setPoolKey makes a preset's pool that of a version and generation.
-func setPoolKey(ctx context.Context, q *database.Queries, p database.Preset, version string, generation int32) error {
+func setPoolKey(ctx context.Context, db database.DBTX, p database.Preset, version string, generation int32) error {
 	of := PoolKeyOf{p.OrganizationID, p.TemplateID, version, p.Name, nil, generation, runnerOf(p)}
 	if err := json.Unmarshal(p.Parameters, &of.Parameters); err != nil {
 		return xerrors.Errorf("decode parameters: %w", err)
@@ -152,35 +156,35 @@ func setPoolKey(ctx context.Context, q *database.Queries, p database.Preset, ver
 	if err != nil {
 		return err
 	}
-	if err := q.SetPoolKey(ctx, database.SetPoolKeyParams{ID: p.ID, PoolKey: key, Generation: generation}); err != nil {
+	if err := templatesdb.New(db).SetPoolKey(ctx, templatesdb.SetPoolKeyParams{ID: p.ID, PoolKey: key, Generation: generation}); err != nil {
 		return xerrors.Errorf("write pool key of preset %s: %w", p.Name, err)
 	}
 	return nil
 }
 
 // lockTemplate takes the locks that an apply of this template takes.
-func lockTemplate(ctx context.Context, q *database.Queries, organization uuid.UUID, name string) (database.Template, error) {
-	if _, err := q.LockOrganization(ctx, organization); err != nil {
+func lockTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID, name string) (database.Template, error) {
+	if _, err := database.New(db).LockOrganization(ctx, organization); err != nil {
 		return database.Template{}, xerrors.Errorf("lock organization: %w", err)
 	}
-	rows, err := q.LockTemplates(ctx, database.LockTemplatesParams{OrganizationID: organization, Names: []string{name}})
+	rows, err := templatesdb.New(db).LockTemplates(ctx, templatesdb.LockTemplatesParams{OrganizationID: organization, Names: []string{name}})
 	if err != nil {
 		return database.Template{}, xerrors.Errorf("lock template: %w", err)
 	}
 	if len(rows) == 0 {
-		return database.Template{}, unknownTemplate(ctx, q, organization, name)
+		return database.Template{}, unknownTemplate(ctx, db, organization, name)
 	}
 	return rows[0], nil
 }
 
 func lockPreset(
-	ctx context.Context, q *database.Queries, organization uuid.UUID, template, preset string,
+	ctx context.Context, db database.DBTX, organization uuid.UUID, template, preset string,
 ) (database.Template, database.Preset, error) {
-	row, err := lockTemplate(ctx, q, organization, template)
+	row, err := lockTemplate(ctx, db, organization, template)
 	if err != nil {
 		return row, database.Preset{}, err
 	}
-	presets, err := q.PresetsOf(ctx, row.ID)
+	presets, err := templatesdb.New(db).PresetsOf(ctx, row.ID)
 	if err != nil {
 		return row, database.Preset{}, xerrors.Errorf("read presets: %w", err)
 	}

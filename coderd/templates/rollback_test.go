@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func versionOf(spec int) string {
@@ -94,12 +95,12 @@ func TestC8_reset(t *testing.T) {
 	_, err := b.Store.Pool.Exec(ctx, `INSERT INTO preset_failures (preset_id, pool_key, streak, permanent, last_error, last_at)
 		VALUES ($1, $2, 3, 3, 'no', now())`, before.ID, before.PoolKey)
 	require.NoError(t, err)
-	streak, err := b.Store.FailureStreak(ctx, before.ID)
+	streak, err := viewsdb.New(b.Store).FailureStreak(ctx, before.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, streak.Streak)
 	_, err = b.Reset(ctx, b.by, "a", "p", "repaired")
 	require.NoError(t, err)
-	_, err = b.Store.FailureStreak(ctx, before.ID)
+	_, err = viewsdb.New(b.Store).FailureStreak(ctx, before.ID)
 	require.True(t, database.NoRows(err))
 	after := b.preset(t, "a", "p")
 	require.True(t, after.RolloutAt.After(before.RolloutAt))

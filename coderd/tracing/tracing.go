@@ -56,12 +56,12 @@ func Parse(header string) trace.SpanContext {
 }
 
 // Carry makes the jobs that this transaction inserts belong to the trace of ctx. Without one it does nothing.
-func Carry(ctx context.Context, q *database.Queries) error {
+func Carry(ctx context.Context, db database.DBTX) error {
 	header := Traceparent(ctx)
 	if header == "" {
 		return nil
 	}
-	if err := q.SetTraceparent(ctx, header); err != nil {
+	if err := database.New(db).SetTraceparent(ctx, header); err != nil {
 		return xerrors.Errorf("carry trace: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // New workspaces of a pass, one slice element each.
@@ -31,11 +32,11 @@ type Facts struct {
 
 // Plan writes new workspaces with their create jobs: nothing -> provisioning. It runs on the pass's own transaction and
 // takes one statement however many there are.
-func (w *Writer) Plan(ctx context.Context, q *database.Queries, planned []Planned) error {
+func (w *Writer) Plan(ctx context.Context, db database.DBTX, planned []Planned) error {
 	if len(planned) == 0 {
 		return nil
 	}
-	arg := database.WorkspacesPlannedParams{ActorID: Prewarm, Source: w.replica}
+	arg := workspacesdb.WorkspacesPlannedParams{ActorID: Prewarm, Source: w.replica}
 	for _, p := range planned {
 		arg.Ids = append(arg.Ids, p.ID)
 		arg.Names = append(arg.Names, p.Name)
@@ -44,7 +45,7 @@ func (w *Writer) Plan(ctx context.Context, q *database.Queries, planned []Planne
 		arg.Priorities = append(arg.Priorities, p.Priority)
 		arg.Reasons = append(arg.Reasons, p.Reason)
 	}
-	if err := q.WorkspacesPlanned(ctx, arg); err != nil {
+	if err := workspacesdb.New(db).WorkspacesPlanned(ctx, arg); err != nil {
 		return xerrors.Errorf("write planned workspaces: %w", err)
 	}
 	return nil
@@ -52,7 +53,7 @@ func (w *Writer) Plan(ctx context.Context, q *database.Queries, planned []Planne
 
 // Created: provisioning -> starting. The probe job that asks for readiness follows.
 func (w *Writer) Created(ctx context.Context, l Lease, f Facts) (Moved, error) {
-	row, err := w.store.WorkspaceCreated(ctx, database.WorkspaceCreatedParams{
+	row, err := workspacesdb.New(w.store).WorkspaceCreated(ctx, workspacesdb.WorkspaceCreatedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment,
 		NextJobID: w.newID(), ActorID: Prewarm,
@@ -65,8 +66,8 @@ func (w *Writer) Created(ctx context.Context, l Lease, f Facts) (Moved, error) {
 func (w *Writer) Ready(ctx context.Context, l Lease, f Facts, reason string) (Moved, []Bound, error) {
 	var moved Moved
 	var bound []Bound
-	err := w.store.InTx(ctx, database.TxOptions{Label: "ready"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		row, err := q.WorkspaceReady(ctx, database.WorkspaceReadyParams{
+	err := w.store.InTx(ctx, database.TxOptions{Label: "ready"}, func(ctx context.Context, tx pgx.Tx) error {
+		row, err := workspacesdb.New(tx).WorkspaceReady(ctx, workspacesdb.WorkspaceReadyParams{
 			WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 			Addresses: f.Addresses, Environment: f.Environment, ActorID: Prewarm, Reason: reason,
 		})
@@ -74,7 +75,7 @@ func (w *Writer) Ready(ctx context.Context, l Lease, f Facts, reason string) (Mo
 			return err
 		}
 		moved = Moved{row.ID, row.TemplateID, row.PresetID}
-		bound, err = w.bindOldest(ctx, q, row.PresetID)
+		bound, err = w.bindOldest(ctx, tx, row.PresetID)
 		return err
 	})
 	if err == nil {
@@ -86,7 +87,7 @@ func (w *Writer) Ready(ctx context.Context, l Lease, f Facts, reason string) (Mo
 // Silent: ready -> starting, because its agent has not been heard of in time; the probe job that waits for the agent, or
 // for the boot timeout, follows. ErrLost also if the agent was heard of meanwhile.
 func (w *Writer) Silent(ctx context.Context, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
-	row, err := w.store.WorkspaceSilent(ctx, database.WorkspaceSilentParams{
+	row, err := workspacesdb.New(w.store).WorkspaceSilent(ctx, workspacesdb.WorkspaceSilentParams{
 		WorkspaceID: id, Incarnation: incarnation, NextJobID: w.newID(), Priority: PriorityPrebuild, ActorID: Prewarm,
 		Reason: reason,
 	})
@@ -108,8 +109,8 @@ type Failure struct {
 // preset's streak of failures grows, unless what failed was begun before the streak last grew;
 // and it is counted by its cause (C8).
 func (w *Writer) Failed(ctx context.Context, l Lease, f Failure) (moved Moved, kept bool, err error) {
-	fail := func(ctx context.Context, q *database.Queries) error {
-		row, err := q.WorkspaceFailed(ctx, database.WorkspaceFailedParams{
+	fail := func(ctx context.Context, db database.DBTX) error {
+		row, err := workspacesdb.New(db).WorkspaceFailed(ctx, workspacesdb.WorkspaceFailedParams{
 			WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 			ProviderID: f.ProviderID, Fault: f.Fault, Log: f.Log, Permanent: f.Permanent, Cause: prebuilds.Cause(f.Fault),
 			NextJobID: w.newID(), ActorID: Prewarm,
@@ -119,15 +120,15 @@ func (w *Writer) Failed(ctx context.Context, l Lease, f Failure) (moved Moved, k
 		return lost("record failure", err)
 	}
 	if f.PresetID == uuid.Nil {
-		err = fail(ctx, w.store.Queries)
+		err = fail(ctx, w.store)
 		return moved, kept, err
 	}
 	opts := database.TxOptions{Label: "failed"}
-	err = w.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		if err := q.LockFailuresOf(ctx, f.PresetID); err != nil {
+	err = w.store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+		if err := workspacesdb.New(tx).LockFailuresOf(ctx, f.PresetID); err != nil {
 			return xerrors.Errorf("lock failures of preset: %w", err)
 		}
-		return fail(ctx, q)
+		return fail(ctx, tx)
 	})
 	return moved, kept, err
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // ClaimFor is one claim on one pool.
@@ -39,7 +40,7 @@ func (w *Writer) ClaimBatch(
 	ctx context.Context, claims []ClaimFor, floors map[uuid.UUID]time.Time,
 ) ([]database.Workspace, error) {
 	n := len(claims)
-	arg := database.ClaimBatchParams{
+	arg := workspacesdb.ClaimBatchParams{
 		ClaimIds: make([]uuid.UUID, n), PresetIds: make([]uuid.UUID, n), UserIds: make([]uuid.UUID, n),
 		IdempotencyKeys: make([]string, n), Modes: make([]string, n), Sources: make([]string, n),
 		Leases: make([]int32, n), Pools: make([]uuid.UUID, 0, 1), Floors: make([]time.Time, 0, 1),
@@ -54,7 +55,7 @@ func (w *Writer) ClaimBatch(
 			arg.Floors = append(arg.Floors, floors[c.PresetID])
 		}
 	}
-	rows, err := w.store.ClaimBatch(ctx, arg)
+	rows, err := workspacesdb.New(w.store).ClaimBatch(ctx, arg)
 	if err != nil {
 		return nil, xerrors.Errorf("claim workspaces: %w", err)
 	}
@@ -71,7 +72,7 @@ func (w *Writer) ClaimBatch(
 // ClaimLast: ready -> claimed for one claim, without skipping and without a floor: asked once before a miss is answered, so that a row which was locked just then is
 // not overlooked. It also takes prebuilds of older versions where the template keeps them claimable (C7).
 func (w *Writer) ClaimLast(ctx context.Context, c ClaimFor) (database.Workspace, error) {
-	row, err := w.store.ClaimLast(ctx, database.ClaimLastParams{
+	row, err := workspacesdb.New(w.store).ClaimLast(ctx, workspacesdb.ClaimLastParams{
 		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
 		Source: c.Source, LeaseS: LeaseOrNone(c.LeaseS),
 	})
@@ -85,7 +86,7 @@ func (w *Writer) ClaimLast(ctx context.Context, c ClaimFor) (database.Workspace,
 func (w *Writer) BindOldest(ctx context.Context, presetID uuid.UUID) ([]Bound, error) {
 	var all []Bound
 	for {
-		bound, err := w.bindOldest(ctx, w.store.Queries, presetID)
+		bound, err := w.bindOldest(ctx, w.store, presetID)
 		if err != nil || len(bound) == 0 {
 			w.tell(all)
 			return all, err
@@ -94,8 +95,8 @@ func (w *Writer) BindOldest(ctx context.Context, presetID uuid.UUID) ([]Bound, e
 	}
 }
 
-func (w *Writer) bindOldest(ctx context.Context, q *database.Queries, presetID uuid.UUID) ([]Bound, error) {
-	rows, err := q.BindOldest(ctx, database.BindOldestParams{PresetID: presetID, Source: w.replica})
+func (w *Writer) bindOldest(ctx context.Context, db database.DBTX, presetID uuid.UUID) ([]Bound, error) {
+	rows, err := workspacesdb.New(db).BindOldest(ctx, workspacesdb.BindOldestParams{PresetID: presetID, Source: w.replica})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, xerrors.Errorf("bind waiting claim: %w", err)
 	}
@@ -132,7 +133,7 @@ func key(k string) *string {
 func (w *Writer) ClaimForJob(
 	ctx context.Context, id uuid.UUID, incarnation int32, job uuid.UUID, reason string,
 ) (Moved, error) {
-	row, err := w.store.ClaimForJob(ctx, database.ClaimForJobParams{
+	row, err := workspacesdb.New(w.store).ClaimForJob(ctx, workspacesdb.ClaimForJobParams{
 		WorkspaceID: id, Incarnation: incarnation, ForgeJobs: ForgeJobs, ClaimID: w.newID(), Reason: reason, Source: w.replica,
 		JobID: uuid.NullUUID{UUID: job, Valid: job != uuid.Nil},
 	})

@@ -9,13 +9,15 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // ErrRenewed: the lease is not over (any more).
 var ErrRenewed = errors.New("the lease was renewed")
 
 // guard says, in the transaction of a transition, whether it is still to be made.
-type guard func(ctx context.Context, q *database.Queries, cur database.WorkspaceStateRow) error
+type guard func(ctx context.Context, db database.DBTX, cur viewsdb.WorkspaceStateRow) error
 
 // EndLease: claimed -> draining or starting, as Release does it, because the lease of its claim is over. ErrRenewed if it is
 // not: the renewal came first.
@@ -26,12 +28,13 @@ func (w *Writer) EndLease(ctx context.Context, id uuid.UUID, incarnation int32, 
 }
 
 // leaseOver locks the workspace and then the claim, in the order of every release.
-func leaseOver(ctx context.Context, q *database.Queries, cur database.WorkspaceStateRow) error {
-	_, err := q.LockClaimed(ctx, database.LockClaimedParams{WorkspaceID: cur.ID, Incarnation: cur.Incarnation})
+func leaseOver(ctx context.Context, db database.DBTX, cur viewsdb.WorkspaceStateRow) error {
+	q := workspacesdb.New(db)
+	_, err := q.LockClaimed(ctx, workspacesdb.LockClaimedParams{WorkspaceID: cur.ID, Incarnation: cur.Incarnation})
 	if err != nil {
 		return lost("lock claimed workspace", err)
 	}
-	_, err = q.LeaseOver(ctx, database.LeaseOverParams{WorkspaceID: cur.ID, Incarnation: cur.Incarnation})
+	_, err = q.LeaseOver(ctx, workspacesdb.LeaseOverParams{WorkspaceID: cur.ID, Incarnation: cur.Incarnation})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ErrRenewed
 	}
@@ -42,17 +45,17 @@ func leaseOver(ctx context.Context, q *database.Queries, cur database.WorkspaceS
 }
 
 // guarded runs a transition after its guard, in one transaction; without one as it is.
-func (w *Writer) guarded(ctx context.Context, still guard, cur database.WorkspaceStateRow,
-	move func(ctx context.Context, q *database.Queries) error,
+func (w *Writer) guarded(ctx context.Context, still guard, cur viewsdb.WorkspaceStateRow,
+	move func(ctx context.Context, db database.DBTX) error,
 ) error {
 	if still == nil {
 		return w.traced(ctx, move)
 	}
 	opts := database.TxOptions{Label: "end lease"}
-	return w.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		if err := still(ctx, q, cur); err != nil {
+	return w.store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+		if err := still(ctx, tx, cur); err != nil {
 			return err
 		}
-		return move(ctx, q)
+		return move(ctx, tx)
 	})
 }

@@ -6,12 +6,13 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // Restored: provisioning, starting, ready or standby -> quarantined, for all there are, in a database that was put back
 // from a backup: any of them may have been claimed since. It returns their names.
-func (w *Writer) Restored(ctx context.Context, q *database.Queries, reason string) ([]string, error) {
-	names, err := q.QuarantineRestored(ctx, database.QuarantineRestoredParams{
+func (w *Writer) Restored(ctx context.Context, db database.DBTX, reason string) ([]string, error) {
+	names, err := workspacesdb.New(db).QuarantineRestored(ctx, workspacesdb.QuarantineRestoredParams{
 		Reason: reason, ActorID: Prewarm, Source: w.replica,
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // Priorities of jobs: lower is leased first. People's work is never starved by prebuilds.
@@ -25,18 +27,18 @@ var unclaimed = []string{
 
 // Drain: starting, ready or standby -> draining, as an intent of a pass says. ErrLost means a claim came first, or it
 // already goes; both are fine (I2).
-func (w *Writer) Drain(ctx context.Context, q *database.Queries, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
-	return w.draining(ctx, q, id, incarnation, unclaimed, PriorityPrebuild, false, "workspace.drain", w.System(reason))
+func (w *Writer) Drain(ctx context.Context, db database.DBTX, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
+	return w.draining(ctx, db, id, incarnation, unclaimed, PriorityPrebuild, false, "workspace.drain", w.System(reason))
 }
 
 // Cancel: provisioning -> deleted if the create was never leased, else -> deleting.
-func (w *Writer) Cancel(ctx context.Context, q *database.Queries, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
-	return w.cancel(ctx, q, id, incarnation, PriorityPrebuild, false, "workspace.cancel", w.System(reason))
+func (w *Writer) Cancel(ctx context.Context, db database.DBTX, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
+	return w.cancel(ctx, db, id, incarnation, PriorityPrebuild, false, "workspace.cancel", w.System(reason))
 }
 
 // Drained: draining -> deleting, once deregistered or never registered.
 func (w *Writer) Drained(ctx context.Context, l Lease, reason string) (Moved, error) {
-	row, err := w.store.WorkspaceDrained(ctx, database.WorkspaceDrainedParams{
+	row, err := workspacesdb.New(w.store).WorkspaceDrained(ctx, workspacesdb.WorkspaceDrainedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 		NextJobID: w.newID(), ActorID: Prewarm, Reason: reason,
 	})
@@ -45,7 +47,7 @@ func (w *Writer) Drained(ctx context.Context, l Lease, reason string) (Moved, er
 
 // Gone: deleting -> deleted. A fault is kept where the delete was forced against the provider's word.
 func (w *Writer) Gone(ctx context.Context, l Lease, reason, fault string) (Moved, error) {
-	row, err := w.store.WorkspaceGone(ctx, database.WorkspaceGoneParams{
+	row, err := workspacesdb.New(w.store).WorkspaceGone(ctx, workspacesdb.WorkspaceGoneParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 		ActorID: Prewarm, Reason: reason, Fault: fault, Source: w.replica,
 	})
@@ -80,8 +82,8 @@ func (w *Writer) release(ctx context.Context, a Actor, id uuid.UUID, still guard
 			}
 		}
 		var moved Moved
-		err = w.guarded(ctx, still, cur, func(ctx context.Context, q *database.Queries) error {
-			moved, err = w.draining(ctx, q, id, cur.Incarnation, []string{string(database.WorkspaceStateClaimed)},
+		err = w.guarded(ctx, still, cur, func(ctx context.Context, db database.DBTX) error {
+			moved, err = w.draining(ctx, db, id, cur.Incarnation, []string{string(database.WorkspaceStateClaimed)},
 				PriorityPerson, false, "workspace.release", a)
 			return err
 		})
@@ -119,13 +121,13 @@ func (w *Writer) Delete(ctx context.Context, a Actor, id uuid.UUID, force bool) 
 			}
 			moved, err = w.force(ctx, a, action, cur)
 		case database.WorkspaceStateProvisioning:
-			err = w.traced(ctx, func(ctx context.Context, q *database.Queries) error {
-				moved, err = w.cancel(ctx, q, id, cur.Incarnation, PriorityPerson, force, action, a)
+			err = w.traced(ctx, func(ctx context.Context, db database.DBTX) error {
+				moved, err = w.cancel(ctx, db, id, cur.Incarnation, PriorityPerson, force, action, a)
 				return err
 			})
 		default:
-			err = w.traced(ctx, func(ctx context.Context, q *database.Queries) error {
-				moved, err = w.draining(ctx, q, id, cur.Incarnation, []string{string(cur.State)}, PriorityPerson, force, action, a)
+			err = w.traced(ctx, func(ctx context.Context, db database.DBTX) error {
+				moved, err = w.draining(ctx, db, id, cur.Incarnation, []string{string(cur.State)}, PriorityPerson, force, action, a)
 				return err
 			})
 			if err == nil && cur.State == database.WorkspaceStateClaimed {
@@ -138,8 +140,9 @@ func (w *Writer) Delete(ctx context.Context, a Actor, id uuid.UUID, force bool) 
 	}
 }
 
-func (w *Writer) force(ctx context.Context, a Actor, action string, cur database.WorkspaceStateRow) (Moved, error) {
-	err := w.store.InTx(ctx, database.TxOptions{Label: "force"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+func (w *Writer) force(ctx context.Context, a Actor, action string, cur viewsdb.WorkspaceStateRow) (Moved, error) {
+	err := w.store.InTx(ctx, database.TxOptions{Label: "force"}, func(ctx context.Context, tx pgx.Tx) error {
+		q := workspacesdb.New(tx)
 		n, err := q.ForceRetire(ctx, cur.ID)
 		if err != nil {
 			return xerrors.Errorf("force delete: %w", err)
@@ -147,35 +150,35 @@ func (w *Writer) force(ctx context.Context, a Actor, action string, cur database
 		if n == 0 {
 			return ErrLost
 		}
-		return q.RecordWorkspaceAct(ctx, database.RecordWorkspaceActParams{
+		return q.RecordWorkspaceAct(ctx, workspacesdb.RecordWorkspaceActParams{
 			ActorID: a.UserID, Action: action, WorkspaceID: cur.ID, Reason: a.Reason, Source: a.Source,
 		})
 	})
 	return Moved{cur.ID, cur.TemplateID, cur.PresetID}, err
 }
 
-func (w *Writer) draining(ctx context.Context, q *database.Queries, id uuid.UUID, incarnation int32, from []string,
+func (w *Writer) draining(ctx context.Context, db database.DBTX, id uuid.UUID, incarnation int32, from []string,
 	priority int32, force bool, action string, a Actor,
 ) (Moved, error) {
-	row, err := q.WorkspaceDraining(ctx, database.WorkspaceDrainingParams{
+	row, err := workspacesdb.New(db).WorkspaceDraining(ctx, workspacesdb.WorkspaceDrainingParams{
 		WorkspaceID: id, Incarnation: incarnation, FromStates: from, NextJobID: w.newID(), Priority: priority,
 		Force: force, ActorID: a.UserID, Reason: a.Reason, Action: action, Source: a.Source,
 	})
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("drain workspace", err)
 }
 
-func (w *Writer) cancel(ctx context.Context, q *database.Queries, id uuid.UUID, incarnation int32, priority int32,
+func (w *Writer) cancel(ctx context.Context, db database.DBTX, id uuid.UUID, incarnation int32, priority int32,
 	force bool, action string, a Actor,
 ) (Moved, error) {
-	row, err := q.WorkspaceCancelled(ctx, database.WorkspaceCancelledParams{
+	row, err := workspacesdb.New(db).WorkspaceCancelled(ctx, workspacesdb.WorkspaceCancelledParams{
 		WorkspaceID: id, Incarnation: incarnation, NextJobID: w.newID(), Priority: priority, Force: force,
 		ActorID: a.UserID, Reason: a.Reason, Action: action, Source: a.Source,
 	})
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("cancel creation", err)
 }
 
-func (w *Writer) current(ctx context.Context, id uuid.UUID) (database.WorkspaceStateRow, error) {
-	cur, err := w.store.WorkspaceState(ctx, id)
+func (w *Writer) current(ctx context.Context, id uuid.UUID) (viewsdb.WorkspaceStateRow, error) {
+	cur, err := viewsdb.New(w.store).WorkspaceState(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return cur, ErrNotFound
 	}

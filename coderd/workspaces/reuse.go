@@ -12,6 +12,8 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // returnTimeout bounds how long a release waits for a pass, and a pass for a release.
@@ -27,17 +29,17 @@ func (e *NoRoom) Error() string { return e.Why }
 
 // reuse: claimed -> starting, incarnation + 1, under the fence. errNoRoom also if the fence could not be had in time: then
 // the workspace is not used again, which costs a build and no more.
-func (w *Writer) reuse(ctx context.Context, a Actor, cur database.WorkspaceStateRow, still guard) (moved Moved, err error) {
-	err = w.returning(ctx, cur.ID, func(ctx context.Context, q *database.Queries, room database.RoomForRow) error {
+func (w *Writer) reuse(ctx context.Context, a Actor, cur viewsdb.WorkspaceStateRow, still guard) (moved Moved, err error) {
+	err = w.returning(ctx, cur.ID, func(ctx context.Context, db database.DBTX, room workspacesdb.RoomForRow) error {
 		if still != nil {
-			if err := still(ctx, q, cur); err != nil {
+			if err := still(ctx, db, cur); err != nil {
 				return err
 			}
 		}
 		if whyNot(room) != "" || room.BeyondMaximum {
 			return errNoRoom
 		}
-		row, err := q.WorkspaceReused(ctx, database.WorkspaceReusedParams{
+		row, err := workspacesdb.New(db).WorkspaceReused(ctx, workspacesdb.WorkspaceReusedParams{
 			WorkspaceID: cur.ID, Incarnation: cur.Incarnation, PrewarmID: Prewarm, NextJobID: w.newID(),
 			Priority: PriorityPrebuild, ActorID: a.UserID, Reason: a.Reason, Source: a.Source,
 		})
@@ -52,7 +54,7 @@ func (w *Writer) reuse(ctx context.Context, a Actor, cur database.WorkspaceState
 
 // Reset: starting -> starting, like new. The probe job that asks for readiness follows.
 func (w *Writer) Reset(ctx context.Context, l Lease, f Facts) (Moved, error) {
-	row, err := w.store.WorkspaceReset(ctx, database.WorkspaceResetParams{
+	row, err := workspacesdb.New(w.store).WorkspaceReset(ctx, workspacesdb.WorkspaceResetParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment, NextJobID: w.newID(),
 		ActorID: Prewarm,
@@ -62,7 +64,7 @@ func (w *Writer) Reset(ctx context.Context, l Lease, f Facts) (Moved, error) {
 
 // ResetFailed: starting -> deleting, because it could not be made like new.
 func (w *Writer) ResetFailed(ctx context.Context, l Lease, fault string) (Moved, error) {
-	row, err := w.store.WorkspaceResetFailed(ctx, database.WorkspaceResetFailedParams{
+	row, err := workspacesdb.New(w.store).WorkspaceResetFailed(ctx, workspacesdb.WorkspaceResetFailedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt, Fault: fault,
 		NextJobID: w.newID(), ActorID: Prewarm,
 	})
@@ -79,11 +81,11 @@ func (w *Writer) Retry(ctx context.Context, a Actor, id uuid.UUID) (moved Moved,
 	if cur.State != database.WorkspaceStateQuarantined {
 		return Moved{}, ErrNotQuarantined
 	}
-	err = w.returning(ctx, id, func(ctx context.Context, q *database.Queries, room database.RoomForRow) error {
+	err = w.returning(ctx, id, func(ctx context.Context, db database.DBTX, room workspacesdb.RoomForRow) error {
 		if why := whyNot(room); why != "" {
 			return &NoRoom{why}
 		}
-		row, err := q.WorkspaceRetried(ctx, database.WorkspaceRetriedParams{
+		row, err := workspacesdb.New(db).WorkspaceRetried(ctx, workspacesdb.WorkspaceRetriedParams{
 			WorkspaceID: id, Incarnation: cur.Incarnation, NextJobID: w.newID(), Priority: PriorityPerson,
 			ActorID: a.UserID, Reason: a.Reason, Source: a.Source,
 		})
@@ -106,7 +108,7 @@ func (w *Writer) Keep(ctx context.Context, a Actor, id uuid.UUID, keep time.Dura
 	if a.Incarnation != 0 && a.Incarnation != cur.Incarnation {
 		return Moved{}, ErrLost
 	}
-	row, err := w.store.WorkspaceKept(ctx, database.WorkspaceKeptParams{
+	row, err := workspacesdb.New(w.store).WorkspaceKept(ctx, workspacesdb.WorkspaceKeptParams{
 		WorkspaceID: id, Incarnation: cur.Incarnation, Reason: a.Reason, KeepS: keep.Seconds(), ActorID: a.UserID,
 		Source: a.Source,
 	})
@@ -118,16 +120,17 @@ func (w *Writer) Keep(ctx context.Context, a Actor, id uuid.UUID, keep time.Dura
 
 // EndQuarantine: quarantined -> draining, because it was kept for long enough. ErrLost if somebody was faster.
 func (w *Writer) EndQuarantine(ctx context.Context, id uuid.UUID, incarnation int32) (Moved, error) {
-	return w.draining(ctx, w.store.Queries, id, incarnation, []string{string(database.WorkspaceStateQuarantined)},
+	return w.draining(ctx, w.store, id, incarnation, []string{string(database.WorkspaceStateQuarantined)},
 		PriorityPrebuild, false, "workspace.drain", w.System("it was kept for as long as it was to be"))
 }
 
 // returning runs a transition that brings a workspace back into its pool, under the pass's fence (I3).
 func (w *Writer) returning(ctx context.Context, id uuid.UUID,
-	move func(ctx context.Context, q *database.Queries, room database.RoomForRow) error,
+	move func(ctx context.Context, db database.DBTX, room workspacesdb.RoomForRow) error,
 ) error {
 	opts := database.TxOptions{Label: "return to pool"}
-	return w.store.InTx(ctx, opts, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+	return w.store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+		q := workspacesdb.New(tx)
 		if err := q.SetReturnTimeout(ctx, fmt.Sprint(returnTimeout.Milliseconds())); err != nil {
 			return xerrors.Errorf("set timeout: %w", err)
 		}
@@ -138,12 +141,12 @@ func (w *Writer) returning(ctx context.Context, id uuid.UUID,
 		if err != nil {
 			return lost("look for room", err)
 		}
-		return move(ctx, q, room)
+		return move(ctx, tx, room)
 	})
 }
 
 // whyNot is empty where the pool has room for one more.
-func whyNot(room database.RoomForRow) string {
+func whyNot(room workspacesdb.RoomForRow) string {
 	return explain.NoRoom(explain.Room{
 		Current: room.Current, Paused: room.Paused, Has: int(room.Has), Wanted: int(room.Wanted),
 	})

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // Stop: ready -> standby, as a move of a pass says; the stop job follows. ErrLost means a claim or a drain came first.
-func (w *Writer) Stop(ctx context.Context, q *database.Queries, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
-	row, err := q.WorkspaceStopping(ctx, database.WorkspaceStoppingParams{
+func (w *Writer) Stop(ctx context.Context, db database.DBTX, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
+	row, err := workspacesdb.New(db).WorkspaceStopping(ctx, workspacesdb.WorkspaceStoppingParams{
 		WorkspaceID: id, Incarnation: incarnation, NextJobID: w.newID(), Priority: PriorityPrebuild, ActorID: Prewarm,
 		Reason: reason,
 	})
@@ -19,8 +20,8 @@ func (w *Writer) Stop(ctx context.Context, q *database.Queries, id uuid.UUID, in
 }
 
 // Start: standby -> starting, as a move of a pass says; the start job follows. ErrLost as with Stop.
-func (w *Writer) Start(ctx context.Context, q *database.Queries, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
-	row, err := q.WorkspaceStarting(ctx, database.WorkspaceStartingParams{
+func (w *Writer) Start(ctx context.Context, db database.DBTX, id uuid.UUID, incarnation int32, reason string) (Moved, error) {
+	row, err := workspacesdb.New(db).WorkspaceStarting(ctx, workspacesdb.WorkspaceStartingParams{
 		WorkspaceID: id, Incarnation: incarnation, NextJobID: w.newID(), Priority: PriorityPrebuild, ActorID: Prewarm,
 		Reason: reason,
 	})
@@ -30,7 +31,7 @@ func (w *Writer) Start(ctx context.Context, q *database.Queries, id uuid.UUID, i
 // Stopped ends a stop job: the workspace was in standby before, and is so now in fact. ErrLost if the job was cancelled,
 // by a claim for example.
 func (w *Writer) Stopped(ctx context.Context, l Lease) error {
-	n, err := w.store.JobStopped(ctx, database.JobStoppedParams{JobID: l.JobID, Attempt: l.Attempt})
+	n, err := workspacesdb.New(w.store).JobStopped(ctx, workspacesdb.JobStoppedParams{JobID: l.JobID, Attempt: l.Attempt})
 	if err != nil {
 		return xerrors.Errorf("record stop: %w", err)
 	}
@@ -42,7 +43,7 @@ func (w *Writer) Stopped(ctx context.Context, l Lease) error {
 
 // ClaimStandby: standby -> claimed for one claim, with a start job that is first in line. ErrLost if there is none.
 func (w *Writer) ClaimStandby(ctx context.Context, c ClaimFor) (database.Workspace, error) {
-	row, err := w.store.ClaimStandby(ctx, database.ClaimStandbyParams{
+	row, err := workspacesdb.New(w.store).ClaimStandby(ctx, workspacesdb.ClaimStandbyParams{
 		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
 		Source: c.Source, LeaseS: LeaseOrNone(c.LeaseS), NextJobID: w.newID(), Priority: PriorityPerson,
 	})
@@ -54,7 +55,7 @@ func (w *Writer) ClaimStandby(ctx context.Context, c ClaimFor) (database.Workspa
 
 // Started: starting -> starting or claimed -> claimed, because it runs again. The probe job follows.
 func (w *Writer) Started(ctx context.Context, l Lease) error {
-	_, err := w.store.WorkspaceStarted(ctx, database.WorkspaceStartedParams{
+	_, err := workspacesdb.New(w.store).WorkspaceStarted(ctx, workspacesdb.WorkspaceStartedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 		NextJobID: w.newID(), ActorID: Prewarm,
 	})
@@ -64,7 +65,7 @@ func (w *Writer) Started(ctx context.Context, l Lease) error {
 // ClaimStarted: claimed -> claimed, because what was claimed out of standby can be used. It returns how long after its
 // claim that was, in seconds.
 func (w *Writer) ClaimStarted(ctx context.Context, l Lease, f Facts) (tookS float64, err error) {
-	row, err := w.store.ClaimStarted(ctx, database.ClaimStartedParams{
+	row, err := workspacesdb.New(w.store).ClaimStarted(ctx, workspacesdb.ClaimStartedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 		Addresses: f.Addresses, Environment: f.Environment, ActorID: Prewarm,
 	})
@@ -73,7 +74,7 @@ func (w *Writer) ClaimStarted(ctx context.Context, l Lease, f Facts) (tookS floa
 
 // ClaimNotStarted: claimed -> claimed with a fault, because it could not be started. It stays its owner's (I2).
 func (w *Writer) ClaimNotStarted(ctx context.Context, l Lease, fault string) (Moved, error) {
-	row, err := w.store.ClaimNotStarted(ctx, database.ClaimNotStartedParams{
+	row, err := workspacesdb.New(w.store).ClaimNotStarted(ctx, workspacesdb.ClaimNotStartedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt, Fault: fault,
 		ActorID: Prewarm,
 	})
@@ -83,7 +84,7 @@ func (w *Writer) ClaimNotStarted(ctx context.Context, l Lease, fault string) (Mo
 // StartAgain: claimed -> claimed, because a worker that had lost its lease has stopped it. A start job follows. ErrLost if
 // it is not claimed in that incarnation any more.
 func (w *Writer) StartAgain(ctx context.Context, id uuid.UUID, incarnation int32, reason string) error {
-	_, err := w.store.ClaimStartAgain(ctx, database.ClaimStartAgainParams{
+	_, err := workspacesdb.New(w.store).ClaimStartAgain(ctx, workspacesdb.ClaimStartAgainParams{
 		WorkspaceID: id, Incarnation: incarnation, NextJobID: w.newID(), Priority: PriorityPerson, ActorID: Prewarm,
 		Reason: reason,
 	})

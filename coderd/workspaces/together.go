@@ -8,6 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // Together are claims that wait, in this transaction or before it, and are bound to so many workspaces or to none.
@@ -22,15 +23,16 @@ type Together struct {
 
 // BindTogether: ready -> claimed for all of the claims, on the caller's transaction; it returns none where there are too
 // few ready workspaces, and then nothing was changed. Told is to be called with what it returns, after the commit.
-func (w *Writer) BindTogether(ctx context.Context, q *database.Queries, t Together) ([]Bound, error) {
+func (w *Writer) BindTogether(ctx context.Context, db database.DBTX, t Together) ([]Bound, error) {
+	q := workspacesdb.New(db)
 	var fresh *time.Time
 	if !t.Fresh.IsZero() {
 		fresh = &t.Fresh
 	}
 	n := int32(len(t.ClaimIDs)) // at most as many as the API allows
-	picked, err := q.PickReady(ctx, database.PickReadyParams{PresetID: t.PresetID, FreshSince: fresh, Wanted: n})
+	picked, err := q.PickReady(ctx, workspacesdb.PickReadyParams{PresetID: t.PresetID, FreshSince: fresh, Wanted: n})
 	if err == nil && len(picked) < len(t.ClaimIDs) && t.AtOnce {
-		picked, err = q.PickReadyLast(ctx, database.PickReadyLastParams{PresetID: t.PresetID, FreshSince: fresh, Wanted: n})
+		picked, err = q.PickReadyLast(ctx, workspacesdb.PickReadyLastParams{PresetID: t.PresetID, FreshSince: fresh, Wanted: n})
 	}
 	if err != nil {
 		return nil, xerrors.Errorf("pick ready workspaces: %w", err)
@@ -38,7 +40,7 @@ func (w *Writer) BindTogether(ctx context.Context, q *database.Queries, t Togeth
 	if len(picked) < len(t.ClaimIDs) {
 		return nil, nil
 	}
-	rows, err := q.BindTogether(ctx, database.BindTogetherParams{
+	rows, err := q.BindTogether(ctx, workspacesdb.BindTogetherParams{
 		ClaimIds: t.ClaimIDs, WorkspaceIds: picked, UserID: t.UserID, AtOnce: t.AtOnce, Source: t.Source,
 	})
 	if err != nil {

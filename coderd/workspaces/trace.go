@@ -11,14 +11,14 @@ import (
 
 // traced runs one statement that orders work for a person, so that its jobs are in that request's trace. Without a trace
 // the statement is its own transaction.
-func (w *Writer) traced(ctx context.Context, fn func(ctx context.Context, q *database.Queries) error) error {
+func (w *Writer) traced(ctx context.Context, fn func(ctx context.Context, db database.DBTX) error) error {
 	if tracing.Traceparent(ctx) == "" {
-		return fn(ctx, w.store.Queries)
+		return fn(ctx, w.store)
 	}
-	return w.store.InTx(ctx, database.TxOptions{Label: "order work"}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
-		if err := tracing.Carry(ctx, q); err != nil {
+	return w.store.InTx(ctx, database.TxOptions{Label: "order work"}, func(ctx context.Context, tx pgx.Tx) error {
+		if err := tracing.Carry(ctx, tx); err != nil {
 			return err
 		}
-		return fn(ctx, q)
+		return fn(ctx, tx)
 	})
 }

@@ -102,7 +102,7 @@ var events = []event{
 	}, {
 		name: "no longer wanted",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
-			_, err := b.writer.Drain(ctx, b.Store.Queries, l.WorkspaceID, l.Incarnation, "extraneous")
+			_, err := b.writer.Drain(ctx, b.Store, l.WorkspaceID, l.Incarnation, "extraneous")
 			return err
 		},
 		want: map[string]want{
@@ -113,7 +113,7 @@ var events = []event{
 	}, {
 		name: "no longer wanted, to be cancelled",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
-			_, err := b.writer.Cancel(ctx, b.Store.Queries, l.WorkspaceID, l.Incarnation, "outdated")
+			_, err := b.writer.Cancel(ctx, b.Store, l.WorkspaceID, l.Incarnation, "outdated")
 			return err
 		},
 		want: map[string]want{
@@ -184,14 +184,14 @@ var events = []event{
 	}, {
 		name: "stopped for standby",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
-			_, err := b.writer.Stop(ctx, b.Store.Queries, l.WorkspaceID, l.Incarnation, "more run")
+			_, err := b.writer.Stop(ctx, b.Store, l.WorkspaceID, l.Incarnation, "more run")
 			return err
 		},
 		want: map[string]want{"ready": {"standby", "", "stop"}},
 	}, {
 		name: "started",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
-			_, err := b.writer.Start(ctx, b.Store.Queries, l.WorkspaceID, l.Incarnation, "fewer run")
+			_, err := b.writer.Start(ctx, b.Store, l.WorkspaceID, l.Incarnation, "fewer run")
 			return err
 		},
 		want: map[string]want{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -26,12 +27,12 @@ func TestSetNow(t *testing.T) {
 	at := time.Date(2031, 2, 3, 4, 5, 6, 789000, time.UTC)
 
 	dbtest.SetNow(t, store, at)
-	now, err := store.GetNow(ctx)
+	now, err := database.New(store).GetNow(ctx)
 	require.NoError(t, err)
 	require.Equal(t, at, now)
 
 	dbtest.SetNow(t, store, time.Time{})
-	now, err = store.GetNow(ctx)
+	now, err = database.New(store).GetNow(ctx)
 	require.NoError(t, err)
 	require.NotEqual(t, at, now)
 }

@@ -76,7 +76,7 @@ func (p *PubSub) Publish(ctx context.Context, channel, payload string) error {
 	if database.InTransaction(ctx) {
 		return xerrors.Errorf("publish on %s: inside of a transaction", channel)
 	}
-	if err := p.store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload}); err != nil {
+	if err := database.New(p.store).Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload}); err != nil {
 		return xerrors.Errorf("publish on %s: %w", channel, err)
 	}
 	return nil

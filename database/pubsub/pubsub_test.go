@@ -68,7 +68,7 @@ func TestPublish_refusedInsideOfTransaction(t *testing.T) {
 	store := dbtest.Open(t)
 	p := start(t, store, quartz.NewReal())
 	opts := database.TxOptions{Label: "try publish"}
-	err := store.InTx(context.Background(), opts, func(ctx context.Context, _ *database.Queries, _ pgx.Tx) error {
+	err := store.InTx(context.Background(), opts, func(ctx context.Context, _ pgx.Tx) error {
 		return p.Publish(ctx, "c", "early")
 	})
 	require.ErrorContains(t, err, "inside of a transaction")
@@ -160,7 +160,7 @@ func TestBlackHole_resyncs(t *testing.T) {
 }
 
 func notify(ctx context.Context, store *database.Store, channel, payload string) error {
-	return store.Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
+	return database.New(store).Notify(ctx, database.NotifyParams{Channel: channel, Payload: payload})
 }
 
 func TestPing_keepsTheConnection(t *testing.T) {

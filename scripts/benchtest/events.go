@@ -90,7 +90,7 @@ func (f *fleet) change(ctx context.Context, perSecond int, spell time.Duration) 
 			SELECT now(), m.user_id, m.organization_id, 'preset.test', 'preset', $1 FROM memberships m WHERE role = 'owner'`,
 			fmt.Sprint(i)))
 		// As a claim that was bound would; of no claim that anybody waits for.
-		must(f.store.Notify(ctx, database.NotifyParams{Channel: hints.Bindings, Payload: "none"}))
+		must(database.New(f.store).Notify(ctx, database.NotifyParams{Channel: hints.Bindings, Payload: "none"}))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

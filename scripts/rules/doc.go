@@ -4,6 +4,8 @@
 //	clock       the wall clock comes from quartz, so that a test owns it
 //	background  a context comes from the caller, so that whoever waits can give up
 //	sql         SQL is in queries/ and database/, where it is reviewed and its types are checked
+//	owners      what writes a table stands in the folder of the table's owner in queries/
+//	records     history and audit rows have one form, and a state is never set without its history
 //	reasons     nobody reads a decision out of the words that explain it: there is a code beside them
 //	intx        no provider is called inside a transaction (I8)
 //	open ends   what is to be done is an issue, not a comment

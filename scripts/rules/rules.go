@@ -24,7 +24,10 @@ func (f Finding) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Lin
 
 // Rules are all of them.
 func Rules() []Rule {
-	return []Rule{clockRule(), backgroundRule(), sqlRule(), inTxRule(), reasonsRule(), openEndRule(), pathRule(), lengthRule()}
+	return []Rule{
+		clockRule(), backgroundRule(), sqlRule(), ownersRule(), recordsRule(), inTxRule(), reasonsRule(), openEndRule(),
+		pathRule(), lengthRule(),
+	}
 }
 
 // Judge returns what breaks the rule and is not allowed to, in order of place, and of the exceptions those that nothing

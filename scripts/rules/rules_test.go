@@ -120,6 +120,36 @@ var cases = []struct {
 		text: "package x\n\nvar s = []string{\"DELETE /api/v1/workspaces\", \"select one with -o\", \"WITH care\"}\n",
 	},
 	{
+		name: "a state set elsewhere", rule: "owners", file: "queries/claim/x.sql", lines: []int{4, 7},
+		text: "-- name: X :exec\n-- As UPDATE workspaces in a comment.\nWITH old AS (SELECT w.id FROM workspaces w FOR NO KEY UPDATE), moved AS (\n" +
+			"  UPDATE workspaces w SET state = 'claimed' FROM old WHERE w.id = old.id RETURNING w.id, w.incarnation\n" +
+			"), claim AS (\n  UPDATE claims SET state = 'bound'\n), hist AS (INSERT INTO workspace_history (workspace_id, incarnation, " +
+			"from_state, to_state, at, actor_id, reason)\nSELECT moved.id, moved.incarnation, 'ready', 'claimed', prewarm_now(), @by, @why FROM moved)\n" +
+			"SELECT id FROM moved;\n",
+	},
+	{
+		name: "a grant of another verb", rule: "owners", file: "queries/lifecycle/x.sql", lines: []int{2},
+		text: "-- name: X :exec\nDELETE FROM jobs;\n\n-- name: Y :exec\nUPDATE jobs SET state = 'pending';\n",
+	},
+	{
+		name: "views that write and lock", rule: "owners", file: "queries/views/x.sql", lines: []int{2, 5},
+		text: "-- name: X :exec\nUPDATE presets SET name = '';\n\n-- name: Y :many\nSELECT id FROM presets FOR SHARE;\n\n" +
+			"-- name: Z :many\nSELECT id FROM presets; -- not FOR UPDATE\n",
+	},
+	{
+		name: "an upsert of one's own, and what is old", rule: "owners", file: "queries/retention/x.sql", lines: []int{5},
+		text: "-- name: X :exec\nDELETE FROM workspaces w USING (SELECT id FROM workspaces FOR UPDATE SKIP LOCKED) o WHERE w.id = o.id;\n\n" +
+			"-- name: Y :exec\nINSERT INTO plans (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET id = excluded.id;\n",
+	},
+	{
+		name: "history and audit in forms of their own", rule: "records", file: "queries/workspaces/x.sql", lines: []int{1, 4, 11},
+		text: "-- name: X :exec\nWITH moved AS (UPDATE workspaces w SET state_at = prewarm_now(), state = 'ready' RETURNING w.*)\n" +
+			"SELECT id FROM moved;\n-- name: Y :exec\nINSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)\n" +
+			"SELECT ws.id, ws.incarnation, ws.state, ws.state, prewarm_now(), @by, @why FROM workspaces ws;\n" +
+			"-- name: Fine :exec\nINSERT INTO audit_log (at, actor_id, action, target_type, target_id, source)\nVALUES (prewarm_now(), @a, @b, @c, @d, @e);\n" +
+			"-- name: Z :exec\nINSERT INTO audit_log (actor_id, at, action, target_type, target_id, source)\nVALUES (@a, prewarm_now(), @b, @c, @d, @e);\n",
+	},
+	{
 		name: "an open end", rule: "open ends", file: "queries/x.sql", lines: []int{2},
 		text: "SELECT 1;\n-- TO" + "DO: the other one\n",
 	},
@@ -158,7 +188,7 @@ import (
 )
 
 func f(ctx context.Context, store *database.Store, p provider.Provider) error {
-	return store.InTx(ctx, database.TxOptions{}, func(ctx context.Context, q *database.Queries, _ pgx.Tx) error {
+	return store.InTx(ctx, database.TxOptions{}, func(ctx context.Context, _ pgx.Tx) error {
 		if len(p.Validate(nil, nil)) > 0 {
 			return nil
 		}

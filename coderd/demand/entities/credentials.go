@@ -10,6 +10,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/entitiesdb"
 )
 
 // Service changes credentials and entities. It is safe for concurrent use.
@@ -19,14 +20,14 @@ type Service struct {
 	Directory *Directory
 	// SigningKeys seals the keys that sign instance tokens with the encryption key of that id, and says how many were not.
 	// Nil: there are none.
-	SigningKeys func(ctx context.Context, q *database.Queries, key string) (int, error)
+	SigningKeys func(ctx context.Context, db database.DBTX, key string) (int, error)
 }
 
 // inTx changes what the directory knows.
-func (s *Service) inTx(ctx context.Context, label string, do func(context.Context, *database.Queries) error) error {
+func (s *Service) inTx(ctx context.Context, label string, do func(context.Context, database.DBTX) error) error {
 	defer s.Directory.Forget()
 	return s.Store.InTx(ctx, database.TxOptions{Label: label},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) error { return do(ctx, q) })
+		func(ctx context.Context, tx pgx.Tx) error { return do(ctx, tx) })
 }
 
 // Credential is what is to be of one; of one that is there already, what is left empty stays.
@@ -44,17 +45,17 @@ func (s *Service) PutCredential(ctx context.Context, who auth.Identity, name str
 	if err := checkName(name); err != nil {
 		return err
 	}
-	err := s.inTx(ctx, "put forge credential", func(ctx context.Context, q *database.Queries) error {
-		old, err := q.LockForgeCredential(ctx, database.LockForgeCredentialParams{
+	err := s.inTx(ctx, "put forge credential", func(ctx context.Context, db database.DBTX) error {
+		old, err := entitiesdb.New(db).LockForgeCredential(ctx, entitiesdb.LockForgeCredentialParams{
 			OrganizationID: who.OrganizationID, Name: name,
 		})
 		if database.NoRows(err) {
-			return s.insertCredential(ctx, q, who, name, c)
+			return s.insertCredential(ctx, db, who, name, c)
 		}
 		if err != nil {
 			return xerrors.Errorf("read forge credential: %w", err)
 		}
-		return s.updateCredential(ctx, q, who, old, c)
+		return s.updateCredential(ctx, db, who, old, c)
 	})
 	if database.IsUniqueViolation(err, "forge_credentials_name") {
 		return auth.Refuse(auth.ErrConflict, "credential %s was made by somebody else at that moment: look at it first", name)
@@ -63,7 +64,7 @@ func (s *Service) PutCredential(ctx context.Context, who auth.Identity, name str
 }
 
 func (s *Service) insertCredential(
-	ctx context.Context, q *database.Queries, who auth.Identity, name string, c Credential,
+	ctx context.Context, db database.DBTX, who auth.Identity, name string, c Credential,
 ) error {
 	if c.Kind != "github" && c.Kind != "gitea" {
 		return auth.Refuse(auth.ErrInvalid, "there is no credential %q yet; for a new one say kind, github or gitea", name)
@@ -77,7 +78,7 @@ func (s *Service) insertCredential(
 	if err := s.change(&row, c); err != nil {
 		return err
 	}
-	err := q.InsertForgeCredential(ctx, database.InsertForgeCredentialParams{
+	err := entitiesdb.New(db).InsertForgeCredential(ctx, entitiesdb.InsertForgeCredentialParams{
 		ID: row.ID, OrganizationID: row.OrganizationID, Name: name, Kind: row.Kind, Url: row.Url, Auth: row.Auth,
 		AppID: row.AppID, InstallationID: row.InstallationID, Secret: row.Secret, SealedBy: row.SealedBy,
 		CaBundle: row.CaBundle,
@@ -85,11 +86,11 @@ func (s *Service) insertCredential(
 	if err != nil {
 		return xerrors.Errorf("write forge credential: %w", err)
 	}
-	return recordCredential(ctx, q, who, "forge-credential.create", row, nil, facts(row, true))
+	return recordCredential(ctx, db, who, "forge-credential.create", row, nil, facts(row, true))
 }
 
 func (s *Service) updateCredential(
-	ctx context.Context, q *database.Queries, who auth.Identity, row database.ForgeCredential, c Credential,
+	ctx context.Context, db database.DBTX, who auth.Identity, row database.ForgeCredential, c Credential,
 ) error {
 	if c.Kind != "" && c.Kind != string(row.Kind) {
 		return auth.Refuse(auth.ErrConflict, "credential %s is of kind %s, which cannot change: make another", row.Name, row.Kind)
@@ -98,14 +99,14 @@ func (s *Service) updateCredential(
 	if err := s.change(&row, c); err != nil {
 		return err
 	}
-	err := q.UpdateForgeCredential(ctx, database.UpdateForgeCredentialParams{
+	err := entitiesdb.New(db).UpdateForgeCredential(ctx, entitiesdb.UpdateForgeCredentialParams{
 		ID: row.ID, Url: row.Url, Auth: row.Auth, AppID: row.AppID, InstallationID: row.InstallationID, Secret: row.Secret,
 		SealedBy: row.SealedBy, CaBundle: row.CaBundle,
 	})
 	if err != nil {
 		return xerrors.Errorf("write forge credential: %w", err)
 	}
-	return recordCredential(ctx, q, who, "forge-credential.update", row, before,
+	return recordCredential(ctx, db, who, "forge-credential.update", row, before,
 		facts(row, c.Token != "" || c.PrivateKey != ""))
 }
 
@@ -161,8 +162,9 @@ func (s *Service) change(row *database.ForgeCredential, c Credential) (err error
 
 // DeleteCredential deletes one that no entity uses. It is no error if there is none.
 func (s *Service) DeleteCredential(ctx context.Context, who auth.Identity, name string) (found bool, err error) {
-	err = s.inTx(ctx, "delete forge credential", func(ctx context.Context, q *database.Queries) error {
-		row, err := q.LockForgeCredential(ctx, database.LockForgeCredentialParams{
+	err = s.inTx(ctx, "delete forge credential", func(ctx context.Context, db database.DBTX) error {
+		q := entitiesdb.New(db)
+		row, err := q.LockForgeCredential(ctx, entitiesdb.LockForgeCredentialParams{
 			OrganizationID: who.OrganizationID, Name: name,
 		})
 		if found = !database.NoRows(err); !found {
@@ -188,7 +190,7 @@ func (s *Service) DeleteCredential(ctx context.Context, who auth.Identity, name 
 		if err := q.DeleteForgeCredential(ctx, row.ID); err != nil {
 			return xerrors.Errorf("delete forge credential: %w", err)
 		}
-		return recordCredential(ctx, q, who, "forge-credential.delete", row, facts(row, false), nil)
+		return recordCredential(ctx, db, who, "forge-credential.delete", row, facts(row, false), nil)
 	})
 	return found, err
 }
@@ -208,9 +210,9 @@ func facts(row database.ForgeCredential, changed bool) map[string]any {
 }
 
 func recordCredential(
-	ctx context.Context, q *database.Queries, who auth.Identity, action string, row database.ForgeCredential, before, after any,
+	ctx context.Context, db database.DBTX, who auth.Identity, action string, row database.ForgeCredential, before, after any,
 ) error {
-	return auth.Record(ctx, q, auth.Entry{
+	return auth.Record(ctx, db, auth.Entry{
 		ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: action, TargetType: "forge-credential",
 		TargetID: row.ID.String(), TargetName: row.Name, Before: before, After: after, Source: who.Source,
 	})

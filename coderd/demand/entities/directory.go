@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/entitiesdb"
 )
 
 // fresh is how long what was read is good for (P1).
@@ -38,7 +39,7 @@ type Directory struct {
 // entry is an entity with its client, made when it is first needed.
 type entry struct {
 	Entity
-	row    database.DirectoryEntitiesRow
+	row    entitiesdb.DirectoryEntitiesRow
 	client forge.Forge
 }
 
@@ -133,7 +134,7 @@ func (d *Directory) read(ctx context.Context) error {
 	if d.entries != nil && now.Sub(d.readAt) < fresh {
 		return nil
 	}
-	rows, err := d.store.DirectoryEntities(ctx)
+	rows, err := entitiesdb.New(d.store).DirectoryEntities(ctx)
 	if err != nil {
 		return xerrors.Errorf("read entities of forges: %w", err)
 	}
@@ -149,11 +150,11 @@ func (d *Directory) read(ctx context.Context) error {
 	return nil
 }
 
-func sameCredential(a, b database.DirectoryEntitiesRow) bool {
+func sameCredential(a, b entitiesdb.DirectoryEntitiesRow) bool {
 	return a.CredentialID == b.CredentialID && a.CredentialUpdatedAt.Equal(b.CredentialUpdatedAt)
 }
 
-func (d *Directory) entryOf(row database.DirectoryEntitiesRow) *entry {
+func (d *Directory) entryOf(row entitiesdb.DirectoryEntitiesRow) *entry {
 	e := &entry{row: row, Entity: Entity{
 		ID: row.ID, OrganizationID: row.OrganizationID, Name: row.Name, Kind: d.kinds[string(row.Kind)],
 		KindName: string(row.Kind), ForgeURL: row.Url, Scope: forge.Scope(row.Scope), Path: row.Path, Balance: row.Balance,

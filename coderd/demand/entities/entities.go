@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/entitiesdb"
 )
 
 // overlapByDefault is how long a webhook secret stays good after it was changed.
@@ -38,9 +39,9 @@ func (s *Service) Put(ctx context.Context, who auth.Identity, name string, c Cha
 			return "", err
 		}
 	}
-	err = s.inTx(ctx, "put forge", func(ctx context.Context, q *database.Queries) error {
+	err = s.inTx(ctx, "put forge", func(ctx context.Context, db database.DBTX) error {
 		made = ""
-		old, err := q.LockForgeEntity(ctx, database.LockForgeEntityParams{OrganizationID: who.OrganizationID, Name: name})
+		old, err := entitiesdb.New(db).LockForgeEntity(ctx, entitiesdb.LockForgeEntityParams{OrganizationID: who.OrganizationID, Name: name})
 		if err != nil && !database.NoRows(err) {
 			return xerrors.Errorf("read forge: %w", err)
 		}
@@ -49,10 +50,10 @@ func (s *Service) Put(ctx context.Context, who auth.Identity, name string, c Cha
 				made = newSecret()
 			}
 			if isNew {
-				return s.insert(ctx, q, who, name, c, made+c.WebhookSecret)
+				return s.insert(ctx, db, who, name, c, made+c.WebhookSecret)
 			}
 		}
-		return s.update(ctx, q, who, old, c, made+c.WebhookSecret)
+		return s.update(ctx, db, who, old, c, made+c.WebhookSecret)
 	})
 	if database.IsUniqueViolation(err, "forge_entities_name") {
 		return "", auth.Refuse(auth.ErrConflict, "there is a forge %s already, of another organization or since a moment ago", name)
@@ -63,7 +64,7 @@ func (s *Service) Put(ctx context.Context, who auth.Identity, name string, c Cha
 // Rotate gives an entity another secret, made by chance where c names none.
 func (s *Service) Rotate(ctx context.Context, who auth.Identity, name string, c Change) (made string, err error) {
 	c.NewSecret = true
-	if _, err := s.find(ctx, s.Store.Queries, who, name); err != nil {
+	if _, err := s.find(ctx, s.Store, who, name); err != nil {
 		return "", err
 	}
 	return s.Put(ctx, who, name, c)
@@ -75,11 +76,12 @@ func newSecret() string {
 	return hex.EncodeToString(b)
 }
 
-func (s *Service) insert(ctx context.Context, q *database.Queries, who auth.Identity, name string, c Change, secret string) error {
+func (s *Service) insert(ctx context.Context, db database.DBTX, who auth.Identity, name string, c Change, secret string) error {
+	q := entitiesdb.New(db)
 	if c.Credential == "" {
 		return auth.Refuse(auth.ErrInvalid, "there is no forge %q yet; for a new one say scope, path and credential", name)
 	}
-	credential, err := s.credential(ctx, q, who, c.Credential)
+	credential, err := s.credential(ctx, db, who, c.Credential)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func (s *Service) insert(ctx context.Context, q *database.Queries, who auth.Iden
 	if err != nil {
 		return err
 	}
-	err = q.InsertForgeEntity(ctx, database.InsertForgeEntityParams{
+	err = q.InsertForgeEntity(ctx, entitiesdb.InsertForgeEntityParams{
 		ID: id, OrganizationID: who.OrganizationID, Name: name, Scope: database.ForgeScope(c.Scope), Path: c.Path,
 		CredentialID: credential.ID, Balance: c.Balance, WebhookSecret: sealed, SealedBy: key,
 	})
@@ -104,18 +106,18 @@ func (s *Service) insert(ctx context.Context, q *database.Queries, who auth.Iden
 	if err := q.InsertForgeStatus(ctx, id); err != nil {
 		return xerrors.Errorf("write status of forge: %w", err)
 	}
-	return record(ctx, q, who, "forge.create", id, name, nil, map[string]any{
+	return record(ctx, db, who, "forge.create", id, name, nil, map[string]any{
 		"scope": c.Scope, "path": c.Path, "credential": credential.Name, "balance": c.Balance,
 	}, "")
 }
 
 func (s *Service) update(
-	ctx context.Context, q *database.Queries, who auth.Identity, row database.ForgeEntity, c Change, secret string,
+	ctx context.Context, db database.DBTX, who auth.Identity, row database.ForgeEntity, c Change, secret string,
 ) error {
 	if c.Scope != "" && c.Scope != string(row.Scope) || c.Path != "" && c.Path != row.Path {
 		return auth.Refuse(auth.ErrConflict, "forge %s is the %s %s, which cannot change: make another", row.Name, row.Scope, row.Path)
 	}
-	params := database.UpdateForgeEntityParams{
+	params := entitiesdb.UpdateForgeEntityParams{
 		ID: row.ID, CredentialID: row.CredentialID, Balance: row.Balance, WebhookSecret: row.WebhookSecret,
 		SealedBy: row.SealedBy, WebhookSecretBefore: row.WebhookSecretBefore, BeforeUntil: row.BeforeUntil,
 	}
@@ -125,7 +127,7 @@ func (s *Service) update(
 	}
 	after["balance"] = params.Balance
 	if c.Credential != "" {
-		credential, err := s.credential(ctx, q, who, c.Credential)
+		credential, err := s.credential(ctx, db, who, c.Credential)
 		if err != nil {
 			return err
 		}
@@ -141,15 +143,15 @@ func (s *Service) update(
 		}
 		after["webhook_secret"] = "changed"
 	}
-	if err := q.UpdateForgeEntity(ctx, params); err != nil {
+	if err := entitiesdb.New(db).UpdateForgeEntity(ctx, params); err != nil {
 		return xerrors.Errorf("write forge: %w", err)
 	}
-	return record(ctx, q, who, "forge.update", row.ID, row.Name, before, after, "")
+	return record(ctx, db, who, "forge.update", row.ID, row.Name, before, after, "")
 }
 
 // replaceSecret keeps the secret before good for a while. Both are sealed with one key.
 func (s *Service) replaceSecret(
-	row database.ForgeEntity, secret string, overlap time.Duration, params *database.UpdateForgeEntityParams,
+	row database.ForgeEntity, secret string, overlap time.Duration, params *entitiesdb.UpdateForgeEntityParams,
 ) error {
 	old, err := s.Keys.Open(row.WebhookSecret, row.SealedBy, aboutWebhook(row.ID))
 	if err != nil {
@@ -171,12 +173,12 @@ func (s *Service) replaceSecret(
 
 // Stop has an entity's jobs make no demand, for a reason, or with none start again.
 func (s *Service) Stop(ctx context.Context, who auth.Identity, name, reason string) error {
-	return s.withEntity(ctx, who, name, "stop forge", func(q *database.Queries, row database.ForgeEntity) error {
+	return s.withEntity(ctx, who, name, "stop forge", func(db database.DBTX, row database.ForgeEntity) error {
 		stop := reason != ""
 		if !stop && row.StoppedAt == nil {
 			return nil // it runs
 		}
-		err := q.StopForgeEntity(ctx, database.StopForgeEntityParams{ID: row.ID, Stopped: stop, Reason: reason})
+		err := entitiesdb.New(db).StopForgeEntity(ctx, entitiesdb.StopForgeEntityParams{ID: row.ID, Stopped: stop, Reason: reason})
 		if err != nil {
 			return xerrors.Errorf("write stop of forge: %w", err)
 		}
@@ -184,13 +186,14 @@ func (s *Service) Stop(ctx context.Context, who auth.Identity, name, reason stri
 		if stop {
 			action = "forge.stop"
 		}
-		return record(ctx, q, who, action, row.ID, name, nil, nil, reason)
+		return record(ctx, db, who, action, row.ID, name, nil, nil, reason)
 	})
 }
 
 // Delete deletes an entity that no preset names and that has no runners.
 func (s *Service) Delete(ctx context.Context, who auth.Identity, name string) error {
-	return s.withEntity(ctx, who, name, "delete forge", func(q *database.Queries, row database.ForgeEntity) error {
+	return s.withEntity(ctx, who, name, "delete forge", func(db database.DBTX, row database.ForgeEntity) error {
+		q := entitiesdb.New(db)
 		users, err := q.ForgeEntityUsers(ctx, row.ID)
 		switch {
 		case err != nil:
@@ -204,32 +207,32 @@ func (s *Service) Delete(ctx context.Context, who auth.Identity, name string) er
 		if err := q.DeleteForgeEntity(ctx, row.ID); err != nil {
 			return xerrors.Errorf("delete forge: %w", err)
 		}
-		return record(ctx, q, who, "forge.delete", row.ID, name, map[string]any{"scope": row.Scope, "path": row.Path}, nil, "")
+		return record(ctx, db, who, "forge.delete", row.ID, name, map[string]any{"scope": row.Scope, "path": row.Path}, nil, "")
 	})
 }
 
 // SetHook stores which webhook Prewarm installed; 0: none. The action says what was done at the forge.
 func (s *Service) SetHook(ctx context.Context, who auth.Identity, name, action string, hook int64) error {
-	return s.withEntity(ctx, who, name, "store webhook", func(q *database.Queries, row database.ForgeEntity) error {
+	return s.withEntity(ctx, who, name, "store webhook", func(db database.DBTX, row database.ForgeEntity) error {
 		var id *int64
 		if hook != 0 {
 			id = &hook
 		}
-		if _, err := q.SetForgeHook(ctx, database.SetForgeHookParams{ID: row.ID, HookID: id}); err != nil {
+		if _, err := entitiesdb.New(db).SetForgeHook(ctx, entitiesdb.SetForgeHookParams{ID: row.ID, HookID: id}); err != nil {
 			return xerrors.Errorf("store webhook: %w", err)
 		}
-		return record(ctx, q, who, action, row.ID, name, map[string]any{"hook_id": row.HookID}, map[string]any{"hook_id": id}, "")
+		return record(ctx, db, who, action, row.ID, name, map[string]any{"hook_id": row.HookID}, map[string]any{"hook_id": id}, "")
 	})
 }
 
 // Record writes into the audit log what was asked of a forge.
 func (s *Service) Record(ctx context.Context, who auth.Identity, action string, e Entity) error {
-	return record(ctx, s.Store.Queries, who, action, e.ID, e.Name, nil, nil, "")
+	return record(ctx, s.Store, who, action, e.ID, e.Name, nil, nil, "")
 }
 
 // Find is an entity of one's organization. A *auth.Refusal where there is none.
 func (s *Service) Find(ctx context.Context, who auth.Identity, name string) (Entity, error) {
-	row, err := s.find(ctx, s.Store.Queries, who, name)
+	row, err := s.find(ctx, s.Store, who, name)
 	if err != nil {
 		return Entity{}, err
 	}
@@ -238,19 +241,19 @@ func (s *Service) Find(ctx context.Context, who auth.Identity, name string) (Ent
 }
 
 func (s *Service) withEntity(
-	ctx context.Context, who auth.Identity, name, label string, do func(q *database.Queries, row database.ForgeEntity) error,
+	ctx context.Context, who auth.Identity, name, label string, do func(db database.DBTX, row database.ForgeEntity) error,
 ) error {
-	return s.inTx(ctx, label, func(ctx context.Context, q *database.Queries) error {
-		row, err := s.find(ctx, q, who, name)
+	return s.inTx(ctx, label, func(ctx context.Context, db database.DBTX) error {
+		row, err := s.find(ctx, db, who, name)
 		if err != nil {
 			return err
 		}
-		return do(q, row)
+		return do(db, row)
 	})
 }
 
-func (*Service) find(ctx context.Context, q *database.Queries, who auth.Identity, name string) (database.ForgeEntity, error) {
-	row, err := q.LockForgeEntity(ctx, database.LockForgeEntityParams{OrganizationID: who.OrganizationID, Name: name})
+func (*Service) find(ctx context.Context, db database.DBTX, who auth.Identity, name string) (database.ForgeEntity, error) {
+	row, err := entitiesdb.New(db).LockForgeEntity(ctx, entitiesdb.LockForgeEntityParams{OrganizationID: who.OrganizationID, Name: name})
 	if database.NoRows(err) {
 		return row, auth.Refuse(auth.ErrNotFound, "there is no forge %q: see `prewarm forge list`", name)
 	}
@@ -261,9 +264,9 @@ func (*Service) find(ctx context.Context, q *database.Queries, who auth.Identity
 }
 
 func (*Service) credential(
-	ctx context.Context, q *database.Queries, who auth.Identity, name string,
+	ctx context.Context, db database.DBTX, who auth.Identity, name string,
 ) (database.ForgeCredential, error) {
-	row, err := q.LockForgeCredential(ctx, database.LockForgeCredentialParams{OrganizationID: who.OrganizationID, Name: name})
+	row, err := entitiesdb.New(db).LockForgeCredential(ctx, entitiesdb.LockForgeCredentialParams{OrganizationID: who.OrganizationID, Name: name})
 	if database.NoRows(err) {
 		return row, auth.Refuse(auth.ErrInvalid, "there is no credential %q: see `prewarm forge credential list`", name)
 	}
@@ -282,10 +285,10 @@ func listed(names []string) string {
 }
 
 func record(
-	ctx context.Context, q *database.Queries, who auth.Identity, action string, id uuid.UUID, name string, before, after any,
+	ctx context.Context, db database.DBTX, who auth.Identity, action string, id uuid.UUID, name string, before, after any,
 	reason string,
 ) error {
-	return auth.Record(ctx, q, auth.Entry{
+	return auth.Record(ctx, db, auth.Entry{
 		ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: action, TargetType: "forge", TargetID: id.String(),
 		TargetName: name, Before: before, After: after, Reason: reason, Source: who.Source,
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/entitiesdb"
 )
 
 // Resealed says how many secrets were sealed with another key than Key, or in plain.
@@ -22,20 +23,20 @@ func (s *Service) Reseal(ctx context.Context, who auth.Identity) (Resealed, erro
 	if r.Key, err = s.Keys.Current(); err != nil {
 		return r, auth.Refuse(auth.ErrConflict, "%v", err)
 	}
-	err = s.inTx(ctx, "reseal secrets", func(ctx context.Context, q *database.Queries) error {
+	err = s.inTx(ctx, "reseal secrets", func(ctx context.Context, db database.DBTX) error {
 		var err error
-		if r.Credentials, err = s.resealCredentials(ctx, q, r.Key); err != nil {
+		if r.Credentials, err = s.resealCredentials(ctx, db, r.Key); err != nil {
 			return err
 		}
-		if r.Entities, err = s.resealEntities(ctx, q, r.Key); err != nil {
+		if r.Entities, err = s.resealEntities(ctx, db, r.Key); err != nil {
 			return err
 		}
 		if s.SigningKeys != nil {
-			if r.SigningKeys, err = s.SigningKeys(ctx, q, r.Key); err != nil {
+			if r.SigningKeys, err = s.SigningKeys(ctx, db, r.Key); err != nil {
 				return auth.Refuse(auth.ErrConflict, "%v; nothing was resealed", err)
 			}
 		}
-		return auth.Record(ctx, q, auth.Entry{
+		return auth.Record(ctx, db, auth.Entry{
 			ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: "forge.reseal", TargetType: "encryption-key",
 			TargetID: r.Key, TargetName: r.Key, Source: who.Source,
 			After: map[string]any{"credentials": r.Credentials, "entities": r.Entities, "signing_keys": r.SigningKeys},
@@ -44,7 +45,8 @@ func (s *Service) Reseal(ctx context.Context, who auth.Identity) (Resealed, erro
 	return r, err
 }
 
-func (s *Service) resealCredentials(ctx context.Context, q *database.Queries, key string) (n int, err error) {
+func (s *Service) resealCredentials(ctx context.Context, db database.DBTX, key string) (n int, err error) {
+	q := entitiesdb.New(db)
 	rows, err := q.LockForgeCredentials(ctx)
 	if err != nil {
 		return 0, xerrors.Errorf("read forge credentials: %w", err)
@@ -57,7 +59,7 @@ func (s *Service) resealCredentials(ctx context.Context, q *database.Queries, ke
 		if err != nil {
 			return 0, err
 		}
-		err = q.ResealForgeCredential(ctx, database.ResealForgeCredentialParams{ID: row.ID, Secret: sealed, SealedBy: key})
+		err = q.ResealForgeCredential(ctx, entitiesdb.ResealForgeCredentialParams{ID: row.ID, Secret: sealed, SealedBy: key})
 		if err != nil {
 			return 0, xerrors.Errorf("write forge credential: %w", err)
 		}
@@ -66,7 +68,8 @@ func (s *Service) resealCredentials(ctx context.Context, q *database.Queries, ke
 	return n, nil
 }
 
-func (s *Service) resealEntities(ctx context.Context, q *database.Queries, key string) (n int, err error) {
+func (s *Service) resealEntities(ctx context.Context, db database.DBTX, key string) (n int, err error) {
+	q := entitiesdb.New(db)
 	rows, err := q.LockForgeEntities(ctx)
 	if err != nil {
 		return 0, xerrors.Errorf("read forges: %w", err)
@@ -75,7 +78,7 @@ func (s *Service) resealEntities(ctx context.Context, q *database.Queries, key s
 		if row.SealedBy == key || row.DeletedAt != nil {
 			continue
 		}
-		params := database.ResealForgeEntityParams{ID: row.ID, SealedBy: key}
+		params := entitiesdb.ResealForgeEntityParams{ID: row.ID, SealedBy: key}
 		about := "webhook secret of forge " + row.Name
 		if params.WebhookSecret, err = s.again(row.WebhookSecret, row.SealedBy, aboutWebhook(row.ID), about); err != nil {
 			return 0, err

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 // MaxBody is how much of a webhook is read, in bytes. The forges themselves send no more than 25 MB, and no job that is near
@@ -66,7 +66,7 @@ func (s *Service) accept(ctx context.Context, name string, header http.Header, b
 	case !json.Valid(body):
 		return Accepted{}, xerrors.Errorf("read the body as JSON: %w", ErrMalformed)
 	}
-	n, err := s.Store.InsertDelivery(ctx, database.InsertDeliveryParams{
+	n, err := inboxdb.New(s.Store).InsertDelivery(ctx, inboxdb.InsertDeliveryParams{
 		EntityID: entity.ID, DeliveryID: d.ID, Event: d.Event, Body: body,
 	})
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 // Match decides whose demand each queued job is, and stores what has changed. It is a function of the rows of jobs and presets,
@@ -25,14 +26,14 @@ func (s *Service) Match(ctx context.Context) error {
 	start := s.Clock.Now("inbox", "match")
 	var changed, bound []uuid.UUID
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "match jobs"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) (err error) {
-			if err := q.LockForgeJobs(ctx); err != nil {
+		func(ctx context.Context, tx pgx.Tx) (err error) {
+			if err := inboxdb.New(tx).LockForgeJobs(ctx); err != nil {
 				return xerrors.Errorf("lock jobs: %w", err)
 			}
-			if bound, err = bindLate(ctx, q); err != nil {
+			if bound, err = bindLate(ctx, tx); err != nil {
 				return err
 			}
-			changed, err = assign(ctx, q)
+			changed, err = assign(ctx, tx)
 			return err
 		})
 	if err != nil {
@@ -47,7 +48,8 @@ func (s *Service) Match(ctx context.Context) error {
 }
 
 // bindLate looks again for the workspaces of jobs whose runner was not known to be one of ours.
-func bindLate(ctx context.Context, q *database.Queries) ([]uuid.UUID, error) {
+func bindLate(ctx context.Context, db database.DBTX) ([]uuid.UUID, error) {
+	q := inboxdb.New(db)
 	unbound, err := q.UnboundForgeJobs(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("find unbound jobs: %w", err)
@@ -63,7 +65,8 @@ func bindLate(ctx context.Context, q *database.Queries) ([]uuid.UUID, error) {
 }
 
 // assign matches all queued jobs, and returns the presets whose demand has changed.
-func assign(ctx context.Context, q *database.Queries) (changed []uuid.UUID, err error) {
+func assign(ctx context.Context, db database.DBTX) (changed []uuid.UUID, err error) {
+	q := inboxdb.New(db)
 	rows, err := q.QueuedForgeJobs(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read queued jobs: %w", err)
@@ -71,11 +74,11 @@ func assign(ctx context.Context, q *database.Queries) (changed []uuid.UUID, err 
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	pools, err := poolsOf(ctx, q)
+	pools, err := poolsOf(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	spread, err := spreading(ctx, q)
+	spread, err := spreading(ctx, db)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +91,7 @@ func assign(ctx context.Context, q *database.Queries) (changed []uuid.UUID, err 
 		}
 		before[r.ID] = &jobs[i]
 	}
-	var p database.AssignForgeJobsParams
+	var p inboxdb.AssignForgeJobsParams
 	for _, a := range match(jobs, pools, spread) {
 		was := before[a.job]
 		if was.preset == a.preset && was.unserved == a.unserved {
@@ -108,7 +111,8 @@ func assign(ctx context.Context, q *database.Queries) (changed []uuid.UUID, err 
 	return changed, nil
 }
 
-func poolsOf(ctx context.Context, q *database.Queries) ([]pool, error) {
+func poolsOf(ctx context.Context, db database.DBTX) ([]pool, error) {
+	q := inboxdb.New(db)
 	presets, err := q.RunnerPresets(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read runner presets: %w", err)
@@ -133,7 +137,7 @@ func poolsOf(ctx context.Context, q *database.Queries) ([]pool, error) {
 }
 
 // off says why a preset serves nothing.
-func off(r database.RunnerPresetsRow) string {
+func off(r inboxdb.RunnerPresetsRow) string {
 	switch {
 	case r.Stopped && r.StoppedReason != "":
 		return "the forge entity " + r.Entity + " is stopped: " + r.StoppedReason
@@ -145,8 +149,8 @@ func off(r database.RunnerPresetsRow) string {
 	return ""
 }
 
-func spreading(ctx context.Context, q *database.Queries) (map[uuid.UUID]bool, error) {
-	balances, err := q.EntityBalances(ctx)
+func spreading(ctx context.Context, db database.DBTX) (map[uuid.UUID]bool, error) {
+	balances, err := inboxdb.New(db).EntityBalances(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read balances: %w", err)
 	}
@@ -162,7 +166,7 @@ func (s *Service) nudge(ctx context.Context, presets []uuid.UUID) {
 	if len(presets) == 0 {
 		return
 	}
-	templates, err := s.Store.TemplatesOfPresets(ctx, presets)
+	templates, err := inboxdb.New(s.Store).TemplatesOfPresets(ctx, presets)
 	if err != nil {
 		s.Log.Warn(ctx, "find templates to nudge", slog.Error(err))
 		return

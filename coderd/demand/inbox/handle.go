@@ -13,6 +13,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 
 // handled is a delivery that was read.
 type handled struct {
-	row     database.LeaseDeliveriesRow
+	row     inboxdb.LeaseDeliveriesRow
 	told    *told // nil: it is of no job
 	outcome string
 	label   string // of the metric
@@ -54,13 +55,13 @@ func (s *Service) Drain(ctx context.Context) error {
 
 // handleBatch leases some deliveries and handles them. Where they can't be stored together, each is tried alone.
 func (s *Service) handleBatch(ctx context.Context) (int, error) {
-	rows, err := s.Store.LeaseDeliveries(ctx, database.LeaseDeliveriesParams{
+	rows, err := inboxdb.New(s.Store).LeaseDeliveries(ctx, inboxdb.LeaseDeliveriesParams{
 		Replica: s.Replica, LeaseS: leaseFor.Seconds(), MaxDeliveries: batch,
 	})
 	if err != nil {
 		return 0, xerrors.Errorf("lease deliveries: %w", err)
 	}
-	slices.SortFunc(rows, func(a, b database.LeaseDeliveriesRow) int { return int(a.ID - b.ID) })
+	slices.SortFunc(rows, func(a, b inboxdb.LeaseDeliveriesRow) int { return int(a.ID - b.ID) })
 	read := make([]handled, len(rows))
 	for i, row := range rows {
 		read[i] = s.read(ctx, row)
@@ -91,7 +92,7 @@ func (s *Service) handleBatch(ctx context.Context) (int, error) {
 }
 
 // read says what a delivery is of.
-func (s *Service) read(ctx context.Context, row database.LeaseDeliveriesRow) handled {
+func (s *Service) read(ctx context.Context, row inboxdb.LeaseDeliveriesRow) handled {
 	h := handled{row: row, label: "ignored"}
 	entity, err := s.Directory.ByID(ctx, row.EntityID)
 	if errors.Is(err, ErrNoEntity) {
@@ -118,7 +119,7 @@ func (s *Service) read(ctx context.Context, row database.LeaseDeliveriesRow) han
 
 // storeHandled merges what was read and says so in the inbox, in one transaction.
 func (s *Service) storeHandled(ctx context.Context, read []handled) error {
-	var done database.HandleDeliveriesParams
+	var done inboxdb.HandleDeliveriesParams
 	var tolds []told
 	for _, h := range read {
 		if h.err != nil {
@@ -136,11 +137,11 @@ func (s *Service) storeHandled(ctx context.Context, read []handled) error {
 	done.Replica = s.Replica
 	var freed []uuid.UUID
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "handle deliveries"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) (err error) {
-			if freed, err = s.merge(ctx, q, tolds); err != nil {
+		func(ctx context.Context, tx pgx.Tx) (err error) {
+			if freed, err = s.merge(ctx, tx, tolds); err != nil {
 				return err
 			}
-			if _, err := q.HandleDeliveries(ctx, done); err != nil {
+			if _, err := inboxdb.New(tx).HandleDeliveries(ctx, done); err != nil {
 				return xerrors.Errorf("mark deliveries: %w", err)
 			}
 			return nil
@@ -167,7 +168,7 @@ func (s *Service) putOff(ctx context.Context, h handled) error {
 		s.metrics.handled.WithLabelValues("gave up").Inc()
 		s.Log.Error(ctx, "gave up on a delivery", slog.F("entity", h.row.EntityID), slog.F("delivery", h.row.DeliveryID),
 			slog.Error(h.err))
-		_, err := s.Store.HandleDeliveries(ctx, database.HandleDeliveriesParams{
+		_, err := inboxdb.New(s.Store).HandleDeliveries(ctx, inboxdb.HandleDeliveriesParams{
 			Ids: []int64{h.row.ID}, Attempts: []int32{h.row.Attempts}, Replica: s.Replica,
 			Outcomes: []string{text(fmt.Sprintf("given up after %d tries: %s", h.row.Attempts, why))},
 		})
@@ -180,7 +181,7 @@ func (s *Service) putOff(ctx context.Context, h handled) error {
 	s.Log.Warn(ctx, "a delivery is tried again later", slog.F("entity", h.row.EntityID),
 		slog.F("delivery", h.row.DeliveryID), slog.F("tries", h.row.Attempts), slog.Error(h.err))
 	after := min(retryFirst<<min(h.row.Attempts-1, 10), retryMost)
-	err := s.Store.ReturnDelivery(ctx, database.ReturnDeliveryParams{
+	err := inboxdb.New(s.Store).ReturnDelivery(ctx, inboxdb.ReturnDeliveryParams{
 		ID: h.row.ID, Attempts: h.row.Attempts, Replica: s.Replica, AfterS: after.Seconds(), Outcome: why,
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 // queuedJob is a signed delivery of a queued job of acme.
@@ -48,7 +48,7 @@ func TestDrain_aReplicaThatDied(t *testing.T) {
 	w := newWorld(t)
 	s := w.service("alive")
 	w.accept(s, queuedJob(1, `"linux"`), queuedJob(2, `"linux"`))
-	dead, err := w.store.LeaseDeliveries(t.Context(), database.LeaseDeliveriesParams{Replica: "dead", LeaseS: 30, MaxDeliveries: 10})
+	dead, err := inboxdb.New(w.store).LeaseDeliveries(t.Context(), inboxdb.LeaseDeliveriesParams{Replica: "dead", LeaseS: 30, MaxDeliveries: 10})
 	require.NoError(t, err)
 	require.Len(t, dead, 2)
 	require.NoError(t, s.Drain(t.Context()))
@@ -56,14 +56,14 @@ func TestDrain_aReplicaThatDied(t *testing.T) {
 
 	over := func() { w.exec("UPDATE forge_deliveries SET due_at = now() - interval '1 second'") }
 	late := func() {
-		n, err := w.store.HandleDeliveries(t.Context(), database.HandleDeliveriesParams{
+		n, err := inboxdb.New(w.store).HandleDeliveries(t.Context(), inboxdb.HandleDeliveriesParams{
 			Ids: []int64{dead[0].ID}, Attempts: []int32{dead[0].Attempts}, Outcomes: []string{"late"}, Replica: "dead",
 		})
 		require.NoError(t, err)
 		require.Zero(t, n)
 	}
 	over()
-	_, err = w.store.LeaseDeliveries(t.Context(), database.LeaseDeliveriesParams{Replica: "dead", LeaseS: 30, MaxDeliveries: 10})
+	_, err = inboxdb.New(w.store).LeaseDeliveries(t.Context(), inboxdb.LeaseDeliveriesParams{Replica: "dead", LeaseS: 30, MaxDeliveries: 10})
 	require.NoError(t, err)
 	late() // one of that name leases it again: that is another lease
 	over()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 // gone is how a job ended that the forge does not know any more. "superseded", by a later attempt, is said in SQL.
@@ -64,15 +65,15 @@ func text(s string) string {
 
 // merge puts what was told into forge_jobs. It returns the presets of jobs that may be demand no more. It runs in a
 // transaction, and excludes other merges and matches until its end.
-func (s *Service) merge(ctx context.Context, q *database.Queries, tolds []told) (freed []uuid.UUID, err error) {
+func (s *Service) merge(ctx context.Context, db database.DBTX, tolds []told) (freed []uuid.UUID, err error) {
 	if len(tolds) == 0 {
 		return nil, nil
 	}
-	if err := q.LockForgeJobs(ctx); err != nil {
+	if err := inboxdb.New(db).LockForgeJobs(ctx); err != nil {
 		return nil, xerrors.Errorf("lock jobs: %w", err)
 	}
 	for _, of := range byEntity(tolds) {
-		ended, err := s.mergeOf(ctx, q, of)
+		ended, err := s.mergeOf(ctx, db, of)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +96,8 @@ func byEntity(tolds []told) (groups [][]told) {
 }
 
 // mergeOf merges what one entity told: in layers, as a statement takes no job twice.
-func (s *Service) mergeOf(ctx context.Context, q *database.Queries, tolds []told) (freed []uuid.UUID, err error) {
+func (s *Service) mergeOf(ctx context.Context, db database.DBTX, tolds []told) (freed []uuid.UUID, err error) {
+	q := inboxdb.New(db)
 	var touched []uuid.UUID
 	var jobs []int64
 	for _, layer := range layers(tolds) {
@@ -113,7 +115,7 @@ func (s *Service) mergeOf(ctx context.Context, q *database.Queries, tolds []told
 			jobs = append(jobs, t.job.ID)
 		}
 	}
-	ended, err := q.SupersedeForgeJobs(ctx, database.SupersedeForgeJobsParams{ForgeUrl: tolds[0].entity.ForgeURL, JobIds: jobs})
+	ended, err := q.SupersedeForgeJobs(ctx, inboxdb.SupersedeForgeJobsParams{ForgeUrl: tolds[0].entity.ForgeURL, JobIds: jobs})
 	if err != nil {
 		return nil, xerrors.Errorf("end earlier attempts: %w", err)
 	}
@@ -153,9 +155,9 @@ func layers(tolds []told) (split [][]told) {
 	return split
 }
 
-func (s *Service) rowsOf(tolds []told) database.MergeForgeJobsParams {
+func (s *Service) rowsOf(tolds []told) inboxdb.MergeForgeJobsParams {
 	e := tolds[0].entity
-	p := database.MergeForgeJobsParams{OrganizationID: e.OrganizationID, ForgeUrl: e.ForgeURL, EntityID: e.ID}
+	p := inboxdb.MergeForgeJobsParams{OrganizationID: e.OrganizationID, ForgeUrl: e.ForgeURL, EntityID: e.ID}
 	for _, t := range tolds {
 		j := t.job
 		p.Ids, p.JobIds, p.Attempts = append(p.Ids, s.NewID()), append(p.JobIds, j.ID), append(p.Attempts, int32(j.Attempt))

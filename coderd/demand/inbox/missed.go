@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
 
 // What one round asks of a forge at most, so that a limit of 5,000 requests an hour has room for more than this.
@@ -61,7 +62,8 @@ type round struct {
 
 // deliveries fetches those that the webhook made, or tried to, and that are not in the inbox.
 func (r *round) deliveries(ctx context.Context) error {
-	p, err := r.Store.DeliveryProgress(ctx, r.entity.ID)
+	q := inboxdb.New(r.Store)
+	p, err := q.DeliveryProgress(ctx, r.entity.ID)
 	switch {
 	case database.NoRows(err) || (err == nil && p.HookID == nil):
 		return nil // a webhook that a person made is not known by its id
@@ -92,7 +94,7 @@ func (r *round) deliveries(ctx context.Context) error {
 		if err != nil {
 			return err //nolint:wrapcheck // it says what it did
 		}
-		n, err := r.Store.InsertDelivery(ctx, database.InsertDeliveryParams{
+		n, err := q.InsertDelivery(ctx, inboxdb.InsertDeliveryParams{
 			EntityID: r.entity.ID, DeliveryID: d.GUID, Event: d.Event, Body: body, Fetched: true,
 		})
 		if err != nil {
@@ -101,7 +103,7 @@ func (r *round) deliveries(ctx context.Context) error {
 		r.metrics.missed.WithLabelValues("delivery").Add(float64(n))
 		r.Wake()
 	}
-	err = r.Store.StoreDeliveryProgress(ctx, database.StoreDeliveryProgressParams{EntityID: r.entity.ID, Through: through})
+	err = q.StoreDeliveryProgress(ctx, inboxdb.StoreDeliveryProgressParams{EntityID: r.entity.ID, Through: through})
 	if err != nil {
 		return xerrors.Errorf("store progress of deliveries: %w", err)
 	}
@@ -114,7 +116,7 @@ func (r *round) missing(ctx context.Context, sent []forge.Sent) (missing []forge
 	for i, d := range sent {
 		ids[i] = d.GUID
 	}
-	known, err := r.Store.DeliveriesKnown(ctx, database.DeliveriesKnownParams{EntityID: r.entity.ID, DeliveryIds: ids})
+	known, err := inboxdb.New(r.Store).DeliveriesKnown(ctx, inboxdb.DeliveriesKnownParams{EntityID: r.entity.ID, DeliveryIds: ids})
 	if err != nil {
 		return nil, xerrors.Errorf("read known deliveries: %w", err)
 	}
@@ -135,12 +137,12 @@ func (r *round) missing(ctx context.Context, sent []forge.Sent) (missing []forge
 // openJobs lists what is queued or under way, of a few repositories at a time.
 func (r *round) openJobs(ctx context.Context) error {
 	repositories := []string{r.entity.Path}
-	now, err := r.Store.GetNow(ctx)
+	now, err := database.New(r.Store).GetNow(ctx)
 	if err != nil {
 		return xerrors.Errorf("read the time: %w", err)
 	}
 	if r.entity.Scope != forge.Repository {
-		all, err := r.Store.ForgeRepositories(ctx, r.entity.ID)
+		all, err := inboxdb.New(r.Store).ForgeRepositories(ctx, r.entity.ID)
 		if err != nil {
 			return xerrors.Errorf("read repositories: %w", err)
 		}
@@ -159,7 +161,7 @@ func (r *round) openJobs(ctx context.Context) error {
 	if err := r.learn(ctx, jobs); err != nil {
 		return err
 	}
-	err = r.Store.StoreJobsListed(ctx, database.StoreJobsListedParams{EntityID: r.entity.ID, ListedAt: now})
+	err = inboxdb.New(r.Store).StoreJobsListed(ctx, inboxdb.StoreJobsListedParams{EntityID: r.entity.ID, ListedAt: now})
 	if err != nil {
 		return xerrors.Errorf("store progress of jobs: %w", err)
 	}
@@ -179,7 +181,7 @@ func turn(repositories []string, now time.Time) []string {
 
 // quietJobs asks after jobs that are open here, and that nothing was heard of.
 func (r *round) quietJobs(ctx context.Context) error {
-	rows, err := r.Store.ForgeJobsToAsk(ctx, database.ForgeJobsToAskParams{
+	rows, err := inboxdb.New(r.Store).ForgeJobsToAsk(ctx, inboxdb.ForgeJobsToAskParams{
 		EntityID: r.entity.ID, QuietS: quiet.Seconds(), MaxJobs: mostAsked,
 	})
 	if err != nil {
@@ -202,14 +204,14 @@ func (r *round) quietJobs(ctx context.Context) error {
 	if err := r.learn(ctx, jobs); err != nil {
 		return errors.Join(failed, err)
 	}
-	if err := r.Store.StoreAsked(ctx, asked); err != nil {
+	if err := inboxdb.New(r.Store).StoreAsked(ctx, asked); err != nil {
 		return errors.Join(failed, xerrors.Errorf("note who was asked after: %w", err))
 	}
 	return failed
 }
 
 // ask asks after one job. Nil: nothing can be said of it.
-func (r *round) ask(ctx context.Context, row database.ForgeJobsToAskRow) (*forge.Job, error) {
+func (r *round) ask(ctx context.Context, row inboxdb.ForgeJobsToAskRow) (*forge.Job, error) {
 	job, err := r.forge.Job(ctx, row.Repository, row.JobID)
 	if err == nil {
 		return &job, nil
@@ -245,8 +247,8 @@ func (r *round) learn(ctx context.Context, jobs []forge.Job) error {
 	}
 	var freed []uuid.UUID
 	err := r.Store.InTx(ctx, database.TxOptions{Label: "merge listed jobs"},
-		func(ctx context.Context, q *database.Queries, _ pgx.Tx) (err error) {
-			freed, err = r.merge(ctx, q, tolds)
+		func(ctx context.Context, tx pgx.Tx) (err error) {
+			freed, err = r.merge(ctx, tx, tolds)
 			return err
 		})
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -40,7 +42,7 @@ func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, inca
 	if err != nil {
 		return Configuration{}, err
 	}
-	until, err := s.Store.BeginHandOut(ctx, database.BeginHandOutParams{
+	until, err := runnersdb.New(s.Store).BeginHandOut(ctx, runnersdb.BeginHandOutParams{
 		WorkspaceID: workspaceID, Incarnation: incarnation, LeaseS: askLease.Seconds(),
 	})
 	if database.NoRows(err) {
@@ -71,7 +73,7 @@ func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, inca
 }
 
 // whyNot puts into words that the configuration was not to be had.
-func (s *Service) whyNot(ctx context.Context, row database.RunnerOfRow) error {
+func (s *Service) whyNot(ctx context.Context, row viewsdb.RunnerOfRow) error {
 	now, err := s.runnerOf(ctx, row.WorkspaceID, row.Incarnation)
 	switch {
 	case err != nil:
@@ -113,8 +115,8 @@ func (s *Service) ToBe(ctx context.Context, workspaceID uuid.UUID, incarnation i
 }
 
 // runnerOf reads the row of a workspace's runner; ErrNoRunner.
-func (s *Service) runnerOf(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (database.RunnerOfRow, error) {
-	row, err := s.Store.RunnerOf(ctx, database.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
+func (s *Service) runnerOf(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (viewsdb.RunnerOfRow, error) {
+	row, err := viewsdb.New(s.Store).RunnerOf(ctx, viewsdb.RunnerOfParams{WorkspaceID: workspaceID, Incarnation: incarnation})
 	if database.NoRows(err) {
 		return row, ErrNoRunner
 	}
@@ -126,7 +128,7 @@ func (s *Service) runnerOf(ctx context.Context, workspaceID uuid.UUID, incarnati
 
 // register asks the forge. What has the name there already is of an asking whose answer was lost: it never got its
 // configuration, and gives way, unless it has a job.
-func (s *Service) register(ctx context.Context, row database.RunnerOfRow) (forge.Registration, forge.Forge, error) {
+func (s *Service) register(ctx context.Context, row viewsdb.RunnerOfRow) (forge.Registration, forge.Forge, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	client, err := s.Directory.Forge(ctx, row.EntityID)
@@ -163,13 +165,13 @@ func removeNamed(ctx context.Context, client forge.Forge, name string) error {
 
 // handOut notes that the configuration goes out now. If it must not any more, what was registered for it is removed.
 func (s *Service) handOut(
-	ctx context.Context, row database.RunnerOfRow, client forge.Forge, made forge.Registration, until *time.Time,
+	ctx context.Context, row viewsdb.RunnerOfRow, client forge.Forge, made forge.Registration, until *time.Time,
 ) error {
 	var id *int64
 	if made.RunnerID != 0 {
 		id = &made.RunnerID
 	}
-	n, err := s.Store.HandOut(ctx, database.HandOutParams{
+	n, err := runnersdb.New(s.Store).HandOut(ctx, runnersdb.HandOutParams{
 		WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation, AskingUntil: until, RunnerID: id,
 	})
 	if err != nil {
@@ -187,10 +189,10 @@ func (s *Service) handOut(
 }
 
 // endHandOut lets the next who asks try at once, also where the one who asked is gone.
-func (s *Service) endHandOut(ctx context.Context, row database.RunnerOfRow, until *time.Time) {
+func (s *Service) endHandOut(ctx context.Context, row viewsdb.RunnerOfRow, until *time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
-	err := s.Store.EndHandOut(ctx, database.EndHandOutParams{
+	err := runnersdb.New(s.Store).EndHandOut(ctx, runnersdb.EndHandOutParams{
 		WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation, AskingUntil: until,
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
 )
 
 // waiting is a workspace that waits for its configuration.
@@ -117,7 +118,7 @@ func TestConfigurationTooLate(t *testing.T) {
 	w := newWorld(t, 1)
 	it := w.waiting("starting")
 	w.cloud.registering = func() {
-		_, err := w.writer.Drain(ctx, w.Store.Queries, it.id, 1, "extraneous")
+		_, err := w.writer.Drain(ctx, w.Store, it.id, 1, "extraneous")
 		require.NoError(t, err)
 		v, err := w.service.Deregister(ctx, it.id, 1)
 		require.NoError(t, err)
@@ -139,7 +140,7 @@ func TestConfigurationAfterACrash(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, 1)
 	it := w.waiting("starting")
-	_, err := w.Store.BeginHandOut(ctx, database.BeginHandOutParams{WorkspaceID: it.id, Incarnation: 1, LeaseS: 60})
+	_, err := runnersdb.New(w.Store).BeginHandOut(ctx, runnersdb.BeginHandOutParams{WorkspaceID: it.id, Incarnation: 1, LeaseS: 60})
 	require.NoError(t, err)
 	w.cloud.set(it.name, forge.Offline) // it had got so far
 	_, err = w.service.Configuration(ctx, it.id, 1)

@@ -12,6 +12,8 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 const (
@@ -68,7 +70,7 @@ func (s *Service) Deregister(ctx context.Context, workspaceID uuid.UUID, incarna
 }
 
 // remove asks the forge, by the number that it gave the runner, else by name.
-func (s *Service) remove(ctx context.Context, row database.RunnerOfRow) error {
+func (s *Service) remove(ctx context.Context, row viewsdb.RunnerOfRow) error {
 	ctx, cancel := context.WithTimeout(ctx, removeFor)
 	defer cancel()
 	client, err := s.Directory.Forge(ctx, row.EntityID)
@@ -86,17 +88,17 @@ func (s *Service) remove(ctx context.Context, row database.RunnerOfRow) error {
 	return nil
 }
 
-func (s *Service) veto(ctx context.Context, row database.RunnerOfRow, why string, wait time.Duration) (Verdict, error) {
+func (s *Service) veto(ctx context.Context, row viewsdb.RunnerOfRow, why string, wait time.Duration) (Verdict, error) {
 	s.metrics.vetoes.Inc()
-	err := s.Store.RunnerVetoed(ctx, database.RunnerVetoedParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
+	err := runnersdb.New(s.Store).RunnerVetoed(ctx, runnersdb.RunnerVetoedParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
 	if err != nil {
 		return Verdict{}, xerrors.Errorf("record veto: %w", err)
 	}
 	return Verdict{Busy: true, Why: "busy: " + why, Wait: wait}, nil
 }
 
-func (s *Service) removed(ctx context.Context, row database.RunnerOfRow, why string) (Verdict, error) {
-	err := s.Store.RunnerRemoved(ctx, database.RunnerRemovedParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
+func (s *Service) removed(ctx context.Context, row viewsdb.RunnerOfRow, why string) (Verdict, error) {
+	err := runnersdb.New(s.Store).RunnerRemoved(ctx, runnersdb.RunnerRemovedParams{WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation})
 	if err != nil {
 		return Verdict{}, xerrors.Errorf("record that the runner is unregistered: %w", err)
 	}
@@ -109,7 +111,7 @@ func (s *Service) removed(ctx context.Context, row database.RunnerOfRow, why str
 func (s *Service) Abandon(
 	ctx context.Context, by workspaces.Actor, workspaceID uuid.UUID, incarnation int32,
 ) (database.WorkspaceState, error) {
-	state, err := s.Store.AbandonRunner(ctx, database.AbandonRunnerParams{
+	state, err := runnersdb.New(s.Store).AbandonRunner(ctx, runnersdb.AbandonRunnerParams{
 		WorkspaceID: workspaceID, Incarnation: incarnation, ActorID: by.UserID, Reason: by.Reason, Source: by.Source,
 	})
 	if err == nil {

@@ -194,7 +194,7 @@ func TestAbandon(t *testing.T) {
 	state, err := w.service.Abandon(ctx, by, busy.id, 1)
 	require.NoError(t, err)
 	require.EqualValues(t, "ready", state)
-	_, err = w.writer.Drain(ctx, w.Store.Queries, going.id, 1, "extraneous")
+	_, err = w.writer.Drain(ctx, w.Store, going.id, 1, "extraneous")
 	require.NoError(t, err)
 	w.exec("UPDATE jobs SET due_at = now() + interval '5 minutes'")
 	state, err = w.service.Abandon(ctx, by, going.id, 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 // oneReady is a ready workspace of the pool.
@@ -64,7 +65,7 @@ func TestBusyIsNeverDeleted(t *testing.T) {
 	it := w.oneReady()
 	// The forge gives it a job at the moment at which it is to be removed as surplus: any earlier, and it might be claimed.
 	surplus.Store(&it)
-	_, err := w.writer.Drain(ctx, w.Store.Queries, it.id, 1, "extraneous")
+	_, err := w.writer.Drain(ctx, w.Store, it.id, 1, "extraneous")
 	require.NoError(t, err)
 	eventually(t, "the veto", func() bool {
 		return w.text("SELECT last_error FROM jobs WHERE workspace_id = $1 AND kind = 'drain'", it.id) == "busy: the forge says a job runs"
@@ -93,7 +94,7 @@ func TestForgeAway(t *testing.T) {
 	eventually(t, "a warm pool", func() bool { return w.Warm(t, "a") == 3 })
 	w.cloud.failing(errors.New("connection refused"))
 	it := w.oneReady()
-	_, err := w.writer.Drain(ctx, w.Store.Queries, it.id, 1, "extraneous")
+	_, err := w.writer.Drain(ctx, w.Store, it.id, 1, "extraneous")
 	require.NoError(t, err)
 	asked := w.cloud.listings()
 	eventually(t, "rounds, and a drain, that fail", func() bool {
@@ -149,7 +150,7 @@ func TestEnded_notAllIsHeard(t *testing.T) {
 	w.exec("UPDATE forge_runners SET registered_at = NULL, finished_at = now() - interval '1 minute'")
 	w.exec("INSERT INTO forge_status (entity_id) VALUES ($1)", w.entity)
 	idled := func() bool {
-		row, err := w.Store.JobForWork(t.Context(), it.id)
+		row, err := lifecycledb.New(w.Store).JobForWork(t.Context(), it.id)
 		require.NoError(t, err)
 		require.True(t, row.RunnerFinished)
 		return row.RunnerIdled

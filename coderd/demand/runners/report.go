@@ -7,6 +7,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
 )
 
 // Said is what the inside of a workspace reports of its runner.
@@ -22,12 +23,12 @@ const (
 // Report records what a workspace says of its runner. One that has not got its configuration can't be registered: idle and
 // active are of no consequence then. ErrNoRunner if it is none, or none any more.
 func (s *Service) Report(ctx context.Context, workspaceID uuid.UUID, incarnation int32, said Said) error {
-	arg := database.RunnerSaidParams{WorkspaceID: workspaceID, Incarnation: incarnation, Finished: said == SaidFinished}
+	arg := runnersdb.RunnerSaidParams{WorkspaceID: workspaceID, Incarnation: incarnation, Finished: said == SaidFinished}
 	if said != SaidFinished {
 		status := database.ForgeRunnerStatus(said)
 		arg.Status = &status
 	}
-	_, err := s.Store.RunnerSaid(ctx, arg)
+	_, err := runnersdb.New(s.Store).RunnerSaid(ctx, arg)
 	if database.NoRows(err) {
 		return ErrNoRunner
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
-	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
 )
 
 const (
@@ -23,10 +23,10 @@ const (
 
 // Rounds makes the rounds that are due, side by side, and returns when they have ended.
 func (s *Service) Rounds(ctx context.Context) error {
-	if err := s.Store.EnsureForgeStatus(ctx); err != nil {
+	if err := runnersdb.New(s.Store).EnsureForgeStatus(ctx); err != nil {
 		return xerrors.Errorf("ensure status of forges: %w", err)
 	}
-	due, err := s.Store.LeaseRounds(ctx, database.LeaseRoundsParams{
+	due, err := runnersdb.New(s.Store).LeaseRounds(ctx, runnersdb.LeaseRoundsParams{
 		Replica: s.Replica, LeaseS: roundLease.Seconds(), Jitter: float64(s.jittered(time.Second)) / float64(time.Second),
 		IdleS: s.Pace.Idle.Seconds(), FreshS: s.Pace.Fresh.Seconds(), AwaitedS: s.Pace.Awaited.Seconds(), MaxRounds: maxRounds,
 	})
@@ -42,14 +42,14 @@ func (s *Service) Rounds(ctx context.Context) error {
 }
 
 // round asks one entity's forge, and records how it went.
-func (s *Service) round(ctx context.Context, r database.LeaseRoundsRow) {
+func (s *Service) round(ctx context.Context, r runnersdb.LeaseRoundsRow) {
 	bounded, cancel := context.WithTimeout(ctx, roundFor)
 	defer cancel()
 	client, err := s.Directory.Forge(bounded, r.EntityID)
 	if err == nil {
 		err = s.ask(bounded, r, client)
 	}
-	end := database.EndRoundParams{
+	end := runnersdb.EndRoundParams{
 		EntityID: r.EntityID, Replica: s.Replica, LeasedUntil: r.LeasedUntil, BackoffS: s.Pace.Backoff.Seconds(),
 	}
 	if client != nil {
@@ -74,14 +74,14 @@ func (s *Service) round(ctx context.Context, r database.LeaseRoundsRow) {
 		s.Log.Warn(ctx, "a forge does not answer as it should; nothing that is warm depends on it",
 			slog.F("entity_id", r.EntityID), slog.Error(err))
 	}
-	if err := s.Store.EndRound(ctx, end); err != nil && ctx.Err() == nil {
+	if err := runnersdb.New(s.Store).EndRound(ctx, end); err != nil && ctx.Err() == nil {
 		s.Log.Warn(ctx, "record a round", slog.Error(err))
 	}
 	s.SettleSoon()
 }
 
 // ask lists the runners, then whatever else is asked in a round. What the listing says counts whatever becomes of the rest.
-func (s *Service) ask(ctx context.Context, r database.LeaseRoundsRow, client forge.Forge) error {
+func (s *Service) ask(ctx context.Context, r runnersdb.LeaseRoundsRow, client forge.Forge) error {
 	if r.AskedAt == nil {
 		return nil // it was just set
 	}
@@ -101,8 +101,8 @@ func (s *Service) ask(ctx context.Context, r database.LeaseRoundsRow, client for
 }
 
 // listed records what a complete listing says.
-func (s *Service) listed(ctx context.Context, r database.LeaseRoundsRow, list []forge.Runner) error {
-	arg := database.RunnersListedParams{EntityID: r.EntityID, BeganAt: *r.AskedAt}
+func (s *Service) listed(ctx context.Context, r runnersdb.LeaseRoundsRow, list []forge.Runner) error {
+	arg := runnersdb.RunnersListedParams{EntityID: r.EntityID, BeganAt: *r.AskedAt}
 	listed := make(map[string]bool, len(list))
 	for _, runner := range list {
 		if listed[runner.Name] { // pages that moved while they were read
@@ -113,12 +113,12 @@ func (s *Service) listed(ctx context.Context, r database.LeaseRoundsRow, list []
 		arg.Ids = append(arg.Ids, runner.ID)
 		arg.Statuses = append(arg.Statuses, string(runner.Status))
 	}
-	seen, err := s.Store.RunnersListed(ctx, arg)
+	seen, err := runnersdb.New(s.Store).RunnersListed(ctx, arg)
 	if err != nil {
 		return xerrors.Errorf("record listing of runners: %w", err)
 	}
 	// The mark comes last: whoever goes by it finds what the listing said.
-	err = s.Store.RoundListed(ctx, database.RoundListedParams{EntityID: r.EntityID, BeganAt: *r.AskedAt})
+	err = runnersdb.New(s.Store).RoundListed(ctx, runnersdb.RoundListedParams{EntityID: r.EntityID, BeganAt: *r.AskedAt})
 	if err != nil {
 		return xerrors.Errorf("record listing of runners: %w", err)
 	}
@@ -126,7 +126,7 @@ func (s *Service) listed(ctx context.Context, r database.LeaseRoundsRow, list []
 }
 
 // removeForgotten unregisters what is offline and was a runner of a workspace that is long gone.
-func (s *Service) removeForgotten(ctx context.Context, r database.LeaseRoundsRow, client forge.Forge, list []forge.Runner) error {
+func (s *Service) removeForgotten(ctx context.Context, r runnersdb.LeaseRoundsRow, client forge.Forge, list []forge.Runner) error {
 	ids := map[string]int64{}
 	var names []string
 	for _, runner := range list {
@@ -138,7 +138,7 @@ func (s *Service) removeForgotten(ctx context.Context, r database.LeaseRoundsRow
 	if len(names) == 0 {
 		return nil
 	}
-	forgotten, err := s.Store.ForgottenRunners(ctx, database.ForgottenRunnersParams{
+	forgotten, err := runnersdb.New(s.Store).ForgottenRunners(ctx, runnersdb.ForgottenRunnersParams{
 		EntityID: r.EntityID, Names: names, MaxRunners: maxForgot,
 	})
 	if err != nil {
@@ -156,8 +156,8 @@ func (s *Service) removeForgotten(ctx context.Context, r database.LeaseRoundsRow
 
 // removeQuarantined unregisters what is kept to be looked at, so that it is given no job. One that has a job is left to it, and
 // asked for again in the next round.
-func (s *Service) removeQuarantined(ctx context.Context, r database.LeaseRoundsRow) error {
-	kept, err := s.Store.QuarantinedRunners(ctx, database.QuarantinedRunnersParams{EntityID: r.EntityID, MaxRunners: maxForgot})
+func (s *Service) removeQuarantined(ctx context.Context, r runnersdb.LeaseRoundsRow) error {
+	kept, err := runnersdb.New(s.Store).QuarantinedRunners(ctx, runnersdb.QuarantinedRunnersParams{EntityID: r.EntityID, MaxRunners: maxForgot})
 	if err != nil {
 		return xerrors.Errorf("find runners in quarantine: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
 )
 
 // due has the next round of every entity be due now.
@@ -97,7 +98,7 @@ func TestRoundOnce(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	w := newWorld(t, 1)
-	require.NoError(t, w.Store.EnsureForgeStatus(ctx))
+	require.NoError(t, runnersdb.New(w.Store).EnsureForgeStatus(ctx))
 	errs := make(chan error)
 	for range 6 {
 		s := w.another(uuid.NewString())

@@ -19,6 +19,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
 )
 
 var (
@@ -151,7 +152,7 @@ func (s *Service) hasten(ctx context.Context, seen []uuid.UUID) error {
 		return nil
 	}
 	s.seen.Store(true)
-	n, err := s.Store.HastenProbes(ctx, seen)
+	n, err := runnersdb.New(s.Store).HastenProbes(ctx, seen)
 	if n > 0 {
 		s.Hints.Wake()
 	}

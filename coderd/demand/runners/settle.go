@@ -11,6 +11,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/runnersdb"
 )
 
 const (
@@ -23,14 +24,15 @@ const (
 // Settle makes what follows from jobs and from the forge's word so: claims and releases by jobs, and the end of what has
 // ended. It is a function of rows, and idempotent. One that can't be settled does not keep the others.
 func (s *Service) Settle(ctx context.Context) error {
-	seen, err := s.Store.BindRunnerJobs(ctx)
+	q := runnersdb.New(s.Store)
+	seen, err := q.BindRunnerJobs(ctx)
 	if err != nil {
 		return xerrors.Errorf("bind jobs to runners: %w", err)
 	}
 	if err := s.hasten(ctx, seen); err != nil {
 		return xerrors.Errorf("hasten probes: %w", err)
 	}
-	if _, err := s.Store.CloseRunners(ctx); err != nil {
+	if _, err := q.CloseRunners(ctx); err != nil {
 		return xerrors.Errorf("close runners of deleted workspaces: %w", err)
 	}
 	for range maxBatches {
@@ -42,7 +44,7 @@ func (s *Service) Settle(ctx context.Context) error {
 			break
 		}
 	}
-	due, err := s.Store.HastenDrains(ctx)
+	due, err := q.HastenDrains(ctx)
 	if err != nil {
 		return xerrors.Errorf("hasten drains: %w", err)
 	}
@@ -54,7 +56,7 @@ func (s *Service) Settle(ctx context.Context) error {
 
 // settleSome returns how many rows there were.
 func (s *Service) settleSome(ctx context.Context) (int, error) {
-	rows, err := s.Store.RunnersToSettle(ctx, database.RunnersToSettleParams{
+	rows, err := runnersdb.New(s.Store).RunnersToSettle(ctx, runnersdb.RunnersToSettleParams{
 		OfflineS: offlineFor.Seconds(), ForgeJobs: workspaces.ForgeJobs, MaxRunners: settleBatch,
 	})
 	if err != nil {
@@ -86,7 +88,7 @@ type decision struct {
 }
 
 // decide says what follows from the rows. A runner takes one job and ends, so that one that had a job has served.
-func decide(r database.RunnersToSettleRow) decision {
+func decide(r runnersdb.RunnersToSettleRow) decision {
 	over := ended(r)
 	switch r.State {
 	case database.WorkspaceStateReady:
@@ -117,7 +119,7 @@ func decide(r database.RunnersToSettleRow) decision {
 }
 
 // ended says why a runner has served; empty: it has not.
-func ended(r database.RunnersToSettleRow) string {
+func ended(r runnersdb.RunnersToSettleRow) string {
 	switch {
 	case r.Done && !r.Open:
 		return "job " + r.DoneJob + " completed: " + r.Conclusion
@@ -130,7 +132,7 @@ func ended(r database.RunnersToSettleRow) string {
 }
 
 // carryOut makes one transition. Whoever was faster was right (I2).
-func (s *Service) carryOut(ctx context.Context, r database.RunnersToSettleRow, d decision) (err error) {
+func (s *Service) carryOut(ctx context.Context, r runnersdb.RunnersToSettleRow, d decision) (err error) {
 	var moved workspaces.Moved
 	done := ""
 	switch d.act {
@@ -146,7 +148,7 @@ func (s *Service) carryOut(ctx context.Context, r database.RunnersToSettleRow, d
 		}, r.WorkspaceID)
 	case drain:
 		done = "drained"
-		moved, err = s.Writer.Drain(ctx, s.Store.Queries, r.WorkspaceID, r.Incarnation, brief(d.reason))
+		moved, err = s.Writer.Drain(ctx, s.Store, r.WorkspaceID, r.Incarnation, brief(d.reason))
 	}
 	if errors.Is(err, workspaces.ErrLost) || errors.Is(err, workspaces.ErrNotClaimed) || errors.Is(err, workspaces.ErrNotFound) {
 		return nil

@@ -1,0 +1,71 @@
+-- Sizes: counting what was claimed, and what is read and stored to compute sizes from it. One replica at a time.
+
+-- name: TryAutosizeLock :one
+SELECT pg_try_advisory_xact_lock(1886545271, 2) AS locked;
+
+-- name: AutosizeProgress :one
+SELECT counted_through, computed_at, sampled_at, prewarm_now()::timestamptz AS now FROM autosize_progress;
+
+-- name: StoreAutosizeProgress :exec
+UPDATE autosize_progress SET counted_through = @counted_through, computed_at = @computed_at;
+
+-- name: CountClaims :exec
+-- Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
+-- (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do
+-- not count: they say nothing about a pool.
+INSERT INTO claim_history AS h (preset_id, bucket, claims, hits)
+SELECT p.id, c.bucket, c.claims, c.hits
+FROM presets p
+CROSS JOIN LATERAL (
+  SELECT date_bin('5 minutes', x.created_at, 'epoch'::timestamptz) AS bucket, count(*)::int AS claims,
+         (count(*) FILTER (WHERE x.outcome = 'hit'))::int AS hits
+  FROM claims x
+  WHERE x.preset_id = p.id AND x.created_at >= sqlc.arg(since)::timestamptz
+    AND x.created_at <= sqlc.arg(through)::timestamptz AND x.mode::text <> 'bypass'
+  GROUP BY 1
+) c
+WHERE p.instances IS NOT NULL AND p.deleted_at IS NULL
+ORDER BY p.id, c.bucket
+ON CONFLICT (preset_id, bucket) DO UPDATE SET claims = excluded.claims, hits = excluded.hits
+  WHERE (h.claims, h.hits) IS DISTINCT FROM (excluded.claims, excluded.hits);
+
+-- name: CountProvisions :exec
+-- Counts the workspaces that became ready for the first time, and how long they took.
+INSERT INTO claim_history AS h (preset_id, bucket, provisions, provision_s)
+SELECT w.preset_id, date_bin('5 minutes', e.at, 'epoch'::timestamptz), count(*)::int,
+       sum(extract(epoch FROM e.at - w.created_at))::double precision
+FROM workspace_history e
+JOIN workspaces w ON w.id = e.workspace_id
+WHERE e.at >= sqlc.arg(since)::timestamptz AND e.at <= prewarm_now()
+  AND e.from_state = 'starting' AND e.to_state = 'ready' AND e.incarnation = 1
+  AND NOT EXISTS (SELECT FROM workspace_history b -- nor after a silence, nor out of standby
+                  WHERE b.workspace_id = e.workspace_id AND b.id < e.id AND b.to_state = 'ready')
+GROUP BY 1, 2
+ORDER BY 1, 2
+ON CONFLICT (preset_id, bucket) DO UPDATE SET provisions = excluded.provisions, provision_s = excluded.provision_s
+  WHERE h.provisions IS DISTINCT FROM excluded.provisions;
+
+-- name: AutosizedPresets :many
+-- The pools that autosize computes a size for, with what it remembers of them.
+SELECT p.id, p.template_id, p.autosize, s.state, coalesce(s.size, -1)::int AS size, s.computed_at
+FROM presets p
+JOIN templates t ON t.id = p.template_id
+LEFT JOIN preset_sizes s ON s.preset_id = p.id
+WHERE p.instances IS NOT NULL AND p.autosize ->> 'mode' IN ('apply', 'forecast')
+  AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+ORDER BY p.id;
+
+-- name: StorePresetSize :exec
+INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, unattainable, state, computed_at)
+VALUES (@preset_id, @size, @forecast, @recent, @boost, @reason, @unattainable, @state, @computed_at)
+ON CONFLICT (preset_id) DO UPDATE
+  SET size = excluded.size, forecast = excluded.forecast, recent = excluded.recent, boost = excluded.boost,
+      reason = excluded.reason, unattainable = excluded.unattainable, state = excluded.state,
+      computed_at = excluded.computed_at;
+
+-- name: ClaimsSince :many
+-- When claims came and whether they hit, the latest first, no more than a replay can take.
+SELECT created_at, (outcome IS NOT DISTINCT FROM 'hit')::boolean AS hit FROM claims
+WHERE preset_id = @preset_id AND created_at >= sqlc.arg(since)::timestamptz AND created_at <= prewarm_now()
+  AND mode::text <> 'bypass'
+ORDER BY created_at DESC LIMIT @most;

@@ -1,0 +1,167 @@
+-- Inventories (coderd/inventory): who makes one, what it found, and the breakers. Transitions that follow from findings
+-- are in queries/workspaces/quarantine.sql.
+
+-- name: LeaseInventory :many
+-- Takes the inventory of one provider and site, if it is due (or at_once) and nobody is at it. began_at is the time from
+-- which on the answer of the provider counts. A burst of three inventories may be made faster than one each every_s.
+INSERT INTO inventories AS i (provider, site, attempt, leased_by, leased_until, due_at, full_at)
+SELECT p.name, @site, 1, @replica, prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second', prewarm_now(),
+       prewarm_now() + p.inventory_every_s * interval '1 second'
+FROM providers p WHERE p.name = @provider
+ON CONFLICT (provider, site) DO UPDATE
+  SET attempt = i.attempt + 1, leased_by = excluded.leased_by, leased_until = excluded.leased_until,
+      full_at = greatest(i.full_at, prewarm_now()) + (excluded.full_at - excluded.due_at)
+  WHERE i.leased_until <= prewarm_now() AND (i.due_at <= prewarm_now() OR @at_once::boolean)
+RETURNING i.attempt, prewarm_now()::timestamptz AS began_at;
+
+-- name: InventoryDue :one
+-- Whether somebody should try to take it.
+SELECT (NOT EXISTS (
+  SELECT FROM inventories i
+  WHERE i.provider = @provider AND i.site = @site AND (i.leased_until > prewarm_now() OR i.due_at > prewarm_now())))::boolean AS due;
+
+-- name: InventorySettings :one
+SELECT p.kind, p.inventory_every_s, p.breaker_count, p.breaker_percent, p.breaker_errors, p.breaker_clean,
+       (p.confirmed_at IS NOT NULL)::boolean AS confirmed
+FROM providers p WHERE p.name = @provider;
+
+-- name: InventoryRows :many
+-- The database's side: what lives at the provider and site or is not yet bound to one, and whatever there is of the
+-- workspaces whose resources were found, also the deleted.
+SELECT w.id, w.name, w.provider, w.site, w.state, w.incarnation, w.provider_id, w.state_at, w.deleted_at, w.template_id,
+       w.organization_id,
+       (w.id IN (SELECT j.workspace_id FROM jobs j
+                 WHERE j.state IN ('pending', 'running') AND j.kind IN ('create', 'reset')))::boolean AS making,
+       (w.id IN (SELECT j.workspace_id FROM jobs j
+                 WHERE j.state = 'pending' AND j.kind = 'delete' AND j.failures > 0))::boolean AS stuck
+FROM workspaces w
+WHERE w.id IN (
+  SELECT c.id FROM workspaces c
+  WHERE c.provider = @provider AND c.state = 'claimed' AND (c.site = @site::text OR c.site = '')
+  UNION
+  SELECT u.id FROM workspaces u
+  WHERE u.provider = @provider AND u.state NOT IN ('claimed', 'deleted') AND (u.site = @site::text OR u.site = '')
+  UNION
+  SELECT unnest(@ids::uuid[]))
+ORDER BY w.id;
+
+-- name: LockInventory :one
+-- No row: the lease is another's by now, and whoever held it has nothing more to say.
+SELECT opened_at, reason, clean, changed_at FROM inventories
+WHERE provider = @provider AND site = @site AND attempt = @attempt AND leased_until > prewarm_now()
+FOR NO KEY UPDATE;
+
+-- name: SaveFindings :many
+-- Replaces what the inventory before found, and says of each since when and how often in a row it was found. NOT IN of
+-- nothing that is null: its answer is hashed, where NOT EXISTS would compare each with each.
+WITH found AS (
+  SELECT unnest(@subjects::text[]) AS subject, unnest(@verdicts::text[]) AS verdict,
+         unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@resources::text[]) AS resource,
+         unnest(@provider_ids::text[]) AS provider_id, unnest(@details::text[]) AS detail
+), over AS (
+  DELETE FROM inventory_findings f
+  WHERE f.provider = @provider AND f.site = @site
+    AND (f.subject, f.verdict) NOT IN (SELECT found.subject, found.verdict FROM found)
+)
+INSERT INTO inventory_findings AS f (provider, site, subject, verdict, workspace_id, resource, provider_id, detail, first_at)
+SELECT @provider, @site, found.subject, found.verdict, found.workspace_id, found.resource, found.provider_id, found.detail,
+       @began_at
+FROM found
+ON CONFLICT (provider, site, subject, verdict) DO UPDATE
+  SET seen = f.seen + 1, resource = excluded.resource, provider_id = excluded.provider_id, detail = excluded.detail
+RETURNING f.subject, f.verdict, f.seen, f.first_at, (f.told_at IS NOT NULL)::boolean AS told;
+
+-- name: CallsSince :one
+-- How often the provider was called and failed lately, but not before the breaker last changed.
+SELECT coalesce(sum(c.calls), 0)::int AS calls, coalesce(sum(c.errors), 0)::int AS errors
+FROM provider_calls c
+WHERE c.provider = @provider AND c.site = @site AND c.minute > prewarm_now() - interval '5 minutes'
+  AND c.minute > coalesce(sqlc.narg(changed_at)::timestamptz, '-infinity');
+
+-- name: StoreInventory :exec
+-- How a complete one ended, and what became of the breaker.
+UPDATE inventories
+SET outcome = 'complete', error = '', ended_at = prewarm_now(), complete_at = @began_at,
+    took_s = extract(epoch FROM prewarm_now() - @began_at), resources = @resources, workspaces = @workspaces,
+    discrepancies = @discrepancies,
+    changed_at = CASE WHEN (opened_at IS NULL) = @is_open::boolean THEN prewarm_now() ELSE changed_at END,
+    opened_at = CASE WHEN @is_open::boolean THEN coalesce(opened_at, prewarm_now()) END,
+    reason = @reason, clean = @clean
+WHERE provider = @provider AND site = @site;
+
+-- name: StoreIncomplete :exec
+-- How one ended that the provider gave no complete answer to. What was found before stays; calls that failed until now
+-- are accounted for, and do not keep the breaker open when the provider is back.
+UPDATE inventories
+SET outcome = 'incomplete', error = @error, ended_at = prewarm_now(), took_s = extract(epoch FROM prewarm_now() - @began_at::timestamptz),
+    changed_at = CASE WHEN @is_open::boolean OR opened_at IS NOT NULL THEN prewarm_now() ELSE changed_at END,
+    opened_at = CASE WHEN @is_open::boolean THEN coalesce(opened_at, prewarm_now()) END,
+    reason = @reason, clean = @clean
+WHERE provider = @provider AND site = @site;
+
+-- name: ReleaseInventory :exec
+-- The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
+-- any case, also where full_at is far ahead since they were rarer before.
+UPDATE inventories i
+SET leased_by = '', leased_until = prewarm_now(),
+    due_at = CASE WHEN @soon::boolean
+      THEN least(prewarm_now() + p.inventory_every_s * interval '1 second',
+                 greatest(prewarm_now() + sqlc.arg(soon_s)::double precision * interval '1 second',
+                          i.full_at - 2 * p.inventory_every_s * interval '1 second'))
+      ELSE prewarm_now() + p.inventory_every_s * interval '1 second' END
+FROM providers p
+WHERE i.provider = @provider AND i.site = @site AND i.attempt = @attempt AND p.name = i.provider;
+
+-- name: FindingTold :exec
+UPDATE inventory_findings SET told_at = prewarm_now()
+WHERE provider = @provider AND site = @site AND subject = @subject AND verdict = @verdict;
+
+-- name: RecordProviderAct :exec
+-- Audit of what an inventory did at a provider, or a person with one; the event stream tells it on.
+INSERT INTO audit_log (at, actor_id, action, target_type, target_id, target_name, before, after, reason, source)
+VALUES (prewarm_now(), @actor_id, @action, 'provider', @provider::text, @provider::text, sqlc.narg(before), sqlc.narg(after),
+        @reason, @source);
+
+-- name: AddProviderCalls :exec
+-- Written by every replica now and then; what is too old for any breaker goes.
+WITH old AS (
+  DELETE FROM provider_calls c
+  USING (SELECT o.provider, o.site, o.minute FROM provider_calls o
+         WHERE o.minute < prewarm_now() - interval '1 hour' FOR UPDATE SKIP LOCKED) gone
+  WHERE c.provider = gone.provider AND c.site = gone.site AND c.minute = gone.minute
+)
+INSERT INTO provider_calls AS c (provider, site, minute, calls, errors)
+SELECT unnest(@providers::text[]), unnest(@sites::text[]), date_trunc('minute', prewarm_now()), unnest(@calls::integer[]),
+       unnest(@errors::integer[])
+ON CONFLICT (provider, site, minute) DO UPDATE SET calls = c.calls + excluded.calls, errors = c.errors + excluded.errors;
+
+-- name: WorkOn :exec
+-- A replica is at work on this database. A gap of a minute begins another time: that is less than it takes to put a
+-- backup back.
+WITH now_at AS (
+  UPDATE times_at_work t SET seen_at = greatest(t.seen_at, prewarm_now())
+  WHERE t.began_at = (SELECT max(o.began_at) FROM times_at_work o) AND t.seen_at > prewarm_now() - interval '1 minute'
+  RETURNING t.began_at
+)
+INSERT INTO times_at_work (began_at, seen_at)
+SELECT prewarm_now(), prewarm_now() WHERE NOT EXISTS (SELECT FROM now_at)
+ON CONFLICT DO NOTHING;
+
+-- name: TimesAtWork :many
+SELECT began_at, seen_at FROM times_at_work ORDER BY began_at;
+
+-- name: FindingsOf :many
+SELECT subject, verdict, first_at, seen FROM inventory_findings WHERE provider = @provider AND site = @site;
+
+-- name: CloseBreakers :many
+-- A person's word that the provider can be trusted. What was seen before is forgotten, so that nothing of it is held
+-- against the provider again.
+UPDATE inventories i
+SET opened_at = NULL, reason = '', clean = 0, changed_at = prewarm_now()
+FROM (SELECT o.provider, o.site, o.reason FROM inventories o
+      WHERE o.provider = @provider AND o.opened_at IS NOT NULL FOR NO KEY UPDATE) old
+WHERE i.provider = old.provider AND i.site = old.site
+RETURNING i.site, old.reason;
+
+-- name: ConfirmProvider :execrows
+UPDATE providers SET confirmed_at = prewarm_now(), updated_at = prewarm_now() WHERE name = @name AND confirmed_at IS NULL;

@@ -1,0 +1,142 @@
+-- What is kept is bounded by age. Each statement takes a batch, so that none holds locks for long.
+
+-- name: FreeOldKeys :execrows
+-- Keys of released claims are kept for a day: a retry within it finds what it was given. Those of claims that hold a
+-- workspace stay for as long as they do.
+UPDATE claims c SET idempotency_key = NULL
+WHERE c.id = ANY (ARRAY(
+  SELECT o.id FROM claims o
+  WHERE o.state = 'released' AND o.idempotency_key IS NOT NULL
+    AND o.released_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+  ORDER BY o.released_at LIMIT @batch FOR UPDATE SKIP LOCKED));
+
+-- name: PurgePresetSamples :execrows
+DELETE FROM preset_samples h
+USING (SELECT o.preset_id, o.bucket FROM preset_samples o
+       WHERE o.bucket < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.bucket LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE h.preset_id = old.preset_id AND h.bucket = old.bucket;
+
+-- name: PurgeClaimParameters :execrows
+-- Those of claims that are over at once, those that never had one after an hour: the claim may be about to be made.
+DELETE FROM claim_parameters p
+WHERE NOT EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id AND c.state IN ('waiting', 'bound'))
+  AND (p.created_at < prewarm_now() - interval '1 hour'
+       OR p.secrets IS NOT NULL AND p.created_at < prewarm_now() - interval '1 minute' OR EXISTS (SELECT FROM claims c WHERE c.id = p.claim_id));
+
+-- name: PurgeNotifications :execrows
+DELETE FROM notifications n
+USING (SELECT o.id FROM notifications o
+       WHERE o.created_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND o.ended_at IS NOT NULL AND o.state <> 'pending'
+       ORDER BY o.created_at LIMIT @batch) old
+WHERE n.id = old.id;
+
+-- name: PurgePlans :execrows
+-- Those that are over, and of each organization all but the latest, so that nobody fills the database with plans.
+DELETE FROM plans p
+WHERE p.expires_at <= prewarm_now()
+   OR p.id IN (SELECT x.id FROM (SELECT o.id, row_number() OVER (PARTITION BY o.organization_id
+                                          ORDER BY o.created_at DESC, o.id) AS place FROM plans o) x
+               WHERE x.place > sqlc.arg(most)::int);
+
+-- name: PurgeReplicas :execrows
+DELETE FROM replicas WHERE heartbeat_at < prewarm_now() - interval '1 day';
+
+-- name: PurgeWorkspaces :execrows
+-- Deleted workspaces, with their jobs (by trigger).
+DELETE FROM workspaces w
+USING (SELECT d.id FROM workspaces d
+       WHERE d.state = 'deleted' AND d.deleted_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY d.deleted_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE w.id = old.id;
+
+-- name: PurgeHistory :execrows
+DELETE FROM workspace_history h
+USING (SELECT o.id FROM workspace_history o
+       WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       ORDER BY o.id LIMIT @batch) old
+WHERE h.id = old.id;
+
+-- name: PurgeClaims :execrows
+-- Released and missed claims; with them go their idempotency keys.
+DELETE FROM claims c
+USING (SELECT o.id FROM claims o
+       WHERE o.state IN ('released', 'missed')
+         AND coalesce(o.released_at, o.created_at) < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE c.id = old.id;
+
+-- name: PurgeAudit :execrows
+DELETE FROM audit_log a
+USING (SELECT o.id FROM audit_log o
+       WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.at LIMIT @batch) old
+WHERE a.id = old.id;
+
+-- name: PurgeSessions :execrows
+-- Sessions of browsers that have expired.
+DELETE FROM sessions se
+USING (SELECT o.id FROM sessions o
+       WHERE o.expires_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.expires_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE se.id = old.id;
+
+-- name: PurgeFailureCauses :execrows
+DELETE FROM preset_failure_causes c
+WHERE c.last_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second';
+
+-- name: PurgePoolProofs :execrows
+-- Proofs of pools that no preset has any more. A version that is taken up again later has to prove itself again.
+DELETE FROM pool_proofs d
+USING (SELECT o.preset_id, o.pool_key FROM pool_proofs o
+       WHERE o.ready_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM presets p
+                         WHERE p.id = o.preset_id AND p.pool_key = o.pool_key AND p.deleted_at IS NULL)
+       ORDER BY o.ready_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE d.preset_id = old.preset_id AND d.pool_key = old.pool_key;
+
+-- name: PurgeIntents :execrows
+-- Intents whose workspace is gone; normally a worker has dropped them long before.
+DELETE FROM intents i
+WHERE i.created_at < prewarm_now() - interval '1 hour'
+  AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = i.workspace_id AND w.state NOT IN ('claimed', 'deleted'));
+
+-- name: PurgeForgeDeliveries :execrows
+-- Webhooks' deliveries that were handled, with their bodies.
+DELETE FROM forge_deliveries d
+USING (SELECT o.id FROM forge_deliveries o
+       WHERE o.handled_at IS NOT NULL
+         AND o.received_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.received_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE d.id = old.id;
+
+-- name: PurgeForgeRunners :execrows
+-- Runners of which nothing is to be asked any more, and of whose workspace nothing is left.
+DELETE FROM forge_runners d
+USING (SELECT o.workspace_id, o.incarnation FROM forge_runners o
+       WHERE o.removed_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND o.created_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       ORDER BY o.created_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE d.workspace_id = old.workspace_id AND d.incarnation = old.incarnation;
+
+-- name: PurgeForgeJobs :execrows
+DELETE FROM forge_jobs j
+USING (SELECT o.id FROM forge_jobs o
+       WHERE o.state = 'completed'
+         AND o.completed_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.completed_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE j.id = old.id;
+
+-- name: PurgeClaimHistory :execrows
+DELETE FROM claim_history h
+USING (SELECT o.preset_id, o.bucket FROM claim_history o
+       WHERE o.bucket < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+       ORDER BY o.bucket LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE h.preset_id = old.preset_id AND h.bucket = old.bucket;
+
+-- name: PurgePresetSizes :execrows
+-- Of presets that are gone, or not sized any more.
+DELETE FROM preset_sizes s WHERE s.computed_at < prewarm_now() - interval '7 days';

@@ -1,0 +1,32 @@
+-- Agents and signing keys, as people see them.
+
+-- name: SigningKeyViews :many
+SELECT k.id, k.created_at, k.retired_at, (SELECT count(*) FROM agents a
+         JOIN workspaces w ON w.id = a.workspace_id AND w.incarnation = a.incarnation
+         WHERE a.key_id = k.id AND w.state IN ('provisioning', 'starting', 'ready', 'standby', 'claimed'))::int AS agents
+FROM signing_keys k
+ORDER BY k.created_at DESC, k.id;
+
+-- name: InstanceMetadata :one
+-- All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
+SELECT w.id, w.name, w.state, w.incarnation, o.name AS organization, t.name AS template, p.name AS preset,
+       v.number AS version, v.agent, w.parameters, u.name AS owner, w.owner_id, w.claim_id, w.claimed_at,
+       c.parameters AS claim_parameters, c.secrets
+FROM workspaces w
+JOIN organizations o ON o.id = w.organization_id
+JOIN templates t ON t.id = w.template_id
+JOIN presets p ON p.id = w.preset_id
+JOIN template_versions v ON v.id = w.template_version_id
+JOIN users u ON u.id = w.owner_id
+LEFT JOIN claim_parameters c ON c.claim_id = w.claim_id
+WHERE w.id = @workspace_id;
+
+-- name: AgentView :one
+-- For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see
+-- once the workspace has reported.
+SELECT a.status, a.message, a.system_info, a.recoveries, a.heartbeat_at, a.claim_seen_at, a.claim_ready_at,
+       coalesce(a.heartbeat_at < prewarm_now() - a.heartbeat_timeout_s * interval '1 second', false)::boolean AS silent
+FROM agents a
+JOIN workspaces w ON w.id = a.workspace_id AND w.incarnation = a.incarnation
+JOIN template_versions v ON v.id = w.template_version_id
+WHERE a.workspace_id = @workspace_id AND (v.agent IS NOT NULL OR a.status <> 'expected');

@@ -1,0 +1,16 @@
+-- Configured providers, and what uses them.
+
+-- name: ProviderUse :many
+-- What each provider has: workspaces that are claimed and that are not, and creates in flight. Each half reads its own
+-- partial index, once for all providers.
+SELECT p.name, coalesce(c.n, 0)::int AS claimed, coalesce(u.n, 0)::int AS unclaimed, coalesce(j.n, 0)::int AS creating
+FROM providers p
+LEFT JOIN (SELECT w.provider, count(*) AS n FROM workspaces w WHERE w.state = 'claimed' GROUP BY w.provider) c
+  ON c.provider = p.name
+LEFT JOIN (SELECT w.provider, count(*) AS n FROM workspaces w WHERE w.state NOT IN ('claimed', 'deleted')
+           GROUP BY w.provider) u ON u.provider = p.name
+LEFT JOIN (SELECT x.provider, count(*) AS n FROM jobs x WHERE x.state = 'running' AND x.kind = 'create'
+           GROUP BY x.provider) j ON j.provider = p.name;
+
+-- name: Providers :many
+SELECT * FROM providers ORDER BY name;

@@ -1,0 +1,4 @@
+-- Users by name.
+
+-- name: UserByName :one
+SELECT * FROM users WHERE name = @name;
