@@ -93,7 +93,7 @@ sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/S
 	PREWARM_ROUNDS=20 go test -count=1 -v -run '^TestJudged$$' ./coderd/sizing
 
 .PHONY: bench
-bench: postgres ## Measure beside yardsticks, 35 minutes; ARGS='-only claims -quick' for less, ARGS=-list for what there is
+bench: postgres ## Measure beside yardsticks, 42 minutes; ARGS='-only claims -quick' for less, ARGS=-list for what there is
 	go build -o bin/bench ./scripts/benchtest
 	bin/bench $(ARGS)
 

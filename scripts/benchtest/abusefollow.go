@@ -94,7 +94,9 @@ func (h *held) hold(ctx context.Context, t *target, request string) {
 			return
 		}
 		defer conn.Close()
-		must(conn.(*net.TCPConn).SetReadBuffer(4096))
+		if c, ok := conn.(*net.TCPConn); ok {
+			_ = c.SetReadBuffer(4096)
+		}
 		_, _ = fmt.Fprint(conn, request)
 		begins := make([]byte, 12)
 		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
