@@ -118,7 +118,7 @@ var rooms = map[string]room{
 	"coderd/provider/sim":         place,
 	"coderd/provider/specs":       place,
 	"coderd/reconcile":            with(decides, "database/reconciledb"),
-	"coderd/replica":              {inside: []string{"all"}},
+	"coderd/replica":              {inside: []string{"all", "database/viewsdb"}},
 	"coderd/replicas":             with(leased, "database/replicasdb"),
 	"coderd/retention":            with(leased, "database/retentiondb"),
 	"coderd/sdk": {

@@ -9,7 +9,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
-	"github.com/prewarm-dev/prewarm/database/serverdb"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
@@ -34,7 +33,7 @@ func ReadProviders(ctx context.Context, store *database.Store, into *provider.Re
 	for _, row := range rows {
 		have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
 	}
-	removed, err := serverdb.New(store).RemovedProviders(ctx)
+	removed, err := viewsdb.New(store).RemovedProviders(ctx)
 	if err != nil {
 		return xerrors.Errorf("read removed providers: %w", err)
 	}

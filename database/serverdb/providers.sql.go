@@ -26,29 +26,3 @@ func (q *Queries) EnsureProvider(ctx context.Context, arg EnsureProviderParams) 
 	_, err := q.db.Exec(ctx, ensureProvider, arg.Name, arg.Kind)
 	return err
 }
-
-const removedProviders = `-- name: RemovedProviders :many
-SELECT DISTINCT j.provider FROM jobs j
-WHERE j.state IN ('pending', 'running') AND NOT EXISTS (SELECT FROM providers p WHERE p.name = j.provider)
-`
-
-// Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
-func (q *Queries) RemovedProviders(ctx context.Context) ([]string, error) {
-	rows, err := q.db.Query(ctx, removedProviders)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []string{}
-	for rows.Next() {
-		var provider string
-		if err := rows.Scan(&provider); err != nil {
-			return nil, err
-		}
-		items = append(items, provider)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}

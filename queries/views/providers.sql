@@ -14,3 +14,8 @@ LEFT JOIN (SELECT x.provider, count(*) AS n FROM jobs x WHERE x.state = 'running
 
 -- name: Providers :many
 SELECT * FROM providers ORDER BY name;
+
+-- name: RemovedProviders :many
+-- Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
+SELECT DISTINCT j.provider FROM jobs j
+WHERE j.state IN ('pending', 'running') AND NOT EXISTS (SELECT FROM providers p WHERE p.name = j.provider);
