@@ -238,7 +238,7 @@ func (r *server) run(ctx context.Context) error {
 
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx)) // it drains first
 	defer stopWork(nil)
-	r.replica.Start(work)
+	r.replica.Start(work, r.replica.Loops()...)
 	served := make(chan error, 1)
 	go func() { served <- r.http.Serve(r.guard.Listener(r.listener)) }()
 

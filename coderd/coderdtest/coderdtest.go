@@ -135,14 +135,15 @@ type Replica struct {
 	*replica.Replica
 	Store   *database.Store
 	Metrics *prometheus.Registry
+	Run     func(loops ...func(context.Context)) // runs more of its loops
 	stop    func()
 }
 
 // Stop ends the replica in order and waits for it.
 func (r *Replica) Stop() { r.stop() }
 
-// Config of a replica. The zero value is a replica with a tick of 15 s that passes and works, listening. What else rooms do
-// by themselves, their tests ask of them.
+// Config of a replica. The zero value is a replica with a tick of 15 s that passes and works, listening. Other loops run
+// where a test says so (Run).
 type Config struct {
 	Name   string
 	Tick   time.Duration
@@ -151,7 +152,7 @@ type Config struct {
 	Grace  time.Duration // when stopping
 	NoWork bool          // passes and claims only
 	NoPass bool          // work and claims only
-	// Parts may change what the replica is built from, such as the loops that run; nil: nothing.
+	// Parts may change what the replica is built from, such as the forges that it knows; nil: nothing.
 	Parts func(*replica.Parts)
 }
 
@@ -178,13 +179,6 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	parts := replica.Parts{
 		Name: c.Name, Installation: w.Installation, Store: r.Store, Clock: clock, Log: log, Registerer: r.Metrics,
 		Publisher: ps, Providers: w.Providers, Tick: c.Tick, Lease: c.Lease, Grace: c.Grace, URL: "http://test",
-		Loops: []replica.Loop{},
-	}
-	if !c.NoPass {
-		parts.Loops = append(parts.Loops, replica.Passes)
-	}
-	if !c.NoWork {
-		parts.Loops = append(parts.Loops, replica.Work)
 	}
 	if c.Parts != nil {
 		c.Parts(&parts)
@@ -193,7 +187,13 @@ func (w *World) Start(t testing.TB, c Config) *Replica {
 	if !c.Deaf {
 		r.Listen(ps)
 	}
-	r.Replica.Start(ctx)
+	r.Run = func(loops ...func(context.Context)) { r.Start(ctx, loops...) }
+	if !c.NoPass {
+		r.Run(r.Reconciler.Run)
+	}
+	if !c.NoWork {
+		r.Run(r.Worker.Run)
+	}
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		r.Wait()

@@ -67,27 +67,11 @@ type Ears struct {
 	Any func() // something came from the replicas, whatever it is
 }
 
-func (e Ears) orNobody() Ears {
-	for _, f := range []*func(){
-		&e.Wake, &e.Claimed, &e.Providers, &e.Inbox, &e.Demand, &e.Settle, &e.MissedNudges, &e.MissedBound, &e.Any,
-	} {
-		if *f == nil {
-			*f = func() {}
-		}
+// ring calls f, if anybody hears.
+func ring(f func()) {
+	if f != nil {
+		f()
 	}
-	if e.Nudge == nil {
-		e.Nudge = func(...uuid.UUID) {}
-	}
-	if e.Cause == nil {
-		e.Cause = func(context.Context, uuid.UUID) {}
-	}
-	if e.Bound == nil {
-		e.Bound = func(uuid.UUID) bool { return false }
-	}
-	if e.HeardNudge == nil {
-		e.HeardNudge = func(string) {}
-	}
-	return e
 }
 
 // Hints are those of one replica. Once connected, it is safe for concurrent use.
@@ -100,45 +84,55 @@ type Hints struct {
 
 // New returns Hints that nobody hears in this replica until Connect. The other replicas are told until ctx ends.
 func New(ctx context.Context, publisher Publisher, log slog.Logger) *Hints {
-	return &Hints{ctx: ctx, publisher: publisher, log: log, ears: Ears{}.orNobody()}
+	return &Hints{ctx: ctx, publisher: publisher, log: log}
 }
 
 // Local returns Hints of a replica that is alone.
-func Local(ears Ears) *Hints { return &Hints{ears: ears.orNobody()} }
+func Local(ears Ears) *Hints { return &Hints{ears: ears} }
 
 // Connect sets who hears. Call it before anything runs: rooms are made with the Hints, and then heard of here.
-func (h *Hints) Connect(ears Ears) { h.ears = ears.orNobody() }
+func (h *Hints) Connect(ears Ears) { h.ears = ears }
 
 // Nudge asks for a pass over these templates, here or on any other replica. Call it after the commit of what the pass is to
 // see.
-func (h *Hints) Nudge(templates ...uuid.UUID) { h.ears.Nudge(templates...) }
+func (h *Hints) Nudge(templates ...uuid.UUID) {
+	if h.ears.Nudge != nil {
+		h.ears.Nudge(templates...)
+	}
+}
 
 // Cause says in whose trace the pass is that follows a nudge of the template. Call it before the nudge.
-func (h *Hints) Cause(ctx context.Context, template uuid.UUID) { h.ears.Cause(ctx, template) }
+func (h *Hints) Cause(ctx context.Context, template uuid.UUID) {
+	if h.ears.Cause != nil {
+		h.ears.Cause(ctx, template)
+	}
+}
 
 // Wake tells the workers of all replicas that there are jobs.
 func (h *Hints) Wake() {
-	h.ears.Wake()
+	ring(h.ears.Wake)
 	h.publishSoon(Jobs)
 }
 
 // WakeHere tells the workers of this replica only.
-func (h *Hints) WakeHere() { h.ears.Wake() }
+func (h *Hints) WakeHere() { ring(h.ears.Wake) }
 
 // Bound wakes the client of a waiting claim that got its workspace, wherever it waits, and has the pool refilled.
 func (h *Hints) Bound(claim, template uuid.UUID) {
-	if !h.ears.Bound(claim) {
+	if !h.waits(claim) {
 		h.publish(Bindings, claim.String())
 	}
 	h.Nudge(template)
 }
+
+func (h *Hints) waits(claim uuid.UUID) bool { return h.ears.Bound != nil && h.ears.Bound(claim) }
 
 // Claimed tells the other replicas that an agent has a new owner. Agents of this replica are told by their room.
 func (h *Hints) Claimed() { h.publish(Claims, "") }
 
 // ProvidersChanged has all replicas read the providers again.
 func (h *Hints) ProvidersChanged() {
-	h.ears.Providers()
+	ring(h.ears.Providers)
 	h.publishSoon(Providers)
 }
 
@@ -146,10 +140,10 @@ func (h *Hints) ProvidersChanged() {
 func (h *Hints) InboxFull() { h.publishSoon(Inbox) }
 
 // DemandChanged has jobs of forges matched again: presets of runners, or entities, have changed.
-func (h *Hints) DemandChanged() { h.ears.Demand() }
+func (h *Hints) DemandChanged() { ring(h.ears.Demand) }
 
 // Settle has claims bound and released by what jobs of forges do.
-func (h *Hints) Settle() { h.ears.Settle() }
+func (h *Hints) Settle() { ring(h.ears.Settle) }
 
 func (h *Hints) publishSoon(channel string) { go h.publish(channel, "") }
 
@@ -167,22 +161,24 @@ func (h *Hints) publish(channel, payload string) {
 
 // Heard takes what a replica published, this one perhaps.
 func (h *Hints) Heard(channel, payload string) {
-	h.ears.Any()
+	ring(h.ears.Any)
 	switch channel {
 	case Nudges:
-		h.ears.HeardNudge(payload)
+		if h.ears.HeardNudge != nil {
+			h.ears.HeardNudge(payload)
+		}
 	case Bindings:
 		if claim, err := uuid.Parse(payload); err == nil {
-			h.ears.Bound(claim)
+			h.waits(claim)
 		}
 	case Claims:
-		h.ears.Claimed()
+		ring(h.ears.Claimed)
 	case Jobs:
-		h.ears.Wake()
+		ring(h.ears.Wake)
 	case Providers:
-		h.ears.Providers()
+		ring(h.ears.Providers)
 	case Inbox:
-		h.ears.Inbox()
+		ring(h.ears.Inbox)
 	}
 }
 
@@ -190,11 +186,11 @@ func (h *Hints) Heard(channel, payload string) {
 func (h *Hints) Missed(channel string) {
 	switch channel {
 	case Nudges:
-		h.ears.Any()
-		h.ears.MissedNudges()
+		ring(h.ears.Any)
+		ring(h.ears.MissedNudges)
 	case Bindings:
-		h.ears.Any()
-		h.ears.MissedBound()
+		ring(h.ears.Any)
+		ring(h.ears.MissedBound)
 	default:
 		h.Heard(channel, "")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -12,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
@@ -114,25 +114,25 @@ func (w *Worker) Wake() {
 }
 
 // Run works until ctx ends, then finishes or returns what it holds within the grace, and returns.
-func (w *Worker) Run(ctx context.Context) error {
+func (w *Worker) Run(ctx context.Context) {
 	// Jobs and their heartbeats outlive ctx by the grace.
 	jobs, stopJobs := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopJobs()
 	beats, stopBeats := context.WithCancel(jobs)
 	defer stopBeats()
 
-	var heart, eg errgroup.Group
-	heart.Go(func() error { w.held.Beat(beats, w.log, w.extend); return nil })
+	var heart, loops sync.WaitGroup
+	heart.Go(func() { w.held.Beat(beats, w.log, w.extend) })
 	for _, l := range []*lane{w.creates, w.probes, w.starts, w.retires} {
-		eg.Go(func() error { l.run(ctx, jobs); return nil })
+		loops.Go(func() { l.run(ctx, jobs) })
 	}
-	eg.Go(func() error { w.carryOutIntents(ctx); return nil })
-	eg.Go(func() error { w.endQuarantines(ctx); return nil })
+	loops.Go(func() { w.carryOutIntents(ctx) })
+	loops.Go(func() { w.endQuarantines(ctx) })
 
 	<-ctx.Done()
 	expired := w.Clock.AfterFunc(w.Grace, stopJobs, "lifecycle", "grace")
 	defer expired.Stop()
-	_ = eg.Wait()
+	loops.Wait()
 	stopBeats()
-	return heart.Wait()
+	heart.Wait()
 }

@@ -71,7 +71,7 @@ func stoppable(w *coderdtest.World, log slog.Logger, tick time.Duration) (*prome
 	})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = r.Run(ctx) }()
+	go func() { defer close(done); r.Run(ctx) }()
 	return reg, func(cause error) { cancel(cause); <-done }
 }
 

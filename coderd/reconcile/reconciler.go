@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
@@ -101,13 +100,12 @@ const (
 )
 
 // Run ticks at once and then at each interval, and serves nudges in between, until ctx ends.
-func (r *Reconciler) Run(ctx context.Context) error {
-	eg, ctx := errgroup.WithContext(ctx)
-	eg.Go(func() error { r.publishNudges(ctx); return nil })
-	eg.Go(func() error { r.loop(ctx); return nil })
-	err := eg.Wait()
+func (r *Reconciler) Run(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { r.publishNudges(ctx) })
+	both.Go(func() { r.loop(ctx) })
+	both.Wait()
 	r.log.Info(context.WithoutCancel(ctx), "loop ended", slog.F("why", context.Cause(ctx).Error()))
-	return err
 }
 
 func (r *Reconciler) loop(ctx context.Context) {

@@ -40,7 +40,7 @@ func TestMissed_duringAPass(t *testing.T) {
 		}}),
 	})
 	done := make(chan struct{})
-	go func() { defer close(done); _ = r.Run(ctx) }()
+	go func() { defer close(done); r.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 	coderdtest.Eventually(t, "another full pass", func() bool { return w.Count(t, "a", "provisioning") == 4 })
 }

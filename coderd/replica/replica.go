@@ -54,7 +54,6 @@ type Parts struct {
 	Calls        *inventory.Calls // counts the calls of Providers; nil: nobody does
 	Tick         time.Duration
 	Tracer       trace.Tracer // nil: no traces
-	Loops        []Loop       // that run; nil: all
 	NameVictims  bool         // in the log at debug (reconcile.Options)
 
 	// How chance and order come in; nil: as usual.

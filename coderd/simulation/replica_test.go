@@ -55,11 +55,6 @@ func (e entropy) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// loops are what a replica of the simulation does by itself.
-var loops = []replica.Loop{
-	replica.Passes, replica.Work, replica.Agents, replica.Inventories, replica.Inbox, replica.Runners,
-}
-
 // start starts a replica.
 func (w *world) start(name string) *process {
 	w.runs[name]++
@@ -91,7 +86,7 @@ func (w *world) start(name string) *process {
 	registry.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
 	parts := replica.Parts{
 		Name: name, Installation: w.installation, Store: p.store, Clock: clock, Log: slog.Make(w.sink(name)...),
-		Registerer: prometheus.NewRegistry(), Publisher: p, Providers: registry, Tick: tick, Loops: loops,
+		Registerer: prometheus.NewRegistry(), Publisher: p, Providers: registry, Tick: tick,
 		Random: names, NewID: newID, Jitter: jitter, Yield: p.yield, Lease: lease, Grace: 4 * time.Second,
 		Inventory: w.hasten, URL: "http://" + name,
 	}
@@ -99,7 +94,10 @@ func (w *world) start(name string) *process {
 		parts.Directory, parts.Pace, parts.Deregister = phonebook{p, w.hub}, hubPace, p.deregister
 	}
 	p.Replica = replica.New(ctx, parts)
-	p.Start(ctx)
+	p.Start(ctx, p.Reconciler.Run, p.Worker.Run, p.Instances.Run, p.Inventory.Run)
+	if w.hub != nil {
+		p.Start(ctx, p.Inbox.Run, p.Runners.Run)
+	}
 	p.stop = sync.OnceFunc(func() {
 		cancel()
 		go func() {

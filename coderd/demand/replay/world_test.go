@@ -52,12 +52,12 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for i := range 2 {
-		w.replicas = append(w.replicas, w.Start(t, coderdtest.Config{
-			Name: fmt.Sprintf("replica-%d", i+1), Tick: 5 * time.Second, Parts: func(p *replica.Parts) {
-				p.Directory, p.Pace = w, pace
-				p.Loops = append(p.Loops, replica.Inbox, replica.Runners)
-			},
-		}))
+		r := w.Start(t, coderdtest.Config{
+			Name: fmt.Sprintf("replica-%d", i+1), Tick: 5 * time.Second,
+			Parts: func(p *replica.Parts) { p.Directory, p.Pace = w, pace },
+		})
+		r.Run(r.Inbox.Run, r.Runners.Run)
+		w.replicas = append(w.replicas, r)
 	}
 	running.Go(func() { w.inside(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
