@@ -101,7 +101,7 @@ func (p *Provider) session(ctx context.Context, m *Host, script string) (*output
 			return out, xerrors.Errorf("open a session: %w", err)
 		}
 		s.Stdin, s.Stdout, s.Stderr = strings.NewReader(script), out, &out.errors
-		err = runSession(ctx, s, shell)
+		err = p.runScript(ctx, s)
 		var missing *ssh.ExitMissingError
 		p.connections.done(c, ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout) || errors.As(err, &missing))
 		return out, err
@@ -130,6 +130,26 @@ func open(ctx context.Context, c *connection) (*ssh.Session, error) {
 	case o := <-result:
 		return o.s, o.err
 	}
+}
+
+// lastWords is how long an operation may go on that was given up.
+const lastWords = 5 * time.Second
+
+// runScript runs the script on the session's standard input. One that is given up may have been sent whole though the
+// machine has yet to begin with it: it would begin after what is asked next. So its end is waited for, for a while. A machine
+// that does not answer in time is not.
+func (p *Provider) runScript(ctx context.Context, s *ssh.Session) error {
+	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errCallTimeout) {
+			cancel()
+			return
+		}
+		p.clock.AfterFunc(lastWords, cancel, "hosts", "last words")
+	})
+	defer stop()
+	return runSession(lingering, s, shell)
 }
 
 // runSession runs a command to its end, or until ctx ends: then the session is closed, and not waited for.
