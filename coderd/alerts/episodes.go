@@ -54,6 +54,9 @@ func (s *Snapshot) unjudged(kind Kind) (subjects []string) {
 // keepAll opens an episode for each that is new here, and ends those that are over, of whichever replica.
 func (w *Watchdog) keepAll(ctx context.Context, snap *Snapshot, wrong map[Kind][]Episode) error {
 	for _, kind := range []Kind{Stale, HardLimit, Unattainable, BreakerOpen, ClaimedMissing, ClaimedRefused} {
+		if kind == ClaimedRefused && !snap.Judged {
+			continue
+		}
 		if err := w.keep(ctx, kind, wrong[kind], snap.unjudged(kind)); err != nil {
 			return err
 		}

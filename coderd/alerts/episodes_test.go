@@ -41,7 +41,7 @@ func TestEpisodes(t *testing.T) {
 		require.NoError(t, rows.Err())
 		return found
 	}
-	nobodyElse := &Snapshot{} // judges what this replica cannot
+	nobodyElse := &Snapshot{Judged: true} // judges what this replica cannot
 	a, b := uuid.New(), uuid.New()
 	wrong := (&Snapshot{Staleness: time.Minute, Presets: []Preset{
 		{ID: a, Template: "go", Preset: "small", HardLimit: "hard limit: 3 failed creates"}, {ID: b, Template: "go", Preset: "large", Unattainable: "needs 12, may have 10"},
@@ -81,7 +81,7 @@ func TestEpisodes_judgedElsewhere(t *testing.T) {
 		return n
 	}
 	look := func(r ...Refused) {
-		snap := &Snapshot{Refused: r}
+		snap := &Snapshot{Refused: r, Judged: true}
 		require.NoError(t, w.record(ctx, snap, snap.episodes()))
 	}
 	refused := Refused{PresetID: uuid.New(), Provider: "docker", Site: "a", Claimed: 1, Why: "check spec: it may write"}
@@ -94,6 +94,8 @@ func TestEpisodes_judgedElsewhere(t *testing.T) {
 	require.NoError(t, err)
 	look(elsewhere)
 	require.Equal(t, 1, open())
+	require.NoError(t, w.record(ctx, &Snapshot{}, nil))
+	require.Equal(t, 1, open(), "what is not known yet is not over")
 	look()
 	require.Zero(t, open())
 }

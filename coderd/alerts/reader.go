@@ -38,6 +38,7 @@ type Snapshot struct {
 	Findings    []alertsdb.GaugeFindingsRow
 	Missing     []alertsdb.MissingClaimedRow // claimed workspaces that are not at their provider
 	Refused     []Refused                    // claimed workspaces that would not be created or started now
+	Judged      bool                         // Refused is known; false before the first look that succeeded
 
 	Forges  []alertsdb.GaugeForgesRow
 	Runners []alertsdb.GaugeRunnersRow
@@ -71,7 +72,8 @@ type Reader struct {
 	claimed   map[uuid.UUID]int
 	claimedAt time.Time
 	refused   []Refused
-	refusedAt time.Time // zero: never looked
+	judged    bool
+	refusedAt time.Time // of the last look, whether it succeeded or not; zero: never looked
 }
 
 // NewReader returns a Reader that has read nothing yet.
@@ -95,7 +97,10 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 		}
 	}
 	if r.refusedAt.IsZero() || now.Sub(r.refusedAt) >= refusedFresh {
-		if err := r.judgeClaimed(ctx, now); err != nil {
+		// A look that fails is not repeated at once: on a large fleet it may take too long each time, and everything else
+		// that a snapshot has must be read all the same.
+		r.refusedAt = now
+		if err := r.judgeClaimed(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +126,7 @@ func (r *Reader) countClaimed(ctx context.Context, now time.Time) error {
 
 func (r *Reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	q := alertsdb.New(r.store)
-	snap := &Snapshot{ReadAt: now, Refused: r.refused}
+	snap := &Snapshot{ReadAt: now, Refused: r.refused, Judged: r.judged}
 	pass, err := viewsdb.New(r.store).LastPass(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read last pass: %w", err)

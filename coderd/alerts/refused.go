@@ -35,12 +35,12 @@ type Refused struct {
 }
 
 // judgeClaimed looks at what is claimed, by spec and parameters and not by workspace.
-func (r *Reader) judgeClaimed(ctx context.Context, now time.Time) error {
+func (r *Reader) judgeClaimed(ctx context.Context) error {
 	rows, err := alertsdb.New(r.store).ClaimedSpecs(ctx)
 	if err != nil {
 		return xerrors.Errorf("read specs of claimed workspaces: %w", err)
 	}
-	r.refused, r.refusedAt = nil, now
+	var all []Refused
 	for _, row := range rows {
 		var parameters map[string]string
 		if err := json.Unmarshal(row.Parameters, &parameters); err != nil {
@@ -58,12 +58,13 @@ func (r *Reader) judgeClaimed(ctx context.Context, now time.Time) error {
 		if why != nil {
 			found.Why = why.Error()
 		}
-		if last := len(r.refused) - 1; last >= 0 && r.refused[last].subject() == found.subject() {
-			r.refused[last].Claimed += found.Claimed // of another version
+		if last := len(all) - 1; last >= 0 && all[last].subject() == found.subject() {
+			all[last].Claimed += found.Claimed // of another version
 			continue
 		}
-		r.refused = append(r.refused, found)
+		all = append(all, found)
 	}
+	r.refused, r.judged = all, true
 	return nil
 }
 

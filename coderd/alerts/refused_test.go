@@ -74,6 +74,10 @@ templates:
 		clock.Advance(10 * time.Minute)
 		return scrape(t, reg, "prewarm_claimed_refused", map[string]string{"template": "go", "provider": "sim"}, "preset")
 	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = reader.Read(ended)
+	require.Error(t, err)
 	require.Empty(t, refused())
 	s.refuses.Store(true)
 	require.Equal(t, map[string]float64{"default": 1}, refused())
@@ -82,6 +86,18 @@ templates:
 	require.Len(t, snap.Refused, 1)
 	require.Equal(t, "check spec: binds[0]: may be written", snap.Refused[0].Why)
 	require.Equal(t, 2, w.Count(t, "go", "claimed"), "nothing happens to it")
+
+	// A look that fails leaves everything else to be read, and says nothing of what it did not see.
+	again := alerts.NewReader(w.Store, clock, w.Providers.Refuses)
+	_, err = again.Read(ctx)
+	require.NoError(t, err)
+	clock.Advance(10 * time.Minute)
+	_, err = again.Read(ended)
+	require.Error(t, err)
+	snap, err = again.Read(ctx)
+	require.NoError(t, err)
+	require.True(t, snap.Judged)
+	require.Len(t, snap.Refused, 1, "as it was seen last")
 
 	// A replica without that provider says nothing of it.
 	elsewhere, err := alerts.NewReader(w.Store, clock, provider.NewRegistry(nil, database.InTransaction).Refuses).Read(ctx)

@@ -82,7 +82,7 @@ type Hints struct {
 	ears      Ears
 }
 
-// New returns Hints that nobody hears in this replica until Connect. The other replicas are told until ctx ends.
+// New returns Hints that nobody hears in this replica until Connect. They are published to the others until ctx ends.
 func New(ctx context.Context, publisher Publisher, log slog.Logger) *Hints {
 	return &Hints{ctx: ctx, publisher: publisher, log: log}
 }
@@ -127,7 +127,7 @@ func (h *Hints) Bound(claim, template uuid.UUID) {
 
 func (h *Hints) waits(claim uuid.UUID) bool { return h.ears.Bound != nil && h.ears.Bound(claim) }
 
-// Claimed tells the other replicas that an agent has a new owner. Agents of this replica are told by their room.
+// Claimed tells the other replicas that an agent has a new owner. In this replica coderd/instance delivers it.
 func (h *Hints) Claimed() { h.publish(Claims, "") }
 
 // ProvidersChanged has all replicas read the providers again.
