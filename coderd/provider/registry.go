@@ -113,15 +113,15 @@ func (r *Registry) Get(name string) (Provider, error) {
 
 // Refuses says why a provider would refuse a spec with its parameters now; nil where it would not. judged is false where
 // this process cannot say: it does not reach the site that the workspace is at, or has no such provider.
-func (r *Registry) Refuses(name, site string, spec json.RawMessage, parameters map[string]string) (why error, judged bool) {
+func (r *Registry) Refuses(name, site string, spec json.RawMessage, parameters map[string]string) (judged bool, why error) {
 	p, err := r.Get(name)
 	if err != nil {
-		return nil, false
+		return false, nil //nolint:nilerr // as said above
 	}
 	if s, ok := As[Sited](p); ok && site != "" && s.Site() != site {
-		return nil, false
+		return false, nil
 	}
-	return SpecError(p.Validate(spec, parameters)), true
+	return true, SpecError(p.Validate(spec, parameters))
 }
 
 // Names lists the configured names, of those that could not be made too, sorted.

@@ -100,12 +100,12 @@ func TestRegistryRefuses(t *testing.T) {
 	r := newRegistry(map[string]int{})
 	r.Update([]provider.Row{{Name: "a", Kind: "able"}, {Name: "gone", Removed: true}})
 	for _, site := range []string{"here", ""} {
-		why, judged := r.Refuses("a", site, json.RawMessage(`{}`), nil)
+		judged, why := r.Refuses("a", site, json.RawMessage(`{}`), nil)
 		require.True(t, judged)
 		require.NoError(t, why)
 	}
 	for name, site := range map[string]string{"a": "there", "gone": "", "unknown": ""} {
-		_, judged := r.Refuses(name, site, json.RawMessage(`{}`), nil)
+		judged, _ := r.Refuses(name, site, json.RawMessage(`{}`), nil)
 		require.False(t, judged, name)
 	}
 	err := provider.SpecError([]provider.Problem{{Path: "image", Message: "missing"}, {Path: "cpu", Message: "is no number"}})

@@ -19,7 +19,9 @@ LEFT JOIN LATERAL (
   SELECT concat_ws(' ', nullif(j.name, ''), 'of', j.repository) AS job, j.started_at, j.seen_at FROM forge_jobs j
   WHERE j.state = 'in_progress'
     AND (j.workspace_id = r.workspace_id AND j.incarnation = r.incarnation
-      OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url)
+      OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url
+        AND (e.id = j.entity_id OR prewarm_forge_covers(e.scope, e.path, j.repository)
+          OR e.scope = 'enterprise' AND e.organization_id = j.organization_id))
   ORDER BY j.updated_at DESC LIMIT 1
 ) o ON true
 WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation;
