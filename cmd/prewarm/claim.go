@@ -48,7 +48,8 @@ argument, which others could see: NAME=- reads it from standard input, NAME=@FIL
 environment. The server forgets it as soon as the agent has it.
 
 With -o env the output is lines of "export NAME='value'" that a shell can eval: what is needed to enter the workspace,
-with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that a miss is noticed.`,
+with PREWARM_CLAIM_ID, PREWARM_WORKSPACE, PREWARM_ADDRESS, which is the first address, and each address by its type, as
+in PREWARM_ADDRESS_TCP and PREWARM_ADDRESS_TCP_2. Assign it before the eval, so that a miss is noticed.`,
 		Example: `  prewarm claim quickstart/default
   prewarm claim quickstart/default --mode require -o json
   prewarm claim quickstart/default --wait 2m --key build-1234

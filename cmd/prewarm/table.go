@@ -48,11 +48,18 @@ func (a *app) newTable(heading ...string) *table {
 	return t
 }
 
+// cellMost is how many characters of a cell a table with a heading shows: what a provider says of an error can be pages,
+// which are in full where one thing is shown, and in JSON.
+const cellMost = 160
+
 // add appends a row of cells, or of anything that fmt can print.
 func (t *table) add(values ...any) {
 	row := make([]cell, len(values))
 	for i, v := range values {
 		row[i] = cellOf(v)
+		if text := []rune(row[i].text); t.heading && len(text) > cellMost {
+			row[i].text = strings.TrimSpace(string(text[:cellMost-1])) + "…"
+		}
 	}
 	t.rows = append(t.rows, row)
 }

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"testing"
@@ -47,6 +48,41 @@ func TestRegistryMakesAgainOnlyWhatChanged(t *testing.T) {
 	_, err = r.Get("a")
 	require.ErrorContains(t, err, `no provider is named "a"`)
 	assert.Equal(t, []string{"b"}, r.Names())
+}
+
+// A provider that was applied elsewhere is known when it is asked for; a name that nobody configured is looked for once.
+func TestRegistryReadsForAnUnknownName(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(map[string]int{})
+	var rows []provider.Row
+	var refused error
+	reads := 0
+	r.From(func(context.Context) ([]provider.Row, error) {
+		reads++
+		return rows, refused
+	})
+	require.NoError(t, r.Read(t.Context()))
+	rows = []provider.Row{{Name: "a", Kind: "able", Config: json.RawMessage("1")}}
+	for range 3 {
+		_, err := r.Get("a")
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, reads)
+	for range 3 {
+		_, err := r.Get("b")
+		require.ErrorContains(t, err, `no provider is named "b"`)
+	}
+	require.Equal(t, 3, reads)
+
+	rows = append(rows, provider.Row{Name: "b", Kind: "plain"})
+	require.NoError(t, r.Read(t.Context()))
+	_, err := r.Get("b")
+	require.NoError(t, err)
+	refused = xerrors.New("no database")
+	_, err = r.Get("c")
+	require.ErrorIs(t, err, refused)
+	_, err = r.Get("b")
+	require.NoError(t, err, "what is known stays")
 }
 
 func TestRegistryKeepsErrorsApart(t *testing.T) {
