@@ -25,6 +25,7 @@ func Refused(claimed int, provider, cause string) string {
 type Room struct {
 	Current, Paused bool
 	Has, Wanted     int
+	Full            bool // it was gone, and others have its place at the provider by now
 }
 
 // NoRoom says why a workspace cannot return to its pool, and what to do; empty where it can.
@@ -36,6 +37,8 @@ func NoRoom(r Room) string {
 		return "its pool is paused: resume it first"
 	case r.Has >= r.Wanted:
 		return fmt.Sprintf("its pool has %d of the %d that it should have: delete one, or ask for more instances", r.Has, r.Wanted)
+	case r.Full:
+		return "nothing of it is at its provider, whose maximum is reached without it: delete it, or raise the maximum"
 	}
 	return ""
 }

@@ -147,7 +147,7 @@ func TestCompare(t *testing.T) {
 		{"ready, missing", scene(state(ready), gone), []Verdict{Missing}},
 		{"standby, missing", scene(state(standby), gone), []Verdict{Missing}},
 		{"claimed, missing", scene(state(claimed), gone), []Verdict{ClaimedMissing}},
-		{"quarantined, missing", scene(state(quarantined), gone), []Verdict{OK}},
+		{"quarantined, missing", scene(state(quarantined), gone), []Verdict{Gone}},
 		{"ready since the listing began", scene(gone, young), []Verdict{OK}},
 		{"claimed since the listing began", scene(state(claimed), gone, young), []Verdict{OK}},
 		{"at another provider", scene(gone, anotherAt), nil},

@@ -40,7 +40,7 @@ func (r *Result) add(e Entry) {
 	if e.Workspace != nil && e.Workspace.State != database.WorkspaceStateDeleted {
 		r.live++
 	}
-	if e.Verdict != OK {
+	if e.Verdict != OK || e.again() {
 		r.Entries = append(r.Entries, e)
 	}
 }
@@ -130,7 +130,10 @@ func (s *Service) make(ctx context.Context, l leased, p provider.Provider) (res 
 	if incomplete == nil {
 		settled := true
 		for _, e := range res.Entries {
-			if e.Verdict.Amiss() {
+			if e.again() {
+				s.seenAgain(ctx, l, e)
+			}
+			if e.Verdict.kept() {
 				done, final := s.act(ctx, l, p, e, said[key{e.Subject(), string(e.Verdict)}], open, settings.Confirmed)
 				if done {
 					res.Done++
@@ -238,7 +241,7 @@ func save(ctx context.Context, db database.DBTX, l leased, entries []Entry) (map
 	taken := map[key]bool{}
 	for _, e := range entries {
 		k := key{e.Subject(), string(e.Verdict)}
-		if !e.Verdict.Amiss() || taken[k] {
+		if !e.Verdict.kept() || taken[k] {
 			continue
 		}
 		taken[k] = true
@@ -260,7 +263,7 @@ func save(ctx context.Context, db database.DBTX, l leased, entries []Entry) (map
 	said, fresh := make(map[key]inventorydb.SaveFindingsRow, len(rows)), 0
 	for _, row := range rows {
 		said[key{row.Subject, row.Verdict}] = row
-		if row.Seen == 1 {
+		if row.Seen == 1 && Verdict(row.Verdict).Amiss() {
 			fresh++
 		}
 	}

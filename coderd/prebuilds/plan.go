@@ -48,7 +48,7 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan.holdBackCreates(&p, rollout, now)
 	plan.holdBackInFlight(&p, ws)
 	plan.letGo(&p, ws, renewal, rollout, now)
-	plan.holdBackForMaximum(&p, len(ws))
+	plan.holdBackForMaximum(&p, there(ws))
 	plan.moveTiers(&p, ws)
 	plan.retryAt(look)
 	plan.retryAt(nextExpiry(&p, ws, now))

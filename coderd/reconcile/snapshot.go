@@ -164,7 +164,7 @@ func toWorkspace(row reconciledb.SnapshotWorkspacesRow, minRemaining time.Durati
 	w := prebuilds.Workspace{
 		ID: row.ID, PresetID: row.PresetID, PoolKey: row.PoolKey, Provider: row.Provider,
 		State: prebuilds.State(row.State), Incarnation: row.Incarnation, CreatedAt: row.CreatedAt,
-		HasIntent: row.HasIntent, Leased: row.Leased, WasReady: row.WasReady, Moving: row.Moving,
+		HasIntent: row.HasIntent, Leased: row.Leased, WasReady: row.WasReady, Moving: row.Moving, Gone: row.Gone,
 	}
 	if row.ExpiresAt != nil {
 		w.ExpiresAt = row.ExpiresAt.Add(-minRemaining)

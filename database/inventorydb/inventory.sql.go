@@ -203,7 +203,7 @@ func (q *Queries) InventoryDue(ctx context.Context, arg InventoryDueParams) (boo
 
 const inventoryRows = `-- name: InventoryRows :many
 SELECT w.id, w.name, w.provider, w.site, w.state, w.incarnation, w.provider_id, w.state_at, w.deleted_at, w.template_id,
-       w.organization_id,
+       w.organization_id, w.gone_at,
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind IN ('create', 'reset')))::boolean AS making,
        (w.id IN (SELECT j.workspace_id FROM jobs j
@@ -238,6 +238,7 @@ type InventoryRowsRow struct {
 	DeletedAt      *time.Time
 	TemplateID     uuid.UUID
 	OrganizationID uuid.UUID
+	GoneAt         *time.Time
 	Making         bool
 	Stuck          bool
 }
@@ -265,6 +266,7 @@ func (q *Queries) InventoryRows(ctx context.Context, arg InventoryRowsParams) ([
 			&i.DeletedAt,
 			&i.TemplateID,
 			&i.OrganizationID,
+			&i.GoneAt,
 			&i.Making,
 			&i.Stuck,
 		); err != nil {

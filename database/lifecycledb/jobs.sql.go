@@ -101,7 +101,7 @@ func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]E
 }
 
 const jobForWork = `-- name: JobForWork :one
-SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
+SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
        t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
@@ -177,6 +177,7 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.Workspace.ClaimedAt,
 		&i.Workspace.DeletedAt,
 		&i.Workspace.ExpiresAt,
+		&i.Workspace.GoneAt,
 		&i.Organization,
 		&i.Template,
 		&i.Preset,

@@ -565,6 +565,9 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
              THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
                 + (SELECT count(*) FROM workspaces w
                    WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
+                - (SELECT count(*) FROM workspaces w
+                   WHERE w.provider = p.name AND w.gone_at IS NOT NULL
+                     AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting'))
              ELSE 0 END)::int AS live,
        -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
        -- yet (S4). By a listing that is stale, or not there, nothing.
@@ -598,7 +601,8 @@ type SnapshotProvidersRow struct {
 	Stale        bool
 }
 
-// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
+// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes; what is known to be
+// gone takes no place. A provider with
 // sites counts as broken while no other site of it works: creates go there.
 func (q *Queries) SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error) {
 	rows, err := q.db.Query(ctx, snapshotProviders, isFull)
@@ -685,7 +689,8 @@ SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.crea
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased,
        (w.ready_at IS NOT NULL)::boolean AS was_ready,
-       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving
+       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 WHERE w.state NOT IN ('claimed', 'deleted')
 `
@@ -703,6 +708,7 @@ type SnapshotWorkspacesRow struct {
 	Leased      bool
 	WasReady    bool
 	Moving      bool
+	Gone        bool
 }
 
 // The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
@@ -729,6 +735,7 @@ func (q *Queries) SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesR
 			&i.Leased,
 			&i.WasReady,
 			&i.Moving,
+			&i.Gone,
 		); err != nil {
 			return nil, err
 		}
@@ -743,7 +750,8 @@ func (q *Queries) SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesR
 const snapshotWorkspacesOf = `-- name: SnapshotWorkspacesOf :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
        (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased,
-       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving
+       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
 LEFT JOIN standby_moves m ON m.workspace_id = w.id AND m.incarnation = w.incarnation
@@ -764,6 +772,7 @@ type SnapshotWorkspacesOfRow struct {
 	Leased      bool
 	WasReady    bool
 	Moving      bool
+	Gone        bool
 }
 
 func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error) {
@@ -788,6 +797,7 @@ func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.U
 			&i.Leased,
 			&i.WasReady,
 			&i.Moving,
+			&i.Gone,
 		); err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ FROM providers p WHERE p.name = @provider;
 -- The database's side: what lives at the provider and site or is not yet bound to one, and whatever there is of the
 -- workspaces whose resources were found, also the deleted.
 SELECT w.id, w.name, w.provider, w.site, w.state, w.incarnation, w.provider_id, w.state_at, w.deleted_at, w.template_id,
-       w.organization_id,
+       w.organization_id, w.gone_at,
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind IN ('create', 'reset')))::boolean AS making,
        (w.id IN (SELECT j.workspace_id FROM jobs j

@@ -124,14 +124,16 @@ SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.crea
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased,
        (w.ready_at IS NOT NULL)::boolean AS was_ready,
-       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving
+       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 WHERE w.state NOT IN ('claimed', 'deleted');
 
 -- name: SnapshotWorkspacesOf :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
        (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased,
-       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving
+       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
 LEFT JOIN standby_moves m ON m.workspace_id = w.id AND m.incarnation = w.incarnation
@@ -158,7 +160,8 @@ WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY (@template_i
 UPDATE preset_status SET shrunk_at = @at WHERE preset_id = ANY (@preset_ids::uuid[]);
 
 -- name: SnapshotProviders :many
--- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
+-- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes; what is known to be
+-- gone takes no place. A provider with
 -- sites counts as broken while no other site of it works: creates go there.
 SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.create_burst, r.full_at,
        coalesce((SELECT i.reason FROM inventories i
@@ -171,6 +174,9 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
              THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
                 + (SELECT count(*) FROM workspaces w
                    WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
+                - (SELECT count(*) FROM workspaces w
+                   WHERE w.provider = p.name AND w.gone_at IS NOT NULL
+                     AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting'))
              ELSE 0 END)::int AS live,
        -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
        -- yet (S4). By a listing that is stale, or not there, nothing.

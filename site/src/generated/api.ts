@@ -623,7 +623,7 @@ export interface InventoryEntry {
   state?: string;
   /** Of the resource */
   status?: string;
-  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
+  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "gone" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
   /** Its name; empty: no row is of it */
   workspace?: string;
 }
