@@ -1,6 +1,7 @@
 package prebuilds
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,11 @@ type Plan struct {
 	replaceable []*Workspace
 	// inFlight is how many are being built, of whatever version.
 	inFlight int
+}
+
+// HeldBackBy says whether a limit of that code holds creates back.
+func (plan *Plan) HeldBackBy(code Code) bool {
+	return slices.ContainsFunc(plan.Ledger.Creates, func(l Line) bool { return l.Code == code })
 }
 
 // MakePlan decides for one preset, given all of its unclaimed workspaces in any order. What it cannot make sense of (a
