@@ -2,10 +2,14 @@ package explain
 
 import "fmt"
 
-// Breaker says what the open breaker of a provider stops, and why. Site is empty for a provider without sites.
-func Breaker(provider, site, cause string) string {
+// Breaker says what the open breaker of a provider stops, and why. Site is empty for a provider without sites. One that calls
+// have opened stops no delete.
+func Breaker(provider, site, cause string, byCalls bool) string {
 	if site != "" {
 		provider += " at site " + site
+	}
+	if byCalls {
+		return "nothing is created at provider " + provider + because(cause)
 	}
 	return "nothing is created or deleted at provider " + provider + because(cause)
 }
