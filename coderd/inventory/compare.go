@@ -249,6 +249,10 @@ func named(w *Workspace, r *provider.Instance) bool {
 	return r.Name == w.Name || w.ProviderID != "" && r.ProviderID == w.ProviderID
 }
 
+// checkFor is how long a check of a provider may take. What it made and is still there then, such as of a server that was
+// killed, is looked at like anything else.
+const checkFor = 3 * time.Hour
+
 // unmatched: a resource with our tag and no row. Rows are made before resources and outlive them, so it is an orphan,
 // unless it was made by a history that this database does not have: that of the time after a backup that was put back.
 func (s *Sides) unmatched(r *provider.Instance) Entry {
@@ -257,6 +261,8 @@ func (s *Sides) unmatched(r *provider.Instance) Entry {
 		at = madeAt(r.Tags.WorkspaceID)
 	}
 	switch {
+	case strings.HasPrefix(r.Name, provider.CheckPrefix) && at.Add(checkFor).After(s.ListedAt):
+		return entry(Making, r, nil, "made by a check of the provider, which deletes it")
 	case at.IsZero():
 		return entry(Unknown, r, nil, "no row has it, and when it was made is not known")
 	case !slices.ContainsFunc(s.AtWork, func(t Span) bool { return !at.Before(t.From) && !at.After(t.To) }):

@@ -210,6 +210,21 @@ func TestCompare_ageOfAnID(t *testing.T) {
 	require.Equal(t, Orphan, s.compare()[0].Verdict)
 }
 
+// What a check of a provider makes is no discrepancy while the check may last, and an orphan once it cannot.
+func TestCompare_madeByACheck(t *testing.T) {
+	t.Parallel()
+	s := scene(noRow)
+	s.Resources[0].Name, s.Resources[0].CreatedAt = "check-abcdefgh-twice", s.ListedAt.Add(-2*time.Hour)
+	s.AtWork = []Span{{s.ListedAt.Add(-24 * time.Hour), s.ListedAt}}
+	require.Equal(t, Making, s.compare()[0].Verdict)
+	require.False(t, s.compare()[0].Verdict.Amiss())
+	s.Resources[0].CreatedAt = s.ListedAt.Add(-4 * time.Hour)
+	require.Equal(t, Orphan, s.compare()[0].Verdict)
+	s.Resources[0].Name = "prebuild-abc"
+	s.Resources[0].CreatedAt = s.ListedAt.Add(-2 * time.Hour)
+	require.Equal(t, Orphan, s.compare()[0].Verdict)
+}
+
 // Whatever both sides say: nothing foreign is judged, no live workspace's only resource is an orphan, nothing happens to
 // a claimed one, each resource has one verdict, and the order of the lists decides nothing.
 func TestCompare_isSafe(t *testing.T) {
