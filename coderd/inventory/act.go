@@ -178,8 +178,8 @@ func (s *Service) adopt(ctx context.Context, _ leased, _ provider.Provider, e En
 	return none, err
 }
 
-// alarm leaves a trace of a claimed workspace that is missing, once; the notification and the gauge are read off the
-// finding. The workspace stays claimed (I2).
+// alarm leaves a trace of a claimed workspace that is missing, and a warning in the log, once; the notification, the gauge and
+// the fault in listings are read off the finding. The workspace stays claimed (I2).
 func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e Entry) (none workspaces.Moved, _ error) {
 	err := workspaces.RecordAct(ctx, s.Store, workspaces.RecordActParams{
 		ActorID: workspaces.Prewarm, Action: "workspace.missing", WorkspaceID: e.Workspace.ID, Reason: e.Detail, Source: s.Replica,
@@ -190,6 +190,8 @@ func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e En
 	if err := s.told(ctx, l, e); err != nil {
 		return none, xerrors.Errorf("record that people were told: %w", err)
 	}
+	s.Log.Warn(ctx, "claimed workspace is missing at its provider", slog.F("workspace", e.Workspace.Name),
+		slog.F("workspace_id", e.Workspace.ID), slog.F("provider", l.provider), slog.F("detail", e.Detail))
 	return none, nil
 }
 

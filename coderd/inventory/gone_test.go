@@ -1,10 +1,14 @@
 package inventory_test
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"cdr.dev/slog"
+	"cdr.dev/slog/sloggers/sloghuman"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // S4: what is known to be gone takes no place at the provider, neither quarantined nor claimed; and takes it again as soon as
@@ -90,4 +95,48 @@ func TestPass_goneInQuarantine(t *testing.T) {
 	b.pass()
 	require.Equal(t, "true", b.one("SELECT (gone_at IS NOT NULL AND state = 'quarantined')::text FROM workspaces WHERE name = $1", name))
 	b.passes("settled", map[inventory.Verdict]int{inventory.OK: 2})
+}
+
+// S1: of a claimed workspace that is missing there is a warning in the log, once, and a fault in listings, until it is there
+// again.
+func TestPass_claimedMissingIsSaid(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.warm(1)
+	res, err := b.World.Claim(t, b.replica, "t", claim.Request{})
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "refilled", func() bool { return b.Warm(t, "t") == 1 })
+	b.passes("all is well", map[inventory.Verdict]int{inventory.OK: 2})
+	tags := provider.Tags{Installation: b.Installation, WorkspaceID: res.Workspace.ID, Incarnation: 1}
+	name := b.vanish("claimed")
+
+	var log bytes.Buffer
+	s := b.service(b.Installation, slog.Make(sloghuman.Sink(&log)))
+	fault := func() string {
+		row, err := viewsdb.New(b.Store).WorkspaceView(context.Background(), viewsdb.WorkspaceViewParams{
+			OrganizationID: res.Workspace.OrganizationID, Name: &name,
+		})
+		require.NoError(t, err)
+		list, err := viewsdb.New(b.Store).WorkspaceViews(context.Background(), []uuid.UUID{row.ID})
+		require.NoError(t, err)
+		require.Equal(t, row.Fault, list[0].Fault)
+		return row.Fault
+	}
+	pass := func() {
+		_, err := s.Pass(context.Background(), "sim")
+		require.NoError(t, err)
+	}
+	pass()
+	require.Empty(t, fault(), "one inventory is not enough")
+	for range 3 {
+		pass()
+	}
+	require.Equal(t, "missing: the provider has nothing of it any more", fault())
+	require.Equal(t, 1, strings.Count(log.String(), "claimed workspace is missing at its provider"), log.String())
+	require.Contains(t, log.String(), "[warn]")
+
+	_, err = b.cloud.Provider.Create(context.Background(), provider.CreateRequest{Name: name, Tags: tags})
+	require.NoError(t, err)
+	pass()
+	require.Empty(t, fault())
 }

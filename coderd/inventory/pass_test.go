@@ -81,10 +81,11 @@ func (b *bench) one(sql string, args ...any) (text string) {
 }
 
 // service makes inventories as one replica of an installation does.
-func (b *bench) service(installation uuid.UUID) *inventory.Service {
+func (b *bench) service(installation uuid.UUID, log ...slog.Logger) *inventory.Service {
+	log = append(log, slog.Make())
 	return inventory.New(inventory.Options{
 		Store: b.Store, Writer: workspaces.New(b.Store, workspaces.NewID, "inventory"), Providers: b.Providers,
-		Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(), Replica: "inventory",
+		Clock: quartz.NewReal(), Log: log[0], Registerer: prometheus.NewRegistry(), Replica: "inventory",
 		Installation: installation, Hints: b.replica.Hints, Grace: time.Nanosecond,
 	})
 }
