@@ -24,9 +24,9 @@ apply".`,
 
 func (a *app) providerListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "list",
-		Short:   "List providers, and whether they work",
-		Long:    `Lists the providers, with what they can do (agent: it runs templates with an agent) and, as the server that answers sees
+		Use:   "list",
+		Short: "List providers, and whether they work",
+		Long: `Lists the providers, with what they can do (agent: it runs templates with an agent) and, as the server that answers sees
 it, whether they work. PROTOCOL is what is spoken with an executable, and whether it gives a schema of what it understands.
 Orphans are deleted only at a provider that is CONFIRMED.`,
 		Example: "  prewarm provider list",

@@ -36,7 +36,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 				Provider string          `json:"provider"`
 				Agent    json.RawMessage `json:"agent"`
 				Spec     json.RawMessage `json:"spec"`
-				Presets []struct {
+				Presets  []struct {
 					Parameters map[string]string `json:"parameters"`
 				} `json:"presets"`
 			} `json:"templates"`
