@@ -1366,6 +1366,7 @@ type Inventory struct {
 	Reason        string
 	Clean         int32
 	ChangedAt     *time.Time
+	ByCalls       bool
 }
 
 type InventoryFinding struct {
@@ -1748,6 +1749,7 @@ type Workspace struct {
 	ClaimedAt         *time.Time
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
+	GoneAt            *time.Time
 }
 
 type WorkspaceHistory struct {

@@ -244,7 +244,8 @@ func answers(t *testing.T) map[string]answer {
 		}),
 		"GET /providers": canned([]sdk.Provider{
 			{Name: "local", Kind: "local", Can: []string{"exec", "logs"}},
-			{Name: "openstack", Kind: "external", Can: []string{"stop"}},
+			{Name: "openstack", Kind: "external", Can: []string{"stop", "agent"}, Protocol: "v0.1.1", Schema: true, Confirmed: true},
+			{Name: "incus", Kind: "external", Can: []string{"stop"}, Protocol: "v0.1.0", NoAgent: "it gives no schema"},
 			{Name: "old", Kind: "external", Can: []string{}, Error: "config_file: no such file\n\x1b[31mevil"},
 		}),
 		"POST /providers/openstack/resume":  canned(sdk.Provider{Name: "openstack", Kind: "external", Can: []string{}, Confirmed: true}),

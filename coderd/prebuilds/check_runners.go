@@ -22,7 +22,7 @@ func (c *checker) runners(ws []Workspace) {
 	if r == nil || r.Maximum == 0 || c.plan.Create == 0 {
 		return
 	}
-	if n := len(ws) + r.Busy + c.plan.Create; n > r.Maximum {
+	if n := there(ws) + r.Busy + c.plan.Create; n > r.Maximum {
 		c.fail("S4: %d runners, busy ones and those created included, but at most %d may be", n, r.Maximum)
 	}
 }

@@ -98,6 +98,16 @@ func (plan *Plan) Shrinks(now time.Time) (lookAgain time.Time, shrinks bool) {
 	return time.Time{}, false
 }
 
+// there is how many of them are or may be at their provider.
+func there(ws []Workspace) (n int) {
+	for i := range ws {
+		if !ws[i].Gone {
+			n++
+		}
+	}
+	return n
+}
+
 // holdBackForMaximum keeps all that is live of a preset of runners within its own maximum (S4): what is unclaimed, in
 // whatever state, and what is busy. It makes nothing go to get there, but for an outdated one in whose place a current one
 // is to be.

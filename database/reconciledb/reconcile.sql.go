@@ -246,6 +246,47 @@ func (q *Queries) SnapshotCold(ctx context.Context) ([]SnapshotColdRow, error) {
 	return items, nil
 }
 
+const snapshotHeldBack = `-- name: SnapshotHeldBack :many
+WITH freed AS MATERIALIZED (
+  SELECT p.name FROM providers p
+  JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum AND h.instances = 0
+  WHERE p.maximum > 0 AND p.name IN (SELECT t.provider FROM templates t WHERE t.id = ANY ($1::uuid[]))
+    AND (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
+      + (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
+      - (SELECT count(*) FROM workspaces w
+         WHERE w.provider = p.name AND w.gone_at IS NOT NULL
+           AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting')) < p.maximum
+)
+SELECT DISTINCT t.id FROM templates t
+JOIN presets pr ON pr.template_id = t.id
+JOIN preset_status s ON s.preset_id = pr.id
+WHERE t.provider IN (SELECT f.name FROM freed f) AND t.deleted_at IS NULL AND pr.deleted_at IS NULL
+  AND t.id <> ALL ($1::uuid[]) AND s.ledger -> 'creates' @> '[{"code": "provider_maximum"}]'
+ORDER BY t.id
+`
+
+// The templates that a maximum held back at the providers of these, where nothing was left to spend and there is room by
+// now: the nudge that an end has sent is about them too.
+func (q *Queries) SnapshotHeldBack(ctx context.Context, templateIds []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, snapshotHeldBack, templateIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const snapshotPauses = `-- name: SnapshotPauses :many
 SELECT scope, target, reason, expires_at FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now()
 `
@@ -561,10 +602,14 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
                    WHERE o.provider = p.name AND o.opened_at IS NULL
                      AND o.complete_at > prewarm_now() - interval '10 minutes')
                  ORDER BY i.opened_at, i.site LIMIT 1), '')::text AS breaker,
-       (CASE WHEN p.maximum > 0 AND $1::boolean
+       c.counted::boolean AS counted,
+       (CASE WHEN c.counted
              THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
                 + (SELECT count(*) FROM workspaces w
                    WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
+                - (SELECT count(*) FROM workspaces w
+                   WHERE w.provider = p.name AND w.gone_at IS NOT NULL
+                     AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting'))
              ELSE 0 END)::int AS live,
        -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
        -- yet (S4). By a listing that is stale, or not there, nothing.
@@ -581,7 +626,16 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
 FROM providers p
 LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum
 LEFT JOIN create_rates r ON r.provider = p.name
+CROSS JOIN LATERAL (
+  SELECT p.maximum > 0 AND ($1::boolean OR coalesce(h.instances = 0, false)
+    AND EXISTS (SELECT FROM templates t WHERE t.id = ANY ($2::uuid[]) AND t.provider = p.name)) AS counted
+) c
 `
+
+type SnapshotProvidersParams struct {
+	IsFull      bool
+	TemplateIds []uuid.UUID
+}
 
 type SnapshotProvidersRow struct {
 	Name         string
@@ -592,16 +646,19 @@ type SnapshotProvidersRow struct {
 	CreateBurst  int32
 	FullAt       *time.Time
 	Breaker      string
+	Counted      bool
 	Live         int32
 	Reserves     bool
 	Available    int32
 	Stale        bool
 }
 
-// Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
+// Live counts claimed rows too, so it is read only where there is a maximum, by full passes, and by nudge passes at the
+// providers of their templates where nothing is left to spend: what has ended since makes room. What is known to be gone
+// takes no place. A provider with
 // sites counts as broken while no other site of it works: creates go there.
-func (q *Queries) SnapshotProviders(ctx context.Context, isFull bool) ([]SnapshotProvidersRow, error) {
-	rows, err := q.db.Query(ctx, snapshotProviders, isFull)
+func (q *Queries) SnapshotProviders(ctx context.Context, arg SnapshotProvidersParams) ([]SnapshotProvidersRow, error) {
+	rows, err := q.db.Query(ctx, snapshotProviders, arg.IsFull, arg.TemplateIds)
 	if err != nil {
 		return nil, err
 	}
@@ -618,6 +675,7 @@ func (q *Queries) SnapshotProviders(ctx context.Context, isFull bool) ([]Snapsho
 			&i.CreateBurst,
 			&i.FullAt,
 			&i.Breaker,
+			&i.Counted,
 			&i.Live,
 			&i.Reserves,
 			&i.Available,
@@ -685,7 +743,8 @@ SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.crea
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased,
        (w.ready_at IS NOT NULL)::boolean AS was_ready,
-       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving
+       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 WHERE w.state NOT IN ('claimed', 'deleted')
 `
@@ -703,6 +762,7 @@ type SnapshotWorkspacesRow struct {
 	Leased      bool
 	WasReady    bool
 	Moving      bool
+	Gone        bool
 }
 
 // The two sets are hashed once, whatever the planner believes: right after a pass has made thousands of jobs it still
@@ -729,6 +789,7 @@ func (q *Queries) SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesR
 			&i.Leased,
 			&i.WasReady,
 			&i.Moving,
+			&i.Gone,
 		); err != nil {
 			return nil, err
 		}
@@ -743,7 +804,8 @@ func (q *Queries) SnapshotWorkspaces(ctx context.Context) ([]SnapshotWorkspacesR
 const snapshotWorkspacesOf = `-- name: SnapshotWorkspacesOf :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
        (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased,
-       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving
+       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
 LEFT JOIN standby_moves m ON m.workspace_id = w.id AND m.incarnation = w.incarnation
@@ -764,6 +826,7 @@ type SnapshotWorkspacesOfRow struct {
 	Leased      bool
 	WasReady    bool
 	Moving      bool
+	Gone        bool
 }
 
 func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.UUID) ([]SnapshotWorkspacesOfRow, error) {
@@ -788,6 +851,7 @@ func (q *Queries) SnapshotWorkspacesOf(ctx context.Context, templateIds []uuid.U
 			&i.Leased,
 			&i.WasReady,
 			&i.Moving,
+			&i.Gone,
 		); err != nil {
 			return nil, err
 		}

@@ -755,7 +755,13 @@ func (q *Queries) WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams
 const workspaceView = `-- name: WorkspaceView :one
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
-       w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
+       w.environment, w.parameters,
+       -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
+       (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((
+          SELECT 'missing: ' || f.detail FROM inventory_findings f
+          WHERE f.provider = w.provider AND f.site = w.site AND f.subject = w.id::text AND f.verdict = 'claimed-missing'
+            AND f.told_at IS NOT NULL), '') ELSE w.fault END)::text AS fault,
+       w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
        w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w
@@ -859,7 +865,13 @@ func (q *Queries) WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (W
 const workspaceViews = `-- name: WorkspaceViews :many
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
-       w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
+       w.environment, w.parameters,
+       -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
+       (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((
+          SELECT 'missing: ' || f.detail FROM inventory_findings f
+          WHERE f.provider = w.provider AND f.site = w.site AND f.subject = w.id::text AND f.verdict = 'claimed-missing'
+            AND f.told_at IS NOT NULL), '') ELSE w.fault END)::text AS fault,
+       w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
        w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w

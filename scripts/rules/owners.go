@@ -50,6 +50,7 @@ var grants = []grant{
 	{"workspaces", "claims", "INSERT UPDATE", "a claim is bound, and released, by the transition of its workspace"},
 	{"workspaces", "intents", "DELETE", "after a restore, in the statement that quarantines"},
 	{"workspaces", "reconcile_fence", "UPDATE", "what comes back into a pool makes passes plan anew"},
+	{"workspaces", "headroom", "UPDATE", "what was gone and is there again takes its place, under the fence"},
 
 	{"lifecycle", "jobs", "UPDATE", "who works on a job, until when, and when it is tried again"},
 	{"lifecycle", "agents", "UPDATE", "a start expects the agent again"},

@@ -623,7 +623,7 @@ export interface InventoryEntry {
   state?: string;
   /** Of the resource */
   status?: string;
-  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
+  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "gone" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
   /** Its name; empty: no row is of it */
   workspace?: string;
 }
@@ -1021,7 +1021,7 @@ export interface PresetSize {
 export interface Provider {
   /** Present while it is open: nothing is created or deleted there */
   breaker?: Breaker;
-  /** What it can do beyond making and deleting: exec, logs, stop, reset */
+  /** What it can do beyond making and deleting: exec, logs, stop, reset, agent */
   can: string[];
   /** Workspaces there that somebody has */
   claimed: number;
@@ -1034,8 +1034,14 @@ export interface Provider {
   kind: string;
   limits: ProviderLimits;
   name: string;
+  /** Why no agent can be installed there, and what to do */
+  no_agent?: string;
+  /** Version of the protocol that is spoken with its executable */
+  protocol?: string;
   /** Its machines exist beforehand */
   reserves: boolean;
+  /** Its executable says what of a spec it understands */
+  schema?: boolean;
   /** How its inventories stand; one where it has no sites, none before the first */
   sites: SiteInventory[];
   /** Workspaces there that nobody has, whatever their state */
