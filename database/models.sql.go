@@ -1256,6 +1256,7 @@ type ForgeEntity struct {
 	CreatedAt           time.Time
 	UpdatedAt           time.Time
 	DeletedAt           *time.Time
+	DrainAt             *time.Time
 }
 
 type ForgeJob struct {
@@ -1324,6 +1325,8 @@ type ForgeStatus struct {
 	RunnersListedAt   *time.Time
 	JobsListedAt      *time.Time
 	DeliveriesThrough *time.Time
+	RunnersWaitUntil  *time.Time
+	RunnersError      string
 }
 
 type Headroom struct {

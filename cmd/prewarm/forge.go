@@ -146,6 +146,9 @@ func rateText(s sdk.ForgeStatus) string {
 func forgeCell(f sdk.ForgeEntity) cell {
 	switch {
 	case f.StoppedAt != nil:
+		if f.Draining {
+			return cell{"stopped, idle runners go: " + f.Stopped, yellow}
+		}
 		return cell{"stopped: " + f.Stopped, yellow}
 	case f.Status.Error != "":
 		return cell{"error: " + f.Status.Error, red}
@@ -187,24 +190,27 @@ func (a *app) forgeShowCommand() *cobra.Command {
 }
 
 func (a *app) forgeStartCommand() *cobra.Command {
-	return newCommand("start FORGE", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
+	return newCommand("start FORGE", "Make runners for an entity again", `Undoes "prewarm forge stop".`,
 		"  prewarm forge start acme", show(a, (*sdk.Client).StartForge, a.forgeText))
 }
 
 func (a *app) forgeStopCommand() *cobra.Command {
-	var reason string
+	var req sdk.StopForgeEntity
 	cmd := &cobra.Command{
 		Use:   "stop FORGE",
-		Short: "Have an entity's jobs make no demand",
-		Long: `Stops an entity until "prewarm forge start". Runners that
-are at a job finish it.`,
-		Example: `  prewarm forge stop acme --reason "moving the organization"`,
-		PreRunE: func(*cobra.Command, []string) error { return checkReason(reason) },
+		Short: "Make no new runners for an entity",
+		Long: `Stops an entity until "prewarm forge start": no new runners are made for it, neither for jobs nor to be idle, and
+"prewarm preset explain" says so. Idle runners stay, and take jobs that the forge gives them; with --drain they go. Runners
+that are at a job finish it.`,
+		Example: `  prewarm forge stop acme --reason "moving the organization"
+  prewarm forge stop acme --drain --reason "the forge is moved tonight"`,
+		PreRunE: func(*cobra.Command, []string) error { return checkReason(req.Reason) },
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
-			return c.StopForge(ctx, name, reason)
+			return c.StopForge(ctx, name, req)
 		}, a.forgeText),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "why; shown to everybody who wonders")
+	cmd.Flags().BoolVar(&req.Drain, "drain", false, "runners without a job go")
 	return cmd
 }
 

@@ -140,7 +140,7 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 		},
 	}
 	if row.StoppedAt != nil {
-		e.Stopped = row.StoppedReason
+		e.Stopped, e.Draining = row.StoppedReason, row.Drains
 	}
 	if row.HookID != nil {
 		e.HookID = *row.HookID

@@ -217,8 +217,12 @@ func TestForges(t *testing.T) {
 		_, err := other.Forge(ctx, entity.ID)
 		return err == nil && fake.connection.Token == token2
 	}, eventually, poll)
-	_, err = admin.StopForge(ctx, "shop", "maintenance")
+	stopped, err := admin.StopForge(ctx, "shop", sdk.StopForgeEntity{Reason: "maintenance", Drain: true})
 	require.NoError(t, err)
+	require.True(t, stopped.Draining)
+	stopped, err = admin.StopForge(ctx, "shop", sdk.StopForgeEntity{Reason: "maintenance"})
+	require.NoError(t, err)
+	require.False(t, stopped.Draining, "the last word holds")
 	require.Eventually(t, func() bool { e, err := other.ByID(ctx, entity.ID); return err == nil && e.Stopped }, eventually, poll)
 	started, err := admin.StartForge(ctx, "shop")
 	require.NoError(t, err)
@@ -287,7 +291,7 @@ func TestForges(t *testing.T) {
 	slices.Reverse(got)
 	require.Equal(t, []string{
 		"forge-credential.create", "forge.create", "forge.update", "forge.install-hook", "forge.ping-hook", "forge.update",
-		"forge.install-hook", "forge.check", "forge.check", "forge-credential.update", "forge.stop", "forge.start",
+		"forge.install-hook", "forge.check", "forge.check", "forge-credential.update", "forge.stop", "forge.stop", "forge.start",
 		"forge.reseal", "forge.remove-hook", "forge-credential.update", "forge.delete", "forge-credential.delete",
 	}, got)
 }

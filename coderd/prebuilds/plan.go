@@ -82,6 +82,7 @@ func validate(p *Preset, ws []Workspace) error {
 // holdBackCreates takes out of Create what this preset's own condition forbids. Nothing here touches the intents: a
 // failing create must never keep what is no longer wanted alive (C8).
 func (plan *Plan) holdBackCreates(p *Preset, r *rollout, now time.Time) {
+	plan.holdBackForStop(p)
 	switch {
 	case p.Pause != "":
 		plan.holdBack(plan.Create, "C10", Reason{Paused, Args{Cause: p.Pause}})

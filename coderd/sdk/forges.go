@@ -44,7 +44,8 @@ type ForgeEntity struct {
 	WebhookURL    string      `json:"webhook_url" doc:"Where the forge is to send its deliveries"`
 	HookID        int64       `json:"hook_id,omitempty" doc:"Of the webhook that Prewarm installed"`
 	SecretOverlap *time.Time  `json:"secret_overlap,omitempty" doc:"Until when the webhook secret before is good too"`
-	Stopped       string      `json:"stopped,omitempty" doc:"Why its jobs make no demand; left out where they do"`
+	Stopped       string      `json:"stopped,omitempty" doc:"Why no new runners are made for it; left out where they are"`
+	Draining      bool        `json:"draining,omitempty" doc:"While it is stopped, its runners without a job go"`
 	StoppedAt     *time.Time  `json:"stopped_at,omitempty"`
 	Status        ForgeStatus `json:"status"`
 	Presets       []string    `json:"presets" doc:"Its runner presets, as template/preset"`
@@ -113,9 +114,10 @@ type Resealed struct {
 	SigningKeys int    `json:"signing_keys" doc:"Of instance tokens, which stay good"`
 }
 
-// StopForgeEntity says why an entity's jobs are to make no demand for now.
+// StopForgeEntity says why no new runners are to be made for an entity for now.
 type StopForgeEntity struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
+	Drain  bool   `json:"drain,omitempty" doc:"Its runners without a job go too"`
 }
 
 // ForgeHook is the webhook at the forge.

@@ -87,9 +87,9 @@ func (c *Client) DeleteForge(ctx context.Context, name string) error {
 	return c.do(ctx, remove("forges", name))
 }
 
-// StopForge has an entity's jobs make no demand until StartForge.
-func (c *Client) StopForge(ctx context.Context, name, reason string) (ForgeEntity, error) {
-	return ask[ForgeEntity](ctx, c, post("forges", name, "stop").with(StopForgeEntity{Reason: reason}).repeatable())
+// StopForge has no new runners made for an entity until StartForge; with drain, its idle ones go.
+func (c *Client) StopForge(ctx context.Context, name string, req StopForgeEntity) (ForgeEntity, error) {
+	return ask[ForgeEntity](ctx, c, post("forges", name, "stop").with(req).repeatable())
 }
 
 // StartForge undoes StopForge.

@@ -332,7 +332,7 @@ func (q *Queries) LockForgeCredentials(ctx context.Context) ([]ForgeCredential, 
 }
 
 const lockForgeEntities = `-- name: LockForgeEntities :many
-SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at FROM forge_entities ORDER BY id FOR UPDATE
+SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at FROM forge_entities ORDER BY id FOR UPDATE
 `
 
 func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) {
@@ -362,6 +362,7 @@ func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) 
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.DrainAt,
 		); err != nil {
 			return nil, err
 		}
@@ -374,7 +375,7 @@ func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) 
 }
 
 const lockForgeEntity = `-- name: LockForgeEntity :one
-SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at FROM forge_entities WHERE organization_id = $1 AND name = $2 AND deleted_at IS NULL FOR UPDATE
+SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at FROM forge_entities WHERE organization_id = $1 AND name = $2 AND deleted_at IS NULL FOR UPDATE
 `
 
 type LockForgeEntityParams struct {
@@ -403,6 +404,7 @@ func (q *Queries) LockForgeEntity(ctx context.Context, arg LockForgeEntityParams
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.DrainAt,
 	)
 	return i, err
 }
@@ -462,22 +464,48 @@ func (q *Queries) SetForgeHook(ctx context.Context, arg SetForgeHookParams) (int
 	return result.RowsAffected(), nil
 }
 
-const stopForgeEntity = `-- name: StopForgeEntity :exec
-UPDATE forge_entities
-SET stopped_at = CASE WHEN $1::boolean THEN coalesce(stopped_at, prewarm_now()) END, stopped_reason = $2,
-    updated_at = prewarm_now()
-WHERE id = $3
+const stopForgeEntity = `-- name: StopForgeEntity :many
+WITH it AS (
+  UPDATE forge_entities e
+  SET stopped_at = CASE WHEN $1::boolean THEN coalesce(e.stopped_at, prewarm_now()) END, stopped_reason = $2,
+      drain_at = CASE WHEN $1::boolean AND $3::boolean THEN prewarm_now() END, updated_at = prewarm_now()
+  WHERE e.id = $4
+  RETURNING e.id
+)
+SELECT DISTINCT p.template_id FROM presets p JOIN it ON it.id = p.forge_entity_id WHERE p.deleted_at IS NULL
 `
 
 type StopForgeEntityParams struct {
 	Stopped bool
 	Reason  string
+	Drain   bool
 	ID      uuid.UUID
 }
 
-func (q *Queries) StopForgeEntity(ctx context.Context, arg StopForgeEntityParams) error {
-	_, err := q.db.Exec(ctx, stopForgeEntity, arg.Stopped, arg.Reason, arg.ID)
-	return err
+// The last word holds: a stop without a drain ends the drain of the one before. It returns the templates that it bears on.
+func (q *Queries) StopForgeEntity(ctx context.Context, arg StopForgeEntityParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, stopForgeEntity,
+		arg.Stopped,
+		arg.Reason,
+		arg.Drain,
+		arg.ID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var template_id uuid.UUID
+		if err := rows.Scan(&template_id); err != nil {
+			return nil, err
+		}
+		items = append(items, template_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const updateForgeCredential = `-- name: UpdateForgeCredential :exec

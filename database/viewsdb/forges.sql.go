@@ -118,7 +118,7 @@ WITH open AS MATERIALIZED (
   SELECT d.entity_id, count(*) AS n FROM forge_deliveries d WHERE d.handled_at IS NULL GROUP BY d.entity_id
 )
 SELECT e.id, e.name, c.kind, c.url, e.scope, e.path, c.name AS credential, e.balance, e.hook_id, e.before_until,
-       e.stopped_at, e.stopped_reason, e.created_at, prewarm_now()::timestamptz AS now,
+       e.stopped_at, e.stopped_reason, coalesce(e.drain_at >= e.stopped_at, false)::boolean AS drains, e.created_at, prewarm_now()::timestamptz AS now,
        coalesce(s.error, '') AS error, s.error_at, s.succeeded_at, s.wait_until, coalesce(s.rate_limit, 0)::int AS rate_limit,
        coalesce(s.rate_remaining, 0)::int AS rate_remaining, s.rate_reset_at, last.received_at AS delivery_at,
        coalesce(unhandled.n, 0)::int AS waiting, coalesce(open.queued, 0)::int AS queued,
@@ -157,6 +157,7 @@ type ForgeEntityViewsRow struct {
 	BeforeUntil   *time.Time
 	StoppedAt     *time.Time
 	StoppedReason string
+	Drains        bool
 	CreatedAt     time.Time
 	Now           time.Time
 	Error         string
@@ -198,6 +199,7 @@ func (q *Queries) ForgeEntityViews(ctx context.Context, arg ForgeEntityViewsPara
 			&i.BeforeUntil,
 			&i.StoppedAt,
 			&i.StoppedReason,
+			&i.Drains,
 			&i.CreatedAt,
 			&i.Now,
 			&i.Error,

@@ -52,11 +52,16 @@ SET credential_id = @credential_id, balance = @balance, webhook_secret = @webhoo
     updated_at = prewarm_now()
 WHERE id = @id;
 
--- name: StopForgeEntity :exec
-UPDATE forge_entities
-SET stopped_at = CASE WHEN @stopped::boolean THEN coalesce(stopped_at, prewarm_now()) END, stopped_reason = @reason,
-    updated_at = prewarm_now()
-WHERE id = @id;
+-- name: StopForgeEntity :many
+-- The last word holds: a stop without a drain ends the drain of the one before. It returns the templates that it bears on.
+WITH it AS (
+  UPDATE forge_entities e
+  SET stopped_at = CASE WHEN @stopped::boolean THEN coalesce(e.stopped_at, prewarm_now()) END, stopped_reason = @reason,
+      drain_at = CASE WHEN @stopped::boolean AND @drain::boolean THEN prewarm_now() END, updated_at = prewarm_now()
+  WHERE e.id = @id
+  RETURNING e.id
+)
+SELECT DISTINCT p.template_id FROM presets p JOIN it ON it.id = p.forge_entity_id WHERE p.deleted_at IS NULL;
 
 -- name: SetForgeHook :execrows
 UPDATE forge_entities SET hook_id = sqlc.narg(hook_id) WHERE id = @id AND deleted_at IS NULL;

@@ -417,6 +417,8 @@ export interface ForgeEntity {
   balance: "pack" | "spread";
   created_at: string;
   credential: string;
+  /** While it is stopped, its runners without a job go */
+  draining?: boolean;
   /** Of the webhook that Prewarm installed */
   hook_id?: number;
   id: string;
@@ -434,7 +436,7 @@ export interface ForgeEntity {
   /** Until when the webhook secret before is good too */
   secret_overlap?: string;
   status: ForgeStatus;
-  /** Why its jobs make no demand; left out where they do */
+  /** Why no new runners are made for it; left out where they are */
   stopped?: string;
   stopped_at?: string;
   /** Of them, those that no preset can serve */
@@ -1261,6 +1263,8 @@ export interface SavedForgeEntity {
   balance: "pack" | "spread";
   created_at: string;
   credential: string;
+  /** While it is stopped, its runners without a job go */
+  draining?: boolean;
   /** Why the webhook that Prewarm installed was not told the new secret */
   hook_error?: string;
   /** Of the webhook that Prewarm installed */
@@ -1280,7 +1284,7 @@ export interface SavedForgeEntity {
   /** Until when the webhook secret before is good too */
   secret_overlap?: string;
   status: ForgeStatus;
-  /** Why its jobs make no demand; left out where they do */
+  /** Why no new runners are made for it; left out where they are */
   stopped?: string;
   stopped_at?: string;
   /** Of them, those that no preset can serve */
@@ -1379,6 +1383,8 @@ export interface StateDuration {
 }
 
 export interface StopForgeEntity {
+  /** Its runners without a job go too */
+  drain?: boolean;
   reason: string;
 }
 
@@ -2089,14 +2095,14 @@ export interface Operations {
     body: undefined;
     answer: PresetSize;
   };
-  /** Have an entity's jobs make demand again. */
+  /** Make runners for an entity again. */
   "start-forge": {
     path: { forge: string };
     query: { organization?: string };
     body: undefined;
     answer: ForgeEntity;
   };
-  /** Have an entity's jobs make no demand for now. */
+  /** Make no new runners for an entity for now. */
   "stop-forge": {
     path: { forge: string };
     query: { organization?: string };
