@@ -45,6 +45,7 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan.openLedger(&p, desired, renewal)
 	plan.enterAtJobs(p.atJobs(ws, now))
 	rollout := p.rollingOut(ws, plan.Counts, now)
+	plan.holdBackForStop(&p)
 	plan.holdBackCreates(&p, rollout, now)
 	plan.holdBackInFlight(&p, ws)
 	plan.letGo(&p, ws, renewal, rollout, now)
@@ -82,7 +83,6 @@ func validate(p *Preset, ws []Workspace) error {
 // holdBackCreates takes out of Create what this preset's own condition forbids. Nothing here touches the intents: a
 // failing create must never keep what is no longer wanted alive (C8).
 func (plan *Plan) holdBackCreates(p *Preset, r *rollout, now time.Time) {
-	plan.holdBackForStop(p)
 	switch {
 	case p.Pause != "":
 		plan.holdBack(plan.Create, "C10", Reason{Paused, Args{Cause: p.Pause}})
