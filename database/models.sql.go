@@ -1257,6 +1257,7 @@ type ForgeEntity struct {
 	UpdatedAt           time.Time
 	DeletedAt           *time.Time
 	DrainAt             *time.Time
+	CredentialAt        *time.Time
 }
 
 type ForgeJob struct {

@@ -21,7 +21,7 @@ func (a *app) forgeCommand() *cobra.Command {
 entity: a repository, an organization or an enterprise, reached with a credential. See docs/forges.md.`,
 		"  prewarm forge list",
 		a.forgeCredentialCommand(), a.forgeAddCommand("add"), a.forgeAddCommand("update"), a.forgeListCommand(),
-		a.forgeShowCommand(), a.forgeDeleteCommand(), a.forgeStopCommand(), a.forgeStartCommand(), a.forgeCheckCommand(),
+		a.forgeShowCommand(), a.forgeDeleteCommand(), a.forgeStopCommand(), a.forgeStartCommand(), a.forgeCheckCommand(), a.forgeWaitCommand(),
 		a.forgeRotateCommand(), a.forgeResealCommand(), a.forgeWebhookCommand())
 }
 

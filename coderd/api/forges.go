@@ -134,7 +134,7 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 		CreatedAt: row.CreatedAt, StoppedAt: row.StoppedAt, SecretOverlap: inFuture(row.BeforeUntil, row.Now),
 		Status: sdk.ForgeStatus{
 			Running: row.StoppedAt == nil && row.Error == "", Error: row.Error, ErrorAt: row.ErrorAt,
-			SucceededAt: row.SucceededAt, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),
+			SucceededAt: row.SucceededAt, Checked: row.CredentialChecked, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),
 			RateRemaining: int(row.RateRemaining), RateResetAt: row.RateResetAt, DeliveryAt: row.DeliveryAt,
 			Waiting: int(row.Waiting),
 		},

@@ -62,6 +62,7 @@ type ForgeStatus struct {
 	Error         string     `json:"error,omitempty" doc:"Of the last round that was asked of the forge, or why its webhooks cannot be checked"`
 	ErrorAt       *time.Time `json:"error_at,omitempty"`
 	SucceededAt   *time.Time `json:"succeeded_at,omitempty"`
+	Checked       bool       `json:"credential_checked" doc:"A round has succeeded since the credential last changed"`
 	WaitUntil     *time.Time `json:"wait_until,omitempty" doc:"Nothing is asked of the forge before: after an error, or by its rate limit"`
 	RateLimit     int        `json:"rate_limit,omitempty" doc:"Requests in an hour; left out where the forge does not say"`
 	RateRemaining int        `json:"rate_remaining,omitempty"`

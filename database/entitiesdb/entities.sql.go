@@ -332,7 +332,7 @@ func (q *Queries) LockForgeCredentials(ctx context.Context) ([]ForgeCredential, 
 }
 
 const lockForgeEntities = `-- name: LockForgeEntities :many
-SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at FROM forge_entities ORDER BY id FOR UPDATE
+SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at, credential_at FROM forge_entities ORDER BY id FOR UPDATE
 `
 
 func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) {
@@ -363,6 +363,7 @@ func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) 
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.DrainAt,
+			&i.CredentialAt,
 		); err != nil {
 			return nil, err
 		}
@@ -375,7 +376,7 @@ func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) 
 }
 
 const lockForgeEntity = `-- name: LockForgeEntity :one
-SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at FROM forge_entities WHERE organization_id = $1 AND name = $2 AND deleted_at IS NULL FOR UPDATE
+SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at, credential_at FROM forge_entities WHERE organization_id = $1 AND name = $2 AND deleted_at IS NULL FOR UPDATE
 `
 
 type LockForgeEntityParams struct {
@@ -405,6 +406,7 @@ func (q *Queries) LockForgeEntity(ctx context.Context, arg LockForgeEntityParams
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.DrainAt,
+		&i.CredentialAt,
 	)
 	return i, err
 }
@@ -542,7 +544,8 @@ func (q *Queries) UpdateForgeCredential(ctx context.Context, arg UpdateForgeCred
 
 const updateForgeEntity = `-- name: UpdateForgeEntity :exec
 UPDATE forge_entities
-SET credential_id = $1, balance = $2, webhook_secret = $3, sealed_by = $4,
+SET credential_at = CASE WHEN credential_id <> $1 THEN prewarm_now() ELSE credential_at END,
+    credential_id = $1, balance = $2, webhook_secret = $3, sealed_by = $4,
     webhook_secret_before = $5,
     before_until = CASE WHEN $6::double precision IS NOT NULL
                         THEN prewarm_now() + $6::double precision * interval '1 second'

@@ -119,6 +119,7 @@ WITH open AS MATERIALIZED (
 )
 SELECT e.id, e.name, c.kind, c.url, e.scope, e.path, c.name AS credential, e.balance, e.hook_id, e.before_until,
        e.stopped_at, e.stopped_reason, coalesce(e.drain_at >= e.stopped_at, false)::boolean AS drains, e.created_at, prewarm_now()::timestamptz AS now,
+       coalesce(s.succeeded_at > greatest(c.updated_at, e.credential_at, e.created_at), false)::boolean AS credential_checked,
        coalesce(s.error, '') AS error, s.error_at, s.succeeded_at, s.wait_until, coalesce(s.rate_limit, 0)::int AS rate_limit,
        coalesce(s.rate_remaining, 0)::int AS rate_remaining, s.rate_reset_at, last.received_at AS delivery_at,
        coalesce(unhandled.n, 0)::int AS waiting, coalesce(open.queued, 0)::int AS queued,
@@ -145,35 +146,36 @@ type ForgeEntityViewsParams struct {
 }
 
 type ForgeEntityViewsRow struct {
-	ID            uuid.UUID
-	Name          string
-	Kind          database.ForgeKind
-	Url           string
-	Scope         database.ForgeScope
-	Path          string
-	Credential    string
-	Balance       string
-	HookID        *int64
-	BeforeUntil   *time.Time
-	StoppedAt     *time.Time
-	StoppedReason string
-	Drains        bool
-	CreatedAt     time.Time
-	Now           time.Time
-	Error         string
-	ErrorAt       *time.Time
-	SucceededAt   *time.Time
-	WaitUntil     *time.Time
-	RateLimit     int32
-	RateRemaining int32
-	RateResetAt   *time.Time
-	DeliveryAt    *time.Time
-	Waiting       int32
-	Queued        int32
-	Unserved      int32
-	InProgress    int32
-	Runners       int32
-	Presets       []string
+	ID                uuid.UUID
+	Name              string
+	Kind              database.ForgeKind
+	Url               string
+	Scope             database.ForgeScope
+	Path              string
+	Credential        string
+	Balance           string
+	HookID            *int64
+	BeforeUntil       *time.Time
+	StoppedAt         *time.Time
+	StoppedReason     string
+	Drains            bool
+	CreatedAt         time.Time
+	Now               time.Time
+	CredentialChecked bool
+	Error             string
+	ErrorAt           *time.Time
+	SucceededAt       *time.Time
+	WaitUntil         *time.Time
+	RateLimit         int32
+	RateRemaining     int32
+	RateResetAt       *time.Time
+	DeliveryAt        *time.Time
+	Waiting           int32
+	Queued            int32
+	Unserved          int32
+	InProgress        int32
+	Runners           int32
+	Presets           []string
 }
 
 // All entities, or one. Jobs are counted by the entity that they came by first, so each once.
@@ -202,6 +204,7 @@ func (q *Queries) ForgeEntityViews(ctx context.Context, arg ForgeEntityViewsPara
 			&i.Drains,
 			&i.CreatedAt,
 			&i.Now,
+			&i.CredentialChecked,
 			&i.Error,
 			&i.ErrorAt,
 			&i.SucceededAt,

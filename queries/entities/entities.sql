@@ -44,7 +44,8 @@ INSERT INTO forge_status (entity_id) VALUES (@entity_id);
 
 -- name: UpdateForgeEntity :exec
 UPDATE forge_entities
-SET credential_id = @credential_id, balance = @balance, webhook_secret = @webhook_secret, sealed_by = @sealed_by,
+SET credential_at = CASE WHEN credential_id <> @credential_id THEN prewarm_now() ELSE credential_at END,
+    credential_id = @credential_id, balance = @balance, webhook_secret = @webhook_secret, sealed_by = @sealed_by,
     webhook_secret_before = @webhook_secret_before,
     before_until = CASE WHEN sqlc.narg(overlap_s)::double precision IS NOT NULL
                         THEN prewarm_now() + sqlc.narg(overlap_s)::double precision * interval '1 second'

@@ -49,6 +49,7 @@ WITH open AS MATERIALIZED (
 )
 SELECT e.id, e.name, c.kind, c.url, e.scope, e.path, c.name AS credential, e.balance, e.hook_id, e.before_until,
        e.stopped_at, e.stopped_reason, coalesce(e.drain_at >= e.stopped_at, false)::boolean AS drains, e.created_at, prewarm_now()::timestamptz AS now,
+       coalesce(s.succeeded_at > greatest(c.updated_at, e.credential_at, e.created_at), false)::boolean AS credential_checked,
        coalesce(s.error, '') AS error, s.error_at, s.succeeded_at, s.wait_until, coalesce(s.rate_limit, 0)::int AS rate_limit,
        coalesce(s.rate_remaining, 0)::int AS rate_remaining, s.rate_reset_at, last.received_at AS delivery_at,
        coalesce(unhandled.n, 0)::int AS waiting, coalesce(open.queued, 0)::int AS queued,

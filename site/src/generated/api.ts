@@ -503,6 +503,8 @@ export interface ForgeJobList {
 }
 
 export interface ForgeStatus {
+  /** A round has succeeded since the credential last changed */
+  credential_checked: boolean;
   /** The last delivery that came */
   delivery_at?: string;
   /** Of the last round that was asked of the forge, or why its webhooks cannot be checked */
