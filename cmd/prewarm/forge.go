@@ -75,7 +75,7 @@ made by chance, which is printed this once; "prewarm forge webhook install" need
 		}),
 	}
 	cmd.Flags().StringVar(&req.Scope, "scope", "", "repository, organization or enterprise")
-	cmd.Flags().StringVar(&req.Path, "path", "", "owner/repository, owner, or the enterprise's slug")
+	cmd.Flags().StringVar(&req.Path, "path", "", "owner/repository, owner, or the enterprise's slug; none for a whole Gitea")
 	cmd.Flags().StringVar(&req.Credential, "credential", "", "name of the credential")
 	cmd.Flags().StringVar(&req.Balance, "balance", "", "among presets of one priority: pack or spread")
 	cmd.Flags().StringVar(&secretFile, "webhook-secret-file", "", "file of the webhook secret, - for standard input")

@@ -85,6 +85,9 @@ func (s *server) forgeProblem(e entities.Entity, doing string, err error) error 
 
 // permission says what a credential needs.
 func permission(e entities.Entity) string {
+	if e.KindName == "gitea" && e.Scope == forge.Enterprise {
+		return "its token needs the scopes write:admin, read:repository and read:user, of an administrator"
+	}
 	if e.KindName == "gitea" {
 		return "its token needs the scopes write:" + string(e.Scope) + " and read:user, of an owner or admin"
 	}

@@ -74,7 +74,7 @@ type ForgeStatus struct {
 // PutForgeEntity makes an entity, or changes what is given of one.
 type PutForgeEntity struct {
 	Scope         string `json:"scope,omitempty" enum:"repository,organization,enterprise" doc:"Needed for a new one, and fixed from then on"`
-	Path          string `json:"path,omitempty" maxLength:"300" doc:"owner/repository, owner, or the enterprise's slug; fixed from then on"`
+	Path          string `json:"path,omitempty" maxLength:"300" doc:"owner/repository, owner, or the enterprise's slug; left out for a whole Gitea; fixed from then on"`
 	Credential    string `json:"credential,omitempty" maxLength:"64"`
 	Balance       string `json:"balance,omitempty" enum:"pack,spread"`
 	WebhookSecret string `json:"webhook_secret,omitempty" minLength:"16" maxLength:"500" doc:"Left out for a new one: made by chance"`

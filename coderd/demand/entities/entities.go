@@ -85,6 +85,9 @@ func (s *Service) insert(ctx context.Context, db database.DBTX, who auth.Identit
 	if err != nil {
 		return err
 	}
+	if c.Path == "" && c.Scope == "enterprise" && credential.Kind == database.ForgeKindGitea {
+		c.Path = instance
+	}
 	if err := checkPath(string(credential.Kind), c.Scope, c.Path); err != nil {
 		return err
 	}

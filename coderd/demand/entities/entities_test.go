@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -44,6 +45,25 @@ func TestOverlap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{second, first}, good(time.Minute), "another change leaves them as they are")
 	require.Equal(t, []string{second}, good(time.Hour))
+}
+
+// The scope enterprise is a whole Gitea, which has no name to be found by; of GitHub it is an enterprise, which has one.
+func TestEntity_wholeGitea(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	w.put("gitea", entities.Credential{Kind: "gitea", Token: token, URL: "https://gitea.example"})
+	whole := entities.Change{Scope: "enterprise", Credential: "gitea"}
+	_, err := w.service.Put(ctx, w.who, "all", whole)
+	require.NoError(t, err)
+	e := w.entity(w.service, "all")
+	require.Equal(t, forge.Enterprise, e.Scope)
+	require.Equal(t, "instance", e.Path)
+	require.NotNil(t, w.client(w.service, "all"))
+	_, err = w.service.Put(ctx, w.who, "all", whole)
+	require.NoError(t, err, "to say the same again changes nothing")
+	_, err = w.service.Put(ctx, w.who, "hub", entities.Change{Scope: "enterprise", Credential: "acme"})
+	require.ErrorContains(t, err, `path "": with the scope enterprise it is like acme`)
 }
 
 // A secret that nobody named is made by chance, another each time, and is told to who asked.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/google/go-github/v92/github"
@@ -53,8 +54,11 @@ func (c *Client) InstallHook(
 		return forge.Hook{}, xerrors.New("a webhook without a secret is refused: anybody could call it")
 	}
 	var there int64
+	seen := map[int64]bool{} // an older Gitea lists those of the instance whole, whatever page is asked for
 	err = List(ctx, c, path, c.Hooks, func(page []*github.Hook) (int, int) {
+		page = slices.DeleteFunc(page, func(h *github.Hook) bool { return seen[h.GetID()] })
 		for _, h := range page {
+			seen[h.GetID()] = true
 			if h.GetConfig().GetURL() == address && there == 0 {
 				there = h.GetID()
 			}

@@ -1084,7 +1084,7 @@ export interface PutForgeEntity {
   credential?: string;
   /** How long the webhook secret before stays good, 1 day where left out */
   overlap_s?: number;
-  /** owner/repository, owner, or the enterprise's slug; fixed from then on */
+  /** owner/repository, owner, or the enterprise's slug; left out for a whole Gitea; fixed from then on */
   path?: string;
   /** Needed for a new one, and fixed from then on */
   scope?: "repository" | "organization" | "enterprise";
