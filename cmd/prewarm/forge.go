@@ -132,7 +132,7 @@ func forgeLine(f sdk.ForgeEntity) string {
 
 // stillForge is an entity without what each round with its forge, and each delivery, changes.
 func stillForge(f sdk.ForgeEntity) sdk.ForgeEntity {
-	f.Status = sdk.ForgeStatus{Running: f.Status.Running, Error: f.Status.Error}
+	f.Status = sdk.ForgeStatus{Running: f.Status.Running, Error: f.Status.Error, RunnersError: f.Status.RunnersError}
 	return f
 }
 
@@ -178,6 +178,10 @@ func (a *app) savedForgeText(f sdk.SavedForgeEntity) string {
 	t.add("Last asked", a.agoOr(f.Status.SucceededAt, "never"))
 	t.add("Last delivery", a.agoOr(f.Status.DeliveryAt, "never"))
 	t.addIf("Asks again", a.agoOr(f.Status.WaitUntil, ""))
+	if until := f.Status.RunnersWaitUntil; until != nil {
+		t.add("Runners wait", cell{fmt.Sprintf("until %s none is registered or unregistered: %s", until.UTC().Format(time.RFC3339),
+			f.Status.RunnersError), yellow})
+	}
 	t.addIf("Rate", rateText(f.Status))
 	t.addIf("Old secret ends", a.agoOr(f.SecretOverlap, ""))
 	t.addIf("Webhook secret", f.WebhookSecret)

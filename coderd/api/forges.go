@@ -139,6 +139,9 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 			Waiting: int(row.Waiting),
 		},
 	}
+	if e.Status.RunnersWaitUntil = inFuture(row.RunnersWaitUntil, row.Now); e.Status.RunnersWaitUntil != nil {
+		e.Status.RunnersError = row.RunnersError
+	}
 	if row.StoppedAt != nil {
 		e.Stopped, e.Draining = row.StoppedReason, row.Drains
 	}

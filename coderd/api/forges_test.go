@@ -361,6 +361,33 @@ func TestForgeJobs(t *testing.T) {
 	shown, err := admin.ForgeJob(ctx, "2")
 	require.NoError(t, err)
 	require.Equal(t, first.Jobs[1].ID, shown[0].ID)
+
+	// P8: while the forge of its preset is left alone, a job that waits says so, with the instant and the forge's error.
+	_, err = w.store.Pool.Exec(ctx, `UPDATE forge_jobs SET preset_id = p.id FROM presets p JOIN templates t ON t.id = p.template_id
+		WHERE t.name = 'quickstart' AND p.name = 'default' AND job_id IN (1, 3)`)
+	require.NoError(t, err)
+	_, err = w.store.Pool.Exec(ctx, "UPDATE presets SET forge_entity_id = $1, runner_labels = '{linux}' WHERE name = 'default'", shop.ID)
+	require.NoError(t, err)
+	until := time.Now().Add(time.Minute).UTC().Truncate(time.Second)
+	delay := func(until time.Time, job string) *sdk.JobDelay {
+		_, err = w.store.Pool.Exec(ctx, "UPDATE forge_status SET runners_wait_until = $1, runners_error = 'status 502: Bad Gateway'", until)
+		require.NoError(t, err)
+		shown, err := admin.ForgeJob(ctx, job)
+		require.NoError(t, err)
+		return shown[0].Delay
+	}
+	waits := delay(until, "3")
+	require.NotNil(t, waits)
+	require.Equal(t, "forge_left_alone", waits.Code)
+	require.True(t, until.Equal(waits.Until))
+	require.Equal(t, "no runner registers before "+until.Format(time.RFC3339)+", since the forge is not well: status 502: Bad Gateway", waits.Text)
+	require.Nil(t, delay(until, "1"), "it has a runner")
+	require.Nil(t, delay(until, "2"), "no preset is to serve it")
+	f, err := admin.Forge(ctx, "shop")
+	require.NoError(t, err)
+	require.Equal(t, "status 502: Bad Gateway", f.Status.RunnersError)
+	require.True(t, until.Equal(*f.Status.RunnersWaitUntil))
+	require.Nil(t, delay(until.Add(-2*time.Minute), "3"), "it is over")
 	_, err = admin.ForgeJob(ctx, uuid.NewString())
 	require.Equal(t, http.StatusNotFound, sdk.StatusOf(err))
 

@@ -13,7 +13,9 @@ func runners(r Runner) func(*Preset) { return func(p *Preset) { p.Runner = &r } 
 
 func atJob(w *Workspace) { w.Busy = true }
 
-func stopped(p *Preset) { p.Runner.Stopped = &ForgeStop{Forge: "acme", Cause: "moving the organization"} }
+func stopped(p *Preset) {
+	p.Runner.Stopped = &ForgeStop{Forge: "acme", Cause: "moving the organization"}
+}
 
 func drained(p *Preset) {
 	stopped(p)
@@ -91,7 +93,7 @@ func TestRunners_table(t *testing.T) {
 			goes: []int{3, 1, 2}, rule: "P1",
 		},
 		"drained, but paused": {pool: newPool(3).with(runners(Runner{})).with(drained).with(paused).add(2, Ready)},
-		"paused": {pool: newPool(1).with(runners(Runner{Queued: 5})).with(paused).add(9, Ready)},
+		"paused":              {pool: newPool(1).with(runners(Runner{Queued: 5})).with(paused).add(9, Ready)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -58,12 +58,16 @@ type ForgeEntity struct {
 
 // ForgeStatus is how it goes with a forge.
 type ForgeStatus struct {
-	Running       bool       `json:"running" doc:"Not stopped, and the last round did not fail"`
-	Error         string     `json:"error,omitempty" doc:"Of the last round that was asked of the forge, or why its webhooks cannot be checked"`
-	ErrorAt       *time.Time `json:"error_at,omitempty"`
-	SucceededAt   *time.Time `json:"succeeded_at,omitempty"`
-	Checked       bool       `json:"credential_checked" doc:"A round has succeeded since the credential last changed"`
-	WaitUntil     *time.Time `json:"wait_until,omitempty" doc:"Nothing is asked of the forge before: after an error, or by its rate limit"`
+	Running     bool       `json:"running" doc:"Not stopped, and the last round did not fail"`
+	Error       string     `json:"error,omitempty" doc:"Of the last round that was asked of the forge, or why its webhooks cannot be checked"`
+	ErrorAt     *time.Time `json:"error_at,omitempty"`
+	SucceededAt *time.Time `json:"succeeded_at,omitempty"`
+	Checked     bool       `json:"credential_checked" doc:"A round has succeeded since the credential last changed"`
+	WaitUntil   *time.Time `json:"wait_until,omitempty" doc:"Nothing is asked of the forge before: after an error, or by its rate limit"`
+	// Apart from that, as what a round may not see says nothing of runners.
+	RunnersWaitUntil *time.Time `json:"runners_wait_until,omitempty" doc:"No replica registers or unregisters a runner there before: after an error of the forge, or by its rate limit"`
+	RunnersError     string     `json:"runners_error,omitempty" doc:"That error"`
+
 	RateLimit     int        `json:"rate_limit,omitempty" doc:"Requests in an hour; left out where the forge does not say"`
 	RateRemaining int        `json:"rate_remaining,omitempty"`
 	RateResetAt   *time.Time `json:"rate_reset_at,omitempty"`
@@ -146,12 +150,20 @@ type ForgeJob struct {
 	Template    string     `json:"template,omitempty" doc:"Whose demand it is, or was"`
 	Preset      string     `json:"preset,omitempty"`
 	Unserved    string     `json:"unserved,omitempty" doc:"Why nothing can serve it"`
+	Delay       *JobDelay  `json:"delay,omitempty" doc:"Why it waits though a preset is to serve it; left out where there is no reason but its runner's making"`
 	Runner      string     `json:"runner,omitempty" doc:"That it runs or ran on"`
 	Workspace   *uuid.UUID `json:"workspace_id,omitempty" doc:"The runner's, where it is one of ours"`
 	QueuedAt    time.Time  `json:"queued_at"`
 	StartedAt   *time.Time `json:"started_at,omitempty"`
 	CompletedAt *time.Time `json:"completed_at,omitempty"`
 	WaitS       float64    `json:"wait_s" doc:"Seconds from queued to started, or until now"`
+}
+
+// JobDelay is why a job waits though a preset is to serve it.
+type JobDelay struct {
+	Code  string    `json:"code" enum:"forge_left_alone" doc:"forge_left_alone: no runner is registered at the forge for now, since it is not well or was asked too much"`
+	Text  string    `json:"text"`
+	Until time.Time `json:"until"`
 }
 
 // ForgeJobCounts counts jobs, of all entities or of one.

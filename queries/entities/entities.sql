@@ -30,6 +30,12 @@ DELETE FROM forge_entities e WHERE e.credential_id = @credential_id AND e.delete
 DELETE FROM forge_status s USING forge_entities e
 WHERE s.entity_id = e.id AND e.credential_id = @credential_id AND e.deleted_at IS NOT NULL;
 
+-- name: AskForgesAnew :exec
+-- With another credential what a forge answered before says nothing: its entities are asked at once.
+UPDATE forge_status s SET wait_until = NULL, runners_wait_until = NULL, asked_at = NULL
+FROM forge_entities e
+WHERE e.id = s.entity_id AND (e.credential_id = sqlc.narg(credential_id) OR e.id = sqlc.narg(entity_id));
+
 -- name: LockForgeEntity :one
 SELECT * FROM forge_entities WHERE organization_id = @organization_id AND name = @name AND deleted_at IS NULL FOR UPDATE;
 

@@ -149,6 +149,12 @@ func (s *Service) update(
 	if err := entitiesdb.New(db).UpdateForgeEntity(ctx, params); err != nil {
 		return xerrors.Errorf("write forge: %w", err)
 	}
+	if params.CredentialID != row.CredentialID {
+		id := uuid.NullUUID{UUID: row.ID, Valid: true}
+		if err := entitiesdb.New(db).AskForgesAnew(ctx, entitiesdb.AskForgesAnewParams{EntityID: id}); err != nil {
+			return xerrors.Errorf("have forge asked anew: %w", err)
+		}
+	}
 	return record(ctx, db, who, "forge.update", row.ID, row.Name, before, after, "")
 }
 

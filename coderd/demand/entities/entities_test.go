@@ -47,6 +47,40 @@ func TestOverlap(t *testing.T) {
 	require.Equal(t, []string{second}, good(time.Hour))
 }
 
+// With another credential, or the same with another secret, what the forge answered before says nothing: it is asked at once, and
+// is not left alone any more. Another change leaves that as it is.
+func TestCredential_forgeIsAskedAnew(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	w.put("spare", entities.Credential{Kind: "github", Token: token})
+	for name, change := range map[string]struct {
+		do   func() error
+		anew bool
+	}{
+		"another secret": {func() error { return w.service.PutCredential(ctx, w.who, "acme", entities.Credential{Token: "other"}) }, true},
+		"another credential": {func() error {
+			_, err := w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "spare"})
+			return err
+		}, true},
+		"another balance": {func() error {
+			_, err := w.service.Put(ctx, w.who, "shop", entities.Change{Balance: "spread"})
+			return err
+		}, false},
+	} {
+		_, err := w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "acme"})
+		require.NoError(t, err)
+		_, err = w.store.Pool.Exec(ctx, `UPDATE forge_status SET asked_at = now(), wait_until = now() + interval '1 hour',
+			runners_wait_until = now() + interval '1 hour'`)
+		require.NoError(t, err)
+		require.NoError(t, change.do())
+		var waits int
+		require.NoError(t, w.store.Pool.QueryRow(ctx,
+			"SELECT num_nonnulls(asked_at, wait_until, runners_wait_until) FROM forge_status").Scan(&waits))
+		require.Equal(t, change.anew, waits == 0, name)
+	}
+}
+
 // The scope enterprise is a whole Gitea, which has no name to be found by; of GitHub it is an enterprise, which has one.
 func TestEntity_wholeGitea(t *testing.T) {
 	t.Parallel()

@@ -458,6 +458,8 @@ export interface ForgeJob {
   attempt: number;
   completed_at?: string;
   conclusion?: string;
+  /** Why it waits though a preset is to serve it; left out where there is no reason but its runner's making */
+  delay?: JobDelay;
   entity: string;
   id: string;
   /** The forge's */
@@ -514,6 +516,10 @@ export interface ForgeStatus {
   rate_limit?: number;
   rate_remaining?: number;
   rate_reset_at?: string;
+  /** That error */
+  runners_error?: string;
+  /** No replica registers or unregisters a runner there before: after an error of the forge, or by its rate limit */
+  runners_wait_until?: string;
   /** Not stopped, and the last round did not fail */
   running: boolean;
   succeeded_at?: string;
@@ -641,6 +647,13 @@ export interface Job {
   last_error?: string;
   leased_by?: string;
   state: "pending" | "running" | "done" | "failed" | "cancelled";
+}
+
+export interface JobDelay {
+  /** forge_left_alone: no runner is registered at the forge for now, since it is not well or was asked too much */
+  code: "forge_left_alone";
+  text: string;
+  until: string;
 }
 
 export interface KeepRequest {

@@ -88,7 +88,8 @@ function StopForge({ forge: f, onStop }: { forge: ForgeEntity; onStop: NonNullab
 function Trouble({ forge: f, now }: { forge: ForgeEntity; now: number }) {
   const s = f.status;
   const waits = s.wait_until && Date.parse(s.wait_until) > now;
-  if (!f.stopped_at && !s.error && !waits) return null;
+  const runnersWait = s.runners_wait_until && Date.parse(s.runners_wait_until) > now;
+  if (!f.stopped_at && !s.error && !waits && !runnersWait) return null;
   return (
     <div className="flex flex-col gap-1 text-sm break-words">
       {f.stopped_at && (
@@ -113,6 +114,12 @@ function Trouble({ forge: f, now }: { forge: ForgeEntity; now: number }) {
       {waits && s.wait_until && (
         <p className="text-ink-2">
           it is asked again <RelativeTime at={s.wait_until} />
+        </p>
+      )}
+      {runnersWait && s.runners_wait_until && (
+        <p className="text-ink-2">
+          no runner is registered or unregistered, until <RelativeTime at={s.runners_wait_until} />
+          {s.runners_error !== s.error && <>: {s.runners_error}</>}
         </p>
       )}
     </div>
