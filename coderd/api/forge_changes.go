@@ -177,7 +177,7 @@ func (s *server) savedForge(
 	s.Hints.DemandChanged()
 	saved := sdk.SavedForgeEntity{ForgeEntity: entity, WebhookSecret: made}
 	if tell && entity.HookID != 0 {
-		if _, err := s.installHook(ctx, who, name); err != nil {
+		if _, err := s.installHook(ctx, who, name, false); err != nil {
 			saved.HookError = err.Error()
 		}
 	}

@@ -55,10 +55,11 @@ func (f *hookForge) connect(c forge.Connection) (forge.Forge, error) {
 	return f, nil
 }
 
-func (f *hookForge) Runners(context.Context) ([]forge.Runner, error) { return nil, f.err }
-func (f *hookForge) Rate() forge.Rate                                { return forge.Rate{Limit: 5000, Remaining: 12} }
-func (f *hookForge) PingHook(context.Context, int64) error           { return f.err }
-func (f *hookForge) RemoveHook(context.Context, int64) error         { return f.err }
+func (f *hookForge) Runners(context.Context) ([]forge.Runner, error)     { return nil, f.err }
+func (f *hookForge) Hooks(context.Context, string) ([]forge.Hook, error) { return nil, f.err }
+func (f *hookForge) Rate() forge.Rate                                    { return forge.Rate{Limit: 5000, Remaining: 12} }
+func (f *hookForge) PingHook(context.Context, int64) error               { return f.err }
+func (f *hookForge) RemoveHook(context.Context, int64) error             { return f.err }
 
 func (f *hookForge) Deliveries(context.Context, int64, time.Time) ([]forge.Sent, error) {
 	return nil, forge.ErrUnsupported
@@ -68,7 +69,7 @@ func (f *hookForge) Hook(_ context.Context, id int64) (forge.Hook, error) {
 	return forge.Hook{ID: id, URL: "u", Active: true}, f.err
 }
 
-func (f *hookForge) InstallHook(_ context.Context, url, secret string) (forge.Hook, error) {
+func (f *hookForge) InstallHook(_ context.Context, url, secret string, _ int64) (forge.Hook, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.secret = secret

@@ -132,6 +132,9 @@ type ForgeHook struct {
 	Events     []string `json:"events"`
 	Active     bool     `json:"active"`
 	LastStatus string   `json:"last_status,omitempty" doc:"Of its last delivery, as the forge says"`
+	Ours       bool     `json:"ours" doc:"Prewarm installed it, or took it over; else a person made it"`
+	// Others call the same URL, so that everything is told twice.
+	Others []ForgeHook `json:"others,omitempty" doc:"Webhooks that call the same URL, and that Prewarm did not install"`
 }
 
 // ForgeJob is one attempt of a job of a forge.

@@ -117,6 +117,11 @@ func (c *Client) ForgeHook(ctx context.Context, name string) (ForgeHook, error) 
 	return get[ForgeHook](ctx, c, "forges", name, "webhook")
 }
 
+// TakeOverForgeHook is InstallForgeHook that makes webhooks of the same URL that a person made ours.
+func (c *Client) TakeOverForgeHook(ctx context.Context, name string) (ForgeHook, error) {
+	return ask[ForgeHook](ctx, c, post("forges", name, "webhook").where(query{"take_over": true}).repeatable())
+}
+
 // InstallForgeHook makes the webhook at the forge, or brings it up to date.
 func (c *Client) InstallForgeHook(ctx context.Context, name string) (ForgeHook, error) {
 	return ask[ForgeHook](ctx, c, post("forges", name, "webhook").repeatable())

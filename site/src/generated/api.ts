@@ -451,6 +451,10 @@ export interface ForgeHook {
   id: number;
   /** Of its last delivery, as the forge says */
   last_status?: string;
+  /** Webhooks that call the same URL, and that Prewarm did not install */
+  others?: ForgeHook[];
+  /** Prewarm installed it, or took it over; else a person made it */
+  ours: boolean;
   url: string;
 }
 
@@ -1718,7 +1722,7 @@ export interface Operations {
     body: undefined;
     answer: ForgeEntity;
   };
-  /** Show the webhook that Prewarm installed, as the forge has it. */
+  /** Show the webhook as the forge has it, Prewarm's or a person's. */
   "get-forge-hook": {
     path: { forge: string };
     query: { organization?: string };
@@ -1809,10 +1813,10 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
-  /** Install the webhook at the forge, or bring it up to date. */
+  /** Install the webhook at the forge, bring it up to date, or take over a person's. */
   "install-forge-hook": {
     path: { forge: string };
-    query: { organization?: string };
+    query: { organization?: string; take_over?: boolean };
     body: undefined;
     answer: ForgeHook;
   };
