@@ -32,6 +32,8 @@ func TestUsageErrors(t *testing.T) {
 		"forge add":                         "FORGE is missing",
 		"forge add acme --path acme":        "--scope is missing: repository, organization or enterprise",
 		"forge stop acme":                   "--reason is missing",
+		"forge wait acme --for ever":        `unknown --for "ever": it is works or served`,
+		"forge wait acme --timeout 0s":      "--timeout must be more than 0",
 		"forge credential add":              "CREDENTIAL is missing",
 		"preset show":                       "TEMPLATE/PRESET is missing",
 		"preset show quickstart":            `"quickstart" is not a preset: write TEMPLATE/PRESET`,

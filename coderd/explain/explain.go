@@ -82,7 +82,7 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	wanted := plural(c.Desired, "prebuild")
 	switch {
 	case x.preset.Retired != "":
-		return "Not kept warm: " + Text(prebuilds.Reason{Code: x.preset.Retired}) + ".", time.Time{}
+		return "Not kept warm: " + Text(x.preset.Retirement()) + ".", time.Time{}
 	case c.Desired == 0 && c.Waiting+c.Queued == 0:
 		return "Not kept warm: it is to have no prebuilds now.", time.Time{}
 	case c.Actual >= c.Desired && c.Waiting+c.Queued == 0:

@@ -34,6 +34,7 @@ const (
 	drain, cancel = string(p.Drain), string(p.Cancel)
 	stop, start   = string(p.Stop), string(p.Start)
 	clean         = "when its inventories are clean again, or with `prewarm provider resume`"
+	started       = "when somebody runs `prewarm forge start`"
 	another       = "with another version, a rollback or a reset"
 )
 
@@ -44,6 +45,7 @@ var sentences = map[key]sentence{
 	{p.LabelDesired, p.TemplateDeleted}:    {"it is to have none:", everything, never("until that is taken back")},
 	{p.LabelDesired, p.PresetRemoved}:      {"it is to have none:", everything, never("until that is taken back")},
 	{p.LabelDesired, p.TemplateDeprecated}: {"it is to have none:", everything, never("until that is taken back")},
+	{p.LabelDesired, p.ForgeDrained}:       {"it is to have none:", everything, never(started)},
 	{p.LabelWaiting, ""}:                   {"claims that wait are built for on top", nothing, nil},
 	{p.LabelQueued, p.JobsWait}:            {"jobs wait, and each gets a runner on top", nothing, nil},
 	{p.LabelAtJobs, p.AtJobs}:              {"of these have a job, so they are no surplus and never go before it is over", nothing, nil},
@@ -54,6 +56,9 @@ var sentences = map[key]sentence{
 	{p.LabelExtraneous, ""}:                {"are more than wanted, and make nothing to create", nothing, nil},
 	{p.LabelCreate, ""}:                    {"to create now", nothing, (*explaining).created},
 
+	{p.LabelHeldBack, p.ForgeStopped}: {
+		"no runner is made while its forge is stopped, for a job or to be idle:", arguments, never(started),
+	},
 	{p.LabelHeldBack, p.Paused}: {"nothing is created while this is paused:", arguments, (*explaining).resumed},
 	{p.LabelHeldBack, p.BreakerOpen}: {
 		"nothing is created while what the provider says cannot be trusted: the breaker of", arguments, never(clean),
@@ -102,6 +107,8 @@ var sentences = map[key]sentence{
 	{cancel, p.TemplateDeleted}:    {"are not built to the end:", everything, atOnce},
 	{cancel, p.PresetRemoved}:      {"are not built to the end:", everything, atOnce},
 	{cancel, p.TemplateDeprecated}: {"are not built to the end:", everything, atOnce},
+	{drain, p.ForgeDrained}:        {"have no job, and go:", everything, atOnce},
+	{cancel, p.ForgeDrained}:       {"are not built to the end:", everything, atOnce},
 	{drain, p.Extraneous}:          {"are more than wanted, and go: not ready first, then the oldest", nothing, atOnce},
 	{cancel, p.Extraneous}:         {"are more than wanted, and are not built to the end", nothing, atOnce},
 	{drain, p.SurplusHalves}:       {"are more than wanted, and go: half of the surplus each minute", nothing, atOnce},

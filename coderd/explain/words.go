@@ -21,6 +21,9 @@ var wordings = map[p.Code]wording{
 	p.PresetRemoved:      {"preset removed", nil},
 	p.TemplateDeprecated: {"template deprecated", nil},
 
+	p.ForgeDrained: {"forge stopped and drained: ", stopped},
+	p.ForgeStopped: {"forge stopped: ", stopped},
+
 	p.JobsWait:    {"jobs wait for a runner", nil},
 	p.AtJobs:      {"they have a job, and stay", nil},
 	p.ExpiresSoon: {"expires soon", nil},
@@ -70,6 +73,8 @@ var wordings = map[p.Code]wording{
 func inARow(a p.Args) string {
 	return fmt.Sprintf("%d failed creates in a row%s", a.Count, because(a.Cause))
 }
+
+func stopped(a p.Args) string { return a.Forge + because(a.Cause) }
 
 func provider(a p.Args) string { return a.Provider }
 

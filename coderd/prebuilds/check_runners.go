@@ -19,6 +19,9 @@ func (c *checker) runners(ws []Workspace) {
 		}
 	}
 	r := c.preset.Runner
+	if r != nil && r.Stopped != nil && c.plan.Create > 0 {
+		c.fail("P1: create %d of a forge that is stopped", c.plan.Create)
+	}
 	if r == nil || r.Maximum == 0 || c.plan.Create == 0 {
 		return
 	}

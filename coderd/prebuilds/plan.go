@@ -51,6 +51,7 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan.openLedger(&p, desired, renewal)
 	plan.enterAtJobs(p.atJobs(ws, now))
 	rollout := p.rollingOut(ws, plan.Counts, now)
+	plan.holdBackForStop(&p)
 	plan.holdBackCreates(&p, rollout, now)
 	plan.holdBackInFlight(&p, ws)
 	plan.letGo(&p, ws, renewal, rollout, now)

@@ -83,7 +83,7 @@ type Preset struct {
 	Autosized    bool      // Desired is what autosize computed
 	Priority     int       // higher first when a limit binds
 	KeepOutdated bool      // C7: prebuilds of older versions stay claimable
-	Retired      Code      // empty, or why it scales to zero
+	Retired      Code      // empty, or why it scales to zero; of runners also ForgeDrained
 	Pause        string    // empty, or why it is paused (C10); DecidePreset sets it by the snapshot's pauses
 	PauseUntil   time.Time // when that pause ends by itself; zero: when somebody resumes
 	Breaker      string    // empty, or why the breaker of its provider is open (S3)

@@ -147,6 +147,8 @@ func toPreset(row reconciledb.SnapshotPresetsRow) prebuilds.Preset {
 		p.Retired = prebuilds.PresetRemoved
 	case row.TemplateDeprecatedAt != nil:
 		p.Retired = prebuilds.TemplateDeprecated
+	case row.ForgeDrains: // P1
+		p.Retired = prebuilds.ForgeDrained
 	case row.Instances != nil:
 		p.Desired = prebuilds.Size(int(*row.Instances), int(row.Autosized))
 		p.Autosized = row.Autosized >= 0

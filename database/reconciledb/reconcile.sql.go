@@ -336,7 +336,9 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
+       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
+       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -348,6 +350,7 @@ LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
@@ -393,6 +396,10 @@ type SnapshotPresetsRow struct {
 	ForgeEntityID           uuid.NullUUID
 	RunnerMaximum           *int32
 	ShrunkAt                *time.Time
+	Forge                   string
+	ForgeStopped            bool
+	ForgeStoppedReason      string
+	ForgeDrains             bool
 	Queued                  int32
 	Busy                    int32
 }
@@ -446,6 +453,10 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.ForgeEntityID,
 			&i.RunnerMaximum,
 			&i.ShrunkAt,
+			&i.Forge,
+			&i.ForgeStopped,
+			&i.ForgeStoppedReason,
+			&i.ForgeDrains,
 			&i.Queued,
 			&i.Busy,
 		); err != nil {
@@ -472,7 +483,9 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
+       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
+       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -484,6 +497,7 @@ LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE p.template_id = ANY ($1::uuid[])
@@ -530,6 +544,10 @@ type SnapshotPresetsOfRow struct {
 	ForgeEntityID           uuid.NullUUID
 	RunnerMaximum           *int32
 	ShrunkAt                *time.Time
+	Forge                   string
+	ForgeStopped            bool
+	ForgeStoppedReason      string
+	ForgeDrains             bool
 	Queued                  int32
 	Busy                    int32
 }
@@ -581,6 +599,10 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.ForgeEntityID,
 			&i.RunnerMaximum,
 			&i.ShrunkAt,
+			&i.Forge,
+			&i.ForgeStopped,
+			&i.ForgeStoppedReason,
+			&i.ForgeDrains,
 			&i.Queued,
 			&i.Busy,
 		); err != nil {

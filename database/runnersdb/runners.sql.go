@@ -219,6 +219,24 @@ func (q *Queries) EnsureForgeStatus(ctx context.Context) error {
 	return err
 }
 
+const forgeLeftAlone = `-- name: ForgeLeftAlone :one
+SELECT s.runners_wait_until, s.runners_error FROM forge_status s
+WHERE s.entity_id = $1 AND s.runners_wait_until > prewarm_now()
+`
+
+type ForgeLeftAloneRow struct {
+	RunnersWaitUntil *time.Time
+	RunnersError     string
+}
+
+// Until when no runner of an entity is registered or unregistered, and why. No row: its forge may be asked.
+func (q *Queries) ForgeLeftAlone(ctx context.Context, entityID uuid.UUID) (ForgeLeftAloneRow, error) {
+	row := q.db.QueryRow(ctx, forgeLeftAlone, entityID)
+	var i ForgeLeftAloneRow
+	err := row.Scan(&i.RunnersWaitUntil, &i.RunnersError)
+	return i, err
+}
+
 const forgottenRunners = `-- name: ForgottenRunners :many
 SELECT r.name FROM forge_runners r
 WHERE r.entity_id = $1 AND r.name = ANY ($2::text[]) AND r.created_at < prewarm_now() - interval '1 hour'
@@ -399,6 +417,34 @@ func (q *Queries) LeaseRounds(ctx context.Context, arg LeaseRoundsParams) ([]Lea
 		return nil, err
 	}
 	return items, nil
+}
+
+const leaveForgeAlone = `-- name: LeaveForgeAlone :exec
+INSERT INTO forge_status (entity_id, runners_wait_until, runners_error)
+VALUES ($1, coalesce($2::timestamptz,
+                             prewarm_now() + $3::double precision * interval '1 second'), $4::text)
+ON CONFLICT (entity_id) DO UPDATE
+SET runners_wait_until = greatest(forge_status.runners_wait_until, excluded.runners_wait_until),
+    runners_error = excluded.runners_error
+`
+
+type LeaveForgeAloneParams struct {
+	EntityID  uuid.UUID
+	WaitUntil *time.Time
+	BackoffS  float64
+	Error     string
+}
+
+// An error says that the forge is not well, or that it was asked too much: no replica registers or unregisters a runner there
+// before (P8). Of several such errors the latest instant holds.
+func (q *Queries) LeaveForgeAlone(ctx context.Context, arg LeaveForgeAloneParams) error {
+	_, err := q.db.Exec(ctx, leaveForgeAlone,
+		arg.EntityID,
+		arg.WaitUntil,
+		arg.BackoffS,
+		arg.Error,
+	)
+	return err
 }
 
 const quarantinedRunners = `-- name: QuarantinedRunners :many

@@ -168,6 +168,21 @@ SET leased_by = '', leased_until = NULL, error = @error::text,
     rate_limit = @rate_limit, rate_remaining = @rate_remaining, rate_reset_at = sqlc.narg(rate_reset_at)
 WHERE entity_id = @entity_id AND leased_by = @replica AND leased_until = @leased_until;
 
+-- name: LeaveForgeAlone :exec
+-- An error says that the forge is not well, or that it was asked too much: no replica registers or unregisters a runner there
+-- before (P8). Of several such errors the latest instant holds.
+INSERT INTO forge_status (entity_id, runners_wait_until, runners_error)
+VALUES (@entity_id, coalesce(sqlc.narg(wait_until)::timestamptz,
+                             prewarm_now() + sqlc.arg(backoff_s)::double precision * interval '1 second'), @error::text)
+ON CONFLICT (entity_id) DO UPDATE
+SET runners_wait_until = greatest(forge_status.runners_wait_until, excluded.runners_wait_until),
+    runners_error = excluded.runners_error;
+
+-- name: ForgeLeftAlone :one
+-- Until when no runner of an entity is registered or unregistered, and why. No row: its forge may be asked.
+SELECT s.runners_wait_until, s.runners_error FROM forge_status s
+WHERE s.entity_id = @entity_id AND s.runners_wait_until > prewarm_now();
+
 -- name: ForgottenRunners :many
 -- Of these names, those that were ours, of workspaces that have been gone for an hour.
 SELECT r.name FROM forge_runners r

@@ -106,6 +106,10 @@ func (s *Service) updateCredential(
 	if err != nil {
 		return xerrors.Errorf("write forge credential: %w", err)
 	}
+	anew := entitiesdb.AskForgesAnewParams{CredentialID: uuid.NullUUID{UUID: row.ID, Valid: true}}
+	if err := entitiesdb.New(db).AskForgesAnew(ctx, anew); err != nil {
+		return xerrors.Errorf("have forges asked anew: %w", err)
+	}
 	return recordCredential(ctx, db, who, "forge-credential.update", row, before,
 		facts(row, c.Token != "" || c.PrivateKey != ""))
 }

@@ -19,6 +19,13 @@ var (
 	ErrRefused = errors.New("the forge refuses the credential")
 )
 
+// Unwell: the forge did not answer, or answered that it can't. That has nothing to do with what it was asked for.
+type Unwell struct{ Err error }
+
+func (e *Unwell) Error() string { return e.Err.Error() }
+
+func (e *Unwell) Unwrap() error { return e.Err }
+
 // RateLimited: the forge wants to be left alone until an instant.
 type RateLimited struct{ Until time.Time }
 

@@ -36,7 +36,7 @@ type Kind struct {
 	// NotListed is what is said of a server that cannot list runners; empty: there is none such.
 	NotListed string
 	// Hooks are conditions of the listing of webhooks.
-	Hooks url.Values
+	HooksQuery url.Values
 	// NoHooks is why webhooks can't be had; nil: they can.
 	NoHooks error
 }

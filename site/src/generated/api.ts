@@ -417,6 +417,8 @@ export interface ForgeEntity {
   balance: "pack" | "spread";
   created_at: string;
   credential: string;
+  /** While it is stopped, its runners without a job go */
+  draining?: boolean;
   /** Of the webhook that Prewarm installed */
   hook_id?: number;
   id: string;
@@ -434,7 +436,7 @@ export interface ForgeEntity {
   /** Until when the webhook secret before is good too */
   secret_overlap?: string;
   status: ForgeStatus;
-  /** Why its jobs make no demand; left out where they do */
+  /** Why no new runners are made for it; left out where they are */
   stopped?: string;
   stopped_at?: string;
   /** Of them, those that no preset can serve */
@@ -449,6 +451,10 @@ export interface ForgeHook {
   id: number;
   /** Of its last delivery, as the forge says */
   last_status?: string;
+  /** Webhooks that call the same URL, and that Prewarm did not install */
+  others?: ForgeHook[];
+  /** Prewarm installed it, or took it over; else a person made it */
+  ours: boolean;
   url: string;
 }
 
@@ -456,6 +462,8 @@ export interface ForgeJob {
   attempt: number;
   completed_at?: string;
   conclusion?: string;
+  /** Why it waits though a preset is to serve it; left out where there is no reason but its runner's making */
+  delay?: JobDelay;
   entity: string;
   id: string;
   /** The forge's */
@@ -501,6 +509,8 @@ export interface ForgeJobList {
 }
 
 export interface ForgeStatus {
+  /** A round has succeeded since the credential last changed */
+  credential_checked: boolean;
   /** The last delivery that came */
   delivery_at?: string;
   /** Of the last round that was asked of the forge, or why its webhooks cannot be checked */
@@ -510,6 +520,10 @@ export interface ForgeStatus {
   rate_limit?: number;
   rate_remaining?: number;
   rate_reset_at?: string;
+  /** That error */
+  runners_error?: string;
+  /** No replica registers or unregisters a runner there before: after an error of the forge, or by its rate limit */
+  runners_wait_until?: string;
   /** Not stopped, and the last round did not fail */
   running: boolean;
   succeeded_at?: string;
@@ -637,6 +651,13 @@ export interface Job {
   last_error?: string;
   leased_by?: string;
   state: "pending" | "running" | "done" | "failed" | "cancelled";
+}
+
+export interface JobDelay {
+  /** forge_left_alone: no runner is registered at the forge for now, since it is not well or was asked too much */
+  code: "forge_left_alone";
+  text: string;
+  until: string;
 }
 
 export interface KeepRequest {
@@ -1086,7 +1107,7 @@ export interface PutForgeEntity {
   credential?: string;
   /** How long the webhook secret before stays good, 1 day where left out */
   overlap_s?: number;
-  /** owner/repository, owner, or the enterprise's slug; fixed from then on */
+  /** owner/repository, owner, or the enterprise's slug; left out for a whole Gitea; fixed from then on */
   path?: string;
   /** Needed for a new one, and fixed from then on */
   scope?: "repository" | "organization" | "enterprise";
@@ -1267,6 +1288,8 @@ export interface SavedForgeEntity {
   balance: "pack" | "spread";
   created_at: string;
   credential: string;
+  /** While it is stopped, its runners without a job go */
+  draining?: boolean;
   /** Why the webhook that Prewarm installed was not told the new secret */
   hook_error?: string;
   /** Of the webhook that Prewarm installed */
@@ -1286,7 +1309,7 @@ export interface SavedForgeEntity {
   /** Until when the webhook secret before is good too */
   secret_overlap?: string;
   status: ForgeStatus;
-  /** Why its jobs make no demand; left out where they do */
+  /** Why no new runners are made for it; left out where they are */
   stopped?: string;
   stopped_at?: string;
   /** Of them, those that no preset can serve */
@@ -1385,6 +1408,8 @@ export interface StateDuration {
 }
 
 export interface StopForgeEntity {
+  /** Its runners without a job go too */
+  drain?: boolean;
   reason: string;
 }
 
@@ -1703,7 +1728,7 @@ export interface Operations {
     body: undefined;
     answer: ForgeEntity;
   };
-  /** Show the webhook that Prewarm installed, as the forge has it. */
+  /** Show the webhook as the forge has it, Prewarm's or a person's. */
   "get-forge-hook": {
     path: { forge: string };
     query: { organization?: string };
@@ -1794,10 +1819,10 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
-  /** Install the webhook at the forge, or bring it up to date. */
+  /** Install the webhook at the forge, bring it up to date, or take over a person's. */
   "install-forge-hook": {
     path: { forge: string };
-    query: { organization?: string };
+    query: { organization?: string; take_over?: boolean };
     body: undefined;
     answer: ForgeHook;
   };
@@ -2095,14 +2120,14 @@ export interface Operations {
     body: undefined;
     answer: PresetSize;
   };
-  /** Have an entity's jobs make demand again. */
+  /** Make runners for an entity again. */
   "start-forge": {
     path: { forge: string };
     query: { organization?: string };
     body: undefined;
     answer: ForgeEntity;
   };
-  /** Have an entity's jobs make no demand for now. */
+  /** Make no new runners for an entity for now. */
   "stop-forge": {
     path: { forge: string };
     query: { organization?: string };
