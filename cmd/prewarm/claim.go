@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -211,7 +212,7 @@ func (a *app) printClaim(claim sdk.Claim) error {
 		outcome += ", started out of standby"
 	}
 	t.add("Outcome", outcome)
-	t.addIf("Fault", cell{claim.Fault, red})
+	t.addIf("Fault", cell{printable.Headline(claim.Fault), red})
 	t.add("Claim", claim.ClaimID)
 	t.addIf("Lease ends", a.agoOr(claim.LeaseUntil, ""))
 	if claim.Replaced > 0 {

@@ -148,7 +148,7 @@ func forgeCell(f sdk.ForgeEntity) cell {
 	case f.StoppedAt != nil:
 		return cell{"stopped: " + f.Stopped, yellow}
 	case f.Status.Error != "":
-		return cell{"error: " + f.Status.Error, red}
+		return cell{"error: " + printable.Headline(f.Status.Error), red}
 	default:
 		return cell{"running", green}
 	}

@@ -32,6 +32,7 @@ func TestGolden(t *testing.T) {
 		"token_revoke":         "token revoke laptop",
 		"preset_list":          "preset list",
 		"preset_failures":      "preset failures quickstart/default",
+		"preset_failures_full": "preset failures quickstart/default --full",
 		"preset_reset":         "preset reset quickstart/default --reason repaired",
 		"preset_invalidate":    "preset invalidate quickstart/default --reason 'leaky image'",
 		"template_rollback":    "template rollback quickstart --to 1",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -80,9 +81,11 @@ func actualCell(p sdk.Preset) cell {
 func noteCell(p sdk.Preset) cell {
 	switch {
 	case p.Error != "":
-		return cell{"error: " + p.Error, red}
+		return cell{"error: " + printable.Headline(p.Error), red}
 	case p.Paused != "":
 		return cell{"paused, " + p.Paused, yellow}
+	case p.Failures > 0:
+		return cell{failuresNote(p), red}
 	case len(p.Reasons) > 0:
 		return cell{p.Reasons[0], plain}
 	case p.Unattainable != "":
@@ -92,6 +95,18 @@ func noteCell(p sdk.Preset) cell {
 	default:
 		return cell{}
 	}
+}
+
+// failuresNote says from the first failed create on why the pool may not fill.
+func failuresNote(p sdk.Preset) string {
+	note := "the last create failed"
+	if p.Failures > 1 {
+		note = fmt.Sprintf("the last %d creates failed", p.Failures)
+	}
+	if p.Fault != "" {
+		note += ": " + printable.Headline(p.Fault)
+	}
+	return note
 }
 
 func (a *app) presetShowCommand() *cobra.Command {
@@ -160,6 +175,9 @@ func (a *app) presetDetails(p sdk.Preset) string {
 	for _, reason := range p.Reasons {
 		t.add(label, reason)
 		label = ""
+	}
+	if p.Failures > 0 {
+		t.add("Failures", cell{failuresNote(p), red})
 	}
 	t.addIf("Error", cell{p.Error, red})
 	t.add("Decided", a.agoOr(p.PassedAt, "never"))

@@ -52,11 +52,19 @@ func (a *app) newTable(heading ...string) *table {
 // which are in full where one thing is shown, and in JSON.
 const cellMost = 160
 
-// add appends a row of cells, or of anything that fmt can print.
+// add appends a row of cells, or of anything that fmt can print. What has several lines is cut to its headline in a table
+// with a heading.
 func (t *table) add(values ...any) {
 	row := make([]cell, len(values))
 	for i, v := range values {
-		row[i] = cellOf(v)
+		c, ok := v.(cell)
+		if !ok {
+			c = cell{text: fmt.Sprint(v)}
+		}
+		if t.heading && strings.Contains(c.text, "\n") {
+			c.text = printable.Headline(printable.Text(c.text))
+		}
+		row[i] = cellOf(c)
 		if text := []rune(row[i].text); t.heading && len(text) > cellMost {
 			row[i].text = strings.TrimSpace(string(text[:cellMost-1])) + "…"
 		}

@@ -38,7 +38,7 @@ func Miss(m PoolAtMiss) Said {
 	case m.Deprecated:
 		return Said{prebuilds.TemplateDeprecated, "the template is deprecated"}
 	case m.Failures > 0 && m.Fault != "":
-		return Said{prebuilds.CreatesFail, fmt.Sprintf("no prebuild is ready, and the last %d creates failed: %s", m.Failures, m.Fault)}
+		return Said{prebuilds.CreatesFail, "no prebuild is ready, and " + lastFailed(m.Failures, m.Fault)}
 	case !m.Pool:
 		return Said{MissNoPool, "the preset keeps no prebuilds"}
 	case m.Desired == 0:

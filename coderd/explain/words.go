@@ -5,6 +5,7 @@ import (
 	"time"
 
 	p "github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
 
 // wording is how a code is said: some words, and what its arguments add. A sentence that quotes the reason goes on with the
@@ -142,13 +143,21 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// because appends a cause, where one is known.
+// because appends the headline of a cause, where one is known.
 func because(cause string) string {
 	if cause == "" {
 		return ""
 	}
-	return ": " + cause
+	return ": " + printable.Headline(cause)
 }
 
 // instant writes a time in full, and always alike.
 func instant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// lastFailed says that creates failed, one or several in a row, and why the last did.
+func lastFailed(n int, cause string) string {
+	if n == 1 {
+		return "the last create failed" + because(cause)
+	}
+	return fmt.Sprintf("the last %d creates failed%s", n, because(cause))
+}

@@ -53,6 +53,7 @@ type Cause struct {
 	FirstAt   time.Time `json:"first_at"`
 	LastAt    time.Time `json:"last_at"`
 	Fault     string    `json:"fault" doc:"The last one in full"`
+	Message   string    `json:"message" doc:"The last line of that fault that says something, then what failed"`
 	Workspace string    `json:"workspace" doc:"Name of the last workspace"`
 	Version   int       `json:"version" doc:"Number of the last version"`
 }

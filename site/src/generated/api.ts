@@ -130,6 +130,8 @@ export interface Cause {
   fault: string;
   first_at: string;
   last_at: string;
+  /** The last line of that fault that says something, then what failed */
+  message: string;
   /** Whether a retry cannot mend it, as far as one can tell */
   permanent: boolean;
   /** Number of the last version */
@@ -857,6 +859,10 @@ export interface Preset {
   expired: number;
   /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
+  /** Rounds of failed creates in a row */
+  failures?: number;
+  /** Of the last failed create: its last line that says something, then what failed */
+  fault?: string;
   id: string;
   /** What a claim must find left of the TTL */
   min_remaining?: string;
