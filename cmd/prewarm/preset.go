@@ -24,8 +24,43 @@ with prebuilds. Presets are made and changed with "prewarm apply".`,
 
 func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }
 
-// presetsText has a column for jobs that wait only where any preset is one of runners.
+// listWidth is how many columns a line of a list has at most.
+const listWidth = 100
+
 func (a *app) presetsText(presets []sdk.Preset) string {
+	if a.output == "wide" {
+		return a.presetsWide(presets)
+	}
+	t := a.newTable("PRESET", "READY", "CLAIMED", "STATUS")
+	t.width = listWidth
+	for _, p := range presets {
+		ready := actualCell(p)
+		ready.text = fmt.Sprintf("%d/%d", p.Actual, p.Desired)
+		t.add(presetName(p), ready, p.Claimed, statusCell(p))
+	}
+	return t.String()
+}
+
+// statusCell is the note on a preset, and where there is none how its pool is.
+func statusCell(p sdk.Preset) cell {
+	status := noteCell(p)
+	switch {
+	case status.text != "":
+	case p.Desired == 0:
+		status.text = "scaled to 0"
+	case p.Actual >= p.Desired:
+		status = cell{"ready", green}
+	default:
+		status.text = fmt.Sprintf("%d starting", p.Starting)
+	}
+	if p.Queued > 0 {
+		status.text = fmt.Sprintf("%d queued; %s", p.Queued, status.text)
+	}
+	return status
+}
+
+// presetsWide has a column for jobs that wait only where any preset is one of runners.
+func (a *app) presetsWide(presets []sdk.Preset) string {
 	head := []string{
 		"PRESET", "VERSION", "DESIRED", "ACTUAL", "ELIGIBLE", "STARTING", "STOPPING", "DELETING", "OUTDATED", "EXTRANEOUS",
 		"EXPIRED", "CLAIMED",

@@ -35,7 +35,8 @@ finishes or hands back what it has, and ends. A second signal ends it at once.
 Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of
 replicas can run over one database; each needs a data directory and a name of its own.
 
-The first start writes a token of the owner to the file owner-token in the data directory.`,
+The first start writes a token of the owner to the file owner-token in the data directory. While the server runs, its
+address is in the file server-url there: commands find both, by PREWARM_DATA_DIR where the directory is another one.`,
 		Example: `  prewarm server --quickstart
   prewarm server --listen 0.0.0.0:7080 --postgres-url-file /run/secrets/postgres-url --replica eu-1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,6 +49,9 @@ The first start writes a token of the owner to the file owner-token in the data 
 				hook.complete(&opts),
 			); err != nil {
 				return err
+			}
+			if opts.DataDir != a.defaultDataDir() { // where a command finds the server by itself
+				opts.Command = "PREWARM_DATA_DIR=" + shellWord(opts.DataDir) + " prewarm"
 			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)

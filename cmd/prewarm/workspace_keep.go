@@ -14,8 +14,9 @@ func (a *app) workspaceKeepCommand() *cobra.Command {
 	var keep time.Duration
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "keep WORKSPACE",
-		Short: "Keep an unclaimed workspace for inspection",
+		Use:               "keep WORKSPACE",
+		ValidArgsFunction: a.completeStates("ready", "standby", "starting", "quarantined"),
+		Short:             "Keep an unclaimed workspace for inspection",
 		Long: `Takes an unclaimed workspace out of its pool, to look into it: it is quarantined, never claimed and left alone by
 passes, while its pool builds another. One that is quarantined is kept for longer. When the time is over it is deleted.
 "prewarm workspace retry" gives it back to its pool.`,
