@@ -70,9 +70,8 @@ func (a *app) examine(ctx context.Context, c *sdk.Client) []finding {
 		return []finding{{"server", isError, a.explain(err), "start the server, or name another with --url"}}
 	}
 	findings := []finding{{Check: "server", Status: isOK, Detail: c.URL.String() + ", " + health.Version}}
-	findings = append(findings, readiness(health)...)
-	findings = append(findings, a.clocks(health), versions(health))
 	identity, err := c.Whoami(ctx)
+	findings = append(findings, readiness(health), a.database(err), a.clocks(health), versions(health))
 	if err != nil {
 		return append(findings, a.failed("token", err))
 	}
@@ -101,21 +100,20 @@ func (a *app) failed(check string, err error) finding {
 	return finding{check, isError, a.explain(err), "see the server's log"}
 }
 
-// readiness is what the server says of itself and its database.
-func readiness(h sdk.Health) []finding {
-	database := finding{Check: "database", Status: isOK, Detail: "answers"}
-	var others []string
-	for _, reason := range h.Reasons {
-		if strings.Contains(reason, "database") {
-			database = finding{"database", isError, reason, "start PostgreSQL, and look at --postgres-url of the server"}
-		} else {
-			others = append(others, reason)
-		}
+// readiness is what the server says of itself.
+func readiness(h sdk.Health) finding {
+	if h.Ready {
+		return finding{Check: "ready", Status: isOK, Detail: "it takes requests"}
 	}
-	if len(others) == 0 {
-		return []finding{database}
+	return finding{"ready", isError, strings.Join(h.Reasons, "; "), "fix what it names, or use another replica"}
+}
+
+// database is by an answer that needs the database: who it refuses with 4xx, it has looked up there.
+func (a *app) database(err error) finding {
+	if status := sdk.StatusOf(err); err == nil || status >= 400 && status < 500 {
+		return finding{Check: "database", Status: isOK, Detail: "answers"}
 	}
-	return []finding{database, {"ready", isWarning, strings.Join(others, "; "), "wait, or use another replica"}}
+	return finding{"database", isError, a.explain(err), "start PostgreSQL, and look at --postgres-url of the server"}
 }
 
 // clocks compares the server's with this one. Leases and expiry times are shown by both.

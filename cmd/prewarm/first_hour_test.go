@@ -129,7 +129,7 @@ func TestDoctor(t *testing.T) {
 	got = sh.run("doctor")
 	require.Equal(t, 1, got.status, got)
 	for _, want := range []string{
-		`database +error +the database does not answer +start PostgreSQL`, `clock +warning`, `passes +error`,
+		`ready +error +the database does not answer +fix`, `database +ok +answers`, `clock +warning`, `passes +error`,
 		`provider old +error +no such file \(exit status 1\)`, `provider os +error +the breaker is open: 40% missing`,
 		`pool quickstart/default +error +the last create failed: no such image +run "prewarm preset failures quickstart/default"`,
 	} {
@@ -139,6 +139,9 @@ func TestDoctor(t *testing.T) {
 	got = sh.run("doctor", "-o", "json")
 	require.Equal(t, 1, got.status)
 	require.Contains(t, got.stdout, `"check": "database"`)
+	server.answer("GET /whoami", answer{status: 501, body: `{"detail":"connection refused"}`})
+	got = sh.run("doctor")
+	require.Regexp(t, `(?m)^database +error +connection refused +start PostgreSQL`, got.stdout)
 
 	got = newShell(t, "http://127.0.0.1:1").run("doctor")
 	require.Equal(t, 1, got.status)

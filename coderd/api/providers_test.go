@@ -147,7 +147,7 @@ func TestCheckProviderIsRefused(t *testing.T) {
 		status         int
 		text           string
 	}{
-		"member":         {"member", "cloud", sdk.CheckRequest{}, http.StatusForbidden, "may not do provider.check"},
+		"member":         {"member", "cloud", sdk.CheckRequest{}, http.StatusForbidden, "Your role (member) cannot check a provider"},
 		"unknown":        {"admin", "clowd", sdk.CheckRequest{}, http.StatusNotFound, `there is no provider "clowd"`},
 		"does not work":  {"admin", "bare", sdk.CheckRequest{}, http.StatusServiceUnavailable, "unknown kind"},
 		"unknown preset": {"admin", "cloud", sdk.CheckRequest{Template: "vm", Preset: "big"}, http.StatusNotFound, `no preset "big"`},

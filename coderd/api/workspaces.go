@@ -33,7 +33,7 @@ func (s *server) registerWorkspaces() {
 	register(s, operation{
 		id: "release-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/release",
 		action: auth.ActReleaseWorkspace, tag: "workspaces", summary: "End the claim on a workspace",
-		description: "The workspace is deleted then, or made like new where its template has it used again; the answer does " +
+		description: "The workspace is deleted then, or reset where its template uses it again; the answer does " +
 			"not wait for that.",
 	}, s.releaseWorkspace)
 	register(s, operation{

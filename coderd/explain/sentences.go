@@ -38,7 +38,7 @@ const (
 )
 
 var sentences = map[key]sentence{
-	{p.LabelDesired, ""}:                   {"as many as the preset is to have", nothing, (*explaining).nextRange},
+	{p.LabelDesired, ""}:                   {"desired", nothing, (*explaining).nextRange},
 	{p.LabelDesired, p.Autosized}:          {"as many as autosize computed from the preset's claims", nothing, nil},
 	{p.LabelDesired, p.Scheduled}:          {"as many as its schedule says, by the range", arguments, (*explaining).nextRange},
 	{p.LabelDesired, p.TemplateDeleted}:    {"it is to have none:", everything, never("until that is taken back")},
@@ -49,7 +49,7 @@ var sentences = map[key]sentence{
 	{p.LabelAtJobs, p.AtJobs}:              {"of these have a job, so they are no surplus and never go before it is over", nothing, nil},
 	{p.LabelRenewal, p.ExpiresSoon}:        {"made ahead of those that expire soon, so that the pool does not shrink", nothing, (*explaining).built},
 	{p.LabelRenewed, p.ExpiresSoon}:        {"of these the replacement is ready, so they no longer count", nothing, nil},
-	{p.LabelActual, ""}:                    {"are ready already", nothing, nil},
+	{p.LabelActual, ""}:                    {"ready", nothing, nil},
 	{p.LabelStarting, ""}:                  {"are being built", nothing, (*explaining).startingDone},
 	{p.LabelExtraneous, ""}:                {"are more than wanted, and make nothing to create", nothing, nil},
 	{p.LabelCreate, ""}:                    {"to create now", nothing, (*explaining).created},

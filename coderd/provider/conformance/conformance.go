@@ -76,7 +76,7 @@ func Cases() []Case {
 		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, false, nil, list},
 		{"BecomesReady", "a workspace becomes ready", true, false, nil, becomesReady},
 		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
-		{"ResetIsFenced", "a used workspace can be made like new, and a late reset changes nothing", true, false, canReset, resetFenced},
+		{"ResetIsFenced", "a used workspace can be reset, and a late reset changes nothing", true, false, canReset, resetFenced},
 		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
 		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},

@@ -132,7 +132,7 @@ export interface Cause {
   last_at: string;
   /** The last line of that fault that says something, then what failed */
   message: string;
-  /** Whether a retry cannot mend it, as far as one can tell */
+  /** Whether it will not succeed on retry, as far as one can tell */
   permanent: boolean;
   /** Number of the last version */
   version: number;
@@ -374,7 +374,7 @@ export interface Explanation {
 export interface Failures {
   /** Over the last 30 days, the latest first */
   causes: Cause[];
-  /** Of these, those that a retry cannot mend */
+  /** Of these, those that will not succeed on retry */
   permanent: number;
   preset: string;
   since?: string;
