@@ -29,7 +29,7 @@ func (a *app) serverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
-		Long: `Runs one replica of the server until it is told to stop (SIGTERM, SIGINT): it then takes no more work,
+		Long: `Runs one replica of the server until it is stopped (SIGTERM, SIGINT): it then takes no more work,
 finishes or hands back what it has, and ends. A second signal ends it at once.
 
 Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of
@@ -62,7 +62,7 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 	flags.StringVar(&opts.AccessURL, "access-url", "",
 		"address at which workspaces reach this or any other replica (default that of --listen)")
 	flags.StringVar(&accessCAFile, "access-ca-file", "",
-		"PEM file of authorities by which agents trust the access URL, beside those of their system")
+		"PEM file of authorities by which agents trust the access URL, as well as those of their system")
 	flags.StringVar(&opts.DataDir, "data-dir", "",
 		"where the token, an own database and local workspaces are (default ~/.local/share/prewarm)")
 	flags.StringVar(&opts.PostgresURL, "postgres-url", "",

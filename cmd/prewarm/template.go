@@ -114,7 +114,7 @@ func (a *app) templateUndeprecateCommand() *cobra.Command {
 func (a *app) templateDeleteCommand() *cobra.Command {
 	cmd := newCommand("delete TEMPLATE", "Delete a template",
 		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
-released. It cannot be undone, but the template can be applied anew.`,
+released. It cannot be undone, but the template can be applied again.`,
 		"  prewarm template delete quickstart",
 		act(a, (*sdk.Client).DeleteTemplate, "deleted", "Deleted template %s.\n"))
 	a.confirmFirst(cmd, "Delete template %s and its prebuilds for good?")

@@ -22,7 +22,7 @@ passes, while its pool builds another. One that is quarantined is kept for longe
 "prewarm workspace retry" gives it back to its pool.`,
 		Example: `  prewarm workspace keep prebuild-aebagbafaydqqcikbmga2 --reason "its disk is full" --for 8h`,
 		PreRunE: func(*cobra.Command, []string) error {
-			return usageErrorIf(reason == "", "--reason says why: whoever finds it wants to know")
+			return usageErrorIf(reason == "", "--reason is missing: say why, for others who find it")
 		},
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			return c.KeepWorkspace(ctx, ref, sdk.KeepRequest{Reason: reason, For: keep.String()})
@@ -30,7 +30,7 @@ passes, while its pool builds another. One that is quarantined is kept for longe
 			return fmt.Sprintf("Kept workspace %s: it is %s, and goes %s.\n", w.Name, w.State, a.agoOr(w.ExpiresAt, "never"))
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it and for the audit log")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for others who find it and for the audit log")
 	cmd.Flags().DurationVar(&keep, "for", 24*time.Hour, "how long from now")
 	return cmd
 }

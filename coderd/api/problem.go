@@ -52,7 +52,7 @@ func (s *server) problem(ctx context.Context, err error) error {
 	case errors.Is(err, workspaces.ErrNotFound):
 		return huma.Error404NotFound("there is no such workspace")
 	case errors.As(err, &full):
-		return huma.Error409Conflict("the workspace cannot be tried anew: " + full.Why)
+		return huma.Error409Conflict("the workspace cannot be retried: " + full.Why)
 	case errors.Is(err, workspaces.ErrNotClaimed), errors.Is(err, workspaces.ErrGone),
 		errors.Is(err, workspaces.ErrNotQuarantined), errors.Is(err, workspaces.ErrNotKept):
 		return huma.Error409Conflict(innermost(err))

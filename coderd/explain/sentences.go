@@ -67,7 +67,7 @@ var sentences = map[key]sentence{
 		"the new version does not become ready, so the old pool stays until somebody rolls back or applies another:", arguments,
 		never(another),
 	},
-	{p.LabelHeldBack, p.MaxSurge}: {"as many beside the old ones as the rollout may have: max_surge", arguments, (*explaining).startingDone},
+	{p.LabelHeldBack, p.MaxSurge}: {"as many on top of the old ones as the rollout may have: max_surge", arguments, (*explaining).startingDone},
 	{p.LabelHeldBack, p.Proving}: {
 		"a new version first shows that it works before the rest of its pool is begun: the first", arguments,
 		(*explaining).startingDone,

@@ -33,7 +33,7 @@ var wordings = map[p.Code]wording{
 		return fmt.Sprintf("%s: %s in a row%s", instant(a.Until), plural(a.Count, "failed create"), because(a.Cause))
 	}},
 	p.RolloutHeld: {"rollout stopped: ", nil}, // and what is behind it
-	p.MaxSurge:    {"max_surge ", func(a p.Args) string { return fmt.Sprintf("%s, beside %d outdated", a.Share, a.Count) }},
+	p.MaxSurge:    {"max_surge ", func(a p.Args) string { return fmt.Sprintf("%s, on top of %d outdated", a.Share, a.Count) }},
 	p.Proving: {"the first ", func(a p.Args) string {
 		return fmt.Sprintf("%d of a version are to show that it works", a.Limit)
 	}},

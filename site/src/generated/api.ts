@@ -644,7 +644,7 @@ export interface Job {
 export interface KeepRequest {
   /** From now on; 24h where empty, 720h at most */
   for?: string;
-  /** For whoever finds it, and for the audit log */
+  /** For others who find it, and for the audit log */
   reason: string;
 }
 
@@ -2046,7 +2046,7 @@ export interface Operations {
     body: undefined;
     answer: Provider;
   };
-  /** Try a quarantined workspace anew. */
+  /** Try a quarantined workspace again. */
   "retry-workspace": {
     path: { workspace: string };
     query: { organization?: string };
