@@ -23,7 +23,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"PROVIDER":          completeNames(a, (*sdk.Client).Providers, func(p sdk.Provider) string { return p.Name }),
 		"FORGE":             completeNames(a, (*sdk.Client).Forges, func(f sdk.ForgeEntity) string { return f.Name }),
 		"CREDENTIAL":        completeNames(a, (*sdk.Client).ForgeCredentials, func(c sdk.ForgeCredential) string { return c.Name }),
-		"WORKSPACE": completeNames(a, workspaces, described),
+		"WORKSPACE":         completeNames(a, workspaces, described),
 	}
 }
 

@@ -80,8 +80,11 @@ func (a *app) examine(ctx context.Context, c *sdk.Client) []finding {
 		name  string
 		check func(context.Context, *sdk.Client) ([]finding, error)
 	}{
-		{"replicas", replicasFindings}, {"passes", passFindings}, {"providers", providerFindings},
-		{"forges", forgeFindings}, {"pools", poolFindings},
+		{"replicas", replicasFindings},
+		{"passes", passFindings},
+		{"providers", providerFindings},
+		{"forges", forgeFindings},
+		{"pools", poolFindings},
 	} {
 		found, err := look.check(ctx, c)
 		if err != nil {
@@ -183,8 +186,10 @@ func providerFindings(ctx context.Context, c *sdk.Client) ([]finding, error) {
 		case p.Error != "":
 			found = append(found, finding{name, isError, printable.Headline(p.Error), "fix its config and apply it again"})
 		case p.Breaker != nil:
-			found = append(found, finding{name, isError, "the breaker is open: " + p.Breaker.Reason,
-				"look at \"prewarm inventory --provider " + p.Name + "\", then \"prewarm provider resume " + p.Name + "\""})
+			found = append(found, finding{
+				name, isError, "the breaker is open: " + p.Breaker.Reason,
+				"look at \"prewarm inventory --provider " + p.Name + "\", then \"prewarm provider resume " + p.Name + "\"",
+			})
 		default:
 			found = append(found, finding{Check: name, Status: isOK, Detail: p.Kind})
 		}

@@ -132,8 +132,13 @@ func (a *app) agoOr(t *time.Time, missing string) string {
 
 // left is how long it is until a time to come, rounded up to the smaller of two units.
 func left(d time.Duration) string {
-	up := func(unit time.Duration) time.Duration { return (d + unit - 1) / unit * unit }
-	text := ""
+	up := func(unit time.Duration) time.Duration {
+		if whole := d.Truncate(unit); whole < d {
+			return whole + unit
+		}
+		return d
+	}
+	var text string
 	switch {
 	case d <= 2*time.Minute:
 		text = up(time.Second).String()
