@@ -54,6 +54,16 @@ func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./@:+-]+$`)
+
+// shellWord is text as people write it: quoted where it has to be.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return shellQuote(text)
+}
+
 func sortedKeys(m map[string]string) []string {
 	return slices.Sorted(maps.Keys(m))
 }

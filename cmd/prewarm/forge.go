@@ -93,7 +93,7 @@ func (a *app) printSavedForge(saved sdk.SavedForgeEntity, err error) error {
 		a.hint("This is the only time that the webhook secret is shown.")
 	}
 	if saved.HookError != "" {
-		a.hint("The webhook was not told the new secret: %s", printable.Text(saved.HookError))
+		a.hint("The webhook did not get the new secret: %s", printable.Text(saved.HookError))
 	}
 	return a.print(saved, a.savedForgeText(saved))
 }
@@ -151,7 +151,7 @@ func forgeCell(f sdk.ForgeEntity) cell {
 		}
 		return cell{"stopped: " + f.Stopped, yellow}
 	case f.Status.Error != "":
-		return cell{"error: " + f.Status.Error, red}
+		return cell{"error: " + printable.Headline(f.Status.Error), red}
 	default:
 		return cell{"running", green}
 	}
@@ -253,7 +253,7 @@ func (a *app) forgeRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate-secret FORGE", Short: "Give an entity another webhook secret",
 		Long: `Gives an entity another webhook secret, made by chance and printed this once unless --webhook-secret-file names one. The
-one before stays good for --overlap. A webhook that Prewarm installed is told the new one.`,
+one before stays good for --overlap. A webhook that Prewarm installed gets the new one.`,
 		Example: "  prewarm forge rotate-secret acme --overlap 1h",
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if overlap < time.Second {

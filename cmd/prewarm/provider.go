@@ -42,7 +42,7 @@ func (a *app) providersText(providers []sdk.Provider) string {
 			works = cell{"breaker open: " + p.Breaker.Reason, red}
 		}
 		if p.Error != "" {
-			works = cell{"no: " + p.Error, red}
+			works = cell{"no: " + printable.Headline(p.Error), red}
 		}
 		protocol := p.Protocol
 		if protocol != "" && p.Schema {

@@ -20,7 +20,9 @@ func TestTable_longErrors(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(list), "\n")
 	require.Len(t, rows, 2)
 	require.NotContains(t, list, "\x1b")
-	require.Contains(t, rows[1], "create: exit status 1: {")
+	require.Contains(t, rows[1], `{"détail": "no\x1b[31m room"} (create: exit status 1)`)
+	list = a.workspacesText([]sdk.Workspace{{Name: "prebuild-1", State: "quarantined", Fault: strings.Repeat("x", 1000)}})
+	rows = strings.Split(strings.TrimSpace(list), "\n")
 	require.True(t, strings.HasSuffix(rows[1], "…"), rows[1])
 	require.Less(t, utf8.RuneCountInString(rows[1]), cellMost+120)
 

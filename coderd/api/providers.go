@@ -161,7 +161,7 @@ func (s *server) checkProviderContract(
 		_, w := humachi.Unwrap(hc)
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.WriteHeader(http.StatusOK)
-		lines := json.NewEncoder(flusher{w, http.NewResponseController(w)})
+		lines := plainJSON(flusher{w, http.NewResponseController(w)})
 		conformance.Check(hc.Context(), subject, func(v conformance.Verdict) {
 			_ = lines.Encode(verdictOf(v)) // who no longer listens has ended the check
 		})

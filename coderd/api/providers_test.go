@@ -86,7 +86,7 @@ func TestApply_providerIsKnown(t *testing.T) {
 		registry := provider.NewRegistry(map[string]provider.Factory{
 			"sim": func(json.RawMessage) (provider.Provider, error) { return cloud, nil },
 		}, database.InTransaction)
-		registry.From(replica.Configured(w.store))
+		registry.From(t.Context(), replica.Configured(w.store))
 		require.NoError(t, registry.Read(t.Context()))
 		c, err := sdk.New(w.serve(api.Options{
 			Providers: registry, Templates: &templates.Service{Store: w.store, NewProvider: registry.New},
@@ -147,7 +147,7 @@ func TestCheckProviderIsRefused(t *testing.T) {
 		status         int
 		text           string
 	}{
-		"member":         {"member", "cloud", sdk.CheckRequest{}, http.StatusForbidden, "may not do provider.check"},
+		"member":         {"member", "cloud", sdk.CheckRequest{}, http.StatusForbidden, "Your role (member) cannot check a provider"},
 		"unknown":        {"admin", "clowd", sdk.CheckRequest{}, http.StatusNotFound, `there is no provider "clowd"`},
 		"does not work":  {"admin", "bare", sdk.CheckRequest{}, http.StatusServiceUnavailable, "unknown kind"},
 		"unknown preset": {"admin", "cloud", sdk.CheckRequest{Template: "vm", Preset: "big"}, http.StatusNotFound, `no preset "big"`},

@@ -44,7 +44,7 @@ type Attention struct {
 func Attend(p Pool) Attention {
 	switch r := p.Ledger.Rollout; {
 	case p.Error != "":
-		return Attention{PassFailed, true, "The last pass could do nothing: " + p.Error}
+		return Attention{PassFailed, true, "The last pass could do nothing" + because(p.Error)}
 	case r != nil && r.Phase == prebuilds.RolloutStopped:
 		return Attention{RolloutStopped, true, "Rollout stopped: " + cmp.Or(RolloutReason(r), "the new version does not become ready")}
 	case p.Failures == 1:

@@ -115,6 +115,9 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	if c.Eligible > c.Actual {
 		text += fmt.Sprintf("; %d can be claimed meanwhile", c.Eligible)
 	}
+	if p := x.preset; p.FailureStreak > 0 && !slices.ContainsFunc(x.plan.Ledger.Creates, tellsFailures) {
+		text += "; " + lastFailed(p.FailureStreak, p.LastFailure)
+	}
 	// What a person has to end, and what has no known end, leaves the time open.
 	var at time.Time
 	known := x.provision > 0
@@ -132,6 +135,13 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 		return text + ".", time.Time{}
 	}
 	return text + ".", at
+}
+
+// tellsFailures says whether a line has the last failure in its words already.
+func tellsFailures(l prebuilds.Line) bool {
+	return l.Label == prebuilds.LabelHeldBack && slices.Contains([]prebuilds.Code{
+		prebuilds.HardLimited, prebuilds.Backoff, prebuilds.RolloutHeld,
+	}, l.Code)
 }
 
 func later(a, b time.Time) time.Time {

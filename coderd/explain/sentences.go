@@ -39,7 +39,7 @@ const (
 )
 
 var sentences = map[key]sentence{
-	{p.LabelDesired, ""}:                   {"as many as the preset is to have", nothing, (*explaining).nextRange},
+	{p.LabelDesired, ""}:                   {"desired", nothing, (*explaining).nextRange},
 	{p.LabelDesired, p.Autosized}:          {"as many as autosize computed from the preset's claims", nothing, nil},
 	{p.LabelDesired, p.Scheduled}:          {"as many as its schedule says, by the range", arguments, (*explaining).nextRange},
 	{p.LabelDesired, p.TemplateDeleted}:    {"it is to have none:", everything, never("until that is taken back")},
@@ -51,7 +51,7 @@ var sentences = map[key]sentence{
 	{p.LabelAtJobs, p.AtJobs}:              {"of these have a job, so they are no surplus and never go before it is over", nothing, nil},
 	{p.LabelRenewal, p.ExpiresSoon}:        {"made ahead of those that expire soon, so that the pool does not shrink", nothing, (*explaining).built},
 	{p.LabelRenewed, p.ExpiresSoon}:        {"of these the replacement is ready, so they no longer count", nothing, nil},
-	{p.LabelActual, ""}:                    {"are ready already", nothing, nil},
+	{p.LabelActual, ""}:                    {"ready", nothing, nil},
 	{p.LabelStarting, ""}:                  {"are being built", nothing, (*explaining).startingDone},
 	{p.LabelExtraneous, ""}:                {"are more than wanted, and make nothing to create", nothing, nil},
 	{p.LabelCreate, ""}:                    {"to create now", nothing, (*explaining).created},
@@ -72,7 +72,7 @@ var sentences = map[key]sentence{
 		"the new version does not become ready, so the old pool stays until somebody rolls back or applies another:", arguments,
 		never(another),
 	},
-	{p.LabelHeldBack, p.MaxSurge}: {"as many beside the old ones as the rollout may have: max_surge", arguments, (*explaining).startingDone},
+	{p.LabelHeldBack, p.MaxSurge}: {"as many on top of the old ones as the rollout may have: max_surge", arguments, (*explaining).startingDone},
 	{p.LabelHeldBack, p.Proving}: {
 		"a new version first shows that it works before the rest of its pool is begun: the first", arguments,
 		(*explaining).startingDone,

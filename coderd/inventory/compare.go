@@ -183,7 +183,7 @@ func (s *Sides) judge(w *Workspace, found []*provider.Instance) []Entry {
 		return nil // two providers that look at the same place: the other's inventory sees to it
 	case !s.here(w):
 		return each(found, func(r *provider.Instance) Entry {
-			return entry(Orphan, r, w, "its workspace was begun anew at another site")
+			return entry(Orphan, r, w, "its workspace was begun again at another site")
 		})
 	}
 	own := -1

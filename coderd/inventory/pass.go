@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"cdr.dev/slog"
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -330,8 +330,7 @@ func (s *Service) tellBreaker(ctx context.Context, provider, site string, was, i
 	s.Hints.Wake()
 }
 
-// brief is the beginning of the first line.
+// brief is what is stored and told of an error.
 func brief(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return database.TextAtMost(line, 300)
+	return database.TextAtMost(printable.Headline(text), 300)
 }

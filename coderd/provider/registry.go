@@ -35,8 +35,9 @@ type Source func(ctx context.Context) ([]Row, error)
 type Registry struct {
 	inTx   func(context.Context) bool
 	kinds  map[string]Factory
-	watch  Watch  // may be nil
-	source Source // may be nil
+	watch  Watch           // may be nil
+	source Source          // may be nil
+	ctx    context.Context // of the source
 
 	updating sync.Mutex // held while providers are made, which may take a while; readers do not wait for it
 	mu       sync.RWMutex
@@ -61,8 +62,8 @@ func NewRegistry(kinds map[string]Factory, inTx func(context.Context) bool) *Reg
 // OnCall has every call of every provider watched. To be set before the first Update.
 func (r *Registry) OnCall(watch Watch) { r.watch = watch }
 
-// From says where the providers come from. To be set before the first Read and Get.
-func (r *Registry) From(source Source) { r.source = source }
+// From says where the providers come from, until ctx ends. To be set before the first Read and Get.
+func (r *Registry) From(ctx context.Context, source Source) { r.ctx, r.source = ctx, source }
 
 // Read makes the registry hold what its source has; without one it stays as it is.
 func (r *Registry) Read(ctx context.Context) error {
@@ -140,7 +141,7 @@ func (r *Registry) make(kind string, config json.RawMessage, name string, watch 
 func (r *Registry) Get(name string) (Provider, error) {
 	e, ok, asked := r.lookUp(name)
 	if !ok && !asked && r.source != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), readFor)
+		ctx, cancel := context.WithTimeout(r.ctx, readFor)
 		defer cancel()
 		if err := r.read(ctx); err != nil {
 			return nil, xerrors.Errorf("provider %q is not known here, and the configured ones can't be read: %w", name, err)

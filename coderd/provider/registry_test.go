@@ -57,7 +57,7 @@ func TestRegistryReadsForAnUnknownName(t *testing.T) {
 	var rows []provider.Row
 	var refused error
 	reads := 0
-	r.From(func(context.Context) ([]provider.Row, error) {
+	r.From(t.Context(), func(context.Context) ([]provider.Row, error) {
 		reads++
 		return rows, refused
 	})

@@ -100,7 +100,7 @@ func (c *checker) template(t Template, existing []database.Provider) {
 			"provider", t.Provider, why)
 	}
 	if _, ok := provider.As[provider.Resetter](p); t.Reuse.On && !ok {
-		c.problems.add(t.reuseAt, "provider %q cannot make a used workspace like new: leave reuse out, or take another "+
+		c.problems.add(t.reuseAt, "provider %q cannot reset a used workspace: leave reuse out, or take another "+
 			"provider", t.Provider)
 	}
 	if i, ok := provider.As[provider.Isolator](p); ok && t.Reuse.On {

@@ -50,12 +50,14 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
                                 ELSE 0 END))::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
+       coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error,
        coalesce(pause.scope::text, '')::text AS paused_scope, coalesce(pause.reason, '')::text AS paused_reason, pause.expires_at AS paused_until
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 JOIN desired_prebuilds d ON d.preset_id = p.id

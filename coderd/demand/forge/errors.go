@@ -8,7 +8,7 @@ import (
 
 var (
 	// ErrNotFound: the forge has no such thing (any more).
-	ErrNotFound = errors.New("the forge has no such thing")
+	ErrNotFound = errors.New("not found at the forge")
 	// ErrBusy: the runner has a job, and is not to be touched (P7).
 	ErrBusy = errors.New("the runner has a job")
 	// ErrConflict: something of that name is there already.

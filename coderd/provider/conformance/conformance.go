@@ -77,7 +77,7 @@ func Cases() []Case {
 		{"BecomesReady", "a workspace becomes ready", true, false, nil, becomesReady},
 		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, spoken, firstBootScript},
 		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
-		{"ResetIsFenced", "a used workspace can be made like new, and a late reset changes nothing", true, false, canReset, resetFenced},
+		{"ResetIsFenced", "a used workspace can be reset, and a late reset changes nothing", true, false, canReset, resetFenced},
 		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
 		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},

@@ -130,7 +130,9 @@ export interface Cause {
   fault: string;
   first_at: string;
   last_at: string;
-  /** Whether a retry cannot mend it, as far as one can tell */
+  /** The last line of that fault that says something, then what failed */
+  message: string;
+  /** Whether it will not succeed on retry, as far as one can tell */
   permanent: boolean;
   /** Number of the last version */
   version: number;
@@ -372,7 +374,7 @@ export interface Explanation {
 export interface Failures {
   /** Over the last 30 days, the latest first */
   causes: Cause[];
-  /** Of these, those that a retry cannot mend */
+  /** Of these, those that will not succeed on retry */
   permanent: number;
   preset: string;
   since?: string;
@@ -663,7 +665,7 @@ export interface JobDelay {
 export interface KeepRequest {
   /** From now on; 24h where empty, 720h at most */
   for?: string;
-  /** For whoever finds it, and for the audit log */
+  /** For others who find it, and for the audit log */
   reason: string;
 }
 
@@ -878,6 +880,10 @@ export interface Preset {
   expired: number;
   /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
+  /** Rounds of failed creates in a row */
+  failures?: number;
+  /** Of the last failed create: its last line that says something, then what failed */
+  fault?: string;
   id: string;
   /** What a claim must find left of the TTL */
   min_remaining?: string;
@@ -2071,7 +2077,7 @@ export interface Operations {
     body: undefined;
     answer: Provider;
   };
-  /** Try a quarantined workspace anew. */
+  /** Try a quarantined workspace again. */
   "retry-workspace": {
     path: { workspace: string };
     query: { organization?: string };
