@@ -321,7 +321,7 @@ func (r *server) sayHello(token string, created bool) {
 	}
 }
 
-// leaveURL leaves the address of this replica in its data directory, where the command line finds it beside the owner's
+// leaveURL leaves the address of this replica in its data directory, where the command line finds it next to the owner's
 // token. forget removes it.
 func (r *server) leaveURL() (forget func(), err error) {
 	path := filepath.Join(r.opts.DataDir, "server-url")

@@ -71,10 +71,10 @@ func (a *app) command() *cobra.Command {
 person, a job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
 
 The server's address is --url or PREWARM_URL; without a scheme it is https, and on this machine http. A server on this
-machine is found by its data directory, which PREWARM_DATA_DIR names. The token is, in this order: PREWARM_TOKEN; the file of --token-file or
-PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine the owner-token file
-in its data directory, if it can be read. There is no flag for the token itself, because everybody on a machine can
-see the arguments of its processes.
+machine is found by its data directory, which PREWARM_DATA_DIR names. The token is, in this order: PREWARM_TOKEN; the
+file of --token-file or PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine
+the owner-token file in its data directory, if it can be read. There is no flag for the token itself, because everybody
+on a machine can see the arguments of its processes.
 
 Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. "workspace exec" and "claim
 --exec" end with the status of the command they ran.`,
@@ -111,8 +111,8 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 	return root
 }
 
-// shortcut is a command of a group at the top level, under its own name or another. Who types one of the words to suggest it
-// for is told of it.
+// shortcut is a command of a group at the top level, under its own name or another. It is
+// suggested to who types one of the other words.
 func (a *app) shortcut(cmd *cobra.Command, group, name string, suggestFor ...string) *cobra.Command {
 	before := cmd.Name()
 	cmd.Use = name + strings.TrimPrefix(cmd.Use, before)

@@ -34,7 +34,7 @@ func TestClaimAsEnvironment(t *testing.T) {
 	claim.Environment = map[string]string{
 		"PORT": "40001", "MOTD": testClaim.Environment["MOTD"], "PREWARM_WORKSPACE": "overridden", "EMPTY": "",
 		"PREWARM_ADDRESS": "overridden",
-		"bad-name": "x", "1ST": "x", "X; touch owned": "x", "NUL": "a\x00b",
+		"bad-name":        "x", "1ST": "x", "X; touch owned": "x", "NUL": "a\x00b",
 	}
 	claim.Addresses = []sdk.Address{
 		{Type: "tcp", Address: "127.0.0.1:40001"}, {Type: "tcp", Address: "127.0.0.1:40002"}, {Type: "web-page", Address: "http://x/?a='b'"},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/xerrors"
 
@@ -54,7 +55,7 @@ func (a *app) token(server *url.URL) (string, error) {
 	return "", nil
 }
 
-// defaultURL is where a server listens unless it is told otherwise.
+// defaultURL is where a server listens unless --listen says otherwise.
 const defaultURL = "http://127.0.0.1:7080"
 
 // server is the address of the server: the one that was named, with a scheme, else that of a server on this machine, which
@@ -63,7 +64,7 @@ func (a *app) server() string {
 	if a.url == "" {
 		a.url = defaultURL
 		for _, dir := range a.dataDirs() {
-			if address, err := readTrimmed("address of server", filepath.Join(dir, "server-url")); err == nil && address != "" {
+			if address := leftAddress(filepath.Join(dir, "server-url")); address != "" {
 				a.url = address
 				break
 			}
@@ -71,6 +72,28 @@ func (a *app) server() string {
 	}
 	a.url = withScheme(a.url)
 	return a.url
+}
+
+// leftAddress is the address that a server left in its data directory; empty where there is none that can be trusted. The
+// token goes to it, and a data directory may be a folder that somebody else has written or packed: so it must be this user's
+// file, and name this machine.
+func leftAddress(file string) string {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
+		return ""
+	}
+	address, err := readTrimmed("address of server", file)
+	if err != nil {
+		return ""
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil || !loopback(u.Hostname()) {
+		return ""
+	}
+	return address
 }
 
 // withScheme adds the scheme to an address that was written without one: https, and on this machine http.
@@ -89,7 +112,7 @@ func (a *app) dataDirs() []string {
 	if dir := a.env("PREWARM_DATA_DIR"); dir != "" {
 		return []string{dir, ".prewarm"}
 	}
-	return []string{".prewarm", a.dataDir()}
+	return []string{".prewarm", a.defaultDataDir()}
 }
 
 func readToken(path string) (string, error) {

@@ -98,6 +98,31 @@ func TestServerByDataDir(t *testing.T) {
 	require.Contains(t, got.stdout, other.URL, "what is named goes first")
 }
 
+// A folder that somebody else has packed or written sends no token anywhere: what it names as a server is taken only where
+// that is on this machine, and the file this user's.
+func TestServerByDataDir_ofOthers(t *testing.T) {
+	t.Parallel()
+	server := newFakeServer(t, answers(t))
+	port := server.URL[strings.LastIndex(server.URL, ":"):]
+	dir := t.TempDir()
+	file := filepath.Join(dir, "server-url")
+	for address, taken := range map[string]string{
+		server.URL: server.URL, "https://elsewhere.example": "", "http://127.0.0.1@elsewhere.example" + port: "",
+		"http://owner@127.0.0.1" + port: "", "http://[::1": "", "": "",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(address+"\n"), 0o600))
+		require.Equal(t, taken, leftAddress(file), address)
+	}
+	require.NoError(t, os.WriteFile(file, []byte(server.URL), 0o600))
+	link := filepath.Join(dir, "folder")
+	require.NoError(t, os.Mkdir(link, 0o700))
+	require.Empty(t, leftAddress(link))
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chown(file, 65534, 65534))
+		require.Empty(t, leftAddress(file), "another user has written it")
+	}
+}
+
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	answers := answers(t)

@@ -31,8 +31,8 @@ its webhook is there. A webhook that Prewarm did not install is there when it ha
 
 With --for served it waits until no job of it waits for a runner, and all deliveries are handled.
 
-What is missing is told on stderr whenever it changes. The status is 1 where it does not come within --timeout, and at once
-for an entity that is stopped: waiting does not end that.`,
+What is missing is printed on stderr whenever it changes. The exit status is 1 after --timeout, and at once for an entity
+that is stopped: waiting does not end that.`,
 		Example: `  prewarm forge wait acme
   prewarm forge wait acme --for served --timeout 10m -o json`,
 		PreRunE: func(*cobra.Command, []string) error {
@@ -61,13 +61,13 @@ type forgeWait struct {
 	timeout     time.Duration
 	ends        time.Time
 	last        sdk.ForgeEntity
-	told        string
+	shown       string
 	// What the forge last said of its webhook, and when it is asked again.
 	hook      string
 	hookAgain time.Time
 }
 
-// look says whether it is done, and tells what is missing where that has changed. A server that is away for a moment does not
+// look says whether it is done, and prints what is missing where that has changed. A server that is away for a moment does not
 // end it, one that refuses does.
 func (w *forgeWait) look(ctx context.Context) (bool, error) {
 	missing, err := w.missing(ctx)
@@ -81,8 +81,8 @@ func (w *forgeWait) look(ctx context.Context) (bool, error) {
 	case missing == "":
 		return true, nil
 	}
-	if missing != w.told {
-		w.told = missing
+	if missing != w.shown {
+		w.shown = missing
 		w.hint("forge %s: %s", w.name, printable.Text(missing))
 	}
 	if !w.clock.Now().Before(w.ends) {

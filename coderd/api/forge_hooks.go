@@ -121,7 +121,7 @@ func hookOf(h forge.Hook) sdk.ForgeHook {
 	return sdk.ForgeHook{ID: h.ID, URL: h.URL, Events: h.Events, Active: h.Active, LastStatus: h.LastStatus}
 }
 
-// getForgeHook shows the webhook that is ours, else one that a person made; beside it what else calls the same address.
+// getForgeHook shows the webhook that is ours, else one that a person made, and the others that call the same address.
 func (s *server) getForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeHook], error) {
 	entity, client, err := s.client(ctx, who, in.Forge)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *server) installForgeHook(ctx context.Context, who auth.Identity, in *in
 }
 
 // installHook makes the webhook, or brings ours up to date. One that a person made for the same address is theirs until somebody
-// says otherwise: beside it ours would tell everything twice.
+// says otherwise: with ours next to it, every event would arrive twice.
 func (s *server) installHook(ctx context.Context, who auth.Identity, name string, takeOver bool) (forge.Hook, error) {
 	entity, client, err := s.client(ctx, who, name)
 	if err != nil {

@@ -22,7 +22,7 @@ var words = map[Action]string{
 	ActManageOthers:    "manage other users and their tokens",
 	ActReadSigningKeys: "view signing keys", ActRotateSigningKey: "rotate the signing key",
 	ActReadNotifications: "view notifications", ActTestNotification: "send a test notification",
-	ActReportInstance: "report for a workspace", ActReadInstance: "read what a workspace is told",
+	ActReportInstance: "report for a workspace", ActReadInstance: "read the configuration of a workspace",
 }
 
 // Cannot says in a sentence that a role does not have an action.

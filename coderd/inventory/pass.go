@@ -330,7 +330,7 @@ func (s *Service) tellBreaker(ctx context.Context, provider, site string, was, i
 	s.Hints.Wake()
 }
 
-// brief is what is stored and told of an error.
+// brief is what is stored and shown of an error.
 func brief(text string) string {
 	return database.TextAtMost(printable.Headline(text), 300)
 }

@@ -30,8 +30,8 @@ type Row struct {
 type Source func(ctx context.Context) ([]Row, error)
 
 // Registry holds the providers of this process by their configured names. It is filled from rows that its source reads, or
-// that the caller has read, as often as the caller likes: a provider is made once and again only when its row changes. One that cannot be made
-// keeps its error, and the others go on. All it hands out is Guarded.
+// that the caller has read, as often as the caller likes: a provider is made once and again only when its row changes. One
+// that cannot be made keeps its error, and the others go on. All it hands out is Guarded.
 type Registry struct {
 	inTx   func(context.Context) bool
 	kinds  map[string]Factory
@@ -80,11 +80,13 @@ func (r *Registry) read(ctx context.Context) error {
 	if r.source == nil {
 		return nil
 	}
+	r.updating.Lock() // from here, so that of two readings the later one stays
+	defer r.updating.Unlock()
 	rows, err := r.source(ctx)
 	if err != nil {
 		return err
 	}
-	r.Update(rows)
+	r.update(rows)
 	return nil
 }
 
@@ -96,6 +98,10 @@ func (r *Registry) Kinds() []string { return slices.Sorted(maps.Keys(r.kinds)) }
 func (r *Registry) Update(rows []Row) {
 	r.updating.Lock()
 	defer r.updating.Unlock()
+	r.update(rows)
+}
+
+func (r *Registry) update(rows []Row) {
 	next := make(map[string]entry, len(rows))
 	for _, row := range rows {
 		if row.Removed {

@@ -133,7 +133,7 @@ type ForgeHook struct {
 	Active     bool     `json:"active"`
 	LastStatus string   `json:"last_status,omitempty" doc:"Of its last delivery, as the forge says"`
 	Ours       bool     `json:"ours" doc:"Prewarm installed it, or took it over; else a person made it"`
-	// Others call the same URL, so that everything is told twice.
+	// Others call the same URL, so that every event arrives twice.
 	Others []ForgeHook `json:"others,omitempty" doc:"Webhooks that call the same URL, and that Prewarm did not install"`
 }
 

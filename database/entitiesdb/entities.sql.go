@@ -13,23 +13,6 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-const askForgesAnew = `-- name: AskForgesAnew :exec
-UPDATE forge_status s SET wait_until = NULL, runners_wait_until = NULL, asked_at = NULL
-FROM forge_entities e
-WHERE e.id = s.entity_id AND (e.credential_id = $1 OR e.id = $2)
-`
-
-type AskForgesAnewParams struct {
-	CredentialID uuid.NullUUID
-	EntityID     uuid.NullUUID
-}
-
-// With another credential what a forge answered before says nothing: its entities are asked at once.
-func (q *Queries) AskForgesAnew(ctx context.Context, arg AskForgesAnewParams) error {
-	_, err := q.db.Exec(ctx, askForgesAnew, arg.CredentialID, arg.EntityID)
-	return err
-}
-
 const deleteForgeCredential = `-- name: DeleteForgeCredential :exec
 DELETE FROM forge_credentials WHERE id = $1
 `
@@ -128,6 +111,23 @@ func (q *Queries) DirectoryEntities(ctx context.Context) ([]DirectoryEntitiesRow
 		return nil, err
 	}
 	return items, nil
+}
+
+const endForgeWaits = `-- name: EndForgeWaits :exec
+UPDATE forge_status s SET wait_until = NULL, runners_wait_until = NULL, asked_at = NULL
+FROM forge_entities e
+WHERE e.id = s.entity_id AND (e.credential_id = $1 OR e.id = $2)
+`
+
+type EndForgeWaitsParams struct {
+	CredentialID uuid.NullUUID
+	EntityID     uuid.NullUUID
+}
+
+// With another credential what a forge answered before says nothing: its entities are asked at once.
+func (q *Queries) EndForgeWaits(ctx context.Context, arg EndForgeWaitsParams) error {
+	_, err := q.db.Exec(ctx, endForgeWaits, arg.CredentialID, arg.EntityID)
+	return err
 }
 
 const forgeCredentialUsers = `-- name: ForgeCredentialUsers :many

@@ -251,11 +251,7 @@ WITH freed AS MATERIALIZED (
   SELECT p.name FROM providers p
   JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum AND h.instances = 0
   WHERE p.maximum > 0 AND p.name IN (SELECT t.provider FROM templates t WHERE t.id = ANY ($1::uuid[]))
-    AND (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
-      + (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
-      - (SELECT count(*) FROM workspaces w
-         WHERE w.provider = p.name AND w.gone_at IS NOT NULL
-           AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting')) < p.maximum
+    AND prewarm_places(p.name) < p.maximum
 )
 SELECT DISTINCT t.id FROM templates t
 JOIN presets pr ON pr.template_id = t.id
@@ -625,14 +621,7 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
                      AND o.complete_at > prewarm_now() - interval '10 minutes')
                  ORDER BY i.opened_at, i.site LIMIT 1), '')::text AS breaker,
        c.counted::boolean AS counted,
-       (CASE WHEN c.counted
-             THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
-                + (SELECT count(*) FROM workspaces w
-                   WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
-                - (SELECT count(*) FROM workspaces w
-                   WHERE w.provider = p.name AND w.gone_at IS NOT NULL
-                     AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting'))
-             ELSE 0 END)::int AS live,
+       (CASE WHEN c.counted THEN prewarm_places(p.name) ELSE 0 END)::int AS live,
        -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
        -- yet (S4). By a listing that is stale, or not there, nothing.
        p.reserves,
@@ -677,8 +666,7 @@ type SnapshotProvidersRow struct {
 
 // Live counts claimed rows too, so it is read only where there is a maximum, by full passes, and by nudge passes at the
 // providers of their templates where nothing is left to spend: what has ended since makes room. What is known to be gone
-// takes no place. A provider with
-// sites counts as broken while no other site of it works: creates go there.
+// takes no place. A provider with sites counts as broken while no other site of it works: creates go there.
 func (q *Queries) SnapshotProviders(ctx context.Context, arg SnapshotProvidersParams) ([]SnapshotProvidersRow, error) {
 	rows, err := q.db.Query(ctx, snapshotProviders, arg.IsFull, arg.TemplateIds)
 	if err != nil {

@@ -24,8 +24,7 @@ WITH it AS (
       WHERE j.state = 'in_progress'
         AND (j.workspace_id = r.workspace_id AND j.incarnation = r.incarnation
           OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url
-          AND (e.id = j.entity_id OR prewarm_forge_covers(e.scope, e.path, j.repository)
-            OR e.scope = 'enterprise' AND e.organization_id = j.organization_id)))
+          AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository)))
   RETURNING w.id, w.name, w.organization_id, w.state
 ), drain AS (
   UPDATE jobs j SET due_at = prewarm_now() FROM it
@@ -101,8 +100,7 @@ WITH bound AS (
   JOIN forge_credentials c ON c.id = e.credential_id
   WHERE r.removed_at IS NULL AND j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name
     AND j.forge_url = c.url
-    AND (e.id = j.entity_id OR prewarm_forge_covers(e.scope, e.path, j.repository)
-      OR e.scope = 'enterprise' AND e.organization_id = j.organization_id)
+    AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository)
   RETURNING r.workspace_id, r.incarnation
 )
 UPDATE forge_runners r SET registered_at = prewarm_now()

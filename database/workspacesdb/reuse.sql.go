@@ -30,13 +30,10 @@ SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NUL
             AND NOT c.cold))::int AS wanted,
        has.n::int AS has,
        (w.gone_at IS NOT NULL)::boolean AS gone,
-       -- With this one in its place, also if it is gone and would be made anew.
+       -- With this one in its place, also if it is gone and would be made again.
        (pr.maximum > 0
-        AND (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state = 'claimed')
-          + (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state NOT IN ('claimed', 'deleted'))
-          - (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.gone_at IS NOT NULL
-               AND o.state IN ('claimed', 'quarantined', 'draining', 'deleting') AND o.id <> w.id)
-            > pr.maximum)::boolean AS beyond_maximum
+        AND prewarm_places(w.provider)
+          + (w.gone_at IS NOT NULL AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting'))::int > pr.maximum)::boolean AS beyond_maximum
 FROM workspaces w
 JOIN presets p ON p.id = w.preset_id
 JOIN templates t ON t.id = p.template_id

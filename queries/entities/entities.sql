@@ -30,7 +30,7 @@ DELETE FROM forge_entities e WHERE e.credential_id = @credential_id AND e.delete
 DELETE FROM forge_status s USING forge_entities e
 WHERE s.entity_id = e.id AND e.credential_id = @credential_id AND e.deleted_at IS NOT NULL;
 
--- name: AskForgesAnew :exec
+-- name: EndForgeWaits :exec
 -- With another credential what a forge answered before says nothing: its entities are asked at once.
 UPDATE forge_status s SET wait_until = NULL, runners_wait_until = NULL, asked_at = NULL
 FROM forge_entities e

@@ -13,8 +13,8 @@ SELECT pg_advisory_xact_lock(1886545271, 3);
 -- is the same one in every order. A runner is told as a whole, and the one of the later state stays. The forge's word on
 -- how a job ended replaces ours ("gone", "superseded").
 --
--- Whoever knows an entity's secret tells of its jobs alone: what another entity told of another repository stays as it is, and
--- no row is returned for it.
+-- An entity's webhook speaks for its own jobs only: a row that another entity reported, of another repository, stays as it
+-- is and is not returned.
 INSERT INTO forge_jobs AS j (id, organization_id, forge_url, job_id, attempt, entity_id, repository, run_id, workflow, name,
   url, labels, state, conclusion, runner_id, runner_name, runner_state, queued_at, started_at, completed_at, seen_at,
   updated_at)
@@ -89,8 +89,7 @@ FROM (
     JOIN forge_entities e ON e.credential_id = c.id
     JOIN forge_runners f ON f.entity_id = e.id
     WHERE o.runner_name <> '' AND c.url = o.forge_url AND f.name = o.runner_name
-      AND (e.id = o.entity_id OR prewarm_forge_covers(e.scope, e.path, o.repository)
-        OR e.scope = 'enterprise' AND e.organization_id = o.organization_id)
+      AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, o.entity_id, o.organization_id, o.repository)
     ORDER BY coalesce(f.runner_id = o.runner_id, false) DESC, f.created_at DESC, f.incarnation DESC
     LIMIT 1
   ) r ON true

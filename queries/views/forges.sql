@@ -23,8 +23,7 @@ LEFT JOIN LATERAL (
   WHERE j.state = 'in_progress'
     AND (j.workspace_id = r.workspace_id AND j.incarnation = r.incarnation
       OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url
-        AND (e.id = j.entity_id OR prewarm_forge_covers(e.scope, e.path, j.repository)
-          OR e.scope = 'enterprise' AND e.organization_id = j.organization_id))
+        AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository))
   ORDER BY j.updated_at DESC LIMIT 1
 ) o ON true
 WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation;

@@ -63,7 +63,7 @@ var grants = []grant{
 	{"runners", "jobs", "UPDATE", "what the forge says makes probes and drains due at once, or ends one for good"},
 	{"runners", "forge_jobs", "UPDATE", "a job is bound to the workspace of its runner"},
 
-	{"entities", "forge_status", "INSERT DELETE UPDATE", "its row comes and goes with the entity, which is asked anew with another credential"},
+	{"entities", "forge_status", "INSERT DELETE UPDATE", "its row comes and goes with the entity, which is asked at once with another credential"},
 	{"inbox", "forge_status", "INSERT", "how far the listing of deliveries and jobs has come"},
 	{"inventory", "providers", "UPDATE", "when its machines were listed, and that a person trusts it"},
 	{"leases", "claims", "UPDATE", "places in line that have run out"},

@@ -151,8 +151,8 @@ func (s *Service) update(
 	}
 	if params.CredentialID != row.CredentialID {
 		id := uuid.NullUUID{UUID: row.ID, Valid: true}
-		if err := entitiesdb.New(db).AskForgesAnew(ctx, entitiesdb.AskForgesAnewParams{EntityID: id}); err != nil {
-			return xerrors.Errorf("have forge asked anew: %w", err)
+		if err := entitiesdb.New(db).EndForgeWaits(ctx, entitiesdb.EndForgeWaitsParams{EntityID: id}); err != nil {
+			return xerrors.Errorf("end wait of forge: %w", err)
 		}
 	}
 	return record(ctx, db, who, "forge.update", row.ID, row.Name, before, after, "")

@@ -28,8 +28,8 @@ type Entity struct {
 	Err            error // why Secrets is empty; nil where it is not
 }
 
-// Covers says whether an entity's runners take jobs of a repository. What an enterprise covers no name tells: it is taken at
-// its word. SQL has the same: prewarm_forge_covers.
+// Covers says whether an entity's runners take jobs of a repository. What an enterprise covers no name says: its own word is
+// believed. In SQL it is part of prewarm_may_run.
 func Covers(scope Scope, path, repository string) bool {
 	switch scope {
 	case Repository:
@@ -37,8 +37,10 @@ func Covers(scope Scope, path, repository string) bool {
 	case Organization:
 		owner, _, _ := strings.Cut(repository, "/")
 		return strings.EqualFold(path, owner)
+	case Enterprise:
+		return true
 	}
-	return true
+	return false
 }
 
 // Clients finds the clients of entities.

@@ -170,7 +170,7 @@ type Forge interface {
 	// and the forge has no listing above them.
 	OpenJobs(ctx context.Context, repositories []string) ([]Job, error)
 
-	// Hooks are the webhooks that call url, whoever made them. ErrUnsupported: the forge has no API for it at this scope.
+	// Hooks are the webhooks that call url, no matter who made them. ErrUnsupported: the forge has no API for it at this scope.
 	Hooks(ctx context.Context, url string) ([]Hook, error)
 	// InstallHook makes the webhook for jobs that calls url, or brings the one of that id up to date, which is 0 for none.
 	// Where that is gone, or the forge can't change its secret, another is made: the one before is the caller's to remove.

@@ -13,7 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/rest"
 )
 
-// InstallHook makes the webhook, or sets the one of that id aright.
+// InstallHook makes the webhook, or brings the one of that id up to date.
 func (c *client) InstallHook(ctx context.Context, address, secret string, id int64) (forge.Hook, error) {
 	return c.Client.InstallHook(ctx, secret, id, func(exists bool) any {
 		want := &github.Hook{

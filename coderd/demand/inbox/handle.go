@@ -111,7 +111,7 @@ func (s *Service) read(ctx context.Context, row inboxdb.LeaseDeliveriesRow) hand
 	case job == nil:
 		h.outcome = "ignored: " + row.Event + " is of no job that waits, runs or ended"
 	case !forge.Covers(entity.Scope, entity.Path, job.Repository):
-		// Whoever knows the secret of one entity speaks for no other.
+		// The secret of one entity gives no say over the jobs of another.
 		h.outcome = fmt.Sprintf("ignored: %s is not of the %s %s; if it was renamed or moved, apply the forge with its new path",
 			job.Repository, entity.Scope, entity.Path)
 		h.label = "foreign"

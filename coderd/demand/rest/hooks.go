@@ -67,7 +67,7 @@ func (c *Client) Hooks(ctx context.Context, address string) ([]forge.Hook, error
 	return found, nil
 }
 
-// InstallHook makes the webhook that is wanted, or sets the one of that id aright, where there is one.
+// InstallHook makes the webhook that is wanted, or brings the one of that id up to date, where there is one.
 func (c *Client) InstallHook(ctx context.Context, secret string, id int64, wanted func(exists bool) any) (forge.Hook, error) {
 	if _, err := c.HookPath(0, ""); err != nil {
 		return forge.Hook{}, err
@@ -76,7 +76,7 @@ func (c *Client) InstallHook(ctx context.Context, secret string, id int64, wante
 		return forge.Hook{}, xerrors.New("a webhook without a secret is refused: anybody could call it")
 	}
 	var made github.Hook
-	err := error(forge.ErrNotFound)
+	err := forge.ErrNotFound
 	if id != 0 {
 		err = c.atHook(ctx, "set", http.MethodPatch, id, "", wanted(true), &made)
 	}

@@ -38,8 +38,8 @@ func (s *Service) leftAlone(ctx context.Context, entityID uuid.UUID) (*LeftAlone
 	return &LeftAlone{Until: *row.RunnersWaitUntil, Cause: row.RunnersError}, nil
 }
 
-// heed takes what came of asking a forge. Of an error that is not of one runner but of the forge, all replicas are told. One that
-// comes of the caller's own end says nothing.
+// heed records an error of the forge as a whole, and not of one runner, so that all replicas leave the forge alone. An error
+// that comes of the caller's own end says nothing.
 func (s *Service) heed(ctx context.Context, entityID uuid.UUID, err error) {
 	if err == nil || ctx.Err() != nil || !ofItself(err) {
 		return

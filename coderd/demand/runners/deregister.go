@@ -48,7 +48,7 @@ func (s *Service) Deregister(ctx context.Context, workspaceID uuid.UUID, incarna
 	case row.Job != "" && !row.JobLost:
 		return s.veto(ctx, row, "job "+row.Job+" is in progress", wait)
 	case waits(row) != nil:
-		return s.later(waits(row), *row.RunnersWaitUntil), nil
+		return s.later(waits(row), *row.RunnersWaitUntil), nil //nolint:nilerr // the verdict says it
 	}
 	err = s.remove(ctx, row)
 	s.heed(ctx, row.EntityID, err)

@@ -24,7 +24,7 @@ func spoken(p provider.Provider) bool {
 // there, and reports that this has failed.
 func firstBootScript(ctx context.Context, t *trial) error {
 	s, _ := provider.As[provider.Spoken](t.stopper)
-	told := s.Spoken().InstallScript != ""
+	given := s.Spoken().InstallScript != ""
 	spec, err := withScript(t.Spec, "{{")
 	if err != nil {
 		return err
@@ -40,11 +40,11 @@ func firstBootScript(ctx context.Context, t *trial) error {
 		}
 	}
 	switch {
-	case takes && !told:
-		return xerrors.New("it takes " + scriptKey + ", and is not told any: set install_script: " + scriptKey +
+	case takes && !given:
+		return xerrors.New("it takes " + scriptKey + ", and is given none: set install_script: " + scriptKey +
 			" in the provider's config, else its workspaces install a runner of a forge at their first boot, and no agent can be installed")
-	case told && !takes:
-		return xerrors.New("it is told " + scriptKey + ", and does not heed it: set install_script: none in the provider's config, " +
+	case given && !takes:
+		return xerrors.New("it is given " + scriptKey + ", and ignores it: set install_script: none in the provider's config, " +
 			"leave agent out of templates, and see in its documentation how to keep it from installing a runner")
 	}
 	return nil

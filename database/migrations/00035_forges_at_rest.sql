@@ -4,7 +4,7 @@
 SET LOCAL lock_timeout = '10s';
 ALTER TABLE forge_entities
   -- When its idle runners were asked to go. It counts while stopped_at is set and not later: a release that knows nothing of
-  -- it starts and stops entities beside this one, and none of its stops drains.
+  -- it starts and stops entities while this one runs, and none of its stops drains.
   ADD COLUMN drain_at timestamptz,
   -- Since when it has its credential, where that is not the one that it was made with: what succeeded before says nothing of it.
   ADD COLUMN credential_at timestamptz;
