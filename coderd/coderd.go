@@ -1,6 +1,7 @@
 package coderd
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -63,6 +64,7 @@ type Options struct {
 	Replica                         string // empty: made of the host's name and the port
 	Version                         string
 	Stdout                          io.Writer // for people who started the server; nil: none
+	Command                         string    // with which they run a command against it; empty: prewarm
 	Stderr                          io.Writer // the log; nil: os.Stderr
 
 	// Hooks have no flag: tests stop a replica with them at chosen moments. Nil: none.
@@ -234,6 +236,11 @@ func (r *server) run(ctx context.Context) error {
 		return xerrors.Errorf("make the owner's token: %w", err)
 	}
 	r.replica.Listen(r.pubsub)
+	forget, err := r.leaveURL()
+	if err != nil {
+		return err
+	}
+	defer forget()
 	r.sayHello(token, created)
 
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx)) // it drains first
@@ -309,8 +316,27 @@ func (r *server) sayHello(token string, created bool) {
 	}
 	fmt.Fprintf(r.opts.Stdout, "Prewarm is at http://%s\nThe owner's token is in %s%s\n", r.listener.Addr(), token, made)
 	if r.opts.Quickstart {
-		fmt.Fprintln(r.opts.Stdout, "Look:  prewarm preset list --watch\nTake:  prewarm claim quickstart/default --exec -- sh")
+		command := cmp.Or(r.opts.Command, "prewarm")
+		fmt.Fprintf(r.opts.Stdout, "Look:  %s preset list --watch\nTake:  %s claim quickstart/default --exec -- sh\n", command, command)
 	}
+}
+
+// leaveURL leaves the address of this replica in its data directory, where the command line finds it next to the owner's
+// token. forget removes it.
+func (r *server) leaveURL() (forget func(), err error) {
+	path := filepath.Join(r.opts.DataDir, "server-url")
+	content := []byte(localURL(r.listener.Addr()) + "\n")
+	if err := os.WriteFile(path+".next", content, 0o600); err != nil {
+		return nil, xerrors.Errorf("write address of server: %w", err)
+	}
+	if err := os.Rename(path+".next", path); err != nil {
+		return nil, xerrors.Errorf("write address of server: %w", err)
+	}
+	return func() {
+		if is, err := os.ReadFile(path); err == nil && bytes.Equal(is, content) { // not that of a server that took over
+			_ = os.Remove(path)
+		}
+	}, nil
 }
 
 // accessURL is where workspaces reach this replica. One that listens everywhere is reached on this machine at least.
@@ -318,6 +344,11 @@ func accessURL(opts Options, addr net.Addr) string {
 	if opts.AccessURL != "" {
 		return strings.TrimSuffix(opts.AccessURL, "/")
 	}
+	return localURL(addr)
+}
+
+// localURL is the address of a listener, on this machine where it listens everywhere.
+func localURL(addr net.Addr) string {
 	host, port, _ := net.SplitHostPort(addr.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"

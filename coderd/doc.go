@@ -33,7 +33,7 @@
 //	hints       tells rooms of the replica, and other replicas, to look now; decides nothing
 //	alerts      exports current values as gauges, watches them, and sends webhook notifications, once per episode
 //	humanlog    log lines for people
-//	printable   makes text from elsewhere safe to show in a terminal or a log
+//	printable   makes text from elsewhere safe to show in a terminal or a log; makes the headline of a fault
 //	tracing     one cause through processes and rows, for OpenTelemetry
 //	retention   deletes what is old
 //	chaos       tests that hurt real processes; chaos/storm all faults at once, chaos/judge what was wrong,

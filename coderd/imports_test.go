@@ -40,7 +40,7 @@ func with(r room, inside ...string) room {
 
 // Rooms that are alike. What a room needs of its neighbour is a hint, or a func or an interface that coderd/replica passes in.
 var (
-	decides = room{inside: []string{"coderd/hints", "coderd/workspaces", "coderd/prebuilds", "coderd/explain", "coderd/tracing", "coderd/lease", "database", "database/viewsdb"}}
+	decides = room{inside: []string{"coderd/hints", "coderd/workspaces", "coderd/prebuilds", "coderd/printable", "coderd/explain", "coderd/tracing", "coderd/lease", "database", "database/viewsdb"}}
 	drives  = room{inside: append(slices.Clone(decides.inside), "coderd/provider")}
 	stores  = room{inside: []string{"database"}}
 	leased  = room{inside: []string{"coderd/lease", "database"}}
@@ -94,7 +94,7 @@ var rooms = map[string]room{
 	"coderd/events":          {inside: []string{"coderd/hints", "coderd/auth", "coderd/sdk", "database", "database/eventsdb", "database/viewsdb"}},
 	"coderd/faults":          leaf,
 	"coderd/explain": {
-		inside: []string{"coderd/prebuilds"}, outside: []string{},
+		inside: []string{"coderd/prebuilds", "coderd/printable"}, outside: []string{},
 		never: []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
 	"coderd/hints":     leaf,
@@ -105,6 +105,7 @@ var rooms = map[string]room{
 	"coderd/leases":    with(decides, "database/leasesdb"),
 	"coderd/lifecycle": with(drives, "database/lifecycledb"),
 	"coderd/prebuilds": {
+		inside:  []string{"coderd/printable"}, // pure too
 		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/robfig/cron/v3"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
@@ -138,7 +139,7 @@ var rooms = map[string]room{
 	}},
 	"coderd/tracing": stores,
 	"coderd/workspaces": {inside: []string{
-		"coderd/explain", "coderd/prebuilds", "coderd/tracing", "database", "database/viewsdb", "database/workspacesdb",
+		"coderd/explain", "coderd/prebuilds", "coderd/printable", "coderd/tracing", "database", "database/viewsdb", "database/workspacesdb",
 	}},
 	"database":          leaf,
 	"deploy":            leaf,

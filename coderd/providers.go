@@ -59,7 +59,8 @@ func newProviders(
 			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)
 		}
 	}
-	return registry, replica.ReadProviders(ctx, store, registry)
+	registry.From(context.WithoutCancel(ctx), replica.Configured(store))
+	return registry, registry.Read(ctx)
 }
 
 // warnOfProviders says where what runs in a workspace may not end with it, and where it may do more than it would if it were applied

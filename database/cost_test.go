@@ -88,7 +88,14 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 			return err
 		}},
 		{"providers without a maximum", 0, func(ctx context.Context, db database.DBTX) error {
-			_, err := reconciledb.New(db).SnapshotProviders(ctx, true)
+			_, err := reconciledb.New(db).SnapshotProviders(ctx, reconciledb.SnapshotProvidersParams{IsFull: true})
+			return err
+		}},
+		{"what a nudge of one template looks for beside it", 0, func(ctx context.Context, db database.DBTX) error {
+			if _, err := reconciledb.New(db).SnapshotHeldBack(ctx, []uuid.UUID{template}); err != nil {
+				return err
+			}
+			_, err := reconciledb.New(db).SnapshotProviders(ctx, reconciledb.SnapshotProvidersParams{TemplateIds: []uuid.UUID{template}})
 			return err
 		}},
 		{"gauges of everything", 0, func(ctx context.Context, db database.DBTX) error {

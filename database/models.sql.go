@@ -1256,6 +1256,8 @@ type ForgeEntity struct {
 	CreatedAt           time.Time
 	UpdatedAt           time.Time
 	DeletedAt           *time.Time
+	DrainAt             *time.Time
+	CredentialAt        *time.Time
 }
 
 type ForgeJob struct {
@@ -1324,6 +1326,8 @@ type ForgeStatus struct {
 	RunnersListedAt   *time.Time
 	JobsListedAt      *time.Time
 	DeliveriesThrough *time.Time
+	RunnersWaitUntil  *time.Time
+	RunnersError      string
 }
 
 type Headroom struct {
@@ -1366,6 +1370,7 @@ type Inventory struct {
 	Reason        string
 	Clean         int32
 	ChangedAt     *time.Time
+	ByCalls       bool
 }
 
 type InventoryFinding struct {
@@ -1748,6 +1753,7 @@ type Workspace struct {
 	ClaimedAt         *time.Time
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
+	GoneAt            *time.Time
 }
 
 type WorkspaceHistory struct {

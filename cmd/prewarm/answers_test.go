@@ -38,11 +38,11 @@ var testFailures = sdk.Failures{
 	Causes: []sdk.Cause{
 		{
 			Cause: "image golang:N not found", Count: 3, Permanent: true, FirstAt: before(20 * time.Second),
-			LastAt: before(5 * time.Second), Fault: "image golang:1.26 not found", Workspace: "prebuild-a", Version: 2,
+			LastAt: before(5 * time.Second), Fault: "setup ended with exit status 1; its last output:\nimage golang:1.26 not found\n", Message: "image golang:1.26 not found (setup ended with exit status 1)", Workspace: "prebuild-a", Version: 2,
 		},
 		{
 			Cause: "connection refused", Count: 12, FirstAt: before(48 * time.Hour), LastAt: before(47 * time.Hour),
-			Fault: "connection refused", Workspace: "prebuild-b", Version: 1,
+			Fault: "connection refused", Message: "connection refused", Workspace: "prebuild-b", Version: 1,
 		},
 	},
 }
@@ -244,7 +244,8 @@ func answers(t *testing.T) map[string]answer {
 		}),
 		"GET /providers": canned([]sdk.Provider{
 			{Name: "local", Kind: "local", Can: []string{"exec", "logs"}},
-			{Name: "openstack", Kind: "external", Can: []string{"stop"}},
+			{Name: "openstack", Kind: "external", Can: []string{"stop", "agent"}, Protocol: "v0.1.1", Schema: true, Confirmed: true},
+			{Name: "incus", Kind: "external", Can: []string{"stop"}, Protocol: "v0.1.0", NoAgent: "it gives no schema"},
 			{Name: "old", Kind: "external", Can: []string{}, Error: "config_file: no such file\n\x1b[31mevil"},
 		}),
 		"POST /providers/openstack/resume":  canned(sdk.Provider{Name: "openstack", Kind: "external", Can: []string{}, Confirmed: true}),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -55,7 +56,7 @@ func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
 // run executes the command line and returns the exit status.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.command()
-	root.SetArgs(append([]string{}, args...)) // not nil, which would mean those of the process
+	root.SetArgs(joinWaitReady(args)) // never nil, which would mean those of the process
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -69,10 +70,11 @@ func (a *app) command() *cobra.Command {
 		`Prewarm keeps pools of prebuilt workspaces (dev environments, CI runners, agent sandboxes) warm, so that a
 person, a job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
 
-The server's address is --url or PREWARM_URL. The token is, in this order: PREWARM_TOKEN; the file of --token-file or
-PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine the owner-token file
-in its data directory, if it can be read. There is no flag for the token itself, because everybody on a machine can
-see the arguments of its processes.
+The server's address is --url or PREWARM_URL; without a scheme it is https, and on this machine http. A server on this
+machine is found by its data directory, which PREWARM_DATA_DIR names. The token is, in this order: PREWARM_TOKEN; the
+file of --token-file or PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine
+the owner-token file in its data directory, if it can be read. There is no flag for the token itself, because everybody
+on a machine can see the arguments of its processes.
 
 Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. "workspace exec" and "claim
 --exec" end with the status of the command they ran.`,
@@ -82,6 +84,12 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 		append(a.hostCommands(),
 			a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
 			a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
+			a.shortcut(a.workspaceReleaseCommand(), "workspace", "release", "return", "stop", "unclaim"),
+			a.shortcut(a.workspaceExecCommand(), "workspace", "exec", "ssh", "shell", "enter", "run"),
+			a.shortcut(a.workspaceLogsCommand(), "workspace", "logs", "log"),
+			a.shortcut(a.presetListCommand(), "preset", "status", "list", "ps", "get"),
+			a.shortcut(a.presetNudgeCommand(), "preset", "nudge"),
+			a.doctorCommand(),
 			a.providerCommand(), a.forgeCommand(), a.runnerCommand(), a.jobCommand(), a.inventoryCommand(), a.pauseCommand(), a.quotaCommand(), a.resumeCommand(),
 			a.replicasCommand(), a.auditCommand(), a.adminCommand(),
 			a.versionCommand(), a.cliDocsCommand(),
@@ -94,13 +102,24 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 	root.SetVersionTemplate("prewarm {{.Version}}\n")
 
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.url, "url", "http://127.0.0.1:7080", "address of the server")
+	flags.StringVar(&a.url, "url", "", "address of the server (default that of a server on this machine, else "+defaultURL+")")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that holds the token")
 	flags.StringVar(&a.organization, "organization", "", "organization to act in; the server's default where empty")
 	flags.VisitAll(fromEnv) // those above
-	flags.StringVarP(&a.output, "output", "o", "table", "output format: table or json; for claim also env")
-	oneOf(root, "output", "table", "json")
+	flags.StringVarP(&a.output, "output", "o", "table", "output format: table, json or yaml; for claim also env, for preset list also wide")
+	oneOf(root, "output", "table", "json", "yaml")
 	return root
+}
+
+// shortcut is a command of a group at the top level, under its own name or another. It is
+// suggested to who types one of the other words.
+func (a *app) shortcut(cmd *cobra.Command, group, name string, suggestFor ...string) *cobra.Command {
+	before := cmd.Name()
+	cmd.Use = name + strings.TrimPrefix(cmd.Use, before)
+	cmd.Long = fmt.Sprintf("The same as \"prewarm %s %s\". ", group, before) + cmd.Long
+	cmd.Example = strings.ReplaceAll(cmd.Example, "prewarm "+group+" "+before, "prewarm "+name)
+	cmd.SuggestFor = suggestFor
+	return cmd
 }
 
 // newCommand is a command whose flags, if it has any, come later.
@@ -146,7 +165,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usageErrorf("unknown command %q", args[0])
 }
 
-// outputs is the annotation of a command whose formats are other than table and json.
+// outputs is the annotation of a command whose formats are other than table, json and yaml.
 const outputs = "prewarm_outputs"
 
 // begin runs before every command. Errors up to here are errors of usage.
@@ -154,7 +173,7 @@ func (a *app) begin(cmd *cobra.Command, _ []string) error {
 	if err := a.takeEnv(cmd); err != nil {
 		return err
 	}
-	allowed := []string{"table", "json"}
+	allowed := []string{"table", "json", "yaml"}
 	if more, ok := cmd.Annotations[outputs]; ok {
 		allowed = strings.Split(more, ",")
 	}

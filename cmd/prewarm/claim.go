@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -48,16 +49,17 @@ argument, which others could see: NAME=- reads it from standard input, NAME=@FIL
 environment. The server forgets it as soon as the agent has it.
 
 With -o env the output is lines of "export NAME='value'" that a shell can eval: what is needed to enter the workspace,
-with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that a miss is noticed.`,
+with PREWARM_CLAIM_ID, PREWARM_WORKSPACE, PREWARM_ADDRESS, which is the first address, and each address by its type, as
+in PREWARM_ADDRESS_TCP and PREWARM_ADDRESS_TCP_2. Assign it before the eval, so that a miss is noticed.`,
 		Example: `  prewarm claim quickstart/default
   prewarm claim quickstart/default --mode require -o json
   prewarm claim quickstart/default --wait 2m --key build-1234
   prewarm claim quickstart/default --exec -- make test
-  prewarm claim go --preset-parameter cpu=4 --lease 2h --wait-ready
+  prewarm claim go --preset-parameter cpu=4 --lease 2h --wait-ready 10m
   prewarm claim ci/runner --count 5 --wait 5m -o json
   prewarm claim quickstart/default --mode bypass --secret token=env:CI_TOKEN
   env=$(prewarm claim quickstart/default -o env) && eval "$env"`,
-		Annotations: map[string]string{outputs: "table,json,env"},
+		Annotations: map[string]string{outputs: "table,json,yaml,env"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			return claimArgs(args, cmd.ArgsLenAtDash(), exec)
 		},
@@ -162,6 +164,25 @@ with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. Assign it before the eval, so that 
 	return cmd
 }
 
+// joinWaitReady joins --wait-ready with a time that follows it: the flag may be given without one, so that to the parser a
+// time behind a space is an argument. The result is a copy.
+func joinWaitReady(args []string) []string {
+	joined := make([]string, 0, len(args))
+	for i, arg := range args {
+		if arg == "--" {
+			return append(joined, args[i:]...)
+		}
+		if len(joined) > 0 && joined[len(joined)-1] == "--wait-ready" {
+			if _, err := time.ParseDuration(arg); err == nil {
+				joined[len(joined)-1] += "=" + arg
+				continue
+			}
+		}
+		joined = append(joined, arg)
+	}
+	return joined
+}
+
 // claimArgs wants one preset, and with --exec a command after the dash.
 func claimArgs(args []string, dash int, exec bool) error {
 	if dash < 0 {
@@ -210,7 +231,7 @@ func (a *app) printClaim(claim sdk.Claim) error {
 		outcome += ", started out of standby"
 	}
 	t.add("Outcome", outcome)
-	t.addIf("Fault", cell{claim.Fault, red})
+	t.addIf("Fault", cell{printable.Headline(claim.Fault), red})
 	t.add("Claim", claim.ClaimID)
 	t.addIf("Lease ends", a.agoOr(claim.LeaseUntil, ""))
 	if claim.Replaced > 0 {

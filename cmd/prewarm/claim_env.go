@@ -20,6 +20,7 @@ func (a *app) writeEnv(claim sdk.Claim) error {
 	maps.Copy(env, claim.Environment)
 	env["PREWARM_CLAIM_ID"] = claim.ClaimID.String()
 	env["PREWARM_WORKSPACE"] = claim.Name
+	addAddresses(env, claim.Addresses)
 	var lines strings.Builder
 	for _, name := range sortedKeys(env) {
 		if !shellName.MatchString(name) || strings.ContainsRune(env[name], 0) {
@@ -31,9 +32,36 @@ func (a *app) writeEnv(claim sdk.Claim) error {
 	return a.write(lines.String())
 }
 
+// addAddresses names the first address PREWARM_ADDRESS, and each by its type: PREWARM_ADDRESS_TCP, then PREWARM_ADDRESS_TCP_2.
+func addAddresses(env map[string]string, addresses []sdk.Address) {
+	number := map[string]int{}
+	for i, a := range addresses {
+		if i == 0 {
+			env["PREWARM_ADDRESS"] = a.Address
+		}
+		name := "PREWARM_ADDRESS_" + notInName.ReplaceAllString(strings.ToUpper(a.Type), "_")
+		if number[name]++; number[name] > 1 {
+			name += fmt.Sprintf("_%d", number[name])
+		}
+		env[name] = a.Address
+	}
+}
+
+var notInName = regexp.MustCompile(`[^A-Z0-9]+`)
+
 // shellQuote makes one word of any POSIX shell out of text: between single quotes only a single quote has a meaning.
 func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./@:+-]+$`)
+
+// shellWord is text as people write it: quoted where it has to be.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return shellQuote(text)
 }
 
 func sortedKeys(m map[string]string) []string {

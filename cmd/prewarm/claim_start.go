@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -42,7 +43,7 @@ func (a *app) awaitStart(ctx context.Context, client *sdk.Client, claim *sdk.Cla
 	}
 	if claim.Fault != "" {
 		return xerrors.Errorf("workspace %s is claimed, but could not be started: %s (give it back with: prewarm workspace "+
-			"release %s)", claim.Name, oneLine(claim.Fault), claim.Name)
+			"release %s)", claim.Name, printable.Headline(claim.Fault), claim.Name)
 	}
 	return nil
 }

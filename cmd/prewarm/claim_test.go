@@ -33,18 +33,27 @@ func TestClaimAsEnvironment(t *testing.T) {
 	claim := testClaim
 	claim.Environment = map[string]string{
 		"PORT": "40001", "MOTD": testClaim.Environment["MOTD"], "PREWARM_WORKSPACE": "overridden", "EMPTY": "",
-		"bad-name": "x", "1ST": "x", "X; touch owned": "x", "NUL": "a\x00b",
+		"PREWARM_ADDRESS": "overridden",
+		"bad-name":        "x", "1ST": "x", "X; touch owned": "x", "NUL": "a\x00b",
+	}
+	claim.Addresses = []sdk.Address{
+		{Type: "tcp", Address: "127.0.0.1:40001"}, {Type: "tcp", Address: "127.0.0.1:40002"}, {Type: "web-page", Address: "http://x/?a='b'"},
 	}
 	server := newFakeServer(t, map[string]answer{"POST /claims": {body: mustJSON(t, claim)}})
 	got := newShell(t, server.URL).run("claim", "quickstart/default", "-o", "env")
 	if got.status != 0 {
 		t.Fatal(got)
 	}
-	names := []string{"PORT", "MOTD", "PREWARM_WORKSPACE", "PREWARM_CLAIM_ID", "EMPTY"}
+	names := []string{
+		"PORT", "MOTD", "PREWARM_WORKSPACE", "PREWARM_CLAIM_ID", "EMPTY", "PREWARM_ADDRESS", "PREWARM_ADDRESS_TCP",
+		"PREWARM_ADDRESS_TCP_2", "PREWARM_ADDRESS_WEB_PAGE",
+	}
 	values := evalEnv(t, got.stdout, names...)
 	want := map[string]string{
 		"PORT": "40001", "MOTD": testClaim.Environment["MOTD"], "EMPTY": "",
 		"PREWARM_WORKSPACE": claim.Name, "PREWARM_CLAIM_ID": claim.ClaimID.String(),
+		"PREWARM_ADDRESS": "127.0.0.1:40001", "PREWARM_ADDRESS_TCP": "127.0.0.1:40001",
+		"PREWARM_ADDRESS_TCP_2": "127.0.0.1:40002", "PREWARM_ADDRESS_WEB_PAGE": "http://x/?a='b'",
 	}
 	for _, name := range names {
 		if values[name] != want[name] {

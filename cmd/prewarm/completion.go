@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -22,10 +23,38 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"PROVIDER":          completeNames(a, (*sdk.Client).Providers, func(p sdk.Provider) string { return p.Name }),
 		"FORGE":             completeNames(a, (*sdk.Client).Forges, func(f sdk.ForgeEntity) string { return f.Name }),
 		"CREDENTIAL":        completeNames(a, (*sdk.Client).ForgeCredentials, func(c sdk.ForgeCredential) string { return c.Name }),
-		"WORKSPACE": completeNames(a, workspaces, func(w sdk.Workspace) string {
-			return cobra.CompletionWithDesc(w.Name, w.Template+"/"+w.Preset+", "+w.State)
-		}),
+		"WORKSPACE":         completeNames(a, workspaces, described),
 	}
+}
+
+// completeTemplates completes templates that are deprecated, or those that are not.
+func (a *app) completeTemplates(deprecated bool) cobra.CompletionFunc {
+	return completeNames(a, func(c *sdk.Client, ctx context.Context) ([]sdk.Template, error) {
+		all, err := c.Templates(ctx)
+		return slices.DeleteFunc(all, func(t sdk.Template) bool { return (t.DeprecatedAt != nil) != deprecated }), err
+	}, func(t sdk.Template) string { return t.Name })
+}
+
+func described(w sdk.Workspace) string {
+	return cobra.CompletionWithDesc(w.Name, w.Template+"/"+w.Preset+", "+w.State)
+}
+
+// completeStates completes workspaces in these states: what the command can act on.
+func (a *app) completeStates(states ...string) cobra.CompletionFunc {
+	return completeNames(a, func(c *sdk.Client, ctx context.Context) (all []sdk.Workspace, err error) {
+		for _, state := range states {
+			page, err := c.Workspaces(ctx, sdk.WorkspaceFilter{State: state})
+			if err != nil {
+				return nil, err
+			}
+			for _, w := range page.Workspaces {
+				if w.State == state {
+					all = append(all, w)
+				}
+			}
+		}
+		return all, nil
+	}, described)
 }
 
 // completeNames makes a completion of the first argument of what list returns. Errors complete to nothing: there is no

@@ -9,18 +9,24 @@ import (
 func TestCompletionOfNames(t *testing.T) {
 	t.Parallel()
 	server := newFakeServer(t, answers(t))
-	workspaces := testWorkspace.Name + "\tquickstart/default, claimed\nprebuild-b\tci/large, quarantined\nprebuild-c\tci/large, deleting\n"
+	claimed := testWorkspace.Name + "\tquickstart/default, claimed\n"
+	workspaces := claimed + "prebuild-b\tci/large, quarantined\nprebuild-c\tci/large, deleting\n"
 	for line, want := range map[string]string{
 		"claim ":                     "quickstart/default\nci/large\nci/by-hand\n",
 		"claim ci/":                  "quickstart/default\nci/large\nci/by-hand\n", // the shell keeps those that fit
 		"preset show ":               "quickstart/default\nci/large\nci/by-hand\n",
-		"workspace release ":         workspaces,
+		"workspace release ":         claimed,
+		"release ":                   claimed,
+		"workspace retry ":           "prebuild-b\tci/large, quarantined\n",
+		"workspace show ":            workspaces,
+		"template undeprecate ":      "",
+		"template deprecate ":        "quickstart\n",
 		"template show ":             "quickstart\n",
 		"template show quickstart ":  "",
 		"workspace list --template ": "quickstart\n",
 		"workspace list --state r":   "ready\n",
 		"claim a/b --mode ":          "prefer\nrequire\nbypass\n",
-		"preset list -o ":            "table\njson\n",
+		"preset list -o ":            "table\njson\nyaml\n",
 		"pause ":                     "list\tList what is paused\nglobal\nprovider\ntemplate\npreset\n",
 		"workspace del":              "delete\tDelete a workspace, claimed or not\n",
 	} {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/xerrors"
 
@@ -17,7 +18,7 @@ import (
 
 // client is for the server and the token that the flags, the environment and the saved logins name.
 func (a *app) client() (*sdk.Client, error) {
-	c, err := sdk.New(a.url, "")
+	c, err := sdk.New(a.server(), "")
 	if err != nil {
 		return nil, usageErrorf("%v", err)
 	}
@@ -46,12 +47,72 @@ func (a *app) token(server *url.URL) (string, error) {
 	if !loopback(server.Hostname()) {
 		return "", nil
 	}
-	for _, dir := range []string{".prewarm", a.dataDir()} {
+	for _, dir := range a.dataDirs() {
 		if token, err := readToken(filepath.Join(dir, "owner-token")); err == nil {
 			return token, nil
 		}
 	}
 	return "", nil
+}
+
+// defaultURL is where a server listens unless --listen says otherwise.
+const defaultURL = "http://127.0.0.1:7080"
+
+// server is the address of the server: the one that was named, with a scheme, else that of a server on this machine, which
+// leaves it in its data directory, else the default.
+func (a *app) server() string {
+	if a.url == "" {
+		a.url = defaultURL
+		for _, dir := range a.dataDirs() {
+			if address := leftAddress(filepath.Join(dir, "server-url")); address != "" {
+				a.url = address
+				break
+			}
+		}
+	}
+	a.url = withScheme(a.url)
+	return a.url
+}
+
+// leftAddress is the address that a server left in its data directory; empty where there is none that can be trusted. The
+// token goes to it, and a data directory may be a folder that somebody else has written or packed: so it must be this user's
+// file, and name this machine.
+func leftAddress(file string) string {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
+		return ""
+	}
+	address, err := readTrimmed("address of server", file)
+	if err != nil {
+		return ""
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil || !loopback(u.Hostname()) {
+		return ""
+	}
+	return address
+}
+
+// withScheme adds the scheme to an address that was written without one: https, and on this machine http.
+func withScheme(address string) string {
+	if strings.Contains(address, "://") {
+		return address
+	}
+	if u, err := url.Parse("http://" + address); err == nil && loopback(u.Hostname()) {
+		return "http://" + address
+	}
+	return "https://" + address
+}
+
+// dataDirs are where a server of this user may keep its data, the one that was named first.
+func (a *app) dataDirs() []string {
+	if dir := a.env("PREWARM_DATA_DIR"); dir != "" {
+		return []string{dir, ".prewarm"}
+	}
+	return []string{".prewarm", a.defaultDataDir()}
 }
 
 func readToken(path string) (string, error) {
@@ -70,6 +131,10 @@ func (a *app) dataDir() string {
 	if dir := a.env("PREWARM_DATA_DIR"); dir != "" {
 		return dir
 	}
+	return a.defaultDataDir()
+}
+
+func (a *app) defaultDataDir() string {
 	if dir := a.env("XDG_DATA_HOME"); dir != "" {
 		return filepath.Join(dir, "prewarm")
 	}

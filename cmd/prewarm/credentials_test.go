@@ -76,9 +76,15 @@ func TestTokenLookup(t *testing.T) {
 		t.Errorf("with PREWARM_DATA_DIR, sent %q", got)
 	}
 	ownerToken(filepath.Join(cwd, ".prewarm"), "pw_here")
+	if got := used(); got != "pw_data" {
+		t.Errorf("with .prewarm, PREWARM_DATA_DIR goes first, sent %q", got)
+	}
+	named := sh.env
+	sh.env = named[:2]
 	if got := used(); got != "pw_here" {
 		t.Errorf("with .prewarm, sent %q", got)
 	}
+	sh.env = named
 	sh.stdin = strings.NewReader("pw_saved\n")
 	if got := sh.run("login"); got.status != 0 {
 		t.Fatal(got)

@@ -21,7 +21,7 @@ func (a *app) forgeCommand() *cobra.Command {
 entity: a repository, an organization or an enterprise, reached with a credential. See docs/forges.md.`,
 		"  prewarm forge list",
 		a.forgeCredentialCommand(), a.forgeAddCommand("add"), a.forgeAddCommand("update"), a.forgeListCommand(),
-		a.forgeShowCommand(), a.forgeDeleteCommand(), a.forgeStopCommand(), a.forgeStartCommand(), a.forgeCheckCommand(),
+		a.forgeShowCommand(), a.forgeDeleteCommand(), a.forgeStopCommand(), a.forgeStartCommand(), a.forgeCheckCommand(), a.forgeWaitCommand(),
 		a.forgeRotateCommand(), a.forgeResealCommand(), a.forgeWebhookCommand())
 }
 
@@ -75,7 +75,7 @@ made by chance, which is printed this once; "prewarm forge webhook install" need
 		}),
 	}
 	cmd.Flags().StringVar(&req.Scope, "scope", "", "repository, organization or enterprise")
-	cmd.Flags().StringVar(&req.Path, "path", "", "owner/repository, owner, or the enterprise's slug")
+	cmd.Flags().StringVar(&req.Path, "path", "", "owner/repository, owner, or the enterprise's slug; none for a whole Gitea")
 	cmd.Flags().StringVar(&req.Credential, "credential", "", "name of the credential")
 	cmd.Flags().StringVar(&req.Balance, "balance", "", "among presets of one priority: pack or spread")
 	cmd.Flags().StringVar(&secretFile, "webhook-secret-file", "", "file of the webhook secret, - for standard input")
@@ -93,7 +93,7 @@ func (a *app) printSavedForge(saved sdk.SavedForgeEntity, err error) error {
 		a.hint("This is the only time that the webhook secret is shown.")
 	}
 	if saved.HookError != "" {
-		a.hint("The webhook was not told the new secret: %s", printable.Text(saved.HookError))
+		a.hint("The webhook did not get the new secret: %s", printable.Text(saved.HookError))
 	}
 	return a.print(saved, a.savedForgeText(saved))
 }
@@ -132,7 +132,7 @@ func forgeLine(f sdk.ForgeEntity) string {
 
 // stillForge is an entity without what each round with its forge, and each delivery, changes.
 func stillForge(f sdk.ForgeEntity) sdk.ForgeEntity {
-	f.Status = sdk.ForgeStatus{Running: f.Status.Running, Error: f.Status.Error}
+	f.Status = sdk.ForgeStatus{Running: f.Status.Running, Error: f.Status.Error, RunnersError: f.Status.RunnersError}
 	return f
 }
 
@@ -146,9 +146,12 @@ func rateText(s sdk.ForgeStatus) string {
 func forgeCell(f sdk.ForgeEntity) cell {
 	switch {
 	case f.StoppedAt != nil:
+		if f.Draining {
+			return cell{"stopped, idle runners go: " + f.Stopped, yellow}
+		}
 		return cell{"stopped: " + f.Stopped, yellow}
 	case f.Status.Error != "":
-		return cell{"error: " + f.Status.Error, red}
+		return cell{"error: " + printable.Headline(f.Status.Error), red}
 	default:
 		return cell{"running", green}
 	}
@@ -175,6 +178,10 @@ func (a *app) savedForgeText(f sdk.SavedForgeEntity) string {
 	t.add("Last asked", a.agoOr(f.Status.SucceededAt, "never"))
 	t.add("Last delivery", a.agoOr(f.Status.DeliveryAt, "never"))
 	t.addIf("Asks again", a.agoOr(f.Status.WaitUntil, ""))
+	if until := f.Status.RunnersWaitUntil; until != nil {
+		t.add("Runners wait", cell{fmt.Sprintf("until %s none is registered or unregistered: %s", until.UTC().Format(time.RFC3339),
+			f.Status.RunnersError), yellow})
+	}
 	t.addIf("Rate", rateText(f.Status))
 	t.addIf("Old secret ends", a.agoOr(f.SecretOverlap, ""))
 	t.addIf("Webhook secret", f.WebhookSecret)
@@ -187,24 +194,27 @@ func (a *app) forgeShowCommand() *cobra.Command {
 }
 
 func (a *app) forgeStartCommand() *cobra.Command {
-	return newCommand("start FORGE", "Have an entity's jobs make demand again", `Undoes "prewarm forge stop".`,
+	return newCommand("start FORGE", "Make runners for an entity again", `Undoes "prewarm forge stop".`,
 		"  prewarm forge start acme", show(a, (*sdk.Client).StartForge, a.forgeText))
 }
 
 func (a *app) forgeStopCommand() *cobra.Command {
-	var reason string
+	var req sdk.StopForgeEntity
 	cmd := &cobra.Command{
 		Use:   "stop FORGE",
-		Short: "Have an entity's jobs make no demand",
-		Long: `Stops an entity until "prewarm forge start". Runners that
-are at a job finish it.`,
-		Example: `  prewarm forge stop acme --reason "moving the organization"`,
-		PreRunE: func(*cobra.Command, []string) error { return checkReason(reason) },
+		Short: "Make no new runners for an entity",
+		Long: `Stops an entity until "prewarm forge start": no new runners are made for it, neither for jobs nor to be idle, and
+"prewarm preset explain" says so. Idle runners stay, and take jobs that the forge gives them; with --drain they go. Runners
+that are at a job finish it.`,
+		Example: `  prewarm forge stop acme --reason "moving the organization"
+  prewarm forge stop acme --drain --reason "the forge is moved tonight"`,
+		PreRunE: func(*cobra.Command, []string) error { return checkReason(req.Reason) },
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
-			return c.StopForge(ctx, name, reason)
+			return c.StopForge(ctx, name, req)
 		}, a.forgeText),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; shown to everybody who wonders")
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "why; shown to everybody who wonders")
+	cmd.Flags().BoolVar(&req.Drain, "drain", false, "runners without a job go")
 	return cmd
 }
 
@@ -243,7 +253,7 @@ func (a *app) forgeRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate-secret FORGE", Short: "Give an entity another webhook secret",
 		Long: `Gives an entity another webhook secret, made by chance and printed this once unless --webhook-secret-file names one. The
-one before stays good for --overlap. A webhook that Prewarm installed is told the new one.`,
+one before stays good for --overlap. A webhook that Prewarm installed gets the new one.`,
 		Example: "  prewarm forge rotate-secret acme --overlap 1h",
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if overlap < time.Second {

@@ -60,7 +60,7 @@ everybody on a machine can see these.`,
 	f.Int64Var(&req.AppID, "app-id", 0, "of a GitHub App")
 	f.Int64Var(&req.InstallationID, "installation-id", 0, "of the App in the organization")
 	f.StringVar(&keyFile, "private-key-file", "", "PEM file of the App's private key, - for standard input")
-	f.StringVar(&caFile, "ca-file", "", "PEM file of authorities to trust beside the usual; empty: none")
+	f.StringVar(&caFile, "ca-file", "", "PEM file of authorities to trust as well as the usual; empty: none")
 	if use == "add" { // its name is new
 		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}

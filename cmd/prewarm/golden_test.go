@@ -31,7 +31,11 @@ func TestGolden(t *testing.T) {
 		"token_list":           "token list",
 		"token_revoke":         "token revoke laptop",
 		"preset_list":          "preset list",
+		"preset_list_wide":     "preset list -o wide",
+		"status":               "status",
+		"release":              "release " + ws,
 		"preset_failures":      "preset failures quickstart/default",
+		"preset_failures_full": "preset failures quickstart/default --full",
 		"preset_reset":         "preset reset quickstart/default --reason repaired",
 		"preset_invalidate":    "preset invalidate quickstart/default --reason 'leaky image'",
 		"template_rollback":    "template rollback quickstart --to 1",
@@ -104,7 +108,7 @@ func TestGolden(t *testing.T) {
 				server := newFakeServer(t, answers(t))
 				sh := newShell(t, server.URL)
 				sh.stdin = strings.NewReader("pw_typed\n")
-				got := sh.run(append(strings.Fields(line), "-o", format)...)
+				got := sh.run(append([]string{"-o", format}, strings.Fields(line)...)...)
 				text := "requests:\n  " + strings.Join(server.asked(), "\n  ") + "\n" + got.String()
 				text = strings.ReplaceAll(text, server.URL, "http://SERVER")
 				text = strings.ReplaceAll(text, document, "pool.yaml")

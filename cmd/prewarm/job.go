@@ -71,7 +71,15 @@ func jobLine(j sdk.ForgeJob) string {
 	if j.Runner != "" {
 		line += " runner=" + j.Runner
 	}
-	return noted(line, j.Conclusion+j.Unserved) // never both
+	return noted(line, j.Conclusion+j.Unserved+delayOf(j)) // never two of them
+}
+
+// delayOf is why a job waits though a preset is to serve it.
+func delayOf(j sdk.ForgeJob) string {
+	if j.Delay == nil {
+		return ""
+	}
+	return j.Delay.Text
 }
 
 func (a *app) jobsText(jobs []sdk.ForgeJob) string {
@@ -80,6 +88,9 @@ func (a *app) jobsText(jobs []sdk.ForgeJob) string {
 		note := cell{text: j.Conclusion}
 		if j.Unserved != "" {
 			note = cell{j.Unserved, red}
+		}
+		if j.Delay != nil {
+			note = cell{delayOf(j), yellow}
 		}
 		t.add(jobName(j), j.Repository, j.Name, strings.Join(j.Labels, ","), j.State,
 			a.ago(j.QueuedAt), age(time.Duration(j.WaitS*float64(time.Second))), slashed(j.Template, j.Preset), j.Runner, note)

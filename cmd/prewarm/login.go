@@ -27,7 +27,7 @@ On the machine of the server its owner needs no login: the owner-token file in t
 		Example: `  prewarm login < token.txt
   prewarm login --url https://prewarm.example.com --token-file token.txt`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := sdk.New(a.url, "")
+			client, err := sdk.New(a.server(), "")
 			if err != nil {
 				return usageErrorf("%v", err)
 			}

@@ -17,7 +17,7 @@ use "prewarm token revoke" before.`,
 		Example: `  prewarm logout
   prewarm logout --url https://prewarm.example.com`,
 		RunE: func(*cobra.Command, []string) error {
-			server, err := sdk.ParseURL(a.url)
+			server, err := sdk.ParseURL(a.server())
 			if err != nil {
 				return usageErrorf("%v", err)
 			}

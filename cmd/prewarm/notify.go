@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) notifyCommand() *cobra.Command {
-	return a.group("notify", "See what people are told by webhook",
+	return a.group("notify", "See the notifications sent by webhook",
 		`The server tells people, by the webhook of "prewarm server --notify-url", of what will not mend itself: a preset
 whose creation stopped, a target that cannot be reached, passes that do not succeed any more.`,
 		"  prewarm admin notify test",
@@ -48,7 +48,7 @@ func (a *app) notifyListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the last notifications",
-		Long:    "Lists what people were told, or are to be told, the newest first.",
+		Long:    "Lists the notifications that were sent or are to be sent, the newest first.",
 		Example: "  prewarm admin notify list",
 		RunE: list(a, view[sdk.NotificationStatus]{
 			ask: noArg((*sdk.Client).Notifications), text: a.notificationsText, none: "There was nothing to tell.",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"golang.org/x/xerrors"
 )
 
@@ -16,11 +17,11 @@ func (a *app) hint(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
-// print writes value as JSON where that was asked for, else text.
+// print writes value as JSON or YAML where that was asked for, else text.
 func (a *app) print(value any, text string) error {
-	if a.output == "json" {
+	if a.machine() {
 		var err error
-		if text, err = jsonText(value, "  "); err != nil {
+		if text, err = a.machineText(value, "  "); err != nil {
 			return err
 		}
 	}
@@ -38,6 +39,27 @@ func (a *app) write(text string) error {
 		return xerrors.Errorf("write output: %w", err)
 	}
 	return nil
+}
+
+// machine says whether the output is for programs: JSON, or YAML of the same fields.
+func (a *app) machine() bool { return a.output == "json" || a.output == "yaml" }
+
+// machineText is value for programs. The indent is that of JSON.
+func (a *app) machineText(value any, indent string) (string, error) {
+	text, err := jsonText(value, indent)
+	if err != nil || a.output != "yaml" {
+		return text, err
+	}
+	return yamlText(text)
+}
+
+// yamlText is JSON as YAML, with its fields in their order.
+func yamlText(document string) (string, error) {
+	content, err := yaml.JSONToYAML([]byte(document))
+	if err != nil {
+		return "", xerrors.Errorf("write yaml: %w", err)
+	}
+	return string(content), nil
 }
 
 // jsonText is value in the stable form: the names of the API, and an empty array or object where Go has a nil one. It
@@ -87,12 +109,12 @@ func fillNil(v reflect.Value) {
 	}
 }
 
-// ago is how long before now a time was, in one unit: "3m ago". A time to come is "in 3m".
+// ago is how long before now a time was, in one unit: "3m ago". A time to come is "in 2h5m", and never rounded down.
 func (a *app) ago(t time.Time) string {
 	d := a.clock.Since(t)
 	switch {
 	case d < -time.Second:
-		return "in " + age(-d)
+		return "in " + left(-d)
 	case d < time.Second:
 		return "now"
 	default:
@@ -106,6 +128,32 @@ func (a *app) agoOr(t *time.Time, missing string) string {
 		return missing
 	}
 	return a.ago(*t)
+}
+
+// left is how long it is until a time to come, rounded up to the smaller of two units.
+func left(d time.Duration) string {
+	up := func(unit time.Duration) time.Duration {
+		if whole := d.Truncate(unit); whole < d {
+			return whole + unit
+		}
+		return d
+	}
+	var text string
+	switch {
+	case d <= 2*time.Minute:
+		text = up(time.Second).String()
+	case d < 48*time.Hour:
+		text = strings.TrimSuffix(up(time.Minute).String(), "0s")
+	default:
+		hours := int(up(time.Hour).Hours())
+		text = fmt.Sprintf("%dd%dh", hours/24, hours%24)
+	}
+	for _, zero := range [][2]string{{"m0s", "m"}, {"h0m", "h"}, {"d0h", "d"}} {
+		if rest, found := strings.CutSuffix(text, zero[0]); found {
+			text = rest + zero[1]
+		}
+	}
+	return text
 }
 
 func age(d time.Duration) string {

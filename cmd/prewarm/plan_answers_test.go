@@ -12,8 +12,8 @@ var testExplanation = sdk.Explanation{
 		"creates in a row: no \x1b[31mroom.",
 	WarmAt: ptr(now.Add(46 * time.Second)), ProvisionMS: 40_123, Measured: 12, LookAgainAt: ptr(now.Add(6 * time.Second)), Unattainable: testUnattainable,
 	Lines: []sdk.LedgerLine{
-		{Label: "desired", Count: 5, Sentence: "as many as the preset is to have"},
-		{Label: "actual", Count: -1, Sentence: "are ready already"},
+		{Label: "desired", Count: 5, Sentence: "desired"},
+		{Label: "actual", Count: -1, Sentence: "ready"},
 		{Label: "starting", Count: -1, Sentence: "are being built", ExpectedAt: ptr(now.Add(30 * time.Second))},
 		{
 			Label: "held back", Count: -3, Rule: "C8", Reason: "backoff", Sentence: "waits after a failed create",
@@ -37,14 +37,14 @@ var testPlan = sdk.Plan{
 	Presets: []sdk.PresetPlan{
 		{Template: "ci", Preset: "large", Error: "read schedule: unknown timezone"},
 		{Template: "ci", Preset: "small", Desired: 1, Actual: 1, Lines: []sdk.LedgerLine{
-			{Label: "desired", Count: 1, Sentence: "as many as the preset is to have"},
-			{Label: "actual", Count: -1, Sentence: "are ready already"},
+			{Label: "desired", Count: 1, Sentence: "desired"},
+			{Label: "actual", Count: -1, Sentence: "ready"},
 			{Label: "create", Sentence: "to create now"},
 		}},
 		{
 			Template: "quickstart", Preset: "default", Desired: 5, PlanTotals: sdk.PlanTotals{Create: 2, Drain: 3},
 			Lines: []sdk.LedgerLine{
-				{Label: "desired", Count: 5, Sentence: "as many as the preset is to have"},
+				{Label: "desired", Count: 5, Sentence: "desired"},
 				{Label: "held back", Count: -3, Rule: "S5", Reason: "chunk", Sentence: "one pass begins only so many creates"},
 				{Label: "create", Count: 2, Sentence: "to create now"},
 				{Label: "drain", Count: 3, Rule: "C9", Reason: "expired", Sentence: "are past their TTL and go"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -23,8 +24,43 @@ with prebuilds. Presets are made and changed with "prewarm apply".`,
 
 func presetName(p sdk.Preset) string { return p.Template + "/" + p.Preset }
 
-// presetsText has a column for jobs that wait only where any preset is one of runners.
+// listWidth is how many columns a line of a list has at most.
+const listWidth = 100
+
 func (a *app) presetsText(presets []sdk.Preset) string {
+	if a.output == "wide" {
+		return a.presetsWide(presets)
+	}
+	t := a.newTable("PRESET", "READY", "CLAIMED", "STATUS")
+	t.width = listWidth
+	for _, p := range presets {
+		ready := actualCell(p)
+		ready.text = fmt.Sprintf("%d/%d", p.Actual, p.Desired)
+		t.add(presetName(p), ready, p.Claimed, statusCell(p))
+	}
+	return t.String()
+}
+
+// statusCell is the note on a preset, and where there is none how its pool is.
+func statusCell(p sdk.Preset) cell {
+	status := noteCell(p)
+	switch {
+	case status.text != "":
+	case p.Desired == 0:
+		status.text = "scaled to 0"
+	case p.Actual >= p.Desired:
+		status = cell{"ready", green}
+	default:
+		status.text = fmt.Sprintf("%d starting", p.Starting)
+	}
+	if p.Queued > 0 {
+		status.text = fmt.Sprintf("%d queued; %s", p.Queued, status.text)
+	}
+	return status
+}
+
+// presetsWide has a column for jobs that wait only where any preset is one of runners.
+func (a *app) presetsWide(presets []sdk.Preset) string {
 	head := []string{
 		"PRESET", "VERSION", "DESIRED", "ACTUAL", "ELIGIBLE", "STARTING", "STOPPING", "DELETING", "OUTDATED", "EXTRANEOUS",
 		"EXPIRED", "CLAIMED",
@@ -80,9 +116,11 @@ func actualCell(p sdk.Preset) cell {
 func noteCell(p sdk.Preset) cell {
 	switch {
 	case p.Error != "":
-		return cell{"error: " + p.Error, red}
+		return cell{"error: " + printable.Headline(p.Error), red}
 	case p.Paused != "":
 		return cell{"paused, " + p.Paused, yellow}
+	case p.Failures > 0:
+		return cell{failuresNote(p), red}
 	case len(p.Reasons) > 0:
 		return cell{p.Reasons[0], plain}
 	case p.Unattainable != "":
@@ -92,6 +130,18 @@ func noteCell(p sdk.Preset) cell {
 	default:
 		return cell{}
 	}
+}
+
+// failuresNote says from the first failed create on why the pool may not fill.
+func failuresNote(p sdk.Preset) string {
+	note := "the last create failed"
+	if p.Failures > 1 {
+		note = fmt.Sprintf("the last %d creates failed", p.Failures)
+	}
+	if p.Fault != "" {
+		note += ": " + printable.Headline(p.Fault)
+	}
+	return note
 }
 
 func (a *app) presetShowCommand() *cobra.Command {
@@ -160,6 +210,9 @@ func (a *app) presetDetails(p sdk.Preset) string {
 	for _, reason := range p.Reasons {
 		t.add(label, reason)
 		label = ""
+	}
+	if p.Failures > 0 {
+		t.add("Failures", cell{failuresNote(p), red})
 	}
 	t.addIf("Error", cell{p.Error, red})
 	t.add("Decided", a.agoOr(p.PassedAt, "never"))

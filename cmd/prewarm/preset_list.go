@@ -11,11 +11,13 @@ import (
 func (a *app) presetListCommand() *cobra.Command {
 	var watch watchFlags
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List presets with the counts of their pools",
-		Long:    `Lists all presets with the counts of their pools.` + watchHelp("preset"),
-		Example: "  prewarm preset list\n  prewarm preset list --watch\n  prewarm preset list -o json",
-		PreRunE: watch.check,
+		Use:   "list",
+		Short: "List presets with the counts of their pools",
+		Long: `Lists all presets: how many prebuilds are ready of those desired, how many workspaces are claimed, and the one
+thing most worth knowing of each. -o wide shows all counts.` + watchHelp("preset"),
+		Example:     "  prewarm preset list\n  prewarm preset list -o wide\n  prewarm preset list --watch\n  prewarm preset list -o json",
+		Annotations: map[string]string{outputs: "table,wide,json,yaml"},
+		PreRunE:     watch.check,
 		RunE: list(a, view[sdk.Preset]{
 			ask: noArg((*sdk.Client).Presets), text: a.presetsText, watch: &watch, name: presetName, line: presetLine,
 			none: "There are no presets yet. Make some with: prewarm apply -f examples/quickstart.yaml",

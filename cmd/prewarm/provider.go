@@ -24,25 +24,37 @@ apply".`,
 
 func (a *app) providerListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "list",
-		Short:   "List providers, and whether they work",
-		Long:    "Lists the providers, with what they can do and, as the server that answers sees it, whether they work.",
+		Use:   "list",
+		Short: "List providers, and whether they work",
+		Long: `Lists the providers, with what they can do (agent: it runs templates with an agent) and, as the server that answers sees
+it, whether they work. PROTOCOL is what is spoken with an executable, and whether it gives a schema of what it understands.
+Orphans are deleted only at a provider that is CONFIRMED.`,
 		Example: "  prewarm provider list",
 		RunE:    list(a, view[sdk.Provider]{ask: noArg((*sdk.Client).Providers), text: a.providersText}),
 	}
 }
 
 func (a *app) providersText(providers []sdk.Provider) string {
-	t := a.newTable("NAME", "KIND", "CAN", "WORKS")
+	t := a.newTable("NAME", "KIND", "CAN", "PROTOCOL", "CONFIRMED", "WORKS")
 	for _, p := range providers {
 		works := cell{"yes", green}
 		if p.Breaker != nil {
 			works = cell{"breaker open: " + p.Breaker.Reason, red}
 		}
 		if p.Error != "" {
-			works = cell{"no: " + p.Error, red}
+			works = cell{"no: " + printable.Headline(p.Error), red}
 		}
-		t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), works)
+		protocol := p.Protocol
+		if protocol != "" && p.Schema {
+			protocol += ", schema"
+		} else if protocol != "" {
+			protocol += ", no schema"
+		}
+		confirmed := cell{"yes", green}
+		if !p.Confirmed {
+			confirmed = cell{"no", yellow}
+		}
+		t.add(p.Name, p.Kind, strings.Join(p.Can, ", "), protocol, confirmed, works)
 	}
 	return t.String()
 }

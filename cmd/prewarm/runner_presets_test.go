@@ -18,8 +18,8 @@ func TestPresetTable_runners(t *testing.T) {
 		Runner: &sdk.RunnerSettings{Forge: "acme", Labels: []string{"linux", "x64"}, Group: "large", Maximum: 5},
 	}
 	a := &app{stdout: &bytes.Buffer{}, env: func(string) string { return "" }}
-	require.NotContains(t, a.presetsText([]sdk.Preset{plain}), "QUEUED")
-	text := a.presetsText([]sdk.Preset{plain, runners})
+	require.NotContains(t, a.presetsWide([]sdk.Preset{plain}), "QUEUED")
+	text := a.presetsWide([]sdk.Preset{plain, runners})
 	require.Regexp(t, `CLAIMED +QUEUED +NOTE`, text)
 	require.Regexp(t, `ci/linux .* 3 +4`, text)
 	require.Contains(t, presetLine(runners), " queued=4")

@@ -29,13 +29,14 @@ func (a *app) serverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
-		Long: `Runs one replica of the server until it is told to stop (SIGTERM, SIGINT): it then takes no more work,
+		Long: `Runs one replica of the server until it is stopped (SIGTERM, SIGINT): it then takes no more work,
 finishes or hands back what it has, and ends. A second signal ends it at once.
 
 Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of
 replicas can run over one database; each needs a data directory and a name of its own.
 
-The first start writes a token of the owner to the file owner-token in the data directory.`,
+The first start writes a token of the owner to the file owner-token in the data directory. While the server runs, its
+address is in the file server-url there: commands find both, by PREWARM_DATA_DIR where the directory is another one.`,
 		Example: `  prewarm server --quickstart
   prewarm server --listen 0.0.0.0:7080 --postgres-url-file /run/secrets/postgres-url --replica eu-1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,6 +50,9 @@ The first start writes a token of the owner to the file owner-token in the data 
 			); err != nil {
 				return err
 			}
+			if opts.DataDir != a.defaultDataDir() { // where a command finds the server by itself
+				opts.Command = "PREWARM_DATA_DIR=" + shellWord(opts.DataDir) + " prewarm"
+			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)
 		},
@@ -58,7 +62,7 @@ The first start writes a token of the owner to the file owner-token in the data 
 	flags.StringVar(&opts.AccessURL, "access-url", "",
 		"address at which workspaces reach this or any other replica (default that of --listen)")
 	flags.StringVar(&accessCAFile, "access-ca-file", "",
-		"PEM file of authorities by which agents trust the access URL, beside those of their system")
+		"PEM file of authorities by which agents trust the access URL, as well as those of their system")
 	flags.StringVar(&opts.DataDir, "data-dir", "",
 		"where the token, an own database and local workspaces are (default ~/.local/share/prewarm)")
 	flags.StringVar(&opts.PostgresURL, "postgres-url", "",

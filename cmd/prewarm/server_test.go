@@ -37,7 +37,7 @@ func TestServerOptions(t *testing.T) {
 				"--tick", "1s", "--replica", "eu-1.a", "--trusted-proxies", "10.0.0.7,fd00::/8", "--max-connections", "9",
 			},
 			coderd.Options{
-				Listen: "[::1]:0", DataDir: "/var/lib/p", PostgresURL: "postgres://db/x", Quickstart: true,
+				Listen: "[::1]:0", DataDir: "/var/lib/p", Command: "PREWARM_DATA_DIR=/var/lib/p prewarm", PostgresURL: "postgres://db/x", Quickstart: true,
 				Tick: time.Second, Replica: "eu-1.a", MaxConnections: 9,
 				Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8")},
 			},
@@ -49,7 +49,7 @@ func TestServerOptions(t *testing.T) {
 			},
 			nil,
 			coderd.Options{
-				Listen: ":80", DataDir: "/d", PostgresURL: "host=db user=x", Quickstart: true, Tick: 500 * time.Millisecond,
+				Listen: ":80", DataDir: "/d", Command: "PREWARM_DATA_DIR=/d prewarm", PostgresURL: "host=db user=x", Quickstart: true, Tick: 500 * time.Millisecond,
 				Replica: "r",
 			},
 		},

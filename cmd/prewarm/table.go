@@ -30,6 +30,7 @@ type cell struct {
 type table struct {
 	colour  bool
 	heading bool // the first row is one
+	width   int  // to which lines are cut, in the last column; 0: they are not
 	rows    [][]cell
 }
 
@@ -48,13 +49,36 @@ func (a *app) newTable(heading ...string) *table {
 	return t
 }
 
-// add appends a row of cells, or of anything that fmt can print.
+// cellMost is how many characters of a cell a table with a heading shows: what a provider says of an error can be pages,
+// which are in full where one thing is shown, and in JSON.
+const cellMost = 160
+
+// add appends a row of cells, or of anything that fmt can print. What has several lines is cut to its headline in a table
+// with a heading.
 func (t *table) add(values ...any) {
 	row := make([]cell, len(values))
 	for i, v := range values {
-		row[i] = cellOf(v)
+		c, ok := v.(cell)
+		if !ok {
+			c = cell{text: fmt.Sprint(v)}
+		}
+		if t.heading && strings.Contains(c.text, "\n") {
+			c.text = printable.Headline(printable.Text(c.text))
+		}
+		row[i] = cellOf(c)
+		if t.heading {
+			row[i].text = cut(row[i].text, cellMost)
+		}
 	}
 	t.rows = append(t.rows, row)
+}
+
+// cut is text in at most so many characters.
+func cut(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return strings.TrimSpace(string(r[:most-1])) + "…"
+	}
+	return text
 }
 
 // addIf appends a property unless its value is empty or 0.
@@ -89,6 +113,15 @@ func (t *table) String() string {
 	}
 	var out strings.Builder
 	for _, row := range t.rows {
+		if last := len(row) - 1; t.width > 0 {
+			before := 0
+			for _, w := range widths[:last] {
+				before += w + 2
+			}
+			const least = 20 // of the last column, however long the names are
+			row[last].text = cut(row[last].text, max(t.width-before, least))
+			widths[last] = 0
+		}
 		var line strings.Builder
 		for i, c := range row {
 			text := c.text
@@ -96,7 +129,7 @@ func (t *table) String() string {
 				text = string(c.style) + text + reset
 			}
 			line.WriteString(text)
-			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
+			line.WriteString(strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(c.text)+2)))
 		}
 		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}

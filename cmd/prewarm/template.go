@@ -93,24 +93,28 @@ func (a *app) templateText(tpl sdk.Template) string {
 }
 
 func (a *app) templateDeprecateCommand() *cobra.Command {
-	return newCommand("deprecate TEMPLATE", "Let a template's pools run empty",
+	cmd := newCommand("deprecate TEMPLATE", "Let a template's pools run empty",
 		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed
 stays until it is released. It can be undone with "undeprecate".`,
 		"  prewarm template deprecate quickstart",
 		act(a, (*sdk.Client).DeprecateTemplate, "deprecated", "Deprecated template %s.\n"))
+	cmd.ValidArgsFunction = a.completeTemplates(false)
+	return cmd
 }
 
 func (a *app) templateUndeprecateCommand() *cobra.Command {
-	return newCommand("undeprecate TEMPLATE", "Let a deprecated template's pools fill again",
+	cmd := newCommand("undeprecate TEMPLATE", "Let a deprecated template's pools fill again",
 		"Undoes \"deprecate\": the pools of the template fill again.",
 		"  prewarm template undeprecate quickstart",
 		act(a, (*sdk.Client).UndeprecateTemplate, "undeprecated", "Undeprecated template %s.\n"))
+	cmd.ValidArgsFunction = a.completeTemplates(true)
+	return cmd
 }
 
 func (a *app) templateDeleteCommand() *cobra.Command {
 	cmd := newCommand("delete TEMPLATE", "Delete a template",
 		`Deletes a template with its presets and versions. Its prebuilds are deleted; what is claimed stays until it is
-released. It cannot be undone, but the template can be applied anew.`,
+released. It cannot be undone, but the template can be applied again.`,
 		"  prewarm template delete quickstart",
 		act(a, (*sdk.Client).DeleteTemplate, "deleted", "Deleted template %s.\n"))
 	a.confirmFirst(cmd, "Delete template %s and its prebuilds for good?")

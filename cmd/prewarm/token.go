@@ -21,7 +21,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		Use:   "create NAME",
 		Short: "Make a token",
 		Long: `Makes a token and prints its secret, alone on standard output. It is shown this one time only: the
-server keeps nothing that it could be told from.
+server keeps nothing from which it can be recovered.
 
 Owners make tokens for others with --user; a user who does not exist yet is made, with the role of --role.`,
 		Example: `  prewarm token create laptop > token.txt

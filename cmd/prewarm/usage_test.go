@@ -15,14 +15,14 @@ func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	server := newFakeServer(t, answers(t))
 	for line, want := range map[string]string{
-		"bogus":                             `unknown command "bogus" (see "prewarm --help")`,
+		"bogusly":                           `unknown command "bogusly" (see "prewarm --help")`,
 		"presets":                           `unknown command "presets"; did you mean "preset"?`,
 		"clam":                              `unknown command "clam"; did you mean "claim" or "plan"?`,
 		"preset lst":                        `unknown command "lst"; did you mean "list"?`,
 		"preset list --bogus":               `unknown flag: --bogus (see "prewarm preset list --help")`,
 		"preset list extra":                 `unexpected argument "extra"`,
-		"preset list -o yaml":               `unknown output format "yaml": it is one of table, json`,
-		"preset list -o env":                `unknown output format "env": it is one of table, json`,
+		"preset list -o xml":                `unknown output format "xml": it is one of table, wide, json, yaml`,
+		"preset list -o env":                `unknown output format "env": it is one of table, wide, json, yaml`,
 		"preset list --watch --interval 0s": "--interval must be more than 0",
 		"job list --watch --interval 0s":    "--interval must be more than 0",
 		"job list --limit -1":               "--limit must not be negative",
@@ -32,6 +32,8 @@ func TestUsageErrors(t *testing.T) {
 		"forge add":                         "FORGE is missing",
 		"forge add acme --path acme":        "--scope is missing: repository, organization or enterprise",
 		"forge stop acme":                   "--reason is missing",
+		"forge wait acme --for ever":        `unknown --for "ever": it is works or served`,
+		"forge wait acme --timeout 0s":      "--timeout must be more than 0",
 		"forge credential add":              "CREDENTIAL is missing",
 		"preset show":                       "TEMPLATE/PRESET is missing",
 		"preset show quickstart":            `"quickstart" is not a preset: write TEMPLATE/PRESET`,
@@ -92,7 +94,9 @@ func TestUsageErrors(t *testing.T) {
 		"pause global --reason r --for 0":   "--for must be more than 0",
 		"resume":                            "the scope is missing",
 		"resume template":                   "which template is missing",
-		"whoami --url localhost:7080":       "it must look like http://127.0.0.1:7080",
+		"whoami --url ftp://localhost":      "it must look like http://127.0.0.1:7080",
+		"replicas -o wide":                  `unknown output format "wide": it is one of table, json, yaml`,
+		"ssh":                               `unknown command "ssh"; did you mean "exec"?`,
 		"login":                             "no token on standard input",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -23,7 +23,7 @@ func watchHelp(what string) string {
 	return `
 
 With --watch it goes on until interrupted: a terminal is drawn again in place; elsewhere there is one line for each
-` + what + ` that changed, and with -o json one array, on one line, for each change.`
+` + what + ` that changed, and with -o json one array, on one line, for each change; with -o yaml one document.`
 }
 
 func (f *watchFlags) add(cmd *cobra.Command) {
@@ -76,15 +76,18 @@ func changesShower[T any](a *app, v view[T]) func([]T) error {
 	return func(all []T) error {
 		defer func() { before = all }()
 		switch {
-		case a.output == "json":
+		case a.machine():
 			same, err := v.same(all)
 			if err != nil || same == compared {
 				return err
 			}
 			compared = same
-			text, err := jsonText(all, "")
+			text, err := a.machineText(all, "")
 			if err != nil {
 				return err
+			}
+			if a.output == "yaml" {
+				text = "---\n" + text
 			}
 			return a.write(text)
 		case isTerminal:

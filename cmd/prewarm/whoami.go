@@ -23,6 +23,6 @@ func (a *app) identityText(identity sdk.Identity) string {
 	t.add("Organization", identity.Organization)
 	t.add("Token", identity.TokenName)
 	t.add("Ends", a.agoOr(identity.ExpiresAt, "never"))
-	t.add("Server", a.url)
+	t.add("Server", a.server())
 	return t.String()
 }

@@ -14,7 +14,7 @@ import (
 
 func (a *app) workspaceCommand() *cobra.Command {
 	return a.group("workspace", "See, enter, renew, release, retry and delete workspaces",
-		`A workspace is one instance at a provider, whoever owns it. Commands name it by its name or its id.`,
+		`A workspace is one instance at a provider, with or without an owner. Commands name it by its name or its id.`,
 		"  prewarm workspace list --state claimed",
 		a.workspaceListCommand(), a.workspaceShowCommand(), a.workspaceLogsCommand(), a.workspaceExecCommand(),
 		a.workspaceRenewCommand(), a.workspaceReleaseCommand(), a.workspaceRetryCommand(),

@@ -11,8 +11,9 @@ import (
 func (a *app) workspaceDeleteCommand() *cobra.Command {
 	var force, abandon bool
 	cmd := &cobra.Command{
-		Use:   "delete WORKSPACE",
-		Short: "Delete a workspace, claimed or not",
+		Use:               "delete WORKSPACE",
+		ValidArgsFunction: a.completeStates("claimed", "quarantined", "ready", "standby", "starting", "provisioning", "draining"),
+		Short:             "Delete a workspace, claimed or not",
 		Long: `Deletes a workspace and all that is in it, even one that somebody is using; to give back your own, use
 "release". If its pool is then short of one, another is made.
 

@@ -6,8 +6,9 @@ import (
 
 func (a *app) workspaceExecCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "exec WORKSPACE -- COMMAND...",
-		Short: "Run a command in a workspace",
+		Use:               "exec WORKSPACE -- COMMAND...",
+		ValidArgsFunction: a.completeStates("claimed"),
+		Short:             "Run a command in a workspace",
 		Long: `Runs a command in a workspace that you claimed, with its directory and environment, where its provider
 can. If this is a terminal the command gets one too. The status is that of the command.`,
 		Example: `  prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- sh

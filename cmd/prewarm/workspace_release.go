@@ -16,8 +16,9 @@ func (a *app) workspaceReleaseCommand() *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "release WORKSPACE",
-		Short: "Give a claimed workspace back",
+		Use:               "release WORKSPACE",
+		ValidArgsFunction: a.completeStates("claimed"),
+		Short:             "Give a claimed workspace back",
 		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the
 command returns when it is gone.`,
 		Example: "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",

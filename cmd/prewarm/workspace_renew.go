@@ -13,8 +13,9 @@ import (
 func (a *app) workspaceRenewCommand() *cobra.Command {
 	var lease time.Duration
 	cmd := &cobra.Command{
-		Use:   "renew WORKSPACE",
-		Short: "Renew the lease of a claimed workspace",
+		Use:               "renew WORKSPACE",
+		ValidArgsFunction: a.completeStates("claimed"),
+		Short:             "Renew the lease of a claimed workspace",
 		Long: `Makes the lease of your claim last longer: from now on as long as it was asked for, or as --lease says. A
 workspace whose lease is over is released by itself.`,
 		Example: `  prewarm workspace renew prebuild-aebagbafaydqqcikbmga2

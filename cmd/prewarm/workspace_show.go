@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -16,7 +17,7 @@ func (a *app) workspaceShowCommand() *cobra.Command {
 who brought it there and why. Of one that failed, where its template keeps failures, it shows the end of its output.`,
 		Example: "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
 		RunE: show(a, (*sdk.Client).Workspace, func(w sdk.Workspace) string {
-			return a.workspaceDetails(w) + a.timelineText(w) + evidenceText(w)
+			return a.workspaceDetails(w) + a.timelineText(w) + faultText(w) + evidenceText(w)
 		}),
 	}
 }
@@ -42,7 +43,7 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 	}
 	t.addAccess(w.Addresses, w.Environment)
 	t.addIf("Parameters", pairs(w.Parameters))
-	t.addIf("Fault", cell{w.Fault, red})
+	t.addIf("Fault", cell{printable.Headline(w.Fault), red})
 	t.add("Created", a.ago(w.CreatedAt))
 	t.addIf("Ready", a.agoOr(w.ReadyAt, ""))
 	t.addIf("Claimed", a.agoOr(w.ClaimedAt, ""))
@@ -53,7 +54,7 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 	if j := w.Job; j != nil {
 		t.add("Job", fmt.Sprintf("%s, %s, attempt %d, %d failed", j.Kind, j.State, j.Attempt, j.Failures))
 		t.addIf("Leased by", j.LeasedBy)
-		t.addIf("Last error", j.LastError)
+		t.addIf("Last error", printable.Headline(j.LastError))
 	}
 	if g := w.Agent; g != nil {
 		a.agentDetails(t, *g)

@@ -64,7 +64,7 @@ func cause(h sdk.Transition) string {
 	}
 	failed := fmt.Sprintf("%s failed %s", h.Job, times(h.Failures))
 	if h.Error != "" {
-		failed += ", last: " + h.Error
+		failed += ", last: " + printable.Headline(h.Error)
 	}
 	if h.Reason == "" {
 		return failed
@@ -77,6 +77,15 @@ func times(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+// faultText shows a fault of several lines in full.
+func faultText(w sdk.Workspace) string {
+	fault := strings.TrimSpace(printable.Text(w.Fault))
+	if !strings.Contains(fault, "\n") {
+		return ""
+	}
+	return "\nThe fault in full:\n" + fault + "\n"
 }
 
 // evidenceText shows the end of what a workspace wrote before it failed.

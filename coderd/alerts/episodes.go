@@ -23,7 +23,7 @@ func (s *Snapshot) episodes() map[Kind][]Episode {
 	for _, i := range s.Inventories {
 		if i.OpenedAt != nil {
 			wrong[BreakerOpen] = append(wrong[BreakerOpen], Episode{
-				Subject: i.Provider + " " + i.Site, Detail: explain.Breaker(i.Provider, i.Site, i.Reason),
+				Subject: i.Provider + " " + i.Site, Detail: explain.Breaker(i.Provider, i.Site, i.Reason, i.ByCalls),
 			})
 		}
 	}

@@ -17,7 +17,7 @@ const refusedFresh = 10 * time.Minute
 
 // Refuses says why a provider would refuse a spec now; nil where it would not. judged is false where this replica cannot
 // say: it does not reach that provider's site, or the provider is not configured any more.
-type Refuses func(provider, site string, spec json.RawMessage, parameters map[string]string) (why error, judged bool)
+type Refuses func(provider, site string, spec json.RawMessage, parameters map[string]string) (judged bool, why error)
 
 // Refused are the claimed workspaces of a preset at one place that their provider would refuse to make or to start now,
 // such as containers of an older version that may write a directory of the machine. They keep running (I2).
@@ -46,7 +46,7 @@ func (r *Reader) judgeClaimed(ctx context.Context) error {
 		if err := json.Unmarshal(row.Parameters, &parameters); err != nil {
 			return xerrors.Errorf("decode parameters of preset %s/%s: %w", row.Template, row.Preset, err)
 		}
-		why, judged := r.refuses(row.Provider, row.Site, row.Spec, parameters)
+		judged, why := r.refuses(row.Provider, row.Site, row.Spec, parameters)
 		if why == nil && judged {
 			continue
 		}

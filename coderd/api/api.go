@@ -45,6 +45,7 @@ type WorkspaceActions interface {
 // Providers are those of this replica; *provider.Registry has them.
 type Providers interface {
 	Get(name string) (provider.Provider, error)
+	Read(ctx context.Context) error
 	Sites() []string
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 
+	"cdr.dev/slog"
+
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
@@ -36,6 +38,9 @@ func (s *server) apply(
 	provider := func(c sdk.Change) bool { return c.Kind == "provider" }
 	if !in.Body.DryRun && slices.ContainsFunc(result.Changes, provider) {
 		s.Hints.ProvidersChanged()
+		if err := s.Providers.Read(ctx); err != nil { // who asks next knows it here; the other replicas read it for that
+			s.Log.Warn(ctx, "read providers after an apply", slog.Error(err))
+		}
 	}
 	if len(result.Templates) > 0 {
 		s.Hints.Nudge(result.Templates...)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -55,6 +56,7 @@ func (unsure) Isolated() error { return errors.New("no namespaces here") }
 type oneProvider struct{ provider.Provider }
 
 func (p oneProvider) Get(string) (provider.Provider, error) { return p.Provider, nil }
+func (oneProvider) Read(context.Context) error              { return nil }
 func (oneProvider) Sites() []string                         { return nil }
 
 // C14: parameters that nobody would receive are refused: the template has no agent, and its provider asks for no token to

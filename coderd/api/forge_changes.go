@@ -40,11 +40,13 @@ func (s *server) registerForgeChanges() {
 	}, s.deleteForge)
 	register(s, operation{
 		id: "stop-forge", method: http.MethodPost, path: "/forges/{forge}/stop", action: auth.ActWriteForges, tag: "forges",
-		summary: "Have an entity's jobs make no demand for now",
+		summary: "Make no new runners for an entity for now",
+		description: "Neither its jobs nor the least number of idle runners make any. With drain those without a job go too; " +
+			"one with a job finishes it. Without drain, idle ones stay, and a drain of an earlier stop ends.",
 	}, s.stopForge)
 	register(s, operation{
 		id: "start-forge", method: http.MethodPost, path: "/forges/{forge}/start", action: auth.ActWriteForges, tag: "forges",
-		summary: "Have an entity's jobs make demand again",
+		summary: "Make runners for an entity again",
 	}, s.startForge)
 	register(s, operation{
 		id: "rotate-forge-secret", method: http.MethodPost, path: "/forges/{forge}/rotate-secret",
@@ -175,7 +177,7 @@ func (s *server) savedForge(
 	s.Hints.DemandChanged()
 	saved := sdk.SavedForgeEntity{ForgeEntity: entity, WebhookSecret: made}
 	if tell && entity.HookID != 0 {
-		if _, err := s.installHook(ctx, who, name); err != nil {
+		if _, err := s.installHook(ctx, who, name, false); err != nil {
 			saved.HookError = err.Error()
 		}
 	}
@@ -199,21 +201,25 @@ type stopForgeInput struct {
 }
 
 func (s *server) stopForge(ctx context.Context, who auth.Identity, in *stopForgeInput) (*body[sdk.ForgeEntity], error) {
-	return s.changedForge(ctx, who, in.Forge, in.Body.Reason)
+	return s.changedForge(ctx, who, in.Forge, in.Body.Reason, in.Body.Drain)
 }
 
 func (s *server) startForge(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeEntity], error) {
-	return s.changedForge(ctx, who, in.Forge, "")
+	return s.changedForge(ctx, who, in.Forge, "", false)
 }
 
-func (s *server) changedForge(ctx context.Context, who auth.Identity, name, reason string) (*body[sdk.ForgeEntity], error) {
+func (s *server) changedForge(
+	ctx context.Context, who auth.Identity, name, reason string, drain bool,
+) (*body[sdk.ForgeEntity], error) {
 	if _, err := s.forgeNamed(ctx, who, name); err != nil {
 		return nil, err
 	}
-	if err := s.Forges.Stop(ctx, who, name, reason); err != nil {
+	affected, err := s.Forges.Stop(ctx, who, name, reason, drain)
+	if err != nil {
 		return nil, err
 	}
 	s.Hints.DemandChanged()
+	s.Hints.Nudge(affected...)
 	return s.getForge(ctx, who, &forgeInput{Forge: name})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,11 +25,13 @@ func (s *server) registerForgeHooks() {
 	}, s.checkForge)
 	register(s, operation{
 		id: "get-forge-hook", method: http.MethodGet, path: "/forges/{forge}/webhook", action: auth.ActReadForges,
-		tag: "forges", summary: "Show the webhook that Prewarm installed, as the forge has it",
+		tag: "forges", summary: "Show the webhook as the forge has it, Prewarm's or a person's",
 	}, s.getForgeHook)
 	register(s, operation{
 		id: "install-forge-hook", method: http.MethodPost, path: "/forges/{forge}/webhook", action: auth.ActWriteForges,
-		tag: "forges", summary: "Install the webhook at the forge, or bring it up to date",
+		tag: "forges", summary: "Install the webhook at the forge, bring it up to date, or take over a person's",
+		description: "409 where there is one for the same URL that Prewarm did not install: with take_over it is Prewarm's " +
+			"afterwards, with the entity's secret and the right event, and no second is left.",
 	}, s.installForgeHook)
 	register(s, operation{
 		id: "ping-forge-hook", method: http.MethodPost, path: "/forges/{forge}/webhook/ping", action: auth.ActWriteForges,
@@ -85,6 +88,9 @@ func (s *server) forgeProblem(e entities.Entity, doing string, err error) error 
 
 // permission says what a credential needs.
 func permission(e entities.Entity) string {
+	if e.KindName == "gitea" && e.Scope == forge.Enterprise {
+		return "its token needs the scopes write:admin, read:repository and read:user, of an administrator"
+	}
 	if e.KindName == "gitea" {
 		return "its token needs the scopes write:" + string(e.Scope) + " and read:user, of an owner or admin"
 	}
@@ -103,7 +109,7 @@ func permission(e entities.Entity) string {
 func (s *server) hooked(ctx context.Context, who auth.Identity, name string) (entities.Entity, forge.Forge, error) {
 	entity, client, err := s.client(ctx, who, name)
 	if err == nil && entity.HookID == 0 {
-		err = auth.Refuse(auth.ErrConflict, "Prewarm installed no webhook for %s: `prewarm forge webhook install %s` does", name, name)
+		err = noHook(name)
 	}
 	return entity, client, err
 }
@@ -115,27 +121,59 @@ func hookOf(h forge.Hook) sdk.ForgeHook {
 	return sdk.ForgeHook{ID: h.ID, URL: h.URL, Events: h.Events, Active: h.Active, LastStatus: h.LastStatus}
 }
 
+// getForgeHook shows the webhook that is ours, else one that a person made, and the others that call the same address.
 func (s *server) getForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeHook], error) {
-	entity, client, err := s.hooked(ctx, who, in.Forge)
+	entity, client, err := s.client(ctx, who, in.Forge)
 	if err != nil {
 		return nil, err
 	}
-	hook, err := client.Hook(ctx, entity.HookID)
-	if err != nil {
-		return nil, s.forgeProblem(entity, "show webhook", err)
+	var hook forge.Hook
+	if entity.HookID != 0 {
+		if hook, err = client.Hook(ctx, entity.HookID); err != nil {
+			return nil, s.forgeProblem(entity, "show webhook", err)
+		}
 	}
-	return bodyOf(hookOf(hook)), nil
+	all, err := client.Hooks(ctx, s.webhookURL(entity.Name))
+	if err != nil && !errors.Is(err, forge.ErrUnsupported) {
+		return nil, s.forgeProblem(entity, "list webhooks", err)
+	}
+	others := slices.DeleteFunc(all, func(h forge.Hook) bool { return h.ID == entity.HookID })
+	if entity.HookID == 0 {
+		if len(others) == 0 {
+			return nil, noHook(in.Forge)
+		}
+		hook, others = others[0], others[1:]
+	}
+	shown := hookOf(hook)
+	shown.Ours = entity.HookID != 0
+	for _, h := range others {
+		shown.Others = append(shown.Others, hookOf(h))
+	}
+	return bodyOf(shown), nil
 }
 
-func (s *server) installForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeHook], error) {
-	hook, err := s.installHook(ctx, who, in.Forge)
+func noHook(name string) error {
+	return auth.Refuse(auth.ErrConflict, "Prewarm installed no webhook for %s: `prewarm forge webhook install %s` does", name, name)
+}
+
+type installHookInput struct {
+	Forge    string `path:"forge" doc:"Name of the entity"`
+	TakeOver bool   `query:"take_over" doc:"Make webhooks that a person made for the same URL ours: one is kept, with another secret, and no second"`
+}
+
+func (s *server) installForgeHook(ctx context.Context, who auth.Identity, in *installHookInput) (*body[sdk.ForgeHook], error) {
+	hook, err := s.installHook(ctx, who, in.Forge, in.TakeOver)
 	if err != nil {
 		return nil, err
 	}
-	return bodyOf(hookOf(hook)), nil
+	shown := hookOf(hook)
+	shown.Ours = true
+	return bodyOf(shown), nil
 }
 
-func (s *server) installHook(ctx context.Context, who auth.Identity, name string) (forge.Hook, error) {
+// installHook makes the webhook, or brings ours up to date. One that a person made for the same address is theirs until somebody
+// says otherwise: with ours next to it, every event would arrive twice.
+func (s *server) installHook(ctx context.Context, who auth.Identity, name string, takeOver bool) (forge.Hook, error) {
 	entity, client, err := s.client(ctx, who, name)
 	if err != nil {
 		return forge.Hook{}, err
@@ -143,11 +181,40 @@ func (s *server) installHook(ctx context.Context, who auth.Identity, name string
 	if len(entity.Secrets) == 0 {
 		return forge.Hook{}, auth.Refuse(auth.ErrConflict, "%v", entity.Err)
 	}
-	hook, err := client.InstallHook(ctx, s.webhookURL(entity.Name), entity.Secrets[0])
+	url := s.webhookURL(entity.Name)
+	there, err := client.Hooks(ctx, url)
+	if err != nil {
+		return forge.Hook{}, s.forgeProblem(entity, "list webhooks", err)
+	}
+	others := slices.DeleteFunc(there, func(h forge.Hook) bool { return h.ID == entity.HookID })
+	if len(others) > 0 && !takeOver {
+		return forge.Hook{}, auth.Refuse(auth.ErrConflict, "webhook %d of %s calls %s too, and Prewarm did not install it: remove it "+
+			"there, or make it Prewarm's with `prewarm forge webhook install %s --take-over`", others[0].ID, name, url, name)
+	}
+	id, action := entity.HookID, "forge.install-hook"
+	if len(others) > 0 {
+		action = "forge.take-over-hook"
+		if id == 0 {
+			id = others[0].ID
+		}
+	}
+	hook, err := client.InstallHook(ctx, url, entity.Secrets[0], id)
 	if err != nil {
 		return forge.Hook{}, s.forgeProblem(entity, "install webhook", err)
 	}
-	return hook, s.Forges.SetHook(ctx, who, name, "forge.install-hook", hook.ID)
+	// It is known as ours before the others go: what then remains of them can be taken over again.
+	if err := s.Forges.SetHook(ctx, who, name, action, hook.ID); err != nil {
+		return forge.Hook{}, err
+	}
+	for _, old := range append(others, forge.Hook{ID: id}) {
+		if old.ID == 0 || old.ID == hook.ID {
+			continue
+		}
+		if err := client.RemoveHook(ctx, old.ID); err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return forge.Hook{}, s.forgeProblem(entity, fmt.Sprintf("remove webhook %d, in whose place there is %d", old.ID, hook.ID), err)
+		}
+	}
+	return hook, nil
 }
 
 func (s *server) pingForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (*struct{}, error) {
@@ -199,9 +266,13 @@ func (s *server) checkForge(ctx context.Context, who auth.Identity, in *forgeInp
 	runners, err := client.Runners(ctx)
 	add("runners", fmt.Sprintf("%d are registered", len(runners)), entity, err)
 	if entity.HookID == 0 {
-		check.Steps = append(check.Steps, sdk.ForgeCheckStep{
-			Name: "webhook", Outcome: "not_offered", Detail: "none that Prewarm installed; one made by hand is not looked at",
-		})
+		step := sdk.ForgeCheckStep{Name: "webhook", Outcome: "not_offered", Detail: "there is none that Prewarm installed"}
+		if there, err := client.Hooks(ctx, s.webhookURL(entity.Name)); err == nil && len(there) > 0 {
+			step.Outcome = "passed"
+			step.Detail = fmt.Sprintf("webhook %d was made by a person, active: %t, last delivery: %s; `prewarm forge webhook install %s "+
+				"--take-over` makes it Prewarm's", there[0].ID, there[0].Active, there[0].LastStatus, entity.Name)
+		}
+		check.Steps = append(check.Steps, step)
 	} else {
 		hook, err := client.Hook(ctx, entity.HookID)
 		add("webhook", fmt.Sprintf("calls %s, active: %t, last delivery: %s", hook.URL, hook.Active, hook.LastStatus), entity, err)

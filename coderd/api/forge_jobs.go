@@ -10,6 +10,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -127,6 +128,10 @@ func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {
 	}
 	if row.State == database.ForgeJobStateQueued {
 		j.Unserved = row.Unserved
+	}
+	if row.Delayed && row.RunnersWaitUntil != nil {
+		delay := explain.LeftAlone(*row.RunnersWaitUntil, row.RunnersError)
+		j.Delay = &sdk.JobDelay{Code: string(delay.Code), Text: delay.Text, Until: *row.RunnersWaitUntil}
 	}
 	if row.WorkspaceID.Valid {
 		j.Workspace = &row.WorkspaceID.UUID

@@ -134,13 +134,16 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 		CreatedAt: row.CreatedAt, StoppedAt: row.StoppedAt, SecretOverlap: inFuture(row.BeforeUntil, row.Now),
 		Status: sdk.ForgeStatus{
 			Running: row.StoppedAt == nil && row.Error == "", Error: row.Error, ErrorAt: row.ErrorAt,
-			SucceededAt: row.SucceededAt, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),
+			SucceededAt: row.SucceededAt, Checked: row.CredentialChecked, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),
 			RateRemaining: int(row.RateRemaining), RateResetAt: row.RateResetAt, DeliveryAt: row.DeliveryAt,
 			Waiting: int(row.Waiting),
 		},
 	}
+	if e.Status.RunnersWaitUntil = inFuture(row.RunnersWaitUntil, row.Now); e.Status.RunnersWaitUntil != nil {
+		e.Status.RunnersError = row.RunnersError
+	}
 	if row.StoppedAt != nil {
-		e.Stopped = row.StoppedReason
+		e.Stopped, e.Draining = row.StoppedReason, row.Drains
 	}
 	if row.HookID != nil {
 		e.HookID = *row.HookID

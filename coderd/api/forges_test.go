@@ -55,10 +55,11 @@ func (f *hookForge) connect(c forge.Connection) (forge.Forge, error) {
 	return f, nil
 }
 
-func (f *hookForge) Runners(context.Context) ([]forge.Runner, error) { return nil, f.err }
-func (f *hookForge) Rate() forge.Rate                                { return forge.Rate{Limit: 5000, Remaining: 12} }
-func (f *hookForge) PingHook(context.Context, int64) error           { return f.err }
-func (f *hookForge) RemoveHook(context.Context, int64) error         { return f.err }
+func (f *hookForge) Runners(context.Context) ([]forge.Runner, error)     { return nil, f.err }
+func (f *hookForge) Hooks(context.Context, string) ([]forge.Hook, error) { return nil, f.err }
+func (f *hookForge) Rate() forge.Rate                                    { return forge.Rate{Limit: 5000, Remaining: 12} }
+func (f *hookForge) PingHook(context.Context, int64) error               { return f.err }
+func (f *hookForge) RemoveHook(context.Context, int64) error             { return f.err }
 
 func (f *hookForge) Deliveries(context.Context, int64, time.Time) ([]forge.Sent, error) {
 	return nil, forge.ErrUnsupported
@@ -68,7 +69,7 @@ func (f *hookForge) Hook(_ context.Context, id int64) (forge.Hook, error) {
 	return forge.Hook{ID: id, URL: "u", Active: true}, f.err
 }
 
-func (f *hookForge) InstallHook(_ context.Context, url, secret string) (forge.Hook, error) {
+func (f *hookForge) InstallHook(_ context.Context, url, secret string, _ int64) (forge.Hook, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.secret = secret
@@ -217,8 +218,12 @@ func TestForges(t *testing.T) {
 		_, err := other.Forge(ctx, entity.ID)
 		return err == nil && fake.connection.Token == token2
 	}, eventually, poll)
-	_, err = admin.StopForge(ctx, "shop", "maintenance")
+	stopped, err := admin.StopForge(ctx, "shop", sdk.StopForgeEntity{Reason: "maintenance", Drain: true})
 	require.NoError(t, err)
+	require.True(t, stopped.Draining)
+	stopped, err = admin.StopForge(ctx, "shop", sdk.StopForgeEntity{Reason: "maintenance"})
+	require.NoError(t, err)
+	require.False(t, stopped.Draining, "the last word holds")
 	require.Eventually(t, func() bool { e, err := other.ByID(ctx, entity.ID); return err == nil && e.Stopped }, eventually, poll)
 	started, err := admin.StartForge(ctx, "shop")
 	require.NoError(t, err)
@@ -287,7 +292,7 @@ func TestForges(t *testing.T) {
 	slices.Reverse(got)
 	require.Equal(t, []string{
 		"forge-credential.create", "forge.create", "forge.update", "forge.install-hook", "forge.ping-hook", "forge.update",
-		"forge.install-hook", "forge.check", "forge.check", "forge-credential.update", "forge.stop", "forge.start",
+		"forge.install-hook", "forge.check", "forge.check", "forge-credential.update", "forge.stop", "forge.stop", "forge.start",
 		"forge.reseal", "forge.remove-hook", "forge-credential.update", "forge.delete", "forge-credential.delete",
 	}, got)
 }
@@ -357,6 +362,33 @@ func TestForgeJobs(t *testing.T) {
 	shown, err := admin.ForgeJob(ctx, "2")
 	require.NoError(t, err)
 	require.Equal(t, first.Jobs[1].ID, shown[0].ID)
+
+	// P8: while the forge of its preset is left alone, a job that waits says so, with the instant and the forge's error.
+	_, err = w.store.Pool.Exec(ctx, `UPDATE forge_jobs SET preset_id = p.id FROM presets p JOIN templates t ON t.id = p.template_id
+		WHERE t.name = 'quickstart' AND p.name = 'default' AND job_id IN (1, 3)`)
+	require.NoError(t, err)
+	_, err = w.store.Pool.Exec(ctx, "UPDATE presets SET forge_entity_id = $1, runner_labels = '{linux}' WHERE name = 'default'", shop.ID)
+	require.NoError(t, err)
+	until := time.Now().Add(time.Minute).UTC().Truncate(time.Second)
+	delay := func(until time.Time, job string) *sdk.JobDelay {
+		_, err = w.store.Pool.Exec(ctx, "UPDATE forge_status SET runners_wait_until = $1, runners_error = 'status 502: Bad Gateway'", until)
+		require.NoError(t, err)
+		shown, err := admin.ForgeJob(ctx, job)
+		require.NoError(t, err)
+		return shown[0].Delay
+	}
+	waits := delay(until, "3")
+	require.NotNil(t, waits)
+	require.Equal(t, "forge_left_alone", waits.Code)
+	require.True(t, until.Equal(waits.Until))
+	require.Equal(t, "no runner registers before "+until.Format(time.RFC3339)+", since the forge is not well: status 502: Bad Gateway", waits.Text)
+	require.Nil(t, delay(until, "1"), "it has a runner")
+	require.Nil(t, delay(until, "2"), "no preset is to serve it")
+	f, err := admin.Forge(ctx, "shop")
+	require.NoError(t, err)
+	require.Equal(t, "status 502: Bad Gateway", f.Status.RunnersError)
+	require.True(t, until.Equal(*f.Status.RunnersWaitUntil))
+	require.Nil(t, delay(until.Add(-2*time.Minute), "3"), "it is over")
 	_, err = admin.ForgeJob(ctx, uuid.NewString())
 	require.Equal(t, http.StatusNotFound, sdk.StatusOf(err))
 

@@ -94,8 +94,11 @@ const forgePause = 5 * time.Second
 // runnerProblem turns an error of runners into what is told; others are the server's.
 func (s *server) runnerProblem(ctx context.Context, err error) error {
 	var limited *forge.RateLimited
+	var alone *runners.LeftAlone
 	var failed *runners.ForgeError
 	switch {
+	case errors.As(err, &alone):
+		return retryIn(http.StatusServiceUnavailable, alone.Error(), alone.Until.Sub(s.Clock.Now("api", "alone")))
 	case errors.Is(err, runners.ErrNoRunner):
 		return huma.Error404NotFound(runners.ErrNoRunner.Error())
 	case errors.Is(err, runners.ErrHandedOut), errors.Is(err, runners.ErrBusy):

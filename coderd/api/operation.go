@@ -135,7 +135,7 @@ func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context
 			return
 		}
 		if who.Part(op.action) == auth.None {
-			s.refuse(hc, huma.Error403Forbidden("role "+string(who.Role)+" may not do "+string(op.action)))
+			s.refuse(hc, huma.Error403Forbidden(auth.Cannot(who.Role, op.action)))
 			return
 		}
 		who.Source = hostOf(hc.RemoteAddr())

@@ -161,6 +161,9 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 		p.MinRemaining = (time.Duration(row.MinRemainingS) * time.Second).String()
 	}
 	p.Scheduled = row.Schedule != nil
+	if p.Failures = int(row.Failures); p.Failures > 0 {
+		p.Fault = row.LastError
+	}
 	if err := json.Unmarshal(row.Parameters, &p.Parameters); err != nil {
 		return p, xerrors.Errorf("decode parameters of preset: %w", err)
 	}

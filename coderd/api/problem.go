@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,7 +51,7 @@ func (s *server) problem(ctx context.Context, err error) error {
 	case errors.Is(err, workspaces.ErrNotFound):
 		return huma.Error404NotFound("there is no such workspace")
 	case errors.As(err, &full):
-		return huma.Error409Conflict("the workspace cannot be tried anew: " + full.Why)
+		return huma.Error409Conflict("the workspace cannot be retried: " + full.Why)
 	case errors.Is(err, workspaces.ErrNotClaimed), errors.Is(err, workspaces.ErrGone),
 		errors.Is(err, workspaces.ErrNotQuarantined), errors.Is(err, workspaces.ErrNotKept):
 		return huma.Error409Conflict(innermost(err))
@@ -154,5 +153,5 @@ func innermost(err error) string {
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail})
+	_ = plainJSON(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail})
 }

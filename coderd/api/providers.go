@@ -95,10 +95,15 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*
 			{"logs", can[provider.Logger](p)},
 			{"stop", can[provider.Stopper](p)},
 			{"reset", can[provider.Resetter](p)},
+			{"agent", can[provider.AgentHost](p)},
 		} {
 			if ability.has {
 				list[i].Can = append(list[i].Can, ability.name)
 			}
+		}
+		if spoken, ok := provider.As[provider.Spoken](p); ok {
+			said := spoken.Spoken()
+			list[i].Protocol, list[i].Schema, list[i].NoAgent = said.Version, said.Schema, said.NoAgent
 		}
 	}
 	return bodyOf(list), nil
@@ -156,7 +161,7 @@ func (s *server) checkProviderContract(
 		_, w := humachi.Unwrap(hc)
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.WriteHeader(http.StatusOK)
-		lines := json.NewEncoder(flusher{w, http.NewResponseController(w)})
+		lines := plainJSON(flusher{w, http.NewResponseController(w)})
 		conformance.Check(hc.Context(), subject, func(v conformance.Verdict) {
 			_ = lines.Encode(verdictOf(v)) // who no longer listens has ended the check
 		})
@@ -182,7 +187,7 @@ func (s *server) checkSubject(
 	ctx context.Context, who auth.Identity, p provider.Provider, in *checkInput,
 ) (conformance.Subject, error) {
 	subject := conformance.Subject{
-		Provider: p, Installation: s.Installation, Prefix: "check-" + strings.ToLower(rand.Text()[:8]) + "-",
+		Provider: p, Installation: s.Installation, Prefix: provider.CheckPrefix + strings.ToLower(rand.Text()[:8]) + "-",
 		Deadline: checkDeadline, Settle: checkSettle, Ageless: true, Clock: s.Clock,
 	}
 	rows, err := viewsdb.New(s.Store).PresetViews(ctx, viewsdb.PresetViewsParams{OrganizationID: who.OrganizationID})

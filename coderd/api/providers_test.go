@@ -3,7 +3,9 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/api"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
@@ -73,6 +76,38 @@ func TestListProviders(t *testing.T) {
 	}, list)
 }
 
+// A provider that was just applied works at once: on the replica that applied it, and on one that has not heard of it.
+func TestApply_providerIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cloud, err := sim.New(sim.Options{})
+	require.NoError(t, err)
+	replicaOf := func() *sdk.Client {
+		registry := provider.NewRegistry(map[string]provider.Factory{
+			"sim": func(json.RawMessage) (provider.Provider, error) { return cloud, nil },
+		}, database.InTransaction)
+		registry.From(t.Context(), replica.Configured(w.store))
+		require.NoError(t, registry.Read(t.Context()))
+		c, err := sdk.New(w.serve(api.Options{
+			Providers: registry, Templates: &templates.Service{Store: w.store, NewProvider: registry.New},
+		}), w.token["owner"])
+		require.NoError(t, err)
+		return c
+	}
+	here, there := replicaOf(), replicaOf()
+	for i, read := range []*sdk.Client{here, there} {
+		name := fmt.Sprintf("new-%d", i)
+		_, err = here.Apply(t.Context(), sdk.ApplyRequest{File: "a.yaml", Document: "providers: [{name: " + name + ", kind: sim}]"})
+		require.NoError(t, err)
+		list, err := read.Providers(t.Context())
+		require.NoError(t, err)
+		at := slices.IndexFunc(list, func(p sdk.Provider) bool { return p.Name == name })
+		require.GreaterOrEqual(t, at, 0)
+		require.Empty(t, list[at].Error)
+		require.Contains(t, list[at].Can, "stop")
+	}
+}
+
 // A check gives its verdicts one by one, leaves nothing, and is on the record.
 func TestCheckProvider(t *testing.T) {
 	t.Parallel()
@@ -112,7 +147,7 @@ func TestCheckProviderIsRefused(t *testing.T) {
 		status         int
 		text           string
 	}{
-		"member":         {"member", "cloud", sdk.CheckRequest{}, http.StatusForbidden, "may not do provider.check"},
+		"member":         {"member", "cloud", sdk.CheckRequest{}, http.StatusForbidden, "Your role (member) cannot check a provider"},
 		"unknown":        {"admin", "clowd", sdk.CheckRequest{}, http.StatusNotFound, `there is no provider "clowd"`},
 		"does not work":  {"admin", "bare", sdk.CheckRequest{}, http.StatusServiceUnavailable, "unknown kind"},
 		"unknown preset": {"admin", "cloud", sdk.CheckRequest{Template: "vm", Preset: "big"}, http.StatusNotFound, `no preset "big"`},

@@ -34,7 +34,7 @@ func TestLastPass(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, pass.Stale)
 	_, err = w.as("member").LastPass(ctx)
-	require.ErrorContains(t, err, "replica.read")
+	require.ErrorContains(t, err, "cannot view replicas")
 
 	w.exec(`INSERT INTO replicas (name, instance_id, version, address, started_at, heartbeat_at)
 		VALUES ('a', gen_random_uuid(), 'v', '', now(), now()), ('b', gen_random_uuid(), 'v', '', now(), now())`)

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -73,7 +74,7 @@ func (s *server) listFailures(ctx context.Context, who auth.Identity, in *preset
 	for _, r := range rows {
 		failures.Causes = append(failures.Causes, sdk.Cause{
 			Cause: r.Cause, Count: r.Count, Permanent: r.Permanent, FirstAt: r.FirstAt, LastAt: r.LastAt, Fault: r.LastFault,
-			Workspace: r.LastWorkspace, Version: int(r.LastVersion),
+			Message: printable.Headline(r.LastFault), Workspace: r.LastWorkspace, Version: int(r.LastVersion),
 		})
 	}
 	return bodyOf(failures), nil

@@ -128,8 +128,13 @@ func TestRunnerConfiguration(t *testing.T) {
 	wait, err := strconv.Atoi(a.header.Get("Retry-After"))
 	require.NoError(t, err)
 	require.InDelta(t, 90, wait, 30)
-
 	f.set(nil, false)
+	a = w.call(token, http.MethodGet, runnerConfiguration, "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Contains(t, a.problem(t).Detail, "the forge is left alone until ")
+	require.NotEmpty(t, a.header.Get("Retry-After"))
+
+	w.exec("UPDATE forge_status SET runners_wait_until = NULL")
 	a = w.call(token, http.MethodGet, runnerConfiguration, "")
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	var c sdk.RunnerConfiguration
@@ -224,6 +229,7 @@ func TestDeleteOfRunner(t *testing.T) {
 	require.Equal(t, "127.0.0.1", audit.Entries[0].Source)
 
 	f.set(nil, false)
+	w.exec("UPDATE forge_status SET runners_wait_until = NULL")
 	other := w.runner("ready")
 	deleted, err = w.as("admin").DeleteWorkspace(ctx, other.Name, false)
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func (s *server) registerWorkspaces() {
 	register(s, operation{
 		id: "release-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/release",
 		action: auth.ActReleaseWorkspace, tag: "workspaces", summary: "End the claim on a workspace",
-		description: "The workspace is deleted then, or made like new where its template has it used again; the answer does " +
+		description: "The workspace is deleted then, or reset where its template uses it again; the answer does " +
 			"not wait for that.",
 	}, s.releaseWorkspace)
 	register(s, operation{
@@ -44,8 +44,8 @@ func (s *server) registerWorkspaces() {
 	}, s.renewWorkspace)
 	register(s, operation{
 		id: "retry-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/retry",
-		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace anew",
-		description: "It is asked for readiness again, or created anew if nothing was ever made of it. 409 if its pool has no " +
+		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace again",
+		description: "It is asked for readiness again, or created again if nothing was ever made of it. 409 if its pool has no " +
 			"room for it.",
 	}, s.retryWorkspace)
 	register(s, operation{
@@ -138,7 +138,7 @@ func (s *server) retryWorkspace(ctx context.Context, who auth.Identity, in *Work
 	if err != nil {
 		return nil, err
 	}
-	moved, err := s.Workspaces.Retry(ctx, actor(who, "tried anew by hand", row), row.ID)
+	moved, err := s.Workspaces.Retry(ctx, actor(who, "retried by hand", row), row.ID)
 	if err != nil {
 		return nil, xerrors.Errorf("retry: %w", err)
 	}
@@ -161,7 +161,7 @@ func (s *server) keepWorkspace(ctx context.Context, who auth.Identity, in *keepI
 		return nil, err
 	}
 	if in.Body == nil {
-		return nil, auth.Refuse(auth.ErrInvalid, "reason: say why the workspace is to be kept, for whoever finds it")
+		return nil, auth.Refuse(auth.ErrInvalid, "reason: say why the workspace is to be kept, for others who find it")
 	}
 	keep, err := claimDuration("for", in.Body.For, usualKeep, time.Minute, maxKeep)
 	if err != nil {

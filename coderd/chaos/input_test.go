@@ -117,7 +117,7 @@ func TestWrongInput(t *testing.T) {
 		{"workspace show ../../etc", "", 1, `there is no workspace "../../etc"`},
 		{"workspace release nobody", "", 1, `there is no workspace "nobody"`},
 		{"preset list --frobnicate", "", 2, "unknown flag: --frobnicate"},
-		{"preset list -o xml", "", 2, "it is one of table, json"},
+		{"preset list -o xml", "", 2, "it is one of table, wide, json, yaml"},
 		{"frobnicate", "", 2, `unknown command "frobnicate"`},
 		{"preset list", "PREWARM_TOKEN=wrong", 1, `log in with "prewarm login"`},
 		{"preset list", "PREWARM_TOKEN=" + revoked.Secret, 1, "unknown, expired or revoked"},

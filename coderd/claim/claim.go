@@ -351,7 +351,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool view
 			return s.answer(ctx, c)
 		}
 	}
-	why := WhyMissed(pool)
+	why := s.whyMissed(ctx, req, pool)
 	err := claimdb.New(s.Store).InsertMiss(ctx, claimdb.InsertMissParams{
 		ID: id, OrganizationID: req.OrganizationID, PresetID: req.PresetID, UserID: req.UserID, Mode: req.Mode,
 		Reason: why.Text, ReasonCode: string(why.Code),

@@ -58,6 +58,10 @@ func TestTogether_allOrNothing(t *testing.T) {
 	require.Equal(t, len(taken), w.Count(t, "a", "claimed"))
 	require.Equal(t, len(taken), count(t, w, "claims WHERE state = 'bound'"))
 	require.Zero(t, count(t, w, "claims WHERE state = 'waiting'"), "who missed left nothing")
+
+	res, err := w.Claim(t, r, "a", claim.Request{Count: 5})
+	require.NoError(t, err)
+	require.Contains(t, res.Reason, "1 of 5 ready", "what is there is told")
 }
 
 // A retry with the same key is given the same workspaces; with another count it is refused.

@@ -115,7 +115,7 @@ func (s *Service) timedOut(ctx context.Context, req Request, text string) explai
 	if err != nil {
 		return explain.Said{Code: explain.MissWaitEnded, Text: text}
 	}
-	why := WhyMissed(pool)
+	why := s.whyMissed(ctx, req, pool)
 	why.Text = text + ": " + why.Text
 	return why
 }
@@ -155,10 +155,27 @@ func (s *Service) leave(id uuid.UUID) {
 	delete(s.waiting, id)
 }
 
+// whyMissed is WhyMissed, and where several were asked for, how many of them are ready.
+func (s *Service) whyMissed(ctx context.Context, req Request, p viewsdb.PoolViewRow) explain.Said {
+	m := atMiss(p)
+	if req.Count > 1 {
+		// Only a miss reads this: a claim that finds what it wants must not wait for counts.
+		rows, err := viewsdb.New(s.Store).PresetViews(ctx, viewsdb.PresetViewsParams{
+			OrganizationID: req.OrganizationID, PresetID: uuid.NullUUID{UUID: req.PresetID, Valid: true},
+		})
+		if err == nil && len(rows) == 1 {
+			m.Asked, m.Ready = req.Count, int(rows[0].Eligible)
+		}
+	}
+	return explain.Miss(m)
+}
+
 // WhyMissed says why a claim found nothing warm.
-func WhyMissed(p viewsdb.PoolViewRow) explain.Said {
-	return explain.Miss(explain.PoolAtMiss{
+func WhyMissed(p viewsdb.PoolViewRow) explain.Said { return explain.Miss(atMiss(p)) }
+
+func atMiss(p viewsdb.PoolViewRow) explain.PoolAtMiss {
+	return explain.PoolAtMiss{
 		Gone: p.Gone, Deprecated: p.Deprecated, Pool: p.Pool, Desired: int(p.Desired), Starting: int(p.Starting),
 		Failures: int(p.Failures), Fault: p.LastError,
-	})
+	}
 }

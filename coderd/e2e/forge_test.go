@@ -111,7 +111,11 @@ func TestForge_rateLimited(t *testing.T) {
 func TestForge_delete(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t, 1, forgetest.Options{Seed: 8})
+	works := e2etest.Run(t.Context(), t, as(t, p.first), "forge", "wait", "acme")
+	require.Zero(t, works.Status, works.Stderr)
 	job := p.queue(1, untilEnded)[0]
+	served := e2etest.Run(t.Context(), t, as(t, p.first), "forge", "wait", "acme", "--for", "served")
+	require.Zero(t, served.Status, served.Stderr)
 	busy := p.busy()
 	refused := e2etest.Run(t.Context(), t, as(t, p.first), "workspace", "delete", "--yes", busy)
 	require.NotZero(t, refused.Status)

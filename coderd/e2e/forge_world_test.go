@@ -107,7 +107,7 @@ func (p *plant) soon() {
 	for _, sql := range []string{
 		"UPDATE preset_status SET shrunk_at = shrunk_at - interval '1 minute' WHERE shrunk_at IS NOT NULL",
 		"UPDATE forge_jobs SET seen_at = seen_at - interval '3 minutes', asked_at = asked_at - interval '3 minutes' WHERE state <> 'completed'",
-		"UPDATE forge_status SET asked_at = asked_at - interval '1 minute', wait_until = wait_until - interval '1 minute', leased_until = leased_until - interval '1 minute'",
+		"UPDATE forge_status SET asked_at = asked_at - interval '1 minute', wait_until = wait_until - interval '1 minute', runners_wait_until = runners_wait_until - interval '1 minute', leased_until = leased_until - interval '1 minute'",
 	} {
 		_, err := p.store.Pool.Exec(context.Background(), sql)
 		if database.IsDeadlock(err) {

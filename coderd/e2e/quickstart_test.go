@@ -40,6 +40,9 @@ func TestQuickstart(t *testing.T) {
 			require.NoError(t, err)
 		}
 		server := e2etest.Start(t, options)
+		left, err := os.ReadFile(filepath.Join(dir, "server-url")) // by which commands find it
+		require.NoError(t, err)
+		require.Equal(t, server.Client.URL.String()+"\n", string(left))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // only what hangs takes so long
 		defer cancel()
 		eventually(t, "a warm pool", func() bool { return preset(ctx, t, server.Client, "quickstart").Eligible == 3 })
@@ -63,6 +66,7 @@ func TestQuickstart(t *testing.T) {
 			return err == nil && len(left.Workspaces) == 0
 		})
 		require.Zero(t, server.Stop(), server.Log())
+		require.NoFileExists(t, filepath.Join(dir, "server-url"))
 		for line, field := range map[string]string{ // C3: what was decided and done, by the log
 			"decided": "desired=3", "workspace created": "preset=quickstart/default", "workspace deleted": "took=",
 			"victim chosen": "workspace=prebuild-", "loop ended": "the replica was told to stop",

@@ -2,10 +2,14 @@ package explain
 
 import "fmt"
 
-// Breaker says what the open breaker of a provider stops, and why. Site is empty for a provider without sites.
-func Breaker(provider, site, cause string) string {
+// Breaker says what the open breaker of a provider stops, and why. Site is empty for a provider without sites. One that calls
+// have opened stops no delete.
+func Breaker(provider, site, cause string, byCalls bool) string {
 	if site != "" {
 		provider += " at site " + site
+	}
+	if byCalls {
+		return "nothing is created at provider " + provider + because(cause)
 	}
 	return "nothing is created or deleted at provider " + provider + because(cause)
 }
@@ -25,6 +29,7 @@ func Refused(claimed int, provider, cause string) string {
 type Room struct {
 	Current, Paused bool
 	Has, Wanted     int
+	Full            bool // it was gone, and others have its place at the provider by now
 }
 
 // NoRoom says why a workspace cannot return to its pool, and what to do; empty where it can.
@@ -36,6 +41,8 @@ func NoRoom(r Room) string {
 		return "its pool is paused: resume it first"
 	case r.Has >= r.Wanted:
 		return fmt.Sprintf("its pool has %d of the %d that it should have: delete one, or ask for more instances", r.Has, r.Wanted)
+	case r.Full:
+		return "nothing of it is at its provider, whose maximum is reached without it: delete it, or raise the maximum"
 	}
 	return ""
 }

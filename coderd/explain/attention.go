@@ -27,6 +27,7 @@ const (
 	RolloutStopped AttentionCode = "rollout_stopped"
 	CreatesFailed  AttentionCode = "creates_failed"
 	PoolPaused     AttentionCode = "paused"
+	PoolStopped    AttentionCode = "forge_stopped"
 	ClaimsWait     AttentionCode = "claims_waiting"
 	PoolEmpty      AttentionCode = "empty"
 	Inspection     AttentionCode = "kept_for_inspection"
@@ -43,7 +44,7 @@ type Attention struct {
 func Attend(p Pool) Attention {
 	switch r := p.Ledger.Rollout; {
 	case p.Error != "":
-		return Attention{PassFailed, true, "The last pass could do nothing: " + p.Error}
+		return Attention{PassFailed, true, "The last pass could do nothing" + because(p.Error)}
 	case r != nil && r.Phase == prebuilds.RolloutStopped:
 		return Attention{RolloutStopped, true, "Rollout stopped: " + cmp.Or(RolloutReason(r), "the new version does not become ready")}
 	case p.Failures == 1:
@@ -52,6 +53,8 @@ func Attend(p Pool) Attention {
 		return Attention{CreatesFailed, true, fmt.Sprintf("Creates failed %d times in a row%s", p.Failures, cmp.Or(because(p.Fault), "."))}
 	case p.Paused != "":
 		return Attention{PoolPaused, false, "Paused: " + p.Paused}
+	case p.Ledger.ForgeStopped().Code != "":
+		return Attention{PoolStopped, false, "No new runners: " + Text(p.Ledger.ForgeStopped())}
 	case p.Waiting == 1 && p.Ready == 0:
 		return Attention{ClaimsWait, false, "A claim waits for a workspace."}
 	case p.Waiting > 1 && p.Ready == 0:

@@ -29,6 +29,9 @@ func TestAttend(t *testing.T) {
 		{func(p *explain.Pool) { p.Failures, p.Fault, p.Paused = 1, "no disk", "x" }, explain.Attention{
 			Code: explain.CreatesFailed, Bad: true, Text: "A create failed: no disk",
 		}},
+		{func(p *explain.Pool) { p.Failures, p.Fault = 2, "setup ended; its last output:\nfatal: no such host" }, explain.Attention{
+			Code: explain.CreatesFailed, Bad: true, Text: "Creates failed 2 times in a row: fatal: no such host (setup ended)",
+		}},
 		{func(p *explain.Pool) { p.Failures = 4 }, explain.Attention{
 			Code: explain.CreatesFailed, Bad: true, Text: "Creates failed 4 times in a row.",
 		}},

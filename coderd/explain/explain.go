@@ -82,7 +82,7 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	wanted := plural(c.Desired, "prebuild")
 	switch {
 	case x.preset.Retired != "":
-		return "Not kept warm: " + Text(prebuilds.Reason{Code: x.preset.Retired}) + ".", time.Time{}
+		return "Not kept warm: " + Text(x.preset.Retirement()) + ".", time.Time{}
 	case c.Desired == 0 && c.Waiting+c.Queued == 0:
 		return "Not kept warm: it is to have no prebuilds now.", time.Time{}
 	case c.Actual >= c.Desired && c.Waiting+c.Queued == 0:
@@ -115,6 +115,9 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	if c.Eligible > c.Actual {
 		text += fmt.Sprintf("; %d can be claimed meanwhile", c.Eligible)
 	}
+	if p := x.preset; p.FailureStreak > 0 && !slices.ContainsFunc(x.plan.Ledger.Creates, tellsFailures) {
+		text += "; " + lastFailed(p.FailureStreak, p.LastFailure)
+	}
 	// What a person has to end, and what has no known end, leaves the time open.
 	var at time.Time
 	known := x.provision > 0
@@ -132,6 +135,13 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 		return text + ".", time.Time{}
 	}
 	return text + ".", at
+}
+
+// tellsFailures says whether a line has the last failure in its words already.
+func tellsFailures(l prebuilds.Line) bool {
+	return l.Label == prebuilds.LabelHeldBack && slices.Contains([]prebuilds.Code{
+		prebuilds.HardLimited, prebuilds.Backoff, prebuilds.RolloutHeld,
+	}, l.Code)
 }
 
 func later(a, b time.Time) time.Time {

@@ -26,25 +26,30 @@ type PoolAtMiss struct {
 	Pool             bool // it has a prebuilds block
 	Desired          int
 	Starting         int
+	Asked, Ready     int // where several were asked for, all or none
 	Failures         int // of creates, in a row
 	Fault            string
 }
 
 // Miss says why a claim found nothing warm.
 func Miss(m PoolAtMiss) Said {
+	none := "no prebuild is ready"
+	if m.Asked > 1 && m.Ready > 0 {
+		none = fmt.Sprintf("%d of %d ready", m.Ready, m.Asked)
+	}
 	switch {
 	case m.Gone:
 		return Said{MissGone, "the preset or its template was deleted"}
 	case m.Deprecated:
 		return Said{prebuilds.TemplateDeprecated, "the template is deprecated"}
 	case m.Failures > 0 && m.Fault != "":
-		return Said{prebuilds.CreatesFail, fmt.Sprintf("no prebuild is ready, and the last %d creates failed: %s", m.Failures, m.Fault)}
+		return Said{prebuilds.CreatesFail, none + ", and " + lastFailed(m.Failures, m.Fault)}
 	case !m.Pool:
 		return Said{MissNoPool, "the preset keeps no prebuilds"}
 	case m.Desired == 0:
 		return Said{MissScaledToZero, "the preset is scaled to 0"}
 	case m.Starting > 0:
-		return Said{MissStarting, fmt.Sprintf("no prebuild is ready, %d starting", m.Starting)}
+		return Said{MissStarting, fmt.Sprintf("%s, %d starting", none, m.Starting)}
 	}
-	return Said{MissNoneReady, "no prebuild is ready"}
+	return Said{MissNoneReady, none}
 }

@@ -34,26 +34,31 @@ const (
 	drain, cancel = string(p.Drain), string(p.Cancel)
 	stop, start   = string(p.Stop), string(p.Start)
 	clean         = "when its inventories are clean again, or with `prewarm provider resume`"
+	started       = "when somebody runs `prewarm forge start`"
 	another       = "with another version, a rollback or a reset"
 )
 
 var sentences = map[key]sentence{
-	{p.LabelDesired, ""}:                   {"as many as the preset is to have", nothing, (*explaining).nextRange},
+	{p.LabelDesired, ""}:                   {"desired", nothing, (*explaining).nextRange},
 	{p.LabelDesired, p.Autosized}:          {"as many as autosize computed from the preset's claims", nothing, nil},
 	{p.LabelDesired, p.Scheduled}:          {"as many as its schedule says, by the range", arguments, (*explaining).nextRange},
 	{p.LabelDesired, p.TemplateDeleted}:    {"it is to have none:", everything, never("until that is taken back")},
 	{p.LabelDesired, p.PresetRemoved}:      {"it is to have none:", everything, never("until that is taken back")},
 	{p.LabelDesired, p.TemplateDeprecated}: {"it is to have none:", everything, never("until that is taken back")},
+	{p.LabelDesired, p.ForgeDrained}:       {"it is to have none:", everything, never(started)},
 	{p.LabelWaiting, ""}:                   {"claims that wait are built for on top", nothing, nil},
 	{p.LabelQueued, p.JobsWait}:            {"jobs wait, and each gets a runner on top", nothing, nil},
 	{p.LabelAtJobs, p.AtJobs}:              {"of these have a job, so they are no surplus and never go before it is over", nothing, nil},
 	{p.LabelRenewal, p.ExpiresSoon}:        {"made ahead of those that expire soon, so that the pool does not shrink", nothing, (*explaining).built},
 	{p.LabelRenewed, p.ExpiresSoon}:        {"of these the replacement is ready, so they no longer count", nothing, nil},
-	{p.LabelActual, ""}:                    {"are ready already", nothing, nil},
+	{p.LabelActual, ""}:                    {"ready", nothing, nil},
 	{p.LabelStarting, ""}:                  {"are being built", nothing, (*explaining).startingDone},
 	{p.LabelExtraneous, ""}:                {"are more than wanted, and make nothing to create", nothing, nil},
 	{p.LabelCreate, ""}:                    {"to create now", nothing, (*explaining).created},
 
+	{p.LabelHeldBack, p.ForgeStopped}: {
+		"no runner is made while its forge is stopped, for a job or to be idle:", arguments, never(started),
+	},
 	{p.LabelHeldBack, p.Paused}: {"nothing is created while this is paused:", arguments, (*explaining).resumed},
 	{p.LabelHeldBack, p.BreakerOpen}: {
 		"nothing is created while what the provider says cannot be trusted: the breaker of", arguments, never(clean),
@@ -67,7 +72,7 @@ var sentences = map[key]sentence{
 		"the new version does not become ready, so the old pool stays until somebody rolls back or applies another:", arguments,
 		never(another),
 	},
-	{p.LabelHeldBack, p.MaxSurge}: {"as many beside the old ones as the rollout may have: max_surge", arguments, (*explaining).startingDone},
+	{p.LabelHeldBack, p.MaxSurge}: {"as many on top of the old ones as the rollout may have: max_surge", arguments, (*explaining).startingDone},
 	{p.LabelHeldBack, p.Proving}: {
 		"a new version first shows that it works before the rest of its pool is begun: the first", arguments,
 		(*explaining).startingDone,
@@ -102,6 +107,8 @@ var sentences = map[key]sentence{
 	{cancel, p.TemplateDeleted}:    {"are not built to the end:", everything, atOnce},
 	{cancel, p.PresetRemoved}:      {"are not built to the end:", everything, atOnce},
 	{cancel, p.TemplateDeprecated}: {"are not built to the end:", everything, atOnce},
+	{drain, p.ForgeDrained}:        {"have no job, and go:", everything, atOnce},
+	{cancel, p.ForgeDrained}:       {"are not built to the end:", everything, atOnce},
 	{drain, p.Extraneous}:          {"are more than wanted, and go: not ready first, then the oldest", nothing, atOnce},
 	{cancel, p.Extraneous}:         {"are more than wanted, and are not built to the end", nothing, atOnce},
 	{drain, p.SurplusHalves}:       {"are more than wanted, and go: half of the surplus each minute", nothing, atOnce},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	p "github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
 
 // wording is how a code is said: some words, and what its arguments add. A sentence that quotes the reason goes on with the
@@ -21,6 +22,9 @@ var wordings = map[p.Code]wording{
 	p.PresetRemoved:      {"preset removed", nil},
 	p.TemplateDeprecated: {"template deprecated", nil},
 
+	p.ForgeDrained: {"forge stopped and drained: ", stopped},
+	p.ForgeStopped: {"forge stopped: ", stopped},
+
 	p.JobsWait:    {"jobs wait for a runner", nil},
 	p.AtJobs:      {"they have a job, and stay", nil},
 	p.ExpiresSoon: {"expires soon", nil},
@@ -32,7 +36,7 @@ var wordings = map[p.Code]wording{
 		return fmt.Sprintf("%s: %s in a row%s", instant(a.Until), plural(a.Count, "failed create"), because(a.Cause))
 	}},
 	p.RolloutHeld: {"rollout stopped: ", nil}, // and what is behind it
-	p.MaxSurge:    {"max_surge ", func(a p.Args) string { return fmt.Sprintf("%s, beside %d outdated", a.Share, a.Count) }},
+	p.MaxSurge:    {"max_surge ", func(a p.Args) string { return fmt.Sprintf("%s, on top of %d outdated", a.Share, a.Count) }},
 	p.Proving: {"the first ", func(a p.Args) string {
 		return fmt.Sprintf("%d of a version are to show that it works", a.Limit)
 	}},
@@ -70,6 +74,8 @@ var wordings = map[p.Code]wording{
 func inARow(a p.Args) string {
 	return fmt.Sprintf("%d failed creates in a row%s", a.Count, because(a.Cause))
 }
+
+func stopped(a p.Args) string { return a.Forge + because(a.Cause) }
 
 func provider(a p.Args) string { return a.Provider }
 
@@ -142,13 +148,21 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// because appends a cause, where one is known.
+// because appends the headline of a cause, where one is known.
 func because(cause string) string {
 	if cause == "" {
 		return ""
 	}
-	return ": " + cause
+	return ": " + printable.Headline(cause)
 }
 
 // instant writes a time in full, and always alike.
 func instant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// lastFailed says that creates failed, one or several in a row, and why the last did.
+func lastFailed(n int, cause string) string {
+	if n == 1 {
+		return "the last create failed" + because(cause)
+	}
+	return fmt.Sprintf("the last %d creates failed%s", n, because(cause))
+}

@@ -28,7 +28,7 @@ import (
 
 // The channels between replicas, as they are on the wire.
 const (
-	Nudges    = "prewarm_nudge" // also in queries/reconcile.sql
+	Nudges    = "prewarm_nudge" // also in queries/reconcile/reconcile.sql
 	Bindings  = "prewarm_claim"
 	Claims    = "prewarm_claimed"
 	Jobs      = "prewarm_jobs"

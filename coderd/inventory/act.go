@@ -26,6 +26,7 @@ var follows = map[Verdict]struct {
 	Orphan:         {"will be deleted", (*Service).deleteOrphan},
 	Unknown:        {"is shown, and left alone", nil},
 	Missing:        {"will be quarantined and replaced", (*Service).quarantine},
+	Gone:           {"is kept; it takes no place at the provider", (*Service).gone},
 	ClaimedMissing: {"stays claimed; people are told", (*Service).alarm},
 	Contradiction:  {"will be quarantined and replaced", (*Service).quarantine},
 	Failed:         {"will be drained and replaced", (*Service).drain},
@@ -39,12 +40,17 @@ func (s *Service) act(
 	ctx context.Context, l leased, p provider.Provider, e Entry, f inventorydb.SaveFindingsRow, open, confirmed bool,
 ) (done, final bool) {
 	agreed := f.Seen >= 2 && !f.FirstAt.Add(s.Grace).After(l.beganAt) // two inventories, and the grace is over
+	do := follows[e.Verdict].do
 	switch e.Verdict {
 	case ClaimedMissing: // said also while the breaker is open: it is no act on anything
-		if f.Told {
+		switch {
+		case !f.Told:
+			open = false
+		case e.Workspace.GoneAt == nil && e.Nothing:
+			do = (*Service).gone
+		default:
 			return false, true
 		}
-		open = false
 	case Unknown:
 		if agreed && !f.Told {
 			s.leave(ctx, l, e)
@@ -62,7 +68,6 @@ func (s *Service) act(
 		}
 	default:
 	}
-	do := follows[e.Verdict].do
 	if do == nil { // shown, and left alone
 		return false, true
 	}
@@ -142,8 +147,21 @@ func (s *Service) deleteOrphan(ctx context.Context, l leased, p provider.Provide
 }
 
 func (s *Service) quarantine(ctx context.Context, l leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
-	return s.Writer.Missing(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt,
+	return s.Writer.Missing(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt, e.Verdict == Missing && e.Nothing,
 		fmt.Sprintf("inventory of provider %s: %s", l.provider, e.Detail), keepMissing)
+}
+
+// gone lets a maximum leave out what is not there.
+func (s *Service) gone(ctx context.Context, l leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
+	return s.Writer.KnownGone(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt)
+}
+
+// seenAgain gives what was gone its place back, at the first listing that has it: a maximum counts what may be there.
+func (s *Service) seenAgain(ctx context.Context, l leased, e Entry) {
+	_, err := s.Writer.SeenAgain(ctx, e.Workspace.ID, e.Workspace.Incarnation, l.beganAt)
+	if err != nil && !errors.Is(err, workspaces.ErrLost) {
+		s.Log.Warn(ctx, "record that a workspace is seen again", slog.F("workspace_id", e.WorkspaceID()), slog.Error(err))
+	}
 }
 
 func (s *Service) drain(ctx context.Context, _ leased, _ provider.Provider, e Entry) (workspaces.Moved, error) {
@@ -160,8 +178,8 @@ func (s *Service) adopt(ctx context.Context, _ leased, _ provider.Provider, e En
 	return none, err
 }
 
-// alarm leaves a trace of a claimed workspace that is missing, once; the notification and the gauge are read off the
-// finding. The workspace stays claimed (I2).
+// alarm leaves a trace of a claimed workspace that is missing, and a warning in the log, once; the notification, the gauge and
+// the fault in listings are read off the finding. The workspace stays claimed (I2).
 func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e Entry) (none workspaces.Moved, _ error) {
 	err := workspaces.RecordAct(ctx, s.Store, workspaces.RecordActParams{
 		ActorID: workspaces.Prewarm, Action: "workspace.missing", WorkspaceID: e.Workspace.ID, Reason: e.Detail, Source: s.Replica,
@@ -172,6 +190,8 @@ func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e En
 	if err := s.told(ctx, l, e); err != nil {
 		return none, xerrors.Errorf("record that people were told: %w", err)
 	}
+	s.Log.Warn(ctx, "claimed workspace is missing at its provider", slog.F("workspace", e.Workspace.Name),
+		slog.F("workspace_id", e.Workspace.ID), slog.F("provider", l.provider), slog.F("detail", e.Detail))
 	return none, nil
 }
 

@@ -26,6 +26,7 @@ const (
 	Orphan         Verdict = "orphan"
 	Unknown        Verdict = "unknown"
 	Missing        Verdict = "missing"
+	Gone           Verdict = "gone"
 	ClaimedMissing Verdict = "claimed-missing"
 	Contradiction  Verdict = "contradiction"
 	Failed         Verdict = "failed"
@@ -37,12 +38,15 @@ const (
 // Verdicts are all there are, in the order of this file.
 func Verdicts() []Verdict {
 	return []Verdict{
-		OK, Making, Going, Adopt, Orphan, Unknown, Missing, ClaimedMissing, Contradiction, Failed, Stopped, Vanished, Unreadable,
+		OK, Making, Going, Adopt, Orphan, Unknown, Missing, Gone, ClaimedMissing, Contradiction, Failed, Stopped, Vanished, Unreadable,
 	}
 }
 
 // Amiss says whether it is a discrepancy: kept as a finding, and counted by the breaker.
-func (v Verdict) Amiss() bool { return v != OK && v != Making && v != Going }
+func (v Verdict) Amiss() bool { return v != OK && v != Making && v != Going && v != Gone }
+
+// kept says whether inventories must agree on it before anything is done: it is kept as a finding.
+func (v Verdict) kept() bool { return v.Amiss() || v == Gone }
 
 // Workspace is the database's side. Making: something is being made of it, and it may be there or not. Stuck: its deletion
 // has failed and is not being tried right now.
@@ -71,6 +75,16 @@ type Entry struct {
 	Resource  *provider.Instance // nil: there is none
 	Workspace *Workspace         // nil: there is none
 	Detail    string             // for people
+	Nothing   bool               // the provider lists nothing with the workspace's tags, whatever it is called
+}
+
+func entry(v Verdict, r *provider.Instance, w *Workspace, detail string) Entry {
+	return Entry{Verdict: v, Resource: r, Workspace: w, Detail: detail}
+}
+
+// again says whether a workspace that was gone is there.
+func (e *Entry) again() bool {
+	return e.Resource != nil && e.Workspace != nil && e.Workspace.GoneAt != nil && e.Verdict != Orphan && e.Verdict != Unknown
 }
 
 // Subject tells entries apart: by the workspace, and where the resource is not the workspace's own by that as well.
@@ -169,7 +183,7 @@ func (s *Sides) judge(w *Workspace, found []*provider.Instance) []Entry {
 		return nil // two providers that look at the same place: the other's inventory sees to it
 	case !s.here(w):
 		return each(found, func(r *provider.Instance) Entry {
-			return Entry{Orphan, r, w, "its workspace was begun anew at another site"}
+			return entry(Orphan, r, w, "its workspace was begun again at another site")
 		})
 	}
 	own := -1
@@ -181,25 +195,29 @@ func (s *Sides) judge(w *Workspace, found []*provider.Instance) []Entry {
 	if own < 0 {
 		entries := each(found, func(r *provider.Instance) Entry {
 			if named(w, r) {
-				return Entry{Unknown, r, w, fmt.Sprintf("it has the name and tags of workspace %s, and is not what was made for it", w.Name)}
+				return entry(Unknown, r, w, fmt.Sprintf("it has the name and tags of workspace %s, and is not what was made for it", w.Name))
 			}
-			return Entry{Unknown, r, w, fmt.Sprintf("it has the tags of workspace %s, and neither its name nor its id", w.Name)}
+			return entry(Unknown, r, w, fmt.Sprintf("it has the tags of workspace %s, and neither its name nor its id", w.Name))
 		})
-		return append(entries, s.absent(w))
+		absent := s.absent(w)
+		if absent.Nothing = len(found) == 0; !absent.Nothing && absent.Verdict == Gone {
+			absent.Verdict = OK // what is there may be of it
+		}
+		return append(entries, absent)
 	}
 	entries := []Entry{s.present(w, found[own])}
 	for i, r := range found {
 		switch {
 		case i == own || r.ProviderID == found[own].ProviderID: // some list one twice, such as at the seam of two pages
 		case w.ProviderID == "" || found[own].ProviderID != w.ProviderID:
-			entries = append(entries, Entry{Unknown, r, w, "one of several resources of a workspace whose own is not known"})
+			entries = append(entries, entry(Unknown, r, w, "one of several resources of a workspace whose own is not known"))
 			if entries[0].Verdict == OK || entries[0].Verdict == Adopt {
 				entries[0].Verdict, entries[0].Detail = Contradiction, "it has several resources, and which is its own is not known"
 			}
 		case !named(w, r):
-			entries = append(entries, Entry{Unknown, r, w, fmt.Sprintf("it has the tags of workspace %s, and another name", w.Name)})
+			entries = append(entries, entry(Unknown, r, w, fmt.Sprintf("it has the tags of workspace %s, and another name", w.Name)))
 		default:
-			entries = append(entries, Entry{Orphan, r, w, "its workspace has another resource"})
+			entries = append(entries, entry(Orphan, r, w, "its workspace has another resource"))
 		}
 	}
 	if entries[0].Verdict == Making { // which is its own is about to be decided
@@ -231,6 +249,10 @@ func named(w *Workspace, r *provider.Instance) bool {
 	return r.Name == w.Name || w.ProviderID != "" && r.ProviderID == w.ProviderID
 }
 
+// checkFor is how long a check of a provider may take. What it made and is still there then, such as of a server that was
+// killed, is looked at like anything else.
+const checkFor = 3 * time.Hour
+
 // unmatched: a resource with our tag and no row. Rows are made before resources and outlive them, so it is an orphan,
 // unless it was made by a history that this database does not have: that of the time after a backup that was put back.
 func (s *Sides) unmatched(r *provider.Instance) Entry {
@@ -239,12 +261,14 @@ func (s *Sides) unmatched(r *provider.Instance) Entry {
 		at = madeAt(r.Tags.WorkspaceID)
 	}
 	switch {
+	case strings.HasPrefix(r.Name, provider.CheckPrefix) && at.Add(checkFor).After(s.ListedAt):
+		return entry(Making, r, nil, "made by a check of the provider, which deletes it")
 	case at.IsZero():
-		return Entry{Unknown, r, nil, "no row has it, and when it was made is not known"}
+		return entry(Unknown, r, nil, "no row has it, and when it was made is not known")
 	case !slices.ContainsFunc(s.AtWork, func(t Span) bool { return !at.Before(t.From) && !at.After(t.To) }):
-		return Entry{Unknown, r, nil, "no row has it, and it was made when nobody was at work on this database"}
+		return entry(Unknown, r, nil, "no row has it, and it was made when nobody was at work on this database")
 	}
-	return Entry{Orphan, r, nil, "no row has it"}
+	return entry(Orphan, r, nil, "no row has it")
 }
 
 // madeAt is when an id was made, where it says so (UUID version 7).
@@ -259,9 +283,9 @@ func madeAt(id uuid.UUID) time.Time {
 // leftOver: a resource of a deleted workspace. A listing that began before the deletion ended may have it for that reason.
 func (s *Sides) leftOver(w *Workspace, r *provider.Instance) Entry {
 	if w.DeletedAt != nil && w.DeletedAt.Add(s.Grace).After(s.ListedAt) {
-		return Entry{Going, r, w, "its workspace was just deleted"}
+		return entry(Going, r, w, "its workspace was just deleted")
 	}
-	return Entry{Orphan, r, w, "its workspace is deleted"}
+	return entry(Orphan, r, w, "its workspace is deleted")
 }
 
 // absent: a workspace of which the provider has nothing.
@@ -279,6 +303,9 @@ func (s *Sides) absent(w *Workspace) Entry {
 		e.Verdict, e.Detail = ClaimedMissing, "the provider has nothing of it any more"
 	case w.State == database.WorkspaceStateQuarantined:
 		e.Detail = "quarantined, and nothing of it is at the provider"
+		if w.GoneAt == nil && w.Site == s.Site && len(s.Unheard) == 0 {
+			e.Verdict = Gone
+		}
 	case w.State == database.WorkspaceStateDraining:
 		e.Verdict = Going
 	case w.State == database.WorkspaceStateDeleting && w.Stuck:

@@ -147,7 +147,7 @@ func TestCompare(t *testing.T) {
 		{"ready, missing", scene(state(ready), gone), []Verdict{Missing}},
 		{"standby, missing", scene(state(standby), gone), []Verdict{Missing}},
 		{"claimed, missing", scene(state(claimed), gone), []Verdict{ClaimedMissing}},
-		{"quarantined, missing", scene(state(quarantined), gone), []Verdict{OK}},
+		{"quarantined, missing", scene(state(quarantined), gone), []Verdict{Gone}},
 		{"ready since the listing began", scene(gone, young), []Verdict{OK}},
 		{"claimed since the listing began", scene(state(claimed), gone, young), []Verdict{OK}},
 		{"at another provider", scene(gone, anotherAt), nil},
@@ -207,6 +207,21 @@ func TestCompare_ageOfAnID(t *testing.T) {
 	require.Equal(t, Unknown, s.compare()[0].Verdict, "it was made after noon")
 	now := time.Now()
 	s.AtWork = []Span{{now.Add(-time.Hour), now.Add(time.Hour)}}
+	require.Equal(t, Orphan, s.compare()[0].Verdict)
+}
+
+// What a check of a provider makes is no discrepancy while the check may last, and an orphan once it cannot.
+func TestCompare_madeByACheck(t *testing.T) {
+	t.Parallel()
+	s := scene(noRow)
+	s.Resources[0].Name, s.Resources[0].CreatedAt = "check-abcdefgh-twice", s.ListedAt.Add(-2*time.Hour)
+	s.AtWork = []Span{{s.ListedAt.Add(-24 * time.Hour), s.ListedAt}}
+	require.Equal(t, Making, s.compare()[0].Verdict)
+	require.False(t, s.compare()[0].Verdict.Amiss())
+	s.Resources[0].CreatedAt = s.ListedAt.Add(-4 * time.Hour)
+	require.Equal(t, Orphan, s.compare()[0].Verdict)
+	s.Resources[0].Name = "prebuild-abc"
+	s.Resources[0].CreatedAt = s.ListedAt.Add(-2 * time.Hour)
 	require.Equal(t, Orphan, s.compare()[0].Verdict)
 }
 

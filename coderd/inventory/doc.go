@@ -17,6 +17,7 @@
 //	orphan           a resource that should not be there: deleted at the provider, if the provider is confirmed (I4)
 //	unknown          a resource without a row, of a time in which nobody was at work on this database: left alone and shown
 //	missing          an unclaimed workspace without a resource: quarantined, so that the pass replaces it
+//	gone             a quarantined one without a resource: it takes no place at the provider any more (S4)
 //	claimed-missing  a claimed one: an alarm, and nothing else (I2)
 //	contradiction    resource and row cannot both be right: quarantined where unclaimed, shown where claimed
 //	failed, stopped  an unclaimed one that the provider says is in error, or has stopped: drained, so that it is replaced (G4)

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -20,9 +21,10 @@ import (
 )
 
 const (
-	// every is how often a replica looks whether an inventory is due, says that it is at work, and writes down how often
-	// its providers failed.
+	// every is how often a replica looks whether an inventory is due, and says that it is at work.
 	every = 10 * time.Second
+	// judgeEvery is how often a replica writes down how its calls of providers ended, and judges these providers by them.
+	judgeEvery = 5 * time.Second
 	// soon is when the next inventory is wanted where this one left something open.
 	soon = 10 * time.Second
 	// listDeadline is how long both sides may take to answer (S1).
@@ -73,13 +75,18 @@ func New(o Options) *Service {
 func (s *Service) Run(ctx context.Context) {
 	var inventories lease.Apart
 	defer inventories.Wait()
+	var judging sync.WaitGroup
+	defer judging.Wait()
+	judging.Go(func() {
+		lease.Loop{
+			Clock: s.Clock, Log: s.Log, What: "judge providers by their calls", Tags: []string{"inventory", "calls"},
+			Every: judgeEvery, Later: true,
+		}.Run(ctx, s.judgeCalls)
+	})
 	lease.Loop{
 		Clock: s.Clock, Log: s.Log, What: "say that this replica is at work", Tags: []string{"inventory", "look"}, Every: s.Every,
 	}.Run(ctx, func(ctx context.Context) error {
 		worked := inventorydb.New(s.Store).WorkOn(ctx)
-		if err := s.writeCalls(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn(ctx, "write down how often providers failed", slog.Error(err))
-		}
 		for _, name := range s.Providers.Names() {
 			inventories.Go(name, func() { // one provider that hangs does not hold up the others
 				if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {

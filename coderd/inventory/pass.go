@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"cdr.dev/slog"
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -40,7 +40,7 @@ func (r *Result) add(e Entry) {
 	if e.Workspace != nil && e.Workspace.State != database.WorkspaceStateDeleted {
 		r.live++
 	}
-	if e.Verdict != OK {
+	if e.Verdict != OK || e.again() {
 		r.Entries = append(r.Entries, e)
 	}
 }
@@ -125,12 +125,15 @@ func (s *Service) make(ctx context.Context, l leased, p provider.Provider) (res 
 	if res.Held {
 		return res, false, nil
 	}
-	s.tellBreaker(ctx, l, was, res.Breaker)
+	s.tellBreaker(ctx, l.provider, l.site, was, res.Breaker)
 	open := res.Breaker.Open()
 	if incomplete == nil {
 		settled := true
 		for _, e := range res.Entries {
-			if e.Verdict.Amiss() {
+			if e.again() {
+				s.seenAgain(ctx, l, e)
+			}
+			if e.Verdict.kept() {
 				done, final := s.act(ctx, l, p, e, said[key{e.Subject(), string(e.Verdict)}], open, settings.Confirmed)
 				if done {
 					res.Done++
@@ -211,23 +214,18 @@ func (s *Service) record(
 			if err != nil {
 				return xerrors.Errorf("look for the lease: %w", err)
 			}
-			was = Breaker{Reason: row.Reason, Clean: int(row.Clean)}
+			was = Breaker{Reason: row.Reason, Clean: int(row.Clean), Calls: row.ByCalls}
 			seen := Seen{Entries: res.entries}
 			if incomplete != nil {
 				seen.Incomplete = brief(incomplete.Error())
 			} else if said, seen.New, err = save(ctx, tx, l, res.Entries); err != nil {
 				return err
 			}
-			calls, err := q.CallsSince(ctx, inventorydb.CallsSinceParams{Provider: l.provider, Site: l.site, ChangedAt: row.ChangedAt})
-			if err != nil {
-				return xerrors.Errorf("count calls: %w", err)
-			}
-			seen.Calls, seen.Errors = int(calls.Calls), int(calls.Errors)
 			res.Breaker = was.Next(limitsOf(settings), seen)
 			if err := store(ctx, tx, l, *res, incomplete); err != nil {
 				return err
 			}
-			return s.recordBreaker(ctx, tx, l, was, res.Breaker)
+			return s.recordBreaker(ctx, tx, l.provider, was, res.Breaker)
 		})
 	return said, was, err
 }
@@ -238,7 +236,7 @@ func save(ctx context.Context, db database.DBTX, l leased, entries []Entry) (map
 	taken := map[key]bool{}
 	for _, e := range entries {
 		k := key{e.Subject(), string(e.Verdict)}
-		if !e.Verdict.Amiss() || taken[k] {
+		if !e.Verdict.kept() || taken[k] {
 			continue
 		}
 		taken[k] = true
@@ -260,7 +258,7 @@ func save(ctx context.Context, db database.DBTX, l leased, entries []Entry) (map
 	said, fresh := make(map[key]inventorydb.SaveFindingsRow, len(rows)), 0
 	for _, row := range rows {
 		said[key{row.Subject, row.Verdict}] = row
-		if row.Seen == 1 {
+		if row.Seen == 1 && Verdict(row.Verdict).Amiss() {
 			fresh++
 		}
 	}
@@ -274,12 +272,14 @@ func store(ctx context.Context, db database.DBTX, l leased, res Result, incomple
 		err = q.StoreIncomplete(ctx, inventorydb.StoreIncompleteParams{
 			Provider: l.provider, Site: l.site, BeganAt: l.beganAt, Error: brief(incomplete.Error()),
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
+			ByCalls: res.Breaker.Calls,
 		})
 	} else {
 		err = q.StoreInventory(ctx, inventorydb.StoreInventoryParams{
 			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(res.resources),
 			Workspaces: int32(res.live), Discrepancies: int32(res.amiss),
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
+			ByCalls: res.Breaker.Calls,
 		})
 	}
 	if err != nil {
@@ -289,16 +289,19 @@ func store(ctx context.Context, db database.DBTX, l leased, res Result, incomple
 }
 
 // recordBreaker leaves a trace of a breaker that opened or closed, which is also the event for pages that watch.
-func (s *Service) recordBreaker(ctx context.Context, db database.DBTX, l leased, was, is Breaker) error {
+func (s *Service) recordBreaker(ctx context.Context, db database.DBTX, provider string, was, is Breaker) error {
 	if was.Open() == is.Open() {
 		return nil
 	}
 	action, reason := "provider.breaker-open", is.Reason
 	if !is.Open() {
 		action, reason = "provider.breaker-close", "its inventories are clean again"
+		if was.Calls {
+			reason = "its calls succeed again"
+		}
 	}
 	err := inventorydb.New(db).RecordProviderAct(ctx, inventorydb.RecordProviderActParams{
-		ActorID: workspaces.Prewarm, Action: action, Provider: l.provider, Reason: reason, Source: s.Replica,
+		ActorID: workspaces.Prewarm, Action: action, Provider: provider, Reason: reason, Source: s.Replica,
 	})
 	if err != nil {
 		return xerrors.Errorf("record breaker: %w", err)
@@ -307,18 +310,18 @@ func (s *Service) recordBreaker(ctx context.Context, db database.DBTX, l leased,
 }
 
 // tellBreaker has passes plan anew, and workers look for jobs again.
-func (s *Service) tellBreaker(ctx context.Context, l leased, was, is Breaker) {
+func (s *Service) tellBreaker(ctx context.Context, provider, site string, was, is Breaker) {
 	if was.Open() == is.Open() {
 		return
 	}
-	fields := []any{slog.F("provider", l.provider), slog.F("site", l.site)}
+	fields := []any{slog.F("provider", provider), slog.F("site", site)}
 	if is.Open() {
-		s.Log.Warn(ctx, "the breaker opened: nothing is created or deleted", append(fields, slog.F("why", is.Reason))...)
+		s.Log.Warn(ctx, "the breaker opened", append(fields, slog.F("why", is.Reason), slog.F("deletes", is.Calls))...)
 	} else {
 		s.Log.Info(ctx, "the breaker closed", fields...)
 	}
 	affected, err := viewsdb.New(s.Store).TemplatesInScope(ctx, viewsdb.TemplatesInScopeParams{
-		Scope: database.PauseScopeProvider, Target: l.provider,
+		Scope: database.PauseScopeProvider, Target: provider,
 	})
 	if err != nil {
 		s.Log.Warn(ctx, "find templates of provider", append(fields, slog.Error(err))...)
@@ -327,8 +330,7 @@ func (s *Service) tellBreaker(ctx context.Context, l leased, was, is Breaker) {
 	s.Hints.Wake()
 }
 
-// brief is the beginning of the first line.
+// brief is what is stored and shown of an error.
 func brief(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return database.TextAtMost(line, 300)
+	return database.TextAtMost(printable.Headline(text), 300)
 }

@@ -81,10 +81,11 @@ func (b *bench) one(sql string, args ...any) (text string) {
 }
 
 // service makes inventories as one replica of an installation does.
-func (b *bench) service(installation uuid.UUID) *inventory.Service {
+func (b *bench) service(installation uuid.UUID, log ...slog.Logger) *inventory.Service {
+	log = append(log, slog.Make())
 	return inventory.New(inventory.Options{
 		Store: b.Store, Writer: workspaces.New(b.Store, workspaces.NewID, "inventory"), Providers: b.Providers,
-		Clock: quartz.NewReal(), Log: slog.Make(), Registerer: prometheus.NewRegistry(), Replica: "inventory",
+		Clock: quartz.NewReal(), Log: log[0], Registerer: prometheus.NewRegistry(), Replica: "inventory",
 		Installation: installation, Hints: b.replica.Hints, Grace: time.Nanosecond,
 	})
 }
@@ -321,37 +322,6 @@ func TestBreaker_mass(t *testing.T) {
 	require.False(t, res.Breaker.Open())
 	require.Equal(t, 11, res.Done)
 	coderdtest.Eventually(t, "made anew", func() bool { return b.Warm(t, "t") == 12 })
-}
-
-// S3: too many calls that fail open the breaker.
-func TestBreaker_calls(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.exec("INSERT INTO provider_calls (provider, site, minute, calls, errors) VALUES ('sim', '', prewarm_now(), 30, 20)")
-	_, res := b.pass()
-	require.Equal(t, "20 of 30 calls failed", res.Breaker.Reason)
-}
-
-// I6: calls that fail while a provider is away are not held against it when it is back, also where its breaker was open
-// before.
-func TestBreaker_callsOfAnOutage(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.exec("INSERT INTO provider_calls (provider, site, minute, calls, errors) VALUES ('sim', '', prewarm_now(), 30, 20)")
-	_, res := b.pass()
-	require.True(t, res.Breaker.Open())
-	b.exec("DELETE FROM provider_calls")
-	b.exec("UPDATE inventories SET changed_at = changed_at - interval '2 minutes'") // when it opened
-	b.exec("INSERT INTO provider_calls (provider, site, minute, calls, errors) VALUES ('sim', '', prewarm_now() - interval '1 second', 30, 30)")
-	b.cloud.mute.Store(true)
-	_, res = b.pass()
-	require.Nil(t, res.Counts)
-	b.cloud.mute.Store(false)
-	for range 3 {
-		require.True(t, res.Breaker.Open())
-		_, res = b.pass()
-	}
-	require.False(t, res.Breaker.Open(), res.Breaker.Reason)
 }
 
 // One inventory at a time; who holds it may be another replica.

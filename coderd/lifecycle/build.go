@@ -9,6 +9,7 @@ import (
 	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -239,7 +240,7 @@ func (w *Worker) failed(ctx context.Context, j *work, fault string, permanent bo
 	}
 	w.metrics.failures.WithLabelValues(string(j.Kind), j.Provider).Inc()
 	w.log.Warn(ctx, "workspace failed", slog.F("workspace_id", j.WorkspaceID), slog.F("job", j.Kind),
-		slog.F("fault", f.Fault), slog.F("permanent", permanent), slog.F("quarantined", kept))
+		slog.F("fault", printable.Headline(f.Fault)), slog.F("permanent", permanent), slog.F("quarantined", kept))
 	return done(w.retires, moved.TemplateID)
 }
 

@@ -116,7 +116,7 @@ func TestCreate_permanentErrorsReachTheHardLimit(t *testing.T) {
 	var calls atomic.Int32
 	p.create = func(context.Context, provider.CreateRequest) error {
 		calls.Add(1)
-		return provider.Permanent(xerrors.New("no such image\nand a long story"))
+		return provider.Permanent(xerrors.New("setup ended with exit status 128; its last output:\nCloning into 'x' 7...\nfatal: no such branch 7\n"))
 	}
 	templates := w.Pool(t, "a", 1, 1)
 	r := w.Start(t, coderdtest.Config{Tick: time.Second})
@@ -127,7 +127,12 @@ func TestCreate_permanentErrorsReachTheHardLimit(t *testing.T) {
 	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), `SELECT f.streak, f.last_error, s.ledger::text
 		FROM preset_failures f JOIN preset_status s USING (preset_id)`).Scan(&streak, &cause, &ledger))
 	require.Equal(t, 3, streak)
-	require.Equal(t, "no such image", cause)
+	require.Equal(t, "fatal: no such branch 7 (setup ended with exit status 128)", cause)
+	var grouped, last string
+	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT cause, last_fault FROM preset_failure_causes").
+		Scan(&grouped, &last))
+	require.Equal(t, "fatal: no such branch N (setup ended with exit status N)", grouped)
+	require.Contains(t, last, "Cloning into 'x' 7...\nfatal: no such branch 7")
 	coderdtest.Eventually(t, "the ledger says so", func() bool {
 		require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT ledger::text FROM preset_status").Scan(&ledger))
 		return strings.Contains(ledger, "hard limit")

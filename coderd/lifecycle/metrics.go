@@ -29,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "prewarm_workspace_failures_total", Help: "Workspaces given up, by the job that failed and provider.",
 		}, []string{"kind", "provider"}),
 		resets: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_workspace_resets_total", Help: "Released workspaces made like new, by outcome.",
+			Name: "prewarm_workspace_resets_total", Help: "Released workspaces that were reset, by outcome.",
 		}, []string{"outcome"}),
 		boot: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "prewarm_boot_duration_seconds", Help: "Time from created to ready.",

@@ -19,10 +19,13 @@ func (c *checker) runners(ws []Workspace) {
 		}
 	}
 	r := c.preset.Runner
+	if r != nil && r.Stopped != nil && c.plan.Create > 0 {
+		c.fail("P1: create %d of a forge that is stopped", c.plan.Create)
+	}
 	if r == nil || r.Maximum == 0 || c.plan.Create == 0 {
 		return
 	}
-	if n := len(ws) + r.Busy + c.plan.Create; n > r.Maximum {
+	if n := there(ws) + r.Busy + c.plan.Create; n > r.Maximum {
 		c.fail("S4: %d runners, busy ones and those created included, but at most %d may be", n, r.Maximum)
 	}
 }

@@ -11,7 +11,8 @@ func Desired(p Preset, now time.Time) (why Line, look time.Time) {
 	why = Line{Label: "desired", Count: p.Desired}
 	switch {
 	case p.Retired != "":
-		why.Count, why.Rule, why.Code = 0, "C4", p.Retired
+		why.Count = 0
+		why.Rule, why.Reason = p.retirement()
 		return why, time.Time{}
 	case p.Autosized:
 		why.Code = Autosized

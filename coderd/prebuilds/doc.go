@@ -50,6 +50,7 @@
 //   - C11: outdated ones that are not ready go at once, a pending create by an intent of kind cancel.
 //   - C17: of desired so many run as the preset's tier says, and one for each claim that waits; the others are stopped
 //     (standby.go). Claims take running ones first.
+//   - P1: of a forge that is stopped no runner is made; where it drains too, the preset is retired (runners.go).
 //   - P3: of a preset of runners each queued job wants one on top of desired (runners.go). P7: one that its forge says is at
 //     a job never goes, and is neither surplus nor lacking until its claim takes it out of the pool. P8: of surplus runners
 //     half goes each minute; retired, outdated and expired ones go as all do. S4: their own maximum holds creates back.

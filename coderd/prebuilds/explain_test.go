@@ -55,7 +55,7 @@ func TestExplain_everySentenceIsSaid(t *testing.T) {
 		if seed%13 == 0 {
 			p.preset.Autosized = true
 		}
-		if p.preset.Retired != "" {
+		if p.preset.Retired != "" && p.preset.Retired != ForgeDrained {
 			p.preset.Retired = []Code{TemplateDeleted, PresetRemoved, TemplateDeprecated}[seed%3]
 		}
 		if seed%7 == 0 {

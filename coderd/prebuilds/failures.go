@@ -2,8 +2,9 @@ package prebuilds
 
 import (
 	"regexp"
-	"strings"
 	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
 
 const (
@@ -40,11 +41,10 @@ var (
 
 const maxCause = 200 // characters
 
-// Cause is what a fault has in common with others of the same kind: its first line, without names, ids and numbers. It is
-// what failures are grouped by; a first line that has nothing else is one cause with all of its like.
+// Cause is what a fault has in common with others of the same kind: its headline, without names, ids and numbers. It is
+// what failures are grouped by; a headline that has nothing else is one cause with all of its like.
 func Cause(fault string) string {
-	cause, _, _ := strings.Cut(strings.TrimSpace(fault), "\n")
-	cause = prebuildNames.ReplaceAllString(cause, "PREBUILD")
+	cause := prebuildNames.ReplaceAllString(printable.Headline(fault), "PREBUILD")
 	cause = ids.ReplaceAllString(cause, "ID")
 	cause = numbers.ReplaceAllString(cause, "N")
 	if r := []rune(cause); len(r) > maxCause {

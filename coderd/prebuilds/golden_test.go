@@ -62,6 +62,16 @@ func TestGoldenPlans(t *testing.T) {
 			Limits{},
 		},
 		{
+			"runners-stopped", "A person has stopped their forge: nothing is made, for the jobs or to be idle, and the idle one stays.",
+			newPool(3).with(runners(Runner{Queued: 2})).with(stopped).add(1, Ready, atJob).add(1, Ready),
+			Limits{},
+		},
+		{
+			"runners-drained", "It drains as well: who has no job goes, who has one stays.",
+			newPool(3).with(runners(Runner{Queued: 2})).with(drained).add(1, Ready, atJob).add(2, Ready).add(1, Starting).add(1, Provisioning),
+			Limits{},
+		},
+		{
 			"refill", "A claim took one of five and another is being made already: only the rest is created.",
 			newPool(5).add(3, Ready).add(1, Starting),
 			Limits{},

@@ -96,7 +96,7 @@ func (plan *Plan) release(p *Preset, ws []*Workspace, n int, rule string, reason
 		return
 	}
 	if p.Retired != "" {
-		rule, reason = "C4", Reason{Code: p.Retired}
+		rule, reason = p.retirement()
 	}
 	if p.Pause != "" {
 		plan.Ledger.drain(LabelKeep, n, "C10", Reason{Paused, Args{Cause: p.Pause, Of: reason.Code}})

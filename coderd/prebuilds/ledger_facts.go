@@ -14,6 +14,16 @@ func (l Ledger) Going() int {
 	return n
 }
 
+// ForgeStopped is the reason why no runners are made, where that is a person's stop of their forge; no code where it is not.
+func (l Ledger) ForgeStopped() Reason {
+	for _, line := range l.Creates {
+		if line.Code == ForgeStopped || line.Code == ForgeDrained {
+			return line.Reason
+		}
+	}
+	return Reason{}
+}
+
 // HardLimit is why creation stopped for good (C8), if it did.
 func (l Ledger) HardLimit() (why Reason, stopped bool) {
 	for _, line := range l.Creates {

@@ -1,6 +1,7 @@
 package prebuilds
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,6 +32,11 @@ type Plan struct {
 	inFlight int
 }
 
+// HeldBackBy says whether a limit of that code holds creates back.
+func (plan *Plan) HeldBackBy(code Code) bool {
+	return slices.ContainsFunc(plan.Ledger.Creates, func(l Line) bool { return l.Code == code })
+}
+
 // MakePlan decides for one preset, given all of its unclaimed workspaces in any order. What it cannot make sense of (a
 // negative number, a workspace of another preset or in a state that no unclaimed one is in) is an error, not a guess.
 func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
@@ -45,10 +51,11 @@ func MakePlan(p Preset, ws []Workspace, now time.Time) (Plan, error) {
 	plan.openLedger(&p, desired, renewal)
 	plan.enterAtJobs(p.atJobs(ws, now))
 	rollout := p.rollingOut(ws, plan.Counts, now)
+	plan.holdBackForStop(&p)
 	plan.holdBackCreates(&p, rollout, now)
 	plan.holdBackInFlight(&p, ws)
 	plan.letGo(&p, ws, renewal, rollout, now)
-	plan.holdBackForMaximum(&p, len(ws))
+	plan.holdBackForMaximum(&p, there(ws))
 	plan.moveTiers(&p, ws)
 	plan.retryAt(look)
 	plan.retryAt(nextExpiry(&p, ws, now))

@@ -50,6 +50,12 @@ func drawPool(t *rapid.T) *pool {
 			Maximum:  max(0, rapid.IntRange(-6, 14).Draw(t, "maximum of runners")),
 			ShrunkAt: noon.Add(-time.Duration(rapid.IntRange(40, 80).Draw(t, "shrunk ago")) * time.Second),
 		}
+		if sometimes("stopped") {
+			stopped(&p.preset)
+		}
+		if p.preset.Runner.Stopped != nil && rapid.Bool().Draw(t, "drained") {
+			drained(&p.preset)
+		}
 	}
 
 	states := rapid.SampledFrom([]State{
@@ -105,7 +111,7 @@ func TestPlansAreComplete(t *testing.T) {
 		p.preset.RenewAhead = 0
 		wanted := p.preset.at(noon).Desired + p.preset.Waiting
 		if r := p.preset.Runner; r != nil {
-			r.Maximum = 0
+			r.Maximum, r.Stopped = 0, nil
 			wanted += r.Queued
 		}
 		require.Equal(t, max(0, wanted-has), mustPlan(t, p, noon).Create)

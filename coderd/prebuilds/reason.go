@@ -21,7 +21,8 @@ type Args struct {
 	Share    Share         `json:"share,omitempty"`
 	Cron     string        `json:"cron,omitempty"`
 	Timezone string        `json:"timezone,omitempty"`
-	Of       Code          `json:"of,omitempty"` // of the reason behind it: for what it would go, which limit takes its place
+	Of       Code          `json:"of,omitempty"`    // of the reason behind it: for what it would go, which limit takes its place
+	Forge    string        `json:"forge,omitempty"` // the entity's name
 }
 
 // Code names a reason.
@@ -34,6 +35,7 @@ const (
 	TemplateDeleted    Code = "template_deleted"
 	PresetRemoved      Code = "preset_removed"
 	TemplateDeprecated Code = "template_deprecated"
+	ForgeDrained       Code = "forge_drained" // forge, cause
 
 	// What else is counted.
 	JobsWait    Code = "jobs_waiting"
@@ -49,6 +51,7 @@ const (
 	MaxSurge                Code = "max_surge"        // share, count
 	Proving                 Code = "proving"          // limit
 	UnknownProvider         Code = "unknown_provider" // provider
+	ForgeStopped            Code = "forge_stopped"    // forge, cause
 	RunnerMaximum           Code = "runner_maximum"   // limit, count
 	ProviderMaximum         Code = "provider_maximum" // limit, provider
 	NoMachine               Code = "no_machine"       // provider

@@ -10,6 +10,46 @@ type Runner struct {
 	Busy    int // runners that are claimed by their jobs; only read where Maximum is set
 	// ShrunkAt is when surplus last went; zero: never.
 	ShrunkAt time.Time
+	// Stopped is there while a person has stopped the forge: no runner is made, for a job or to be idle (P1).
+	Stopped *ForgeStop
+}
+
+// ForgeStop is a person's word on a forge. One that drains has the idle runners go too: then the preset is Retired.
+type ForgeStop struct {
+	Forge string // the entity's name
+	Cause string // in the person's words
+}
+
+const stopRule = "P1"
+
+// holdBackForStop makes no runner of a forge that is stopped. What a preset has stays, and goes as it would otherwise.
+func (plan *Plan) holdBackForStop(p *Preset) {
+	if p.Runner == nil || p.Runner.Stopped == nil {
+		return
+	}
+	stop := p.Runner.Stopped
+	plan.holdBack(plan.Create, stopRule, Reason{ForgeStopped, Args{Forge: stop.Forge, Cause: stop.Cause}})
+}
+
+// retirement is why a retired preset scales to zero, and the rule behind it.
+func (p *Preset) retirement() (rule string, why Reason) {
+	why.Code = p.Retired
+	if p.Retired != ForgeDrained {
+		return "C4", why
+	}
+	if p.Runner != nil && p.Runner.Stopped != nil {
+		why.Args = Args{Forge: p.Runner.Stopped.Forge, Cause: p.Runner.Stopped.Cause}
+	}
+	return stopRule, why
+}
+
+// Retirement is why the preset scales to zero; no code where it does not.
+func (p *Preset) Retirement() Reason {
+	if p.Retired == "" {
+		return Reason{}
+	}
+	_, why := p.retirement()
+	return why
 }
 
 // shrinkEvery is how long after surplus runners went the next half of those left goes (P8).
@@ -96,6 +136,16 @@ func (plan *Plan) Shrinks(now time.Time) (lookAgain time.Time, shrinks bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// there is how many of them are or may be at their provider.
+func there(ws []Workspace) (n int) {
+	for i := range ws {
+		if !ws[i].Gone {
+			n++
+		}
+	}
+	return n
 }
 
 // holdBackForMaximum keeps all that is live of a preset of runners within its own maximum (S4): what is unclaimed, in

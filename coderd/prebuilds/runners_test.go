@@ -13,6 +13,15 @@ func runners(r Runner) func(*Preset) { return func(p *Preset) { p.Runner = &r } 
 
 func atJob(w *Workspace) { w.Busy = true }
 
+func stopped(p *Preset) {
+	p.Runner.Stopped = &ForgeStop{Forge: "acme", Cause: "moving the organization"}
+}
+
+func drained(p *Preset) {
+	stopped(p)
+	p.Retired = ForgeDrained
+}
+
 // TestRunners_table: P3, P7, P8 and the preset's maximum, one by one.
 func TestRunners_table(t *testing.T) {
 	t.Parallel()
@@ -70,7 +79,21 @@ func TestRunners_table(t *testing.T) {
 			pool: newPool(1).with(runners(Runner{Queued: 5, ShrunkAt: noon})).with(deleted).add(4, Ready).add(1, Ready, atJob),
 			goes: []int{1, 2, 3, 4}, rule: "C4",
 		},
-		"paused": {pool: newPool(1).with(runners(Runner{Queued: 5})).with(paused).add(9, Ready)},
+		"stopped: nothing is made, for jobs or to be idle": {
+			pool: newPool(3).with(runners(Runner{Queued: 5})).with(stopped).add(1, Ready),
+		},
+		"stopped: surplus goes as usual": {
+			pool: newPool(1).with(runners(Runner{})).with(stopped).add(3, Ready), goes: []int{1}, rule: "P8",
+		},
+		"stopped: the outdated stay, since nothing takes their place": {
+			pool: newPool(2).with(runners(Runner{})).with(stopped).add(2, Ready, old),
+		},
+		"drained: all idle ones go at once, and none that has a job": {
+			pool: newPool(3).with(runners(Runner{Queued: 5, ShrunkAt: noon})).with(drained).add(2, Ready).add(1, Starting).add(1, Ready, atJob),
+			goes: []int{3, 1, 2}, rule: "P1",
+		},
+		"drained, but paused": {pool: newPool(3).with(runners(Runner{})).with(drained).with(paused).add(2, Ready)},
+		"paused":              {pool: newPool(1).with(runners(Runner{Queued: 5})).with(paused).add(9, Ready)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

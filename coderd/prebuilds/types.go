@@ -83,7 +83,7 @@ type Preset struct {
 	Autosized    bool      // Desired is what autosize computed
 	Priority     int       // higher first when a limit binds
 	KeepOutdated bool      // C7: prebuilds of older versions stay claimable
-	Retired      Code      // empty, or why it scales to zero
+	Retired      Code      // empty, or why it scales to zero; of runners also ForgeDrained
 	Pause        string    // empty, or why it is paused (C10); DecidePreset sets it by the snapshot's pauses
 	PauseUntil   time.Time // when that pause ends by itself; zero: when somebody resumes
 	Breaker      string    // empty, or why the breaker of its provider is open (S3)
@@ -138,10 +138,11 @@ type Workspace struct {
 	WasReady    bool      // it was ready before, in this incarnation
 	Moving      bool      // a pass already decided to stop or start it
 	Busy        bool      // a runner that its forge says is at a job, though no claim says so yet (P7)
+	Gone        bool      // its provider is known to have nothing of it: it takes no place there (S4)
 }
 
-// Limits are one provider's (S4, S5). Zero Maximum is no limit. Live counts every workspace there that is not deleted,
-// the claimed included; it is only read where Maximum is set.
+// Limits are one provider's (S4, S5). Zero Maximum is no limit. Live counts every workspace that is or may be there, the
+// claimed included: those that are neither deleted nor known to be gone. It is only read where Maximum is set.
 type Limits struct {
 	Maximum int
 	Live    int

@@ -59,6 +59,7 @@ var _ interface {
 	Isolator
 	Resetter
 	Reserver
+	Spoken
 } = (*guarded)(nil)
 
 // HostsAgent says nothing by itself: As looks whether the inner provider has it.
@@ -76,6 +77,14 @@ func (g *guarded) Isolated() error {
 		return i.Isolated()
 	}
 	return nil
+}
+
+// Spoken is zero for a provider that is not.
+func (g *guarded) Spoken() Protocol {
+	if s, ok := As[Spoken](g.inner); ok {
+		return s.Spoken()
+	}
+	return Protocol{}
 }
 
 // Unwrap is how As finds what is wrapped.

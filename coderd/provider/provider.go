@@ -58,6 +58,21 @@ type AgentHost interface {
 	HostsAgent()
 }
 
+// Spoken is a provider that is spoken with by a protocol, by versions of which it can do more or less.
+type Spoken interface {
+	Spoken() Protocol
+}
+
+// Protocol is what is spoken with a provider, and what follows for the first boot of its workspaces.
+type Protocol struct {
+	Version string // such as v0.1.0
+	Schema  bool   // it says what of a spec it understands
+	// InstallScript is the key of the spec's extra_specs that hands over the script of the first boot; empty: none is handed
+	// over, and no agent can be installed.
+	InstallScript string
+	NoAgent       string // why no agent can be installed, and what to do; empty where one can
+}
+
 // TokenTaker is a provider that wants a Callback for every workspace, also where its template has no agent: what an image
 // or its user data run may report by it.
 type TokenTaker interface {
@@ -102,6 +117,10 @@ type Logger interface {
 	// Logs returns the output from the beginning; with follow it goes on until the workspace is gone or ctx ends.
 	Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser, error)
 }
+
+// CheckPrefix begins the names of what a check of a provider makes, and of nothing else: no row is of these, and inventories
+// leave them to the check for as long as one may take.
+const CheckPrefix = "check-"
 
 // Tags go on every resource, so that it is recognised without the database.
 type Tags struct {

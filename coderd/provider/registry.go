@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/xerrors"
 )
@@ -25,18 +26,27 @@ type Row struct {
 	Removed bool
 }
 
-// Registry holds the providers of this process by their configured names. It is filled from rows that the caller read,
-// as often as the caller likes: a provider is made once and again only when its row changes. One that cannot be made
-// keeps its error, and the others go on. All it hands out is Guarded.
+// Source reads the providers that are configured.
+type Source func(ctx context.Context) ([]Row, error)
+
+// Registry holds the providers of this process by their configured names. It is filled from rows that its source reads, or
+// that the caller has read, as often as the caller likes: a provider is made once and again only when its row changes. One
+// that cannot be made keeps its error, and the others go on. All it hands out is Guarded.
 type Registry struct {
-	inTx  func(context.Context) bool
-	kinds map[string]Factory
-	watch Watch // may be nil
+	inTx   func(context.Context) bool
+	kinds  map[string]Factory
+	watch  Watch           // may be nil
+	source Source          // may be nil
+	ctx    context.Context // of the source
 
 	updating sync.Mutex // held while providers are made, which may take a while; readers do not wait for it
 	mu       sync.RWMutex
 	entries  map[string]entry
+	unknown  map[string]bool // names that were asked for, and that the source did not have when it was read for them
 }
+
+// readFor bounds a reading of the source for a name that is not known.
+const readFor = 5 * time.Second
 
 type entry struct {
 	row      Row
@@ -52,6 +62,34 @@ func NewRegistry(kinds map[string]Factory, inTx func(context.Context) bool) *Reg
 // OnCall has every call of every provider watched. To be set before the first Update.
 func (r *Registry) OnCall(watch Watch) { r.watch = watch }
 
+// From says where the providers come from, until ctx ends. To be set before the first Read and Get.
+func (r *Registry) From(ctx context.Context, source Source) { r.ctx, r.source = ctx, source }
+
+// Read makes the registry hold what its source has; without one it stays as it is.
+func (r *Registry) Read(ctx context.Context) error {
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unknown = nil
+	return nil
+}
+
+func (r *Registry) read(ctx context.Context) error {
+	if r.source == nil {
+		return nil
+	}
+	r.updating.Lock() // from here, so that of two readings the later one stays
+	defer r.updating.Unlock()
+	rows, err := r.source(ctx)
+	if err != nil {
+		return err
+	}
+	r.update(rows)
+	return nil
+}
+
 // Kinds names the kinds of provider there are, sorted.
 func (r *Registry) Kinds() []string { return slices.Sorted(maps.Keys(r.kinds)) }
 
@@ -60,6 +98,10 @@ func (r *Registry) Kinds() []string { return slices.Sorted(maps.Keys(r.kinds)) }
 func (r *Registry) Update(rows []Row) {
 	r.updating.Lock()
 	defer r.updating.Unlock()
+	r.update(rows)
+}
+
+func (r *Registry) update(rows []Row) {
 	next := make(map[string]entry, len(rows))
 	for _, row := range rows {
 		if row.Removed {
@@ -100,28 +142,49 @@ func (r *Registry) make(kind string, config json.RawMessage, name string, watch 
 	return &guarded{inner: p, inTx: r.inTx, name: name, watch: watch}, nil
 }
 
-// Get returns the provider configured under name, or why there is none.
+// Get returns the provider configured under name, or why there is none. For a name that it does not know it reads its
+// source, once until the next Read: another replica may have applied the provider just now, and have sent a job here.
 func (r *Registry) Get(name string) (Provider, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	e, ok := r.entries[name]
+	e, ok, asked := r.lookUp(name)
+	if !ok && !asked && r.source != nil {
+		ctx, cancel := context.WithTimeout(r.ctx, readFor)
+		defer cancel()
+		if err := r.read(ctx); err != nil {
+			return nil, xerrors.Errorf("provider %q is not known here, and the configured ones can't be read: %w", name, err)
+		}
+		if e, ok, _ = r.lookUp(name); !ok {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.unknown == nil {
+				r.unknown = map[string]bool{}
+			}
+			r.unknown[name] = true
+		}
+	}
 	if !ok {
 		return nil, xerrors.Errorf("no provider is named %q", name)
 	}
 	return e.provider, e.err
 }
 
+func (r *Registry) lookUp(name string) (e entry, known, asked bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e, known = r.entries[name]
+	return e, known, r.unknown[name]
+}
+
 // Refuses says why a provider would refuse a spec with its parameters now; nil where it would not. judged is false where
 // this process cannot say: it does not reach the site that the workspace is at, or has no such provider.
-func (r *Registry) Refuses(name, site string, spec json.RawMessage, parameters map[string]string) (why error, judged bool) {
+func (r *Registry) Refuses(name, site string, spec json.RawMessage, parameters map[string]string) (judged bool, why error) {
 	p, err := r.Get(name)
 	if err != nil {
-		return nil, false
+		return false, nil //nolint:nilerr // as said above
 	}
 	if s, ok := As[Sited](p); ok && site != "" && s.Site() != site {
-		return nil, false
+		return false, nil
 	}
-	return SpecError(p.Validate(spec, parameters)), true
+	return true, SpecError(p.Validate(spec, parameters))
 }
 
 // Names lists the configured names, of those that could not be made too, sorted.

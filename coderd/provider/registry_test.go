@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"testing"
@@ -47,6 +48,41 @@ func TestRegistryMakesAgainOnlyWhatChanged(t *testing.T) {
 	_, err = r.Get("a")
 	require.ErrorContains(t, err, `no provider is named "a"`)
 	assert.Equal(t, []string{"b"}, r.Names())
+}
+
+// A provider that was applied elsewhere is known when it is asked for; a name that nobody configured is looked for once.
+func TestRegistryReadsForAnUnknownName(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(map[string]int{})
+	var rows []provider.Row
+	var refused error
+	reads := 0
+	r.From(t.Context(), func(context.Context) ([]provider.Row, error) {
+		reads++
+		return rows, refused
+	})
+	require.NoError(t, r.Read(t.Context()))
+	rows = []provider.Row{{Name: "a", Kind: "able", Config: json.RawMessage("1")}}
+	for range 3 {
+		_, err := r.Get("a")
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, reads)
+	for range 3 {
+		_, err := r.Get("b")
+		require.ErrorContains(t, err, `no provider is named "b"`)
+	}
+	require.Equal(t, 3, reads)
+
+	rows = append(rows, provider.Row{Name: "b", Kind: "plain"})
+	require.NoError(t, r.Read(t.Context()))
+	_, err := r.Get("b")
+	require.NoError(t, err)
+	refused = xerrors.New("no database")
+	_, err = r.Get("c")
+	require.ErrorIs(t, err, refused)
+	_, err = r.Get("b")
+	require.NoError(t, err, "what is known stays")
 }
 
 func TestRegistryKeepsErrorsApart(t *testing.T) {
@@ -100,12 +136,12 @@ func TestRegistryRefuses(t *testing.T) {
 	r := newRegistry(map[string]int{})
 	r.Update([]provider.Row{{Name: "a", Kind: "able"}, {Name: "gone", Removed: true}})
 	for _, site := range []string{"here", ""} {
-		why, judged := r.Refuses("a", site, json.RawMessage(`{}`), nil)
+		judged, why := r.Refuses("a", site, json.RawMessage(`{}`), nil)
 		require.True(t, judged)
 		require.NoError(t, why)
 	}
 	for name, site := range map[string]string{"a": "there", "gone": "", "unknown": ""} {
-		_, judged := r.Refuses(name, site, json.RawMessage(`{}`), nil)
+		judged, _ := r.Refuses(name, site, json.RawMessage(`{}`), nil)
 		require.False(t, judged, name)
 	}
 	err := provider.SpecError([]provider.Problem{{Path: "image", Message: "missing"}, {Path: "cpu", Message: "is no number"}})

@@ -9,8 +9,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
 func maximum(t *testing.T, w *coderdtest.World, limit, instances int) []uuid.UUID {
@@ -46,4 +48,43 @@ func TestMaximum_holdsForNudges(t *testing.T) {
 	r.Reconciler.Missed()
 	coderdtest.Eventually(t, "5 of 5", func() bool { return w.Count(t, "a", "ready") == 5 })
 	require.Equal(t, 5, w.Count(t, "a", "provisioning", "starting", "ready"))
+}
+
+// S4: the nudge of the end that frees a place looks again at what the maximum held back, of whatever template, though the
+// next tick is far away.
+func TestMaximum_isLookedAtAgainByTheEnd(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	w.Apply(t, `
+providers:
+  - {name: sim, kind: sim, maximum: 3}
+templates:
+  - name: a
+    provider: sim
+    spec: {create_latency: 0s}
+    presets: [{name: default, prebuilds: {instances: 1}}]
+  - name: b
+    provider: sim
+    spec: {create_latency: 0s}
+    presets: [{name: default, prebuilds: {instances: 1}}]
+`)
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour, Deaf: true})
+	coderdtest.Eventually(t, "1 of 1 of each", func() bool { return w.Count(t, "a", "ready") == 1 && w.Count(t, "b", "ready") == 1 })
+	res, err := w.Claim(t, r, "a", claim.Request{})
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "full", func() bool { return w.Count(t, "a", "ready") == 1 })
+	_, err = w.Claim(t, r, "b", claim.Request{})
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "b is held back", func() bool {
+		var held bool
+		require.NoError(t, w.Store.Pool.QueryRow(context.Background(), `SELECT ledger::text LIKE '%provider_maximum%'
+			FROM preset_status WHERE preset_id = $1`, w.Preset(t, "b")).Scan(&held))
+		return held
+	})
+	require.Equal(t, 0, w.Count(t, "b", "provisioning", "starting", "ready"))
+
+	_, err = r.Writer.Release(context.Background(), workspaces.Actor{UserID: workspaces.Prewarm}, res.Workspace.ID)
+	require.NoError(t, err)
+	r.Hints.Wake()
+	coderdtest.Eventually(t, "b has the place that a's user gave back", func() bool { return w.Count(t, "b", "ready") == 1 })
+	require.Equal(t, 1, w.Count(t, "a", "ready"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,7 +40,8 @@ type Result struct {
 	Decisions []Decision
 	// RetryAt says when a template's plan changes by time alone.
 	RetryAt map[uuid.UUID]time.Time
-	// Again are templates that a chunk held back: they need another pass at once.
+	// Again are templates that need another pass at once: a chunk held them back, or a headroom that is spent and may be more
+	// by now.
 	Again []uuid.UUID
 }
 
@@ -90,6 +92,13 @@ func (r *Reconciler) passInTx(ctx context.Context, tx pgx.Tx, templates []uuid.U
 	if err := tracing.Carry(ctx, tx); err != nil {
 		return Result{}, err
 	}
+	if templates != nil {
+		heldBack, err := q.SnapshotHeldBack(ctx, templates)
+		if err != nil {
+			return Result{}, xerrors.Errorf("look for templates that a maximum holds back: %w", err)
+		}
+		templates = append(slices.Clone(templates), heldBack...)
+	}
 	snap, err := r.snapshot(ctx, tx, fence.BeganAt, templates)
 	if err != nil {
 		return Result{}, err
@@ -124,7 +133,7 @@ func (r *Reconciler) passInTx(ctx context.Context, tx pgx.Tx, templates []uuid.U
 		if at, ok := res.RetryAt[template]; !p.RetryAt.IsZero() && (!ok || p.RetryAt.Before(at)) {
 			res.RetryAt[template] = p.RetryAt
 		}
-		if p.Again {
+		if p.Again || snap.spent[p.Preset.Provider] && p.HeldBackBy(prebuilds.ProviderMaximum) {
 			res.Again = append(res.Again, template)
 		}
 	}

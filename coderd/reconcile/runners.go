@@ -26,6 +26,9 @@ func toRunner(row reconciledb.SnapshotPresetsRow) *prebuilds.Runner {
 	if row.RunnerMaximum != nil {
 		r.Maximum = int(*row.RunnerMaximum)
 	}
+	if row.ForgeStopped {
+		r.Stopped = &prebuilds.ForgeStop{Forge: row.Forge, Cause: row.ForgeStoppedReason}
+	}
 	return &r
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
@@ -95,6 +96,45 @@ func TestRunners_jobsAreDemand(t *testing.T) {
 func (p *runnerPool) template() (id uuid.UUID) {
 	require.NoError(p.t, p.Store.Pool.QueryRow(context.Background(), "SELECT template_id FROM presets WHERE id = $1", p.preset).Scan(&id))
 	return id
+}
+
+// P1: of a forge that a person has stopped nothing is made, whatever is missing, and the status says why as a code. A drain has
+// the idle ones go as well, none that is at a job, and only for as long as the stop that asked for it.
+func TestRunners_forgeIsStopped(t *testing.T) {
+	p := newRunnerPool(t, 2)
+	codes := func() (codes []string) {
+		rows, err := p.Store.Pool.Query(context.Background(), `SELECT l ->> 'code' FROM preset_status, jsonb_array_elements(ledger -> 'creates') l
+			WHERE preset_id = $1 AND l ->> 'code' LIKE 'forge%' AND l -> 'args' ->> 'forge' = 'acme'
+				AND l -> 'args' ->> 'cause' = 'moving'`, p.preset)
+		require.NoError(t, err)
+		codes, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return codes
+	}
+	p.exec("UPDATE forge_entities SET stopped_at = now(), stopped_reason = 'moving'")
+	p.exec("UPDATE presets SET instances = 5")
+	p.queue(3)
+	p.pass()
+	require.Equal(t, 2, p.Count(t, "a", "provisioning"))
+	require.Zero(t, p.going())
+	require.Equal(t, []string{"forge_stopped"}, codes())
+
+	p.exec("UPDATE forge_entities SET drain_at = stopped_at - interval '1 minute'") // of an earlier stop, that was ended by a release before
+	p.pass()
+	require.Zero(t, p.going())
+	p.exec("UPDATE forge_entities SET drain_at = now()")
+	p.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, created_at, status_at, status_since, status)
+		SELECT id, incarnation, preset_id, $1, name, now(), now(), now(), 'active' FROM workspaces ORDER BY id LIMIT 1
+		ON CONFLICT (workspace_id, incarnation) DO UPDATE SET status = 'active'`, p.entity)
+	p.pass()
+	require.Equal(t, 1, p.going(), "the other one has a job")
+	require.Zero(t, p.one(`SELECT count(*) FROM intents i JOIN forge_runners r USING (workspace_id) WHERE r.status = 'active'`))
+	require.Equal(t, []string{"forge_drained"}, codes())
+
+	p.exec("UPDATE forge_entities SET stopped_at = NULL, stopped_reason = ''") // drain_at stays where a release before starts it
+	p.pass()
+	require.Equal(t, 8, p.one("SELECT count(*) FROM workspaces")-p.going())
+	require.Empty(t, codes())
 }
 
 // P8: when jobs are over, half of the surplus goes, and the next half a minute later.

@@ -16,6 +16,7 @@ import (
 type snapshot struct {
 	prebuilds.Snapshot
 	digests map[uuid.UUID][]byte // of the status stored last
+	spent   map[string]bool      // providers of which a nudge pass spends the headroom of the full one before
 }
 
 // snapshot reads everything at the transaction's one instant. Its cost is linear in presets and unclaimed workspaces.
@@ -23,7 +24,7 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 	q := reconciledb.New(db)
 	snap := snapshot{
 		Snapshot: prebuilds.Snapshot{Now: now, Providers: map[string]prebuilds.Limits{}, Pauses: prebuilds.Pauses{}},
-		digests:  map[uuid.UUID][]byte{},
+		digests:  map[uuid.UUID][]byte{}, spent: map[string]bool{},
 	}
 	presets, unclaimed, err := readPools(ctx, db, templates)
 	if err != nil {
@@ -33,7 +34,7 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 	if err != nil {
 		return snap, xerrors.Errorf("read pauses: %w", err)
 	}
-	providers, err := q.SnapshotProviders(ctx, templates == nil)
+	providers, err := q.SnapshotProviders(ctx, reconciledb.SnapshotProvidersParams{IsFull: templates == nil, TemplateIds: templates})
 	if err != nil {
 		return snap, xerrors.Errorf("read providers: %w", err)
 	}
@@ -53,7 +54,8 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 	}
 	breakers := map[string]string{}
 	for _, p := range providers {
-		snap.Providers[p.Name] = limits(p, templates == nil, now)
+		snap.Providers[p.Name] = limits(p, now)
+		snap.spent[p.Name] = p.Maximum > 0 && !p.Counted && p.Headroom != nil
 		breakers[p.Name] = p.Breaker
 	}
 	snap.Presets = make([]prebuilds.Preset, 0, len(presets))
@@ -145,6 +147,8 @@ func toPreset(row reconciledb.SnapshotPresetsRow) prebuilds.Preset {
 		p.Retired = prebuilds.PresetRemoved
 	case row.TemplateDeprecatedAt != nil:
 		p.Retired = prebuilds.TemplateDeprecated
+	case row.ForgeDrains: // P1
+		p.Retired = prebuilds.ForgeDrained
 	case row.Instances != nil:
 		p.Desired = prebuilds.Size(int(*row.Instances), int(row.Autosized))
 		p.Autosized = row.Autosized >= 0
@@ -164,7 +168,7 @@ func toWorkspace(row reconciledb.SnapshotWorkspacesRow, minRemaining time.Durati
 	w := prebuilds.Workspace{
 		ID: row.ID, PresetID: row.PresetID, PoolKey: row.PoolKey, Provider: row.Provider,
 		State: prebuilds.State(row.State), Incarnation: row.Incarnation, CreatedAt: row.CreatedAt,
-		HasIntent: row.HasIntent, Leased: row.Leased, WasReady: row.WasReady, Moving: row.Moving,
+		HasIntent: row.HasIntent, Leased: row.Leased, WasReady: row.WasReady, Moving: row.Moving, Gone: row.Gone,
 	}
 	if row.ExpiresAt != nil {
 		w.ExpiresAt = row.ExpiresAt.Add(-minRemaining)
@@ -172,9 +176,9 @@ func toWorkspace(row reconciledb.SnapshotWorkspacesRow, minRemaining time.Durati
 	return w
 }
 
-// limits of a provider. A nudge pass does not count what lives there: it spends the headroom that the last full pass
-// left, and where there is none yet it creates nothing against a maximum.
-func limits(p reconciledb.SnapshotProvidersRow, full bool, now time.Time) prebuilds.Limits {
+// limits of a provider. A nudge pass does not count what lives there while the headroom that the last pass left is not
+// spent; and where there is none yet it creates nothing against a maximum.
+func limits(p reconciledb.SnapshotProvidersRow, now time.Time) prebuilds.Limits {
 	l := prebuilds.Limits{
 		Maximum: int(p.Maximum), Live: int(p.Live), Chunk: int(p.Chunk), Reserves: p.Reserves, Stale: p.Stale,
 		Available: int(p.Available),
@@ -184,7 +188,7 @@ func limits(p reconciledb.SnapshotProvidersRow, full bool, now time.Time) prebui
 			Every: time.Duration(*p.CreateEveryS * float64(time.Second)), Burst: int(p.CreateBurst), FullAt: orNever(p.FullAt),
 		}.At(now)
 	}
-	if !full && l.Maximum > 0 {
+	if !p.Counted && l.Maximum > 0 {
 		l.Live = l.Maximum
 		if p.Headroom != nil {
 			l.Live -= int(*p.Headroom)

@@ -20,26 +20,27 @@ func (r *Replica) refreshProviders(ctx context.Context) {
 	lease.Loop{
 		Clock: r.parts.Clock, Log: r.parts.Log.Named("providers"), What: "read providers",
 		Tags: []string{"providers", "refresh"}, Every: refreshEvery, Wake: r.providersChanged, Later: true,
-	}.Run(ctx, func(ctx context.Context) error { return ReadProviders(ctx, r.parts.Store, r.Providers) })
+	}.Run(ctx, r.Providers.Read)
 }
 
-// ReadProviders makes the registry hold what is configured.
-func ReadProviders(ctx context.Context, store *database.Store, into *provider.Registry) error {
-	rows, err := viewsdb.New(store).Providers(ctx)
-	if err != nil {
-		return xerrors.Errorf("read providers: %w", err)
+// Configured reads the configured providers of a database.
+func Configured(store *database.Store) provider.Source {
+	return func(ctx context.Context) ([]provider.Row, error) {
+		rows, err := viewsdb.New(store).Providers(ctx)
+		if err != nil {
+			return nil, xerrors.Errorf("read providers: %w", err)
+		}
+		have := make([]provider.Row, 0, len(rows))
+		for _, row := range rows {
+			have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
+		}
+		removed, err := viewsdb.New(store).RemovedProviders(ctx)
+		if err != nil {
+			return nil, xerrors.Errorf("read removed providers: %w", err)
+		}
+		for _, name := range removed {
+			have = append(have, provider.Row{Name: name, Removed: true})
+		}
+		return have, nil
 	}
-	have := make([]provider.Row, 0, len(rows))
-	for _, row := range rows {
-		have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
-	}
-	removed, err := viewsdb.New(store).RemovedProviders(ctx)
-	if err != nil {
-		return xerrors.Errorf("read removed providers: %w", err)
-	}
-	for _, name := range removed {
-		have = append(have, provider.Row{Name: name, Removed: true})
-	}
-	into.Update(have)
-	return nil
 }

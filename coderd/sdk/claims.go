@@ -87,6 +87,6 @@ type RenewRequest struct {
 
 // KeepRequest keeps a workspace for inspection.
 type KeepRequest struct {
-	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"For whoever finds it, and for the audit log" example:"its disk is full"`
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"For others who find it, and for the audit log" example:"its disk is full"`
 	For    string `json:"for,omitempty" doc:"From now on; 24h where empty, 720h at most" example:"8h"`
 }

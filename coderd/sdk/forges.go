@@ -44,7 +44,8 @@ type ForgeEntity struct {
 	WebhookURL    string      `json:"webhook_url" doc:"Where the forge is to send its deliveries"`
 	HookID        int64       `json:"hook_id,omitempty" doc:"Of the webhook that Prewarm installed"`
 	SecretOverlap *time.Time  `json:"secret_overlap,omitempty" doc:"Until when the webhook secret before is good too"`
-	Stopped       string      `json:"stopped,omitempty" doc:"Why its jobs make no demand; left out where they do"`
+	Stopped       string      `json:"stopped,omitempty" doc:"Why no new runners are made for it; left out where they are"`
+	Draining      bool        `json:"draining,omitempty" doc:"While it is stopped, its runners without a job go"`
 	StoppedAt     *time.Time  `json:"stopped_at,omitempty"`
 	Status        ForgeStatus `json:"status"`
 	Presets       []string    `json:"presets" doc:"Its runner presets, as template/preset"`
@@ -57,11 +58,16 @@ type ForgeEntity struct {
 
 // ForgeStatus is how it goes with a forge.
 type ForgeStatus struct {
-	Running       bool       `json:"running" doc:"Not stopped, and the last round did not fail"`
-	Error         string     `json:"error,omitempty" doc:"Of the last round that was asked of the forge, or why its webhooks cannot be checked"`
-	ErrorAt       *time.Time `json:"error_at,omitempty"`
-	SucceededAt   *time.Time `json:"succeeded_at,omitempty"`
-	WaitUntil     *time.Time `json:"wait_until,omitempty" doc:"Nothing is asked of the forge before: after an error, or by its rate limit"`
+	Running     bool       `json:"running" doc:"Not stopped, and the last round did not fail"`
+	Error       string     `json:"error,omitempty" doc:"Of the last round that was asked of the forge, or why its webhooks cannot be checked"`
+	ErrorAt     *time.Time `json:"error_at,omitempty"`
+	SucceededAt *time.Time `json:"succeeded_at,omitempty"`
+	Checked     bool       `json:"credential_checked" doc:"A round has succeeded since the credential last changed"`
+	WaitUntil   *time.Time `json:"wait_until,omitempty" doc:"Nothing is asked of the forge before: after an error, or by its rate limit"`
+	// Apart from that, as what a round may not see says nothing of runners.
+	RunnersWaitUntil *time.Time `json:"runners_wait_until,omitempty" doc:"No replica registers or unregisters a runner there before: after an error of the forge, or by its rate limit"`
+	RunnersError     string     `json:"runners_error,omitempty" doc:"That error"`
+
 	RateLimit     int        `json:"rate_limit,omitempty" doc:"Requests in an hour; left out where the forge does not say"`
 	RateRemaining int        `json:"rate_remaining,omitempty"`
 	RateResetAt   *time.Time `json:"rate_reset_at,omitempty"`
@@ -72,7 +78,7 @@ type ForgeStatus struct {
 // PutForgeEntity makes an entity, or changes what is given of one.
 type PutForgeEntity struct {
 	Scope         string `json:"scope,omitempty" enum:"repository,organization,enterprise" doc:"Needed for a new one, and fixed from then on"`
-	Path          string `json:"path,omitempty" maxLength:"300" doc:"owner/repository, owner, or the enterprise's slug; fixed from then on"`
+	Path          string `json:"path,omitempty" maxLength:"300" doc:"owner/repository, owner, or the enterprise's slug; left out for a whole Gitea; fixed from then on"`
 	Credential    string `json:"credential,omitempty" maxLength:"64"`
 	Balance       string `json:"balance,omitempty" enum:"pack,spread"`
 	WebhookSecret string `json:"webhook_secret,omitempty" minLength:"16" maxLength:"500" doc:"Left out for a new one: made by chance"`
@@ -113,9 +119,10 @@ type Resealed struct {
 	SigningKeys int    `json:"signing_keys" doc:"Of instance tokens, which stay good"`
 }
 
-// StopForgeEntity says why an entity's jobs are to make no demand for now.
+// StopForgeEntity says why no new runners are to be made for an entity for now.
 type StopForgeEntity struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
+	Drain  bool   `json:"drain,omitempty" doc:"Its runners without a job go too"`
 }
 
 // ForgeHook is the webhook at the forge.
@@ -125,6 +132,9 @@ type ForgeHook struct {
 	Events     []string `json:"events"`
 	Active     bool     `json:"active"`
 	LastStatus string   `json:"last_status,omitempty" doc:"Of its last delivery, as the forge says"`
+	Ours       bool     `json:"ours" doc:"Prewarm installed it, or took it over; else a person made it"`
+	// Others call the same URL, so that every event arrives twice.
+	Others []ForgeHook `json:"others,omitempty" doc:"Webhooks that call the same URL, and that Prewarm did not install"`
 }
 
 // ForgeJob is one attempt of a job of a forge.
@@ -143,12 +153,20 @@ type ForgeJob struct {
 	Template    string     `json:"template,omitempty" doc:"Whose demand it is, or was"`
 	Preset      string     `json:"preset,omitempty"`
 	Unserved    string     `json:"unserved,omitempty" doc:"Why nothing can serve it"`
+	Delay       *JobDelay  `json:"delay,omitempty" doc:"Why it waits though a preset is to serve it; left out where there is no reason but its runner's making"`
 	Runner      string     `json:"runner,omitempty" doc:"That it runs or ran on"`
 	Workspace   *uuid.UUID `json:"workspace_id,omitempty" doc:"The runner's, where it is one of ours"`
 	QueuedAt    time.Time  `json:"queued_at"`
 	StartedAt   *time.Time `json:"started_at,omitempty"`
 	CompletedAt *time.Time `json:"completed_at,omitempty"`
 	WaitS       float64    `json:"wait_s" doc:"Seconds from queued to started, or until now"`
+}
+
+// JobDelay is why a job waits though a preset is to serve it.
+type JobDelay struct {
+	Code  string    `json:"code" enum:"forge_left_alone" doc:"forge_left_alone: no runner is registered at the forge for now, since it is not well or was asked too much"`
+	Text  string    `json:"text"`
+	Until time.Time `json:"until"`
 }
 
 // ForgeJobCounts counts jobs, of all entities or of one.

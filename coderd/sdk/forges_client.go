@@ -87,9 +87,9 @@ func (c *Client) DeleteForge(ctx context.Context, name string) error {
 	return c.do(ctx, remove("forges", name))
 }
 
-// StopForge has an entity's jobs make no demand until StartForge.
-func (c *Client) StopForge(ctx context.Context, name, reason string) (ForgeEntity, error) {
-	return ask[ForgeEntity](ctx, c, post("forges", name, "stop").with(StopForgeEntity{Reason: reason}).repeatable())
+// StopForge has no new runners made for an entity until StartForge; with drain, its idle ones go.
+func (c *Client) StopForge(ctx context.Context, name string, req StopForgeEntity) (ForgeEntity, error) {
+	return ask[ForgeEntity](ctx, c, post("forges", name, "stop").with(req).repeatable())
 }
 
 // StartForge undoes StopForge.
@@ -115,6 +115,11 @@ func (c *Client) ResealForges(ctx context.Context) (Resealed, error) {
 // ForgeHook shows the webhook that Prewarm installed, as the forge has it.
 func (c *Client) ForgeHook(ctx context.Context, name string) (ForgeHook, error) {
 	return get[ForgeHook](ctx, c, "forges", name, "webhook")
+}
+
+// TakeOverForgeHook is InstallForgeHook that makes webhooks of the same URL that a person made ours.
+func (c *Client) TakeOverForgeHook(ctx context.Context, name string) (ForgeHook, error) {
+	return ask[ForgeHook](ctx, c, post("forges", name, "webhook").where(query{"take_over": true}).repeatable())
 }
 
 // InstallForgeHook makes the webhook at the forge, or brings it up to date.

@@ -13,8 +13,12 @@ import (
 type Provider struct {
 	Name  string   `json:"name"`
 	Kind  string   `json:"kind" example:"local"`
-	Can   []string `json:"can" doc:"What it can do beyond making and deleting: exec, logs, stop, reset"`
+	Can   []string `json:"can" doc:"What it can do beyond making and deleting: exec, logs, stop, reset, agent"`
 	Error string   `json:"error,omitempty" doc:"Why it does not work on this replica"`
+
+	Protocol string `json:"protocol,omitempty" doc:"Version of the protocol that is spoken with its executable" example:"v0.1.1"`
+	Schema   bool   `json:"schema,omitempty" doc:"Its executable says what of a spec it understands"`
+	NoAgent  string `json:"no_agent,omitempty" doc:"Why no agent can be installed there, and what to do"`
 
 	Confirmed bool     `json:"confirmed" doc:"Orphans are deleted there; else they are only shown"`
 	Breaker   *Breaker `json:"breaker,omitempty" doc:"Present while it is open: nothing is created or deleted there"`

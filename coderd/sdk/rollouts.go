@@ -40,7 +40,7 @@ type Failures struct {
 	Preset   string `json:"preset"`
 	// Streak and those after it are of the pool as it is now, since a create of it succeeded last.
 	Streak    int        `json:"streak" doc:"Rounds of failed creates in a row"`
-	Permanent int        `json:"permanent" doc:"Of these, those that a retry cannot mend"`
+	Permanent int        `json:"permanent" doc:"Of these, those that will not succeed on retry"`
 	Since     *time.Time `json:"since,omitempty"`
 	Causes    []Cause    `json:"causes" doc:"Over the last 30 days, the latest first"`
 }
@@ -49,10 +49,11 @@ type Failures struct {
 type Cause struct {
 	Cause     string    `json:"cause"`
 	Count     int64     `json:"count"`
-	Permanent bool      `json:"permanent" doc:"Whether a retry cannot mend it, as far as one can tell"`
+	Permanent bool      `json:"permanent" doc:"Whether it will not succeed on retry, as far as one can tell"`
 	FirstAt   time.Time `json:"first_at"`
 	LastAt    time.Time `json:"last_at"`
 	Fault     string    `json:"fault" doc:"The last one in full"`
+	Message   string    `json:"message" doc:"The last line of that fault that says something, then what failed"`
 	Workspace string    `json:"workspace" doc:"Name of the last workspace"`
 	Version   int       `json:"version" doc:"Number of the last version"`
 }

@@ -56,6 +56,9 @@ type Preset struct {
 
 	Unattainable string `json:"unattainable,omitempty" doc:"Why autosize does not reach its target"`
 
+	Failures int    `json:"failures,omitempty" doc:"Rounds of failed creates in a row"`
+	Fault    string `json:"fault,omitempty" doc:"Of the last failed create: its last line that says something, then what failed"`
+
 	Error    string     `json:"error,omitempty" doc:"What the last pass could not do for this preset"`
 	PassedAt *time.Time `json:"passed_at,omitempty" doc:"When the decision last changed"`
 }

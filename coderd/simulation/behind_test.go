@@ -181,6 +181,7 @@ func (w *world) noticed() {
 	}
 	alarm := row("claimed", "claimed", "silent, unhealthy or missing")
 	before := w.coverage[alarm]
+	// The next inventory may be a minute away, and two more follow it soon.
 	if !w.during(time.Minute, func() bool { return w.coverage[alarm] > before }) && w.failure == nil {
 		w.violate("S1", "a minute after a claimed workspace was gone at its provider nobody was told")
 	}

@@ -280,7 +280,9 @@ func (o office) DeliveryBody(ctx context.Context, _, id int64) ([]byte, error) {
 	})
 }
 
-func (office) InstallHook(context.Context, string, string) (forge.Hook, error) {
+func (office) Hooks(context.Context, string) ([]forge.Hook, error) { return nil, forge.ErrUnsupported }
+
+func (office) InstallHook(context.Context, string, string, int64) (forge.Hook, error) {
 	return forge.Hook{}, forge.ErrUnsupported
 }
 

@@ -156,7 +156,9 @@ func (m *model) capped(win *window, events []event) {
 	soon := map[uuid.UUID]int{} // of these, ready and about to expire
 	live := 0
 	for _, ws := range m.now.workspaces {
-		live++
+		if !ws.gone { // what is known to be gone takes no place
+			live++
+		}
 		p := m.now.presets[ws.preset]
 		switch ws.state {
 		case "provisioning", "starting", "ready", "standby":

@@ -55,6 +55,7 @@ type workspace struct {
 	expires         *time.Time
 	written         uint32 // by which transaction
 	fromStandby     bool   // it was claimed out of standby
+	gone            bool   // known to be gone at the provider
 }
 
 type claimRow struct {
@@ -218,7 +219,8 @@ func (m *model) judge(c *call, a answer) {
 const (
 	selectWorkspaces = `SELECT w.id, w.preset_id, w.pool_key, w.name, w.state::text, w.incarnation, w.claim_id,
 		(i.workspace_id IS NOT NULL), w.expires_at, w.xmin::text::bigint,
-		EXISTS (SELECT FROM claims c WHERE c.id = w.claim_id AND c.from_standby) FROM workspaces w
+		EXISTS (SELECT FROM claims c WHERE c.id = w.claim_id AND c.from_standby),
+		w.gone_at IS NOT NULL AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting') FROM workspaces w
 		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
 	selectClaims = `SELECT id, preset_id, state::text, user_id = '00000000-0000-4000-8000-000000000003', workspace_id, incarnation,
 		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
@@ -325,7 +327,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 		for rows.Next() {
 			var w workspace
 			if err := rows.Scan(&w.id, &w.preset, &w.key, &w.name, &w.state, &w.incarnation, &w.claim, &w.intent,
-				&w.expires, &w.written, &w.fromStandby); err != nil {
+				&w.expires, &w.written, &w.fromStandby, &w.gone); err != nil {
 				return err
 			}
 			s.workspaces[w.id] = w

@@ -153,14 +153,15 @@ func (m *model) intended(of life, events []event) {
 }
 
 // unrecorded: a workspace's row is written by transitions only, each of which has its row of history. What is written more
-// often, as heartbeats are, hides it from claims, which pass over rows that are locked (DESIGN section 6).
+// often, as heartbeats are, hides it from claims, which pass over rows that are locked (DESIGN section 6). That one is gone, or
+// is seen again, is written of those only that no claim takes.
 func (m *model) unrecorded(c *call, before state, events []event) {
 	moved := map[uuid.UUID]bool{}
 	for _, e := range events {
 		moved[e.workspace] = true
 	}
 	for id, ws := range m.now.workspaces {
-		if was, ok := before.workspaces[id]; ok && was.written != ws.written && !moved[id] {
+		if was, ok := before.workspaces[id]; ok && was.written != ws.written && !moved[id] && was.gone == ws.gone {
 			m.w.violate("claims", "%s of %s wrote the row of a workspace without a transition", c.name, c.p.name)
 		}
 	}

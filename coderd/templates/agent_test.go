@@ -37,14 +37,22 @@ type hosting struct{ fake }
 
 func (hosting) HostsAgent() {}
 
+// mute says why it runs no agent.
+type mute struct{ fake }
+
+func (mute) Spoken() provider.Protocol { return provider.Protocol{NoAgent: "it says nothing"} }
+
 // An agent is refused at a provider that runs none, and is part of a version: another one makes another version, and the
 // same one, however written, does not.
 func TestApplyAgent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.NewProvider = func(kind string, config json.RawMessage) (provider.Provider, error) {
-		if kind == "hosting" {
+		switch kind {
+		case "hosting":
 			return hosting{}, nil
+		case "mute":
+			return mute{}, nil
 		}
 		return newProvider(kind, config)
 	}
@@ -54,6 +62,9 @@ func TestApplyAgent(t *testing.T) {
 	}
 	_, err := b.try(file("fake", ", agent: {}"), false)
 	require.ErrorContains(t, err, `provider "fake" cannot run an agent in its workspaces`)
+
+	_, err = b.try(file("mute", ", agent: {}"), false)
+	require.ErrorContains(t, err, `provider "mute" cannot run an agent in its workspaces: it says nothing; leave agent out`)
 
 	for _, step := range []struct{ agent, fields string }{
 		{"", ""},

@@ -92,11 +92,15 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		return
 	}
 	if _, ok := provider.As[provider.AgentHost](p); t.Agent != nil && !ok {
-		c.problems.add(t.agentAt, "provider %q cannot run an agent in its workspaces: leave agent out, or take another "+
-			"provider", t.Provider)
+		why := ""
+		if s, ok := provider.As[provider.Spoken](p); ok && s.Spoken().NoAgent != "" {
+			why = ": " + s.Spoken().NoAgent
+		}
+		c.problems.add(t.agentAt, "provider %q cannot run an agent in its workspaces%s; leave agent out, or take another "+
+			"provider", t.Provider, why)
 	}
 	if _, ok := provider.As[provider.Resetter](p); t.Reuse.On && !ok {
-		c.problems.add(t.reuseAt, "provider %q cannot make a used workspace like new: leave reuse out, or take another "+
+		c.problems.add(t.reuseAt, "provider %q cannot reset a used workspace: leave reuse out, or take another "+
 			"provider", t.Provider)
 	}
 	if i, ok := provider.As[provider.Isolator](p); ok && t.Reuse.On {

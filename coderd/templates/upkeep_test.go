@@ -71,7 +71,7 @@ func TestApplyUpkeep(t *testing.T) {
 			"  - {name: t, provider: " + kind + ", spec: {command: [x]}" + settings + "}\n"
 	}
 	_, err := b.try(file("fake", ", reuse: true"), false)
-	require.ErrorContains(t, err, `provider "fake" cannot make a used workspace like new`)
+	require.ErrorContains(t, err, `provider "fake" cannot reset a used workspace`)
 	_, err = b.try(file("unsure", ", reuse: true"), false)
 	require.ErrorContains(t, err, "cannot be sure to end all that runs in a used workspace: no namespaces here")
 	_, err = b.try(file("unsure", ""), false)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
@@ -94,6 +95,9 @@ func (w *Writer) Silent(ctx context.Context, id uuid.UUID, incarnation int32, re
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record silence", err)
 }
 
+// maxFault is how much of the last fault of a cause is kept, in characters.
+const maxFault = 2000
+
 // Failure is why a workspace will never become ready, and what is left to look at.
 type Failure struct {
 	ProviderID string // where the provider made something; may be empty
@@ -113,6 +117,7 @@ func (w *Writer) Failed(ctx context.Context, l Lease, f Failure) (moved Moved, k
 		row, err := workspacesdb.New(db).WorkspaceFailed(ctx, workspacesdb.WorkspaceFailedParams{
 			WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 			ProviderID: f.ProviderID, Fault: f.Fault, Log: f.Log, Permanent: f.Permanent, Cause: prebuilds.Cause(f.Fault),
+			Headline: printable.Headline(f.Fault), LastFault: printable.BothEnds(f.Fault, maxFault),
 			NextJobID: w.newID(), ActorID: Prewarm,
 		})
 		moved = Moved{row.ID, row.TemplateID, row.PresetID}

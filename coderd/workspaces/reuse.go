@@ -124,7 +124,8 @@ func (w *Writer) EndQuarantine(ctx context.Context, id uuid.UUID, incarnation in
 		PriorityPrebuild, false, "workspace.drain", w.System("it was kept for as long as it was to be"))
 }
 
-// returning runs a transition that brings a workspace back into its pool, under the pass's fence (I3).
+// returning runs a transition that brings a workspace back into its pool, or into its place at the provider, under the
+// pass's fence (I3).
 func (w *Writer) returning(ctx context.Context, id uuid.UUID,
 	move func(ctx context.Context, db database.DBTX, room workspacesdb.RoomForRow) error,
 ) error {
@@ -141,7 +142,13 @@ func (w *Writer) returning(ctx context.Context, id uuid.UUID,
 		if err != nil {
 			return lost("look for room", err)
 		}
-		return move(ctx, tx, room)
+		if err := move(ctx, tx, room); err != nil || !room.Gone {
+			return err
+		}
+		if err := q.TakePlace(ctx, id); err != nil {
+			return xerrors.Errorf("take a place of the maximum: %w", err)
+		}
+		return nil
 	})
 }
 
@@ -149,5 +156,6 @@ func (w *Writer) returning(ctx context.Context, id uuid.UUID,
 func whyNot(room workspacesdb.RoomForRow) string {
 	return explain.NoRoom(explain.Room{
 		Current: room.Current, Paused: room.Paused, Has: int(room.Has), Wanted: int(room.Wanted),
+		Full: room.Gone && room.BeyondMaximum,
 	})
 }

@@ -123,7 +123,7 @@ var events = []event{
 	}, {
 		name: "missing",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
-			_, err := b.writer.Missing(ctx, l.WorkspaceID, l.Incarnation, time.Now().Add(time.Hour), "nothing of it is there", time.Minute)
+			_, err := b.writer.Missing(ctx, l.WorkspaceID, l.Incarnation, time.Now().Add(time.Hour), true, "nothing of it is there", time.Minute)
 			return err
 		},
 		want: map[string]want{
@@ -133,7 +133,7 @@ var events = []event{
 	}, {
 		name: "missing, by an inventory that began before",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
-			_, err := b.writer.Missing(ctx, l.WorkspaceID, l.Incarnation, time.Now().Add(-time.Hour), "nothing of it is there", time.Minute)
+			_, err := b.writer.Missing(ctx, l.WorkspaceID, l.Incarnation, time.Now().Add(-time.Hour), true, "nothing of it is there", time.Minute)
 			return err
 		},
 	}, {

@@ -33,7 +33,7 @@ var ErrNotQuarantined = errors.New("workspace is not quarantined")
 
 // ErrNotKept: it is claimed, or being built or reset, or already going: it can't be kept for inspection.
 var ErrNotKept = errors.New("workspace cannot be kept for inspection: it must be starting, ready, standby or quarantined, " +
-	"and not being made like new")
+	"and not being reset")
 
 // Actor is who did it and from where, for history and audit.
 type Actor struct {

@@ -113,6 +113,23 @@ func (q *Queries) DirectoryEntities(ctx context.Context) ([]DirectoryEntitiesRow
 	return items, nil
 }
 
+const endForgeWaits = `-- name: EndForgeWaits :exec
+UPDATE forge_status s SET wait_until = NULL, runners_wait_until = NULL, asked_at = NULL
+FROM forge_entities e
+WHERE e.id = s.entity_id AND (e.credential_id = $1 OR e.id = $2)
+`
+
+type EndForgeWaitsParams struct {
+	CredentialID uuid.NullUUID
+	EntityID     uuid.NullUUID
+}
+
+// With another credential what a forge answered before says nothing: its entities are asked at once.
+func (q *Queries) EndForgeWaits(ctx context.Context, arg EndForgeWaitsParams) error {
+	_, err := q.db.Exec(ctx, endForgeWaits, arg.CredentialID, arg.EntityID)
+	return err
+}
+
 const forgeCredentialUsers = `-- name: ForgeCredentialUsers :many
 SELECT e.name FROM forge_entities e WHERE e.credential_id = $1 AND e.deleted_at IS NULL ORDER BY e.name
 `
@@ -332,7 +349,7 @@ func (q *Queries) LockForgeCredentials(ctx context.Context) ([]ForgeCredential, 
 }
 
 const lockForgeEntities = `-- name: LockForgeEntities :many
-SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at FROM forge_entities ORDER BY id FOR UPDATE
+SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at, credential_at FROM forge_entities ORDER BY id FOR UPDATE
 `
 
 func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) {
@@ -362,6 +379,8 @@ func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) 
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.DrainAt,
+			&i.CredentialAt,
 		); err != nil {
 			return nil, err
 		}
@@ -374,7 +393,7 @@ func (q *Queries) LockForgeEntities(ctx context.Context) ([]ForgeEntity, error) 
 }
 
 const lockForgeEntity = `-- name: LockForgeEntity :one
-SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at FROM forge_entities WHERE organization_id = $1 AND name = $2 AND deleted_at IS NULL FOR UPDATE
+SELECT id, organization_id, name, scope, path, credential_id, balance, webhook_secret, sealed_by, webhook_secret_before, before_until, hook_id, stopped_at, stopped_reason, created_at, updated_at, deleted_at, drain_at, credential_at FROM forge_entities WHERE organization_id = $1 AND name = $2 AND deleted_at IS NULL FOR UPDATE
 `
 
 type LockForgeEntityParams struct {
@@ -403,6 +422,8 @@ func (q *Queries) LockForgeEntity(ctx context.Context, arg LockForgeEntityParams
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.DrainAt,
+		&i.CredentialAt,
 	)
 	return i, err
 }
@@ -462,22 +483,48 @@ func (q *Queries) SetForgeHook(ctx context.Context, arg SetForgeHookParams) (int
 	return result.RowsAffected(), nil
 }
 
-const stopForgeEntity = `-- name: StopForgeEntity :exec
-UPDATE forge_entities
-SET stopped_at = CASE WHEN $1::boolean THEN coalesce(stopped_at, prewarm_now()) END, stopped_reason = $2,
-    updated_at = prewarm_now()
-WHERE id = $3
+const stopForgeEntity = `-- name: StopForgeEntity :many
+WITH it AS (
+  UPDATE forge_entities e
+  SET stopped_at = CASE WHEN $1::boolean THEN coalesce(e.stopped_at, prewarm_now()) END, stopped_reason = $2,
+      drain_at = CASE WHEN $1::boolean AND $3::boolean THEN prewarm_now() END, updated_at = prewarm_now()
+  WHERE e.id = $4
+  RETURNING e.id
+)
+SELECT DISTINCT p.template_id FROM presets p JOIN it ON it.id = p.forge_entity_id WHERE p.deleted_at IS NULL
 `
 
 type StopForgeEntityParams struct {
 	Stopped bool
 	Reason  string
+	Drain   bool
 	ID      uuid.UUID
 }
 
-func (q *Queries) StopForgeEntity(ctx context.Context, arg StopForgeEntityParams) error {
-	_, err := q.db.Exec(ctx, stopForgeEntity, arg.Stopped, arg.Reason, arg.ID)
-	return err
+// The last word holds: a stop without a drain ends the drain of the one before. It returns the templates that it bears on.
+func (q *Queries) StopForgeEntity(ctx context.Context, arg StopForgeEntityParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, stopForgeEntity,
+		arg.Stopped,
+		arg.Reason,
+		arg.Drain,
+		arg.ID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var template_id uuid.UUID
+		if err := rows.Scan(&template_id); err != nil {
+			return nil, err
+		}
+		items = append(items, template_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const updateForgeCredential = `-- name: UpdateForgeCredential :exec
@@ -514,7 +561,8 @@ func (q *Queries) UpdateForgeCredential(ctx context.Context, arg UpdateForgeCred
 
 const updateForgeEntity = `-- name: UpdateForgeEntity :exec
 UPDATE forge_entities
-SET credential_id = $1, balance = $2, webhook_secret = $3, sealed_by = $4,
+SET credential_at = CASE WHEN credential_id <> $1 THEN prewarm_now() ELSE credential_at END,
+    credential_id = $1, balance = $2, webhook_secret = $3, sealed_by = $4,
     webhook_secret_before = $5,
     before_until = CASE WHEN $6::double precision IS NOT NULL
                         THEN prewarm_now() + $6::double precision * interval '1 second'

@@ -1,3 +1,4 @@
+// Package inventorydb is the statements of inventory.
 package inventorydb
 
 import (

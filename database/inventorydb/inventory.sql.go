@@ -18,11 +18,11 @@ const addProviderCalls = `-- name: AddProviderCalls :exec
 WITH old AS (
   DELETE FROM provider_calls c
   USING (SELECT o.provider, o.site, o.minute FROM provider_calls o
-         WHERE o.minute < prewarm_now() - interval '1 hour' FOR UPDATE SKIP LOCKED) gone
+         WHERE o.minute < prewarm_now() - interval '10 minutes' FOR UPDATE SKIP LOCKED) gone
   WHERE c.provider = gone.provider AND c.site = gone.site AND c.minute = gone.minute
 )
 INSERT INTO provider_calls AS c (provider, site, minute, calls, errors)
-SELECT unnest($1::text[]), unnest($2::text[]), date_trunc('minute', prewarm_now()), unnest($3::integer[]),
+SELECT unnest($1::text[]), unnest($2::text[]), prewarm_now(), unnest($3::integer[]),
        unnest($4::integer[])
 ON CONFLICT (provider, site, minute) DO UPDATE SET calls = c.calls + excluded.calls, errors = c.errors + excluded.errors
 `
@@ -34,7 +34,7 @@ type AddProviderCallsParams struct {
 	Errors    []int32
 }
 
-// Written by every replica now and then; what is too old for any breaker goes.
+// Written by every replica every few seconds in which it called any; what is too old for any breaker goes.
 func (q *Queries) AddProviderCalls(ctx context.Context, arg AddProviderCallsParams) error {
 	_, err := q.db.Exec(ctx, addProviderCalls,
 		arg.Providers,
@@ -45,35 +45,77 @@ func (q *Queries) AddProviderCalls(ctx context.Context, arg AddProviderCallsPara
 	return err
 }
 
-const callsSince = `-- name: CallsSince :one
-SELECT coalesce(sum(c.calls), 0)::int AS calls, coalesce(sum(c.errors), 0)::int AS errors
-FROM provider_calls c
-WHERE c.provider = $1 AND c.site = $2 AND c.minute > prewarm_now() - interval '5 minutes'
-  AND c.minute > coalesce($3::timestamptz, '-infinity')
+const breakerOf = `-- name: BreakerOf :one
+SELECT reason, clean, by_calls FROM inventories WHERE provider = $1 AND site = $2
 `
 
-type CallsSinceParams struct {
-	Provider  string
-	Site      string
-	ChangedAt *time.Time
+type BreakerOfParams struct {
+	Provider string
+	Site     string
 }
 
-type CallsSinceRow struct {
-	Calls  int32
-	Errors int32
+type BreakerOfRow struct {
+	Reason  string
+	Clean   int32
+	ByCalls bool
 }
 
-// How often the provider was called and failed lately, but not before the breaker last changed.
-func (q *Queries) CallsSince(ctx context.Context, arg CallsSinceParams) (CallsSinceRow, error) {
-	row := q.db.QueryRow(ctx, callsSince, arg.Provider, arg.Site, arg.ChangedAt)
-	var i CallsSinceRow
-	err := row.Scan(&i.Calls, &i.Errors)
+func (q *Queries) BreakerOf(ctx context.Context, arg BreakerOfParams) (BreakerOfRow, error) {
+	row := q.db.QueryRow(ctx, breakerOf, arg.Provider, arg.Site)
+	var i BreakerOfRow
+	err := row.Scan(&i.Reason, &i.Clean, &i.ByCalls)
 	return i, err
+}
+
+const breakersByCalls = `-- name: BreakersByCalls :many
+SELECT i.provider, i.site, coalesce(w.id, '00000000-0000-0000-0000-000000000000')::uuid AS id, coalesce(w.name, '') AS name, coalesce(w.provider_id, '') AS provider_id
+FROM inventories i
+LEFT JOIN LATERAL (
+  SELECT w.id, w.name, w.provider_id FROM workspaces w
+  WHERE w.provider = i.provider AND w.state NOT IN ('claimed', 'deleted') AND (w.site = i.site OR w.site = '')
+  ORDER BY w.created_at DESC LIMIT 1
+) w ON true
+WHERE i.opened_at IS NOT NULL AND i.by_calls
+`
+
+type BreakersByCallsRow struct {
+	Provider   string
+	Site       string
+	ID         uuid.UUID
+	Name       string
+	ProviderID string
+}
+
+// The breakers that failing calls have opened, each with a workspace to ask the provider for: the youngest, if there is one.
+func (q *Queries) BreakersByCalls(ctx context.Context) ([]BreakersByCallsRow, error) {
+	rows, err := q.db.Query(ctx, breakersByCalls)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []BreakersByCallsRow{}
+	for rows.Next() {
+		var i BreakersByCallsRow
+		if err := rows.Scan(
+			&i.Provider,
+			&i.Site,
+			&i.ID,
+			&i.Name,
+			&i.ProviderID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const closeBreakers = `-- name: CloseBreakers :many
 UPDATE inventories i
-SET opened_at = NULL, reason = '', clean = 0, changed_at = prewarm_now()
+SET opened_at = NULL, reason = '', clean = 0, by_calls = false, changed_at = prewarm_now()
 FROM (SELECT o.provider, o.site, o.reason FROM inventories o
       WHERE o.provider = $1 AND o.opened_at IS NOT NULL FOR NO KEY UPDATE) old
 WHERE i.provider = old.provider AND i.site = old.site
@@ -203,7 +245,7 @@ func (q *Queries) InventoryDue(ctx context.Context, arg InventoryDueParams) (boo
 
 const inventoryRows = `-- name: InventoryRows :many
 SELECT w.id, w.name, w.provider, w.site, w.state, w.incarnation, w.provider_id, w.state_at, w.deleted_at, w.template_id,
-       w.organization_id,
+       w.organization_id, w.gone_at,
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind IN ('create', 'reset')))::boolean AS making,
        (w.id IN (SELECT j.workspace_id FROM jobs j
@@ -238,6 +280,7 @@ type InventoryRowsRow struct {
 	DeletedAt      *time.Time
 	TemplateID     uuid.UUID
 	OrganizationID uuid.UUID
+	GoneAt         *time.Time
 	Making         bool
 	Stuck          bool
 }
@@ -265,6 +308,7 @@ func (q *Queries) InventoryRows(ctx context.Context, arg InventoryRowsParams) ([
 			&i.DeletedAt,
 			&i.TemplateID,
 			&i.OrganizationID,
+			&i.GoneAt,
 			&i.Making,
 			&i.Stuck,
 		); err != nil {
@@ -307,6 +351,47 @@ func (q *Queries) InventorySettings(ctx context.Context, provider string) (Inven
 		&i.Confirmed,
 	)
 	return i, err
+}
+
+const latestCalls = `-- name: LatestCalls :many
+SELECT c.calls, c.errors
+FROM inventories i
+JOIN provider_calls c ON c.provider = i.provider AND c.site = i.site
+WHERE i.provider = $1 AND i.site = $2 AND c.minute > prewarm_now() - interval '5 minutes'
+  AND c.minute > coalesce(i.changed_at, '-infinity')
+ORDER BY c.minute DESC LIMIT 50
+`
+
+type LatestCallsParams struct {
+	Provider string
+	Site     string
+}
+
+type LatestCallsRow struct {
+	Calls  int32
+	Errors int32
+}
+
+// How often the provider was called and failed, as the replicas have written it down, the newest first: lately, but not before
+// the breaker last changed.
+func (q *Queries) LatestCalls(ctx context.Context, arg LatestCallsParams) ([]LatestCallsRow, error) {
+	rows, err := q.db.Query(ctx, latestCalls, arg.Provider, arg.Site)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LatestCallsRow{}
+	for rows.Next() {
+		var i LatestCallsRow
+		if err := rows.Scan(&i.Calls, &i.Errors); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const leaseInventory = `-- name: LeaseInventory :many
@@ -365,8 +450,33 @@ func (q *Queries) LeaseInventory(ctx context.Context, arg LeaseInventoryParams) 
 	return items, nil
 }
 
+const lockBreaker = `-- name: LockBreaker :one
+SELECT reason, clean, by_calls FROM inventories
+WHERE provider = $1 AND site = $2
+FOR NO KEY UPDATE
+`
+
+type LockBreakerParams struct {
+	Provider string
+	Site     string
+}
+
+type LockBreakerRow struct {
+	Reason  string
+	Clean   int32
+	ByCalls bool
+}
+
+// Whoever judges calls, or ends an inventory, does it one after the other. No row: there was no inventory yet.
+func (q *Queries) LockBreaker(ctx context.Context, arg LockBreakerParams) (LockBreakerRow, error) {
+	row := q.db.QueryRow(ctx, lockBreaker, arg.Provider, arg.Site)
+	var i LockBreakerRow
+	err := row.Scan(&i.Reason, &i.Clean, &i.ByCalls)
+	return i, err
+}
+
 const lockInventory = `-- name: LockInventory :one
-SELECT opened_at, reason, clean, changed_at FROM inventories
+SELECT reason, clean, by_calls FROM inventories
 WHERE provider = $1 AND site = $2 AND attempt = $3 AND leased_until > prewarm_now()
 FOR NO KEY UPDATE
 `
@@ -378,22 +488,16 @@ type LockInventoryParams struct {
 }
 
 type LockInventoryRow struct {
-	OpenedAt  *time.Time
-	Reason    string
-	Clean     int32
-	ChangedAt *time.Time
+	Reason  string
+	Clean   int32
+	ByCalls bool
 }
 
 // No row: the lease is another's by now, and whoever held it has nothing more to say.
 func (q *Queries) LockInventory(ctx context.Context, arg LockInventoryParams) (LockInventoryRow, error) {
 	row := q.db.QueryRow(ctx, lockInventory, arg.Provider, arg.Site, arg.Attempt)
 	var i LockInventoryRow
-	err := row.Scan(
-		&i.OpenedAt,
-		&i.Reason,
-		&i.Clean,
-		&i.ChangedAt,
-	)
+	err := row.Scan(&i.Reason, &i.Clean, &i.ByCalls)
 	return i, err
 }
 
@@ -537,13 +641,40 @@ func (q *Queries) SaveFindings(ctx context.Context, arg SaveFindingsParams) ([]S
 	return items, nil
 }
 
+const storeBreaker = `-- name: StoreBreaker :exec
+UPDATE inventories
+SET changed_at = prewarm_now(), opened_at = CASE WHEN $1::boolean THEN prewarm_now() END, reason = $2, clean = 0,
+    by_calls = $3
+WHERE provider = $4 AND site = $5
+`
+
+type StoreBreakerParams struct {
+	IsOpen   bool
+	Reason   string
+	ByCalls  bool
+	Provider string
+	Site     string
+}
+
+// A breaker that calls have opened or closed. What was called before says nothing about what comes.
+func (q *Queries) StoreBreaker(ctx context.Context, arg StoreBreakerParams) error {
+	_, err := q.db.Exec(ctx, storeBreaker,
+		arg.IsOpen,
+		arg.Reason,
+		arg.ByCalls,
+		arg.Provider,
+		arg.Site,
+	)
+	return err
+}
+
 const storeIncomplete = `-- name: StoreIncomplete :exec
 UPDATE inventories
 SET outcome = 'incomplete', error = $1, ended_at = prewarm_now(), took_s = extract(epoch FROM prewarm_now() - $2::timestamptz),
     changed_at = CASE WHEN $3::boolean OR opened_at IS NOT NULL THEN prewarm_now() ELSE changed_at END,
     opened_at = CASE WHEN $3::boolean THEN coalesce(opened_at, prewarm_now()) END,
-    reason = $4, clean = $5
-WHERE provider = $6 AND site = $7
+    reason = $4, clean = $5, by_calls = $6
+WHERE provider = $7 AND site = $8
 `
 
 type StoreIncompleteParams struct {
@@ -552,6 +683,7 @@ type StoreIncompleteParams struct {
 	IsOpen   bool
 	Reason   string
 	Clean    int32
+	ByCalls  bool
 	Provider string
 	Site     string
 }
@@ -565,6 +697,7 @@ func (q *Queries) StoreIncomplete(ctx context.Context, arg StoreIncompleteParams
 		arg.IsOpen,
 		arg.Reason,
 		arg.Clean,
+		arg.ByCalls,
 		arg.Provider,
 		arg.Site,
 	)
@@ -578,8 +711,8 @@ SET outcome = 'complete', error = '', ended_at = prewarm_now(), complete_at = $1
     discrepancies = $4,
     changed_at = CASE WHEN (opened_at IS NULL) = $5::boolean THEN prewarm_now() ELSE changed_at END,
     opened_at = CASE WHEN $5::boolean THEN coalesce(opened_at, prewarm_now()) END,
-    reason = $6, clean = $7
-WHERE provider = $8 AND site = $9
+    reason = $6, clean = $7, by_calls = $8
+WHERE provider = $9 AND site = $10
 `
 
 type StoreInventoryParams struct {
@@ -590,6 +723,7 @@ type StoreInventoryParams struct {
 	IsOpen        bool
 	Reason        string
 	Clean         int32
+	ByCalls       bool
 	Provider      string
 	Site          string
 }
@@ -604,6 +738,7 @@ func (q *Queries) StoreInventory(ctx context.Context, arg StoreInventoryParams) 
 		arg.IsOpen,
 		arg.Reason,
 		arg.Clean,
+		arg.ByCalls,
 		arg.Provider,
 		arg.Site,
 	)

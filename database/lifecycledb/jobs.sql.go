@@ -101,7 +101,7 @@ func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]E
 }
 
 const jobForWork = `-- name: JobForWork :one
-SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
+SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
        t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
@@ -177,6 +177,7 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.Workspace.ClaimedAt,
 		&i.Workspace.DeletedAt,
 		&i.Workspace.ExpiresAt,
+		&i.Workspace.GoneAt,
 		&i.Organization,
 		&i.Template,
 		&i.Preset,
@@ -209,7 +210,8 @@ WITH due AS (
     AND j.provider = $6
     AND j.due_at <= prewarm_now()
     AND ($5::job_kind IN ('probe', 'drain', 'start') OR j.force OR NOT EXISTS (
-      SELECT FROM inventories i WHERE i.provider = $6 AND i.site = $3::text AND i.opened_at IS NOT NULL))
+      SELECT FROM inventories i WHERE i.provider = $6 AND i.site = $3::text AND i.opened_at IS NOT NULL
+        AND NOT (i.by_calls AND $5::job_kind = 'delete')))
     AND (j.site = '' OR j.site = $3::text OR j.kind = 'drain'
       OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
         SELECT FROM replicas r
@@ -257,7 +259,8 @@ type LeaseJobsParams struct {
 // anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 //
 // While the breaker of a provider is open (of its own site, where it has sites), nothing is created, reset or deleted
-// there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker.
+// there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker. So
+// does a delete where only calls that fail have opened it: what the provider says is believed then, and each has its backoff.
 //
 // What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 func (q *Queries) LeaseJobs(ctx context.Context, arg LeaseJobsParams) ([]Job, error) {

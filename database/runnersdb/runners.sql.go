@@ -23,7 +23,8 @@ WITH it AS (
       SELECT FROM forge_jobs j
       WHERE j.state = 'in_progress'
         AND (j.workspace_id = r.workspace_id AND j.incarnation = r.incarnation
-          OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url))
+          OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url
+          AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository)))
   RETURNING w.id, w.name, w.organization_id, w.state
 ), drain AS (
   UPDATE jobs j SET due_at = prewarm_now() FROM it
@@ -99,6 +100,7 @@ WITH bound AS (
   JOIN forge_credentials c ON c.id = e.credential_id
   WHERE r.removed_at IS NULL AND j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name
     AND j.forge_url = c.url
+    AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository)
   RETURNING r.workspace_id, r.incarnation
 )
 UPDATE forge_runners r SET registered_at = prewarm_now()
@@ -213,6 +215,24 @@ ON CONFLICT DO NOTHING
 func (q *Queries) EnsureForgeStatus(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, ensureForgeStatus)
 	return err
+}
+
+const forgeLeftAlone = `-- name: ForgeLeftAlone :one
+SELECT s.runners_wait_until, s.runners_error FROM forge_status s
+WHERE s.entity_id = $1 AND s.runners_wait_until > prewarm_now()
+`
+
+type ForgeLeftAloneRow struct {
+	RunnersWaitUntil *time.Time
+	RunnersError     string
+}
+
+// Until when no runner of an entity is registered or unregistered, and why. No row: its forge may be asked.
+func (q *Queries) ForgeLeftAlone(ctx context.Context, entityID uuid.UUID) (ForgeLeftAloneRow, error) {
+	row := q.db.QueryRow(ctx, forgeLeftAlone, entityID)
+	var i ForgeLeftAloneRow
+	err := row.Scan(&i.RunnersWaitUntil, &i.RunnersError)
+	return i, err
 }
 
 const forgottenRunners = `-- name: ForgottenRunners :many
@@ -395,6 +415,34 @@ func (q *Queries) LeaseRounds(ctx context.Context, arg LeaseRoundsParams) ([]Lea
 		return nil, err
 	}
 	return items, nil
+}
+
+const leaveForgeAlone = `-- name: LeaveForgeAlone :exec
+INSERT INTO forge_status (entity_id, runners_wait_until, runners_error)
+VALUES ($1, coalesce($2::timestamptz,
+                             prewarm_now() + $3::double precision * interval '1 second'), $4::text)
+ON CONFLICT (entity_id) DO UPDATE
+SET runners_wait_until = greatest(forge_status.runners_wait_until, excluded.runners_wait_until),
+    runners_error = excluded.runners_error
+`
+
+type LeaveForgeAloneParams struct {
+	EntityID  uuid.UUID
+	WaitUntil *time.Time
+	BackoffS  float64
+	Error     string
+}
+
+// An error says that the forge is not well, or that it was asked too much: no replica registers or unregisters a runner there
+// before (P8). Of several such errors the latest instant holds.
+func (q *Queries) LeaveForgeAlone(ctx context.Context, arg LeaveForgeAloneParams) error {
+	_, err := q.db.Exec(ctx, leaveForgeAlone,
+		arg.EntityID,
+		arg.WaitUntil,
+		arg.BackoffS,
+		arg.Error,
+	)
+	return err
 }
 
 const quarantinedRunners = `-- name: QuarantinedRunners :many

@@ -118,7 +118,9 @@ WITH open AS MATERIALIZED (
   SELECT d.entity_id, count(*) AS n FROM forge_deliveries d WHERE d.handled_at IS NULL GROUP BY d.entity_id
 )
 SELECT e.id, e.name, c.kind, c.url, e.scope, e.path, c.name AS credential, e.balance, e.hook_id, e.before_until,
-       e.stopped_at, e.stopped_reason, e.created_at, prewarm_now()::timestamptz AS now,
+       e.stopped_at, e.stopped_reason, coalesce(e.drain_at >= e.stopped_at, false)::boolean AS drains, e.created_at, prewarm_now()::timestamptz AS now,
+       coalesce(s.succeeded_at > greatest(c.updated_at, e.credential_at, e.created_at), false)::boolean AS credential_checked,
+       s.runners_wait_until, coalesce(s.runners_error, '') AS runners_error,
        coalesce(s.error, '') AS error, s.error_at, s.succeeded_at, s.wait_until, coalesce(s.rate_limit, 0)::int AS rate_limit,
        coalesce(s.rate_remaining, 0)::int AS rate_remaining, s.rate_reset_at, last.received_at AS delivery_at,
        coalesce(unhandled.n, 0)::int AS waiting, coalesce(open.queued, 0)::int AS queued,
@@ -145,34 +147,38 @@ type ForgeEntityViewsParams struct {
 }
 
 type ForgeEntityViewsRow struct {
-	ID            uuid.UUID
-	Name          string
-	Kind          database.ForgeKind
-	Url           string
-	Scope         database.ForgeScope
-	Path          string
-	Credential    string
-	Balance       string
-	HookID        *int64
-	BeforeUntil   *time.Time
-	StoppedAt     *time.Time
-	StoppedReason string
-	CreatedAt     time.Time
-	Now           time.Time
-	Error         string
-	ErrorAt       *time.Time
-	SucceededAt   *time.Time
-	WaitUntil     *time.Time
-	RateLimit     int32
-	RateRemaining int32
-	RateResetAt   *time.Time
-	DeliveryAt    *time.Time
-	Waiting       int32
-	Queued        int32
-	Unserved      int32
-	InProgress    int32
-	Runners       int32
-	Presets       []string
+	ID                uuid.UUID
+	Name              string
+	Kind              database.ForgeKind
+	Url               string
+	Scope             database.ForgeScope
+	Path              string
+	Credential        string
+	Balance           string
+	HookID            *int64
+	BeforeUntil       *time.Time
+	StoppedAt         *time.Time
+	StoppedReason     string
+	Drains            bool
+	CreatedAt         time.Time
+	Now               time.Time
+	CredentialChecked bool
+	RunnersWaitUntil  *time.Time
+	RunnersError      string
+	Error             string
+	ErrorAt           *time.Time
+	SucceededAt       *time.Time
+	WaitUntil         *time.Time
+	RateLimit         int32
+	RateRemaining     int32
+	RateResetAt       *time.Time
+	DeliveryAt        *time.Time
+	Waiting           int32
+	Queued            int32
+	Unserved          int32
+	InProgress        int32
+	Runners           int32
+	Presets           []string
 }
 
 // All entities, or one. Jobs are counted by the entity that they came by first, so each once.
@@ -198,8 +204,12 @@ func (q *Queries) ForgeEntityViews(ctx context.Context, arg ForgeEntityViewsPara
 			&i.BeforeUntil,
 			&i.StoppedAt,
 			&i.StoppedReason,
+			&i.Drains,
 			&i.CreatedAt,
 			&i.Now,
+			&i.CredentialChecked,
+			&i.RunnersWaitUntil,
+			&i.RunnersError,
 			&i.Error,
 			&i.ErrorAt,
 			&i.SucceededAt,
@@ -385,6 +395,9 @@ const forgeJobViews = `-- name: ForgeJobViews :many
 SELECT j.id, coalesce(e.name, '') AS entity, j.job_id, j.attempt, j.repository, j.run_id, j.workflow, j.name, j.url, j.labels,
        j.state, j.conclusion, coalesce(t.name, '') AS template, coalesce(p.name, '') AS preset, j.unserved, j.runner_name,
        j.workspace_id, j.queued_at, j.started_at, j.completed_at, j.seen_at,
+       -- While its preset's forge is left alone, no runner is registered for a job that waits.
+       coalesce(j.state = 'queued' AND s.runners_wait_until > prewarm_now(), false)::boolean AS delayed,
+       s.runners_wait_until, coalesce(s.runners_error, '') AS runners_error,
        greatest(0, extract(epoch FROM coalesce(j.started_at, j.completed_at, prewarm_now()) - j.queued_at))::double precision
          AS wait_s
 FROM forge_jobs j
@@ -392,33 +405,37 @@ LEFT JOIN forge_entities e ON e.id = j.entity_id
 LEFT JOIN forge_runners r ON r.workspace_id = j.workspace_id AND r.incarnation = j.incarnation
 LEFT JOIN presets p ON p.id = coalesce(r.preset_id, j.preset_id)
 LEFT JOIN templates t ON t.id = p.template_id
+LEFT JOIN forge_status s ON s.entity_id = p.forge_entity_id
 WHERE j.id = ANY ($1::uuid[])
 ORDER BY j.queued_at DESC, j.id DESC
 `
 
 type ForgeJobViewsRow struct {
-	ID          uuid.UUID
-	Entity      string
-	JobID       int64
-	Attempt     int32
-	Repository  string
-	RunID       int64
-	Workflow    string
-	Name        string
-	Url         string
-	Labels      []string
-	State       database.ForgeJobState
-	Conclusion  string
-	Template    string
-	Preset      string
-	Unserved    string
-	RunnerName  string
-	WorkspaceID uuid.NullUUID
-	QueuedAt    time.Time
-	StartedAt   *time.Time
-	CompletedAt *time.Time
-	SeenAt      time.Time
-	WaitS       float64
+	ID               uuid.UUID
+	Entity           string
+	JobID            int64
+	Attempt          int32
+	Repository       string
+	RunID            int64
+	Workflow         string
+	Name             string
+	Url              string
+	Labels           []string
+	State            database.ForgeJobState
+	Conclusion       string
+	Template         string
+	Preset           string
+	Unserved         string
+	RunnerName       string
+	WorkspaceID      uuid.NullUUID
+	QueuedAt         time.Time
+	StartedAt        *time.Time
+	CompletedAt      *time.Time
+	SeenAt           time.Time
+	Delayed          bool
+	RunnersWaitUntil *time.Time
+	RunnersError     string
+	WaitS            float64
 }
 
 func (q *Queries) ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJobViewsRow, error) {
@@ -452,6 +469,9 @@ func (q *Queries) ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJo
 			&i.StartedAt,
 			&i.CompletedAt,
 			&i.SeenAt,
+			&i.Delayed,
+			&i.RunnersWaitUntil,
+			&i.RunnersError,
 			&i.WaitS,
 		); err != nil {
 			return nil, err
@@ -469,6 +489,8 @@ const runnerOf = `-- name: RunnerOf :one
 SELECT r.workspace_id, r.incarnation, r.entity_id, r.name, r.runner_id, r.status, r.status_at, r.asked_at, r.handed_out_at,
        r.registered_at, r.abandoned_at, r.removed_at, w.state AS workspace_state, w.incarnation AS workspace_incarnation,
        coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
+       coalesce(s.runners_wait_until > prewarm_now(), false)::boolean AS left_alone, s.runners_wait_until,
+       coalesce(s.runners_error, '') AS runners_error,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
        p.runner_labels, p.runner_group, c.kind, coalesce(o.job, '')::text AS job,
        coalesce(r.status IN ('gone', 'offline') AND r.status_at > coalesce(o.started_at, o.seen_at),
@@ -478,11 +500,13 @@ JOIN workspaces w ON w.id = r.workspace_id
 JOIN presets p ON p.id = r.preset_id
 JOIN forge_entities e ON e.id = r.entity_id
 JOIN forge_credentials c ON c.id = e.credential_id
+LEFT JOIN forge_status s ON s.entity_id = r.entity_id
 LEFT JOIN LATERAL (
   SELECT concat_ws(' ', nullif(j.name, ''), 'of', j.repository) AS job, j.started_at, j.seen_at FROM forge_jobs j
   WHERE j.state = 'in_progress'
     AND (j.workspace_id = r.workspace_id AND j.incarnation = r.incarnation
-      OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url)
+      OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url
+        AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository))
   ORDER BY j.updated_at DESC LIMIT 1
 ) o ON true
 WHERE r.workspace_id = $1 AND r.incarnation = $2
@@ -509,6 +533,9 @@ type RunnerOfRow struct {
 	WorkspaceState       database.WorkspaceState
 	WorkspaceIncarnation int32
 	Asking               bool
+	LeftAlone            bool
+	RunnersWaitUntil     *time.Time
+	RunnersError         string
 	InStateS             float64
 	RunnerLabels         []string
 	RunnerGroup          string
@@ -539,6 +566,9 @@ func (q *Queries) RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow
 		&i.WorkspaceState,
 		&i.WorkspaceIncarnation,
 		&i.Asking,
+		&i.LeftAlone,
+		&i.RunnersWaitUntil,
+		&i.RunnersError,
 		&i.InStateS,
 		&i.RunnerLabels,
 		&i.RunnerGroup,

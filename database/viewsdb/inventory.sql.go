@@ -15,7 +15,7 @@ import (
 const inventories = `-- name: Inventories :many
 
 SELECT i.provider, i.site, i.outcome, i.error, i.ended_at, i.complete_at, i.took_s, i.resources, i.workspaces,
-       i.discrepancies, i.due_at, i.opened_at, i.reason, i.clean, p.breaker_clean,
+       i.discrepancies, i.due_at, i.opened_at, i.reason, i.clean, i.by_calls, p.breaker_clean,
        (p.confirmed_at IS NOT NULL)::boolean AS confirmed
 FROM inventories i JOIN providers p ON p.name = i.provider
 ORDER BY i.provider, i.site
@@ -36,6 +36,7 @@ type InventoriesRow struct {
 	OpenedAt      *time.Time
 	Reason        string
 	Clean         int32
+	ByCalls       bool
 	BreakerClean  int32
 	Confirmed     bool
 }
@@ -66,6 +67,7 @@ func (q *Queries) Inventories(ctx context.Context) ([]InventoriesRow, error) {
 			&i.OpenedAt,
 			&i.Reason,
 			&i.Clean,
+			&i.ByCalls,
 			&i.BreakerClean,
 			&i.Confirmed,
 		); err != nil {

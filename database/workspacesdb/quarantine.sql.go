@@ -185,6 +185,35 @@ func (q *Queries) WorkspaceKept(ctx context.Context, arg WorkspaceKeptParams) (W
 	return i, err
 }
 
+const workspaceKnownGone = `-- name: WorkspaceKnownGone :one
+UPDATE workspaces w SET gone_at = prewarm_now()
+WHERE w.id = $1 AND w.incarnation = $2 AND w.state IN ('claimed', 'quarantined')
+  AND w.gone_at IS NULL AND w.state_at < $3
+  AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.state IN ('pending', 'running'))
+RETURNING w.id, w.template_id, w.preset_id
+`
+
+type WorkspaceKnownGoneParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	SeenAt      time.Time
+}
+
+type WorkspaceKnownGoneRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// Of one that is claimed or quarantined: two inventories agree that the provider has nothing of it. It was in that state
+// before the last of them began, and nothing is being made of it. No state moves.
+func (q *Queries) WorkspaceKnownGone(ctx context.Context, arg WorkspaceKnownGoneParams) (WorkspaceKnownGoneRow, error) {
+	row := q.db.QueryRow(ctx, workspaceKnownGone, arg.WorkspaceID, arg.Incarnation, arg.SeenAt)
+	var i WorkspaceKnownGoneRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
 const workspaceMissing = `-- name: WorkspaceMissing :one
 WITH ws AS (
   SELECT w.id, w.state, w.incarnation, w.name, w.organization_id FROM workspaces w
@@ -199,18 +228,19 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'quarantined', state_at = prewarm_now(), fault = $4,
-      expires_at = prewarm_now() + $5::double precision * interval '1 second'
+      expires_at = prewarm_now() + $5::double precision * interval '1 second',
+      gone_at = CASE WHEN $6::boolean THEN prewarm_now() END
   FROM ws
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
-  SELECT moved.id, moved.incarnation, ws.state, 'quarantined', prewarm_now(), $6, $4 FROM moved, ws
+  SELECT moved.id, moved.incarnation, ws.state, 'quarantined', prewarm_now(), $7, $4 FROM moved, ws
 ), audit AS (
   INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, before, after,
                          reason, source)
-  SELECT prewarm_now(), $6, ws.organization_id, 'workspace.quarantine', 'workspace', ws.id::text, ws.name,
-         jsonb_build_object('state', ws.state), jsonb_build_object('state', 'quarantined'), $4, $7
+  SELECT prewarm_now(), $7, ws.organization_id, 'workspace.quarantine', 'workspace', ws.id::text, ws.name,
+         jsonb_build_object('state', ws.state), jsonb_build_object('state', 'quarantined'), $4, $8
   FROM moved, ws
 )
 SELECT id, template_id, preset_id FROM moved
@@ -222,6 +252,7 @@ type WorkspaceMissingParams struct {
 	SeenAt      time.Time
 	Fault       string
 	KeepS       float64
+	Gone        bool
 	ActorID     uuid.UUID
 	Source      string
 }
@@ -233,7 +264,8 @@ type WorkspaceMissingRow struct {
 }
 
 // starting, ready, standby -> quarantined: two inventories agree that the provider has nothing of it, or that what it has
-// contradicts the row. It was in that state before the last of them began, and nothing is being made of it.
+// contradicts the row. It was in that state before the last of them began, and nothing is being made of it. Gone: the
+// provider has nothing of it, so that it takes no place there.
 func (q *Queries) WorkspaceMissing(ctx context.Context, arg WorkspaceMissingParams) (WorkspaceMissingRow, error) {
 	row := q.db.QueryRow(ctx, workspaceMissing,
 		arg.WorkspaceID,
@@ -241,6 +273,7 @@ func (q *Queries) WorkspaceMissing(ctx context.Context, arg WorkspaceMissingPara
 		arg.SeenAt,
 		arg.Fault,
 		arg.KeepS,
+		arg.Gone,
 		arg.ActorID,
 		arg.Source,
 	)
@@ -258,7 +291,7 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = CASE WHEN ws.provider_id = '' THEN 'provisioning'::workspace_state ELSE 'starting' END,
-      state_at = prewarm_now(), fault = '', expires_at = NULL, ready_at = NULL
+      state_at = prewarm_now(), fault = '', expires_at = NULL, ready_at = NULL, gone_at = NULL
   FROM ws
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id
@@ -321,6 +354,32 @@ func (q *Queries) WorkspaceRetried(ctx context.Context, arg WorkspaceRetriedPara
 		arg.Source,
 	)
 	var i WorkspaceRetriedRow
+	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
+	return i, err
+}
+
+const workspaceSeenAgain = `-- name: WorkspaceSeenAgain :one
+UPDATE workspaces w SET gone_at = NULL
+WHERE w.id = $1 AND w.incarnation = $2 AND w.gone_at < $3
+RETURNING w.id, w.template_id, w.preset_id
+`
+
+type WorkspaceSeenAgainParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	SeenAt      *time.Time
+}
+
+type WorkspaceSeenAgainRow struct {
+	ID         uuid.UUID
+	TemplateID uuid.UUID
+	PresetID   uuid.UUID
+}
+
+// Of one that was gone: a listing that began later has it. No state moves.
+func (q *Queries) WorkspaceSeenAgain(ctx context.Context, arg WorkspaceSeenAgainParams) (WorkspaceSeenAgainRow, error) {
+	row := q.db.QueryRow(ctx, workspaceSeenAgain, arg.WorkspaceID, arg.Incarnation, arg.SeenAt)
+	var i WorkspaceSeenAgainRow
 	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
 	return i, err
 }

@@ -29,10 +29,11 @@ SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NUL
            WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()
             AND NOT c.cold))::int AS wanted,
        has.n::int AS has,
+       (w.gone_at IS NOT NULL)::boolean AS gone,
+       -- With this one in its place, also if it is gone and would be made again.
        (pr.maximum > 0
-        AND (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state = 'claimed')
-          + (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state NOT IN ('claimed', 'deleted'))
-            > pr.maximum)::boolean AS beyond_maximum
+        AND prewarm_places(w.provider)
+          + (w.gone_at IS NOT NULL AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting'))::int > pr.maximum)::boolean AS beyond_maximum
 FROM workspaces w
 JOIN presets p ON p.id = w.preset_id
 JOIN templates t ON t.id = p.template_id
@@ -51,6 +52,7 @@ type RoomForRow struct {
 	Paused        bool
 	Wanted        int32
 	Has           int32
+	Gone          bool
 	BeyondMaximum bool
 }
 
@@ -65,6 +67,7 @@ func (q *Queries) RoomFor(ctx context.Context, workspaceID uuid.UUID) (RoomForRo
 		&i.Paused,
 		&i.Wanted,
 		&i.Has,
+		&i.Gone,
 		&i.BeyondMaximum,
 	)
 	return i, err
@@ -82,6 +85,18 @@ SELECT set_config('lock_timeout', $1::text, true)
 // A pass may take long, and people do not wait for one: what cannot have the fence in time goes the usual way.
 func (q *Queries) SetReturnTimeout(ctx context.Context, milliseconds string) error {
 	_, err := q.db.Exec(ctx, setReturnTimeout, milliseconds)
+	return err
+}
+
+const takePlace = `-- name: TakePlace :exec
+UPDATE headroom h SET instances = greatest(0, h.instances - 1)
+FROM workspaces w WHERE w.id = $1 AND h.provider = w.provider
+`
+
+// Of what passes may spend of a maximum until one counts again: what was gone takes its place again. Under the fence, as
+// passes write it.
+func (q *Queries) TakePlace(ctx context.Context, workspaceID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, takePlace, workspaceID)
 	return err
 }
 
@@ -225,7 +240,7 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'starting', state_at = prewarm_now(), incarnation = w.incarnation + 1, owner_id = $3, claim_id = NULL,
-      claimed_at = NULL, ready_at = NULL, expires_at = NULL, addresses = '[]', environment = '{}'
+      claimed_at = NULL, ready_at = NULL, expires_at = NULL, addresses = '[]', environment = '{}', gone_at = NULL
   FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, old_job.lease_end

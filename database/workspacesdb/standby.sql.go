@@ -102,7 +102,7 @@ WITH pool AS (
       claim_id = $3::uuid
   FROM picked
   WHERE w.id = picked.id
-  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at
+  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at
 ), agent AS ( -- not silent, for it is not there yet
   UPDATE agents a SET status = 'expected', message = '', heartbeat_at = NULL
   FROM moved
@@ -129,7 +129,7 @@ WITH pool AS (
          jsonb_build_object('claim_id', $3::uuid, 'standby', true), $9
   FROM moved
 )
-SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at FROM moved
+SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at FROM moved
 `
 
 type ClaimStandbyParams struct {
@@ -169,6 +169,7 @@ type ClaimStandbyRow struct {
 	ClaimedAt         *time.Time
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
+	GoneAt            *time.Time
 }
 
 // standby -> claimed for one claim, current versions first, then what was stopped longest ago; asked only where nothing is
@@ -211,6 +212,7 @@ func (q *Queries) ClaimStandby(ctx context.Context, arg ClaimStandbyParams) (Cla
 		&i.ClaimedAt,
 		&i.DeletedAt,
 		&i.ExpiresAt,
+		&i.GoneAt,
 	)
 	return i, err
 }

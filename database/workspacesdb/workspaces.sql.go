@@ -391,7 +391,7 @@ WITH ws AS (
   ON CONFLICT (workspace_id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at
 ), streak AS (
   INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, last_at, counted_at)
-  SELECT moved.preset_id, moved.pool_key, 1, ($9::boolean)::integer, left(split_part($3, E'\n', 1), 300),
+  SELECT moved.preset_id, moved.pool_key, 1, ($9::boolean)::integer, $10,
          prewarm_now(), prewarm_now(), prewarm_now()
   FROM moved
   ON CONFLICT (preset_id, pool_key) DO UPDATE
@@ -402,7 +402,7 @@ WITH ws AS (
 ), causes AS (
   INSERT INTO preset_failure_causes AS c (preset_id, cause, count, permanent, first_at, last_at, last_fault,
                                           last_workspace, last_version)
-  SELECT moved.preset_id, $10, 1, $9::boolean, prewarm_now(), prewarm_now(), left($3, 2000), moved.name,
+  SELECT moved.preset_id, $11, 1, $9::boolean, prewarm_now(), prewarm_now(), $12, moved.name,
          v.number
   FROM moved JOIN template_versions v ON v.id = moved.template_version_id
   ON CONFLICT (preset_id, cause) DO UPDATE
@@ -410,7 +410,7 @@ WITH ws AS (
         last_fault = excluded.last_fault, last_workspace = excluded.last_workspace, last_version = excluded.last_version
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
-  SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), $11, $3, $4, $5
+  SELECT moved.id, moved.incarnation, ws.state, moved.state, prewarm_now(), $13, $3, $4, $5
   FROM moved, ws
 )
 SELECT id, template_id, preset_id, state FROM moved
@@ -426,7 +426,9 @@ type WorkspaceFailedParams struct {
 	NextJobID   uuid.UUID
 	Log         string
 	Permanent   bool
+	Headline    string
 	Cause       string
+	LastFault   string
 	ActorID     uuid.UUID
 }
 
@@ -452,7 +454,9 @@ func (q *Queries) WorkspaceFailed(ctx context.Context, arg WorkspaceFailedParams
 		arg.NextJobID,
 		arg.Log,
 		arg.Permanent,
+		arg.Headline,
 		arg.Cause,
+		arg.LastFault,
 		arg.ActorID,
 	)
 	var i WorkspaceFailedRow

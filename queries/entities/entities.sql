@@ -30,6 +30,12 @@ DELETE FROM forge_entities e WHERE e.credential_id = @credential_id AND e.delete
 DELETE FROM forge_status s USING forge_entities e
 WHERE s.entity_id = e.id AND e.credential_id = @credential_id AND e.deleted_at IS NOT NULL;
 
+-- name: EndForgeWaits :exec
+-- With another credential what a forge answered before says nothing: its entities are asked at once.
+UPDATE forge_status s SET wait_until = NULL, runners_wait_until = NULL, asked_at = NULL
+FROM forge_entities e
+WHERE e.id = s.entity_id AND (e.credential_id = sqlc.narg(credential_id) OR e.id = sqlc.narg(entity_id));
+
 -- name: LockForgeEntity :one
 SELECT * FROM forge_entities WHERE organization_id = @organization_id AND name = @name AND deleted_at IS NULL FOR UPDATE;
 
@@ -44,7 +50,8 @@ INSERT INTO forge_status (entity_id) VALUES (@entity_id);
 
 -- name: UpdateForgeEntity :exec
 UPDATE forge_entities
-SET credential_id = @credential_id, balance = @balance, webhook_secret = @webhook_secret, sealed_by = @sealed_by,
+SET credential_at = CASE WHEN credential_id <> @credential_id THEN prewarm_now() ELSE credential_at END,
+    credential_id = @credential_id, balance = @balance, webhook_secret = @webhook_secret, sealed_by = @sealed_by,
     webhook_secret_before = @webhook_secret_before,
     before_until = CASE WHEN sqlc.narg(overlap_s)::double precision IS NOT NULL
                         THEN prewarm_now() + sqlc.narg(overlap_s)::double precision * interval '1 second'
@@ -52,11 +59,16 @@ SET credential_id = @credential_id, balance = @balance, webhook_secret = @webhoo
     updated_at = prewarm_now()
 WHERE id = @id;
 
--- name: StopForgeEntity :exec
-UPDATE forge_entities
-SET stopped_at = CASE WHEN @stopped::boolean THEN coalesce(stopped_at, prewarm_now()) END, stopped_reason = @reason,
-    updated_at = prewarm_now()
-WHERE id = @id;
+-- name: StopForgeEntity :many
+-- The last word holds: a stop without a drain ends the drain of the one before. It returns the templates that it bears on.
+WITH it AS (
+  UPDATE forge_entities e
+  SET stopped_at = CASE WHEN @stopped::boolean THEN coalesce(e.stopped_at, prewarm_now()) END, stopped_reason = @reason,
+      drain_at = CASE WHEN @stopped::boolean AND @drain::boolean THEN prewarm_now() END, updated_at = prewarm_now()
+  WHERE e.id = @id
+  RETURNING e.id
+)
+SELECT DISTINCT p.template_id FROM presets p JOIN it ON it.id = p.forge_entity_id WHERE p.deleted_at IS NULL;
 
 -- name: SetForgeHook :execrows
 UPDATE forge_entities SET hook_id = sqlc.narg(hook_id) WHERE id = @id AND deleted_at IS NULL;

@@ -12,6 +12,9 @@ SELECT pg_advisory_xact_lock(1886545271, 3);
 -- A state grows. What is told once stays, and where two tellings differ, the greater stays, which has no meaning but that it
 -- is the same one in every order. A runner is told as a whole, and the one of the later state stays. The forge's word on
 -- how a job ended replaces ours ("gone", "superseded").
+--
+-- An entity's webhook speaks for its own jobs only: a row that another entity reported, of another repository, stays as it
+-- is and is not returned.
 INSERT INTO forge_jobs AS j (id, organization_id, forge_url, job_id, attempt, entity_id, repository, run_id, workflow, name,
   url, labels, state, conclusion, runner_id, runner_name, runner_state, queued_at, started_at, completed_at, seen_at,
   updated_at)
@@ -60,6 +63,7 @@ SET state = greatest(j.state, excluded.state),
                         OR (excluded.runner_state IS NOT NULL AND j.runner_state IS NULL)
                         OR (excluded.conclusion <> '' AND excluded.conclusion <> j.conclusion)
       THEN prewarm_now() ELSE j.updated_at END
+WHERE j.entity_id = excluded.entity_id OR lower(j.repository) = lower(excluded.repository)
 RETURNING j.id, j.preset_id, j.state;
 
 -- name: SupersedeForgeJobs :many
@@ -67,11 +71,12 @@ RETURNING j.id, j.preset_id, j.state;
 UPDATE forge_jobs o
 SET state = 'completed', conclusion = 'superseded', completed_at = prewarm_now(), unserved = '', updated_at = prewarm_now()
 WHERE o.state <> 'completed' AND o.forge_url = @forge_url AND o.job_id = ANY (@job_ids::bigint[])
-  AND EXISTS (SELECT FROM forge_jobs n WHERE n.forge_url = o.forge_url AND n.job_id = o.job_id AND n.attempt > o.attempt)
+  AND EXISTS (SELECT FROM forge_jobs n WHERE n.forge_url = o.forge_url AND n.job_id = o.job_id AND n.attempt > o.attempt
+                AND (n.entity_id = o.entity_id OR lower(n.repository) = lower(o.repository)))
 RETURNING o.id, o.preset_id;
 
 -- name: BindForgeJobs :many
--- Which workspace the runner of each job is, by its name, and whose preset. What began or ended is nobody's demand any more:
+-- Which workspace the runner of each job is, by its name among the runners that may be given it, and whose preset. What began or ended is nobody's demand any more:
 -- its preset is its runner's, or none. What was found once stays, also when the runner's row is gone.
 UPDATE forge_jobs j
 SET workspace_id = x.workspace_id, incarnation = x.incarnation, preset_id = x.preset_id, updated_at = prewarm_now()
@@ -84,6 +89,7 @@ FROM (
     JOIN forge_entities e ON e.credential_id = c.id
     JOIN forge_runners f ON f.entity_id = e.id
     WHERE o.runner_name <> '' AND c.url = o.forge_url AND f.name = o.runner_name
+      AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, o.entity_id, o.organization_id, o.repository)
     ORDER BY coalesce(f.runner_id = o.runner_id, false) DESC, f.created_at DESC, f.incarnation DESC
     LIMIT 1
   ) r ON true

@@ -29,7 +29,7 @@ FROM providers p WHERE p.name = @provider;
 -- The database's side: what lives at the provider and site or is not yet bound to one, and whatever there is of the
 -- workspaces whose resources were found, also the deleted.
 SELECT w.id, w.name, w.provider, w.site, w.state, w.incarnation, w.provider_id, w.state_at, w.deleted_at, w.template_id,
-       w.organization_id,
+       w.organization_id, w.gone_at,
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind IN ('create', 'reset')))::boolean AS making,
        (w.id IN (SELECT j.workspace_id FROM jobs j
@@ -47,7 +47,7 @@ ORDER BY w.id;
 
 -- name: LockInventory :one
 -- No row: the lease is another's by now, and whoever held it has nothing more to say.
-SELECT opened_at, reason, clean, changed_at FROM inventories
+SELECT reason, clean, by_calls FROM inventories
 WHERE provider = @provider AND site = @site AND attempt = @attempt AND leased_until > prewarm_now()
 FOR NO KEY UPDATE;
 
@@ -71,12 +71,42 @@ ON CONFLICT (provider, site, subject, verdict) DO UPDATE
   SET seen = f.seen + 1, resource = excluded.resource, provider_id = excluded.provider_id, detail = excluded.detail
 RETURNING f.subject, f.verdict, f.seen, f.first_at, (f.told_at IS NOT NULL)::boolean AS told;
 
--- name: CallsSince :one
--- How often the provider was called and failed lately, but not before the breaker last changed.
-SELECT coalesce(sum(c.calls), 0)::int AS calls, coalesce(sum(c.errors), 0)::int AS errors
-FROM provider_calls c
-WHERE c.provider = @provider AND c.site = @site AND c.minute > prewarm_now() - interval '5 minutes'
-  AND c.minute > coalesce(sqlc.narg(changed_at)::timestamptz, '-infinity');
+-- name: LatestCalls :many
+-- How often the provider was called and failed, as the replicas have written it down, the newest first: lately, but not before
+-- the breaker last changed.
+SELECT c.calls, c.errors
+FROM inventories i
+JOIN provider_calls c ON c.provider = i.provider AND c.site = i.site
+WHERE i.provider = @provider AND i.site = @site AND c.minute > prewarm_now() - interval '5 minutes'
+  AND c.minute > coalesce(i.changed_at, '-infinity')
+ORDER BY c.minute DESC LIMIT 50;
+
+-- name: BreakersByCalls :many
+-- The breakers that failing calls have opened, each with a workspace to ask the provider for: the youngest, if there is one.
+SELECT i.provider, i.site, coalesce(w.id, '00000000-0000-0000-0000-000000000000')::uuid AS id, coalesce(w.name, '') AS name, coalesce(w.provider_id, '') AS provider_id
+FROM inventories i
+LEFT JOIN LATERAL (
+  SELECT w.id, w.name, w.provider_id FROM workspaces w
+  WHERE w.provider = i.provider AND w.state NOT IN ('claimed', 'deleted') AND (w.site = i.site OR w.site = '')
+  ORDER BY w.created_at DESC LIMIT 1
+) w ON true
+WHERE i.opened_at IS NOT NULL AND i.by_calls;
+
+-- name: BreakerOf :one
+SELECT reason, clean, by_calls FROM inventories WHERE provider = @provider AND site = @site;
+
+-- name: LockBreaker :one
+-- Whoever judges calls, or ends an inventory, does it one after the other. No row: there was no inventory yet.
+SELECT reason, clean, by_calls FROM inventories
+WHERE provider = @provider AND site = @site
+FOR NO KEY UPDATE;
+
+-- name: StoreBreaker :exec
+-- A breaker that calls have opened or closed. What was called before says nothing about what comes.
+UPDATE inventories
+SET changed_at = prewarm_now(), opened_at = CASE WHEN @is_open::boolean THEN prewarm_now() END, reason = @reason, clean = 0,
+    by_calls = @by_calls
+WHERE provider = @provider AND site = @site;
 
 -- name: StoreInventory :exec
 -- How a complete one ended, and what became of the breaker.
@@ -86,7 +116,7 @@ SET outcome = 'complete', error = '', ended_at = prewarm_now(), complete_at = @b
     discrepancies = @discrepancies,
     changed_at = CASE WHEN (opened_at IS NULL) = @is_open::boolean THEN prewarm_now() ELSE changed_at END,
     opened_at = CASE WHEN @is_open::boolean THEN coalesce(opened_at, prewarm_now()) END,
-    reason = @reason, clean = @clean
+    reason = @reason, clean = @clean, by_calls = @by_calls
 WHERE provider = @provider AND site = @site;
 
 -- name: StoreIncomplete :exec
@@ -96,7 +126,7 @@ UPDATE inventories
 SET outcome = 'incomplete', error = @error, ended_at = prewarm_now(), took_s = extract(epoch FROM prewarm_now() - @began_at::timestamptz),
     changed_at = CASE WHEN @is_open::boolean OR opened_at IS NOT NULL THEN prewarm_now() ELSE changed_at END,
     opened_at = CASE WHEN @is_open::boolean THEN coalesce(opened_at, prewarm_now()) END,
-    reason = @reason, clean = @clean
+    reason = @reason, clean = @clean, by_calls = @by_calls
 WHERE provider = @provider AND site = @site;
 
 -- name: ReleaseInventory :exec
@@ -123,15 +153,15 @@ VALUES (prewarm_now(), @actor_id, @action, 'provider', @provider::text, @provide
         @reason, @source);
 
 -- name: AddProviderCalls :exec
--- Written by every replica now and then; what is too old for any breaker goes.
+-- Written by every replica every few seconds in which it called any; what is too old for any breaker goes.
 WITH old AS (
   DELETE FROM provider_calls c
   USING (SELECT o.provider, o.site, o.minute FROM provider_calls o
-         WHERE o.minute < prewarm_now() - interval '1 hour' FOR UPDATE SKIP LOCKED) gone
+         WHERE o.minute < prewarm_now() - interval '10 minutes' FOR UPDATE SKIP LOCKED) gone
   WHERE c.provider = gone.provider AND c.site = gone.site AND c.minute = gone.minute
 )
 INSERT INTO provider_calls AS c (provider, site, minute, calls, errors)
-SELECT unnest(@providers::text[]), unnest(@sites::text[]), date_trunc('minute', prewarm_now()), unnest(@calls::integer[]),
+SELECT unnest(@providers::text[]), unnest(@sites::text[]), prewarm_now(), unnest(@calls::integer[]),
        unnest(@errors::integer[])
 ON CONFLICT (provider, site, minute) DO UPDATE SET calls = c.calls + excluded.calls, errors = c.errors + excluded.errors;
 
@@ -157,7 +187,7 @@ SELECT subject, verdict, first_at, seen FROM inventory_findings WHERE provider =
 -- A person's word that the provider can be trusted. What was seen before is forgotten, so that nothing of it is held
 -- against the provider again.
 UPDATE inventories i
-SET opened_at = NULL, reason = '', clean = 0, changed_at = prewarm_now()
+SET opened_at = NULL, reason = '', clean = 0, by_calls = false, changed_at = prewarm_now()
 FROM (SELECT o.provider, o.site, o.reason FROM inventories o
       WHERE o.provider = @provider AND o.opened_at IS NOT NULL FOR NO KEY UPDATE) old
 WHERE i.provider = old.provider AND i.site = old.site

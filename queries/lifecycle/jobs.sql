@@ -11,7 +11,8 @@
 -- anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 --
 -- While the breaker of a provider is open (of its own site, where it has sites), nothing is created, reset or deleted
--- there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker.
+-- there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker. So
+-- does a delete where only calls that fail have opened it: what the provider says is believed then, and each has its backoff.
 --
 -- What follows from a job (a probe from a create, a delete from a drain) belongs to the trace of that one.
 WITH due AS (
@@ -22,7 +23,8 @@ WITH due AS (
     AND j.provider = @provider
     AND j.due_at <= prewarm_now()
     AND (@kind::job_kind IN ('probe', 'drain', 'start') OR j.force OR NOT EXISTS (
-      SELECT FROM inventories i WHERE i.provider = @provider AND i.site = @own_site::text AND i.opened_at IS NOT NULL))
+      SELECT FROM inventories i WHERE i.provider = @provider AND i.site = @own_site::text AND i.opened_at IS NOT NULL
+        AND NOT (i.by_calls AND @kind::job_kind = 'delete')))
     AND (j.site = '' OR j.site = @own_site::text OR j.kind = 'drain'
       OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
         SELECT FROM replicas r

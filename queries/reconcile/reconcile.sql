@@ -60,7 +60,9 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
+       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
+       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -72,6 +74,7 @@ LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
@@ -91,7 +94,9 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
+       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
+       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -103,6 +108,7 @@ LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE p.template_id = ANY (@template_ids::uuid[])
@@ -124,14 +130,16 @@ SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.crea
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state IN ('pending', 'running') AND j.kind = 'create' AND j.attempt > 0))::boolean AS leased,
        (w.ready_at IS NOT NULL)::boolean AS was_ready,
-       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving
+       ((w.id, w.incarnation) IN (SELECT m.workspace_id, m.incarnation FROM standby_moves m))::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 WHERE w.state NOT IN ('claimed', 'deleted');
 
 -- name: SnapshotWorkspacesOf :many
 SELECT w.id, w.preset_id, w.pool_key, w.provider, w.state, w.incarnation, w.created_at, w.expires_at,
        (i.workspace_id IS NOT NULL)::boolean AS has_intent, (j.id IS NOT NULL)::boolean AS leased,
-       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving
+       (w.ready_at IS NOT NULL)::boolean AS was_ready, (m.workspace_id IS NOT NULL)::boolean AS moving,
+       (w.gone_at IS NOT NULL AND w.state IN ('quarantined', 'draining', 'deleting'))::boolean AS gone
 FROM workspaces w
 LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation
 LEFT JOIN standby_moves m ON m.workspace_id = w.id AND m.incarnation = w.incarnation
@@ -158,8 +166,9 @@ WHERE w.state NOT IN ('claimed', 'deleted') AND w.template_id = ANY (@template_i
 UPDATE preset_status SET shrunk_at = @at WHERE preset_id = ANY (@preset_ids::uuid[]);
 
 -- name: SnapshotProviders :many
--- Live counts claimed rows too, so it is read only where there is a maximum, and only by full passes. A provider with
--- sites counts as broken while no other site of it works: creates go there.
+-- Live counts claimed rows too, so it is read only where there is a maximum, by full passes, and by nudge passes at the
+-- providers of their templates where nothing is left to spend: what has ended since makes room. What is known to be gone
+-- takes no place. A provider with sites counts as broken while no other site of it works: creates go there.
 SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.create_burst, r.full_at,
        coalesce((SELECT i.reason FROM inventories i
                  WHERE i.provider = p.name AND i.opened_at IS NOT NULL AND NOT EXISTS (
@@ -167,11 +176,8 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
                    WHERE o.provider = p.name AND o.opened_at IS NULL
                      AND o.complete_at > prewarm_now() - interval '10 minutes')
                  ORDER BY i.opened_at, i.site LIMIT 1), '')::text AS breaker,
-       (CASE WHEN p.maximum > 0 AND @is_full::boolean
-             THEN (SELECT count(*) FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
-                + (SELECT count(*) FROM workspaces w
-                   WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
-             ELSE 0 END)::int AS live,
+       c.counted::boolean AS counted,
+       (CASE WHEN c.counted THEN prewarm_places(p.name) ELSE 0 END)::int AS live,
        -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
        -- yet (S4). By a listing that is stale, or not there, nothing.
        p.reserves,
@@ -186,7 +192,27 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
        (p.reserves AND coalesce(p.machines_listed_at <= prewarm_now() - interval '5 minutes', true))::boolean AS stale
 FROM providers p
 LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum
-LEFT JOIN create_rates r ON r.provider = p.name;
+LEFT JOIN create_rates r ON r.provider = p.name
+CROSS JOIN LATERAL (
+  SELECT p.maximum > 0 AND (@is_full::boolean OR coalesce(h.instances = 0, false)
+    AND EXISTS (SELECT FROM templates t WHERE t.id = ANY (@template_ids::uuid[]) AND t.provider = p.name)) AS counted
+) c;
+
+-- name: SnapshotHeldBack :many
+-- The templates that a maximum held back at the providers of these, where nothing was left to spend and there is room by
+-- now: the nudge that an end has sent is about them too.
+WITH freed AS MATERIALIZED (
+  SELECT p.name FROM providers p
+  JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum AND h.instances = 0
+  WHERE p.maximum > 0 AND p.name IN (SELECT t.provider FROM templates t WHERE t.id = ANY (@template_ids::uuid[]))
+    AND prewarm_places(p.name) < p.maximum
+)
+SELECT DISTINCT t.id FROM templates t
+JOIN presets pr ON pr.template_id = t.id
+JOIN preset_status s ON s.preset_id = pr.id
+WHERE t.provider IN (SELECT f.name FROM freed f) AND t.deleted_at IS NULL AND pr.deleted_at IS NULL
+  AND t.id <> ALL (@template_ids::uuid[]) AND s.ledger -> 'creates' @> '[{"code": "provider_maximum"}]'
+ORDER BY t.id;
 
 -- name: SnapshotPauses :many
 SELECT scope, target, reason, expires_at FROM pauses WHERE expires_at IS NULL OR expires_at > prewarm_now();

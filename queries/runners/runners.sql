@@ -70,7 +70,8 @@ WITH it AS (
       SELECT FROM forge_jobs j
       WHERE j.state = 'in_progress'
         AND (j.workspace_id = r.workspace_id AND j.incarnation = r.incarnation
-          OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url))
+          OR j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name AND j.forge_url = c.url
+          AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository)))
   RETURNING w.id, w.name, w.organization_id, w.state
 ), drain AS (
   UPDATE jobs j SET due_at = prewarm_now() FROM it
@@ -166,6 +167,21 @@ SET leased_by = '', leased_until = NULL, error = @error::text,
     rate_limit = @rate_limit, rate_remaining = @rate_remaining, rate_reset_at = sqlc.narg(rate_reset_at)
 WHERE entity_id = @entity_id AND leased_by = @replica AND leased_until = @leased_until;
 
+-- name: LeaveForgeAlone :exec
+-- An error says that the forge is not well, or that it was asked too much: no replica registers or unregisters a runner there
+-- before (P8). Of several such errors the latest instant holds.
+INSERT INTO forge_status (entity_id, runners_wait_until, runners_error)
+VALUES (@entity_id, coalesce(sqlc.narg(wait_until)::timestamptz,
+                             prewarm_now() + sqlc.arg(backoff_s)::double precision * interval '1 second'), @error::text)
+ON CONFLICT (entity_id) DO UPDATE
+SET runners_wait_until = greatest(forge_status.runners_wait_until, excluded.runners_wait_until),
+    runners_error = excluded.runners_error;
+
+-- name: ForgeLeftAlone :one
+-- Until when no runner of an entity is registered or unregistered, and why. No row: its forge may be asked.
+SELECT s.runners_wait_until, s.runners_error FROM forge_status s
+WHERE s.entity_id = @entity_id AND s.runners_wait_until > prewarm_now();
+
 -- name: ForgottenRunners :many
 -- Of these names, those that were ours, of workspaces that have been gone for an hour.
 SELECT r.name FROM forge_runners r
@@ -195,6 +211,7 @@ WITH bound AS (
   JOIN forge_credentials c ON c.id = e.credential_id
   WHERE r.removed_at IS NULL AND j.workspace_id IS NULL AND j.runner_name <> '' AND j.runner_name = r.name
     AND j.forge_url = c.url
+    AND prewarm_may_run(e.id, e.organization_id, e.scope, e.path, j.entity_id, j.organization_id, j.repository)
   RETURNING r.workspace_id, r.incarnation
 )
 UPDATE forge_runners r SET registered_at = prewarm_now()

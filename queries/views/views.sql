@@ -50,12 +50,14 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
                                 ELSE 0 END))::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
+       coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error,
        coalesce(pause.scope::text, '')::text AS paused_scope, coalesce(pause.reason, '')::text AS paused_reason, pause.expires_at AS paused_until
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
+LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 JOIN desired_prebuilds d ON d.preset_id = p.id
@@ -213,7 +215,13 @@ LIMIT @max_workspaces;
 -- What a page shows, in its order.
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
-       w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
+       w.environment, w.parameters,
+       -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
+       (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((
+          SELECT 'missing: ' || f.detail FROM inventory_findings f
+          WHERE f.provider = w.provider AND f.site = w.site AND f.subject = w.id::text AND f.verdict = 'claimed-missing'
+            AND f.told_at IS NOT NULL), '') ELSE w.fault END)::text AS fault,
+       w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
        w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w
@@ -231,7 +239,13 @@ ORDER BY w.created_at DESC, w.id DESC;
 -- By id or by name; a name is never a UUID.
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
-       w.environment, w.parameters, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
+       w.environment, w.parameters,
+       -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
+       (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((
+          SELECT 'missing: ' || f.detail FROM inventory_findings f
+          WHERE f.provider = w.provider AND f.site = w.site AND f.subject = w.id::text AND f.verdict = 'claimed-missing'
+            AND f.told_at IS NOT NULL), '') ELSE w.fault END)::text AS fault,
+       w.created_at, w.state_at, w.ready_at, w.claimed_at, w.expires_at,
        w.deleted_at, c.lease_until, j.id AS job_id, j.kind AS job_kind, j.state AS job_state, j.attempt AS job_attempt,
        j.failures AS job_failures, j.due_at AS job_due_at, j.leased_by AS job_leased_by, j.last_error AS job_last_error
 FROM workspaces w

@@ -11,7 +11,7 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = CASE WHEN ws.provider_id = '' THEN 'provisioning'::workspace_state ELSE 'starting' END,
-      state_at = prewarm_now(), fault = '', expires_at = NULL, ready_at = NULL
+      state_at = prewarm_now(), fault = '', expires_at = NULL, ready_at = NULL, gone_at = NULL
   FROM ws
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.state, w.template_id, w.preset_id
@@ -79,7 +79,8 @@ SELECT id, template_id, preset_id FROM moved;
 
 -- name: WorkspaceMissing :one
 -- starting, ready, standby -> quarantined: two inventories agree that the provider has nothing of it, or that what it has
--- contradicts the row. It was in that state before the last of them began, and nothing is being made of it.
+-- contradicts the row. It was in that state before the last of them began, and nothing is being made of it. Gone: the
+-- provider has nothing of it, so that it takes no place there.
 WITH ws AS (
   SELECT w.id, w.state, w.incarnation, w.name, w.organization_id FROM workspaces w
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state IN ('starting', 'ready', 'standby')
@@ -93,7 +94,8 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'quarantined', state_at = prewarm_now(), fault = @fault,
-      expires_at = prewarm_now() + sqlc.arg(keep_s)::double precision * interval '1 second'
+      expires_at = prewarm_now() + sqlc.arg(keep_s)::double precision * interval '1 second',
+      gone_at = CASE WHEN @gone::boolean THEN prewarm_now() END
   FROM ws
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id
@@ -108,6 +110,21 @@ WITH ws AS (
   FROM moved, ws
 )
 SELECT id, template_id, preset_id FROM moved;
+
+-- name: WorkspaceKnownGone :one
+-- Of one that is claimed or quarantined: two inventories agree that the provider has nothing of it. It was in that state
+-- before the last of them began, and nothing is being made of it. No state moves.
+UPDATE workspaces w SET gone_at = prewarm_now()
+WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state IN ('claimed', 'quarantined')
+  AND w.gone_at IS NULL AND w.state_at < @seen_at
+  AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.state IN ('pending', 'running'))
+RETURNING w.id, w.template_id, w.preset_id;
+
+-- name: WorkspaceSeenAgain :one
+-- Of one that was gone: a listing that began later has it. No state moves.
+UPDATE workspaces w SET gone_at = NULL
+WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.gone_at < @seen_at
+RETURNING w.id, w.template_id, w.preset_id;
 
 -- name: WorkspaceVanished :one
 -- deleting -> deleted: two inventories agree that the provider has nothing of it, though deleting it fails. Not while a

@@ -10,6 +10,12 @@ SELECT set_config('lock_timeout', @milliseconds::text, true);
 -- name: MarkReturn :exec
 UPDATE reconcile_fence SET returns = returns + 1;
 
+-- name: TakePlace :exec
+-- Of what passes may spend of a maximum until one counts again: what was gone takes its place again. Under the fence, as
+-- passes write it.
+UPDATE headroom h SET instances = greatest(0, h.instances - 1)
+FROM workspaces w WHERE w.id = @workspace_id AND h.provider = w.provider;
+
 -- name: RoomFor :one
 -- Whether the workspace's pool would want it. Wanted is as in C5: what is desired (now, and by what the last pass made of it,
 -- whichever is less; of `instances: all`, whatever comes back) and what is waited for by claims that an old one serves. Has is
@@ -21,10 +27,11 @@ SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NUL
            WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now()
             AND NOT c.cold))::int AS wanted,
        has.n::int AS has,
+       (w.gone_at IS NOT NULL)::boolean AS gone,
+       -- With this one in its place, also if it is gone and would be made again.
        (pr.maximum > 0
-        AND (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state = 'claimed')
-          + (SELECT count(*) FROM workspaces o WHERE o.provider = w.provider AND o.state NOT IN ('claimed', 'deleted'))
-            > pr.maximum)::boolean AS beyond_maximum
+        AND prewarm_places(w.provider)
+          + (w.gone_at IS NOT NULL AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting'))::int > pr.maximum)::boolean AS beyond_maximum
 FROM workspaces w
 JOIN presets p ON p.id = w.preset_id
 JOIN templates t ON t.id = p.template_id
@@ -53,7 +60,7 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'starting', state_at = prewarm_now(), incarnation = w.incarnation + 1, owner_id = @prewarm_id, claim_id = NULL,
-      claimed_at = NULL, ready_at = NULL, expires_at = NULL, addresses = '[]', environment = '{}'
+      claimed_at = NULL, ready_at = NULL, expires_at = NULL, addresses = '[]', environment = '{}', gone_at = NULL
   FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, old_job.lease_end

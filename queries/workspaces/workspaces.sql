@@ -154,7 +154,7 @@ WITH ws AS (
   ON CONFLICT (workspace_id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at
 ), streak AS (
   INSERT INTO preset_failures AS f (preset_id, pool_key, streak, permanent, last_error, first_at, last_at, counted_at)
-  SELECT moved.preset_id, moved.pool_key, 1, (@permanent::boolean)::integer, left(split_part(@fault, E'\n', 1), 300),
+  SELECT moved.preset_id, moved.pool_key, 1, (@permanent::boolean)::integer, @headline,
          prewarm_now(), prewarm_now(), prewarm_now()
   FROM moved
   ON CONFLICT (preset_id, pool_key) DO UPDATE
@@ -165,7 +165,7 @@ WITH ws AS (
 ), causes AS (
   INSERT INTO preset_failure_causes AS c (preset_id, cause, count, permanent, first_at, last_at, last_fault,
                                           last_workspace, last_version)
-  SELECT moved.preset_id, @cause, 1, @permanent::boolean, prewarm_now(), prewarm_now(), left(@fault, 2000), moved.name,
+  SELECT moved.preset_id, @cause, 1, @permanent::boolean, prewarm_now(), prewarm_now(), @last_fault, moved.name,
          v.number
   FROM moved JOIN template_versions v ON v.id = moved.template_version_id
   ON CONFLICT (preset_id, cause) DO UPDATE

@@ -50,6 +50,7 @@ var grants = []grant{
 	{"workspaces", "claims", "INSERT UPDATE", "a claim is bound, and released, by the transition of its workspace"},
 	{"workspaces", "intents", "DELETE", "after a restore, in the statement that quarantines"},
 	{"workspaces", "reconcile_fence", "UPDATE", "what comes back into a pool makes passes plan anew"},
+	{"workspaces", "headroom", "UPDATE", "what was gone and is there again takes its place, under the fence"},
 
 	{"lifecycle", "jobs", "UPDATE", "who works on a job, until when, and when it is tried again"},
 	{"lifecycle", "agents", "UPDATE", "a start expects the agent again"},
@@ -62,7 +63,7 @@ var grants = []grant{
 	{"runners", "jobs", "UPDATE", "what the forge says makes probes and drains due at once, or ends one for good"},
 	{"runners", "forge_jobs", "UPDATE", "a job is bound to the workspace of its runner"},
 
-	{"entities", "forge_status", "INSERT DELETE", "its row comes and goes with the entity"},
+	{"entities", "forge_status", "INSERT DELETE UPDATE", "its row comes and goes with the entity, which is asked at once with another credential"},
 	{"inbox", "forge_status", "INSERT", "how far the listing of deliveries and jobs has come"},
 	{"inventory", "providers", "UPDATE", "when its machines were listed, and that a person trusts it"},
 	{"leases", "claims", "UPDATE", "places in line that have run out"},

@@ -85,6 +85,19 @@ func TestSecurityPage(t *testing.T) {
 	require.Contains(t, page, fmt.Sprintf("%d cells", cells))
 }
 
+// TestRulesPage: each test that the page of the rules names is there.
+func TestRulesPage(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reliability", "rules.md"))
+	require.NoError(t, err)
+	declared, err := declaredTests(os.DirFS(root))
+	require.NoError(t, err)
+	wrong, named := wrongTests(string(page), declared)
+	require.Empty(t, wrong)
+	require.Greater(t, named, 40, "each rule names what holds it")
+}
+
 func TestSecurityPage_wrongTestsAreCaught(t *testing.T) {
 	t.Parallel()
 	wrong, named := wrongTests("`TestA` `TestGone` `TestBoth` `two.TestBoth` `three.TestA` `FuzzA`, a `Testament` and TestNone", map[string][]string{

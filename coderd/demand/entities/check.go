@@ -88,6 +88,9 @@ func checkPrivateKey(key string) error {
 	return auth.Refuse(auth.ErrInvalid, "private_key: the PEM block %s holds no RSA private key that can be read", block.Type)
 }
 
+// instance is what the path of a whole Gitea is called where nobody has named it. Nothing is looked up by it.
+const instance = "instance"
+
 // checkPath fits what an entity is.
 func checkPath(kind, scope, path string) error {
 	parts := strings.Split(path, "/")
@@ -96,16 +99,16 @@ func checkPath(kind, scope, path string) error {
 	case "repository":
 		wanted, example = 2, "acme/shop"
 	case "organization":
-	case "enterprise":
+	case "enterprise": // of Gitea the whole instance
 		if kind == "gitea" {
-			return auth.Refuse(auth.ErrInvalid, "scope: Gitea has repositories and organizations, but no enterprises")
+			example = instance + ", or left out"
 		}
 	default:
 		return auth.Refuse(auth.ErrInvalid, "scope is missing: repository, organization or enterprise")
 	}
 	if len(parts) != wanted || slices.Contains(parts, "") || strings.ContainsAny(path, " ?#%\\") ||
 		slices.Contains(parts, ".") || slices.Contains(parts, "..") {
-		return auth.Refuse(auth.ErrInvalid, "path %q: of a %s it is like %s", path, scope, example)
+		return auth.Refuse(auth.ErrInvalid, "path %q: with the scope %s it is like %s", path, scope, example)
 	}
 	return nil
 }

@@ -106,6 +106,10 @@ func (s *Service) updateCredential(
 	if err != nil {
 		return xerrors.Errorf("write forge credential: %w", err)
 	}
+	ends := entitiesdb.EndForgeWaitsParams{CredentialID: uuid.NullUUID{UUID: row.ID, Valid: true}}
+	if err := entitiesdb.New(db).EndForgeWaits(ctx, ends); err != nil {
+		return xerrors.Errorf("end waits of forges: %w", err)
+	}
 	return recordCredential(ctx, db, who, "forge-credential.update", row, before,
 		facts(row, c.Token != "" || c.PrivateKey != ""))
 }

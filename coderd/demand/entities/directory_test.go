@@ -24,7 +24,8 @@ func TestDirectory_change(t *testing.T) {
 	before := w.client(other, "shop")
 	require.Equal(t, token, before.(*client).Token)
 
-	require.NoError(t, w.service.Stop(ctx, w.who, "shop", "maintenance"))
+	_, err := w.service.Stop(ctx, w.who, "shop", "maintenance", false)
+	require.NoError(t, err)
 	require.True(t, w.entity(w.service, "shop").Stopped, "who changed it sees it at once")
 	w.clock.Advance(time.Second - time.Millisecond)
 	require.False(t, w.entity(other, "shop").Stopped, "what was read is good for a second")
@@ -44,7 +45,7 @@ func TestDirectory_change(t *testing.T) {
 	require.Equal(t, "another-token", after.(*client).Token)
 
 	w.put("spare", entities.Credential{Kind: "github", Token: token, URL: "https://ghe.example/api/v3/"})
-	_, err := w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "spare"})
+	_, err = w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "spare"})
 	require.NoError(t, err)
 	w.clock.Advance(time.Second)
 	require.Equal(t, "https://ghe.example/api/v3", w.client(other, "shop").(*client).URL, "another credential, another client")

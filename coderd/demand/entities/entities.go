@@ -85,6 +85,9 @@ func (s *Service) insert(ctx context.Context, db database.DBTX, who auth.Identit
 	if err != nil {
 		return err
 	}
+	if c.Path == "" && c.Scope == "enterprise" && credential.Kind == database.ForgeKindGitea {
+		c.Path = instance
+	}
 	if err := checkPath(string(credential.Kind), c.Scope, c.Path); err != nil {
 		return err
 	}
@@ -146,6 +149,12 @@ func (s *Service) update(
 	if err := entitiesdb.New(db).UpdateForgeEntity(ctx, params); err != nil {
 		return xerrors.Errorf("write forge: %w", err)
 	}
+	if params.CredentialID != row.CredentialID {
+		id := uuid.NullUUID{UUID: row.ID, Valid: true}
+		if err := entitiesdb.New(db).EndForgeWaits(ctx, entitiesdb.EndForgeWaitsParams{EntityID: id}); err != nil {
+			return xerrors.Errorf("end wait of forge: %w", err)
+		}
+	}
 	return record(ctx, db, who, "forge.update", row.ID, row.Name, before, after, "")
 }
 
@@ -171,14 +180,17 @@ func (s *Service) replaceSecret(
 	return nil
 }
 
-// Stop has an entity's jobs make no demand, for a reason, or with none start again.
-func (s *Service) Stop(ctx context.Context, who auth.Identity, name, reason string) error {
-	return s.withEntity(ctx, who, name, "stop forge", func(db database.DBTX, row database.ForgeEntity) error {
+// Stop has no new runners made for an entity, for its jobs or to be idle, and with drain its idle ones go (P1). With no reason it
+// starts again. It returns the templates of its presets, which are to be looked at.
+func (s *Service) Stop(ctx context.Context, who auth.Identity, name, reason string, drain bool) (affected []uuid.UUID, err error) {
+	err = s.withEntity(ctx, who, name, "stop forge", func(db database.DBTX, row database.ForgeEntity) (err error) {
 		stop := reason != ""
 		if !stop && row.StoppedAt == nil {
 			return nil // it runs
 		}
-		err := entitiesdb.New(db).StopForgeEntity(ctx, entitiesdb.StopForgeEntityParams{ID: row.ID, Stopped: stop, Reason: reason})
+		affected, err = entitiesdb.New(db).StopForgeEntity(ctx, entitiesdb.StopForgeEntityParams{
+			ID: row.ID, Stopped: stop, Drain: drain, Reason: reason,
+		})
 		if err != nil {
 			return xerrors.Errorf("write stop of forge: %w", err)
 		}
@@ -186,8 +198,13 @@ func (s *Service) Stop(ctx context.Context, who auth.Identity, name, reason stri
 		if stop {
 			action = "forge.stop"
 		}
-		return record(ctx, db, who, action, row.ID, name, nil, nil, reason)
+		var after any
+		if stop {
+			after = map[string]any{"drain": drain}
+		}
+		return record(ctx, db, who, action, row.ID, name, nil, after, reason)
 	})
+	return affected, err
 }
 
 // Delete deletes an entity that no preset names and that has no runners.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -44,6 +45,59 @@ func TestOverlap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{second, first}, good(time.Minute), "another change leaves them as they are")
 	require.Equal(t, []string{second}, good(time.Hour))
+}
+
+// With another credential, or the same with another secret, what the forge answered before says nothing: it is asked at once, and
+// is not left alone any more. Another change leaves that as it is.
+func TestCredential_forgeIsAskedAnew(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	w.put("spare", entities.Credential{Kind: "github", Token: token})
+	for name, change := range map[string]struct {
+		do   func() error
+		anew bool
+	}{
+		"another secret": {func() error { return w.service.PutCredential(ctx, w.who, "acme", entities.Credential{Token: "other"}) }, true},
+		"another credential": {func() error {
+			_, err := w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "spare"})
+			return err
+		}, true},
+		"another balance": {func() error {
+			_, err := w.service.Put(ctx, w.who, "shop", entities.Change{Balance: "spread"})
+			return err
+		}, false},
+	} {
+		_, err := w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "acme"})
+		require.NoError(t, err)
+		_, err = w.store.Pool.Exec(ctx, `UPDATE forge_status SET asked_at = now(), wait_until = now() + interval '1 hour',
+			runners_wait_until = now() + interval '1 hour'`)
+		require.NoError(t, err)
+		require.NoError(t, change.do())
+		var waits int
+		require.NoError(t, w.store.Pool.QueryRow(ctx,
+			"SELECT num_nonnulls(asked_at, wait_until, runners_wait_until) FROM forge_status").Scan(&waits))
+		require.Equal(t, change.anew, waits == 0, name)
+	}
+}
+
+// The scope enterprise is a whole Gitea, which has no name to be found by; of GitHub it is an enterprise, which has one.
+func TestEntity_wholeGitea(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	w.put("gitea", entities.Credential{Kind: "gitea", Token: token, URL: "https://gitea.example"})
+	whole := entities.Change{Scope: "enterprise", Credential: "gitea"}
+	_, err := w.service.Put(ctx, w.who, "all", whole)
+	require.NoError(t, err)
+	e := w.entity(w.service, "all")
+	require.Equal(t, forge.Enterprise, e.Scope)
+	require.Equal(t, "instance", e.Path)
+	require.NotNil(t, w.client(w.service, "all"))
+	_, err = w.service.Put(ctx, w.who, "all", whole)
+	require.NoError(t, err, "to say the same again changes nothing")
+	_, err = w.service.Put(ctx, w.who, "hub", entities.Change{Scope: "enterprise", Credential: "acme"})
+	require.ErrorContains(t, err, `path "": with the scope enterprise it is like acme`)
 }
 
 // A secret that nobody named is made by chance, another each time, and is told to who asked.

@@ -3,6 +3,7 @@ package forge
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -25,6 +26,21 @@ type Entity struct {
 	Secrets        []string // of webhooks, good now: the current one, and the one before while it overlaps
 	Stopped        bool
 	Err            error // why Secrets is empty; nil where it is not
+}
+
+// Covers says whether an entity's runners take jobs of a repository. What an enterprise covers no name says: its own word is
+// believed. In SQL it is part of prewarm_may_run.
+func Covers(scope Scope, path, repository string) bool {
+	switch scope {
+	case Repository:
+		return strings.EqualFold(path, repository)
+	case Organization:
+		owner, _, _ := strings.Cut(repository, "/")
+		return strings.EqualFold(path, owner)
+	case Enterprise:
+		return true
+	}
+	return false
 }
 
 // Clients finds the clients of entities.

@@ -170,9 +170,12 @@ type Forge interface {
 	// and the forge has no listing above them.
 	OpenJobs(ctx context.Context, repositories []string) ([]Job, error)
 
-	// InstallHook makes the webhook for jobs that calls url, or brings the one that does up to date. ErrUnsupported: the forge
-	// has no API for it at this scope, and a person must do it.
-	InstallHook(ctx context.Context, url, secret string) (Hook, error)
+	// Hooks are the webhooks that call url, no matter who made them. ErrUnsupported: the forge has no API for it at this scope.
+	Hooks(ctx context.Context, url string) ([]Hook, error)
+	// InstallHook makes the webhook for jobs that calls url, or brings the one of that id up to date, which is 0 for none.
+	// Where that is gone, or the forge can't change its secret, another is made: the one before is the caller's to remove.
+	// ErrUnsupported: the forge has no API for it at this scope, and a person must do it.
+	InstallHook(ctx context.Context, url, secret string, id int64) (Hook, error)
 	// Hook is the webhook of that id; ErrNotFound.
 	Hook(ctx context.Context, id int64) (Hook, error)
 	// PingHook has the forge send a ping (GitHub) or a test delivery (Gitea).

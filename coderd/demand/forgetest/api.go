@@ -168,7 +168,10 @@ func (f *Forge) setHook(w http.ResponseWriter, r *http.Request, h *hook) bool {
 		fail(w, http.StatusUnprocessableEntity, "Validation Failed")
 		return false
 	}
-	h.url, h.secret, h.events, h.active = body.Config.URL, body.Config.Secret, body.Events, body.Active
+	if !f.opts.Gitea || r.Method == http.MethodPost { // Gitea leaves the secret of a webhook as it is
+		h.secret = body.Config.Secret
+	}
+	h.url, h.events, h.active = body.Config.URL, body.Events, body.Active
 	return true
 }
 

@@ -382,15 +382,25 @@ func TestHooks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		h, url := w.receiver(t, "the secret of the webhook")
-		hook, err := w.client.InstallHook(ctx, url, "the secret of the webhook")
+		hook, err := w.client.InstallHook(ctx, url, "the secret of the webhook", 0)
 		if w.scope == forge.Enterprise && !w.gitea {
 			require.ErrorIs(t, err, forge.ErrUnsupported)
 			return
 		}
 		require.NoError(t, err)
-		again, err := w.client.InstallHook(ctx, url, "the secret of the webhook")
+		again, err := w.client.InstallHook(ctx, url, "the secret of the webhook", hook.ID)
 		require.NoError(t, err)
-		assert.Equal(t, hook.ID, again.ID, "the one that is there")
+		assert.Equal(t, w.gitea, hook.ID != again.ID, "Gitea changes no secret")
+		if w.gitea {
+			require.NoError(t, w.client.RemoveHook(ctx, hook.ID))
+			hook = again
+		}
+		there, err := w.client.Hooks(ctx, url)
+		require.NoError(t, err)
+		require.Equal(t, []forge.Hook{hook}, there)
+		none, err := w.client.Hooks(ctx, url+"/of-another")
+		require.NoError(t, err)
+		require.Empty(t, none)
 		shown, err := w.client.Hook(ctx, hook.ID)
 		require.NoError(t, err)
 		assert.Equal(t, forge.Hook{ID: hook.ID, URL: url, Events: []string{"workflow_job"}, Active: true}, shown)
@@ -411,7 +421,7 @@ func TestHooks(t *testing.T) {
 		_, err = w.client.Hook(ctx, hook.ID)
 		require.ErrorIs(t, err, forge.ErrNotFound)
 		require.ErrorIs(t, w.client.RemoveHook(ctx, hook.ID), forge.ErrNotFound)
-		_, err = w.client.InstallHook(ctx, url, "")
+		_, err = w.client.InstallHook(ctx, url, "", 0)
 		require.ErrorContains(t, err, "without a secret")
 	})
 }
@@ -421,7 +431,7 @@ func TestDeliveries(t *testing.T) {
 	t.Parallel()
 	w := start(t, "github", forge.Organization, forgetest.Options{Faults: forgetest.Faults{Lose: 0.5, Repeat: 0.3}, Seed: 7})
 	h, url := w.receiver(t, "the secret of the webhook")
-	hook, err := w.client.InstallHook(t.Context(), url, "the secret of the webhook")
+	hook, err := w.client.InstallHook(t.Context(), url, "the secret of the webhook", 0)
 	require.NoError(t, err)
 	for range 150 {
 		w.Queue(forgetest.Work{Labels: []string{"linux"}})

@@ -27,7 +27,7 @@ func calls(ctx context.Context, f forge.Forge) map[string]error {
 	all["RemoveRunner"] = f.RemoveRunner(ctx, 5)
 	_, all["Job"] = f.Job(ctx, "acme/shop", 5)
 	_, all["OpenJobs"] = f.OpenJobs(ctx, []string{"acme/shop"})
-	_, all["InstallHook"] = f.InstallHook(ctx, "https://prewarm.example/webhooks/acme", "the secret of the webhook")
+	_, all["InstallHook"] = f.InstallHook(ctx, "https://prewarm.example/webhooks/acme", "the secret of the webhook", 0)
 	return all
 }
 

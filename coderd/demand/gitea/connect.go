@@ -35,7 +35,7 @@ func (kind) Connect(c forge.Connection) (forge.Forge, error) {
 	}
 	k, root := as, "admin"
 	if c.Scope == forge.Enterprise {
-		k.Hooks = url.Values{"type": {"system"}}
+		k.HooksQuery = url.Values{"type": {"system"}}
 	} else {
 		var err error
 		if root, err = as.RootOf(c.Scope, c.Path); err != nil {

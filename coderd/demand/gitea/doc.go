@@ -9,5 +9,6 @@
 //   - What waits for other jobs or an approval is `waiting` up to 1.26, then also `pending`.
 //   - There is no just-in-time configuration but a registration token, good for any number of runners until somebody resets it.
 //   - Deleting a runner is never refused, busy or not.
+//   - The secret of a webhook can't be changed by the API, which says nothing of it.
 //   - It keeps no deliveries that can be asked for.
 package gitea

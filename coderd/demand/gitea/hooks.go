@@ -10,15 +10,12 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/rest"
 )
 
-// InstallHook makes the webhook, or sets the one that calls the address aright. Of an instance it is a system webhook: of all
-// repositories, not copied into new ones.
-func (c *client) InstallHook(ctx context.Context, address, secret string) (forge.Hook, error) {
-	return c.Client.InstallHook(ctx, address, secret, func(exists bool) any {
+// InstallHook makes the webhook, always another one: Gitea leaves the secret of one that it changes as it was. Of an instance it
+// is a system webhook: of all repositories, not copied into new ones.
+func (c *client) InstallHook(ctx context.Context, address, secret string, _ int64) (forge.Hook, error) {
+	return c.Client.InstallHook(ctx, secret, 0, func(bool) any {
 		config := map[string]string{"url": address, "content_type": "json", "secret": secret}
-		want := map[string]any{"config": config, "events": []string{rest.EventJob}, "active": true}
-		if !exists {
-			want["type"] = "gitea"
-		}
+		want := map[string]any{"config": config, "events": []string{rest.EventJob}, "active": true, "type": "gitea"}
 		if c.Scope == forge.Enterprise {
 			want["is_system_webhook"], config["is_system_webhook"] = true, "true" // by version, the one or the other
 		}

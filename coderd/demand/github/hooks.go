@@ -13,9 +13,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/rest"
 )
 
-// InstallHook makes the webhook, or sets the one that calls the address aright.
-func (c *client) InstallHook(ctx context.Context, address, secret string) (forge.Hook, error) {
-	return c.Client.InstallHook(ctx, address, secret, func(exists bool) any {
+// InstallHook makes the webhook, or brings the one of that id up to date.
+func (c *client) InstallHook(ctx context.Context, address, secret string, id int64) (forge.Hook, error) {
+	return c.Client.InstallHook(ctx, secret, id, func(exists bool) any {
 		want := &github.Hook{
 			Config: &github.HookConfig{
 				ContentType: new("json"), InsecureSSL: new("0"), URL: &address, Secret: &secret,

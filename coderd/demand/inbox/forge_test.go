@@ -50,7 +50,7 @@ func TestMissed_overHTTP(t *testing.T) {
 			})
 			require.NoError(t, err)
 			w.directory.forges[entity.ID] = client
-			hook, err := client.InstallHook(t.Context(), receiver(t, s, name), secret)
+			hook, err := client.InstallHook(t.Context(), receiver(t, s, name), secret, 0)
 			require.NoError(t, err)
 			w.exec("UPDATE forge_entities SET hook_id = $1", hook.ID)
 

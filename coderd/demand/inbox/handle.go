@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
@@ -109,6 +110,11 @@ func (s *Service) read(ctx context.Context, row inboxdb.LeaseDeliveriesRow) hand
 		h.outcome, h.label = "unreadable: "+err.Error(), "unreadable" // and will be so however often it is read
 	case job == nil:
 		h.outcome = "ignored: " + row.Event + " is of no job that waits, runs or ended"
+	case !forge.Covers(entity.Scope, entity.Path, job.Repository):
+		// The secret of one entity gives no say over the jobs of another.
+		h.outcome = fmt.Sprintf("ignored: %s is not of the %s %s; if it was renamed or moved, apply the forge with its new path",
+			job.Repository, entity.Scope, entity.Path)
+		h.label = "foreign"
 	default:
 		h.told = &told{entity: entity, job: clean(*job)}
 		h.outcome = fmt.Sprintf("job %d, attempt %d: %s", h.told.job.ID, h.told.job.Attempt, h.told.job.State)

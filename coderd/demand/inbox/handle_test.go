@@ -249,6 +249,64 @@ func TestMatch_otherForge(t *testing.T) {
 	require.False(t, w.jobs("j.forge_url = 'https://gitea.example'")[0].Workspace.Valid)
 }
 
+// Whoever knows the secret of one entity speaks for no other at the same forge: it makes no demand for the others' runners,
+// ends none of their jobs, and has none of their runners claimed.
+func TestDeliveries_ofAnotherEntity(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	evil := w.acme
+	evil.ID, evil.Name, evil.Path, evil.OrganizationID = named("entity", 3), "evil", "evil", named("organization", 3)
+	w.directory.entities = append(w.directory.entities, evil)
+	w.exec(`INSERT INTO organizations (id, name, created_at) VALUES ($1, 'another', now())`, evil.OrganizationID)
+	w.exec(`INSERT INTO forge_entities (id, organization_id, name, scope, path, credential_id, webhook_secret, sealed_by,
+		created_at, updated_at) VALUES ($1, $2, 'evil', 'organization', 'evil', $3, 'x', 'test', now(), now())`,
+		evil.ID, evil.OrganizationID, w.acme.ID)
+	w.exec("UPDATE forge_entities SET scope = 'enterprise', path = 'all' WHERE id = $1", w.tea.ID)
+	w.exec("UPDATE forge_entities SET credential_id = $1 WHERE id = $2", w.acme.ID, w.tea.ID)
+	s := w.service("a")
+	number := 0
+	send := func(repository, action, runner string, id, attempt int) (outcome string) {
+		number++
+		d := delivery{entity: "evil", header: http.Header{}, body: fmt.Appendf(nil, `{"action":%q,"workflow_job":{"id":%d,
+			"run_attempt":%d,"labels":["linux"],"runner_name":%q,"runner_id":9,"conclusion":"success"},
+			"repository":{"full_name":%q}}`, action, id, attempt, runner, repository)}
+		d.header.Set("X-GitHub-Event", "workflow_job")
+		d.header.Set("X-GitHub-Delivery", fmt.Sprintf("evil-%d", number))
+		sign(d, secret)
+		w.accept(s, d)
+		require.NoError(t, s.Drain(t.Context()))
+		require.NoError(t, s.Match(t.Context()))
+		require.NoError(t, w.store.Pool.QueryRow(t.Context(), "SELECT outcome FROM forge_deliveries WHERE delivery_id = $1",
+			d.header.Get("X-GitHub-Delivery")).Scan(&outcome))
+		return outcome
+	}
+	waits := forge.Job{ID: 1, Attempt: 1, State: forge.Queued, Repository: "acme/shop", Labels: []string{"linux"}}
+	w.merge(s, waits)
+	before := w.jobs("true")
+
+	require.Equal(t, "ignored: acme/shop is not of the organization evil; if it was renamed or moved, apply the forge with its new path",
+		send("acme/shop", "queued", "", 2, 1))
+	require.Equal(t, before, w.jobs("true"))
+	send("evil/x", "completed", "", 1, 1) // the other's job, by its number
+	send("evil/x", "queued", "", 1, 2)    // a rerun of it
+	require.Equal(t, before, w.jobs("j.repository = 'acme/shop'"))
+	for i, runner := range []string{"prebuild-aaaa", "prebuild-gggg"} { // of an organization, and of an enterprise
+		send("evil/x", "in_progress", runner, 3+i, 1)
+		send("evil/x", "completed", runner, 3+i, 1)
+		send("Evil/x", "in_progress", runner, 5+i, 1)
+	}
+	require.Len(t, w.jobs("j.repository ILIKE 'evil/x'"), 5)
+	require.Empty(t, w.jobs("j.repository ILIKE 'evil/x' AND (j.workspace_id IS NOT NULL OR j.preset_id IS NOT NULL)"))
+
+	own := waits // the same repository by an entity of its own is one of the tellers
+	own.State, own.RunnerName, own.RunnerID = forge.InProgress, "prebuild-aaaa", 9
+	shop := evil
+	shop.Scope, shop.Path = forge.Repository, "acme/shop"
+	w.exec("UPDATE forge_entities SET scope = 'repository', path = 'acme/shop' WHERE id = $1", evil.ID)
+	require.NoError(t, (&round{Service: s, entity: shop}).learn(t.Context(), []forge.Job{own}))
+	require.True(t, w.jobs("j.repository = 'acme/shop'")[0].Workspace.Valid)
+}
+
 // merge is what a listing does.
 func (w *world) merge(s *Service, jobs ...forge.Job) {
 	w.t.Helper()

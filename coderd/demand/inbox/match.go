@@ -49,13 +49,10 @@ func (p *pool) covers(j *queued) bool {
 	switch {
 	case p.entity == j.entity:
 		return true
-	case p.scope == forge.Repository:
-		return strings.EqualFold(p.path, j.repository)
-	case p.scope == forge.Organization:
-		owner, _, _ := strings.Cut(j.repository, "/")
-		return strings.EqualFold(p.path, owner)
+	case p.scope == forge.Enterprise:
+		return false
 	}
-	return false
+	return forge.Covers(p.scope, p.path, j.repository)
 }
 
 // assignment is whose demand a job is, or why nobody's.

@@ -21,7 +21,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"outcome"}),
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prewarm_deliveries_handled_total",
-			Help: "Deliveries of forges that were read, by outcome (job, ignored, unreadable, retried, gave up).",
+			Help: "Deliveries of forges that were read, by outcome (job, ignored, foreign, unreadable, retried, gave up).",
 		}, []string{"outcome"}),
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prewarm_deliveries_missed_total",

@@ -35,8 +35,8 @@ type Kind struct {
 	Counted bool
 	// NotListed is what is said of a server that cannot list runners; empty: there is none such.
 	NotListed string
-	// Hooks are conditions of the listing of webhooks.
-	Hooks url.Values
+	// HooksQuery are conditions of the listing of webhooks.
+	HooksQuery url.Values
 	// NoHooks is why webhooks can't be had; nil: they can.
 	NoHooks error
 }

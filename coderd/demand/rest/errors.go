@@ -2,9 +2,11 @@ package rest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +32,9 @@ func wrong(err error, now time.Time) error {
 		return limited
 	}
 	resp, text := answer(err) //nolint:bodyclose // it is read and closed
+	if _, unreached := errors.AsType[*url.Error](err); resp == nil && unreached && !errors.Is(err, context.Canceled) {
+		return &forge.Unwell{Err: err}
+	}
 	if resp == nil {
 		return err
 	}
@@ -50,7 +55,11 @@ func wrong(err error, now time.Time) error {
 		resp.StatusCode == http.StatusUnprocessableEntity && strings.Contains(strings.ToLower(text), "already exists"):
 		return xerrors.Errorf("%s: %w", text, forge.ErrConflict)
 	}
-	return &answered{status: resp.StatusCode, text: text}
+	said := &answered{status: resp.StatusCode, text: text}
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return &forge.Unwell{Err: said}
+	}
+	return said
 }
 
 // Unprocessable says whether the answer was 422.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/google/go-github/v92/github"
@@ -41,35 +43,47 @@ func (c *Client) HookPath(id int64, below string) (string, error) {
 	return path + below, c.NoHooks
 }
 
-// InstallHook makes the webhook that is wanted, or sets the one that calls the address aright.
-func (c *Client) InstallHook(
-	ctx context.Context, address, secret string, wanted func(exists bool) any,
-) (forge.Hook, error) {
+// Hooks are the webhooks that call an address.
+func (c *Client) Hooks(ctx context.Context, address string) ([]forge.Hook, error) {
 	path, err := c.HookPath(0, "")
 	if err != nil {
-		return forge.Hook{}, err
+		return nil, err
 	}
-	if secret == "" {
-		return forge.Hook{}, xerrors.New("a webhook without a secret is refused: anybody could call it")
-	}
-	var there int64
-	err = List(ctx, c, path, c.Hooks, func(page []*github.Hook) (int, int) {
+	var found []forge.Hook
+	seen := map[int64]bool{} // an older Gitea lists those of the instance whole, whatever page is asked for
+	err = List(ctx, c, path, c.HooksQuery, func(page []*github.Hook) (int, int) {
+		page = slices.DeleteFunc(page, func(h *github.Hook) bool { return seen[h.GetID()] })
 		for _, h := range page {
-			if h.GetConfig().GetURL() == address && there == 0 {
-				there = h.GetID()
+			seen[h.GetID()] = true
+			if h.GetConfig().GetURL() == address {
+				found = append(found, hookOf(h))
 			}
 		}
 		return len(page), -1
 	})
 	if err != nil {
-		return forge.Hook{}, xerrors.Errorf("list webhooks: %w", c.Hidden(err))
+		return nil, xerrors.Errorf("list webhooks: %w", c.Hidden(err))
 	}
-	method := http.MethodPost
-	if there != 0 {
-		method, path = http.MethodPatch, path+"/"+strconv.FormatInt(there, 10)
+	return found, nil
+}
+
+// InstallHook makes the webhook that is wanted, or brings the one of that id up to date, where there is one.
+func (c *Client) InstallHook(ctx context.Context, secret string, id int64, wanted func(exists bool) any) (forge.Hook, error) {
+	if _, err := c.HookPath(0, ""); err != nil {
+		return forge.Hook{}, err
+	}
+	if secret == "" {
+		return forge.Hook{}, xerrors.New("a webhook without a secret is refused: anybody could call it")
 	}
 	var made github.Hook
-	if _, err := c.Do(ctx, method, path, wanted(there != 0), &made); err != nil {
+	err := forge.ErrNotFound
+	if id != 0 {
+		err = c.atHook(ctx, "set", http.MethodPatch, id, "", wanted(true), &made)
+	}
+	if errors.Is(err, forge.ErrNotFound) {
+		_, err = c.Do(ctx, http.MethodPost, c.Root+"/hooks", wanted(false), &made)
+	}
+	if err != nil {
 		return forge.Hook{}, xerrors.Errorf("install webhook: %w", c.Hidden(err))
 	}
 	return hookOf(&made), nil
@@ -91,7 +105,7 @@ func hookOf(h *github.Hook) forge.Hook {
 // Hook is the webhook of that id.
 func (c *Client) Hook(ctx context.Context, id int64) (forge.Hook, error) {
 	var found github.Hook
-	if err := c.atHook(ctx, "get", http.MethodGet, id, "", &found); err != nil {
+	if err := c.atHook(ctx, "get", http.MethodGet, id, "", nil, &found); err != nil {
 		return forge.Hook{}, err
 	}
 	return hookOf(&found), nil
@@ -99,20 +113,20 @@ func (c *Client) Hook(ctx context.Context, id int64) (forge.Hook, error) {
 
 // RemoveHook removes one.
 func (c *Client) RemoveHook(ctx context.Context, id int64) error {
-	return c.atHook(ctx, "remove", http.MethodDelete, id, "", nil)
+	return c.atHook(ctx, "remove", http.MethodDelete, id, "", nil, nil)
 }
 
 // PostHook has the forge do what is at a path below a webhook.
 func (c *Client) PostHook(ctx context.Context, doing string, id int64, below string) error {
-	return c.atHook(ctx, doing, http.MethodPost, id, below, nil)
+	return c.atHook(ctx, doing, http.MethodPost, id, below, nil, nil)
 }
 
-func (c *Client) atHook(ctx context.Context, doing, method string, id int64, below string, into any) error {
+func (c *Client) atHook(ctx context.Context, doing, method string, id int64, below string, body, into any) error {
 	path, err := c.HookPath(id, below)
 	if err != nil {
 		return err
 	}
-	if _, err := c.Do(ctx, method, path, nil, into); err != nil {
+	if _, err := c.Do(ctx, method, path, body, into); err != nil {
 		return xerrors.Errorf("%s webhook %d: %w", doing, id, err)
 	}
 	return nil

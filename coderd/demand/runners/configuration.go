@@ -36,11 +36,15 @@ type Configuration struct {
 }
 
 // Configuration registers the workspace's runner at its forge. Errors are ErrNoRunner; ErrHandedOut; ErrNotNow, where it is to
-// be tried again; *forge.RateLimited and others of the forge, after which it may be tried again too.
+// be tried again; *LeftAlone, then; *forge.RateLimited and others of the forge, after which it may be tried again too.
 func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Configuration, error) {
 	row, err := s.runnerOf(ctx, workspaceID, incarnation)
 	if err != nil {
 		return Configuration{}, err
+	}
+	if alone := waits(row); alone != nil && row.HandedOutAt == nil && row.WorkspaceState == database.WorkspaceStateStarting {
+		s.metrics.handed.WithLabelValues("refused").Inc()
+		return Configuration{}, alone
 	}
 	until, err := runnersdb.New(s.Store).BeginHandOut(ctx, runnersdb.BeginHandOutParams{
 		WorkspaceID: workspaceID, Incarnation: incarnation, LeaseS: askLease.Seconds(),
@@ -53,6 +57,7 @@ func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, inca
 		return Configuration{}, xerrors.Errorf("begin to register runner: %w", err)
 	}
 	registration, client, err := s.register(ctx, row)
+	s.heed(ctx, row.EntityID, err)
 	if err == nil {
 		err = s.handOut(ctx, row, client, registration, until)
 		if errors.Is(err, ErrNotNow) {
@@ -97,13 +102,17 @@ func (s *Service) ToBe(ctx context.Context, workspaceID uuid.UUID, incarnation i
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	if alone := waits(row); alone != nil {
+		return nil, alone
+	}
+	bounded, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	client, err := s.Directory.Forge(ctx, row.EntityID)
+	client, err := s.Directory.Forge(bounded, row.EntityID)
 	if err != nil {
 		return nil, ofForge("connect to forge", err)
 	}
-	tools, err := client.Tools(ctx)
+	tools, err := client.Tools(bounded)
+	s.heed(ctx, row.EntityID, err)
 	if err != nil {
 		return nil, ofForge("list downloads of the runner", err)
 	}
@@ -112,6 +121,14 @@ func (s *Service) ToBe(ctx context.Context, workspaceID uuid.UUID, incarnation i
 		runner.Tools = append(runner.Tools, provider.Tool(t))
 	}
 	return runner, nil
+}
+
+// waits is why the forge of a runner is not to be asked now; nil where it may be.
+func waits(row viewsdb.RunnerOfRow) *LeftAlone {
+	if !row.LeftAlone || row.RunnersWaitUntil == nil {
+		return nil
+	}
+	return &LeftAlone{Until: *row.RunnersWaitUntil, Cause: row.RunnersError}
 }
 
 // runnerOf reads the row of a workspace's runner; ErrNoRunner.

@@ -99,6 +99,7 @@ func TestConfigurationAgain(t *testing.T) {
 		var failed *runners.ForgeError
 		require.ErrorAs(t, err, &failed)
 		require.ErrorIs(t, err, fail)
+		w.exec("UPDATE forge_status SET runners_wait_until = NULL") // else the forge is left alone
 	}
 	w.cloud.failing(nil)
 	w.cloud.set(it.name, forge.Active)

@@ -47,13 +47,15 @@ func (s *Service) Deregister(ctx context.Context, workspaceID uuid.UUID, incarna
 		return Verdict{Why: "it is being registered at this moment", Wait: leastWait}, nil
 	case row.Job != "" && !row.JobLost:
 		return s.veto(ctx, row, "job "+row.Job+" is in progress", wait)
+	case waits(row) != nil:
+		return s.later(waits(row), *row.RunnersWaitUntil), nil //nolint:nilerr // the verdict says it
 	}
 	err = s.remove(ctx, row)
+	s.heed(ctx, row.EntityID, err)
 	var limited *forge.RateLimited
 	switch {
 	case errors.As(err, &limited):
-		wait = max(leastWait, limited.Until.Sub(s.Clock.Now("runners", "limited")))
-		return Verdict{Why: limited.Error(), Wait: wait}, nil
+		return s.later(limited, limited.Until), nil
 	case errors.Is(err, forge.ErrBusy):
 		return s.veto(ctx, row, "the forge says a job runs", wait)
 	case err != nil:
@@ -86,6 +88,11 @@ func (s *Service) remove(ctx context.Context, row viewsdb.RunnerOfRow) error {
 		return ofForge("unregister runner", err)
 	}
 	return nil
+}
+
+// later is the verdict while a forge is left alone.
+func (s *Service) later(why error, until time.Time) Verdict {
+	return Verdict{Why: why.Error(), Wait: max(leastWait, until.Sub(s.Clock.Now("runners", "limited")))}
 }
 
 func (s *Service) veto(ctx context.Context, row viewsdb.RunnerOfRow, why string, wait time.Duration) (Verdict, error) {

@@ -49,6 +49,7 @@ func (s *Service) round(ctx context.Context, r runnersdb.LeaseRoundsRow) {
 	if err == nil {
 		err = s.ask(bounded, r, client)
 	}
+	s.heed(ctx, r.EntityID, err)
 	end := runnersdb.EndRoundParams{
 		EntityID: r.EntityID, Replica: s.Replica, LeasedUntil: r.LeasedUntil, BackoffS: s.Pace.Backoff.Seconds(),
 	}
@@ -144,14 +145,22 @@ func (s *Service) removeForgotten(ctx context.Context, r runnersdb.LeaseRoundsRo
 	if err != nil {
 		return xerrors.Errorf("find runners left behind: %w", err)
 	}
+	var failed []error
 	for _, name := range forgotten {
+		if alone, err := s.leftAlone(ctx, r.EntityID); err != nil || alone != nil {
+			return errors.Join(append(failed, err)...)
+		}
 		err := client.RemoveRunner(ctx, ids[name])
 		if err != nil && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrBusy) {
-			return xerrors.Errorf("remove runner left behind: %w", err)
+			failed = append(failed, xerrors.Errorf("remove runner left behind: %w", err))
+			if ofItself(err) {
+				break
+			}
+			continue // one that can't be removed does not keep the others
 		}
 		s.Log.Info(ctx, "removed a runner of a workspace that is gone", slog.F("runner", name))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // removeQuarantined unregisters what is kept to be looked at, so that it is given no job. One that has a job is left to it, and
@@ -161,16 +170,18 @@ func (s *Service) removeQuarantined(ctx context.Context, r runnersdb.LeaseRounds
 	if err != nil {
 		return xerrors.Errorf("find runners in quarantine: %w", err)
 	}
+	var failed []error
 	for _, it := range kept {
 		verdict, err := s.Deregister(ctx, it.WorkspaceID, it.Incarnation)
 		if err != nil {
-			return xerrors.Errorf("unregister runner in quarantine: %w", err)
+			failed = append(failed, xerrors.Errorf("unregister runner in quarantine: %w", err))
+			continue
 		}
 		if verdict.Done {
 			s.Log.Info(ctx, "unregistered a runner that is kept to be looked at", slog.F("runner", it.Name))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 const maxError = 1000 // bytes of an error that are kept

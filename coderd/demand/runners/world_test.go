@@ -2,6 +2,7 @@ package runners_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -37,6 +38,7 @@ type cloud struct {
 	removals    int
 	registering func() // is called within Register
 	removing    func() // is called within RemoveRunner, before it is done
+	stuck       int64  // can't be removed: 422
 	lenient     bool   // removes those with a job as well, as one that looked too early
 }
 
@@ -91,6 +93,9 @@ func (c *cloud) RemoveRunner(_ context.Context, id int64) error {
 	defer c.mu.Unlock()
 	if c.fail != nil {
 		return c.fail
+	}
+	if id == c.stuck {
+		return errors.New("status 422: it cannot be removed")
 	}
 	if c.busy[id] && !c.lenient {
 		return forge.ErrBusy

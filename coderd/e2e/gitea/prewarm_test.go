@@ -49,7 +49,7 @@ func TestGitea_prewarm(t *testing.T) {
 	f := startForge(t)
 	f.repository(t, "shop")
 	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
-	connect(t, f, server)
+	connect(t, f, server, "/repos/acme/shop/hooks", "--scope", "repository", "--path", "acme/shop")
 	_, err := server.Client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(runners, runnerFor(t)), File: "test.yaml"})
 	require.NoError(t, err)
 	t.Cleanup(func() { retire(t, server) })
@@ -91,8 +91,48 @@ func TestGitea_prewarm(t *testing.T) {
 	require.Len(t, f.runners(t, "shop"), 1, "nothing is left at the forge but the runner that is idle")
 }
 
-// connect makes the forge known to Prewarm as a person does, by the command line, and has it install the webhook.
-func connect(t *testing.T, f *forge, server *e2etest.Server) {
+// The scope enterprise is a whole Gitea: one pool, with a runner that the repository does not have, serves the repositories of two
+// owners, told by one system webhook.
+func TestGitea_instance(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	f := startForge(t)
+	f.repository(t, "shop")
+	f.api(t, http.MethodPost, "/orgs", map[string]any{"username": "tools"})
+	f.api(t, http.MethodPost, "/orgs/tools/repos", map[string]any{"name": "lint", "auto_init": true, "default_branch": "main"})
+	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond})
+	connect(t, f, server, "/admin/hooks", "--scope", "enterprise")
+	_, err := server.Client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(runners, runnerFor(t)), File: "test.yaml"})
+	require.NoError(t, err)
+	t.Cleanup(func() { retire(t, server) })
+
+	until(t, "there is an idle runner of the instance", func() bool {
+		list, err := server.Client.Runners(ctx, sdk.RunnerFilter{Status: "idle"})
+		return err == nil && len(list.Runners) == 1 && list.Runners[0].State == "ready"
+	})
+	f.push(t, "shop", ".gitea/workflows/build.yaml", workflow)
+	f.api(t, http.MethodPost, "/repos/tools/lint/contents/.gitea/workflows/build.yaml", map[string]any{
+		"branch": "main", "message": "build", "content": []byte(workflow),
+	})
+	var list sdk.ForgeJobList
+	until(t, "all jobs have ended", func() bool {
+		list, err = server.Client.ForgeJobs(ctx, sdk.ForgeJobFilter{State: "completed"})
+		return err == nil && len(list.Jobs) == 4
+	})
+	of := map[string]int{}
+	for _, j := range list.Jobs {
+		require.Equal(t, "success", j.Conclusion, "%+v", j)
+		require.NotNil(t, j.Workspace, "it ran on one of ours")
+		of[j.Repository]++
+	}
+	require.Equal(t, map[string]int{"acme/shop": 2, "tools/lint": 2}, of)
+	require.NoError(t, server.Client.RemoveForgeHook(ctx, "acme"))
+	require.Empty(t, into[[]any](t, f, http.MethodGet, "/admin/hooks", nil))
+}
+
+// connect makes the forge known to Prewarm as a person does, by the command line, and has it install the webhook, which Gitea has
+// at that path then.
+func connect(t *testing.T, f *forge, server *e2etest.Server, at string, entity ...string) {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte(f.token), 0o600))
@@ -101,9 +141,10 @@ func connect(t *testing.T, f *forge, server *e2etest.Server) {
 	env := []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + strings.TrimSpace(string(owner))}
 	for _, args := range [][]string{
 		{"forge", "credential", "add", "gitea", "--kind", "gitea", "--api-url", f.url, "--forge-token-file", token},
-		{"forge", "add", "acme", "--credential", "gitea", "--scope", "repository", "--path", "acme/shop"},
+		append([]string{"forge", "add", "acme", "--credential", "gitea"}, entity...),
 		{"forge", "check", "acme"},
 		{"forge", "webhook", "install", "acme"},
+		{"forge", "wait", "acme"},
 	} {
 		out := e2etest.Run(t.Context(), t, env, args...)
 		require.Zero(t, out.Status, "prewarm %v: %s%s", args, out.Stdout, out.Stderr)
@@ -111,7 +152,7 @@ func connect(t *testing.T, f *forge, server *e2etest.Server) {
 	}
 	hooks := into[[]struct {
 		Active bool `json:"active"`
-	}](t, f, http.MethodGet, "/repos/acme/shop/hooks", nil)
+	}](t, f, http.MethodGet, at, nil)
 	require.Len(t, hooks, 1)
 	require.True(t, hooks[0].Active)
 }

@@ -75,8 +75,9 @@ func Cases() []Case {
 		{"AnotherWorkspaceIsNotMeant", "nothing is done to a workspace of the same name with another id", true, false, nil, anotherWorkspace},
 		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, false, nil, list},
 		{"BecomesReady", "a workspace becomes ready", true, false, nil, becomesReady},
+		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, spoken, firstBootScript},
 		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
-		{"ResetIsFenced", "a used workspace can be made like new, and a late reset changes nothing", true, false, canReset, resetFenced},
+		{"ResetIsFenced", "a used workspace can be reset, and a late reset changes nothing", true, false, canReset, resetFenced},
 		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
 		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},
@@ -155,7 +156,8 @@ func (t *trial) request(name string) provider.CreateRequest { return t.requestOf
 func (t *trial) requestOf(s side, name string) provider.CreateRequest {
 	req := provider.CreateRequest{
 		Name: t.Prefix + name, Machine: t.machineOf(t.Prefix + name),
-		Tags:         provider.Tags{Installation: s.installation, WorkspaceID: uuid.New(), Incarnation: 1},
+		// Its id says when it was made: what a check leaves behind is an orphan one day.
+		Tags:         provider.Tags{Installation: s.installation, WorkspaceID: uuid.Must(uuid.NewV7()), Incarnation: 1},
 		Organization: "default", Template: "conformance", Preset: "conformance",
 		Spec: t.Spec, Parameters: t.Parameters, Defaults: provider.CurrentDefaults,
 	}

@@ -47,7 +47,7 @@ func TestSources(t *testing.T) {
 		"docker": func(json.RawMessage) (provider.Provider, error) { return p, nil },
 	}, func(context.Context) bool { return false })
 	all.Update([]provider.Row{{Name: "docker", Kind: "docker"}})
-	why, judged := all.Refuses("docker", p.Site(), json.RawMessage(
+	judged, why := all.Refuses("docker", p.Site(), json.RawMessage(
 		fmt.Sprintf(`{"image": "go", "volumes": [{"path": "/at", "bind": %q}]}`, shared)), nil)
 	require.True(t, judged)
 	require.ErrorContains(t, why, "with `read_only: true` only")

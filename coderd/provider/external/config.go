@@ -30,6 +30,9 @@ type Config struct {
 	Environment          map[string]string `json:"environment"`
 	EnvironmentFromFiles map[string]string `json:"environment_from_files"`
 	Timeouts             Timeouts          `json:"timeouts"`
+	// InstallScript is how the executable takes the script that an instance runs at its first boot: runner_install_template,
+	// as that key of extra specs; or none, where it takes none. Empty: as its schema says, and none where it has no schema.
+	InstallScript string `json:"install_script"`
 	// NoStop: the executable cannot stop and start what it made, which the protocol has no way to say.
 	NoStop bool `json:"no_stop"`
 	// Defaults are a spec, from which templates differ in what they say themselves.
@@ -114,6 +117,12 @@ func (c Config) check() error {
 	default:
 		return xerrors.Errorf("interface_version: %q is neither %s nor %s; leave it out to ask the executable",
 			c.InterfaceVersion, common.Version010, common.Version011)
+	}
+	switch c.InstallScript {
+	case "", installTemplate, noScript:
+	default:
+		return xerrors.Errorf("install_script: %q is neither %s nor %s; leave it out to go by the executable's schema",
+			c.InstallScript, installTemplate, noScript)
 	}
 	if c.PoolID != "" {
 		if _, err := uuid.Parse(c.PoolID); err != nil {

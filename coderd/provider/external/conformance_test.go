@@ -47,6 +47,9 @@ func TestConformance(t *testing.T) {
 			providertest.Run(t, func(t *testing.T) providertest.Harness {
 				c.CreateMS = 5
 				s := newSite(t, c)
+				if c.Protocol != "" { // which has no schema to say so
+					s.config["install_script"] = "runner_install_template"
+				}
 				bad := maps.Clone(garbage)
 				if c.Protocol == "" {
 					maps.Copy(bad, garbageBySchema)

@@ -233,11 +233,14 @@ const noRunner = "#!/bin/sh\nexit 0\n"
 // installTemplate is the key of extra specs that takes the script which an instance runs at its first boot.
 const installTemplate = "runner_install_template"
 
-// withInstallScript are the extra specs with the script that an instance runs at its first boot, where the executable's
-// schema has a place for it and the spec doesn't say otherwise.
+// noScript is the setting for an executable that takes no such script.
+const noScript = "none"
+
+// withInstallScript are the extra specs with the script that an instance runs at its first boot, where the executable takes
+// one and the spec doesn't say otherwise.
 func (p *Provider) withInstallScript(s spec, script []byte) json.RawMessage {
 	const key = installTemplate
-	if _, set := s.ExtraSpecs[key]; set || !p.facts.extraSpecs.has(key) || s.OSType == params.Windows && script == nil {
+	if _, set := s.ExtraSpecs[key]; set || !p.takesScript() || s.OSType == params.Windows && script == nil {
 		return s.extraSpecs()
 	}
 	if script == nil {

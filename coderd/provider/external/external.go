@@ -39,6 +39,7 @@ var _ interface {
 	provider.Stopper
 	provider.AgentHost
 	provider.TokenTaker
+	provider.Spoken
 } = (*Provider)(nil)
 
 // New asks the executable what it is (within Timeouts.Probe), which must work for there to be a provider.
@@ -75,8 +76,9 @@ func (p *Provider) Offered() provider.Provider {
 	type always interface {
 		provider.Provider
 		provider.TokenTaker
+		provider.Spoken
 	}
-	hosts := p.facts.extraSpecs.has(installTemplate)
+	hosts := p.takesScript()
 	switch {
 	case p.config.NoStop && hosts:
 		return struct {
@@ -95,8 +97,34 @@ func (p *Provider) Offered() provider.Provider {
 	}
 }
 
-// HostsAgent marks this as a provider that runs agents, where the executable's schema has a place for a script that
-// installs one: see Offered.
+// takesScript says whether an instance runs the script that it is given at its first boot: by the configuration, else by the
+// executable's schema.
+func (p *Provider) takesScript() bool {
+	if p.config.InstallScript != "" {
+		return p.config.InstallScript == installTemplate
+	}
+	return p.facts.extraSpecs.has(installTemplate)
+}
+
+// Spoken says which version of the protocol is spoken, and what follows.
+func (p *Provider) Spoken() provider.Protocol {
+	said := provider.Protocol{Version: p.facts.protocol, Schema: p.facts.extraSpecs != nil}
+	switch {
+	case p.takesScript():
+		said.InstallScript = installTemplate
+	case p.config.InstallScript == noScript:
+		said.NoAgent = "its configuration says install_script: none"
+	case said.Schema:
+		said.NoAgent = "the schema of its executable has no " + installTemplate + ", by which an agent is installed"
+	default:
+		said.NoAgent = "its executable, which speaks " + said.Version + ", gives no schema that says whether it takes " + installTemplate +
+			", by which an agent is installed: prewarm provider check finds out; if it does, set install_script: " + installTemplate +
+			" in the provider's config"
+	}
+	return said
+}
+
+// HostsAgent marks this as a provider that runs agents, where the executable takes a script that installs one: see Offered.
 func (*Provider) HostsAgent() {}
 
 // TakesTokens marks this as a provider that hands each instance its token: the protocol has a field for it, and user data

@@ -3,6 +3,7 @@ package external_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/conformance"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
 )
@@ -190,15 +192,18 @@ func TestOffered(t *testing.T) {
 	for _, c := range []struct {
 		fault       externaltest.Fault
 		noStop      bool
+		script      string
 		hosts, stop bool
 	}{
 		{hosts: true, stop: true},
 		{noStop: true, hosts: true},
 		{fault: externaltest.NoSchema, stop: true},
 		{fault: externaltest.NoSchema, noStop: true},
+		{fault: externaltest.NoSchema, script: "runner_install_template", hosts: true, stop: true},
+		{script: "none", stop: true},
 	} {
 		s := newSite(t, externaltest.Config{Fault: c.fault})
-		s.config["no_stop"] = c.noStop
+		s.config["no_stop"], s.config["install_script"] = c.noStop, c.script
 		p := s.open().Offered()
 		_, hosts := provider.As[provider.AgentHost](p)
 		_, stops := provider.As[provider.Stopper](p)
@@ -222,6 +227,61 @@ func TestNoSchema(t *testing.T) {
 	var b params.BootstrapInstance
 	require.NoError(t, json.Unmarshal(s.calls("CreateInstance")[0].Stdin, &b))
 	assert.JSONEq(t, `{}`, string(b.ExtraSpecs), "no script for who may not know what to do with it")
+}
+
+// One that speaks v0.1.0 has no schema, so that its configuration says whether it takes a script at the first boot. Where it does
+// not say so, an agent is refused with the reason, and the check finds out.
+func TestInstallScript(t *testing.T) {
+	t.Parallel()
+	check := func(p *external.Provider, s *site) error {
+		for _, c := range conformance.Cases() {
+			if c.Name == "FirstBootScript" {
+				return c.Run(t.Context(), conformance.Subject{Provider: p, Installation: s.installation, Spec: json.RawMessage(good)})
+			}
+		}
+		return errors.New("there is no such case")
+	}
+	for _, c := range []struct {
+		name            string
+		config          externaltest.Config
+		script          string
+		noAgent, refuse string // part of the reason; empty: none
+		sent            bool
+	}{
+		{"not told", externaltest.Config{Protocol: "v0.1.0"}, "", "v0.1.0, gives no schema", "set install_script: runner_install_template", false},
+		{"told", externaltest.Config{Protocol: "v0.1.0"}, "runner_install_template", "", "", true},
+		{"told that it takes none", externaltest.Config{Protocol: "v0.1.0"}, "none", "install_script: none", "set install_script: runner_install_template", false},
+		{"takes none", externaltest.Config{Protocol: "v0.1.0", Fault: externaltest.IgnoresScript}, "", "gives no schema", "", false},
+		{"told, and takes none", externaltest.Config{Protocol: "v0.1.0", Fault: externaltest.IgnoresScript}, "runner_install_template", "", "set install_script: none", true},
+		{"by its schema", externaltest.Config{}, "", "", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, c.config)
+			s.config["install_script"] = c.script
+			p := s.open()
+			if c.noAgent == "" {
+				assert.Empty(t, p.Spoken().NoAgent)
+			} else {
+				assert.Contains(t, p.Spoken().NoAgent, c.noAgent)
+			}
+			err := check(p, s)
+			if c.refuse == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.refuse)
+			}
+			_, err = p.Create(t.Context(), s.request("plain"))
+			require.NoError(t, err)
+			var b params.BootstrapInstance
+			calls := s.calls("CreateInstance")
+			require.NoError(t, json.Unmarshal(calls[len(calls)-1].Stdin, &b))
+			var extra struct {
+				Script []byte `json:"runner_install_template"`
+			}
+			require.NoError(t, json.Unmarshal(b.ExtraSpecs, &extra))
+			assert.Equal(t, c.sent, string(extra.Script) == "#!/bin/sh\nexit 0\n", "%s", extra.Script)
+		})
+	}
 }
 
 // Versions and schemas are asked for once, and readiness of many with few calls.

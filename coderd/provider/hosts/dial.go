@@ -94,7 +94,7 @@ func (m *Host) verify(key ssh.PublicKey) error {
 			return nil
 		}
 	}
-	return xerrors.Errorf("it shows %s %s, pinned is %s; if it was installed anew, pin the new key, else find out who "+
+	return xerrors.Errorf("it shows %s %s, pinned is %s; if it was installed again, pin the new key, else find out who "+
 		"answers there: %w", key.Type(), ssh.FingerprintSHA256(key), strings.Join(m.fingerprints(), " or "), errHostKey)
 }
 

@@ -51,7 +51,7 @@ func parseSpec(raw json.RawMessage, parameters map[string]string) (spec, []provi
 		}
 	}
 	if s.reset == "" && !p.Has("reset") {
-		p.Add("reset", "is missing: give the script that makes the machine like new; `true`, if it is enough to end the "+
+		p.Add("reset", "is missing: give the script that resets the machine; `true`, if it is enough to end the "+
 			"workspace's processes and to remove its directory")
 	}
 	p.Parameters(parameters)

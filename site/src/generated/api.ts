@@ -130,7 +130,9 @@ export interface Cause {
   fault: string;
   first_at: string;
   last_at: string;
-  /** Whether a retry cannot mend it, as far as one can tell */
+  /** The last line of that fault that says something, then what failed */
+  message: string;
+  /** Whether it will not succeed on retry, as far as one can tell */
   permanent: boolean;
   /** Number of the last version */
   version: number;
@@ -372,7 +374,7 @@ export interface Explanation {
 export interface Failures {
   /** Over the last 30 days, the latest first */
   causes: Cause[];
-  /** Of these, those that a retry cannot mend */
+  /** Of these, those that will not succeed on retry */
   permanent: number;
   preset: string;
   since?: string;
@@ -417,6 +419,8 @@ export interface ForgeEntity {
   balance: "pack" | "spread";
   created_at: string;
   credential: string;
+  /** While it is stopped, its runners without a job go */
+  draining?: boolean;
   /** Of the webhook that Prewarm installed */
   hook_id?: number;
   id: string;
@@ -434,7 +438,7 @@ export interface ForgeEntity {
   /** Until when the webhook secret before is good too */
   secret_overlap?: string;
   status: ForgeStatus;
-  /** Why its jobs make no demand; left out where they do */
+  /** Why no new runners are made for it; left out where they are */
   stopped?: string;
   stopped_at?: string;
   /** Of them, those that no preset can serve */
@@ -449,6 +453,10 @@ export interface ForgeHook {
   id: number;
   /** Of its last delivery, as the forge says */
   last_status?: string;
+  /** Webhooks that call the same URL, and that Prewarm did not install */
+  others?: ForgeHook[];
+  /** Prewarm installed it, or took it over; else a person made it */
+  ours: boolean;
   url: string;
 }
 
@@ -456,6 +464,8 @@ export interface ForgeJob {
   attempt: number;
   completed_at?: string;
   conclusion?: string;
+  /** Why it waits though a preset is to serve it; left out where there is no reason but its runner's making */
+  delay?: JobDelay;
   entity: string;
   id: string;
   /** The forge's */
@@ -501,6 +511,8 @@ export interface ForgeJobList {
 }
 
 export interface ForgeStatus {
+  /** A round has succeeded since the credential last changed */
+  credential_checked: boolean;
   /** The last delivery that came */
   delivery_at?: string;
   /** Of the last round that was asked of the forge, or why its webhooks cannot be checked */
@@ -510,6 +522,10 @@ export interface ForgeStatus {
   rate_limit?: number;
   rate_remaining?: number;
   rate_reset_at?: string;
+  /** That error */
+  runners_error?: string;
+  /** No replica registers or unregisters a runner there before: after an error of the forge, or by its rate limit */
+  runners_wait_until?: string;
   /** Not stopped, and the last round did not fail */
   running: boolean;
   succeeded_at?: string;
@@ -623,7 +639,7 @@ export interface InventoryEntry {
   state?: string;
   /** Of the resource */
   status?: string;
-  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
+  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "gone" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
   /** Its name; empty: no row is of it */
   workspace?: string;
 }
@@ -639,10 +655,17 @@ export interface Job {
   state: "pending" | "running" | "done" | "failed" | "cancelled";
 }
 
+export interface JobDelay {
+  /** forge_left_alone: no runner is registered at the forge for now, since it is not well or was asked too much */
+  code: "forge_left_alone";
+  text: string;
+  until: string;
+}
+
 export interface KeepRequest {
   /** From now on; 24h where empty, 720h at most */
   for?: string;
-  /** For whoever finds it, and for the audit log */
+  /** For others who find it, and for the audit log */
   reason: string;
 }
 
@@ -857,6 +880,10 @@ export interface Preset {
   expired: number;
   /** Surplus of actual and starting over desired, waiting claims and jobs */
   extraneous: number;
+  /** Rounds of failed creates in a row */
+  failures?: number;
+  /** Of the last failed create: its last line that says something, then what failed */
+  fault?: string;
   id: string;
   /** What a claim must find left of the TTL */
   min_remaining?: string;
@@ -1021,7 +1048,7 @@ export interface PresetSize {
 export interface Provider {
   /** Present while it is open: nothing is created or deleted there */
   breaker?: Breaker;
-  /** What it can do beyond making and deleting: exec, logs, stop, reset */
+  /** What it can do beyond making and deleting: exec, logs, stop, reset, agent */
   can: string[];
   /** Workspaces there that somebody has */
   claimed: number;
@@ -1034,8 +1061,14 @@ export interface Provider {
   kind: string;
   limits: ProviderLimits;
   name: string;
+  /** Why no agent can be installed there, and what to do */
+  no_agent?: string;
+  /** Version of the protocol that is spoken with its executable */
+  protocol?: string;
   /** Its machines exist beforehand */
   reserves: boolean;
+  /** Its executable says what of a spec it understands */
+  schema?: boolean;
   /** How its inventories stand; one where it has no sites, none before the first */
   sites: SiteInventory[];
   /** Workspaces there that nobody has, whatever their state */
@@ -1080,7 +1113,7 @@ export interface PutForgeEntity {
   credential?: string;
   /** How long the webhook secret before stays good, 1 day where left out */
   overlap_s?: number;
-  /** owner/repository, owner, or the enterprise's slug; fixed from then on */
+  /** owner/repository, owner, or the enterprise's slug; left out for a whole Gitea; fixed from then on */
   path?: string;
   /** Needed for a new one, and fixed from then on */
   scope?: "repository" | "organization" | "enterprise";
@@ -1261,6 +1294,8 @@ export interface SavedForgeEntity {
   balance: "pack" | "spread";
   created_at: string;
   credential: string;
+  /** While it is stopped, its runners without a job go */
+  draining?: boolean;
   /** Why the webhook that Prewarm installed was not told the new secret */
   hook_error?: string;
   /** Of the webhook that Prewarm installed */
@@ -1280,7 +1315,7 @@ export interface SavedForgeEntity {
   /** Until when the webhook secret before is good too */
   secret_overlap?: string;
   status: ForgeStatus;
-  /** Why its jobs make no demand; left out where they do */
+  /** Why no new runners are made for it; left out where they are */
   stopped?: string;
   stopped_at?: string;
   /** Of them, those that no preset can serve */
@@ -1379,6 +1414,8 @@ export interface StateDuration {
 }
 
 export interface StopForgeEntity {
+  /** Its runners without a job go too */
+  drain?: boolean;
   reason: string;
 }
 
@@ -1697,7 +1734,7 @@ export interface Operations {
     body: undefined;
     answer: ForgeEntity;
   };
-  /** Show the webhook that Prewarm installed, as the forge has it. */
+  /** Show the webhook as the forge has it, Prewarm's or a person's. */
   "get-forge-hook": {
     path: { forge: string };
     query: { organization?: string };
@@ -1788,10 +1825,10 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
-  /** Install the webhook at the forge, or bring it up to date. */
+  /** Install the webhook at the forge, bring it up to date, or take over a person's. */
   "install-forge-hook": {
     path: { forge: string };
-    query: { organization?: string };
+    query: { organization?: string; take_over?: boolean };
     body: undefined;
     answer: ForgeHook;
   };
@@ -2040,7 +2077,7 @@ export interface Operations {
     body: undefined;
     answer: Provider;
   };
-  /** Try a quarantined workspace anew. */
+  /** Try a quarantined workspace again. */
   "retry-workspace": {
     path: { workspace: string };
     query: { organization?: string };
@@ -2089,14 +2126,14 @@ export interface Operations {
     body: undefined;
     answer: PresetSize;
   };
-  /** Have an entity's jobs make demand again. */
+  /** Make runners for an entity again. */
   "start-forge": {
     path: { forge: string };
     query: { organization?: string };
     body: undefined;
     answer: ForgeEntity;
   };
-  /** Have an entity's jobs make no demand for now. */
+  /** Make no new runners for an entity for now. */
   "stop-forge": {
     path: { forge: string };
     query: { organization?: string };

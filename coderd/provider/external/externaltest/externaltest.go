@@ -19,6 +19,7 @@ type Config struct {
 	Fault    Fault  `json:"fault,omitempty"`
 	Password string `json:"password,omitempty"` // a secret that the fault Blabs tells
 	Boots    bool   `json:"boots,omitempty"`    // its instances run the script of their first boot
+	Busy     int    `json:"busy,omitempty"`     // how many deletes of each instance it refuses first, being busy
 }
 
 // Fault is a way in which real executables misbehave.
@@ -41,6 +42,7 @@ const (
 	Hangs           Fault = "hangs"             // creates ignore SIGTERM and never end, nor does a child of theirs
 	Escapes         Fault = "escapes"           // the same, with the child in a session of its own
 	Broken          Fault = "broken"            // everything fails, as with credentials that have expired
+	IgnoresScript   Fault = "ignores_script"    // it gives its instances no script at their first boot
 	NoSchema        Fault = "no_schema"         // it has none, and says so with a failure
 )
 

@@ -280,8 +280,20 @@ func (m *Machine) Processes(with string) map[int]string {
 
 func (m *Machine) endProcesses(t testing.TB) {
 	t.Helper()
+	// All at once, as where the power goes: a shell that saw its command end would write down that it had failed.
+	stopped := map[int]bool{}
 	require.Eventually(t, func() bool {
 		left := m.Processes("")
+		before := len(stopped)
+		for pid := range left {
+			if !stopped[pid] {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+				stopped[pid] = true
+			}
+		}
+		if len(stopped) > before {
+			return false // what was running until now may have begun more
+		}
 		for pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

@@ -1,4 +1,5 @@
 import { Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { Bar } from "../../components/Bar";
 import { Copied } from "../../components/Copied";
 import { Confirm } from "../../components/Dialog";
@@ -10,7 +11,7 @@ import { standing } from "./jobs";
 
 interface Props {
   forges: readonly ForgeEntity[];
-  onStop?: ((forge: string, reason: string) => Promise<unknown>) | undefined;
+  onStop?: ((forge: string, reason: string, drain: boolean) => Promise<unknown>) | undefined;
   onStart?: ((forge: string) => Promise<unknown>) | undefined;
 }
 
@@ -49,25 +50,37 @@ function ForgeCard({ forge: f, onStop, onStart }: Omit<Props, "forges"> & { forg
                 act="Start"
                 icon="play"
                 title={`Start ${f.name}?`}
-                effect="Its queued jobs make demand again: the next pass builds runners for those that still wait."
-                done={`The jobs of ${f.name} make demand again.`}
+                effect="Runners are made for it again: the next pass builds them for the jobs that still wait, and as many as are to be idle."
+                done={`Runners are made for ${f.name} again.`}
                 run={() => onStart(f.name)}
               />
             )
-          : onStop && (
-              <Confirm
-                key="stop"
-                act="Stop"
-                icon="pause"
-                title={`Stop ${f.name}?`}
-                effect={`Its jobs make no demand until it is started again: nothing is built for ${f.queued === 1 ? "the 1 that waits" : `the ${f.queued} that wait`}, and webhooks are still taken. Jobs that run go on, and so do the idle runners there are.`}
-                done={`${f.name} is stopped.`}
-                reason="required"
-                run={(reason) => onStop(f.name, reason)}
-              />
-            )}
+          : onStop && <StopForge key="stop" forge={f} onStop={onStop} />}
       </div>
     </li>
+  );
+}
+
+function StopForge({ forge: f, onStop }: { forge: ForgeEntity; onStop: NonNullable<Props["onStop"]> }) {
+  const [drain, setDrain] = useState(false);
+  return (
+    <Confirm
+      act="Stop"
+      icon="pause"
+      title={`Stop ${f.name}?`}
+      effect={`No runners are made for it until it is started again: not for ${f.queued === 1 ? "the 1 job that waits" : `the ${f.queued} jobs that wait`}, and none to be idle. Webhooks are still taken, and jobs that run go on.`}
+      done={`${f.name} is stopped.`}
+      reason="required"
+      run={(reason) => onStop(f.name, reason, drain)}
+    >
+      <label className="flex gap-2 text-sm">
+        <input type="checkbox" className="mt-1" checked={drain} onChange={(e) => setDrain(e.target.checked)} />
+        <span>
+          Drain: runners without a job go too
+          <span className="block text-ink-2">Otherwise they stay, and take jobs that the forge gives them.</span>
+        </span>
+      </label>
+    </Confirm>
   );
 }
 
@@ -75,14 +88,16 @@ function ForgeCard({ forge: f, onStop, onStart }: Omit<Props, "forges"> & { forg
 function Trouble({ forge: f, now }: { forge: ForgeEntity; now: number }) {
   const s = f.status;
   const waits = s.wait_until && Date.parse(s.wait_until) > now;
-  if (!f.stopped_at && !s.error && !waits) return null;
+  const runnersWait = s.runners_wait_until && Date.parse(s.runners_wait_until) > now;
+  if (!f.stopped_at && !s.error && !waits && !runnersWait) return null;
   return (
     <div className="flex flex-col gap-1 text-sm break-words">
       {f.stopped_at && (
         <p>
           {f.stopped}
           <span className="block text-ink-2">
-            stopped <RelativeTime at={f.stopped_at} />
+            stopped <RelativeTime at={f.stopped_at} />: no new runners are made
+            {f.draining ? ", and those without a job go" : ", and those without a job stay"}
           </span>
         </p>
       )}
@@ -99,6 +114,12 @@ function Trouble({ forge: f, now }: { forge: ForgeEntity; now: number }) {
       {waits && s.wait_until && (
         <p className="text-ink-2">
           it is asked again <RelativeTime at={s.wait_until} />
+        </p>
+      )}
+      {runnersWait && s.runners_wait_until && (
+        <p className="text-ink-2">
+          no runner is registered or unregistered, until <RelativeTime at={s.runners_wait_until} />
+          {s.runners_error !== s.error && <>: {s.runners_error}</>}
         </p>
       )}
     </div>

@@ -132,7 +132,7 @@ function Forges() {
   return (
     <ForgesView
       forges={list.data}
-      onStop={may("stop-forge") ? (forge, reason) => stop.mutateAsync({ params: { forge }, body: { reason } }) : undefined}
+      onStop={may("stop-forge") ? (forge, reason, drain) => stop.mutateAsync({ params: { forge }, body: { reason, drain } }) : undefined}
       onStart={may("start-forge") ? (forge) => start.mutateAsync({ params: { forge } }) : undefined}
     />
   );

@@ -122,13 +122,22 @@ const job: Column<ForgeJob> = { title: "Job", cell: (j) => <Title job={j} /> };
 const labels: Column<ForgeJob> = { title: "Labels", cell: (j) => <Labels labels={j.labels} /> };
 const forge: Column<ForgeJob> = { title: "Forge", cell: (j) => <ForgeLink name={j.entity} /> };
 const pool: Column<ForgeJob> = { title: "Pool", cell: (j) => <Pool of={j} /> };
+const poolOrDelay: Column<ForgeJob> = {
+  title: "Pool",
+  cell: (j) => (
+    <>
+      <Pool of={j} />
+      {j.delay && <span className="block text-xs break-words text-ink-2">{j.delay.text}</span>}
+    </>
+  ),
+};
 const runner: Column<ForgeJob> = { title: "Runner", cell: (j) => <RunsOn job={j} /> };
 const waits: Column<ForgeJob> = { title: "Waits for", cell: (j) => <Since at={j.queued_at} />, right: true };
 const waited: Column<ForgeJob> = { title: "Waited", cell: (j) => <Duration ms={j.wait_s * 1_000} />, right: true };
 
 const columns = {
   unserved: [job, labels, { title: "Why", cell: (j: ForgeJob) => <span className="break-words">{j.unserved}</span> }, forge, waits],
-  queued: [job, labels, pool, forge, waits],
+  queued: [job, labels, poolOrDelay, forge, waits],
   in_progress: [
     job,
     pool,

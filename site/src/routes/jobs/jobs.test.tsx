@@ -6,7 +6,7 @@ import { conclusion, standing, statusOf, tally, took, web } from "./jobs";
 const now = Date.parse("2026-01-01T12:00:00Z");
 
 test("the worst of a forge is what it says of itself", () => {
-  const fine = { running: true, waiting: 0, succeeded_at: "2026-01-01T11:59:00Z" };
+  const fine = { running: true, waiting: 0, credential_checked: true, succeeded_at: "2026-01-01T11:59:00Z" };
   const cases: [Pick<ForgeEntity, "stopped" | "stopped_at" | "status">, string][] = [
     [{ status: fine }, "works"],
     [{ status: { ...fine, succeeded_at: undefined } as ForgeEntity["status"] }, "not asked yet"],

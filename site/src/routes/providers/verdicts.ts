@@ -23,6 +23,7 @@ export const verdicts: Readonly<Record<Verdict, Look>> = {
   unknown: { icon: "search", colour: "text-draining", means: "not known here" },
   adopt: { icon: "refresh", colour: "text-starting", means: "ours, taken in again" },
   making: { icon: "building", colour: "text-starting", means: "being made" },
+  gone: { icon: "empty", colour: "text-draining", means: "quarantined, and gone at the provider" },
   going: { icon: "drain", colour: "text-draining", means: "being deleted" },
   ok: { icon: "check", colour: "text-ready", means: "as it should be" },
 };

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cloudbase/garm-provider-common/cloudconfig"
 	garmerrors "github.com/cloudbase/garm-provider-common/errors"
 	"github.com/cloudbase/garm-provider-common/execution/common"
 	"github.com/cloudbase/garm-provider-common/params"
@@ -54,6 +55,11 @@ func (c *cloud) CreateInstance(_ context.Context, b params.BootstrapInstance) (p
 			b.InstanceToken)
 	case c.config.Fault == externaltest.Hangs || c.config.Fault == externaltest.Escapes:
 		linger(c.config.Root, c.config.Fault == externaltest.Escapes)
+	}
+	if c.config.Fault != externaltest.IgnoresScript {
+		if _, err := cloudconfig.GetRunnerInstallScript(b, b.Tools[0], b.Name); err != nil {
+			return none, xerrors.Errorf("render the script: %w", err)
+		}
 	}
 	m := machine{Pool: b.PoolID, ProviderInstance: params.ProviderInstance{
 		ProviderID: "ref-" + rand.Text(), Name: b.Name, OSType: b.OSType, OSArch: b.OSArch, OSName: "ubuntu",
@@ -100,6 +106,9 @@ func (c *cloud) DeleteInstance(_ context.Context, instance string) error {
 	if err != nil {
 		return err
 	}
+	if busy, err := c.busy(m.Name); busy || err != nil {
+		return errors.Join(err, xerrors.New("instance is busy running a \"create\" operation"))
+	}
 	if err := c.halt(m.Name); c.config.Boots && err != nil {
 		return err
 	}
@@ -107,6 +116,23 @@ func (c *cloud) DeleteInstance(_ context.Context, instance string) error {
 		return xerrors.Errorf("delete: %w", err)
 	}
 	return nil
+}
+
+// busy counts the deletes of an instance, and says whether this one comes too early.
+func (c *cloud) busy(name string) (bool, error) {
+	if c.config.Busy == 0 {
+		return false, nil
+	}
+	f, err := os.OpenFile(filepath.Join(c.config.Root, "deletes-"+name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false, xerrors.Errorf("count deletes: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("x"); err != nil {
+		return false, xerrors.Errorf("count deletes: %w", err)
+	}
+	info, err := f.Stat()
+	return err == nil && info.Size() <= int64(c.config.Busy), err
 }
 
 // GetInstance looks an instance up by id or name.
