@@ -107,7 +107,7 @@ func newStorm(t *testing.T, maximum int) (*storm, *database.Store) {
 	store := dbtest.OpenURL(t, url, database.Options{})
 	keepJournal(t, store)
 	s := &storm{
-		t: t, servers: e2etest.StartAll(t, 3, e2etest.Options{PostgresURL: url, Tick: tick}),
+		t: t, store: store, servers: e2etest.StartAll(t, 3, e2etest.Options{PostgresURL: url, Tick: tick}),
 		dice: rand.New(rand.NewPCG(seed, 0)), config: newConfig(t.TempDir(), maximum), removed: map[uuid.UUID]bool{},
 	}
 	_, err := s.client().Apply(ctx, sdk.ApplyRequest{Document: s.config.document(), File: "storm.yaml"})

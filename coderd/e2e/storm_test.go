@@ -14,6 +14,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // storm is what people do to a pool, all at once and on all replicas. What is done in a round is drawn from the seed;
@@ -21,6 +22,7 @@ import (
 type storm struct {
 	t       *testing.T
 	servers []*e2etest.Server
+	store   *database.Store
 	dice    *rand.Rand
 	config  *config
 	// steady leaves the configuration alone, and lets nobody wait.
@@ -215,7 +217,8 @@ func (s *storm) calm(ctx context.Context) {
 	require.NoError(s.t, err, document)
 }
 
-// converged waits until every preset has what is desired, and nothing else is left or under way (I6).
+// converged waits until every preset has what is desired, and nothing else is left or under way (I6), also nothing of a
+// preset that was removed: no list of presets has that one any more, nor does the one that came back under its name.
 func (s *storm) converged(ctx context.Context) {
 	s.t.Helper()
 	var last []sdk.Preset
@@ -232,9 +235,13 @@ func (s *storm) converged(ctx context.Context) {
 				return false
 			}
 		}
-		return len(presets) == s.config.pools()
+		var live int
+		if err := s.store.Pool.QueryRow(ctx, "SELECT count(*) FROM workspaces WHERE state <> 'deleted'").Scan(&live); err != nil {
+			return false
+		}
+		return len(presets) == s.config.pools() && live == s.config.desired()
 	}, 2*time.Minute, 50*time.Millisecond)
 	if !ok {
-		s.t.Fatalf("I6: the presets did not converge: %+v", last)
+		s.t.Fatalf("I6: the presets did not converge, or something of a removed one is left: %+v", last)
 	}
 }
