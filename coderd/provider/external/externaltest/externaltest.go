@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/xerrors"
 )
@@ -48,6 +49,7 @@ const (
 
 // Call is one run of the executable, as it records it in the file calls of its root.
 type Call struct {
+	At      time.Time       `json:"at"`
 	Command string          `json:"command"`
 	Env     []string        `json:"env"`
 	Dir     string          `json:"dir"`
@@ -64,7 +66,7 @@ func Build(path string) error {
 	return nil
 }
 
-// Write writes the configuration file and makes the root.
+// Write writes the configuration file and makes the root. What runs meanwhile reads the file before or this one, whole.
 func (c Config) Write(path string) error {
 	if err := os.MkdirAll(c.Root, 0o700); err != nil {
 		return xerrors.Errorf("make root: %w", err)
@@ -73,8 +75,12 @@ func (c Config) Write(path string) error {
 	if err != nil {
 		return xerrors.Errorf("encode configuration: %w", err)
 	}
-	if err := os.WriteFile(filepath.Clean(path), raw, 0o600); err != nil {
+	next := filepath.Clean(path) + ".next"
+	if err := os.WriteFile(next, raw, 0o600); err != nil {
 		return xerrors.Errorf("write configuration: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return xerrors.Errorf("put configuration in place: %w", err)
 	}
 	return nil
 }

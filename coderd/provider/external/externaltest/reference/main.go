@@ -85,7 +85,7 @@ func run(ctx context.Context) (string, error) {
 
 // record appends the call to the file calls, and puts what was read of the standard input back in its place.
 func record(root string) error {
-	call := externaltest.Call{Command: os.Getenv("GARM_COMMAND"), Env: os.Environ()}
+	call := externaltest.Call{At: time.Now(), Command: os.Getenv("GARM_COMMAND"), Env: os.Environ()}
 	call.Dir, _ = os.Getwd()
 	if call.Command == "CreateInstance" {
 		stdin, err := io.ReadAll(os.Stdin)
