@@ -86,8 +86,8 @@ func test(ctx context.Context, opts options) ([]step, error) {
 // shortSuites are one seeded short version of each long suite.
 var shortSuites = []step{
 	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=4", "-run",
-		"^(TestExact|TestClaimers_exactUnderConcurrency|TestPoints|TestKill|TestActs)$",
-		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine"),
+		"^(TestExact|TestClaimers_exactUnderConcurrency|TestPoints|TestKill|TestActs|TestSynchronous|TestAsynchronous)$",
+		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine", "./coderd/chaos/failover"),
 	simulation(20),
 	replay(20),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=20s", "PREWARM_SEED=1"}, "./coderd/chaos/storm"),
@@ -97,7 +97,7 @@ var shortSuites = []step{
 var ciSuites = []step{
 	suite("e2e", 10*time.Minute, nil, "./coderd/e2e", "./deploy"),
 	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/faults"),
-	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos"),
+	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos", "./coderd/chaos/failover"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
 	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
 	upgrade,
@@ -112,6 +112,7 @@ var longSuites = []step{
 	suite("faults", time.Hour, []string{"PREWARM_ROUNDS=2000"}, "./coderd/faults"),
 	suite("chaos", time.Hour, []string{"PREWARM_ROUNDS=50"}, "./coderd/chaos"),
 	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),
+	suite("failover", time.Hour, []string{"PREWARM_ROUNDS=20"}, "./coderd/chaos/failover"),
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
 	upgrade,
 	simulation(200),
