@@ -59,8 +59,8 @@ test-ci: build postgres haproxy sshd docker chromium ## Run the long suites in s
 	$(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
-sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each, from FIRST=1 on
-	PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(or $(FIRST),1) \
+sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on
+	PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(FIRST) PREWARM_SIM_FRESH=$(FRESH) \
 		go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./coderd/simulation
 
 .PHONY: sim-mutants

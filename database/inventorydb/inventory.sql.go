@@ -161,6 +161,73 @@ func (q *Queries) ConfirmProvider(ctx context.Context, name string) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const extendInventories = `-- name: ExtendInventories :many
+WITH held AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS site,
+               unnest($3::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+), free AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS site,
+               unnest($3::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+  FOR NO KEY UPDATE OF i SKIP LOCKED
+), extended AS (
+  UPDATE inventories i
+  SET leased_until = prewarm_now() + $4::double precision * interval '1 second'
+  FROM free
+  WHERE i.provider = free.provider AND i.site = free.site
+  RETURNING i.provider, i.site
+)
+SELECT held.provider, held.site, (extended.provider IS NOT NULL)::boolean AS extended
+FROM held LEFT JOIN extended ON extended.provider = held.provider AND extended.site = held.site
+`
+
+type ExtendInventoriesParams struct {
+	Providers []string
+	Sites     []string
+	Attempts  []int64
+	LeaseS    float64
+}
+
+type ExtendInventoriesRow struct {
+	Provider string
+	Site     string
+	Extended bool
+}
+
+// The heartbeat of the inventories that a replica makes: which it still has, and of these which were extended. It passes
+// over a row that somebody has locked, as ExtendLeases of jobs does: a later heartbeat extends it, or it runs out.
+func (q *Queries) ExtendInventories(ctx context.Context, arg ExtendInventoriesParams) ([]ExtendInventoriesRow, error) {
+	rows, err := q.db.Query(ctx, extendInventories,
+		arg.Providers,
+		arg.Sites,
+		arg.Attempts,
+		arg.LeaseS,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExtendInventoriesRow{}
+	for rows.Next() {
+		var i ExtendInventoriesRow
+		if err := rows.Scan(&i.Provider, &i.Site, &i.Extended); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findingTold = `-- name: FindingTold :exec
 UPDATE inventory_findings SET told_at = prewarm_now()
 WHERE provider = $1 AND site = $2 AND subject = $3 AND verdict = $4

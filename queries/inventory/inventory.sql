@@ -51,6 +51,34 @@ SELECT reason, clean, by_calls FROM inventories
 WHERE provider = @provider AND site = @site AND attempt = @attempt AND leased_until > prewarm_now()
 FOR NO KEY UPDATE;
 
+-- name: ExtendInventories :many
+-- The heartbeat of the inventories that a replica makes: which it still has, and of these which were extended. It passes
+-- over a row that somebody has locked, as ExtendLeases of jobs does: a later heartbeat extends it, or it runs out.
+WITH held AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest(@providers::text[]) AS provider, unnest(@sites::text[]) AS site,
+               unnest(@attempts::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+), free AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest(@providers::text[]) AS provider, unnest(@sites::text[]) AS site,
+               unnest(@attempts::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+  FOR NO KEY UPDATE OF i SKIP LOCKED
+), extended AS (
+  UPDATE inventories i
+  SET leased_until = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second'
+  FROM free
+  WHERE i.provider = free.provider AND i.site = free.site
+  RETURNING i.provider, i.site
+)
+SELECT held.provider, held.site, (extended.provider IS NOT NULL)::boolean AS extended
+FROM held LEFT JOIN extended ON extended.provider = held.provider AND extended.site = held.site;
+
 -- name: SaveFindings :many
 -- Replaces what the inventory before found, and says of each since when and how often in a row it was found. NOT IN of
 -- nothing that is null: its answer is hashed, where NOT EXISTS would compare each with each.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -88,7 +89,7 @@ var shortSuites = []step{
 	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=4", "-run",
 		"^(TestExact|TestClaimers_exactUnderConcurrency|TestPoints|TestKill|TestActs|TestSynchronous|TestAsynchronous)$",
 		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine", "./coderd/chaos/failover"),
-	simulation(20),
+	simulation(20, 0),
 	replay(20),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=20s", "PREWARM_SEED=1"}, "./coderd/chaos/storm"),
 }
@@ -101,7 +102,7 @@ var ciSuites = []step{
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
 	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
 	upgrade,
-	simulation(60),
+	simulation(10, 50),
 }
 
 // longSuites are all long suites in full.
@@ -115,7 +116,7 @@ var longSuites = []step{
 	suite("failover", time.Hour, []string{"PREWARM_ROUNDS=20"}, "./coderd/chaos/failover"),
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
 	upgrade,
-	simulation(200),
+	simulation(200, 50),
 	replay(200),
 	fuzz("FuzzParse", "./coderd/templates"),
 	fuzz("FuzzJob", "./coderd/demand/github"),
@@ -155,11 +156,18 @@ func suite(name string, limit time.Duration, env []string, args ...string) step 
 	return step{name: name, env: env, command: gotestsum("testname", args...)}
 }
 
-func simulation(seeds int) step {
-	return suite("simulation", time.Hour, []string{
+// simulation runs seeds that stay the same, those that once fell, and fresh ones: these are drawn here, so that the line of
+// the step says which they are.
+func simulation(seeds, fresh int) step {
+	env := []string{
 		"PREWARM_SIM_SEEDS=" + strconv.Itoa(seeds),
-		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, seeds/20)),
-	}, "./coderd/simulation")
+		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, (seeds+fresh)/20)),
+	}
+	if fresh > 0 {
+		env = append(env, "PREWARM_SIM_FRESH="+strconv.Itoa(fresh),
+			"PREWARM_SIM_FRESH_FIRST="+strconv.Itoa(1_000_000+rand.IntN(1_000_000_000)))
+	}
+	return suite("simulation", time.Hour, env, "./coderd/simulation")
 }
 
 func replay(orders int) step {
