@@ -86,7 +86,7 @@ func test(ctx context.Context, opts options) ([]step, error) {
 // shortSuites are one seeded short version of each long suite.
 var shortSuites = []step{
 	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=4", "-run",
-		"^(TestExact|TestClaimers_exactUnderConcurrency|TestPoints|TestKill|TestActs)$",
+		"^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestActs)$",
 		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine"),
 	simulation(20),
 	replay(20),
