@@ -545,7 +545,7 @@ export interface HistoryPoint {
   at: string;
   /** The most that were claimed */
   claimed?: number;
-  /** How many came */
+  /** How many came; a claim of several is one */
   claims?: number;
   /** The most that the pool should have had ready */
   desired?: number;
@@ -814,7 +814,7 @@ export interface PlanTotals {
 export interface Pool {
   /** Why somebody should look at it: the worst that is wrong */
   attention?: Attention;
-  /** Over the last 24 hours; counted each minute, of what came since then up to fifty */
+  /** Over the last 24 hours; a claim of several is one; counted each minute, of what came since then up to fifty */
   claims: number;
   /** How many prebuilds it should have ready */
   desired: number;
