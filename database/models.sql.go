@@ -1175,12 +1175,14 @@ type Claim struct {
 }
 
 type ClaimHistory struct {
-	PresetID   uuid.UUID
-	Bucket     time.Time
-	Claims     int32
-	Hits       int32
-	Provisions int32
-	ProvisionS float64
+	PresetID    uuid.UUID
+	Bucket      time.Time
+	Claims      int32
+	Hits        int32
+	Provisions  int32
+	ProvisionS  float64
+	Requests    *int32
+	RequestHits *int32
 }
 
 type ClaimParameter struct {

@@ -219,6 +219,9 @@ func answers(t *testing.T) map[string]answer {
 			},
 			{ID: id(41), Number: 1, Hash: "a1b3", Provider: "local", CreatedAt: before(72 * time.Hour), CreatedBy: "owner"},
 		}}),
+		"GET /templates/quickstart/export": canned(sdk.TemplateFile{
+			Template: "quickstart", Document: "templates:\n- name: quickstart\n  provider: local\n",
+		}),
 		"GET /templates/quickstart/versions/2": canned(sdk.TemplateVersionSpec{
 			Version: shownTemplate().Versions[0], Text: "provider: local\nspec:\n  command:\n  - sh\n",
 		}),

@@ -65,6 +65,7 @@ func TestGolden(t *testing.T) {
 		"workspace_delete":     "workspace delete --force --yes " + ws,
 		"template_list":        "template list",
 		"template_show":        "template show quickstart",
+		"template_export":      "template export quickstart",
 		"template_versions":    "template versions quickstart --limit 2",
 		"template_version":     "template versions quickstart --show 2",
 		"template_deprecate":   "template deprecate quickstart",

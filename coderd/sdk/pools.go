@@ -20,7 +20,7 @@ type Pool struct {
 	Slots    Slots     `json:"slots"`
 	Waiting  int       `json:"waiting" doc:"Claims waiting for a workspace"`
 
-	Claims int   `json:"claims" doc:"Over the last 24 hours; counted each minute, of what came since then up to fifty"`
+	Claims int   `json:"claims" doc:"Over the last 24 hours; a claim of several is one; counted each minute, of what came since then up to fifty"`
 	Hits   int   `json:"hits" doc:"Of these, those that got a prebuild at once"`
 	Hours  []int `json:"hours" doc:"Claims and hits of each of the last 24 hours, in turns, the oldest first; empty where nothing was claimed"`
 

@@ -526,6 +526,49 @@ func (q *Queries) SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error {
 	return err
 }
 
+const templateNamed = `-- name: TemplateNamed :one
+SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user, stopped_cost_per_hour FROM templates WHERE organization_id = $1 AND deleted_at IS NULL AND name = $2
+`
+
+type TemplateNamedParams struct {
+	OrganizationID uuid.UUID
+	Name           string
+}
+
+// To read it, beside whoever changes it.
+func (q *Queries) TemplateNamed(ctx context.Context, arg TemplateNamedParams) (Template, error) {
+	row := q.db.QueryRow(ctx, templateNamed, arg.OrganizationID, arg.Name)
+	var i Template
+	err := row.Scan(
+		&i.ID,
+		&i.OrganizationID,
+		&i.Name,
+		&i.Description,
+		&i.Provider,
+		&i.ActiveVersionID,
+		&i.KeepOutdated,
+		&i.BootTimeoutS,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DeprecatedAt,
+		&i.DeletedAt,
+		&i.KeepFailures,
+		&i.KeepFailuresS,
+		&i.MaxUses,
+		&i.MaxSurge,
+		&i.MaxUnavailable,
+		&i.ProgressDeadlineS,
+		&i.CreatesInFlight,
+		&i.PreviousVersionID,
+		&i.IdleCostPerHour,
+		&i.ClaimLeaseS,
+		&i.MaxClaimed,
+		&i.MaxClaimedPerUser,
+		&i.StoppedCostPerHour,
+	)
+	return i, err
+}
+
 const unclaimedOf = `-- name: UnclaimedOf :many
 SELECT w.preset_id, w.template_version_id, count(*)::int AS workspaces
 FROM workspaces w

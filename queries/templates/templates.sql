@@ -26,6 +26,10 @@ SELECT * FROM templates
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = ANY (@names::text[])
 ORDER BY name FOR NO KEY UPDATE;
 
+-- name: TemplateNamed :one
+-- To read it, beside whoever changes it.
+SELECT * FROM templates WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = @name;
+
 -- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
                        keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,

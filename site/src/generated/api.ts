@@ -545,7 +545,7 @@ export interface HistoryPoint {
   at: string;
   /** The most that were claimed */
   claimed?: number;
-  /** How many came */
+  /** How many came; a claim of several is one */
   claims?: number;
   /** The most that the pool should have had ready */
   desired?: number;
@@ -814,7 +814,7 @@ export interface PlanTotals {
 export interface Pool {
   /** Why somebody should look at it: the worst that is wrong */
   attention?: Attention;
-  /** Over the last 24 hours; counted each minute, of what came since then up to fifty */
+  /** Over the last 24 hours; a claim of several is one; counted each minute, of what came since then up to fifty */
   claims: number;
   /** How many prebuilds it should have ready */
   desired: number;
@@ -1456,6 +1456,12 @@ export interface Template {
   versions?: Version[];
 }
 
+export interface TemplateFile {
+  /** In YAML, as an apply takes it: applied, it changes nothing. The provider is named and not in it */
+  document: string;
+  template: string;
+}
+
 export interface TemplateRollout {
   /** Number of the version that a rollback goes to; absent where there is none */
   back?: number;
@@ -1726,6 +1732,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Explanation;
+  };
+  /** Write a template as a file that can be applied. */
+  "export-template": {
+    path: { template: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: TemplateFile;
   };
   /** Show one entity of a forge. */
   "get-forge": {
@@ -2190,6 +2203,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "deprecate-template": ["POST", "/api/v1/templates/{template}/deprecate"],
   "exec-workspace": ["GET", "/api/v1/workspaces/{workspace}/exec"],
   "explain-preset": ["GET", "/api/v1/presets/{template}/{preset}/explain"],
+  "export-template": ["GET", "/api/v1/templates/{template}/export"],
   "get-forge": ["GET", "/api/v1/forges/{forge}"],
   "get-forge-hook": ["GET", "/api/v1/forges/{forge}/webhook"],
   "get-forge-job": ["GET", "/api/v1/forge-jobs/{job}"],
@@ -2275,6 +2289,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "deprecate-template": ["owner", "template-admin"],
   "exec-workspace": ["owner", "template-admin", "member"],
   "explain-preset": ["owner", "template-admin", "member", "auditor"],
+  "export-template": ["owner", "template-admin", "member", "auditor"],
   "get-forge": ["owner", "template-admin", "auditor"],
   "get-forge-hook": ["owner", "template-admin", "auditor"],
   "get-forge-job": ["owner", "template-admin", "auditor"],
