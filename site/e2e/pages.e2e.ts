@@ -222,6 +222,53 @@ test("what is broken is explained, and a pause is there for all to see", async (
   });
 });
 
+test("a broken pool says its cause before its charts, and a claim that cannot be served says so", async () => {
+  await browsing(browser, "blocked", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await page.goto(`${server.url}/presets/broken/default`);
+    await page.locator("main header").getByText("Creates fail", { exact: true }).waitFor();
+    await page.getByRole("region", { name: "Over time" }).waitFor();
+    const regions = await page.locator("main section[aria-label]").evaluateAll((all) => all.map((r) => r.getAttribute("aria-label")));
+    expect(regions.indexOf("Failures by cause")).toBeGreaterThanOrEqual(0);
+    expect(regions.indexOf("Failures by cause")).toBeLessThan(regions.indexOf("Over time"));
+    const asked = page.waitForRequest((r) => r.method() === "POST" && r.url().endsWith("/api/v1/claims"));
+    await page.getByRole("button", { name: "Claim one" }).click();
+    expect((await asked).postDataJSON()).toMatchObject({ mode: "require" });
+    await page.getByText("No workspace can be claimed now: creates fail.").waitFor();
+  });
+});
+
+test("a global pause is one banner on every page, and is resumed there", async () => {
+  await browsing(browser, "global-pause", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await page.getByRole("button", { name: "Pause…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Pause pools" });
+    await dialog.getByLabel("Reason").fill("moving house");
+    await dialog.getByRole("button", { name: "Pause", exact: true }).click();
+    const banner = page.getByRole("region", { name: "Global pause" });
+    await banner.getByText("moving house").waitFor();
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    await attention.getByRole("link", { name: "broken/default" }).waitFor();
+    expect(await attention.getByRole("link", { name: "web-ide/large" }).count()).toBe(0);
+    await page.evaluate(axe.source);
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        await painted(page, colorScheme);
+        const found = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run({ resultTypes: ["violations"] }));
+        expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`), `at ${width} px, ${colorScheme}`).toEqual([]);
+        if (pictures) await page.screenshot({ path: join(pictures, `global-pause-${width}-${colorScheme}.png`) });
+      }
+    }
+    await banner.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
+    await banner.waitFor({ state: "detached" });
+  });
+});
+
 test("the keyboard reaches everything", async () => {
   await browsing(browser, "keyboard", async (context) => {
     const page = await context.newPage();

@@ -8,6 +8,7 @@ import { may } from "../services/session";
 import { stream } from "../services/stream";
 import { useTheme, type Theme } from "../services/theme";
 import { Icon, type IconName } from "./Icon";
+import { PauseBanner } from "./PauseBanner";
 import { ErrorState } from "./Status";
 import { Toasts } from "./Toasts";
 
@@ -95,9 +96,12 @@ export function Shell() {
           </a>
         </div>
       </header>
-      <main id="main" tabIndex={-1} className="min-w-0 outline-none">
-        <Outlet />
-      </main>
+      <div className="min-w-0">
+        <PauseBanner />
+        <main id="main" tabIndex={-1} className="outline-none">
+          <Outlet />
+        </main>
+      </div>
       <Toasts />
     </div>
   );

@@ -57,4 +57,6 @@ test("times are short", () => {
   expect(age(1_000, 1_400)).toBe("now");
   expect(age(0, 12_000)).toBe("12 s ago");
   expect(age(10_800_000, 0)).toBe("in 3 h");
+  expect(age(7_199_000, 0)).toBe("in 1 h 59 min"); // never rounded down to 1 h
+  expect(age(7_199_000, 14_398_000)).toBe("1 h ago");
 });

@@ -7,7 +7,8 @@ import { Progress } from "../../components/Progress";
 import { Strip } from "../../components/Strip";
 import { RelativeTime } from "../../components/Time";
 import type { Pool } from "../../generated/api";
-import { slotsOf, warm } from "../../services/pools";
+import { slotsOf } from "../../services/pools";
+import { statusOfPool, troubled } from "../../services/status";
 
 /** PoolRows lists pools, of which only those in sight are there. */
 export function PoolRows({ pools }: { pools: readonly Pool[] }) {
@@ -65,6 +66,7 @@ export function PoolRows({ pools }: { pools: readonly Pool[] }) {
 
 /** Row is one pool. The whole of it leads to its page. */
 const Row = memo(function Row({ pool }: { pool: Pool }) {
+  const status = statusOfPool(pool);
   return (
     <div className="relative grid gap-x-6 gap-y-2.5 px-5 py-3.5 hover:bg-sunken/50 lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:items-center">
       <div className="min-w-0">
@@ -87,8 +89,8 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
       </div>
       <div className="flex flex-wrap items-center gap-x-4 gap-y-0.5 lg:flex-col lg:items-end">
         <p className="flex items-center gap-1.5 tabular-nums">
-          <Icon name={warm(pool) ? "check" : "clock"} className={`size-4 ${warm(pool) ? "text-ready" : "text-draining"}`} />
-          <span className="sr-only">{warm(pool) ? "Warm:" : "Not warm:"}</span>
+          <Icon name={status.icon} className={`size-4 ${status.colour}`} />
+          <span className="sr-only">{status.text}:</span>
           <span>
             <span className="font-semibold">{pool.slots.ready}</span>
             <span className="text-ink-2">
@@ -127,7 +129,7 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
 /** Says is the one thing that is most worth saying of a pool, if there is any. */
 function Says({ pool }: { pool: Pool }) {
   const why = pool.attention;
-  if (why) {
+  if (why && troubled(pool)) {
     return (
       <p className="flex min-w-0 items-center gap-1.5 text-xs">
         <Icon

@@ -7,6 +7,7 @@ import { EmptyState } from "../../components/Status";
 import { StripLegend } from "../../components/Strip";
 import type { Pool } from "../../generated/api";
 import { warm } from "../../services/pools";
+import { troubled as needsAttention } from "../../services/status";
 import { PoolRows } from "./PoolRows";
 
 export interface Filter {
@@ -22,7 +23,7 @@ interface Props {
 
 /** matches says whether a pool is among those asked for. Each word must be in its name, its provider or its pause. */
 export function matches(pool: Pool, filter: Filter): boolean {
-  if (filter.show === "attention" && !pool.attention) return false;
+  if (filter.show === "attention" && !needsAttention(pool)) return false;
   if (filter.show === "paused" && !pool.paused) return false;
   if (filter.show === "rollout" && !pool.rollout) return false;
   const text = `${pool.template}/${pool.preset} ${pool.provider} ${pool.paused ?? ""}`.toLowerCase();
@@ -57,7 +58,7 @@ export function PoolsView({ pools, filter, onFilter }: Props) {
       </EmptyState>
     );
   }
-  const troubled = pools.filter((p) => p.attention);
+  const troubled = pools.filter(needsAttention);
   const shown = pools.filter((p) => matches(p, filter));
   return (
     <>

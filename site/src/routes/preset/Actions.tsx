@@ -7,9 +7,10 @@ import type { Preset } from "../../generated/api";
 import { call } from "../../services/api";
 import { useAct } from "../../services/query";
 import { useMay } from "../../services/session";
+import { blocked } from "../../services/status";
 
 /** Actions are those on the whole pool. What belongs to a part of the page is there: Nudge, Reset, Resize. */
-export function Actions({ preset }: { preset: Preset }) {
+export function Actions({ preset, failures }: { preset: Preset; failures: number }) {
   const may = useMay();
   const params = { template: preset.template, preset: preset.preset };
   const name = `${preset.template}/${preset.preset}`;
@@ -19,7 +20,7 @@ export function Actions({ preset }: { preset: Preset }) {
   const own = preset.paused_scope === "preset";
   return (
     <>
-      {may("create-claim") && !preset.runner && <Claim {...params} />}
+      {may("create-claim") && !preset.runner && <Claim {...params} blocked={blocked(preset, failures)} />}
       {may("create-pause") && !own && <Pause name={name} preset={preset} />}
       {may("delete-pause") && own && (
         <Confirm
@@ -120,16 +121,18 @@ function Pause({ name, preset }: { name: string; preset: Preset }) {
   );
 }
 
-/** Claim takes a workspace, and goes to it. */
-function Claim({ template, preset }: { template: string; preset: string }) {
+/** Claim takes a workspace, and goes to it. Where none can come soon it does not wait, and says why. */
+function Claim({ template, preset, blocked: why }: { template: string; preset: string; blocked: string | undefined }) {
   const navigate = useNavigate();
   const [busy, setBusy] = useState(false);
   const claim = async () => {
     setBusy(true);
     try {
-      const got = await call("create-claim", { body: { template, preset, mode: "prefer", wait: "20s" } });
+      const got = await call("create-claim", {
+        body: { template, preset, ...(why ? { mode: "require" } : { mode: "prefer", wait: "20s" }) },
+      });
       if (!got.name) {
-        toast(`There was none: ${got.reason ?? "the pool is empty"}`, true);
+        toast(why ? `${why}.` : `There was none: ${got.reason ?? "the pool is empty"}`, true);
         return;
       }
       toast(got.outcome === "hit" ? `${got.name} is yours; it was ready.` : `${got.name} is yours.`);

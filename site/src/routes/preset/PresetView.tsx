@@ -40,12 +40,12 @@ export function PresetView({ preset, explanation, workspaces, durations, schedul
         </Notice>
       )}
       {preset.rollout && <Rolling rollout={preset.rollout} version={preset.version} />}
+      {failures}
       <Slots preset={preset} workspaces={workspaces} />
       {history}
       <div className="grid gap-6 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)] lg:items-start">
         <div className="flex min-w-0 flex-col gap-6">
           {explanation && <Ledger explanation={explanation} nudge={nudge} />}
-          {failures}
           {schedule && <Week schedule={schedule} />}
           {size && <Facts preset={preset} explanation={explanation} durations={durations} />}
         </div>
