@@ -3,6 +3,7 @@ import { join } from "node:path";
 import axe from "axe-core";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { painted, pictures } from "./axe";
 import { browsing, live, patience, signIn, startBrowser } from "./browser";
 import { fillForges, repository, startServer, type Server } from "./server";
 
@@ -127,24 +128,6 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
   { name: "tokens", path: () => "/tokens", there: (p) => p.getByRole("list", { name: "Users" }).waitFor() },
   { name: "sign-in", path: () => "/sign-in", there: (p) => p.getByRole("button", { name: "Sign in" }).waitFor() },
 ];
-
-/** painted waits until the page is drawn in those colours: axe would read some of the old ones otherwise. */
-async function painted(page: Page, colorScheme: string): Promise<void> {
-  await page.evaluate(
-    (scheme) =>
-      new Promise<void>((drawn) => {
-        const look = () => {
-          if (!matchMedia(`(prefers-color-scheme: ${scheme})`).matches) setTimeout(look, 10);
-          else requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(() => drawn()), 50));
-        };
-        look();
-      }),
-    colorScheme,
-  );
-}
-
-/** PREWARM_SCREENSHOTS is a folder that pictures of all pages are left in. */
-const pictures = process.env["PREWARM_SCREENSHOTS"];
 
 for (const { name, path, there } of pages) {
   test(`${name}: accessible, and as wide as the screen`, async () => {

@@ -187,3 +187,54 @@ export async function fillForges(server: Server, pool: string, ready: number): P
   const { runners } = (await server.api("GET", "/api/v1/runners?status=active")) as { runners: { name: string }[] };
   return runners[0]?.name ?? "";
 }
+
+export interface Forge {
+  /** Of its API, as GitHub Enterprise Server has it. */
+  api: string;
+  token: string;
+  /** The program that registers as its runner, and does one job. */
+  runner: string;
+  /** call calls its API as a person with the token. */
+  call: (method: string, path: string, body?: unknown) => Promise<unknown>;
+  stop: () => Promise<void>;
+}
+
+/** startForge starts the repository's forge for tests, over real HTTP, with one organization, acme. Its programs go with the server. */
+export async function startForge(server: Server): Promise<Forge> {
+  const programs = join(server.directory, "forge");
+  execFileSync("go", ["build", "-o", `${programs}/`, "./coderd/demand/forgetest/serve", "./coderd/demand/forgetest/runner"], {
+    cwd: repository,
+    stdio: "pipe",
+  });
+  const token = "ghp_token-of-the-browser-tests";
+  const child = spawn(join(programs, "serve"), ["orgs/acme"], { env: { FORGE_TOKEN: token }, stdio: ["pipe", "pipe", "inherit"] });
+  const api = await new Promise<string>((resolve, reject) => {
+    let out = "";
+    child.stdout.on("data", (chunk) => {
+      out += chunk;
+      const at = /The forge is at (http:\S+)\n/.exec(out);
+      if (at?.[1]) resolve(at[1]);
+    });
+    child.on("exit", (code) => reject(new Error(`the forge ended with ${code}`)));
+    child.on("error", reject);
+  });
+  return {
+    api,
+    token,
+    runner: join(programs, "runner"),
+    call: async (method, path, body) => {
+      const response = await fetch(api + path, {
+        method,
+        headers: { Authorization: `Bearer ${token}` },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+      return response.json();
+    },
+    stop: async () => {
+      const ended = child.exitCode === null ? once(child, "exit") : undefined;
+      child.stdin.end();
+      await ended;
+    },
+  };
+}
