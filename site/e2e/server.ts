@@ -19,6 +19,8 @@ export interface Server {
   api: (method: string, path: string, body?: unknown) => Promise<unknown>;
   /** kill ends it as the end of its machine would. */
   kill: () => Promise<void>;
+  /** restart starts it again after kill, at the same address. */
+  restart: () => Promise<void>;
   stop: () => Promise<void>;
 }
 
@@ -35,14 +37,14 @@ export async function startServer(...args: string[]): Promise<Server> {
   // Its PostgreSQL listens nowhere but at a socket in its own directory.
   const socket = encodeURIComponent(join(data, "postgres"));
   const database = `postgres://prewarm@/prewarm?host=${socket}&port=5432&sslmode=disable`;
-  return serverOf(url, token, database, root, child);
+  return serverOf(url, token, database, root, child, args);
 }
 
 /** startReplica starts another replica over the database of one. It has to end first. */
 export async function startReplica(of: Server, ...args: string[]): Promise<Server> {
   const root = directory();
   const { url, child } = await start(join(root, "data"), ["--postgres-url", of.database, ...args]);
-  return serverOf(url, of.token, of.database, root, child);
+  return serverOf(url, of.token, of.database, root, child, ["--postgres-url", of.database, ...args]);
 }
 
 function directory(): string {
@@ -71,7 +73,8 @@ async function start(data: string, args: string[]): Promise<{ url: string; child
   return { url, child };
 }
 
-function serverOf(url: string, token: string, database: string, root: string, child: ChildProcess): Server {
+function serverOf(url: string, token: string, database: string, root: string, started: ChildProcess, args: string[]): Server {
+  let child = started;
   const end = async (signal: NodeJS.Signals) => {
     const ended = child.exitCode === null && child.signalCode === null ? once(child, "exit") : undefined;
     child.kill(signal);
@@ -94,6 +97,9 @@ function serverOf(url: string, token: string, database: string, root: string, ch
       return text === "" ? undefined : JSON.parse(text);
     },
     kill: () => end("SIGKILL"),
+    restart: async () => {
+      ({ child } = await start(join(root, "data"), [...args, "--listen", new URL(url).host]));
+    },
     stop: async () => {
       await end("SIGTERM");
       endWorkspaces(root);

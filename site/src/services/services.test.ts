@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { address, call, Problem } from "./api";
+import { connection } from "./connection";
 import { affected } from "./invalidate";
 import { may } from "./session";
 import { age, duration } from "./time";
@@ -16,12 +17,14 @@ test("an operation's address takes its path first, and the rest as its query", (
 
 test("what the server refuses is a problem with its words, and so is silence", async () => {
   const fetched = vi.spyOn(globalThis, "fetch");
+  const doubt = vi.spyOn(connection, "doubt").mockImplementation(() => undefined);
   fetched.mockResolvedValueOnce(new Response(JSON.stringify({ detail: "no such preset" }), { status: 404 }));
   await expect(call("list-presets")).rejects.toMatchObject({ status: 404, message: "no such preset" });
   fetched.mockResolvedValueOnce(new Response("<html>", { status: 502 }));
   await expect(call("list-presets")).rejects.toMatchObject({ status: 502 });
   fetched.mockRejectedValueOnce(new TypeError("failed"));
   await expect(call("list-presets")).rejects.toBeInstanceOf(Problem);
+  expect(doubt, "a proxy alone, and silence").toHaveBeenCalledTimes(2);
   fetched.mockResolvedValueOnce(new Response(null, { status: 204 }));
   await expect(call("delete-session")).resolves.toBeUndefined();
 });

@@ -57,3 +57,14 @@ export function age(at: number, now: number): string {
   const [size, name] = units.find(([s]) => seconds >= s) ?? [1, "s"];
   return `${Math.floor(seconds / size)} ${name} ago`;
 }
+
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/** clock is an instant by the browser's clock: the time of day where it is within a day, else the date too. */
+export function clock(at: string, now: number): string {
+  const instant = new Date(at);
+  return Math.abs(instant.getTime() - now) < 86_400_000 && instant.getDate() === new Date(now).getDate()
+    ? hour.format(instant)
+    : day.format(instant);
+}

@@ -138,7 +138,7 @@ function AddForge({ credentials, taken, onAdd }: {
                 <summary className="w-fit text-ink-2">Webhook secret, to make the webhook by hand</summary>
                 <div className="mt-3 flex flex-col gap-3">
                   <Notice tone="warning" icon="key">
-                    This is the only time that it is shown. Copy it now, or rotate it later.
+                    Copy it now. It is shown only this once; later it can be rotated.
                   </Notice>
                   <Copied label="Webhook secret" text={added.secret} />
                 </div>

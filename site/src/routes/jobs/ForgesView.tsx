@@ -53,7 +53,7 @@ function ForgeCard({ forge: f, onStop, onStart, webhook }: Omit<Props, "forges">
                 act="Start"
                 icon="play"
                 title={`Start ${f.name}?`}
-                effect="Runners are made for it again: the next pass builds them for the jobs that still wait, and as many as are to be idle."
+                effect="The next pass makes runners again: for the jobs that still wait, and to keep the pool's idle ones."
                 done={`Runners are made for ${f.name} again.`}
                 run={() => onStart(f.name)}
               />
@@ -204,7 +204,7 @@ function Serving({ forge: f }: { forge: ForgeEntity }) {
   if (f.presets.length === 0) {
     return (
       <p className="text-sm text-ink-2">
-        No preset has runners of it: give one a <code>runner</code> block with <code>forge: {f.name}</code>.
+        No preset has runners for this forge: give one a <code>runner</code> block with <code>forge: {f.name}</code>.
       </p>
     );
   }

@@ -23,7 +23,7 @@ export function Jobs() {
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true, resetScroll: false });
   const none = forges.data?.length === 0 && (counts.data?.jobs.length ?? 0) === 0;
   return (
-    <Page title="Jobs" lead="What the forges want run, the runners that it runs on, and how it goes with the forges.">
+    <Page title="Jobs" lead="CI jobs, their runners and forge connections.">
       {forges.error && <ErrorState error={forges.error} retry={() => void forges.refetch()} />}
       {forges.isPending && <Loading lines={6} />}
       {none && <NoForge />}

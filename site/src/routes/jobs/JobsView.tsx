@@ -114,7 +114,7 @@ export function NoJobs({ search }: { search: JobSearch }) {
         </EmptyState>
       );
     default:
-      return <EmptyState icon="check" title="No job waits">Each one that the forges told of has a runner.</EmptyState>;
+      return <EmptyState icon="check" title="No job waits">Every job that the forges reported has a runner.</EmptyState>;
   }
 }
 

@@ -2,12 +2,14 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Page } from "../../components/Page";
 import { ErrorState, Loading } from "../../components/Status";
 import { usePools } from "../../services/pools";
+import { useMay } from "../../services/session";
 import { PauseAny, Pauses } from "./Pauses";
 import { PoolsView } from "./PoolsView";
 
 /** Pools is the page to leave open: are my pools warm, and if not why. The filter is in the URL. */
 export function Pools() {
   const pools = usePools();
+  const may = useMay();
   const search = useSearch({ from: "/inside/" });
   const navigate = useNavigate({ from: "/" });
   return (
@@ -19,6 +21,7 @@ export function Pools() {
         <PoolsView
           pools={pools.data}
           filter={search}
+          bulk={may("nudge-preset")}
           onFilter={(filter) => void navigate({ search: filter, replace: true })}
         />
       )}

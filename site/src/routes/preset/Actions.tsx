@@ -27,8 +27,8 @@ export function Actions({ preset, failures }: { preset: Preset; failures: number
           act="Resume"
           icon="play"
           title={`Resume ${name}?`}
-          effect="The next pass creates and drains again as it has to."
-          done={`${name} goes on.`}
+          effect="The next pass creates and drains again as needed."
+          done={`${name} is resumed.`}
           run={() => resume.mutateAsync({ params: { scope: "preset", target: name } })}
         />
       )}
@@ -39,7 +39,7 @@ export function Actions({ preset, failures }: { preset: Preset; failures: number
           title={`Replace all prebuilds of ${name}?`}
           effect={
             <>
-              All {unclaimed} unclaimed prebuilds are built anew, as for a new version, while the pool stays available.
+              Replaces all {unclaimed} unclaimed prebuilds, as a new version would, while the pool stays available.
               Claimed workspaces are not touched.
             </>
           }
@@ -60,8 +60,8 @@ export function Nudge({ template, preset }: { template: string; preset: string }
       act="Nudge"
       look="quiet"
       title={`Nudge ${template}/${preset}?`}
-      effect="A pass over its template is asked for now. It decides as the next tick would, only sooner; no setting is changed."
-      done="A pass was asked for."
+      effect="Requests a pass over its template now, before the next tick. No setting is changed."
+      done="A pass was requested."
       run={() => nudge.mutateAsync({ params: { template, preset } })}
     />
   );
@@ -73,8 +73,8 @@ export function Reset({ template, preset }: { template: string; preset: string }
   return (
     <Confirm
       act="Reset failures"
-      title={`Forget the failures of ${template}/${preset}?`}
-      effect="The count of failed creates begins at nothing, and creates begin again at once, also past the hard limit. If the cause is still there, they fail again."
+      title={`Reset the failures of ${template}/${preset}?`}
+      effect="Resets the count of failed creates and starts creates again at once, also past the hard limit. If the cause remains, they fail again."
       done={`Creates of ${template}/${preset} begin again.`}
       reason
       run={(reason) => reset.mutateAsync({ params: { template, preset }, body: { reason } })}
@@ -94,7 +94,7 @@ function Pause({ name, preset }: { name: string; preset: Preset }) {
       effect={
         <>
           Nothing is created or drained in this pool until it is resumed or the pause ends. Claims go on, and take from the{" "}
-          {preset.eligible} that can be claimed now; what is claimed is not built anew meanwhile.
+          {preset.eligible} that can be claimed now; what is claimed is not replaced meanwhile.
           {missing > 0 && ` ${missing} that are missing stay missing.`}
         </>
       }
@@ -114,7 +114,7 @@ function Pause({ name, preset }: { name: string; preset: Preset }) {
           <option value="8h">8 hours</option>
           <option value="24h">a day</option>
           <option value="168h">a week</option>
-          <option value="">until somebody resumes it</option>
+          <option value="">until somebody resumes</option>
         </select>
       </label>
     </Confirm>
@@ -132,7 +132,7 @@ function Claim({ template, preset, blocked: why }: { template: string; preset: s
         body: { template, preset, ...(why ? { mode: "require" } : { mode: "prefer", wait: "20s" }) },
       });
       if (!got.name) {
-        toast(why ? `${why}.` : `There was none: ${got.reason ?? "the pool is empty"}`, true);
+        toast(why ? `${why}.` : `No workspace: ${got.reason ?? "the pool is empty"}`, true);
         return;
       }
       toast(got.outcome === "hit" ? `${got.name} is yours; it was ready.` : `${got.name} is yours.`);
