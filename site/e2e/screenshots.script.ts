@@ -50,7 +50,7 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
 ];
 
 function why(page: Page): Promise<unknown> {
-  return page.getByRole("region", { name: "Why it is so" }).waitFor();
+  return page.getByRole("region", { name: "Why this state" }).waitFor();
 }
 
 /** plan shows what a file would do that wants two more web IDEs. */

@@ -167,7 +167,7 @@ function Looked({ provider: p }: { provider: Provider }) {
       title="Inventory"
       beside={
         <Button icon="refresh" busy={inventory.isFetching} onClick={() => void inventory.refetch()}>
-          Look now
+          Run inventory
         </Button>
       }
     >
