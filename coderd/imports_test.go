@@ -45,7 +45,7 @@ var (
 	stores  = room{inside: []string{"database"}}
 	leased  = room{inside: []string{"coderd/lease", "database"}}
 	place   = room{inside: []string{"coderd/provider"}}
-	places  = room{inside: []string{"coderd/provider", "coderd/provider/specs"}}
+	places  = room{inside: []string{"coderd/provider", "coderd/provider/program", "coderd/provider/specs"}}
 	leaf    = room{}
 )
 
@@ -116,6 +116,7 @@ var rooms = map[string]room{
 	"coderd/provider/external":    place,
 	"coderd/provider/hosts":       places,
 	"coderd/provider/local":       places,
+	"coderd/provider/program":     place,
 	"coderd/provider/sim":         place,
 	"coderd/provider/specs":       place,
 	"coderd/reconcile":            with(decides, "database/reconciledb"),

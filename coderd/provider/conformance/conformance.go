@@ -37,6 +37,8 @@ type Subject struct {
 	// Spec and Parameters make a workspace that becomes ready within Deadline.
 	Spec       json.RawMessage
 	Parameters map[string]string
+	// Callback is what requests hand over for agents, at a provider.AgentHost; zero: nothing.
+	Callback provider.Callback
 	// Garbage are specs that Validate must refuse, by the path that is wrong. Create must refuse them for good.
 	Garbage map[string]json.RawMessage
 	// Deadline is how long one call, or becoming ready, may take before it counts as stuck; zero: 30 s.
@@ -160,6 +162,7 @@ func (t *trial) requestOf(s side, name string) provider.CreateRequest {
 		Tags:         provider.Tags{Installation: s.installation, WorkspaceID: uuid.Must(uuid.NewV7()), Incarnation: 1},
 		Organization: "default", Template: "conformance", Preset: "conformance",
 		Spec: t.Spec, Parameters: t.Parameters, Defaults: provider.CurrentDefaults,
+		Callback: t.Callback,
 	}
 	if s == t.mine {
 		t.made = append(t.made, provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID, Machine: req.Machine})
