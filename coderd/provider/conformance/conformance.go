@@ -80,6 +80,8 @@ func Cases() []Case {
 		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, spoken, firstBootScript},
 		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
 		{"ResetIsFenced", "a used workspace can be reset, and a late reset changes nothing", true, false, canReset, resetFenced},
+		{"MachinesSayWhoseTheyAre", "a machine is unused, used by who has it, and unused again", true, false, reserves, machinesSay},
+		{"OneMachineIsOneWorkspace", "a machine that somebody has is no one else's, and one that is not there is refused", true, false, reserves, oneMachine},
 		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
 		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},

@@ -178,8 +178,13 @@ func TestAgent_thatEnds(t *testing.T) {
 	m, p := f.Machines[0], withAgent(t, f)
 	req := agentOn(m, "ends", `{"prepare": "echo no server >exit", "reset": "true"}`)
 	create(t, p, req)
-	state := becomes(t, p, req)
-	require.True(t, state.Failed)
+	var state provider.Readiness
+	require.Eventually(t, func() bool { // until then it runs, which is all that the machine knows
+		var err error
+		state, err = p.Ready(t.Context(), ref(req))
+		require.NoError(t, err)
+		return state.Failed
+	}, deadline, 20*time.Millisecond)
 	require.Contains(t, state.Detail, "its agent exited with 3: the agent ends: no server")
 	require.NoError(t, p.Delete(t.Context(), ref(req)))
 }

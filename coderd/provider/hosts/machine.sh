@@ -49,6 +49,12 @@ broken() {
 	answer broken "$1"
 }
 
+# unreadable ends an operation on a machine whose mark does not say whose it is: nobody gets it, and nothing is changed.
+unreadable() {
+	s_phase='' s_installation='' s_workspace='' s_name='' s_incarnation=0 s_template='' s_preset='' s_created=0 s_detail=''
+	answer unreadable "$1"
+}
+
 nothing() {
 	s_phase=clean s_installation='' s_workspace='' s_name='' s_incarnation=0 s_next=0 s_template='' s_preset='' s_created=0
 	s_detail=''
@@ -75,10 +81,10 @@ load() {
 			end=*) whole=1 ;;
 			esac
 		done <"$dir/state"
-		[ -n "$whole" ] || broken "its state file $dir/state is damaged"
+		[ -n "$whole" ] || unreadable "its state file $dir/state is damaged"
 	fi
 	if [ "$s_phase" = clean ] && [ -e "$dir/workspace" ]; then
-		broken "it says that it is unused, and has a workspace in $dir/workspace: reset it, then remove that directory"
+		unreadable "it says that it is unused, and has a workspace in $dir/workspace: reset it, then remove that directory"
 	fi
 }
 

@@ -138,6 +138,12 @@ const (
 	answerEnds   = "==end==\n"
 )
 
+// unreadableError is that of a machine whose mark does not say whose it is. It is possibly used, so not free (S2).
+type unreadableError struct{ why string }
+
+func (e *unreadableError) Error() string        { return e.why }
+func (e *unreadableError) Is(target error) bool { return target == provider.ErrMachineTaken }
+
 // parseAnswer reads what is between the marks. An answer without its end was cut off, and says nothing.
 func parseAnswer(out string) (answer, error) {
 	var a answer
@@ -155,8 +161,11 @@ func parseAnswer(out string) (answer, error) {
 		outcome: values["outcome"], detail: values["detail"], dir: values["dir"], phase: values["phase"],
 		fault: values["fault"], name: values["name"], template: values["template"], preset: values["preset"],
 	}
-	if a.outcome == "broken" {
+	switch a.outcome {
+	case "broken":
 		return a, xerrors.New(a.detail)
+	case "unreadable":
+		return a, &unreadableError{a.detail}
 	}
 	incarnation, _ := strconv.ParseInt(values["incarnation"], 10, 32)
 	created, _ := strconv.ParseInt(values["created"], 10, 64)
@@ -165,7 +174,7 @@ func parseAnswer(out string) (answer, error) {
 	}
 	tags, ok := provider.TagsOf(values["installation"], values["workspace"], int32(incarnation))
 	if !ok || a.name == "" {
-		return a, xerrors.Errorf("its state is %q, and does not say for which workspace", a.phase)
+		return a, &unreadableError{fmt.Sprintf("its state is %q, and does not say for which workspace", a.phase)}
 	}
 	a.tags, a.created = tags, time.Unix(created, 0).UTC()
 	return a, nil
