@@ -45,7 +45,7 @@ var (
 	stores  = room{inside: []string{"database"}}
 	leased  = room{inside: []string{"coderd/lease", "database"}}
 	place   = room{inside: []string{"coderd/provider"}}
-	places  = room{inside: []string{"coderd/provider", "coderd/provider/specs"}}
+	places  = room{inside: []string{"coderd/provider", "coderd/provider/program", "coderd/provider/specs"}}
 	leaf    = room{}
 )
 
@@ -117,6 +117,7 @@ var rooms = map[string]room{
 	"coderd/provider/external":    place,
 	"coderd/provider/hosts":       places,
 	"coderd/provider/local":       places,
+	"coderd/provider/program":     place,
 	"coderd/provider/sim":         place,
 	"coderd/provider/specs":       place,
 	"coderd/reconcile":            with(decides, "database/reconciledb"),
@@ -304,4 +305,23 @@ func TestImportsAreCaught(t *testing.T) {
 	}
 	found, _ := violations(t, fstest.MapFS{"coderd/new/x.go": {Data: []byte("package x\n")}})
 	assert.Equal(t, []string{"coderd/new has no line in the table"}, found)
+}
+
+// What holds of machines that exist beforehand holds of every provider that has them, so that nothing but the wiring names
+// the one that is only for them.
+func TestImports_noKindIsSpecial(t *testing.T) {
+	t.Parallel()
+	var found []string
+	require.NoError(t, fs.WalkDir(os.DirFS(".."), ".", func(file string, e fs.DirEntry, err error) error {
+		isCode := path.Ext(file) == ".go" && !strings.HasSuffix(file, "_test.go") || path.Ext(file) == ".sql"
+		if err != nil || e.IsDir() || !isCode || strings.HasPrefix(file, "coderd/provider/hosts/") {
+			return err
+		}
+		source, err := fs.ReadFile(os.DirFS(".."), file)
+		if text := string(source); strings.Contains(text, `"hosts"`) || strings.Contains(text, "'hosts'") {
+			found = append(found, file)
+		}
+		return err
+	}))
+	assert.Equal(t, []string{"coderd/providers.go", "scripts/suitetest/plans.go"}, found)
 }

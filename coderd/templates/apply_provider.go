@@ -151,6 +151,7 @@ func mayApply(by auth.Identity, doc *Document, existing []database.Provider) err
 		var row *database.Provider
 		if i >= 0 {
 			row = &existing[i]
+			p = p.ofMachines(row.Reserves) // what it is by this file is not known before it was made
 		}
 		c, err := changeOf(doc, p, row)
 		if err != nil {
@@ -181,6 +182,7 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 		CreateEveryS: createEvery, CreateBurst: p.CreateBurst, InventoryEveryS: p.InventoryEvery.Seconds(),
 		BreakerCount: p.Breaker.Count, BreakerPercent: p.Breaker.Percent, BreakerErrors: p.Breaker.Errors,
 		BreakerClean: p.Breaker.Clean, IsConfirmed: slices.Contains(trusted, p.Kind),
+		Reserves: p.Reserves,
 	})
 	if err != nil {
 		return xerrors.Errorf("write provider: %w", err)

@@ -22,12 +22,14 @@ func check(doc *Document, existing []database.Provider, newProvider NewProvider,
 	for _, p := range existing {
 		c.names = append(c.names, p.Name)
 	}
-	for _, p := range doc.Providers {
+	for i, p := range doc.Providers {
 		if p.Name != "" && !slices.Contains(c.names, p.Name) {
 			c.names = append(c.names, p.Name)
 		}
 		if p.Name != "" && p.Kind != "" && p.Config != nil {
 			c.declared(p, existing)
+			_, reserves := provider.As[provider.Reserver](c.made[p.Name].provider)
+			doc.Providers[i] = p.ofMachines(reserves)
 		}
 	}
 	slices.Sort(c.names)

@@ -729,17 +729,17 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 const upsertProvider = `-- name: UpsertProvider :exec
 INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
                        inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
-                       updated_at)
+                       reserves, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
         $9, $10, $11, $12, $13,
-        CASE WHEN $14::boolean THEN prewarm_now() END, prewarm_now())
+        CASE WHEN $14::boolean THEN prewarm_now() END, $15, prewarm_now())
 ON CONFLICT (name) DO UPDATE
   SET machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
       config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
       chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
       inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
       breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
-      breaker_clean = excluded.breaker_clean, updated_at = excluded.updated_at
+      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves, updated_at = excluded.updated_at
 `
 
 type UpsertProviderParams struct {
@@ -757,9 +757,11 @@ type UpsertProviderParams struct {
 	BreakerErrors   int32
 	BreakerClean    int32
 	IsConfirmed     bool
+	Reserves        bool
 }
 
-// One whose kind is trusted is confirmed from the start; what was confirmed stays so.
+// One whose kind is trusted is confirmed from the start; what was confirmed stays so. Whether its machines exist beforehand
+// is known from now on, so that no pass creates before they were listed.
 func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) error {
 	_, err := q.db.Exec(ctx, upsertProvider,
 		arg.Name,
@@ -776,6 +778,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) 
 		arg.BreakerErrors,
 		arg.BreakerClean,
 		arg.IsConfirmed,
+		arg.Reserves,
 	)
 	return err
 }

@@ -6,20 +6,21 @@
 SELECT * FROM providers WHERE name = ANY (@names::text[]) ORDER BY name FOR NO KEY UPDATE;
 
 -- name: UpsertProvider :exec
--- One whose kind is trusted is confirmed from the start; what was confirmed stays so.
+-- One whose kind is trusted is confirmed from the start; what was confirmed stays so. Whether its machines exist beforehand
+-- is known from now on, so that no pass creates before they were listed.
 INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
                        inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
-                       updated_at)
+                       reserves, updated_at)
 VALUES (@name, @kind, @config, @maximum, @creates_in_flight, @chunk, sqlc.narg(create_every_s), @create_burst,
         @inventory_every_s, @breaker_count, @breaker_percent, @breaker_errors, @breaker_clean,
-        CASE WHEN @is_confirmed::boolean THEN prewarm_now() END, prewarm_now())
+        CASE WHEN @is_confirmed::boolean THEN prewarm_now() END, @reserves, prewarm_now())
 ON CONFLICT (name) DO UPDATE
   SET machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
       config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
       chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
       inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
       breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
-      breaker_clean = excluded.breaker_clean, updated_at = excluded.updated_at;
+      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves, updated_at = excluded.updated_at;
 
 -- name: LockTemplates :many
 SELECT * FROM templates

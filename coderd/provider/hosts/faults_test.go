@@ -129,6 +129,39 @@ func TestFaults_ofOneMachine(t *testing.T) {
 
 type fixture = hoststest.Machine
 
+// S2: a machine whose state cannot be read is possibly used: nobody takes it, it is named, and it is left as it is.
+func TestUnreadableState(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]string{
+		"cut off": "phase=prepared\ninstallation=", "of nobody": "phase=prepared\ninstallation=x\nworkspace=\nname=\nend=\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hoststest.Start(t, 2)
+			m, p := f.Machines[0], open(t, f, nil)
+			file := filepath.Join(m.Home, ".prewarm/state")
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			require.NoError(t, os.WriteFile(file, []byte(state), 0o600))
+			machines := states(t, p)
+			require.Equal(t, provider.MachinePossiblyUsed, machines["m00"].State)
+			require.Equal(t, provider.MachineUnused, machines["m01"].State)
+			require.Contains(t, machines["m00"].Error, "machine m00 ("+m.Address()+"): ")
+			require.NotZero(t, machines["m00"].SeenAt)
+			req := requestOn(m, "wants-it", simple)
+			_, err := p.Create(t.Context(), req)
+			require.ErrorIs(t, err, provider.ErrMachineTaken)
+			require.False(t, provider.IsPermanent(err))
+			_, err = p.List(t.Context(), req.Tags.Installation)
+			missing, whole := provider.Partial(err)
+			require.NoError(t, whole)
+			require.Contains(t, missing, "m00")
+			content, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, state, string(content))
+		})
+	}
+}
+
 // A connection that is cut while a machine prepares or resets itself interrupts neither; a machine that is restarted
 // meanwhile does it again.
 func TestFaults_duringPrepareAndReset(t *testing.T) {
