@@ -200,7 +200,7 @@ func TestAgent_thatWasChanged(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, files, 1)
 		require.NoError(t, os.Remove(files[0]))
-		require.NoError(t, os.WriteFile(files[0], []byte("#!/bin/sh\ntouch $HOME/evil\n"), 0o700)) //nolint:gosec // a program
+		require.NoError(t, os.WriteFile(files[0], []byte("#!/bin/sh\ntouch $HOME/evil\n"), 0o700))
 	}
 	req := agentOn(m, "changed", `{"reset": "true"}`)
 	create(t, p, req)

@@ -247,6 +247,31 @@ func TestReset_thatIsNotProven(t *testing.T) {
 	require.True(t, becomes(t, p, second).Ready)
 }
 
+// While the next incarnation is prepared, however long that takes, the machine answers.
+func TestReset_whilePreparing(t *testing.T) {
+	t.Parallel()
+	f := hoststest.Start(t, 1)
+	m, p := f.Machines[0], open(t, f, nil)
+	goOn := filepath.Join(m.Home, "go-on")
+	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+	req := requestOn(m, "slow", `{"prepare": "until test -e $HOME/go-on; do sleep 0.05; done", "reset": "true"}`)
+	create(t, p, req)
+	require.True(t, becomes(t, p, req).Ready)
+	require.NoError(t, os.Remove(goOn))
+	next := req
+	next.Tags.Incarnation = 2
+	for range 2 {
+		_, err := p.Reset(t.Context(), next)
+		require.NoError(t, err)
+	}
+	state, err := p.Ready(t.Context(), ref(req))
+	require.NoError(t, err)
+	require.False(t, state.Ready)
+	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+	require.True(t, becomes(t, p, next).Ready)
+	require.NoError(t, p.Delete(t.Context(), ref(req)))
+}
+
 // What runs on in the background, whatever it does about signals, ends with the reset.
 func TestReset_endsProcesses(t *testing.T) {
 	t.Parallel()

@@ -139,6 +139,7 @@ agent_up() {
 agent_lives() {
 	exec 7>"$dir/run/agent.lock"
 	flock -w 2 7 || exit 0
+	[ ! -e "$dir/run/agent.status" ] || exit 0 # another was first, and has ended since this one was started
 	load
 	[ "$s_phase" = prepared ] && [ "$PREWARM_MARK" = "$s_workspace.$s_incarnation" ] && . "$dir/run/agent" || exit 0
 	mark=$PREWARM_MARK
@@ -427,6 +428,7 @@ run_reset() {
 		rm -rf "$dir/run" && mv "$dir/run.next" "$dir/run" || return
 		s_incarnation=$s_next s_next=0
 		store preparing
+		unlock # which a script that takes long would hold else
 		exec sh "$dir/run/machine"
 		;;
 	esac
