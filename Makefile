@@ -152,6 +152,10 @@ chromium:
 docker:
 	scripts/docker.sh
 
+.PHONY: docs
+docs: ## Build the site of docs/ into build/docs, with search, where Node 20.19 or newer is there
+	scripts/docs.sh
+
 .PHONY: example-docker
 example-docker: build postgres ## Start a server with a pool of containers, of an image that is made here
 	examples/docker.sh

@@ -61,7 +61,7 @@ var testInventories = []sdk.Inventory{
 				Since: ptr(before(time.Minute)), Next: "would be deleted: the provider is not confirmed",
 			},
 			{
-				Verdict: "missing", Workspace: "prebuild-c", State: "ready", Detail: "the provider has nothing of it", Seen: 2,
+				Verdict: "missing", Workspace: "prebuild-c", State: "ready", Detail: "the provider does not have it", Seen: 2,
 				Since: ptr(before(2 * time.Minute)), Next: "will be quarantined and replaced",
 			},
 		},

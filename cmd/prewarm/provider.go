@@ -66,7 +66,7 @@ func (a *app) providerCheckCommand() *cobra.Command {
 		Use:   "check PROVIDER",
 		Short: "Check a provider against the contract that all must keep",
 		Long: `Checks whether a provider does what Prewarm counts on: makes one workspace where it is asked twice for the same,
-finds it by name and id, leaves others alone, deletes all of it. There is one line a case, as soon as it is over; on a
+finds it by name and id, leaves others alone, deletes everything. There is one line a case, as soon as it is over; on a
 cloud that takes minutes.
 
 The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider, touches

@@ -34,7 +34,7 @@ func (s *server) registerInstance() {
 		id: "report-instance", method: http.MethodPost, path: "/instance/status", action: auth.ActReportInstance,
 		summary: "Report how a workspace is, and that it lives",
 		description: "The first `ready` makes a starting workspace claimable. A ready one that is `unhealthy` is replaced; " +
-			"of a claimed one people are told. An answer with a token means: use this one from now on.",
+			"of a claimed one people are notified. An answer with a token means: use this one from now on.",
 	}, s.reportInstance)
 	registerForInstance(s, operation{
 		id: "get-instance-metadata", method: http.MethodGet, path: "/instance/metadata", action: auth.ActReadInstance,

@@ -159,7 +159,7 @@ func TestPass_vanished(t *testing.T) {
 	require.Equal(t, "ready", b.one("SELECT state::text FROM workspaces WHERE name = $1", gone), "one inventory is not enough")
 	b.pass() // another replica's
 	require.Equal(t, "quarantined", b.one("SELECT state::text FROM workspaces WHERE name = $1", gone))
-	require.Contains(t, b.one("SELECT fault FROM workspaces WHERE name = $1", gone), "the provider has nothing of it")
+	require.Contains(t, b.one("SELECT fault FROM workspaces WHERE name = $1", gone), "the provider does not have it")
 	coderdtest.Eventually(t, "replaced", func() bool { return b.Warm(t, "t") == 3 })
 	for range 3 {
 		b.pass()

@@ -14,7 +14,7 @@ type ForgeCredential struct {
 	Auth           string    `json:"auth" enum:"token,app"`
 	AppID          int64     `json:"app_id,omitempty"`
 	InstallationID int64     `json:"installation_id,omitempty"`
-	CABundle       bool      `json:"ca_bundle" doc:"Whether it trusts authorities of its own beside the usual"`
+	CABundle       bool      `json:"ca_bundle" doc:"Whether it trusts authorities of its own in addition to the usual"`
 	SealedBy       string    `json:"sealed_by" doc:"The encryption key that its secret is sealed with"`
 	Entities       int       `json:"entities" doc:"How many entities use it"`
 	CreatedAt      time.Time `json:"created_at"`
@@ -89,7 +89,7 @@ type PutForgeEntity struct {
 type SavedForgeEntity struct {
 	ForgeEntity
 	WebhookSecret string `json:"webhook_secret,omitempty" doc:"Where it was made by chance just now: it is never shown again"`
-	HookError     string `json:"hook_error,omitempty" doc:"Why the webhook that Prewarm installed was not told the new secret"`
+	HookError     string `json:"hook_error,omitempty" doc:"Why the webhook that Prewarm installed did not get the new secret"`
 }
 
 // RotateForgeSecret asks for another webhook secret.

@@ -76,7 +76,7 @@ type InstanceMetadata struct {
 	Version      int               `json:"version"`
 	Parameters   map[string]string `json:"parameters" doc:"Of the preset"`
 	Labels       map[string]string `json:"labels"`
-	CABundle     string            `json:"ca_bundle,omitempty" doc:"PEM: what to trust the server by, beside the usual"`
+	CABundle     string            `json:"ca_bundle,omitempty" doc:"PEM: what to trust the server by, in addition to the usual"`
 	Agent        AgentConfig       `json:"agent"`
 	Claim        *InstanceClaim    `json:"claim,omitempty" doc:"While it is claimed"`
 }

@@ -129,11 +129,6 @@ func lost(pages map[string]page) (names []string) {
 		next = next[1:]
 		for _, l := range pages[name].links {
 			to := path.Join(path.Dir(name), l[0])
-			if to == "docs/decisions" { // a list of files by name
-				for other := range pages {
-					found[other] = found[other] || strings.HasPrefix(other, to+"/")
-				}
-			}
 			if _, ok := pages[to]; ok && !found[to] {
 				found[to] = true
 				next = append(next, to)

@@ -239,7 +239,7 @@ test("a breaker says why it opened and how far it is, shows what is missing, and
     await page.getByRole("img", { name: /of 30 clean inventories in a row/ }).waitFor();
     await page.getByRole("button", { name: "Run inventory" }).click();
     const found = page.getByRole("list", { name: "Discrepancies" });
-    await found.getByText("the provider has nothing of it", { exact: false }).first().waitFor();
+    await found.getByText("the provider does not have it", { exact: false }).first().waitFor();
     await accessible(page);
     await page.goto(`${server.url}/providers`);
     await page.getByRole("listitem").filter({ hasText: "cloud" }).getByText("breaker open").waitFor();

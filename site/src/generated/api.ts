@@ -238,7 +238,7 @@ export interface ClaimRequest {
   lease?: string;
   /** require: a warm one or a miss; prefer: else wait for one up to wait; bypass: one that is built for this claim */
   mode?: "prefer" | "require" | "bypass";
-  /** For the agent of the claimed workspace: kept until the claim is over, told to nobody else */
+  /** For the agent of the claimed workspace: kept until the claim is over, given to nobody else */
   parameters?: Record<string, string>;
   /** Its name; where it is left out, preset_parameters choose */
   preset?: string;
@@ -399,7 +399,7 @@ export interface ForgeCheckStep {
 export interface ForgeCredential {
   app_id?: number;
   auth: "token" | "app";
-  /** Whether it trusts authorities of its own beside the usual */
+  /** Whether it trusts authorities of its own in addition to the usual */
   ca_bundle: boolean;
   created_at: string;
   /** How many entities use it */
@@ -589,7 +589,7 @@ export interface InstanceEvents {
 
 export interface InstanceMetadata {
   agent: AgentConfig;
-  /** PEM: what to trust the server by, beside the usual */
+  /** PEM: what to trust the server by, in addition to the usual */
   ca_bundle?: string;
   /** While it is claimed */
   claim?: InstanceClaim;
@@ -775,7 +775,7 @@ export interface PauseRequest {
 }
 
 export interface Plan {
-  /** The instant that all of it was read at */
+  /** The instant that everything was read at */
   at: string;
   /** To the configuration, by the file */
   changes: Change[];
@@ -1296,7 +1296,7 @@ export interface SavedForgeEntity {
   credential: string;
   /** While it is stopped, its runners without a job go */
   draining?: boolean;
-  /** Why the webhook that Prewarm installed was not told the new secret */
+  /** Why the webhook that Prewarm installed did not get the new secret */
   hook_error?: string;
   /** Of the webhook that Prewarm installed */
   hook_id?: number;
@@ -1908,7 +1908,7 @@ export interface Operations {
     body: undefined;
     answer: Machine[];
   };
-  /** List what people were told by webhook, the newest first. */
+  /** List notifications sent by webhook, the newest first. */
   "list-notifications": {
     path: {  };
     query: { organization?: string };
