@@ -57,7 +57,7 @@ func (s *server) instanceRunnerConfiguration(
 	}
 	answer := sdk.RunnerConfiguration{
 		Name: c.Name, Kind: c.Kind, URL: c.URL, JITConfig: c.JITConfig, Token: c.Token, Labels: c.Labels, Group: c.Group,
-		Ephemeral: true,
+		Ephemeral: true, CABundle: c.CABundle,
 	}
 	if !c.ExpiresAt.IsZero() {
 		answer.ExpiresAt = &c.ExpiresAt

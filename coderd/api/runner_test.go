@@ -116,7 +116,14 @@ const runnerConfiguration = "/api/v1/instance/runner-configuration"
 func TestRunnerConfiguration(t *testing.T) {
 	t.Parallel()
 	w, f := withRunners(t)
+	const bundle = "-----BEGIN CERTIFICATE-----\none\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nanother"
+	w.exec("UPDATE forge_credentials SET ca_bundle = $1", bundle)
 	token := w.instanceToken(w.runner("starting").ID, 1, 1)
+	agent, err := sdk.New(w.url, token)
+	require.NoError(t, err)
+	m, err := agent.InstanceMetadata(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, bundle, m.ForgeCABundle, "before there is a runner to trust it")
 	f.set(errors.New("the forge is on fire"), false)
 	a := w.call(token, http.MethodGet, runnerConfiguration, "")
 	require.Equal(t, http.StatusBadGateway, a.status)
@@ -143,6 +150,7 @@ func TestRunnerConfiguration(t *testing.T) {
 	require.Equal(t, "https://forge.example/g", c.URL)
 	require.Equal(t, []string{"linux"}, c.Labels)
 	require.True(t, c.Ephemeral)
+	require.Equal(t, bundle, c.CABundle)
 	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
 	a = w.call(token, http.MethodGet, runnerConfiguration, "")
 	require.Equal(t, http.StatusConflict, a.status)

@@ -158,6 +158,12 @@ type CreateRequest struct {
 type Runner struct {
 	Group  string // empty: the forge's default
 	Labels []string
+	// URL is the entity's page at the forge: the repository, the organization or the enterprise, where a runner registers.
+	URL string
+	// JIT: the forge makes just-in-time configurations; else a runner registers with a token.
+	JIT bool
+	// CABundle is PEM, any number of authorities: what to trust the forge by, beside the usual. Empty: the usual are enough.
+	CABundle []byte
 	// Tools are the downloads of the forge's runner, one for each platform; none where the forge has none.
 	Tools []Tool
 }

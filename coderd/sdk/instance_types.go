@@ -77,8 +77,10 @@ type InstanceMetadata struct {
 	Parameters   map[string]string `json:"parameters" doc:"Of the preset"`
 	Labels       map[string]string `json:"labels"`
 	CABundle     string            `json:"ca_bundle,omitempty" doc:"PEM: what to trust the server by, beside the usual"`
-	Agent        AgentConfig       `json:"agent"`
-	Claim        *InstanceClaim    `json:"claim,omitempty" doc:"While it is claimed"`
+	// ForgeCABundle is of a runner: all authorities of its forge's credential.
+	ForgeCABundle string         `json:"forge_ca_bundle,omitempty" doc:"PEM, of a runner: what to trust its forge by, beside the usual"`
+	Agent         AgentConfig    `json:"agent"`
+	Claim         *InstanceClaim `json:"claim,omitempty" doc:"While it is claimed"`
 }
 
 // InstanceClaim is what a claimed workspace is told: whose it is now, and with what.

@@ -9,7 +9,7 @@ SELECT r.workspace_id, r.incarnation, r.entity_id, r.name, r.runner_id, r.status
        coalesce(s.runners_wait_until > prewarm_now(), false)::boolean AS left_alone, s.runners_wait_until,
        coalesce(s.runners_error, '') AS runners_error,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
-       p.runner_labels, p.runner_group, c.kind, coalesce(o.job, '')::text AS job,
+       p.runner_labels, p.runner_group, c.kind, c.ca_bundle, e.scope, e.path, coalesce(o.job, '')::text AS job,
        coalesce(r.status IN ('gone', 'offline') AND r.status_at > coalesce(o.started_at, o.seen_at),
                 false)::boolean AS job_lost
 FROM forge_runners r

@@ -72,5 +72,8 @@ func (c *client) idle(ctx context.Context, path string) error {
 	return err
 }
 
+// JIT is what Gitea has not.
+func (*client) JIT(context.Context) (bool, error) { return false, nil }
+
 // Tools are none: Gitea's runner is not offered by it.
 func (c *client) Tools(context.Context) ([]forge.Tool, error) { return nil, nil }

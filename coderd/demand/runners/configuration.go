@@ -32,6 +32,8 @@ type Configuration struct {
 	Kind   string // github or gitea
 	Labels []string
 	Group  string
+	// CABundle is PEM: the authorities to trust the forge by, beside the usual. Empty: the usual are enough.
+	CABundle string
 	forge.Registration
 }
 
@@ -73,7 +75,8 @@ func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, inca
 	s.metrics.handed.WithLabelValues("handed out").Inc()
 	s.Log.Info(ctx, "a runner's configuration was handed out", slog.F("workspace", row.Name))
 	return Configuration{
-		Name: row.Name, Kind: string(row.Kind), Labels: row.RunnerLabels, Group: row.RunnerGroup, Registration: registration,
+		Name: row.Name, Kind: string(row.Kind), Labels: row.RunnerLabels, Group: row.RunnerGroup,
+		CABundle: row.CaBundle, Registration: registration,
 	}, nil
 }
 
@@ -116,7 +119,13 @@ func (s *Service) ToBe(ctx context.Context, workspaceID uuid.UUID, incarnation i
 	if err != nil {
 		return nil, ofForge("list downloads of the runner", err)
 	}
-	runner := &provider.Runner{Group: row.RunnerGroup, Labels: row.RunnerLabels}
+	jit, err := client.JIT(ctx)
+	if err != nil {
+		return nil, ofForge("ask for just-in-time configurations", err)
+	}
+	runner := &provider.Runner{
+		Group: row.RunnerGroup, Labels: row.RunnerLabels, URL: client.Page(), JIT: jit, CABundle: []byte(row.CaBundle),
+	}
 	for _, t := range tools {
 		runner.Tools = append(runner.Tools, provider.Tool(t))
 	}

@@ -39,6 +39,7 @@ type cloud struct {
 	registering func() // is called within Register
 	removing    func() // is called within RemoveRunner, before it is done
 	stuck       int64  // can't be removed: 422
+	old         bool   // makes no configurations
 	lenient     bool   // removes those with a job as well, as one that looked too early
 }
 
@@ -108,6 +109,18 @@ func (c *cloud) RemoveRunner(_ context.Context, id int64) error {
 		}
 	}
 	return forge.ErrNotFound
+}
+
+func (c *cloud) JIT(context.Context) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.old, c.fail
+}
+
+func (c *cloud) Page() string { return "https://forge.example/acme" }
+
+func (c *cloud) Tools(context.Context) ([]forge.Tool, error) {
+	return []forge.Tool{{OS: "linux", Arch: "x64", URL: "https://forge.example/runner"}}, nil
 }
 
 func (c *cloud) Rate() forge.Rate { return forge.Rate{Limit: 5000, Remaining: 4999} }

@@ -1,10 +1,10 @@
 package external
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"cdr.dev/slog"
 	"github.com/cloudbase/garm-provider-common/execution/common"
@@ -148,7 +148,7 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 		SSHKeys:           s.SSHKeys,
 		ExtraSpecs:        p.withInstallScript(s, req.Callback.InstallScript),
 		GitHubRunnerGroup: s.RunnerGroup,
-		CACertBundle:      authorities(s.CABundle, req.Callback.CABundle),
+		CACertBundle:      authorities([]byte(s.CABundle), req.Callback.CABundle, forgeBundle(req.Runner)),
 		OSArch:            s.OSArch,
 		OSType:            s.OSType,
 		Flavor:            s.Flavor,
@@ -161,7 +161,10 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 		b.RepoURL = s.RepoURL
 	}
 	if r := req.Runner; r != nil { // what its preset says is true of it, whatever the spec does
-		b.Labels, b.GitHubRunnerGroup = r.Labels, r.Group
+		b.Labels, b.GitHubRunnerGroup, b.JitConfigEnabled = r.Labels, r.Group, r.JIT
+		if r.URL != "" {
+			b.RepoURL = r.URL
+		}
 		if downloads, err := tools(s, r); err == nil && downloads != nil {
 			b.Tools = downloads
 		}
@@ -175,12 +178,23 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 	return b
 }
 
-// authorities are those of the spec and the server's own: what runs inside is to trust both.
-func authorities(spec string, server []byte) []byte {
-	if spec != "" && len(server) > 0 {
-		spec = strings.TrimRight(spec, "\n") + "\n"
+// authorities are all of these bundles, each with an end of its last line: what runs inside is to trust every one.
+func authorities(bundles ...[]byte) []byte {
+	var all []byte
+	for _, bundle := range bundles {
+		if bundle = bytes.TrimRight(bundle, "\n"); len(bundle) > 0 {
+			all = append(append(all, bundle...), '\n')
+		}
 	}
-	return append([]byte(spec), server...)
+	return all
+}
+
+// forgeBundle are the authorities of the forge; none for what is no runner.
+func forgeBundle(r *provider.Runner) []byte {
+	if r == nil {
+		return nil
+	}
+	return r.CABundle
 }
 
 // tools are the downloads of a forge's runner for the platform of the spec (P5); none where the forge has none at all. That it

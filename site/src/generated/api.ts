@@ -593,6 +593,8 @@ export interface InstanceMetadata {
   ca_bundle?: string;
   /** While it is claimed */
   claim?: InstanceClaim;
+  /** PEM, of a runner: what to trust its forge by, beside the usual */
+  forge_ca_bundle?: string;
   incarnation: number;
   labels: Record<string, string>;
   name: string;
@@ -1253,6 +1255,8 @@ export interface Runner {
 }
 
 export interface RunnerConfiguration {
+  /** PEM: what to trust the forge by, beside the usual */
+  ca_bundle?: string;
   /** It takes one job and ends */
   ephemeral: boolean;
   expires_at?: string;

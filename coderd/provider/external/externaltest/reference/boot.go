@@ -43,8 +43,8 @@ func (c *cloud) boot(b params.BootstrapInstance) error {
 	defer console.Close()
 	machine := exec.Command(path)
 	machine.Dir, machine.Stdout, machine.Stderr = home, console, console
-	// A machine on which a test runs may have systemd. It is not the instance's.
-	machine.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "PREWARM_AGENT_SERVICE=no"}
+	// A machine on which a test runs may have systemd, and trusts whom it does. Neither is the instance's.
+	machine.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "PREWARM_AGENT_SERVICE=no", "PREWARM_AGENT_TRUST=no"}
 	machine.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := machine.Start(); err != nil {
 		return xerrors.Errorf("boot: %w", err)
