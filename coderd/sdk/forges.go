@@ -214,6 +214,8 @@ type RunnerSettings struct {
 	Labels  []string `json:"labels"`
 	Group   string   `json:"group,omitempty"`
 	Maximum int      `json:"maximum,omitempty" doc:"Runners, busy or not; left out: no limit of its own"`
+
+	RegistrationTimeout string `json:"registration_timeout,omitempty" doc:"How long one may take from being up to being seen at its forge" example:"10m0s"`
 }
 
 // RunnerReport is what the inside of a workspace says of its runner.

@@ -126,3 +126,21 @@ func (q *Queries) ReserveMachine(ctx context.Context, arg ReserveMachineParams) 
 	err := row.Scan(&machine)
 	return machine, err
 }
+
+const runnerUp = `-- name: RunnerUp :exec
+UPDATE forge_runners r SET up_at = prewarm_now()
+FROM workspaces w
+WHERE r.workspace_id = $1 AND r.incarnation = $2 AND w.id = r.workspace_id
+  AND w.incarnation = r.incarnation AND w.state = 'starting' AND (r.up_at IS NULL OR r.up_at < w.state_at)
+`
+
+type RunnerUpParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+}
+
+// All but its forge says that it is ready: its time to register begins, once for each time that it starts (A3).
+func (q *Queries) RunnerUp(ctx context.Context, arg RunnerUpParams) error {
+	_, err := q.db.Exec(ctx, runnerUp, arg.WorkspaceID, arg.Incarnation)
+	return err
+}

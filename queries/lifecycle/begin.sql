@@ -9,6 +9,13 @@ FROM workspaces w JOIN presets p ON p.id = w.preset_id
 WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND p.forge_entity_id IS NOT NULL
 ON CONFLICT DO NOTHING;
 
+-- name: RunnerUp :exec
+-- All but its forge says that it is ready: its time to register begins, once for each time that it starts (A3).
+UPDATE forge_runners r SET up_at = prewarm_now()
+FROM workspaces w
+WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation AND w.id = r.workspace_id
+  AND w.incarnation = r.incarnation AND w.state = 'starting' AND (r.up_at IS NULL OR r.up_at < w.state_at);
+
 -- name: ReserveMachine :one
 -- The unused machine with the lowest id, for the attempt that holds the workspace's job; the one that the workspace has, if
 -- it has one. Others that reserve at the same time get others (S5). No row: none is available.

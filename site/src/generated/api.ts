@@ -1291,6 +1291,8 @@ export interface RunnerSettings {
   labels: string[];
   /** Runners, busy or not; left out: no limit of its own */
   maximum?: number;
+  /** How long one may take from being up to being seen at its forge */
+  registration_timeout?: string;
 }
 
 export interface SavedForgeEntity {
