@@ -65,12 +65,17 @@ func (w *Worker) unregistered(ctx context.Context, j *work, detail string) outco
 func inside(ctx context.Context, j *work) (provider.Readiness, error) {
 	info := &j.info
 	state, err := j.provider.Ready(ctx, j.ref)
-	if err != nil || info.Agent == nil || state.Failed {
-		return state, err
-	}
 	status := database.AgentStatusExpected
 	if info.AgentStatus != nil {
 		status = *info.AgentStatus
+	}
+	switch {
+	case err != nil || state.Failed:
+		return state, err
+	case info.Agent == nil && info.Runner && !info.RunnerRegistered && state.Ready:
+		return installs(status, info.AgentMessage), nil
+	case info.Agent == nil:
+		return state, nil
 	}
 	switch status {
 	case database.AgentStatusReady:
@@ -83,6 +88,19 @@ func inside(ctx context.Context, j *work) (provider.Readiness, error) {
 		return provider.Readiness{Detail: "waiting for its agent to be heard of again"}, nil
 	default:
 		return provider.Readiness{Detail: "waiting for its agent to report that it is ready"}, nil
+	}
+}
+
+// installs is of a runner without an agent, whose machine runs: user data that was written for GARM says how it gets on. What
+// says nothing is taken to be up.
+func installs(status database.AgentStatus, message string) provider.Readiness {
+	switch status {
+	case database.AgentStatusUnhealthy:
+		return provider.Readiness{Failed: true, Detail: "its user data reports: " + message}
+	case database.AgentStatusStarting:
+		return provider.Readiness{Detail: "its user data reports: " + message}
+	default:
+		return provider.Readiness{Ready: true}
 	}
 }
 

@@ -35,7 +35,11 @@ func (w *Worker) create(ctx context.Context, j *work) outcome {
 	}
 	w.giveWay(ctx, j)
 	if j.info.Runner { // so that there is a row before anything can register
-		err := lifecycledb.New(w.Store).ExpectRunner(ctx, lifecycledb.ExpectRunnerParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation})
+		expect := lifecycledb.ExpectRunnerParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation}
+		if p, ok := provider.As[provider.RunnerNamer](j.provider); ok {
+			expect.Name = p.RunnerName(j.ref.Name, j.WorkspaceID)
+		}
+		err := lifecycledb.New(w.Store).ExpectRunner(ctx, expect)
 		if err != nil {
 			return postponed(err)
 		}

@@ -84,6 +84,13 @@ type RunnerTaker interface {
 	TakesRunners()
 }
 
+// RunnerNamer is a provider whose workspaces have other names inside than ours: a runner that registers by itself does so by
+// that one.
+type RunnerNamer interface {
+	// RunnerName is what the workspace of that name and id is called inside.
+	RunnerName(name string, id uuid.UUID) string
+}
+
 // Execer is a provider that can run a command inside a workspace.
 type Execer interface {
 	// Exec runs the command to its end and returns its exit status. Ending ctx kills it.

@@ -58,6 +58,20 @@ type SystemInfo struct {
 	AgentID   json.RawMessage `json:"agent_id,omitempty"`
 }
 
+// CertificateBundle are authorities, each by a name for its file, in PEM.
+type CertificateBundle struct {
+	RootCertificates map[string][]byte `json:"root_certificates"`
+}
+
+// RunnerMetadata is what a workspace's runner is called and what it takes.
+type RunnerMetadata struct {
+	Name        string   `json:"name" doc:"By which it registers"`
+	ForgeType   string   `json:"forge_type" enum:"github,gitea"`
+	Labels      []string `json:"labels"`
+	Group       string   `json:"runner_group,omitempty"`
+	ServiceName string   `json:"service_name"`
+}
+
 // AgentReceipt is the answer to a report. Token is set when the one used is signed by a key that is no longer the newest:
 // the agent goes on with the new one.
 type AgentReceipt struct {

@@ -231,6 +231,10 @@ func (o office) RemoveRunner(ctx context.Context, id int64) error {
 	return err
 }
 
+func (o office) RegistrationToken(context.Context) (forge.Registration, error) {
+	return forge.Registration{}, forge.ErrUnsupported
+}
+
 func (o office) JIT(context.Context) (bool, error) { return true, nil }
 
 func (o office) Page() string { return hubURL }

@@ -145,9 +145,6 @@ func (d decoder) checkRunners(t *Template) {
 		case claims && !people:
 			d.problems.add(p.Runner.at, "preset %q has a runner, as all presets have, but the template has claims, which hold for claims "+
 				"of people: a job has no lease and no quota; leave claims out, and give the runner a maximum", p.Name)
-		case t.Agent == nil && t.agentAt == (Pos{}):
-			d.problems.add(p.Runner.at, "preset %q has a runner, but the template has no agent, from which a runner gets its "+
-				"configuration: add \"agent: {}\" to the template, or one with an on_start that registers", p.Name)
 		}
 	}
 }

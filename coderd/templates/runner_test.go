@@ -160,3 +160,21 @@ func TestRunners_registrationTimeout(t *testing.T) {
 	_, err := templates.Parse("f.yaml", runnerFile(`{forge: acme, labels: [linux], registration_timeout: 25h}`))
 	require.ErrorContains(t, err, "registration_timeout is 25h: it must be between 1s and 24h0m0s")
 }
+
+// installing is a provider that installs runners by itself.
+type installing struct{ hosting }
+
+func (installing) TakesRunners() {}
+
+// TestRunners_withoutAgent: a runner needs an agent, unless its provider installs it.
+func TestRunners_withoutAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	dbtest.Forge(t, b.Store, "acme", "github", "organization")
+	file := strings.Replace(runnerFile(`{forge: acme, labels: [linux]}`), "agent: {}, ", "", 1)
+	b.NewProvider = func(string, json.RawMessage) (provider.Provider, error) { return hosting{}, nil }
+	_, err := b.try(file, false)
+	require.ErrorContains(t, err, `preset "p" has a runner, but the template has no agent, from which a runner gets its`)
+	b.NewProvider = func(string, json.RawMessage) (provider.Provider, error) { return installing{}, nil }
+	b.apply(t, file)
+}

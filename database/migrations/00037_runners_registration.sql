@@ -14,3 +14,4 @@ ALTER TABLE forge_runners
   ADD COLUMN files_sealed_by text,
   -- The names of those that were read, each once.
   ADD COLUMN files_read text[] NOT NULL DEFAULT '{}';
+CREATE INDEX forge_runners_files ON forge_runners (handed_out_at) WHERE files IS NOT NULL;

@@ -29,7 +29,7 @@ func (c *client) Register(ctx context.Context, r forge.NewRunner) (forge.Registr
 		Name: r.Name, RunnerGroupID: group, WorkFolder: &work, Labels: r.Labels,
 	}, &made)
 	if errors.Is(err, forge.ErrNotFound) {
-		return c.token(ctx)
+		return c.RegistrationToken(ctx)
 	}
 	if err != nil {
 		return forge.Registration{}, xerrors.Errorf("register runner %s: %w", r.Name, err)
@@ -67,8 +67,8 @@ func (c *client) JIT(ctx context.Context) (bool, error) {
 	return jit, nil
 }
 
-// token is how runners registered before.
-func (c *client) token(ctx context.Context) (forge.Registration, error) {
+// RegistrationToken is how runners registered before there were configurations, and may still.
+func (c *client) RegistrationToken(ctx context.Context) (forge.Registration, error) {
 	var made github.RegistrationToken
 	_, err := c.Do(ctx, http.MethodPost, c.Root+"/actions/runners/registration-token", nil, &made)
 	if err != nil {

@@ -146,7 +146,7 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 		MetadataURL:       nowhere,
 		InstanceToken:     req.Callback.Token,
 		SSHKeys:           s.SSHKeys,
-		ExtraSpecs:        p.withInstallScript(s, req.Callback.InstallScript),
+		ExtraSpecs:        p.withInstallScript(s, req.Callback.InstallScript, req.Runner != nil),
 		GitHubRunnerGroup: s.RunnerGroup,
 		CACertBundle:      authorities([]byte(s.CABundle), req.Callback.CABundle, forgeBundle(req.Runner)),
 		OSArch:            s.OSArch,
@@ -251,10 +251,10 @@ const installTemplate = "runner_install_template"
 const noScript = "none"
 
 // withInstallScript are the extra specs with the script that an instance runs at its first boot, where the executable takes
-// one and the spec doesn't say otherwise.
-func (p *Provider) withInstallScript(s spec, script []byte) json.RawMessage {
+// one and the spec doesn't say otherwise. A runner without an agent is installed by the executable's own.
+func (p *Provider) withInstallScript(s spec, script []byte, runner bool) json.RawMessage {
 	const key = installTemplate
-	if _, set := s.ExtraSpecs[key]; set || !p.takesScript() || s.OSType == params.Windows && script == nil {
+	if _, set := s.ExtraSpecs[key]; set || !p.takesScript() || script == nil && (runner || s.OSType == params.Windows) {
 		return s.extraSpecs()
 	}
 	if script == nil {

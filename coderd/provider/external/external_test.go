@@ -139,6 +139,8 @@ func TestBootstrap(t *testing.T) {
 	b, _ = sent(req)
 	assert.Equal(t, "https://forge.example/acme", b.RepoURL)
 	assert.True(t, b.JitConfigEnabled)
+	assert.Equal(t, b.Name, p.RunnerName(req.Name, req.Tags.WorkspaceID), "it registers by that name")
+	assert.JSONEq(t, `{"disk_gb": 5}`, string(b.ExtraSpecs), "without an agent it is the executable that installs the runner")
 	assert.Equal(t, "the server's\none of the forge's\nanother\n", string(b.CACertBundle))
 	require.Len(t, b.Tools, 1)
 	assert.Equal(t, "https://forge.example/x64", b.Tools[0].GetDownloadURL())

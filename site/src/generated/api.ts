@@ -140,6 +140,10 @@ export interface Cause {
   workspace: string;
 }
 
+export interface CertificateBundle {
+  root_certificates: Record<string, string>;
+}
+
 export interface Change {
   action: "create" | "update" | "activate" | "delete";
   /** What it means for the pool, for a reader */
@@ -475,7 +479,7 @@ export interface ForgeJob {
   preset?: string;
   queued_at: string;
   repository: string;
-  /** That it runs or ran on */
+  /** That it runs or ran on: the name of the workspace, or what the forge calls one that is none of ours */
   runner?: string;
   started_at?: string;
   state: "waiting" | "queued" | "in_progress" | "completed";
@@ -1239,7 +1243,7 @@ export interface Runner {
   /** That it is at */
   job?: ForgeJob;
   labels: string[];
-  /** At the forge, and of its workspace */
+  /** Of its workspace; at the forge too, unless its provider has a longer one */
   name: string;
   preset: string;
   registered_at?: string;
@@ -1276,6 +1280,15 @@ export interface RunnerList {
   /** Give it as after to get the next page; empty on the last */
   next?: string;
   runners: Runner[];
+}
+
+export interface RunnerMetadata {
+  forge_type: "github" | "gitea";
+  labels: string[];
+  /** By which it registers */
+  name: string;
+  runner_group?: string;
+  service_name: string;
 }
 
 export interface RunnerReport {
