@@ -488,8 +488,8 @@ func (q *Queries) ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJo
 const runnerOf = `-- name: RunnerOf :one
 
 SELECT r.workspace_id, r.incarnation, r.entity_id, r.name, r.runner_id, r.status, r.status_at, r.asked_at, r.handed_out_at,
-       r.registered_at, r.abandoned_at, r.removed_at, w.state AS workspace_state, w.incarnation AS workspace_incarnation,
-       coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
+       r.registered_at, r.abandoned_at, r.removed_at, w.name AS workspace_name, w.state AS workspace_state,
+       w.incarnation AS workspace_incarnation, coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
        coalesce(s.runners_wait_until > prewarm_now(), false)::boolean AS left_alone, s.runners_wait_until,
        coalesce(s.runners_error, '') AS runners_error,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
@@ -531,6 +531,7 @@ type RunnerOfRow struct {
 	RegisteredAt         *time.Time
 	AbandonedAt          *time.Time
 	RemovedAt            *time.Time
+	WorkspaceName        string
 	WorkspaceState       database.WorkspaceState
 	WorkspaceIncarnation int32
 	Asking               bool
@@ -567,6 +568,7 @@ func (q *Queries) RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow
 		&i.RegisteredAt,
 		&i.AbandonedAt,
 		&i.RemovedAt,
+		&i.WorkspaceName,
 		&i.WorkspaceState,
 		&i.WorkspaceIncarnation,
 		&i.Asking,

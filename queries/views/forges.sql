@@ -4,8 +4,8 @@
 -- All that is to be known before the forge is asked about a runner, with the job that it is at by our rows, the newest
 -- where there should be several.
 SELECT r.workspace_id, r.incarnation, r.entity_id, r.name, r.runner_id, r.status, r.status_at, r.asked_at, r.handed_out_at,
-       r.registered_at, r.abandoned_at, r.removed_at, w.state AS workspace_state, w.incarnation AS workspace_incarnation,
-       coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
+       r.registered_at, r.abandoned_at, r.removed_at, w.name AS workspace_name, w.state AS workspace_state,
+       w.incarnation AS workspace_incarnation, coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
        coalesce(s.runners_wait_until > prewarm_now(), false)::boolean AS left_alone, s.runners_wait_until,
        coalesce(s.runners_error, '') AS runners_error,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,

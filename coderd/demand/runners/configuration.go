@@ -113,7 +113,7 @@ func (s *Service) handOutOnce(
 		return row, none, err
 	}
 	s.metrics.handed.WithLabelValues("handed out").Inc()
-	s.Log.Info(ctx, "a runner's configuration was handed out", slog.F("workspace", row.Name))
+	s.Log.Info(ctx, "a runner's configuration was handed out", slog.F("workspace", row.WorkspaceName))
 	return row, registration, nil
 }
 
@@ -128,7 +128,7 @@ func (s *Service) whyNot(ctx context.Context, row viewsdb.RunnerOfRow) error {
 	case now.Asking:
 		return xerrors.Errorf("it is being made for another request: %w", ErrNotNow)
 	default:
-		return xerrors.Errorf("workspace %s is %s, and it is read in starting: %w", now.Name, now.WorkspaceState, ErrNotNow)
+		return xerrors.Errorf("workspace %s is %s, and it is read in starting: %w", now.WorkspaceName, now.WorkspaceState, ErrNotNow)
 	}
 }
 
@@ -252,9 +252,9 @@ func (s *Service) handOut(
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	if err := removeNamed(ctx, client, row.Name); err != nil {
-		s.Log.Warn(ctx, "unregister what was registered too late", slog.F("workspace", row.Name), slog.Error(err))
+		s.Log.Warn(ctx, "unregister what was registered too late", slog.F("workspace", row.WorkspaceName), slog.Error(err))
 	}
-	return xerrors.Errorf("workspace %s has moved on: %w", row.Name, ErrNotNow)
+	return xerrors.Errorf("workspace %s has moved on: %w", row.WorkspaceName, ErrNotNow)
 }
 
 // endHandOut lets the next who asks try at once, also where the one who asked is gone.
@@ -265,7 +265,7 @@ func (s *Service) endHandOut(ctx context.Context, row viewsdb.RunnerOfRow, until
 		WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation, AskingUntil: until,
 	})
 	if err != nil {
-		s.Log.Warn(ctx, "give up to register", slog.F("workspace", row.Name), slog.Error(err))
+		s.Log.Warn(ctx, "give up to register", slog.F("workspace", row.WorkspaceName), slog.Error(err))
 	}
 }
 

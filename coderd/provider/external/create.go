@@ -49,6 +49,10 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	if _, err := tools(s, req.Runner); err != nil {
 		return none, err
 	}
+	if r := req.Runner; r != nil && len(r.Tools) == 0 && req.Callback.InstallScript == nil && p.installsRunner(s) {
+		return none, provider.Permanent(xerrors.New("the forge offers no download of its runner, which the executable's own script would " +
+			"install: add an agent to the template, or a script of your own as extra_specs." + installTemplate))
+	}
 	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
 	if err != nil {
 		return none, err
@@ -266,6 +270,12 @@ func (p *Provider) withInstallScript(s spec, script []byte, runner bool) json.Ra
 	}
 	with.ExtraSpecs[key], _ = json.Marshal(script) // base64, as the schema has it
 	return with.extraSpecs()
+}
+
+// installsRunner says whether an instance that is given no script of ours or of the spec's runs the executable's.
+func (p *Provider) installsRunner(s spec) bool {
+	_, own := s.ExtraSpecs[installTemplate]
+	return !own && p.config.InstallScript != noScript
 }
 
 // deleteInstance runs one delete. What does not exist is deleted already.

@@ -150,6 +150,7 @@ func TestBootstrap(t *testing.T) {
 
 	req = s.request("old")
 	req.Spec, req.Runner = json.RawMessage(`{"repo_url": "https://other.example/o"}`), &provider.Runner{URL: "https://forge.example/acme"}
+	req.Callback = provider.Callback{Token: "secret", InstallScript: []byte("agent")}
 	b, _ = sent(req)
 	assert.Equal(t, "https://forge.example/acme", b.RepoURL, "what its preset says is true of it")
 	assert.False(t, b.JitConfigEnabled, "a forge without such configurations")
@@ -158,6 +159,11 @@ func TestBootstrap(t *testing.T) {
 	req.Spec, req.Runner = json.RawMessage(`{}`), &provider.Runner{Tools: []provider.Tool{tool("arm64")}}
 	_, err := p.Create(t.Context(), req)
 	require.ErrorContains(t, err, "the forge has no runner for linux on x64")
+	require.True(t, provider.IsPermanent(err))
+	require.Len(t, s.calls("CreateInstance"), before, "the executable was not called")
+	req.Runner = &provider.Runner{}
+	_, err = p.Create(t.Context(), req)
+	require.ErrorContains(t, err, "the forge offers no download of its runner", "Gitea, whose runner the stock script cannot install")
 	require.True(t, provider.IsPermanent(err))
 	require.Len(t, s.calls("CreateInstance"), before, "the executable was not called")
 
