@@ -338,7 +338,7 @@ func holdTable(t *testing.T, page, table string) {
 	t.Helper()
 	before, is, after := cutTable(t, page)
 	if *updateKinds {
-		require.NoError(t, os.WriteFile(page, []byte(before+table+after), 0o644)) //nolint:gosec // a page of the repository
+		require.NoError(t, os.WriteFile(page, []byte(before+table+after), 0o644))
 		return
 	}
 	require.Equal(t, table, is, "run go test ./coderd/e2e -run '^%s$' -update", t.Name())
