@@ -51,11 +51,11 @@ test: build postgres haproxy sshd docker ## Run every test that a change must pa
 	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
 
 .PHONY: test-long
-test-long: build postgres haproxy sshd docker chromium ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
+test-long: build postgres haproxy sshd docker debian chromium ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
 	$(SUITES) -binary bin/prewarm $(ARGS) long
 
 .PHONY: test-ci
-test-ci: build postgres haproxy sshd docker chromium ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
+test-ci: build postgres haproxy sshd docker debian chromium ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
 	$(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
@@ -147,6 +147,10 @@ postgres:
 .PHONY: chromium
 chromium:
 	@scripts/chromium.sh >/dev/null
+
+.PHONY: debian
+debian:
+	@scripts/debian.sh >/dev/null || echo 'The tests of instances that boot a Debian are left out, but on CI.'
 
 .PHONY: docker
 docker:

@@ -89,7 +89,7 @@ var rooms = map[string]room{
 	"coderd/demand/inbox":    {inside: []string{"coderd/hints", "coderd/demand/forge", "coderd/lease", "coderd/tracing", "database", "database/inboxdb"}},
 	"coderd/demand/replay":   leaf,
 	"coderd/demand/rest":     {inside: []string{"coderd/demand/forge"}},
-	"coderd/demand/runners":  {inside: []string{"coderd/hints", "coderd/demand/forge", "coderd/lease", "coderd/prebuilds", "coderd/provider", "coderd/tracing", "coderd/workspaces", "database", "database/runnersdb", "database/viewsdb"}},
+	"coderd/demand/runners":  {inside: []string{"coderd/hints", "coderd/demand/forge", "coderd/lease", "coderd/prebuilds", "coderd/provider", "coderd/seal", "coderd/tracing", "coderd/workspaces", "database", "database/runnersdb", "database/viewsdb"}},
 	"coderd/seal":            leaf,
 	"coderd/e2e":             leaf,
 	"coderd/events":          {inside: []string{"coderd/hints", "coderd/auth", "coderd/sdk", "database", "database/eventsdb", "database/viewsdb"}},

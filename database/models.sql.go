@@ -1293,24 +1293,28 @@ type ForgeJob struct {
 }
 
 type ForgeRunner struct {
-	WorkspaceID  uuid.UUID
-	Incarnation  int32
-	PresetID     uuid.UUID
-	EntityID     uuid.UUID
-	Name         string
-	RunnerID     *int64
-	Status       ForgeRunnerStatus
-	StatusAt     time.Time
-	StatusSince  time.Time
-	AskedAt      *time.Time
-	AskingUntil  *time.Time
-	HandedOutAt  *time.Time
-	RegisteredAt *time.Time
-	FinishedAt   *time.Time
-	VetoedAt     *time.Time
-	AbandonedAt  *time.Time
-	RemovedAt    *time.Time
-	CreatedAt    time.Time
+	WorkspaceID   uuid.UUID
+	Incarnation   int32
+	PresetID      uuid.UUID
+	EntityID      uuid.UUID
+	Name          string
+	RunnerID      *int64
+	Status        ForgeRunnerStatus
+	StatusAt      time.Time
+	StatusSince   time.Time
+	AskedAt       *time.Time
+	AskingUntil   *time.Time
+	HandedOutAt   *time.Time
+	RegisteredAt  *time.Time
+	FinishedAt    *time.Time
+	VetoedAt      *time.Time
+	AbandonedAt   *time.Time
+	RemovedAt     *time.Time
+	CreatedAt     time.Time
+	UpAt          *time.Time
+	Files         []byte
+	FilesSealedBy *string
+	FilesRead     []string
 }
 
 type ForgeStatus struct {
@@ -1468,32 +1472,33 @@ type PoolProof struct {
 }
 
 type Preset struct {
-	ID              uuid.UUID
-	OrganizationID  uuid.UUID
-	TemplateID      uuid.UUID
-	Name            string
-	Parameters      json.RawMessage
-	PoolKey         uuid.UUID
-	Generation      int32
-	Instances       *int32
-	TtlS            *int64
-	Priority        int32
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	DeletedAt       *time.Time
-	Schedule        json.RawMessage
-	TtlJitter       int32
-	MinRemainingS   int64
-	CreatesInFlight *int32
-	RolloutAt       time.Time
-	Autosize        json.RawMessage
-	Metered         bool
-	StandbyRunning  *string
-	AllMachines     bool
-	ForgeEntityID   uuid.NullUUID
-	RunnerLabels    []string
-	RunnerGroup     string
-	RunnerMaximum   *int32
+	ID                         uuid.UUID
+	OrganizationID             uuid.UUID
+	TemplateID                 uuid.UUID
+	Name                       string
+	Parameters                 json.RawMessage
+	PoolKey                    uuid.UUID
+	Generation                 int32
+	Instances                  *int32
+	TtlS                       *int64
+	Priority                   int32
+	CreatedAt                  time.Time
+	UpdatedAt                  time.Time
+	DeletedAt                  *time.Time
+	Schedule                   json.RawMessage
+	TtlJitter                  int32
+	MinRemainingS              int64
+	CreatesInFlight            *int32
+	RolloutAt                  time.Time
+	Autosize                   json.RawMessage
+	Metered                    bool
+	StandbyRunning             *string
+	AllMachines                bool
+	ForgeEntityID              uuid.NullUUID
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
 }
 
 type PresetFailure struct {

@@ -156,6 +156,7 @@ func (s *server) instanceMetadata(
 		WorkspaceID: row.ID, Name: row.Name, Incarnation: int(row.Incarnation), State: string(row.State),
 		Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Parameters: map[string]string{}, CABundle: string(s.Instances.CABundle),
+		ForgeCABundle: row.ForgeCaBundle,
 		Labels: map[string]string{
 			"organization": row.Organization, "template": row.Template, "preset": row.Preset, "workspace": row.Name,
 		},

@@ -101,6 +101,13 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		c.problems.add(t.agentAt, "provider %q cannot run an agent in its workspaces%s; leave agent out, or take another "+
 			"provider", t.Provider, why)
 	}
+	_, installs := provider.As[provider.RunnerTaker](p)
+	for _, preset := range t.Presets {
+		if preset.Runner != nil && t.Agent == nil && t.agentAt == (Pos{}) && !installs {
+			c.problems.add(preset.Runner.at, "preset %q has a runner, but the template has no agent, from which a runner gets its "+
+				"configuration: add \"agent: {}\" to the template, or one with an on_start that registers", preset.Name)
+		}
+	}
 	if _, ok := provider.As[provider.Resetter](p); t.Reuse.On && !ok {
 		c.problems.add(t.reuseAt, "provider %q cannot reset a used workspace: leave reuse out, or take another "+
 			"provider", t.Provider)

@@ -8,6 +8,7 @@ package lifecycledb
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prewarm-dev/prewarm/database"
@@ -113,8 +114,13 @@ SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.
        (coalesce(fs.runners_listed_at >= fr.finished_at + interval '10 seconds' AND fs.succeeded_at >= fs.runners_listed_at, false)
         AND NOT EXISTS (SELECT FROM forge_deliveries d WHERE d.entity_id = fr.entity_id AND d.handled_at IS NULL)
        )::boolean AS runner_idled,
-       -- Whether the forge was listed in full when its time to register was over.
-       coalesce(fs.runners_listed_at >= w.state_at + t.boot_timeout_s * interval '1 second', false)::boolean AS forge_listed
+       -- Whether it was found up since it began to start, and when. And whether the forge was listed in full when its
+       -- time to register was over.
+       coalesce(fr.up_at >= w.state_at, false)::boolean AS runner_up, fr.up_at AS runner_up_at,
+       coalesce(extract(epoch FROM prewarm_now() - fr.up_at), 0)::double precision AS runner_up_s,
+       p.runner_registration_timeout_s,
+       coalesce(fs.runners_listed_at >= fr.up_at + p.runner_registration_timeout_s * interval '1 second', false)::boolean
+         AS forge_listed, fs.runners_listed_at
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
@@ -127,25 +133,30 @@ WHERE w.id = $1
 `
 
 type JobForWorkRow struct {
-	Workspace         Workspace
-	Organization      string
-	Template          string
-	Preset            string
-	Spec              json.RawMessage
-	Agent             json.RawMessage
-	Defaults          int16
-	BootTimeoutS      int32
-	KeepFailures      int32
-	AgentStatus       *database.AgentStatus
-	AgentMessage      string
-	HeartbeatTimeoutS int32
-	InStateS          float64
-	Machine           string
-	Runner            bool
-	RunnerRegistered  bool
-	RunnerFinished    bool
-	RunnerIdled       bool
-	ForgeListed       bool
+	Workspace                  Workspace
+	Organization               string
+	Template                   string
+	Preset                     string
+	Spec                       json.RawMessage
+	Agent                      json.RawMessage
+	Defaults                   int16
+	BootTimeoutS               int32
+	KeepFailures               int32
+	AgentStatus                *database.AgentStatus
+	AgentMessage               string
+	HeartbeatTimeoutS          int32
+	InStateS                   float64
+	Machine                    string
+	Runner                     bool
+	RunnerRegistered           bool
+	RunnerFinished             bool
+	RunnerIdled                bool
+	RunnerUp                   bool
+	RunnerUpAt                 *time.Time
+	RunnerUpS                  float64
+	RunnerRegistrationTimeoutS int32
+	ForgeListed                bool
+	RunnersListedAt            *time.Time
 }
 
 // All that a worker needs to know of the workspace it works on.
@@ -195,7 +206,12 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.RunnerRegistered,
 		&i.RunnerFinished,
 		&i.RunnerIdled,
+		&i.RunnerUp,
+		&i.RunnerUpAt,
+		&i.RunnerUpS,
+		&i.RunnerRegistrationTimeoutS,
 		&i.ForgeListed,
+		&i.RunnersListedAt,
 	)
 	return i, err
 }

@@ -129,34 +129,36 @@ func (q *Queries) ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]For
 const insertPreset = `-- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
                      min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     forge_entity_id, runner_labels, runner_group, runner_maximum, created_at, updated_at)
+                     forge_entity_id, runner_labels, runner_group, runner_maximum,
+                     runner_registration_timeout_s, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
         $10, $11, $12, $13, $14,
         $15, $16, $17, $18, $19,
-        $20, prewarm_now(), prewarm_now())
+        $20, $21, prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
-	ID              uuid.UUID
-	OrganizationID  uuid.UUID
-	TemplateID      uuid.UUID
-	Name            string
-	Parameters      json.RawMessage
-	PoolKey         uuid.UUID
-	Instances       *int32
-	TtlS            *int64
-	TtlJitter       int32
-	MinRemainingS   int64
-	Schedule        json.RawMessage
-	Priority        int32
-	CreatesInFlight *int32
-	Autosize        json.RawMessage
-	AllMachines     bool
-	StandbyRunning  *string
-	ForgeEntityID   uuid.NullUUID
-	RunnerLabels    []string
-	RunnerGroup     string
-	RunnerMaximum   *int32
+	ID                         uuid.UUID
+	OrganizationID             uuid.UUID
+	TemplateID                 uuid.UUID
+	Name                       string
+	Parameters                 json.RawMessage
+	PoolKey                    uuid.UUID
+	Instances                  *int32
+	TtlS                       *int64
+	TtlJitter                  int32
+	MinRemainingS              int64
+	Schedule                   json.RawMessage
+	Priority                   int32
+	CreatesInFlight            *int32
+	Autosize                   json.RawMessage
+	AllMachines                bool
+	StandbyRunning             *string
+	ForgeEntityID              uuid.NullUUID
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
 }
 
 func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) error {
@@ -181,6 +183,7 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 		arg.RunnerLabels,
 		arg.RunnerGroup,
 		arg.RunnerMaximum,
+		arg.RunnerRegistrationTimeoutS,
 	)
 	return err
 }
@@ -461,7 +464,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines, forge_entity_id, runner_labels, runner_group, runner_maximum FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines, forge_entity_id, runner_labels, runner_group, runner_maximum, runner_registration_timeout_s FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -500,6 +503,7 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.RunnerLabels,
 			&i.RunnerGroup,
 			&i.RunnerMaximum,
+			&i.RunnerRegistrationTimeoutS,
 		); err != nil {
 			return nil, err
 		}
@@ -619,28 +623,30 @@ SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4,
     creates_in_flight = $9, autosize = $10, all_machines = $11,
     standby_running = $12, forge_entity_id = $13,
     runner_labels = $14, runner_group = $15, runner_maximum = $16,
+    runner_registration_timeout_s = $17,
     updated_at = prewarm_now()
-WHERE id = $17
+WHERE id = $18
 `
 
 type UpdatePresetParams struct {
-	Parameters      json.RawMessage
-	PoolKey         uuid.UUID
-	Instances       *int32
-	TtlS            *int64
-	TtlJitter       int32
-	MinRemainingS   int64
-	Schedule        json.RawMessage
-	Priority        int32
-	CreatesInFlight *int32
-	Autosize        json.RawMessage
-	AllMachines     bool
-	StandbyRunning  *string
-	ForgeEntityID   uuid.NullUUID
-	RunnerLabels    []string
-	RunnerGroup     string
-	RunnerMaximum   *int32
-	ID              uuid.UUID
+	Parameters                 json.RawMessage
+	PoolKey                    uuid.UUID
+	Instances                  *int32
+	TtlS                       *int64
+	TtlJitter                  int32
+	MinRemainingS              int64
+	Schedule                   json.RawMessage
+	Priority                   int32
+	CreatesInFlight            *int32
+	Autosize                   json.RawMessage
+	AllMachines                bool
+	StandbyRunning             *string
+	ForgeEntityID              uuid.NullUUID
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
+	ID                         uuid.UUID
 }
 
 func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) error {
@@ -661,6 +667,7 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 		arg.RunnerLabels,
 		arg.RunnerGroup,
 		arg.RunnerMaximum,
+		arg.RunnerRegistrationTimeoutS,
 		arg.ID,
 	)
 	return err

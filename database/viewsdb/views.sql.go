@@ -257,6 +257,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
        coalesce(forge.name, '') AS forge, p.runner_labels, p.runner_group, p.runner_maximum,
+       p.runner_registration_timeout_s,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
        coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
@@ -298,50 +299,51 @@ type PresetViewsParams struct {
 }
 
 type PresetViewsRow struct {
-	ID            uuid.UUID
-	Organization  string
-	TemplateID    uuid.UUID
-	Template      string
-	Preset        string
-	Version       int32
-	Provider      string
-	Parameters    json.RawMessage
-	Pool          bool
-	Deprecated    bool
-	TtlS          *int64
-	TtlJitter     int32
-	MinRemainingS int64
-	Priority      int32
-	Instances     *int32
-	Schedule      json.RawMessage
-	Now           time.Time
-	Desired       int32
-	Forge         string
-	RunnerLabels  []string
-	RunnerGroup   string
-	RunnerMaximum *int32
-	Actual        int32
-	Standby       int32
-	Eligible      int32
-	Starting      int32
-	Stopping      int32
-	Deleting      int32
-	Outdated      int32
-	Expired       int32
-	Quarantined   int32
-	Waiting       int32
-	Claimed       int32
-	Queued        int32
-	Extraneous    int32
-	Ledger        json.RawMessage
-	Error         string
-	PassedAt      *time.Time
-	Unattainable  string
-	Failures      int32
-	LastError     string
-	PausedScope   string
-	PausedReason  string
-	PausedUntil   *time.Time
+	ID                         uuid.UUID
+	Organization               string
+	TemplateID                 uuid.UUID
+	Template                   string
+	Preset                     string
+	Version                    int32
+	Provider                   string
+	Parameters                 json.RawMessage
+	Pool                       bool
+	Deprecated                 bool
+	TtlS                       *int64
+	TtlJitter                  int32
+	MinRemainingS              int64
+	Priority                   int32
+	Instances                  *int32
+	Schedule                   json.RawMessage
+	Now                        time.Time
+	Desired                    int32
+	Forge                      string
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
+	Actual                     int32
+	Standby                    int32
+	Eligible                   int32
+	Starting                   int32
+	Stopping                   int32
+	Deleting                   int32
+	Outdated                   int32
+	Expired                    int32
+	Quarantined                int32
+	Waiting                    int32
+	Claimed                    int32
+	Queued                     int32
+	Extraneous                 int32
+	Ledger                     json.RawMessage
+	Error                      string
+	PassedAt                   *time.Time
+	Unattainable               string
+	Failures                   int32
+	LastError                  string
+	PausedScope                string
+	PausedReason               string
+	PausedUntil                *time.Time
 }
 
 // What people see. Nothing here locks or writes.
@@ -381,6 +383,7 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.RunnerLabels,
 			&i.RunnerGroup,
 			&i.RunnerMaximum,
+			&i.RunnerRegistrationTimeoutS,
 			&i.Actual,
 			&i.Standby,
 			&i.Eligible,

@@ -127,8 +127,13 @@ SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS pres
        (coalesce(fs.runners_listed_at >= fr.finished_at + interval '10 seconds' AND fs.succeeded_at >= fs.runners_listed_at, false)
         AND NOT EXISTS (SELECT FROM forge_deliveries d WHERE d.entity_id = fr.entity_id AND d.handled_at IS NULL)
        )::boolean AS runner_idled,
-       -- Whether the forge was listed in full when its time to register was over.
-       coalesce(fs.runners_listed_at >= w.state_at + t.boot_timeout_s * interval '1 second', false)::boolean AS forge_listed
+       -- Whether it was found up since it began to start, and when. And whether the forge was listed in full when its
+       -- time to register was over.
+       coalesce(fr.up_at >= w.state_at, false)::boolean AS runner_up, fr.up_at AS runner_up_at,
+       coalesce(extract(epoch FROM prewarm_now() - fr.up_at), 0)::double precision AS runner_up_s,
+       p.runner_registration_timeout_s,
+       coalesce(fs.runners_listed_at >= fr.up_at + p.runner_registration_timeout_s * interval '1 second', false)::boolean
+         AS forge_listed, fs.runners_listed_at
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id

@@ -102,11 +102,12 @@ SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL OR
 -- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
                      min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     forge_entity_id, runner_labels, runner_group, runner_maximum, created_at, updated_at)
+                     forge_entity_id, runner_labels, runner_group, runner_maximum,
+                     runner_registration_timeout_s, created_at, updated_at)
 VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @ttl_jitter,
         @min_remaining_s, sqlc.narg(schedule), @priority, sqlc.narg(creates_in_flight), sqlc.narg(autosize),
         @all_machines, sqlc.narg(standby_running), sqlc.narg(forge_entity_id), @runner_labels, @runner_group,
-        sqlc.narg(runner_maximum), prewarm_now(), prewarm_now());
+        sqlc.narg(runner_maximum), @runner_registration_timeout_s, prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets
@@ -115,6 +116,7 @@ SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_
     creates_in_flight = sqlc.narg(creates_in_flight), autosize = sqlc.narg(autosize), all_machines = @all_machines,
     standby_running = sqlc.narg(standby_running), forge_entity_id = sqlc.narg(forge_entity_id),
     runner_labels = @runner_labels, runner_group = @runner_group, runner_maximum = sqlc.narg(runner_maximum),
+    runner_registration_timeout_s = @runner_registration_timeout_s,
     updated_at = prewarm_now()
 WHERE id = @id;
 

@@ -37,6 +37,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
        coalesce(forge.name, '') AS forge, p.runner_labels, p.runner_group, p.runner_maximum,
+       p.runner_registration_timeout_s,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
        coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,

@@ -55,6 +55,7 @@ var grants = []grant{
 	{"lifecycle", "jobs", "UPDATE", "who works on a job, until when, and when it is tried again"},
 	{"lifecycle", "agents", "UPDATE", "a start expects the agent again"},
 	{"lifecycle", "forge_runners", "INSERT", "there is a row before anything can register"},
+	{"lifecycle", "forge_runners", "UPDATE", "the probe finds it up, and its time to register begins"},
 	{"lifecycle", "provider_machines", "UPDATE", "the worker that holds the job reserves a machine, and gives it back"},
 	{"lifecycle", "intents", "DELETE", "it is carried out"},
 	{"lifecycle", "standby_moves", "DELETE", "it is carried out"},

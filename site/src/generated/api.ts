@@ -140,6 +140,10 @@ export interface Cause {
   workspace: string;
 }
 
+export interface CertificateBundle {
+  root_certificates: Record<string, string>;
+}
+
 export interface Change {
   action: "create" | "update" | "activate" | "delete";
   /** What it means for the pool, for a reader */
@@ -475,7 +479,7 @@ export interface ForgeJob {
   preset?: string;
   queued_at: string;
   repository: string;
-  /** That it runs or ran on */
+  /** That it runs or ran on: the name of the workspace, or what the forge calls one that is none of ours */
   runner?: string;
   started_at?: string;
   state: "waiting" | "queued" | "in_progress" | "completed";
@@ -593,6 +597,8 @@ export interface InstanceMetadata {
   ca_bundle?: string;
   /** While it is claimed */
   claim?: InstanceClaim;
+  /** PEM, of a runner: what to trust its forge by, beside the usual */
+  forge_ca_bundle?: string;
   incarnation: number;
   labels: Record<string, string>;
   name: string;
@@ -1237,7 +1243,7 @@ export interface Runner {
   /** That it is at */
   job?: ForgeJob;
   labels: string[];
-  /** At the forge, and of its workspace */
+  /** Of its workspace; at the forge too, unless its provider has a longer one */
   name: string;
   preset: string;
   registered_at?: string;
@@ -1253,6 +1259,8 @@ export interface Runner {
 }
 
 export interface RunnerConfiguration {
+  /** PEM: what to trust the forge by, beside the usual */
+  ca_bundle?: string;
   /** It takes one job and ends */
   ephemeral: boolean;
   expires_at?: string;
@@ -1274,6 +1282,15 @@ export interface RunnerList {
   runners: Runner[];
 }
 
+export interface RunnerMetadata {
+  forge_type: "github" | "gitea";
+  labels: string[];
+  /** By which it registers */
+  name: string;
+  runner_group?: string;
+  service_name: string;
+}
+
 export interface RunnerReport {
   /** For the log of who runs it; not kept */
   message?: string;
@@ -1287,6 +1304,8 @@ export interface RunnerSettings {
   labels: string[];
   /** Runners, busy or not; left out: no limit of its own */
   maximum?: number;
+  /** How long one may take from being up to being seen at its forge */
+  registration_timeout?: string;
 }
 
 export interface SavedForgeEntity {
