@@ -58,7 +58,7 @@ func (w *Writer) Reset(ctx context.Context, l Lease, f Facts) (Moved, error) {
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
 		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment, OsName: f.OSName, OsVersion: f.OSVersion,
 		NextJobID: w.newID(),
-		ActorID: Prewarm,
+		ActorID:   Prewarm,
 	})
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record reset", err)
 }
