@@ -1377,6 +1377,7 @@ type Inventory struct {
 	Clean         int32
 	ChangedAt     *time.Time
 	ByCalls       bool
+	EmptyAt       *time.Time
 }
 
 type InventoryFinding struct {
@@ -1582,6 +1583,9 @@ type Provider struct {
 	Reserves         bool
 	MachinesBegunAt  *time.Time
 	MachinesListedAt *time.Time
+	DeletedAt        *time.Time
+	DeleteForced     bool
+	EmptiedAt        *time.Time
 }
 
 type ProviderCall struct {
@@ -1761,6 +1765,8 @@ type Workspace struct {
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
 	GoneAt            *time.Time
+	OsName            string
+	OsVersion         string
 }
 
 type WorkspaceHistory struct {

@@ -76,6 +76,7 @@ func TestGolden(t *testing.T) {
 		"replicas":             "replicas",
 		"provider_list":        "provider list",
 		"provider_resume":      "provider resume openstack",
+		"provider_delete":      "provider delete openstack --yes",
 		"provider_confirm":     "provider confirm openstack",
 		"inventory":            "inventory",
 		"inventory_all":        "inventory --provider openstack --all",

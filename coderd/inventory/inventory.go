@@ -94,6 +94,9 @@ func (s *Service) Run(ctx context.Context) {
 		Clock: s.Clock, Log: s.Log, What: "say that this replica is at work", Tags: []string{"inventory", "look"}, Every: s.Every,
 	}.Run(ctx, func(ctx context.Context) error {
 		worked := inventorydb.New(s.Store).WorkOn(ctx)
+		if err := s.Retire(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "retire deleted providers", slog.Error(err))
+		}
 		for _, name := range s.Providers.Names() {
 			inventories.Go(name, func() { // one provider that hangs does not hold up the others
 				if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {

@@ -282,7 +282,7 @@ func store(ctx context.Context, db database.DBTX, l leased, res Result, incomple
 	} else {
 		err = q.StoreInventory(ctx, inventorydb.StoreInventoryParams{
 			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(res.resources),
-			Workspaces: int32(res.live), Discrepancies: int32(res.amiss),
+			Workspaces: int32(res.live), Discrepancies: int32(res.amiss), IsEmpty: res.entries == 0,
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
 			ByCalls: res.Breaker.Calls,
 		})

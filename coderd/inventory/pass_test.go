@@ -30,6 +30,14 @@ type moody struct {
 	mute   atomic.Bool
 	refuse atomic.Pointer[string] // the name of the next workspace that is not created, once chosen
 	fussy  atomic.Bool
+	stuck  atomic.Bool // nothing can be deleted
+}
+
+func (m *moody) Delete(ctx context.Context, ref provider.Ref) error {
+	if m.stuck.Load() {
+		return errors.New("no answer")
+	}
+	return m.Provider.Delete(ctx, ref)
 }
 
 func (m *moody) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {

@@ -241,6 +241,8 @@ type Instance struct {
 	Addresses   []Address
 	Environment map[string]string // what a user needs to enter it; handed out with the claim; not in listings
 	CreatedAt   time.Time         // zero where the provider does not know
+	OSName      string            // such as ubuntu; empty where the provider does not say
+	OSVersion   string            // such as 24.04; as OSName
 	// KnownAs are all ids by which it may have been recorded, from a provider that can tell: recorded by another, it is
 	// another resource, whatever its name and tags. Nil: the provider cannot.
 	KnownAs []string

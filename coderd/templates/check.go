@@ -20,7 +20,9 @@ type NewProvider func(kind string, config json.RawMessage) (provider.Provider, e
 func check(doc *Document, existing []database.Provider, newProvider NewProvider, problems *Problems) {
 	c := checker{doc: doc, problems: problems, newProvider: newProvider, made: map[string]made{}}
 	for _, p := range existing {
-		c.names = append(c.names, p.Name)
+		if p.DeletedAt == nil {
+			c.names = append(c.names, p.Name)
+		}
 	}
 	for i, p := range doc.Providers {
 		if p.Name != "" && !slices.Contains(c.names, p.Name) {
@@ -75,6 +77,11 @@ func (c *checker) declared(p Provider, existing []database.Provider) {
 // template checks one template's spec with each of its presets.
 func (c *checker) template(t Template, existing []database.Provider) {
 	if !slices.Contains(c.names, t.Provider) {
+		if slices.ContainsFunc(existing, func(e database.Provider) bool { return e.Name == t.Provider }) {
+			c.problems.add(t.providerAt, "provider %q is deleted: declare it under providers to have it again, or take another",
+				t.Provider)
+			return
+		}
 		known := strings.Join(c.names, ", ")
 		if known == "" {
 			known = "none yet"

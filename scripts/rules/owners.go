@@ -66,7 +66,7 @@ var grants = []grant{
 
 	{"entities", "forge_status", "INSERT DELETE UPDATE", "its row comes and goes with the entity, which is asked at once with another credential"},
 	{"inbox", "forge_status", "INSERT", "how far the listing of deliveries and jobs has come"},
-	{"inventory", "providers", "UPDATE", "when its machines were listed, and that a person trusts it"},
+	{"inventory", "providers", "UPDATE", "when its machines were listed, that a person trusts it, and that nothing is left there"},
 	{"leases", "claims", "UPDATE", "places in line that have run out"},
 	{"templates", "claims", "UPDATE", "who waits for a preset that is removed waits no more"},
 	{"templates", "preset_failures", "DELETE", "a person begins anew"},

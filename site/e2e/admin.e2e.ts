@@ -36,6 +36,17 @@ templates:
     presets: [{name: default, prebuilds: {instances: 8}}]
 `;
 
+/** moved is a provider of its own, which is deleted. */
+const moved = `
+providers:
+  - {name: moved, kind: sim}
+templates:
+  - name: moved
+    provider: moved
+    spec: {create_latency: 10ms, ready_latency: 10ms}
+    presets: [{name: default, prebuilds: {instances: 2}}]
+`;
+
 /** many leave more in the log than a page of it holds. */
 const many = `
 templates:
@@ -251,6 +262,31 @@ test("a breaker says why it opened and how far it is, shows what is missing, and
     await dialog.getByRole("button", { name: "Resume" }).click();
     await page.getByText("Creates and deletes go on at cloud.").waitFor();
     await page.getByText("The breaker is open", { exact: false }).waitFor({ state: "detached" });
+  });
+});
+
+test("a provider in use is deleted by force only, and says what is left there", async () => {
+  await browsing(browser, "delete-provider", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await apply(moved);
+    await page.goto(`${server.url}/templates/moved`);
+    await page.getByRole("region", { name: "Rollout" }).getByRole("img", { name: "2 ready", exact: true }).waitFor();
+    await server.api("POST", "/api/v1/claims", { template: "moved", preset: "default", mode: "require" });
+    await page.goto(`${server.url}/providers/moved`);
+    await page.getByRole("button", { name: "Delete" }).click();
+    const dialog = page.getByRole("dialog", { name: "Delete provider moved?" });
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await dialog.getByRole("alert").getByText("is used by template moved (version 1)", { exact: false }).waitFor();
+    await accessible(page);
+    await dialog.getByLabel("Also while it is in use", { exact: false }).check();
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await page.getByText("moved is deleted.").waitFor();
+    await page.getByText("Left there: 1 claimed.", { exact: false }).waitFor();
+    await accessible(page);
+    await page.goto(`${server.url}/providers`);
+    await page.getByRole("listitem").filter({ hasText: "moved" }).getByText("deleted", { exact: true }).waitFor();
+    expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
   });
 });
 

@@ -597,7 +597,7 @@ export interface InstanceMetadata {
   ca_bundle?: string;
   /** While it is claimed */
   claim?: InstanceClaim;
-  /** PEM, of a runner: what to trust its forge by, beside the usual */
+  /** PEM, of a runner: what to trust its forge by, in addition to the usual */
   forge_ca_bundle?: string;
   incarnation: number;
   labels: Record<string, string>;
@@ -1062,6 +1062,8 @@ export interface Provider {
   confirmed: boolean;
   /** Creates in flight */
   creating: number;
+  /** Nothing is created there since; it is listed until nothing is left there */
+  deleted_at?: string;
   /** Why it does not work on this replica */
   error?: string;
   kind: string;
@@ -1601,6 +1603,10 @@ export interface Workspace {
   lease_until?: string;
   name: string;
   organization: string;
+  /** Of its system, as the provider says */
+  os_name?: string;
+  /** Of its system, as the provider says */
+  os_version?: string;
   owner: string;
   parameters: Record<string, string>;
   preset: string;
@@ -1709,6 +1715,13 @@ export interface Operations {
     query: { organization?: string; scope: "global" | "provider" | "template" | "preset"; target?: string };
     body: undefined;
     answer: undefined;
+  };
+  /** Delete a provider. */
+  "delete-provider": {
+    path: { provider: string };
+    query: { organization?: string; force?: boolean };
+    body: undefined;
+    answer: Provider;
   };
   /** Sign out a browser; the token stays valid. */
   "delete-session": {
@@ -2216,6 +2229,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "delete-forge": ["DELETE", "/api/v1/forges/{forge}"],
   "delete-forge-credential": ["DELETE", "/api/v1/forges/credentials/{credential}"],
   "delete-pause": ["DELETE", "/api/v1/pauses"],
+  "delete-provider": ["DELETE", "/api/v1/providers/{provider}"],
   "delete-session": ["DELETE", "/api/v1/session"],
   "delete-template": ["DELETE", "/api/v1/templates/{template}"],
   "delete-workspace": ["DELETE", "/api/v1/workspaces/{workspace}"],
@@ -2302,6 +2316,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "delete-forge": ["owner", "template-admin"],
   "delete-forge-credential": ["owner", "template-admin"],
   "delete-pause": ["owner", "template-admin"],
+  "delete-provider": ["owner"],
   "delete-session": ["owner", "template-admin", "member", "auditor"],
   "delete-template": ["owner", "template-admin"],
   "delete-workspace": ["owner", "template-admin", "member"],

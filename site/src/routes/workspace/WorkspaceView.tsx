@@ -155,6 +155,7 @@ function Copied({ label, text }: { label: string; text: string }) {
 function Facts({ workspace: w }: { workspace: Workspace }) {
   const facts: [string, ReactNode][] = [
     ["Provider", w.provider],
+    ["System", [w.os_name, w.os_version].filter(Boolean).join(" ")],
     ["Id at the provider", w.provider_id && <code className="font-mono text-xs break-all">{w.provider_id}</code>],
     ["Site", w.site && <code className="font-mono text-xs break-all">{w.site}</code>],
     ["Owner", w.owner],
