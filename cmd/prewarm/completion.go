@@ -74,11 +74,15 @@ func (a *app) completePauses(paused bool) cobra.CompletionFunc {
 				}
 			}
 		case len(args) == 1:
-			argument := map[string]string{"provider": "PROVIDER", "template": "TEMPLATE", "preset": "TEMPLATE/PRESET"}[args[0]]
-			if argument == "" {
+			targets := map[string]cobra.CompletionFunc{
+				"provider": a.completeProviders(func(p sdk.Provider) bool { return p.DeletedAt == nil }),
+				"template": a.completions()["TEMPLATE"],
+				"preset":   a.completions()["TEMPLATE/PRESET"],
+			}[args[0]]
+			if targets == nil {
 				break
 			}
-			offered, directive = a.completions()[argument](cmd, nil, typed)
+			offered, directive = targets(cmd, nil, typed)
 			offered = slices.DeleteFunc(offered, func(target string) bool { return slices.Contains(pauses, args[0]+" "+target) })
 		}
 		return offered, directive

@@ -235,5 +235,5 @@ type RunnerConfiguration struct {
 	Group     string     `json:"group,omitempty"`
 	Ephemeral bool       `json:"ephemeral" doc:"It takes one job and ends"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-	CABundle  string     `json:"ca_bundle,omitempty" doc:"PEM: what to trust the forge by, beside the usual"`
+	CABundle  string     `json:"ca_bundle,omitempty" doc:"PEM: what to trust the forge by, in addition to the usual"`
 }
