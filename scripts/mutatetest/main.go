@@ -145,7 +145,7 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 	if err != nil {
 		return "", xerrors.Errorf("change %s: %w", s.file, err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // of no use to anybody
+	defer os.RemoveAll(dir)
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
 	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
 	if err != nil {

@@ -60,7 +60,7 @@ func TestJournal_bounded(t *testing.T) {
 		require.NoError(t, err)
 		kept += info.Size()
 	}
-	require.Less(t, kept, int64(2*s.most+1000))
+	require.Less(t, kept, 2*s.most+1000)
 	events, err := p.History()
 	require.NoError(t, err)
 	require.Greater(t, len(events), 40, "at least half of what may be kept")
