@@ -101,6 +101,10 @@ bench: postgres ## Measure beside yardsticks, 42 minutes; ARGS='-only claims -qu
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)
 
+.PHONY: mutate
+mutate: postgres ## Try changes of operators, constants and conditions, and list those that no test notices; ARGS='-n 400 -seed 1 -rooms claim'
+	go run ./scripts/mutatetest $(ARGS)
+
 .PHONY: alerts
 alerts: toolchain ## Evaluate the alert rules of deploy/ over time, with Prometheus' own engine (fetches it the first time)
 	cd scripts/promql && go test -count=1 ./...

@@ -262,11 +262,12 @@ func (m *model) look(c *call) {
 			continue
 		}
 		m.seen[e.id] = true
+		earlier := fresh
 		fresh = append(fresh, e)
 		m.history = max(m.history, e.id)
 		m.w.note("  %s: %s -> %s: %s", m.nameOf(e.workspace, before), e.from, e.to, reasonOf(e))
 		m.w.fired(m.rowOf(e))
-		m.transition(before, e)
+		m.transition(before, earlier, e)
 		if e.from == "" && e.to == "provisioning" && window == nil {
 			m.w.violate("I3", "%s of %s made a workspace outside of a pass", c.name, c.p.name)
 		}

@@ -100,10 +100,8 @@ type Provider struct {
 	store    store
 
 	mu    sync.Mutex
-	calls map[call]uint64 // how often each was made
+	calls calls
 }
-
-type call struct{ name, kind string }
 
 var _ interface {
 	provider.Provider
@@ -113,7 +111,7 @@ var _ interface {
 
 // New opens the cloud.
 func New(opts Options) (*Provider, error) {
-	p := &Provider{seed: opts.Seed, machines: opts.Machines, behavior: opts.Behavior, clock: opts.Clock, calls: map[call]uint64{}}
+	p := &Provider{seed: opts.Seed, machines: opts.Machines, behavior: opts.Behavior, clock: opts.Clock}
 	if p.clock == nil {
 		p.clock = quartz.NewReal()
 	}
@@ -375,13 +373,12 @@ func (r Resource) listed() provider.Instance {
 // dice are the chances of one call: of the nth of its kind on that name. The counts outlive the resource, for else a create
 // that is repeated after a delete would fall as it fell before, for ever.
 func (p *Provider) dice(name, kind string) *rand.Rand {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := call{name, kind}
-	p.calls[c]++
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + " " + name))
-	return rand.New(rand.NewPCG(p.seed^h.Sum64(), p.calls[c]))
+	of := h.Sum64()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return rand.New(rand.NewPCG(p.seed^of, p.calls.count(of)))
 }
 
 func chance(dice *rand.Rand, probability float64) bool { return dice.Float64() < probability }

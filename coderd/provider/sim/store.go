@@ -133,15 +133,18 @@ func (s *memoryStore) history() ([]Event, error) {
 // one time never look as if they had.
 type fileStore struct {
 	root string
+	most int64 // bytes of the journal, after which another begins; the one before it is kept
 }
 
 const (
+	mostJournal = 256 << 20 // of more than a million events, so that no test comes to it
+
 	suffix    = ".json"
 	someNames = 1000 // read at a time
 )
 
 func openFileStore(root string) (*fileStore, error) {
-	s := &fileStore{root: root}
+	s := &fileStore{root: root, most: mostJournal}
 	for _, d := range []string{s.path("resources"), s.path("new"), s.path("stopped")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, xerrors.Errorf("open store: %w", err)
@@ -285,19 +288,31 @@ func (s *fileStore) journal(e Event) error {
 		return xerrors.Errorf("write journal: %w", err)
 	}
 	_, err = f.Write(append(line, '\n'))
+	info, statErr := f.Stat()
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
+	}
+	if err == nil && statErr == nil && info.Size() > s.most {
+		s.turn(info)
 	}
 	return err
 }
 
-func (s *fileStore) history() ([]Event, error) {
-	content, err := os.ReadFile(s.path("journal"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// turn begins a new journal, unless another process has.
+func (s *fileStore) turn(full fs.FileInfo) {
+	if now, err := os.Stat(s.path("journal")); err == nil && os.SameFile(now, full) {
+		_ = os.Rename(s.path("journal"), s.path("journal.before")) // else the next to write does it
 	}
-	if err != nil {
-		return nil, xerrors.Errorf("read journal: %w", err)
+}
+
+func (s *fileStore) history() ([]Event, error) {
+	var content []byte
+	for _, name := range []string{"journal.before", "journal"} {
+		part, err := os.ReadFile(s.path(name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, xerrors.Errorf("read journal: %w", err)
+		}
+		content = append(content, part...)
 	}
 	var events []Event
 	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
