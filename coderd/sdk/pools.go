@@ -16,6 +16,7 @@ type Pool struct {
 	Version  int       `json:"version" doc:"Number of the active template version"`
 	Provider string    `json:"provider"`
 	Pool     bool      `json:"pool" doc:"Whether it has a prebuilds block"`
+	Runners  bool      `json:"runners,omitempty" doc:"Its prebuilds are runners of a forge, which jobs claim and people do not"`
 	Desired  int       `json:"desired" doc:"How many prebuilds it should have ready"`
 	Slots    Slots     `json:"slots"`
 	Waiting  int       `json:"waiting" doc:"Claims waiting for a workspace"`

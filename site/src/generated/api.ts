@@ -842,6 +842,8 @@ export interface Pool {
   reasons: string[];
   /** While a version replaces another */
   rollout?: Rollout;
+  /** Its prebuilds are runners of a forge, which jobs claim and people do not */
+  runners?: boolean;
   slots: Slots;
   template: string;
   /** Number of the active template version */
