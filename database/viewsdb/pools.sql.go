@@ -81,6 +81,7 @@ WITH page AS MATERIALIZED (
 )
 SELECT p.id, t.name AS template, p.name AS preset, coalesce(v.number, 0)::int AS version, t.provider,
        (p.instances IS NOT NULL)::boolean AS pool, coalesce(p.instances, 0)::int AS instances, p.schedule,
+       (p.forge_entity_id IS NOT NULL)::boolean AS runners,
        prewarm_now()::timestamptz AS now,
        d.desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.starting, 0)::int AS starting,
@@ -131,6 +132,7 @@ type PoolViewsRow struct {
 	Pool         bool
 	Instances    int32
 	Schedule     json.RawMessage
+	Runners      bool
 	Now          time.Time
 	Desired      int32
 	Actual       int32
@@ -176,6 +178,7 @@ func (q *Queries) PoolViews(ctx context.Context, arg PoolViewsParams) ([]PoolVie
 			&i.Pool,
 			&i.Instances,
 			&i.Schedule,
+			&i.Runners,
 			&i.Now,
 			&i.Desired,
 			&i.Actual,

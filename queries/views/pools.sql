@@ -13,6 +13,7 @@ WITH page AS MATERIALIZED (
 )
 SELECT p.id, t.name AS template, p.name AS preset, coalesce(v.number, 0)::int AS version, t.provider,
        (p.instances IS NOT NULL)::boolean AS pool, coalesce(p.instances, 0)::int AS instances, p.schedule,
+       (p.forge_entity_id IS NOT NULL)::boolean AS runners,
        prewarm_now()::timestamptz AS now,
        d.desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.starting, 0)::int AS starting,

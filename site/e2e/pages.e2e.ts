@@ -331,7 +331,8 @@ test("Ctrl-K finds pools, workspaces, templates and jobs from any page", async (
   await browsing(browser, "palette", async (context) => {
     const page = await context.newPage();
     await signIn(page, server);
-    await page.goto(`${server.url}/audit`);
+    await page.goto(`${server.url}/providers`);
+    await live(page); // so the page listens to keys, too
     const search = page.getByRole("combobox", { name: /^Search/ });
     const find = async (text: string, first: RegExp) => {
       await page.keyboard.press("Control+k");

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useId, useMemo, useState } from "react";
+import { createPortal } from "react-dom";
 import { usePools } from "../services/pools";
 import { read } from "../services/query";
 import { find, type Found } from "../services/search";
@@ -34,9 +35,13 @@ export function Palette() {
           Ctrl K
         </kbd>
       </button>
-      <Dialog title="Search" open={open} onClose={() => setOpen(false)}>
-        <Search onDone={() => setOpen(false)} />
-      </Dialog>
+      {/* Not inside the menu, which is hidden on a narrow screen and would hide it too. */}
+      {createPortal(
+        <Dialog title="Search" open={open} onClose={() => setOpen(false)}>
+          <Search onDone={() => setOpen(false)} />
+        </Dialog>,
+        document.body,
+      )}
     </>
   );
 }

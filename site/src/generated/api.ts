@@ -840,6 +840,8 @@ export interface Pool {
   next_change?: PoolChange;
   /** The scope and the reason of the pause that holds for it */
   paused?: string;
+  /** What that pause covers */
+  paused_scope?: "global" | "provider" | "template" | "preset";
   /** Whether it has a prebuilds block */
   pool: boolean;
   preset: string;
@@ -848,6 +850,8 @@ export interface Pool {
   reasons: string[];
   /** While a version replaces another */
   rollout?: Rollout;
+  /** Its prebuilds are runners of a forge, which jobs claim and people do not */
+  runners?: boolean;
   slots: Slots;
   template: string;
   /** Number of the active template version */
@@ -1261,7 +1265,7 @@ export interface Runner {
 }
 
 export interface RunnerConfiguration {
-  /** PEM: what to trust the forge by, beside the usual */
+  /** PEM: what to trust the forge by, in addition to the usual */
   ca_bundle?: string;
   /** It takes one job and ends */
   ephemeral: boolean;

@@ -89,7 +89,7 @@ export function SignIn() {
               The first start of a server writes the owner's token to the file <code>owner-token</code> in its data
               directory. With it, make a token for each member:
             </p>
-            <code tabIndex={0} className="mt-2 block overflow-x-auto rounded-lg bg-sunken px-3 py-2 text-xs whitespace-nowrap text-ink">
+            <code className="mt-2 block rounded-lg bg-sunken px-3 py-2 text-xs break-words text-ink">
               prewarm token create laptop --user alice --role member --expires-in 720h
             </code>
           </div>

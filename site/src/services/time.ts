@@ -58,7 +58,7 @@ export function age(at: number, now: number): string {
   return `${Math.floor(seconds / size)} ${name} ago`;
 }
 
-const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 /** clock is an instant by the browser's clock: the time of day where it is within a day, else the date too. */

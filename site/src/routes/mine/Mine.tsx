@@ -20,12 +20,9 @@ export function Mine() {
   const held = useRead("list-claims", { params: { state: "bound", user, limit: 100 } });
   const waiting = useQuery({ ...read("list-claims", { params: { state: "waiting", user, limit: 100 } }), refetchInterval: line });
   const pools = usePools();
-  // Which presets have runners, which jobs claim and people do not.
-  const presets = useQuery({ ...read("list-presets"), staleTime: 60_000 });
   const release = useAct("release-workspace");
   const renew = useAct("renew-workspace");
   const waits = useWaits();
-  const runners = new Set(presets.data?.filter((p) => p.runner).map((p) => `${p.template}/${p.preset}`));
   const take = async (pool: Pool, now: boolean) => {
     try {
       const got = await claim(pool.template, pool.preset, now);
@@ -41,13 +38,13 @@ export function Mine() {
     <Page title="My workspaces" lead="What you have, and what you can claim.">
       {held.error && <ErrorState error={held.error} retry={() => void held.refetch()} />}
       {pools.error && <ErrorState error={pools.error} retry={() => void pools.refetch()} />}
-      {(held.isPending || pools.isPending || presets.isPending) && <Loading lines={6} />}
-      {held.data && pools.data && presets.data && (
+      {(held.isPending || pools.isPending) && <Loading lines={6} />}
+      {held.data && pools.data && (
         <MineView
           held={held.data.claims}
           waiting={waiting.data?.claims ?? []}
           waits={waits}
-          pools={pools.data.filter((p) => !runners.has(`${p.template}/${p.preset}`))}
+          pools={pools.data.filter((p) => !p.runners)}
           onClaim={may("create-claim") ? take : undefined}
           onRelease={(workspace) => release.mutateAsync({ params: { workspace } })}
           onRenew={(workspace, lease) => renew.mutateAsync({ params: { workspace }, body: lease ? { lease } : {} })}
