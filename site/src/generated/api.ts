@@ -834,6 +834,8 @@ export interface Pool {
   next_change?: PoolChange;
   /** The scope and the reason of the pause that holds for it */
   paused?: string;
+  /** Scope of the pause that holds for it */
+  paused_scope?: "global" | "provider" | "template" | "preset";
   /** Whether it has a prebuilds block */
   pool: boolean;
   preset: string;

@@ -44,7 +44,7 @@ test("a claim that cannot be served has a reason, one that is being built has no
 
 test("a warm pool under a global pause needs no attention; an empty one does", () => {
   const attention = { bad: false, code: "paused", text: "Paused: global: moving" };
-  expect(troubled(pool({ attention, paused: "global: moving" }))).toBe(false);
-  expect(troubled(pool({ attention, paused: "global: moving", slots: { ready: 0 } }))).toBe(true);
-  expect(troubled(pool({ attention, paused: "preset: moving" }))).toBe(true);
+  expect(troubled(pool({ attention, paused: "global: moving", paused_scope: "global" }))).toBe(false);
+  expect(troubled(pool({ attention, paused: "global: moving", paused_scope: "global", slots: { ready: 0 } }))).toBe(true);
+  expect(troubled(pool({ attention, paused: "preset: moving", paused_scope: "preset" }))).toBe(true);
 });

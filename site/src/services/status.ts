@@ -72,6 +72,6 @@ export function blocked(p: Preset, failures: number): string | undefined {
 /** troubled says whether somebody should look at a pool. A global pause has its own banner, so warm pools stay quiet. */
 export function troubled(p: Pool): boolean {
   if (!p.attention) return false;
-  const paused = p.attention.code === "paused" && (p.paused ?? "").startsWith("global");
+  const paused = p.attention.code === "paused" && p.paused_scope === "global";
   return !paused || p.slots.ready + p.slots.outdated < p.desired;
 }

@@ -6,7 +6,7 @@ import { call } from "../../services/api";
 import { useMay } from "../../services/session";
 
 const name = (p: Pool) => `${p.template}/${p.preset}`;
-const own = (p: Pool) => p.paused?.startsWith("preset") ?? false;
+const own = (p: Pool) => p.paused_scope === "preset";
 const count = (n: number) => (n === 1 ? "1 pool" : `${n} pools`);
 
 /** each does something to one pool after the other, and says which failed. */

@@ -6,7 +6,7 @@ const all = [
   pool({ id: "a", template: "api", provider: "cloud", claims: 10, hits: 10 }),
   pool({ id: "b", template: "api", preset: "large", provider: "local", claims: 20, hits: 5, slots: { ready: 1 } }),
   pool({ id: "c", template: "web", provider: "cloud", failures: 2, slots: { ready: 0 }, attention: { bad: true, code: "hard_limit", text: "fails" } }),
-  pool({ id: "d", template: "web", preset: "large", provider: "cloud", paused: "preset: moving", slots: { ready: 2 }, attention: { bad: false, code: "paused", text: "paused" } }),
+  pool({ id: "d", template: "web", preset: "large", provider: "cloud", paused: "preset: moving", paused_scope: "preset", slots: { ready: 2 }, attention: { bad: false, code: "paused", text: "paused" } }),
 ];
 
 const ids = (lines: ReturnType<typeof arrange>) => lines.map((l) => l.pool?.id ?? (l.pool ? "" : `[${l.group} ${l.pools.length}]`)).join(" ");
