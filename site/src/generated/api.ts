@@ -840,7 +840,7 @@ export interface Pool {
   next_change?: PoolChange;
   /** The scope and the reason of the pause that holds for it */
   paused?: string;
-  /** Scope of the pause that holds for it */
+  /** What that pause covers */
   paused_scope?: "global" | "provider" | "template" | "preset";
   /** Whether it has a prebuilds block */
   pool: boolean;
