@@ -111,9 +111,8 @@ func runnerPlaces(t *testing.T, d debian, engine *dockertest.Engine, network str
 		},
 		{
 			name: "`hosts`", id: "fleet",
-			provider: fmt.Sprintf("{name: fleet, kind: hosts, config: %s}", hoststest.Start(t, 1).Config(t, nil)),
-			template: "agent: {runner: [runner]}\n    spec: {command: [sleep, infinity]}",
-			refused:  "cannot run an agent in its workspaces",
+			provider: fmt.Sprintf("{name: fleet, kind: hosts, config: %s}", hoststest.Start(t, 3).Config(t, nil)),
+			template: fmt.Sprintf(trusting, filepath.Join(d.dir, "runner", "bin", "runner")) + "\n    spec: {reset: 'true'}",
 		},
 		{
 			name: "`sim`", id: "sim", provider: "{name: sim, kind: sim}",
