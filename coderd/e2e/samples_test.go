@@ -70,7 +70,7 @@ func readSamples(t *testing.T, root string) (samples []sample) {
 		require.NoError(t, err)
 		name, err := filepath.Rel(root, page)
 		require.NoError(t, err)
-		require.Equal(t, bytes.Count(content, []byte("```yaml")), len(yamlBlock.FindAllIndex(content, -1)), "%s: a YAML block that is not closed", name)
+		require.Len(t, yamlBlock.FindAllIndex(content, -1), bytes.Count(content, []byte("```yaml")), "%s: a YAML block that is not closed", name)
 		for _, at := range yamlBlock.FindAllSubmatchIndex(content, -1) {
 			place := fmt.Sprintf("%s:%d", name, 1+bytes.Count(content[:at[0]], []byte("\n")))
 			samples = append(samples, completed(t, place, string(content[at[4]:at[5]])))

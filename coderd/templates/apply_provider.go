@@ -51,9 +51,9 @@ func providerStateOf(row database.Provider, config json.RawMessage) providerStat
 func ofSeconds(s float64) time.Duration { return time.Duration(math.Round(s*1000)) * time.Millisecond }
 
 func (a *applying) providers(ctx context.Context, providers []Provider) error {
-	names := make([]string, len(providers))
-	for i, p := range providers {
-		names[i] = p.Name
+	names := make([]string, 0, len(providers)+len(a.doc.Templates))
+	for _, p := range providers {
+		names = append(names, p.Name)
 	}
 	for _, t := range a.doc.Templates { // also those that templates use, so that none is deleted meanwhile
 		names = append(names, t.Provider)

@@ -3,7 +3,6 @@ package templates_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -71,7 +70,7 @@ func TestExport(t *testing.T) {
 
 	_, err := b.Export(context.Background(), b.by, "ful")
 	var refusal *auth.Refusal
-	require.True(t, errors.As(err, &refusal))
+	require.ErrorAs(t, err, &refusal)
 	require.Contains(t, err.Error(), `did you mean "full"?`)
 }
 
