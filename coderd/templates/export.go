@@ -80,6 +80,11 @@ func withoutDefaults(row database.Template, template object) {
 		if parameters, ok := preset["parameters"].(map[string]string); ok && len(parameters) == 0 {
 			delete(preset, "parameters")
 		}
+		if runner, ok := preset["runner"].(*runnerState); ok && runner.RegistrationTimeout == defaultRegistration.String() {
+			short := *runner
+			short.RegistrationTimeout = ""
+			preset["runner"] = &short
+		}
 		pool, ok := preset["prebuilds"].(object)
 		if !ok {
 			continue
@@ -168,7 +173,17 @@ func writeYAML(value any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := yaml.JSONToYAML([]byte(ordered))
+	var read any
+	if err := yaml.UnmarshalWithOptions([]byte(ordered), &read, yaml.UseOrderedMap()); err != nil {
+		return "", xerrors.Errorf("read configuration: %w", err)
+	}
+	// The library leaves "? x" without quotes, which is a key.
+	text, err := yaml.MarshalWithOptions(read, yaml.CustomMarshaler(func(text string) ([]byte, error) {
+		if strings.HasPrefix(text, "?") {
+			return json.Marshal(text)
+		}
+		return yaml.Marshal(text)
+	}))
 	if err != nil {
 		return "", xerrors.Errorf("write configuration as YAML: %w", err)
 	}

@@ -38,7 +38,7 @@ func TestExport(t *testing.T) {
     provider: here
     boot_timeout: 90s
     agent: {on_start: [sh, -c, "first\nsecond: 'line' # no comment\n"], runner: [./run.sh]}
-    spec: {command: [x], environment: {TOKEN_FILE: /run/secrets/token, "yes": "no", "08": "1e3"}}
+    spec: {command: [x], environment: {TOKEN_FILE: /run/secrets/token, "yes": "no", "08": "1e3", ASKS: "? x", MARK: "?"}}
     presets:
       - name: linux
         prebuilds: {instances: 2, autosize: {mode: forecast, max: 4}}
