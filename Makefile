@@ -51,16 +51,16 @@ test: build postgres haproxy sshd docker ## Run every test that a change must pa
 	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
 
 .PHONY: test-long
-test-long: build postgres haproxy sshd docker chromium ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
+test-long: build postgres haproxy sshd docker debian chromium ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
 	$(SUITES) -binary bin/prewarm $(ARGS) long
 
 .PHONY: test-ci
-test-ci: build postgres haproxy sshd docker chromium ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
+test-ci: build postgres haproxy sshd docker debian chromium ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
 	$(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
-sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each, from FIRST=1 on
-	PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(or $(FIRST),1) \
+sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on
+	PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(FIRST) PREWARM_SIM_FRESH=$(FRESH) \
 		go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./coderd/simulation
 
 .PHONY: sim-mutants
@@ -100,6 +100,10 @@ bench: postgres ## Measure beside yardsticks, 42 minutes; ARGS='-only claims -qu
 .PHONY: mutants
 mutants: postgres ## Take out one safeguard at a time, and show that a test notices
 	scripts/mutants.sh $(ARGS)
+
+.PHONY: mutate
+mutate: postgres ## Try changes of operators, constants and conditions, and list those that no test notices; ARGS='-n 400 -seed 1 -rooms claim'
+	go run ./scripts/mutatetest $(ARGS)
 
 .PHONY: alerts
 alerts: toolchain ## Evaluate the alert rules of deploy/ over time, with Prometheus' own engine (fetches it the first time)
@@ -148,9 +152,17 @@ postgres:
 chromium:
 	@scripts/chromium.sh >/dev/null
 
+.PHONY: debian
+debian:
+	@scripts/debian.sh >/dev/null || echo 'The tests of instances that boot a Debian are left out, but on CI.'
+
 .PHONY: docker
 docker:
 	scripts/docker.sh
+
+.PHONY: docs
+docs: ## Build the site of docs/ into build/docs, with search, where Node 20.19 or newer is there
+	scripts/docs.sh
 
 .PHONY: example-docker
 example-docker: build postgres ## Start a server with a pool of containers, of an image that is made here

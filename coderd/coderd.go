@@ -227,7 +227,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 	return r, nil
 }
 
-var errStopping = errors.New("the replica was told to stop")
+var errStopping = errors.New("the replica was asked to stop")
 
 // run starts everything and stops it in order.
 func (r *server) run(ctx context.Context) error {

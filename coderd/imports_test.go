@@ -45,7 +45,7 @@ var (
 	stores  = room{inside: []string{"database"}}
 	leased  = room{inside: []string{"coderd/lease", "database"}}
 	place   = room{inside: []string{"coderd/provider"}}
-	places  = room{inside: []string{"coderd/provider", "coderd/provider/specs"}}
+	places  = room{inside: []string{"coderd/provider", "coderd/provider/program", "coderd/provider/specs"}}
 	leaf    = room{}
 )
 
@@ -70,16 +70,17 @@ var rooms = map[string]room{
 		"coderd/prebuilds", "coderd/printable", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
 		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
 	}},
-	"coderd/auth":         with(stores, "database/authdb", "database/viewsdb"),
-	"coderd/autosize":     {inside: []string{"coderd/hints", "coderd/lease", "coderd/sizing", "database", "database/autosizedb", "database/viewsdb"}},
-	"coderd/chaos":        leaf,
-	"coderd/chaos/engine": leaf,
-	"coderd/e2e/gitea":    leaf,
-	"coderd/e2e/upgrade":  leaf,
-	"coderd/chaos/storm":  leaf,
-	"coderd/chaos/judge":  leaf,
-	"coderd/claim":        with(decides, "coderd/auth", "database/claimdb"),
-	"coderd/demand":       leaf,
+	"coderd/auth":           with(stores, "database/authdb", "database/viewsdb"),
+	"coderd/autosize":       {inside: []string{"coderd/hints", "coderd/lease", "coderd/sizing", "database", "database/autosizedb", "database/viewsdb"}},
+	"coderd/chaos":          leaf,
+	"coderd/chaos/engine":   leaf,
+	"coderd/chaos/failover": leaf,
+	"coderd/e2e/gitea":      leaf,
+	"coderd/e2e/upgrade":    leaf,
+	"coderd/chaos/storm":    leaf,
+	"coderd/chaos/judge":    leaf,
+	"coderd/claim":          with(decides, "coderd/auth", "database/claimdb"),
+	"coderd/demand":         leaf,
 	// They agree through rows, and never import one another: what one needs of another is a func or an interface.
 	"coderd/demand/entities": {inside: []string{"coderd/auth", "coderd/demand/forge", "coderd/seal", "database", "database/entitiesdb"}},
 	"coderd/demand/forge":    leaf,
@@ -88,7 +89,7 @@ var rooms = map[string]room{
 	"coderd/demand/inbox":    {inside: []string{"coderd/hints", "coderd/demand/forge", "coderd/lease", "coderd/tracing", "database", "database/inboxdb"}},
 	"coderd/demand/replay":   leaf,
 	"coderd/demand/rest":     {inside: []string{"coderd/demand/forge"}},
-	"coderd/demand/runners":  {inside: []string{"coderd/hints", "coderd/demand/forge", "coderd/lease", "coderd/prebuilds", "coderd/provider", "coderd/tracing", "coderd/workspaces", "database", "database/runnersdb", "database/viewsdb"}},
+	"coderd/demand/runners":  {inside: []string{"coderd/hints", "coderd/demand/forge", "coderd/lease", "coderd/prebuilds", "coderd/provider", "coderd/seal", "coderd/tracing", "coderd/workspaces", "database", "database/runnersdb", "database/viewsdb"}},
 	"coderd/seal":            leaf,
 	"coderd/e2e":             leaf,
 	"coderd/events":          {inside: []string{"coderd/hints", "coderd/auth", "coderd/sdk", "database", "database/eventsdb", "database/viewsdb"}},
@@ -116,6 +117,7 @@ var rooms = map[string]room{
 	"coderd/provider/external":    place,
 	"coderd/provider/hosts":       places,
 	"coderd/provider/local":       places,
+	"coderd/provider/program":     place,
 	"coderd/provider/sim":         place,
 	"coderd/provider/specs":       place,
 	"coderd/reconcile":            with(decides, "database/reconciledb"),
@@ -303,4 +305,23 @@ func TestImportsAreCaught(t *testing.T) {
 	}
 	found, _ := violations(t, fstest.MapFS{"coderd/new/x.go": {Data: []byte("package x\n")}})
 	assert.Equal(t, []string{"coderd/new has no line in the table"}, found)
+}
+
+// What holds of machines that exist beforehand holds of every provider that has them, so that nothing but the wiring names
+// the one that is only for them.
+func TestImports_noKindIsSpecial(t *testing.T) {
+	t.Parallel()
+	var found []string
+	require.NoError(t, fs.WalkDir(os.DirFS(".."), ".", func(file string, e fs.DirEntry, err error) error {
+		isCode := path.Ext(file) == ".go" && !strings.HasSuffix(file, "_test.go") || path.Ext(file) == ".sql"
+		if err != nil || e.IsDir() || !isCode || strings.HasPrefix(file, "coderd/provider/hosts/") {
+			return err
+		}
+		source, err := fs.ReadFile(os.DirFS(".."), file)
+		if text := string(source); strings.Contains(text, `"hosts"`) || strings.Contains(text, "'hosts'") {
+			found = append(found, file)
+		}
+		return err
+	}))
+	assert.Equal(t, []string{"coderd/providers.go", "scripts/suitetest/plans.go"}, found)
 }

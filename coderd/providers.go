@@ -107,7 +107,11 @@ func newSim(config json.RawMessage, root string, clock quartz.Clock) (provider.P
 		opts.Root = root
 	}
 	opts.Clock = clock
-	return sim.New(opts)
+	p, err := sim.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	return p.Offered(), nil
 }
 
 // newExternal asks the executable what it is, and so takes as long as that does.

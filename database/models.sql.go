@@ -1175,12 +1175,14 @@ type Claim struct {
 }
 
 type ClaimHistory struct {
-	PresetID   uuid.UUID
-	Bucket     time.Time
-	Claims     int32
-	Hits       int32
-	Provisions int32
-	ProvisionS float64
+	PresetID    uuid.UUID
+	Bucket      time.Time
+	Claims      int32
+	Hits        int32
+	Provisions  int32
+	ProvisionS  float64
+	Requests    *int32
+	RequestHits *int32
 }
 
 type ClaimParameter struct {
@@ -1291,24 +1293,28 @@ type ForgeJob struct {
 }
 
 type ForgeRunner struct {
-	WorkspaceID  uuid.UUID
-	Incarnation  int32
-	PresetID     uuid.UUID
-	EntityID     uuid.UUID
-	Name         string
-	RunnerID     *int64
-	Status       ForgeRunnerStatus
-	StatusAt     time.Time
-	StatusSince  time.Time
-	AskedAt      *time.Time
-	AskingUntil  *time.Time
-	HandedOutAt  *time.Time
-	RegisteredAt *time.Time
-	FinishedAt   *time.Time
-	VetoedAt     *time.Time
-	AbandonedAt  *time.Time
-	RemovedAt    *time.Time
-	CreatedAt    time.Time
+	WorkspaceID   uuid.UUID
+	Incarnation   int32
+	PresetID      uuid.UUID
+	EntityID      uuid.UUID
+	Name          string
+	RunnerID      *int64
+	Status        ForgeRunnerStatus
+	StatusAt      time.Time
+	StatusSince   time.Time
+	AskedAt       *time.Time
+	AskingUntil   *time.Time
+	HandedOutAt   *time.Time
+	RegisteredAt  *time.Time
+	FinishedAt    *time.Time
+	VetoedAt      *time.Time
+	AbandonedAt   *time.Time
+	RemovedAt     *time.Time
+	CreatedAt     time.Time
+	UpAt          *time.Time
+	Files         []byte
+	FilesSealedBy *string
+	FilesRead     []string
 }
 
 type ForgeStatus struct {
@@ -1371,6 +1377,7 @@ type Inventory struct {
 	Clean         int32
 	ChangedAt     *time.Time
 	ByCalls       bool
+	EmptyAt       *time.Time
 }
 
 type InventoryFinding struct {
@@ -1466,32 +1473,33 @@ type PoolProof struct {
 }
 
 type Preset struct {
-	ID              uuid.UUID
-	OrganizationID  uuid.UUID
-	TemplateID      uuid.UUID
-	Name            string
-	Parameters      json.RawMessage
-	PoolKey         uuid.UUID
-	Generation      int32
-	Instances       *int32
-	TtlS            *int64
-	Priority        int32
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	DeletedAt       *time.Time
-	Schedule        json.RawMessage
-	TtlJitter       int32
-	MinRemainingS   int64
-	CreatesInFlight *int32
-	RolloutAt       time.Time
-	Autosize        json.RawMessage
-	Metered         bool
-	StandbyRunning  *string
-	AllMachines     bool
-	ForgeEntityID   uuid.NullUUID
-	RunnerLabels    []string
-	RunnerGroup     string
-	RunnerMaximum   *int32
+	ID                         uuid.UUID
+	OrganizationID             uuid.UUID
+	TemplateID                 uuid.UUID
+	Name                       string
+	Parameters                 json.RawMessage
+	PoolKey                    uuid.UUID
+	Generation                 int32
+	Instances                  *int32
+	TtlS                       *int64
+	Priority                   int32
+	CreatedAt                  time.Time
+	UpdatedAt                  time.Time
+	DeletedAt                  *time.Time
+	Schedule                   json.RawMessage
+	TtlJitter                  int32
+	MinRemainingS              int64
+	CreatesInFlight            *int32
+	RolloutAt                  time.Time
+	Autosize                   json.RawMessage
+	Metered                    bool
+	StandbyRunning             *string
+	AllMachines                bool
+	ForgeEntityID              uuid.NullUUID
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
 }
 
 type PresetFailure struct {
@@ -1575,6 +1583,9 @@ type Provider struct {
 	Reserves         bool
 	MachinesBegunAt  *time.Time
 	MachinesListedAt *time.Time
+	DeletedAt        *time.Time
+	DeleteForced     bool
+	EmptiedAt        *time.Time
 }
 
 type ProviderCall struct {
@@ -1754,6 +1765,8 @@ type Workspace struct {
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
 	GoneAt            *time.Time
+	OsName            string
+	OsVersion         string
 }
 
 type WorkspaceHistory struct {

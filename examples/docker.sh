@@ -1,10 +1,10 @@
 #!/bin/sh
-# The one command of examples/docker.yaml: makes its image of what this machine has, so that no registry is needed, starts
-# a server, and applies the file. Ctrl-C ends the server; the containers stay, as they should.
+# The one command of examples/docker.yaml: makes its image from the programs of this machine, so that no registry is
+# needed, starts a server, applies the file, and waits until its pool is warm. Ctrl-C stops the server; the containers stay.
 #
-#   examples/docker.sh              with the engine of this machine
-#   examples/docker.sh --image      only makes the image
-#   ARGS='--listen :8080'           more arguments for the server
+#   examples/docker.sh                  with the engine of this machine
+#   examples/docker.sh --listen :8080   more arguments for the server; ARGS='--listen :8080' does the same
+#   examples/docker.sh --image          only makes the image
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -33,22 +33,52 @@ if ! docker image inspect "$image" >/dev/null 2>&1; then
 			cp -L "$library" "$root$library"
 		done
 	done
-	tar -C "$root" -c . | docker import --change 'CMD ["sh"]' - "$image" >/dev/null
+	tar -C "$root" -c . | docker import --change 'CMD ["sleep", "infinity"]' - "$image" >/dev/null
 	rm -rf "$root"
 	echo "docker.sh: made $image" >&2
 fi
 [ "${1:-}" != --image ] || exit 0
 
-# The server is up when its address is in the file that the command line reads.
-data=${PREWARM_DATA_DIR:-$PWD/build/example-docker}
-bin/prewarm server --data-dir "$data" ${ARGS:-} &
+# The server is up when its address is in the data directory, where the command line reads it. A server that somebody has
+# logged in to must not be used instead.
+prewarm=${PREWARM_BINARY:-bin/prewarm}
+PREWARM_DATA_DIR=${PREWARM_DATA_DIR:-$PWD/build/example-docker}
+export PREWARM_DATA_DIR
+unset PREWARM_URL PREWARM_TOKEN PREWARM_TOKEN_FILE PREWARM_ORGANIZATION
+# shellcheck disable=SC2086 # ARGS are several words
+"$prewarm" server --data-dir "$PREWARM_DATA_DIR" ${ARGS:-} "$@" &
 server=$!
-trap 'kill $server 2>/dev/null || true' EXIT
+trap 'kill $server 2>/dev/null && wait $server || true' EXIT
 trap 'exit 130' INT TERM
-until PREWARM_DATA_DIR=$data bin/prewarm whoami >/dev/null 2>&1; do
-	kill -0 $server 2>/dev/null || exit 1
-	sleep 0.2
-done
-PREWARM_DATA_DIR=$data bin/prewarm apply -f examples/docker.yaml
-echo 'docker.sh: now try: bin/prewarm claim containers/default --exec -- sh' >&2
+
+# wait_for WHAT SECONDS COMMAND... tries the command until it succeeds, the server ends or the time is up.
+wait_for() {
+	what=$1 limit=$2
+	shift 2
+	echo "docker.sh: waiting for $what, at most $limit s" >&2
+	end=$(($(date +%s) + limit))
+	until "$@" >/dev/null 2>&1; do
+		if ! kill -0 $server 2>/dev/null; then
+			echo 'docker.sh: the server has ended; its last lines above say why' >&2
+			exit 1
+		fi
+		if [ "$(date +%s)" -ge $end ]; then
+			echo "docker.sh: no $what within $limit s. This is what the command says:" >&2
+			"$@" >&2 || true
+			exit 1
+		fi
+		sleep 0.2
+	done
+}
+answers() { [ -s "$PREWARM_DATA_DIR/server-url" ] && "$prewarm" whoami; }
+warm() {
+	"$prewarm" preset explain containers/default
+	"$prewarm" preset show containers/default -o json | grep -q '"eligible": 2'
+}
+
+wait_for 'the server' 60 answers
+"$prewarm" apply -f examples/docker.yaml
+wait_for 'two ready containers' 120 warm
+echo 'docker.sh: now try, in another terminal:' >&2
+echo "docker.sh:   PREWARM_DATA_DIR=$PREWARM_DATA_DIR $prewarm claim containers/default --exec -- sh" >&2
 wait $server

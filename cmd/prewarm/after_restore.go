@@ -18,7 +18,7 @@ func (a *app) afterRestoreCommand() *cobra.Command {
 		Long: `Sees to what a backup does not know, on the database itself, while no server runs. A server refuses to start on a
 restored database before that.
 
-What looks unclaimed in the backup may have been claimed since. All of it is quarantined: neither handed out nor deleted
+What looks unclaimed in the backup may have been claimed since. It is quarantined: neither handed out nor deleted
 until somebody looked and deleted it. What was made after the backup is unknown to it; the server leaves it alone and
 reports it. All tokens end, as one that was revoked since would be good again; each server makes a new one for the owner
 when it starts.

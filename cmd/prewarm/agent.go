@@ -30,7 +30,7 @@ It takes no flags, since everybody on a machine can see the arguments of its pro
 
   PREWARM_AGENT_URL         address of the server
   PREWARM_AGENT_TOKEN_FILE  file that holds the workspace's instance token
-  PREWARM_AGENT_CA_FILE     PEM file of authorities to trust beside those of the system; may be left out
+  PREWARM_AGENT_CA_FILE     PEM file of authorities to trust as well as those of the system; may be left out
   PREWARM_AGENT_DIR         where to write what a claim brings; ~/.prewarm where left out
 
 What it runs does not get these variables.`,

@@ -61,7 +61,7 @@ var testInventories = []sdk.Inventory{
 				Since: ptr(before(time.Minute)), Next: "would be deleted: the provider is not confirmed",
 			},
 			{
-				Verdict: "missing", Workspace: "prebuild-c", State: "ready", Detail: "the provider has nothing of it", Seen: 2,
+				Verdict: "missing", Workspace: "prebuild-c", State: "ready", Detail: "the provider does not have it", Seen: 2,
 				Since: ptr(before(2 * time.Minute)), Next: "will be quarantined and replaced",
 			},
 		},
@@ -89,7 +89,7 @@ var testPresets = []sdk.Preset{
 var testWorkspace = sdk.Workspace{
 	ID: id(10), Name: "prebuild-aebagbafaydqqcikbmga2", Organization: "default", Template: "quickstart",
 	Preset: "default", Version: 2, Provider: "local", State: "claimed", Incarnation: 1, Owner: "alice",
-	ClaimID: ptr(id(20)), ProviderID: "local-1", Site: "site-1",
+	ClaimID: ptr(id(20)), ProviderID: "local-1", Site: "site-1", OSName: "debian", OSVersion: "12",
 	Addresses:   []sdk.Address{{Type: "tcp", Address: "127.0.0.1:40001"}},
 	Environment: map[string]string{"PORT": "40001"}, Parameters: map[string]string{"size": "small"},
 	CreatedAt: before(2 * time.Hour), StateAt: before(5 * time.Minute), ReadyAt: ptr(before(119 * time.Minute)),
@@ -219,6 +219,9 @@ func answers(t *testing.T) map[string]answer {
 			},
 			{ID: id(41), Number: 1, Hash: "a1b3", Provider: "local", CreatedAt: before(72 * time.Hour), CreatedBy: "owner"},
 		}}),
+		"GET /templates/quickstart/export": canned(sdk.TemplateFile{
+			Template: "quickstart", Document: "templates:\n- name: quickstart\n  provider: local\n",
+		}),
 		"GET /templates/quickstart/versions/2": canned(sdk.TemplateVersionSpec{
 			Version: shownTemplate().Versions[0], Text: "provider: local\nspec:\n  command:\n  - sh\n",
 		}),
@@ -247,8 +250,13 @@ func answers(t *testing.T) map[string]answer {
 			{Name: "openstack", Kind: "external", Can: []string{"stop", "agent"}, Protocol: "v0.1.1", Schema: true, Confirmed: true},
 			{Name: "incus", Kind: "external", Can: []string{"stop"}, Protocol: "v0.1.0", NoAgent: "it gives no schema"},
 			{Name: "old", Kind: "external", Can: []string{}, Error: "config_file: no such file\n\x1b[31mevil"},
+			{Name: "away", Kind: "sim", Can: []string{}, Confirmed: true, DeletedAt: ptr(before(3 * time.Minute)), Claimed: 1},
+			{Name: "swept", Kind: "sim", Can: []string{}, Confirmed: true, DeletedAt: ptr(before(time.Minute))},
 		}),
-		"POST /providers/openstack/resume":  canned(sdk.Provider{Name: "openstack", Kind: "external", Can: []string{}, Confirmed: true}),
+		"POST /providers/openstack/resume": canned(sdk.Provider{Name: "openstack", Kind: "external", Can: []string{}, Confirmed: true}),
+		"DELETE /providers/openstack": canned(sdk.Provider{
+			Name: "openstack", Kind: "external", Can: []string{}, DeletedAt: ptr(now), Claimed: 1, Unclaimed: 2,
+		}),
 		"POST /providers/openstack/confirm": canned(sdk.Provider{Name: "openstack", Kind: "external", Can: []string{}, Confirmed: true}),
 		"GET /inventory":                    canned(testInventories),
 		"GET /inventory?provider=openstack": canned(testInventories[:1]),

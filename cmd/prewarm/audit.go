@@ -22,7 +22,7 @@ func (a *app) auditListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List entries of the audit log, newest first",
 		Long: `Lists entries of the audit log, newest first: who did what, on what, and from where. With -o json each
-has what was before and after. Owners and auditors see all of it.`,
+has what was before and after. Owners and auditors see everything.`,
 		Example: `  prewarm audit list --limit 20
   prewarm audit list --action workspace.claim --actor alice -o json`,
 		PreRunE: func(*cobra.Command, []string) error {

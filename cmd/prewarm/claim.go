@@ -21,6 +21,8 @@ func (a *app) claimCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claim TEMPLATE[/PRESET] [--exec -- COMMAND...]",
 		Short: "Claim a warm workspace",
+		// Jobs claim runners, and people cannot.
+		ValidArgsFunction: a.completePresets(func(p sdk.Preset) bool { return p.Runner == nil }),
 		Long: `Claims a workspace of a preset: it is yours until it is released. The outcome is hit if a warm one was
 there, waited if one became ready within --wait, and miss if there was none; a miss exits with status 3 and says why.
 

@@ -117,7 +117,7 @@ func receiptText(r *sdk.Receipt) string {
 		{"queue", r.QueueMS},
 		{"statement", r.StatementMS},
 		{"in line", r.WaitMS},
-		{"agent told", r.ToldMS},
+		{"agent informed", r.ToldMS},
 		{"on_claim", r.HookMS},
 	} {
 		if s.ms != nil {

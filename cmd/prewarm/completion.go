@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +30,73 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 
 // completeTemplates completes templates that are deprecated, or those that are not.
 func (a *app) completeTemplates(deprecated bool) cobra.CompletionFunc {
-	return completeNames(a, func(c *sdk.Client, ctx context.Context) ([]sdk.Template, error) {
-		all, err := c.Templates(ctx)
-		return slices.DeleteFunc(all, func(t sdk.Template) bool { return (t.DeprecatedAt != nil) != deprecated }), err
-	}, func(t sdk.Template) string { return t.Name })
+	return completeNames(a, only((*sdk.Client).Templates, func(t sdk.Template) bool { return (t.DeprecatedAt != nil) == deprecated }),
+		func(t sdk.Template) string { return t.Name })
+}
+
+func (a *app) completePresets(can func(sdk.Preset) bool) cobra.CompletionFunc {
+	return completeNames(a, only((*sdk.Client).Presets, can), presetName)
+}
+
+func (a *app) completeProviders(can func(sdk.Provider) bool) cobra.CompletionFunc {
+	return completeNames(a, only((*sdk.Client).Providers, can), func(p sdk.Provider) string { return p.Name })
+}
+
+func (a *app) completeForges(can func(sdk.ForgeEntity) bool) cobra.CompletionFunc {
+	return completeNames(a, only((*sdk.Client).Forges, can), func(f sdk.ForgeEntity) string { return f.Name })
+}
+
+// completeTokens completes those that have not been revoked.
+func (a *app) completeTokens() cobra.CompletionFunc {
+	return completeNames(a, only((*sdk.Client).Tokens, func(t sdk.Token) bool { return t.RevokedAt == nil }),
+		func(t sdk.Token) string { return t.Name })
+}
+
+// completePauses completes a scope and its target: those with a pause of their own, or those without.
+func (a *app) completePauses(paused bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		pauses, directive := completeNames(a, (*sdk.Client).Pauses, func(p sdk.Pause) string {
+			return strings.TrimSpace(p.Scope + " " + p.Target)
+		})(cmd, nil, typed)
+		var offered []string
+		switch {
+		case len(args) == 0:
+			for _, scope := range scopes {
+				has := slices.ContainsFunc(pauses, func(p string) bool { return p == scope || strings.HasPrefix(p, scope+" ") })
+				if has == paused || !paused && scope != "global" { // another target of that scope can be paused
+					offered = append(offered, scope)
+				}
+			}
+		case len(args) == 1 && paused:
+			for _, p := range pauses {
+				if target, ok := strings.CutPrefix(p, args[0]+" "); ok {
+					offered = append(offered, target)
+				}
+			}
+		case len(args) == 1:
+			targets := map[string]cobra.CompletionFunc{
+				"provider": a.completeProviders(func(p sdk.Provider) bool { return p.DeletedAt == nil }),
+				"template": a.completions()["TEMPLATE"],
+				"preset":   a.completions()["TEMPLATE/PRESET"],
+			}[args[0]]
+			if targets == nil {
+				break
+			}
+			offered, directive = targets(cmd, nil, typed)
+			offered = slices.DeleteFunc(offered, func(target string) bool { return slices.Contains(pauses, args[0]+" "+target) })
+		}
+		return offered, directive
+	}
+}
+
+// only is that list without what the command cannot act on.
+func only[T any](
+	list func(*sdk.Client, context.Context) ([]T, error), can func(T) bool,
+) func(*sdk.Client, context.Context) ([]T, error) {
+	return func(c *sdk.Client, ctx context.Context) ([]T, error) {
+		all, err := list(c, ctx)
+		return slices.DeleteFunc(all, func(each T) bool { return !can(each) }), err
+	}
 }
 
 func described(w sdk.Workspace) string {

@@ -27,7 +27,20 @@ func TestCompletionOfNames(t *testing.T) {
 		"workspace list --state r":   "ready\n",
 		"claim a/b --mode ":          "prefer\nrequire\nbypass\n",
 		"preset list -o ":            "table\njson\nyaml\n",
-		"pause ":                     "list\tList what is paused\nglobal\nprovider\ntemplate\npreset\n",
+		"pause ":                     "list\tList what is paused\nprovider\ntemplate\npreset\n", // global is
+		"pause provider ":            "local\nopenstack\nincus\nold\n",
+		"pause preset ":              "ci/large\nci/by-hand\n",
+		"pause global ":              "",
+		"resume ":                    "global\npreset\n",
+		"resume preset ":             "quickstart/default\n",
+		"resume provider ":           "",
+		"provider resume ":           "",
+		"provider confirm ":          "local\nincus\nold\n",
+		"forge start ":               "",
+		"forge stop ":                "acme\n",
+		"preset invalidate ":         "quickstart/default\nci/large\n",
+		"preset reset ":              "",
+		"token revoke ":              "laptop\n",
 		"workspace del":              "delete\tDelete a workspace, claimed or not\n",
 	} {
 		got := newShell(t, server.URL).run(append([]string{"__complete"}, strings.Split(line, " ")...)...)

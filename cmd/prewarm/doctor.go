@@ -183,6 +183,8 @@ func providerFindings(ctx context.Context, c *sdk.Client) ([]finding, error) {
 	for _, p := range providers {
 		name := "provider " + p.Name
 		switch {
+		case p.DeletedAt != nil:
+			found = append(found, finding{Check: name, Status: isOK, Detail: fmt.Sprintf("deleted, with %d workspaces left there", p.Claimed+p.Unclaimed)})
 		case p.Error != "":
 			found = append(found, finding{name, isError, printable.Headline(p.Error), "fix its config and apply it again"})
 		case p.Breaker != nil:

@@ -194,8 +194,10 @@ func (a *app) forgeShowCommand() *cobra.Command {
 }
 
 func (a *app) forgeStartCommand() *cobra.Command {
-	return newCommand("start FORGE", "Make runners for an entity again", `Undoes "prewarm forge stop".`,
+	cmd := newCommand("start FORGE", "Make runners for an entity again", `Undoes "prewarm forge stop".`,
 		"  prewarm forge start acme", show(a, (*sdk.Client).StartForge, a.forgeText))
+	cmd.ValidArgsFunction = a.completeForges(func(f sdk.ForgeEntity) bool { return f.Stopped != "" })
+	return cmd
 }
 
 func (a *app) forgeStopCommand() *cobra.Command {
@@ -208,7 +210,8 @@ func (a *app) forgeStopCommand() *cobra.Command {
 that are at a job finish it.`,
 		Example: `  prewarm forge stop acme --reason "moving the organization"
   prewarm forge stop acme --drain --reason "the forge is moved tonight"`,
-		PreRunE: func(*cobra.Command, []string) error { return checkReason(req.Reason) },
+		PreRunE:           func(*cobra.Command, []string) error { return checkReason(req.Reason) },
+		ValidArgsFunction: a.completeForges(func(f sdk.ForgeEntity) bool { return f.Stopped == "" }),
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
 			return c.StopForge(ctx, name, req)
 		}, a.forgeText),

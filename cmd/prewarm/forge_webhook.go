@@ -54,7 +54,7 @@ func (a *app) hookText(hook sdk.ForgeHook) string {
 	t.add("Active", hook.Active)
 	t.addIf("Last delivery", hook.LastStatus)
 	for _, other := range hook.Others {
-		t.add("Beside it", cell{fmt.Sprintf("webhook %d calls the same URL, and was made by a person", other.ID), yellow})
+		t.add("Another", cell{fmt.Sprintf("webhook %d calls the same URL, and was made by a person", other.ID), yellow})
 	}
 	return t.String()
 }

@@ -96,6 +96,8 @@ some clean inventories; this is for who knows sooner that all is well. If what o
 
 A pause is another thing: "prewarm resume provider NAME" ends that.`,
 		Example: "  prewarm provider resume docker",
+
+		ValidArgsFunction: a.completeProviders(func(p sdk.Provider) bool { return p.Breaker != nil }),
 		RunE: show(a, (*sdk.Client).ResumeProvider, func(p sdk.Provider) string {
 			return fmt.Sprintf("The breaker of provider %s is closed.\n", p.Name)
 		}),
@@ -111,6 +113,7 @@ only show it: look at "prewarm inventory --provider NAME" first. Providers of th
 confirmed from the start. Nothing takes it back.`,
 		Example: `  prewarm inventory --provider openstack
   prewarm provider confirm openstack`,
+		ValidArgsFunction: a.completeProviders(func(p sdk.Provider) bool { return !p.Confirmed }),
 		RunE: show(a, (*sdk.Client).ConfirmProvider, func(p sdk.Provider) string {
 			return fmt.Sprintf("Orphans are deleted at provider %s from now on.\n", p.Name)
 		}),

@@ -23,7 +23,7 @@ func (a *app) notifyTestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "test",
 		Short: "Send a notification, to see whether it arrives",
-		Long: `Sends a notification of the kind "test" the way that all go, and says what became of the first attempt. The exit
+		Long: `Sends a notification of the kind "test" the way that all go, and says how the first attempt ended. The exit
 status is 1 if it was not delivered; it is tried again all the same.`,
 		Example: "  prewarm admin notify test",
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {

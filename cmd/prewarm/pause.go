@@ -12,6 +12,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
+// scopes are what can be paused, from the largest.
+var scopes = []string{"global", "provider", "template", "preset"}
+
 const scopesHelp = "global, provider NAME, template NAME or preset TEMPLATE/PRESET"
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -28,8 +31,8 @@ is over. What is warm can still be claimed. The scope is
 		Example: `  prewarm pause global --reason "moving the database" --for 2h
   prewarm pause provider docker --reason "host maintenance"
   prewarm pause preset quickstart/default --reason "looking into a failure"`,
-		Args:      scopeArgs,
-		ValidArgs: []string{"global", "provider", "template", "preset"},
+		Args:              scopeArgs,
+		ValidArgsFunction: a.completePauses(false),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			req.ExpiresIn = given(duration)
 			req.Scope, req.Target = scopeOf(args)

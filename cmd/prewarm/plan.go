@@ -15,7 +15,7 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Say what the next pass would do, with a file applied or not",
-		Long: `Says what the next pass would create, cancel and drain, for each pool and why, and does none of it. With -f
+		Long: `Says what the next pass would create, cancel and drain, for each pool and why, and changes nothing. With -f
 it is said for the state that an apply of the file would make; "-" reads standard input.
 
 A plan has an id. "prewarm apply --plan ID" applies its file only if nothing that the plan depends on has moved: what

@@ -10,10 +10,12 @@ import (
 )
 
 func (a *app) presetResetCommand() *cobra.Command {
-	return a.presetAction("reset", "Let creates of a preset begin again after failures",
+	cmd := a.presetAction("reset", "Let creates of a preset begin again after failures",
 		`Forgets the failures of a preset's creates: they begin again at once, also where the hard limit had stopped them or
 a rollout had come to its progress deadline. Repair the cause first: "prewarm preset failures" shows it.`,
 		"Reset", (*sdk.Client).ResetPreset)
+	cmd.ValidArgsFunction = a.completePresets(func(p sdk.Preset) bool { return p.Failures > 0 })
+	return cmd
 }
 
 func (a *app) presetInvalidateCommand() *cobra.Command {
@@ -37,6 +39,7 @@ func (a *app) presetAction(
 			return do(c, ctx, template, preset, reason)
 		}), strings.ToLower(done), done+" %s.\n"),
 	}
+	cmd.ValidArgsFunction = a.completePresets(func(p sdk.Preset) bool { return p.Pool })
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return cmd
 }

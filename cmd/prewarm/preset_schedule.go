@@ -23,7 +23,8 @@ func (a *app) presetScheduleShowCommand() *cobra.Command {
 		Short: "Show the next 7 days of a pool's schedule",
 		Long: `Shows how many instances a pool is to have over the next 7 days, in the timezone of its schedule, and which
 range says so. Where no range applies, the preset has its own instances.`,
-		Example: "  prewarm preset schedule show quickstart/default",
+		Example:           "  prewarm preset schedule show quickstart/default",
+		ValidArgsFunction: a.completePresets(func(p sdk.Preset) bool { return p.Scheduled }),
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			s, err := ofPreset((*sdk.Client).PresetSchedule)(c, ctx, name)
 			if err != nil {

@@ -22,7 +22,7 @@ func (a *app) presetSizeCommand() *cobra.Command {
 		Long: `Recommends how many prebuilds a preset should have, so that a claim finds one ready as often as --target says, by
 what was claimed in the last days and how long a prebuild takes.
 
-The recommendation is the smallest size that would have reached the target, had it been there. Beside it stand the sizes
+The recommendation is the smallest size that would have reached the target, had it been there. The others are the sizes
 of two models for the busiest hour, which know of no bursts, and what autosize would have done. With idle_cost_per_hour in
 the template, idle hours are money, too.`,
 		Example: "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",

@@ -16,10 +16,10 @@ import (
 func (a *app) providerCommand() *cobra.Command {
 	return a.group("provider", "See providers, and check one before trusting it",
 		`A provider is where workspaces live, such as this machine or a cloud. Providers are made and changed with "prewarm
-apply".`,
+apply", and deleted with "prewarm provider delete".`,
 		"  prewarm provider list",
 		a.providerListCommand(), a.providerCheckCommand(), a.providerMachinesCommand(), a.providerConfirmCommand(),
-		a.providerResumeCommand())
+		a.providerResumeCommand(), a.providerDeleteCommand())
 }
 
 func (a *app) providerListCommand() *cobra.Command {
@@ -28,7 +28,7 @@ func (a *app) providerListCommand() *cobra.Command {
 		Short: "List providers, and whether they work",
 		Long: `Lists the providers, with what they can do (agent: it runs templates with an agent) and, as the server that answers sees
 it, whether they work. PROTOCOL is what is spoken with an executable, and whether it gives a schema of what it understands.
-Orphans are deleted only at a provider that is CONFIRMED.`,
+Orphans are deleted only at a provider that is CONFIRMED. One that is deleted is listed until nothing is left there.`,
 		Example: "  prewarm provider list",
 		RunE:    list(a, view[sdk.Provider]{ask: noArg((*sdk.Client).Providers), text: a.providersText}),
 	}
@@ -43,6 +43,9 @@ func (a *app) providersText(providers []sdk.Provider) string {
 		}
 		if p.Error != "" {
 			works = cell{"no: " + printable.Headline(p.Error), red}
+		}
+		if p.DeletedAt != nil {
+			works = a.deletedCell(p)
 		}
 		protocol := p.Protocol
 		if protocol != "" && p.Schema {
@@ -59,6 +62,18 @@ func (a *app) providersText(providers []sdk.Provider) string {
 	return t.String()
 }
 
+// deletedCell says since when a provider is deleted, and what keeps it listed.
+func (a *app) deletedCell(p sdk.Provider) cell {
+	waits := "until an inventory finds nothing"
+	switch left := p.Claimed + p.Unclaimed; {
+	case left == 1:
+		waits = "1 workspace left"
+	case left > 1:
+		waits = fmt.Sprintf("%d workspaces left", left)
+	}
+	return cell{"deleted " + a.ago(*p.DeletedAt) + ", " + waits, yellow}
+}
+
 func (a *app) providerCheckCommand() *cobra.Command {
 	var req sdk.CheckRequest
 	var preset string
@@ -66,7 +81,7 @@ func (a *app) providerCheckCommand() *cobra.Command {
 		Use:   "check PROVIDER",
 		Short: "Check a provider against the contract that all must keep",
 		Long: `Checks whether a provider does what Prewarm counts on: makes one workspace where it is asked twice for the same,
-finds it by name and id, leaves others alone, deletes all of it. There is one line a case, as soon as it is over; on a
+finds it by name and id, leaves others alone, deletes everything. There is one line a case, as soon as it is over; on a
 cloud that takes minutes.
 
 The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider, touches

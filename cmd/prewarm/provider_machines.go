@@ -19,6 +19,8 @@ possibly_used, of which nobody can say whether it is used, and which is left alo
 each minute, and by themselves when they are reserved or given back.`,
 		Example: "  prewarm provider machines fleet",
 		RunE:    list(a, view[sdk.Machine]{ask: (*sdk.Client).Machines, text: a.machinesText}),
+
+		ValidArgsFunction: a.completeProviders(func(p sdk.Provider) bool { return p.Reserves }),
 	}
 }
 

@@ -15,8 +15,8 @@ looked at again at once. A pause of another scope that covers the same presets g
 them.`,
 		Example: `  prewarm resume global
   prewarm resume preset quickstart/default`,
-		Args:      scopeArgs,
-		ValidArgs: []string{"global", "provider", "template", "preset"},
+		Args:              scopeArgs,
+		ValidArgsFunction: a.completePauses(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

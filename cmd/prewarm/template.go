@@ -14,7 +14,7 @@ func (a *app) templateCommand() *cobra.Command {
 		`A template is a named kind of workspace on one provider. Its versions are immutable; one of them is active.
 Templates are made and changed with "prewarm apply".`,
 		"  prewarm template list",
-		a.templateListCommand(), a.templateShowCommand(), a.templateVersionsCommand(), a.templateRollbackCommand(),
+		a.templateListCommand(), a.templateShowCommand(), a.templateExportCommand(), a.templateVersionsCommand(), a.templateRollbackCommand(),
 		a.templateDeprecateCommand(), a.templateUndeprecateCommand(), a.templateDeleteCommand())
 }
 

@@ -77,5 +77,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			"second no replica accepts them any more, and what was begun with them ends: exec, followed logs, claims that wait.",
 		Example: "  prewarm token revoke laptop",
 		RunE:    act(a, (*sdk.Client).RevokeToken, "revoked", "Revoked token %s.\n"),
+
+		ValidArgsFunction: a.completeTokens(),
 	}
 }

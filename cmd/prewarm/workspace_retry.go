@@ -12,7 +12,7 @@ func (a *app) workspaceRetryCommand() *cobra.Command {
 		ValidArgsFunction: a.completeStates("quarantined"),
 		Short:             "Try a quarantined workspace again",
 		Long: `Gives a quarantined workspace back to its pool, once what was wrong with it is mended: it is asked for readiness
-again, with its boot timeout from now on, or created again if its provider never made anything of it. Its pool must be
+again, with its boot timeout from now on, or created again if its provider never made anything. Its pool must be
 short of one.`,
 		Example: "  prewarm workspace retry prebuild-aebagbafaydqqcikbmga2",
 		RunE:    show(a, (*sdk.Client).RetryWorkspace, stateText("Retrying")),

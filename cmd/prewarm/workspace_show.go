@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,7 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 	t.add("Provider", w.Provider)
 	t.addIf("Provider id", w.ProviderID)
 	t.addIf("Site", w.Site)
+	t.addIf("System", strings.TrimSpace(w.OSName+" "+w.OSVersion))
 	if w.Incarnation > 1 {
 		t.add("Incarnation", w.Incarnation)
 	}

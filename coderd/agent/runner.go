@@ -21,6 +21,8 @@ const (
 	runnerConfig    = "runner.json"
 	runnerJITConfig = "runner.jitconfig"
 	runnerToken     = "runner.token"
+	// forgeAuthorities are no secret: what to trust the forge by.
+	forgeAuthorities = "forge-ca.pem"
 	// runnerBegun holds the incarnation that a configuration was read for: an agent that starts again has a runner already.
 	runnerBegun = "runner.begun"
 )
@@ -127,8 +129,8 @@ func (a *agent) tellRunnerEnd(ctx context.Context, how string) {
 
 // begin runs what makes a workspace ready: on_start, then its runner where it is to be one. False: it will not be.
 func (a *agent) begin(ctx context.Context, m sdk.InstanceMetadata, env []string) bool {
-	var err error
-	if len(m.Agent.OnStart) > 0 {
+	env, err := a.writeAuthorities(m, env)
+	if err == nil && len(m.Agent.OnStart) > 0 {
 		err = a.script(ctx, "on_start", m.Agent.OnStart, env)
 	}
 	if err == nil && len(m.Agent.Runner) > 0 {
@@ -138,4 +140,16 @@ func (a *agent) begin(ctx context.Context, m sdk.InstanceMetadata, env []string)
 		a.set(sdk.AgentUnhealthy, clip(err.Error()), uuid.Nil)
 	}
 	return err == nil
+}
+
+// writeAuthorities writes what to trust the forge by, and returns the environment with its file: on_start may ask the forge for
+// something already.
+func (a *agent) writeAuthorities(m sdk.InstanceMetadata, env []string) ([]string, error) {
+	if m.ForgeCABundle == "" {
+		return env, nil
+	}
+	if err := writeFile(a.file(forgeAuthorities), []byte(m.ForgeCABundle)); err != nil {
+		return nil, xerrors.Errorf("write authorities of the forge: %w", err)
+	}
+	return append(env[:len(env):len(env)], "PREWARM_FORGE_CA_FILE="+a.file(forgeAuthorities)), nil
 }

@@ -71,13 +71,14 @@ func withForge(t *testing.T, config sdk.AgentConfig, answers ...int) (*server, *
 func TestRunner(t *testing.T) {
 	t.Parallel()
 	s, f := withForge(t, sdk.AgentConfig{
-		HeartbeatTimeoutS: 60, OnStart: []string{"sh", "-c", "echo ready > $PREWARM_RUNNER_DIR/started"},
+		HeartbeatTimeoutS: 60, OnStart: []string{"sh", "-c", "cat $PREWARM_FORGE_CA_FILE > $PREWARM_RUNNER_DIR/authorities"},
 		Runner: []string{"sh", "-c", `
 			env > $PREWARM_RUNNER_DIR/environment
 			cat "$PREWARM_RUNNER_JITCONFIG_FILE" > $PREWARM_RUNNER_DIR/jit
 			stat -c %a "$PREWARM_RUNNER_JITCONFIG_FILE" "$PREWARM_RUNNER_CONFIG_FILE" > $PREWARM_RUNNER_DIR/modes
 			while ! test -e $PREWARM_RUNNER_DIR/end; do sleep 0.05; done; exit 3`},
 	}, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusOK)
+	s.metadata.ForgeCABundle = "one\ntwo\n"
 	out := t.TempDir()
 	o := options(t, s)
 	o.Env = append(o.Env, "PREWARM_RUNNER_DIR="+out)
@@ -87,6 +88,7 @@ func TestRunner(t *testing.T) {
 		_, err := os.Stat(filepath.Join(out, "modes"))
 		return err == nil && len(read(t, filepath.Join(out, "modes"))) > 4
 	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, "one\ntwo", read(t, filepath.Join(out, "authorities")), "on_start has them too")
 	require.Equal(t, "very secret", read(t, filepath.Join(out, "jit")))
 	require.Equal(t, "600\n600", read(t, filepath.Join(out, "modes")))
 	environment := read(t, filepath.Join(out, "environment"))
@@ -94,6 +96,7 @@ func TestRunner(t *testing.T) {
 	require.Contains(t, environment, "PREWARM_RUNNER_URL=https://github.example/acme")
 	require.NotContains(t, environment, "very secret")
 	require.NotContains(t, environment, "PREWARM_RUNNER_TOKEN_FILE")
+	require.Contains(t, environment, "PREWARM_FORGE_CA_FILE="+filepath.Join(o.Dir, "forge-ca.pem"))
 	require.Empty(t, f.said())
 
 	require.NoError(t, os.WriteFile(filepath.Join(out, "end"), nil, 0o600))

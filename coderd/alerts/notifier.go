@@ -131,7 +131,7 @@ func (n *Notifier) deliverDue(ctx context.Context) error {
 	}
 	for _, g := range given {
 		n.delivered.WithLabelValues(g.Kind, "abandoned").Inc()
-		n.Log.Error(ctx, "nobody could be told", slog.F("notification_id", g.ID), slog.F("kind", g.Kind),
+		n.Log.Error(ctx, "notification given up", slog.F("notification_id", g.ID), slog.F("kind", g.Kind),
 			slog.F("last_error", g.LastError))
 	}
 	for {
@@ -159,7 +159,7 @@ func (n *Notifier) deliver(ctx context.Context, row database.Notification) error
 	}
 	if cause == nil {
 		n.delivered.WithLabelValues(row.Kind, "delivered").Inc()
-		n.Log.Info(ctx, "told people", fields...)
+		n.Log.Info(ctx, "notification sent", fields...)
 		_, err := alertsdb.New(n.Store).NotificationDelivered(context.WithoutCancel(ctx), alertsdb.NotificationDeliveredParams{
 			ID: row.ID, Attempts: row.Attempts,
 		})
@@ -173,7 +173,7 @@ func (n *Notifier) deliver(ctx context.Context, row database.Notification) error
 	}
 	pause := lease.Backoff(row.Attempts-1, rand.N[time.Duration])
 	n.delivered.WithLabelValues(row.Kind, "failed").Inc()
-	n.Log.Warn(ctx, "people could not be told; it will be tried again",
+	n.Log.Warn(ctx, "notification failed; it will be tried again",
 		append(fields, slog.F("in", pause.String()), slog.Error(cause))...)
 	_, err := alertsdb.New(n.Store).NotificationFailed(ctx, alertsdb.NotificationFailedParams{
 		ID: row.ID, Attempts: row.Attempts, LastError: cause.Error(), BackoffS: pause.Seconds(),

@@ -272,6 +272,8 @@ func TestAudit(t *testing.T) {
 	require.NoError(t, err)
 	_, err = admin.ResumeProvider(ctx, "bare")
 	do("resume-provider", err)
+	_, err = owner.DeleteProvider(ctx, "bare", true)
+	do("delete-provider", err)
 	_, err = owner.RotateSigningKey(ctx, sdk.RotateRequest{})
 	do("rotate-signing-key", err)
 	most := int32(9)
@@ -318,7 +320,8 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{ // newest first
-		"owner quota.set organization", "owner signing-key.rotate signing-key", "admin provider.resume provider", "admin provider.confirm provider",
+		"owner quota.set organization", "owner signing-key.rotate signing-key", "owner provider.delete provider",
+		"admin provider.resume provider", "admin provider.confirm provider",
 		"admin template.delete template", "admin template.undeprecate template", "admin template.deprecate template",
 		"admin preset.invalidate preset", "admin preset.reset preset", "admin template.rollback template",
 		"admin version.create version", "admin pause.delete pause", "admin pause.create pause",

@@ -163,6 +163,7 @@ func (s *server) register() {
 	s.registerInstanceAgent()
 	s.registerInstanceSystem()
 	s.registerInstanceRunner()
+	s.registerInstanceGARM()
 	s.registerEvents()
 }
 

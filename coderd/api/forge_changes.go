@@ -51,7 +51,7 @@ func (s *server) registerForgeChanges() {
 	register(s, operation{
 		id: "rotate-forge-secret", method: http.MethodPost, path: "/forges/{forge}/rotate-secret",
 		action: auth.ActWriteForges, tag: "forges", summary: "Give an entity another webhook secret",
-		description: "The one before stays good for overlap_s. A webhook that Prewarm installed is told the new one.",
+		description: "The one before stays good for overlap_s. A webhook that Prewarm installed gets the new one.",
 	}, s.rotateForgeSecret)
 	register(s, operation{
 		id: "reseal-forges", method: http.MethodPost, path: "/forges/reseal", action: auth.ActResealForges, tag: "forges",

@@ -79,7 +79,7 @@ func (s *server) forgeProblem(e entities.Entity, doing string, err error) error 
 			"content type application/json, the event workflow_job, and the entity's secret (`prewarm forge rotate-secret %s` "+
 			"makes one and shows it once)", e.Scope, s.webhookURL(e.Name), e.Name)
 	case errors.Is(err, forge.ErrNotFound):
-		return auth.Refuse(auth.ErrNotFound, "forge %s: %s: the forge has no such thing, or the credential may not see it", e.Name, doing)
+		return auth.Refuse(auth.ErrNotFound, "forge %s: %s: not found at the forge, or the credential may not see it", e.Name, doing)
 	case errors.Is(err, forge.ErrRefused):
 		return badGateway(e.Name, fmt.Errorf("%s: %w; %s", doing, err, permission(e)))
 	}

@@ -172,8 +172,8 @@ func (h *history) counted(rows []viewsdb.ClaimHistoryRow) {
 			continue
 		}
 		p := &h.points[i]
-		p.Claims += int(r.Claims)
-		p.Hits += int(r.Hits)
+		p.Claims += int(r.Requests)
+		p.Hits += int(r.RequestHits)
 		p.Provisions += int(r.Provisions)
 		took[i] += r.ProvisionS
 	}

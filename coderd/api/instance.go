@@ -34,7 +34,7 @@ func (s *server) registerInstance() {
 		id: "report-instance", method: http.MethodPost, path: "/instance/status", action: auth.ActReportInstance,
 		summary: "Report how a workspace is, and that it lives",
 		description: "The first `ready` makes a starting workspace claimable. A ready one that is `unhealthy` is replaced; " +
-			"of a claimed one people are told. An answer with a token means: use this one from now on.",
+			"of a claimed one people are notified. An answer with a token means: use this one from now on.",
 	}, s.reportInstance)
 	registerForInstance(s, operation{
 		id: "get-instance-metadata", method: http.MethodGet, path: "/instance/metadata", action: auth.ActReadInstance,
@@ -156,6 +156,7 @@ func (s *server) instanceMetadata(
 		WorkspaceID: row.ID, Name: row.Name, Incarnation: int(row.Incarnation), State: string(row.State),
 		Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Parameters: map[string]string{}, CABundle: string(s.Instances.CABundle),
+		ForgeCABundle: row.ForgeCaBundle,
 		Labels: map[string]string{
 			"organization": row.Organization, "template": row.Template, "preset": row.Preset, "workspace": row.Name,
 		},

@@ -14,8 +14,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// User data that was written for GARM runs here as it is, up to where it asks for a forge: it reports in GARM's words, and
-// sends JSON without saying so.
+// User data that was written for GARM runs here as it is: it reports in GARM's words, sends JSON without saying so, and asks
+// for what registers a runner below the URL of the metadata (instance_garm_runner.go).
 
 // statusOf puts GARM's words for how an instance does into ours.
 func statusOf(said sdk.AgentStatus) database.AgentStatus {
@@ -53,9 +53,16 @@ func (s *server) reportInstanceSystem(
 	return bodyOf(sdk.AgentReceipt{Token: token}), nil
 }
 
-// jsonByDefault takes what instances send as a form for what it is.
+// jsonByDefault takes what instances send as a form for what it is, and their paths with and without a slash at the end, as
+// GARM does.
 func jsonByDefault(next http.Handler) http.Handler {
+	const system = prefix + "/instance/system-info"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path := strings.TrimSuffix(r.URL.Path, "/"); path == system {
+			r.URL.Path = system + "/"
+		} else if strings.HasPrefix(path, prefix+"/instance/") {
+			r.URL.Path = path
+		}
 		form := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 		if form && strings.HasPrefix(r.URL.Path, prefix+"/instance/") {
 			r.Header.Set("Content-Type", "application/json")

@@ -55,8 +55,15 @@ func TestInstanceReportsOfGARM(t *testing.T) {
 	require.NoError(t, json.Unmarshal(shown.Agent.SystemInfo, &info))
 	require.Equal(t, "Debian", info["os_name"])
 
-	a = w.call(callback.Token, http.MethodGet, metadata+"/runner-registration-token/", "")
-	require.Equal(t, http.StatusNotFound, a.status, "it is of no forge")
+	for _, path := range []string{
+		"/runner-registration-token/", "/credentials/runner", "/system/service-name", "/systemd/unit-file", "/runner-metadata",
+	} {
+		a = w.call(callback.Token, http.MethodGet, metadata+path, "")
+		require.Equal(t, http.StatusNotFound, a.status, "%s: it is of no forge", path)
+	}
+	a = w.call(callback.Token, http.MethodGet, metadata+"/system/cert-bundle", "")
+	require.Equal(t, http.StatusOK, a.status, "the server's, of which there are none in PEM here")
+	require.JSONEq(t, `{"root_certificates": {}}`, a.body)
 }
 
 // A ready workspace without an agent is not drained for what its user data says: an executable that speaks v0.1.0 puts the

@@ -23,6 +23,9 @@ import (
 // Runners are workspaces that are runners of forges; *runners.Service has them.
 type Runners interface {
 	Configuration(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (runners.Configuration, error)
+	RegistrationToken(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (string, error)
+	File(ctx context.Context, workspaceID uuid.UUID, incarnation int32, name string) ([]byte, error)
+	Place(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (runners.Place, error)
 	Report(ctx context.Context, workspaceID uuid.UUID, incarnation int32, said runners.Said) error
 	Deregister(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (runners.Verdict, error)
 	Abandon(ctx context.Context, by workspaces.Actor, workspaceID uuid.UUID, incarnation int32) (
@@ -57,7 +60,7 @@ func (s *server) instanceRunnerConfiguration(
 	}
 	answer := sdk.RunnerConfiguration{
 		Name: c.Name, Kind: c.Kind, URL: c.URL, JITConfig: c.JITConfig, Token: c.Token, Labels: c.Labels, Group: c.Group,
-		Ephemeral: true,
+		Ephemeral: true, CABundle: c.CABundle,
 	}
 	if !c.ExpiresAt.IsZero() {
 		answer.ExpiresAt = &c.ExpiresAt
@@ -101,6 +104,8 @@ func (s *server) runnerProblem(ctx context.Context, err error) error {
 		return retryIn(http.StatusServiceUnavailable, alone.Error(), alone.Until.Sub(s.Clock.Now("api", "alone")))
 	case errors.Is(err, runners.ErrNoRunner):
 		return huma.Error404NotFound(runners.ErrNoRunner.Error())
+	case errors.Is(err, runners.ErrNoFile):
+		return huma.Error404NotFound(err.Error())
 	case errors.Is(err, runners.ErrHandedOut), errors.Is(err, runners.ErrBusy):
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, runners.ErrNotNow):

@@ -18,12 +18,12 @@ const maxNotifications = 100
 func (s *server) registerNotifications() {
 	register(s, operation{
 		id: "list-notifications", method: http.MethodGet, path: "/notifications", action: auth.ActReadNotifications,
-		tag: "notifications", summary: "List what people were told by webhook, the newest first",
+		tag: "notifications", summary: "List notifications sent by webhook, the newest first",
 	}, s.listNotifications)
 	register(s, operation{
 		id: "test-notification", method: http.MethodPost, path: "/notifications/test", action: auth.ActTestNotification,
 		tag: "notifications", summary: "Send a notification, to see whether it arrives",
-		description: "Goes the way of every notification, and answers with what became of the first attempt.",
+		description: "Goes the way of every notification, and answers how the first attempt ended.",
 	}, s.testNotification)
 }
 

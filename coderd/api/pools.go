@@ -97,7 +97,8 @@ func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPools
 func poolOf(row viewsdb.PoolViewsRow, hours []viewsdb.PoolHoursRow) (sdk.Pool, error) {
 	p := sdk.Pool{
 		ID: row.ID, Template: row.Template, Preset: row.Preset, Version: int(row.Version), Provider: row.Provider,
-		Pool: row.Pool, Desired: int(row.Desired), Waiting: int(row.Waiting), Hours: []int{}, Reasons: []string{}, Why: []sdk.Reason{},
+		Pool: row.Pool, Runners: row.Runners, PausedScope: row.PausedScope,
+		Desired: int(row.Desired), Waiting: int(row.Waiting), Hours: []int{}, Reasons: []string{}, Why: []sdk.Reason{},
 		Paused: short(pausedBy(row.PausedScope, row.PausedReason)), Failures: int(row.Failures), Error: short(row.Error),
 		Slots: sdk.Slots{
 			Ready: int(row.Actual), Outdated: int(row.Outdated), Starting: int(row.Starting), Leaving: int(row.Leaving),

@@ -134,6 +134,16 @@ func TestPools_claimsNotCountedYet(t *testing.T) {
 	claims("quickstart", "require", "hit", 200, 0)
 	_, pool = pools()
 	require.Equal(t, []int{53, 52}, []int{pool.Claims, pool.Hits})
+
+	// Five at once are one request, before and after they are counted.
+	w.exec("DELETE FROM claims")
+	w.exec("UPDATE claim_history SET claims = 10, hits = 5, requests = 2, request_hits = 1")
+	w.exec(`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, created_at, deadline_at, group_id)
+		SELECT CASE WHEN i = 1 THEN g.id ELSE gen_random_uuid() END, p.organization_id, p.id, $1, 'prefer', 'missed', 'hit', now(), now(), g.id
+		FROM presets p JOIN templates t ON t.id = p.template_id, (SELECT gen_random_uuid() AS id) g, generate_series(1, 5) i
+		WHERE t.name = 'quickstart'`, w.owner.UserID)
+	_, pool = pools()
+	require.Equal(t, []int{3, 2}, []int{pool.Claims, pool.Hits})
 }
 
 // TestPoolsAtScale: a page of the most there can be stays below 1 MB, and pools asked for by id cost what they have, not

@@ -149,7 +149,10 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 		},
 	}
 	if len(row.RunnerLabels) > 0 {
-		p.Runner = &sdk.RunnerSettings{Forge: row.Forge, Labels: row.RunnerLabels, Group: row.RunnerGroup}
+		p.Runner = &sdk.RunnerSettings{
+			Forge: row.Forge, Labels: row.RunnerLabels, Group: row.RunnerGroup,
+			RegistrationTimeout: (time.Duration(row.RunnerRegistrationTimeoutS) * time.Second).String(),
+		}
 		if row.RunnerMaximum != nil {
 			p.Runner.Maximum = int(*row.RunnerMaximum)
 		}

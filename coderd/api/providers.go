@@ -40,6 +40,14 @@ func (s *server) registerProviders() {
 			"them. Empty for a provider that makes what it is asked for.",
 	}, s.listMachines)
 	register(s, operation{
+		id: "delete-provider", method: http.MethodDelete, path: "/providers/{provider}", action: auth.ActDeleteProvider,
+		tag: "providers", summary: "Delete a provider",
+		description: "Nothing is created there any more, and it is listed until an inventory finds nothing there. Refused with " +
+			"409 while templates use it or workspaces live there, which are named. By force pools on it run empty, what it does not " +
+			"delete at once is given up, and what is claimed stays until it is released. What was left there is in the audit log. " +
+			"An apply that declares it takes it back.",
+	}, s.deleteProvider)
+	register(s, operation{
 		id: "check-provider", method: http.MethodPost, path: "/providers/{provider}/check",
 		action: auth.ActCheckProvider, tag: "providers", endless: true,
 		summary: "Check a provider against the contract that all must keep",
@@ -65,7 +73,7 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*
 	list := make([]sdk.Provider, len(rows))
 	for i, row := range rows {
 		list[i] = sdk.Provider{
-			Name: row.Name, Kind: row.Kind, Can: []string{}, Confirmed: row.ConfirmedAt != nil, Reserves: row.Reserves,
+			Name: row.Name, Kind: row.Kind, Can: []string{}, Confirmed: row.ConfirmedAt != nil, Reserves: row.Reserves, DeletedAt: row.DeletedAt,
 			Limits: limitsOf(row), Sites: []sdk.SiteInventory{},
 		}
 		for _, inv := range stand {
@@ -136,8 +144,12 @@ type checkInput struct {
 func (s *server) checkProviderContract(
 	ctx context.Context, who auth.Identity, in *checkInput,
 ) (*huma.StreamResponse, error) {
-	if err := s.checkProvider(ctx, in.Provider); err != nil {
+	is, err := s.providerNamed(ctx, who, in.Provider)
+	if err != nil {
 		return nil, err
+	}
+	if is.Body.DeletedAt != nil {
+		return nil, auth.Refuse(auth.ErrConflict, "provider %s is deleted: nothing is made there any more", in.Provider)
 	}
 	p, err := s.Providers.Get(in.Provider)
 	if err != nil {

@@ -68,7 +68,7 @@ func TestPresetsOfRunners(t *testing.T) {
 
 	p, err := w.as("auditor").Preset(ctx, "quickstart", "default")
 	require.NoError(t, err)
-	require.Equal(t, &sdk.RunnerSettings{Forge: "acme", Labels: []string{"linux", "x64"}, Group: "large", Maximum: 5}, p.Runner)
+	require.Equal(t, &sdk.RunnerSettings{Forge: "acme", Labels: []string{"linux", "x64"}, Group: "large", Maximum: 5, RegistrationTimeout: "10m0s"}, p.Runner)
 	require.Equal(t, 4, p.Queued)
 	require.Equal(t, 1, p.Claimed)
 	exec("UPDATE forge_jobs SET preset_id = NULL WHERE job_id < 5")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -32,8 +34,12 @@ type oneForge struct {
 	mu      sync.Mutex
 	fail    error
 	busy    bool
+	old     bool // makes no configurations
 	removed []int64
-	ends    func() // with the removal of a runner
+
+	files      bool // its configurations are made of files
+	registered int
+	ends       func() // with the removal of a runner
 }
 
 func (f *oneForge) set(fail error, busy bool) {
@@ -45,7 +51,23 @@ func (f *oneForge) set(fail error, busy bool) {
 func (f *oneForge) Register(_ context.Context, r forge.NewRunner) (forge.Registration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.registered++
+	if f.files {
+		return forge.Registration{RunnerID: 5, JITConfig: jitOf(f.registered)}, f.fail
+	}
 	return forge.Registration{RunnerID: 5, JITConfig: "very secret", URL: "https://forge.example/" + r.Group}, f.fail
+}
+
+func (f *oneForge) JIT(context.Context) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.old, f.fail
+}
+
+func (f *oneForge) RegistrationToken(context.Context) (forge.Registration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return forge.Registration{Token: "a secret token"}, f.fail
 }
 
 func (f *oneForge) RemoveRunner(_ context.Context, id int64) error {
@@ -81,6 +103,7 @@ func withRunners(t *testing.T) (*world, *oneForge) {
 		Runners: runners.New(runners.Options{
 			Store: w.store, Writer: writer, Directory: oneDirectory{f}, Clock: quartz.NewReal(), Log: log,
 			Registerer: prometheus.NewRegistry(), Replica: "test", Hints: w.hints(),
+			Keys: seal.Open(filepath.Join(t.TempDir(), "keys"), true, quartz.NewReal()),
 		}),
 	})
 	w.exec(`WITH c AS (
@@ -116,7 +139,14 @@ const runnerConfiguration = "/api/v1/instance/runner-configuration"
 func TestRunnerConfiguration(t *testing.T) {
 	t.Parallel()
 	w, f := withRunners(t)
+	const bundle = "-----BEGIN CERTIFICATE-----\none\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nanother"
+	w.exec("UPDATE forge_credentials SET ca_bundle = $1", bundle)
 	token := w.instanceToken(w.runner("starting").ID, 1, 1)
+	agent, err := sdk.New(w.url, token)
+	require.NoError(t, err)
+	m, err := agent.InstanceMetadata(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, bundle, m.ForgeCABundle, "before there is a runner to trust it")
 	f.set(errors.New("the forge is on fire"), false)
 	a := w.call(token, http.MethodGet, runnerConfiguration, "")
 	require.Equal(t, http.StatusBadGateway, a.status)
@@ -143,6 +173,7 @@ func TestRunnerConfiguration(t *testing.T) {
 	require.Equal(t, "https://forge.example/g", c.URL)
 	require.Equal(t, []string{"linux"}, c.Labels)
 	require.True(t, c.Ephemeral)
+	require.Equal(t, bundle, c.CABundle)
 	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
 	a = w.call(token, http.MethodGet, runnerConfiguration, "")
 	require.Equal(t, http.StatusConflict, a.status)

@@ -30,6 +30,10 @@ type versionInput struct {
 
 func (s *server) registerVersions() {
 	register(s, operation{
+		id: "export-template", method: http.MethodGet, path: "/templates/{template}/export",
+		action: auth.ActReadTemplates, tag: "templates", summary: "Write a template as a file that can be applied",
+	}, s.exportTemplate)
+	register(s, operation{
 		id: "list-template-versions", method: http.MethodGet, path: "/templates/{template}/versions",
 		action: auth.ActReadTemplates, tag: "templates", summary: "List the versions of a template without their specs, newest first",
 	}, s.listVersions)
@@ -53,6 +57,14 @@ func (s *server) findTemplate(ctx context.Context, who auth.Identity, name strin
 		return viewsdb.TemplateViewsRow{}, s.unknownTemplate(ctx, who, name)
 	}
 	return rows[0], nil
+}
+
+func (s *server) exportTemplate(ctx context.Context, who auth.Identity, in *templateInput) (*body[sdk.TemplateFile], error) {
+	document, err := s.Templates.Export(ctx, who, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(sdk.TemplateFile{Template: in.Name, Document: document}), nil
 }
 
 func (s *server) listVersions(

@@ -17,7 +17,7 @@ func workspaceOf(who auth.Identity, row viewsdb.WorkspaceViewRow) (sdk.Workspace
 	w := sdk.Workspace{
 		ID: row.ID, Name: row.Name, Organization: row.Organization, Template: row.Template, Preset: row.Preset,
 		Version: int(row.Version), Provider: row.Provider, State: string(row.State), Incarnation: int(row.Incarnation),
-		Owner: row.Owner, ProviderID: row.ProviderID, Site: row.Site, Addresses: []sdk.Address{},
+		Owner: row.Owner, ProviderID: row.ProviderID, Site: row.Site, OSName: row.OsName, OSVersion: row.OsVersion, Addresses: []sdk.Address{},
 		Environment: map[string]string{}, Parameters: map[string]string{}, Fault: row.Fault, CreatedAt: row.CreatedAt,
 		StateAt: row.StateAt, ReadyAt: row.ReadyAt, ClaimedAt: row.ClaimedAt, ExpiresAt: row.ExpiresAt,
 		DeletedAt: row.DeletedAt, LeaseUntil: row.LeaseUntil, Job: jobOf(row),

@@ -45,7 +45,7 @@ func (s *server) registerWorkspaces() {
 	register(s, operation{
 		id: "retry-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/retry",
 		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace again",
-		description: "It is asked for readiness again, or created again if nothing was ever made of it. 409 if its pool has no " +
+		description: "It is asked for readiness again, or created again if nothing was ever made. 409 if its pool has no " +
 			"room for it.",
 	}, s.retryWorkspace)
 	register(s, operation{

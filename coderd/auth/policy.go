@@ -18,9 +18,10 @@ const (
 	ActReadReplicas Action = "replica.read"
 	ActReadAudit    Action = "audit.read"
 
-	ActReadProviders Action = "provider.read"
-	ActApplyProvider Action = "provider.apply" // what it is, which is what its workspaces can reach: roots, binds, executables
-	ActCheckProvider Action = "provider.check" // makes workspaces at it, and deletes them
+	ActReadProviders  Action = "provider.read"
+	ActApplyProvider  Action = "provider.apply" // what it is, which is what its workspaces can reach: roots, binds, executables
+	ActDeleteProvider Action = "provider.delete"
+	ActCheckProvider  Action = "provider.check" // makes workspaces at it, and deletes them
 
 	ActResumeProvider  Action = "provider.resume"  // close its breaker
 	ActConfirmProvider Action = "provider.confirm" // let orphans be deleted there
@@ -91,9 +92,10 @@ var policy = map[Action]parts{
 	ActReadReplicas: auditors(None),
 	ActReadAudit:    {database.RoleOwner: Any, database.RoleAuditor: Any},
 
-	ActReadProviders: auditors(None),
-	ActApplyProvider: owners(None),
-	ActCheckProvider: admins(None),
+	ActReadProviders:  auditors(None),
+	ActApplyProvider:  owners(None),
+	ActDeleteProvider: owners(None),
+	ActCheckProvider:  admins(None),
 
 	ActResumeProvider:  admins(None),
 	ActConfirmProvider: admins(None),

@@ -9,7 +9,7 @@ var words = map[Action]string{
 	ActInvalidate: "invalidate the prebuilds of a preset", ActReadPauses: "view pauses", ActWritePauses: "pause or resume pools",
 	ActReadReplicas: "view replicas", ActReadAudit: "view the audit log",
 	ActReadProviders: "view providers", ActApplyProvider: "create or change a provider", ActCheckProvider: "check a provider",
-	ActResumeProvider: "resume a provider", ActConfirmProvider: "confirm a provider",
+	ActDeleteProvider: "delete a provider", ActResumeProvider: "resume a provider", ActConfirmProvider: "confirm a provider",
 	ActReadForges: "view forges", ActWriteForges: "change forges", ActResealForges: "reseal secrets",
 	ActReadTemplates: "view templates", ActApply: "apply a file", ActPlan: "plan a change", ActRollBack: "roll back a template",
 	ActDeprecateTemplate: "deprecate a template", ActDeleteTemplate: "delete a template",

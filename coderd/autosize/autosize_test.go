@@ -90,6 +90,27 @@ func (w *world) counted(template string) (claims, hits int) {
 	return claims, hits
 }
 
+// A request for several workspaces is as many claims for autosize, and one for the hit rate, whether it hit or not.
+func TestCounts_severalAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pool("busy", "{mode: forecast, max: 40}")
+	w.claims("busy", time.Minute, 3, 2)
+	for _, outcome := range []string{"hit", "waited"} {
+		w.exec(`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation, created_at, group_id)
+			SELECT CASE WHEN i = 1 THEN g.id ELSE gen_random_uuid() END, p.organization_id, p.id, $2, 'prefer', 'released', $3::claim_outcome,
+			       gen_random_uuid(), 1, prewarm_now() - interval '1 minute', g.id
+			FROM presets p, (SELECT gen_random_uuid() AS id) g, generate_series(1, 5) i WHERE p.id = $1`,
+			w.Preset(t, "busy"), w.Owner, outcome)
+	}
+	w.step(w.service())
+	var claims, hits, requests, requestHits int
+	require.NoError(t, w.Store.Pool.QueryRow(context.Background(),
+		"SELECT sum(claims), sum(hits), sum(requests), sum(request_hits) FROM claim_history WHERE preset_id = $1",
+		w.Preset(t, "busy")).Scan(&claims, &hits, &requests, &requestHits))
+	require.Equal(t, []int{13, 7, 5, 3}, []int{claims, hits, requests, requestHits})
+}
+
 // Claims are counted once, however often they are looked at, also by replicas that know nothing of each other, and after a
 // time in which nobody counted.
 func TestCounts(t *testing.T) {

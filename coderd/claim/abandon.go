@@ -69,7 +69,7 @@ func (s *Service) settle(req Request, id uuid.UUID) {
 				return
 			}
 			if !errors.Is(err, pgx.ErrNoRows) {
-				s.Log.Warn(ctx, "give back a claim that nobody was told of", slog.F("claim_id", id), slog.Error(err))
+				s.Log.Warn(ctx, "give back a claim whose client got no answer", slog.F("claim_id", id), slog.Error(err))
 			}
 		}
 	}()
@@ -107,7 +107,7 @@ func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error
 		return nil
 	}
 	by := workspaces.Actor{
-		UserID: workspaces.Prewarm, Source: req.Source, Reason: "the client went away before it was told",
+		UserID: workspaces.Prewarm, Source: req.Source, Reason: "the client went away before the answer",
 	}
 	if c.Incarnation != nil { // not that of who has it next
 		by.Incarnation = *c.Incarnation

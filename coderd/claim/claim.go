@@ -273,7 +273,7 @@ func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID)
 		return Result{}, xerrors.Errorf("read pool: %w", err)
 	}
 	switch {
-	case pool.Gone || pool.Deprecated:
+	case pool.Gone || pool.Deprecated || pool.ProviderDeleted:
 		return s.miss(ctx, req, id, pool)
 	case pool.Runners:
 		return Result{}, &OfRunners{Template: pool.Template, Preset: pool.Preset, Forge: pool.Forge}

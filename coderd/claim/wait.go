@@ -175,7 +175,8 @@ func WhyMissed(p viewsdb.PoolViewRow) explain.Said { return explain.Miss(atMiss(
 
 func atMiss(p viewsdb.PoolViewRow) explain.PoolAtMiss {
 	return explain.PoolAtMiss{
-		Gone: p.Gone, Deprecated: p.Deprecated, Pool: p.Pool, Desired: int(p.Desired), Starting: int(p.Starting),
+		Gone: p.Gone, Deprecated: p.Deprecated, ProviderDeleted: p.ProviderDeleted, Pool: p.Pool,
+		Desired: int(p.Desired), Starting: int(p.Starting),
 		Failures: int(p.Failures), Fault: p.LastError,
 	}
 }

@@ -29,8 +29,17 @@ type plant struct {
 	idle    int
 }
 
-// newPlant starts one server, and connects it to its forge by the API, as people do it.
+// where is where runners are.
+type where struct{ providers, provider, spec string }
+
+// newPlant has its runners at the server's own machine.
 func newPlant(t *testing.T, idle int, options forgetest.Options) *plant {
+	t.Helper()
+	return newPlantAt(t, idle, options, where{provider: "local", spec: "{command: [sleep, infinity]}"})
+}
+
+// newPlantAt starts one server, and connects it to its forge by the API, as people do it.
+func newPlantAt(t *testing.T, idle int, options forgetest.Options, at where) *plant {
 	t.Helper()
 	ctx := t.Context()
 	runner := filepath.Join(e2etest.Public(t), "runner")
@@ -54,13 +63,13 @@ func newPlant(t *testing.T, idle int, options forgetest.Options) *plant {
 	require.NoError(t, err)
 	_, err = c.InstallForgeHook(ctx, "acme")
 	require.NoError(t, err)
-	_, err = c.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(`
+	_, err = c.Apply(ctx, sdk.ApplyRequest{Document: at.providers + fmt.Sprintf(`
 templates:
   - name: runners
-    provider: local
+    provider: %s
     boot_timeout: 2m
     agent: {runner: [%q]}
-    spec: {command: [sleep, infinity]}
+    spec: %s
     presets:
       - name: linux
         prebuilds: {instances: %d}
@@ -69,7 +78,7 @@ templates:
     provider: local
     spec: {command: [sleep, infinity]}
     presets: [{name: default, prebuilds: {instances: 2}}]
-`, runner, idle)})
+`, at.provider, runner, at.spec, idle)})
 	require.NoError(t, err)
 	p.rests("a warm pool")
 	return p

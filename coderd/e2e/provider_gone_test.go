@@ -14,7 +14,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -29,11 +28,9 @@ func TestProviderGone(t *testing.T) {
 	require.NoError(t, externaltest.Build(executable))
 	require.NoError(t, cloud.Write(config))
 
-	url := dbtest.URL(t)
-	store := dbtest.OpenURL(t, url, database.Options{})
-	options := e2etest.Options{PostgresURL: url, DataDir: t.TempDir(), Replica: "only", Tick: 500 * time.Millisecond}
+	options := e2etest.Options{PostgresURL: dbtest.URL(t), DataDir: t.TempDir(), Replica: "only", Tick: 500 * time.Millisecond}
 	server := e2etest.Start(t, options)
-	_, err := server.Client.Apply(ctx, sdk.ApplyRequest{Document: `
+	configuration := sdk.ApplyRequest{Document: `
 providers:
   - {name: cloud, kind: external, config: {executable: ` + executable + `, config_file: ` + config + `}}
 templates:
@@ -41,14 +38,10 @@ templates:
     provider: cloud
     spec: {image: ubuntu, flavor: small}
     presets: [{name: default, prebuilds: {instances: 1}}]
-`})
+`}
+	_, err := server.Client.Apply(ctx, configuration)
 	require.NoError(t, err)
 
-	exec := func(sql string) {
-		t.Helper()
-		_, err := store.Pool.Exec(ctx, sql)
-		require.NoError(t, err)
-	}
 	for _, gone := range []struct {
 		name       string
 		harm, heal func()
@@ -63,13 +56,6 @@ templates:
 			name: "executable missing", cause: "executable", restart: true,
 			harm: func() { require.NoError(t, os.Rename(executable, executable+".away")) },
 			heal: func() { require.NoError(t, os.Rename(executable+".away", executable)) },
-		}, {
-			name: "removed from the configuration", cause: "removed from the configuration", restart: true,
-			harm: func() {
-				exec("CREATE TABLE away AS SELECT * FROM providers WHERE name = 'cloud'")
-				exec("SET session_replication_role = replica; DELETE FROM providers WHERE name = 'cloud'; SET session_replication_role = DEFAULT")
-			},
-			heal: func() { exec("INSERT INTO providers SELECT * FROM away; DROP TABLE away") },
 		},
 	} {
 		client := server.Client
@@ -120,7 +106,97 @@ templates:
 		gone.heal()
 		require.NoError(t, client.Resume(ctx, "template", "vm"))
 	}
-	coderdtest.Eventually(t, "in the end all is well", full(t, server.Client))
+	coderdtest.Eventually(t, "all is well", full(t, server.Client))
+
+	// Gone for good, and deleted by force: only what is claimed is left, and goes when it is released. Applied again, it is back.
+	client, run := server.Client, func(args ...string) e2etest.Outcome { return e2etest.Run(ctx, t, as(t, server), args...) }
+	claim, err := client.Claim(ctx, sdk.ClaimRequest{Template: "vm", Preset: "default", Mode: "require"})
+	require.NoError(t, err)
+	require.Contains(t, run("workspace", "show", claim.Name).Stdout, "ubuntu", "the provider says that it is one")
+	coderdtest.Eventually(t, "the pool is full again", full(t, client))
+	require.NoError(t, os.Rename(executable, executable+".away"))
+	forced := run("provider", "delete", "cloud", "--yes", "--force")
+	require.Zero(t, forced.Status, forced.Stderr)
+	coderdtest.Eventually(t, "the pool runs empty", func() bool { return empty(t, client) })
+	require.Equal(t, "claimed", stateOf(t, client, claim.Name))
+	_, err = client.ReleaseWorkspace(ctx, claim.Name)
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "a release does not wait for it", func() bool { return stateOf(t, client, claim.Name) == "deleted" })
+	require.Contains(t, run("workspace", "show", claim.Name).Stdout, "given up with its provider although: ")
+	require.NoError(t, os.Rename(executable+".away", executable))
+	_, err = client.Apply(ctx, configuration)
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "in the end all is well", full(t, client))
+}
+
+// A provider is deleted by the command: refused with who uses it, by force all the same. What is claimed there goes on, with
+// the last of it the provider is listed no more, and applied again it is as it was.
+func TestProviderDeleted(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := e2etest.Start(t, e2etest.Options{
+		PostgresURL: dbtest.URL(t), DataDir: t.TempDir(), Replica: "only", Tick: 500 * time.Millisecond,
+	})
+	client := server.Client
+	const configuration = `
+providers:
+  - {name: cloud, kind: sim, inventory_every: 1s}
+templates:
+  - name: vm
+    provider: cloud
+    spec: {}
+    presets: [{name: default, prebuilds: {instances: 1}}]
+`
+	apply := func() {
+		t.Helper()
+		_, err := client.Apply(ctx, sdk.ApplyRequest{Document: configuration})
+		require.NoError(t, err)
+		coderdtest.Eventually(t, "the pool is full", full(t, client))
+	}
+	apply()
+	claim, err := client.Claim(ctx, sdk.ClaimRequest{Template: "vm", Preset: "default", Mode: "require"})
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "the pool is full again", full(t, client))
+	_, err = client.Pause(ctx, sdk.PauseRequest{Scope: "provider", Target: "cloud", Reason: "it moves"})
+	require.NoError(t, err)
+
+	run := func(args ...string) e2etest.Outcome { return e2etest.Run(ctx, t, as(t, server), args...) }
+	refused := run("provider", "delete", "cloud", "--yes")
+	require.NotZero(t, refused.Status)
+	require.Contains(t, refused.Stderr, "is used by template vm (version 1), and has workspaces of template vm version 1 (1 claimed, 1 unclaimed)")
+	forced := run("provider", "delete", "cloud", "--yes", "--force")
+	require.Zero(t, forced.Status, forced.Stderr)
+	require.Contains(t, forced.Stdout, "Deleted provider cloud.")
+	coderdtest.Eventually(t, "the pool runs empty, and no pause holds it", func() bool { return empty(t, client) })
+	require.Contains(t, run("preset", "explain", "vm/default").Stdout, "provider deleted")
+	require.Contains(t, run("provider", "list").Stdout, "1 workspace left")
+	require.Equal(t, "claimed", stateOf(t, client, claim.Name), "what is claimed goes on")
+	missed, err := client.Claim(ctx, sdk.ClaimRequest{Template: "vm", Preset: "default", Mode: "require"})
+	require.NoError(t, err)
+	require.Equal(t, "the provider of the template is deleted", missed.Reason)
+
+	_, err = client.ReleaseWorkspace(ctx, claim.Name)
+	require.NoError(t, err)
+	coderdtest.Eventually(t, "it is listed no more after the last of it", func() bool {
+		return !strings.Contains(run("provider", "list").Stdout, "cloud")
+	})
+	require.NotContains(t, run("inventory").Stdout, "cloud")
+	apply()
+}
+
+// empty says that the pool has nothing, and wants nothing.
+func empty(t *testing.T, client *sdk.Client) bool {
+	t.Helper()
+	p, err := client.Preset(context.Background(), "vm", "default")
+	require.NoError(t, err)
+	return p.Desired+p.Actual+p.Starting+p.Stopping+p.Deleting == 0
+}
+
+func stateOf(t *testing.T, client *sdk.Client, workspace string) string {
+	t.Helper()
+	w, err := client.Workspace(context.Background(), workspace)
+	require.NoError(t, err)
+	return w.State
 }
 
 // full says that the pool has what it desires, and nothing is under way.

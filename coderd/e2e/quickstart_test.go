@@ -69,7 +69,7 @@ func TestQuickstart(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(dir, "server-url"))
 		for line, field := range map[string]string{ // C3: what was decided and done, by the log
 			"decided": "desired=3", "workspace created": "preset=quickstart/default", "workspace deleted": "took=",
-			"victim chosen": "workspace=prebuild-", "loop ended": "the replica was told to stop",
+			"victim chosen": "workspace=prebuild-", "loop ended": "the replica was asked to stop",
 		} {
 			require.Contains(t, server.LogAround(line), field, line)
 		}

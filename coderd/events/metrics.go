@@ -18,7 +18,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		overflows: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "prewarm_event_overflows_total",
-			Help: "How often a stream had more to be told than it may hold, and was told to read everything.",
+			Help: "How often a stream had more hints waiting than it may hold, and was asked to read everything.",
 		}),
 	}
 	reg.MustRegister(m.streams, m.changes, m.overflows)

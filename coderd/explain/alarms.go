@@ -42,7 +42,7 @@ func NoRoom(r Room) string {
 	case r.Has >= r.Wanted:
 		return fmt.Sprintf("its pool has %d of the %d that it should have: delete one, or ask for more instances", r.Has, r.Wanted)
 	case r.Full:
-		return "nothing of it is at its provider, whose maximum is reached without it: delete it, or raise the maximum"
+		return "nothing is left at its provider, whose maximum is reached without it: delete it, or raise the maximum"
 	}
 	return ""
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 )
 
-// Why a claim is a miss. TemplateDeprecated and CreatesFail of the planner are others.
+// Why a claim is a miss. TemplateDeprecated, ProviderDeleted and CreatesFail of the planner are others.
 const (
 	MissGone         prebuilds.Code = "pool_gone"
 	MissNoPool       prebuilds.Code = "no_prebuilds_block"
@@ -23,6 +23,7 @@ const (
 // PoolAtMiss is what a pool looked like to a claim that found nothing warm.
 type PoolAtMiss struct {
 	Gone, Deprecated bool
+	ProviderDeleted  bool
 	Pool             bool // it has a prebuilds block
 	Desired          int
 	Starting         int
@@ -42,6 +43,8 @@ func Miss(m PoolAtMiss) Said {
 		return Said{MissGone, "the preset or its template was deleted"}
 	case m.Deprecated:
 		return Said{prebuilds.TemplateDeprecated, "the template is deprecated"}
+	case m.ProviderDeleted:
+		return Said{prebuilds.ProviderDeleted, "the provider of the template is deleted"}
 	case m.Failures > 0 && m.Fault != "":
 		return Said{prebuilds.CreatesFail, none + ", and " + lastFailed(m.Failures, m.Fault)}
 	case !m.Pool:

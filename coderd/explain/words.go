@@ -21,6 +21,7 @@ var wordings = map[p.Code]wording{
 	p.TemplateDeleted:    {"template deleted", nil},
 	p.PresetRemoved:      {"preset removed", nil},
 	p.TemplateDeprecated: {"template deprecated", nil},
+	p.ProviderDeleted:    {"provider deleted", nil},
 
 	p.ForgeDrained: {"forge stopped and drained: ", stopped},
 	p.ForgeStopped: {"forge stopped: ", stopped},

@@ -17,7 +17,11 @@ cat > token <<'END_OF_TOKEN'
 END_OF_TOKEN
 IFS= read -r token < token
 
-# What is trusted by the download: the authorities of the system, and the server's own, if it has any.
+as_root=
+if [ "$(id -u)" != 0 ]; then as_root='sudo -n'; fi
+
+# What is trusted by the download: the authorities of the system, and those of the bundle, if there are any: the server's own,
+# and of a runner those of its forge.
 rm -f authorities trusted
 {{- if .CABundle }}
 cat > authorities <<'END_OF_AUTHORITIES'
@@ -31,6 +35,35 @@ for system in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.cr
 	fi
 done
 cat authorities >> trusted
+
+# The system trusts them as well, before anything talks to the forge. Each has a file of its own: tools read one from each.
+trust() {
+	PATH=$PATH:/usr/sbin:/sbin
+	if command -v update-ca-certificates > /dev/null; then # Debian, Ubuntu, Alpine; SUSE
+		update=update-ca-certificates store=/usr/local/share/ca-certificates
+		if [ -d /etc/pki/trust/anchors ]; then store=/etc/pki/trust/anchors; fi
+	elif command -v update-ca-trust > /dev/null; then # RHEL, Fedora; Arch
+		update=update-ca-trust store=/etc/pki/ca-trust/source/anchors
+		if [ -d /etc/ca-certificates/trust-source/anchors ]; then store=/etc/ca-certificates/trust-source/anchors; fi
+	else
+		echo 'prewarm: this image has no trust store: its programs do not trust the authorities of the bundle' >&2
+		return
+	fi
+	rm -rf anchors
+	mkdir anchors
+	n=0 anchor=
+	while IFS= read -r line; do
+		case $line in *'-----BEGIN CERTIFICATE-----'*) n=$((n + 1)) anchor=anchors/prewarm-$n.crt ;; esac
+		if [ -n "$anchor" ]; then printf '%s\n' "$line" >> "$anchor"; fi
+		case $line in *'-----END CERTIFICATE-----'*) anchor= ;; esac
+	done < authorities
+	umask 022
+	if ! $as_root mkdir -p "$store" || ! $as_root cp anchors/prewarm-*.crt "$store" ||
+		! $as_root chmod 0644 "$store"/prewarm-*.crt || ! $as_root "$update" > /dev/null; then
+		echo "prewarm: the authorities of the bundle could not be put into $store: run this as root, or with sudo" >&2
+	fi
+}
+if [ "${PREWARM_AGENT_TRUST:-yes}" = yes ]; then (trust); fi
 {{- end }}
 
 # Both tools take the token from a file.
@@ -102,8 +135,6 @@ rm -f curl.conf wget.conf trusted
 } > environment
 
 # With systemd it is a service (unless PREWARM_AGENT_SERVICE says no), which a workspace that is stopped and started has again. Otherwise it runs by itself.
-as_root=
-if [ "$(id -u)" != 0 ]; then as_root='sudo -n'; fi
 if [ "${PREWARM_AGENT_SERVICE:-yes}" = yes ] && [ -d /run/systemd/system ] && $as_root true 2> /dev/null; then
 	$as_root tee /etc/systemd/system/prewarm-agent.service > /dev/null <<END_OF_UNIT
 [Unit]

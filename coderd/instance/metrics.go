@@ -22,7 +22,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "prewarm_agent_reports_total", Help: "Reports that agents made to this replica, by status.",
 		}, []string{"status"}),
 		claimFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_agent_claim_failures_total", Help: "Claims whose on_claim failed, as told to this replica.",
+			Name: "prewarm_agent_claim_failures_total", Help: "Claims whose on_claim failed, as reported to this replica.",
 		}),
 		alarms: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "prewarm_agent_silent_claimed_total", Help: "Claimed workspaces whose agent fell silent, noticed here.",

@@ -27,7 +27,7 @@ var follows = map[Verdict]struct {
 	Unknown:        {"is shown, and left alone", nil},
 	Missing:        {"will be quarantined and replaced", (*Service).quarantine},
 	Gone:           {"is kept; it takes no place at the provider", (*Service).gone},
-	ClaimedMissing: {"stays claimed; people are told", (*Service).alarm},
+	ClaimedMissing: {"stays claimed; people are notified", (*Service).alarm},
 	Contradiction:  {"will be quarantined and replaced", (*Service).quarantine},
 	Failed:         {"will be drained and replaced", (*Service).drain},
 	Stopped:        {"will be drained and replaced", (*Service).drain},
@@ -188,7 +188,7 @@ func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e En
 		return none, xerrors.Errorf("record a missing workspace: %w", err)
 	}
 	if err := s.told(ctx, l, e); err != nil {
-		return none, xerrors.Errorf("record that people were told: %w", err)
+		return none, xerrors.Errorf("record that people were notified: %w", err)
 	}
 	s.Log.Warn(ctx, "claimed workspace is missing at its provider", slog.F("workspace", e.Workspace.Name),
 		slog.F("workspace_id", e.Workspace.ID), slog.F("provider", l.provider), slog.F("detail", e.Detail))

@@ -109,7 +109,9 @@ func TestBreaker_callsAreJudgedAsTheyEnd(t *testing.T) {
 	for range 10 {
 		o.cloud.calls.Add("sim", "error")
 	}
-	o.clock.Advance(inventory.JudgeEvery).MustWait(ctx)
+	for range inventory.JudgeEvery / time.Second { // leases are extended in between
+		o.clock.Advance(time.Second).MustWait(ctx)
+	}
 	coderdtest.Eventually(t, "the breaker opens", func() bool { return o.breaker() != "" })
 }
 

@@ -300,20 +300,20 @@ func (s *Sides) absent(w *Workspace) Entry {
 	case !w.StateAt.Before(s.ListedAt): // it may have been made since
 		e.Detail = "it came to its state after the listing began"
 	case w.State == database.WorkspaceStateClaimed:
-		e.Verdict, e.Detail = ClaimedMissing, "the provider has nothing of it any more"
+		e.Verdict, e.Detail = ClaimedMissing, "the provider no longer has it"
 	case w.State == database.WorkspaceStateQuarantined:
-		e.Detail = "quarantined, and nothing of it is at the provider"
+		e.Detail = "quarantined, and nothing is left at the provider"
 		if w.GoneAt == nil && w.Site == s.Site && len(s.Unheard) == 0 {
 			e.Verdict = Gone
 		}
 	case w.State == database.WorkspaceStateDraining:
 		e.Verdict = Going
 	case w.State == database.WorkspaceStateDeleting && w.Stuck:
-		e.Verdict, e.Detail = Vanished, "nothing of it is at the provider, though deleting it fails"
+		e.Verdict, e.Detail = Vanished, "nothing is left at the provider, though deleting it fails"
 	case w.State == database.WorkspaceStateDeleting:
 		e.Verdict = Going
 	default:
-		e.Verdict, e.Detail = Missing, "the provider has nothing of it"
+		e.Verdict, e.Detail = Missing, "the provider does not have it"
 	}
 	return e
 }

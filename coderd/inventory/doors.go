@@ -14,6 +14,11 @@ func CloseBreakers(ctx context.Context, db database.DBTX, provider string) ([]in
 	return inventorydb.New(db).CloseBreakers(ctx, provider)
 }
 
+// LookSoon has the next inventories of a provider made at once.
+func LookSoon(ctx context.Context, db database.DBTX, provider string) error {
+	return inventorydb.New(db).LookSoon(ctx, provider)
+}
+
 // ConfirmProvider lets a provider's inventories delete what they find. It returns 0 where they may already.
 func ConfirmProvider(ctx context.Context, db database.DBTX, provider string) (int64, error) {
 	return inventorydb.New(db).ConfirmProvider(ctx, provider)

@@ -131,7 +131,7 @@ func TestPass_claimedMissingIsSaid(t *testing.T) {
 	for range 3 {
 		pass()
 	}
-	require.Equal(t, "missing: the provider has nothing of it any more", fault())
+	require.Equal(t, "missing: the provider no longer has it", fault())
 	require.Equal(t, 1, strings.Count(log.String(), "claimed workspace is missing at its provider"), log.String())
 	require.Contains(t, log.String(), "[warn]")
 

@@ -29,8 +29,11 @@ const (
 	soon = 10 * time.Second
 	// listDeadline is how long both sides may take to answer (S1).
 	listDeadline = 30 * time.Second
-	// leaseFor is how long an inventory may take in all.
-	leaseFor = 2 * time.Minute
+	// leaseFor is how long after its last heartbeat the lease of an inventory ends: of a replica that died, another takes
+	// the inventory over then. A fifth of it passes between heartbeats.
+	leaseFor = 15 * time.Second
+	// longest is how long an inventory may take in all.
+	longest = 2 * time.Minute
 	// defaultGrace is what a discrepancy must have lasted before anything is done about it.
 	defaultGrace = 10 * time.Second
 	// keepMissing is how long a workspace that was missing stays in quarantine.
@@ -58,8 +61,11 @@ type Options struct {
 type Service struct {
 	Options
 	metrics *metrics
-	held    *lease.Held[string] // inventories, by provider
+	held    *lease.Held[place] // inventories
 }
+
+// place is what one inventory is of: a provider, and its site where it has sites.
+type place struct{ provider, site string }
 
 // New returns a Service; nothing happens before Run.
 func New(o Options) *Service {
@@ -68,16 +74,17 @@ func New(o Options) *Service {
 		o.Calls = &Calls{}
 	}
 	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[string](o.Clock, leaseFor)}
+	return &Service{Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[place](o.Clock, leaseFor)}
 }
 
 // Run makes inventories as they come due, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	var inventories lease.Apart
 	defer inventories.Wait()
-	var judging sync.WaitGroup
-	defer judging.Wait()
-	judging.Go(func() {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { s.held.Beat(ctx, s.Log, s.extend) })
+	beside.Go(func() {
 		lease.Loop{
 			Clock: s.Clock, Log: s.Log, What: "judge providers by their calls", Tags: []string{"inventory", "calls"},
 			Every: judgeEvery, Later: true,
@@ -87,6 +94,9 @@ func (s *Service) Run(ctx context.Context) {
 		Clock: s.Clock, Log: s.Log, What: "say that this replica is at work", Tags: []string{"inventory", "look"}, Every: s.Every,
 	}.Run(ctx, func(ctx context.Context) error {
 		worked := inventorydb.New(s.Store).WorkOn(ctx)
+		if err := s.Retire(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "retire deleted providers", slog.Error(err))
+		}
 		for _, name := range s.Providers.Names() {
 			inventories.Go(name, func() { // one provider that hangs does not hold up the others
 				if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {
@@ -96,6 +106,21 @@ func (s *Service) Run(ctx context.Context) {
 		}
 		return worked
 	})
+}
+
+// extend extends the leases of inventories.
+func (s *Service) extend(ctx context.Context, of []place, attempts []int32) (map[place]bool, error) {
+	arg := inventorydb.ExtendInventoriesParams{LeaseS: leaseFor.Seconds()}
+	for i, at := range of {
+		arg.Providers, arg.Sites = append(arg.Providers, at.provider), append(arg.Sites, at.site)
+		arg.Attempts = append(arg.Attempts, int64(attempts[i]))
+	}
+	rows, err := inventorydb.New(s.Store).ExtendInventories(ctx, arg)
+	kept := make(map[place]bool, len(rows))
+	for _, row := range rows {
+		kept[place{row.Provider, row.Site}] = row.Extended
+	}
+	return kept, err
 }
 
 func (s *Service) ifDue(ctx context.Context, name string) error {

@@ -45,6 +45,8 @@ func (r *Result) add(e Entry) {
 	}
 }
 
+var errTooLong = xerrors.Errorf("inventory not complete after %s", longest)
+
 // leased is the right to one inventory.
 type leased struct {
 	provider string
@@ -74,8 +76,11 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 		return Result{Held: true}, nil
 	}
 	l := leased{name, site, rows[0].Attempt, rows[0].BeganAt}
-	ctx = s.held.Hold(ctx, name, int32(l.attempt), start)
-	defer s.held.Drop(name, int32(l.attempt))
+	ctx = s.held.Hold(ctx, place{name, site}, int32(l.attempt), start)
+	defer s.held.Drop(place{name, site}, int32(l.attempt))
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer s.Clock.AfterFunc(longest, func() { end(errTooLong) }, "inventory", "longest").Stop()
 	res, again, err := s.make(ctx, l, p)
 	outcome := "complete"
 	switch {
@@ -277,7 +282,7 @@ func store(ctx context.Context, db database.DBTX, l leased, res Result, incomple
 	} else {
 		err = q.StoreInventory(ctx, inventorydb.StoreInventoryParams{
 			Provider: l.provider, Site: l.site, BeganAt: &l.beganAt, Resources: int32(res.resources),
-			Workspaces: int32(res.live), Discrepancies: int32(res.amiss),
+			Workspaces: int32(res.live), Discrepancies: int32(res.amiss), IsEmpty: res.entries == 0,
 			IsOpen: res.Breaker.Open(), Reason: res.Breaker.Reason, Clean: int32(res.Breaker.Clean),
 			ByCalls: res.Breaker.Calls,
 		})

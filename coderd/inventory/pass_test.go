@@ -30,6 +30,14 @@ type moody struct {
 	mute   atomic.Bool
 	refuse atomic.Pointer[string] // the name of the next workspace that is not created, once chosen
 	fussy  atomic.Bool
+	stuck  atomic.Bool // nothing can be deleted
+}
+
+func (m *moody) Delete(ctx context.Context, ref provider.Ref) error {
+	if m.stuck.Load() {
+		return errors.New("no answer")
+	}
+	return m.Provider.Delete(ctx, ref)
 }
 
 func (m *moody) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
@@ -159,7 +167,7 @@ func TestPass_vanished(t *testing.T) {
 	require.Equal(t, "ready", b.one("SELECT state::text FROM workspaces WHERE name = $1", gone), "one inventory is not enough")
 	b.pass() // another replica's
 	require.Equal(t, "quarantined", b.one("SELECT state::text FROM workspaces WHERE name = $1", gone))
-	require.Contains(t, b.one("SELECT fault FROM workspaces WHERE name = $1", gone), "the provider has nothing of it")
+	require.Contains(t, b.one("SELECT fault FROM workspaces WHERE name = $1", gone), "the provider does not have it")
 	coderdtest.Eventually(t, "replaced", func() bool { return b.Warm(t, "t") == 3 })
 	for range 3 {
 		b.pass()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"cdr.dev/slog"
+
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/lifecycledb"
@@ -17,7 +19,7 @@ func readiness(ctx context.Context, j *work) (provider.Readiness, error) {
 	case err != nil || !info.Runner || state.Failed || info.RunnerRegistered:
 		return state, err
 	case info.RunnerFinished && !info.RunnerIdled:
-		return provider.Readiness{Detail: "its runner has ended, and whether it had a job is yet to be heard of its forge"}, nil
+		return provider.Readiness{Detail: runnerEnded}, nil
 	case info.RunnerFinished:
 		return provider.Readiness{Failed: true, Detail: "its runner ended before it was seen at the forge"}, nil
 	case state.Ready:
@@ -26,13 +28,36 @@ func readiness(ctx context.Context, j *work) (provider.Readiness, error) {
 	return state, nil
 }
 
-const neverRegistered = "never registered at the forge"
+// What only the forge's word is lacking for.
+const (
+	neverRegistered = "never registered at the forge"
+	runnerEnded     = "its runner has ended, and whether it had a job is yet to be heard of its forge"
+)
 
-// unobserved says whether it is only the forge's word that is lacking, and the forge was not heard of since the time was
-// over: then it is not the runner's fault (A2, A3).
-func unobserved(info lifecycledb.JobForWorkRow) bool {
-	inside := info.Agent == nil || info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusReady
-	return info.Runner && inside && !info.RunnerRegistered && !info.ForgeListed
+// unregistered is of a runner that is up, and that its forge has not seen. It has a time of its own to register, from when it
+// was first found up. What is not seen then is given up, if the forge was listed in full since: else it is not the runner's
+// fault (A2, A3).
+func (w *Worker) unregistered(ctx context.Context, j *work, detail string) outcome {
+	info := &j.info
+	limit := time.Duration(info.RunnerRegistrationTimeoutS) * time.Second
+	waited := time.Duration(info.RunnerUpS * float64(time.Second))
+	switch {
+	case !info.RunnerUp:
+		err := lifecycledb.New(w.Store).RunnerUp(ctx, lifecycledb.RunnerUpParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation})
+		if err != nil {
+			return unrecorded("record that runner is up", err)
+		}
+		return deferred(detail, min(agentPause(info.InStateS), limit))
+	case waited < limit:
+		return deferred(detail, min(agentPause(info.InStateS), limit-waited))
+	case !info.ForgeListed:
+		return deferred("its time to register is over; waiting for a listing of the forge that says so too", agentPauseMost)
+	}
+	w.metrics.timeouts.WithLabelValues(j.Provider).Inc()
+	w.log.Warn(ctx, "runner did not register", slog.F("workspace_id", j.WorkspaceID), slog.F("workspace", info.Workspace.Name),
+		slog.F("up_at", info.RunnerUpAt.UTC()), slog.F("waited", waited.Round(time.Second)), slog.F("registration_timeout", limit),
+		slog.F("forge_listed_at", info.RunnersListedAt.UTC()), slog.F("fault", detail))
+	return w.giveUp(ctx, j, "registration timeout of "+limit.String()+": "+detail, true)
 }
 
 // inside asks the provider and the agent. Where there is an agent it is the one to say ready; the provider is still asked, as
@@ -40,12 +65,17 @@ func unobserved(info lifecycledb.JobForWorkRow) bool {
 func inside(ctx context.Context, j *work) (provider.Readiness, error) {
 	info := &j.info
 	state, err := j.provider.Ready(ctx, j.ref)
-	if err != nil || info.Agent == nil || state.Failed {
-		return state, err
-	}
 	status := database.AgentStatusExpected
 	if info.AgentStatus != nil {
 		status = *info.AgentStatus
+	}
+	switch {
+	case err != nil || state.Failed:
+		return state, err
+	case info.Agent == nil && info.Runner && !info.RunnerRegistered && state.Ready:
+		return installs(status, info.AgentMessage), nil
+	case info.Agent == nil:
+		return state, nil
 	}
 	switch status {
 	case database.AgentStatusReady:
@@ -61,10 +91,23 @@ func inside(ctx context.Context, j *work) (provider.Readiness, error) {
 	}
 }
 
+// installs is of a runner without an agent, whose machine runs: user data that was written for GARM says how it gets on. What
+// says nothing is taken to be up.
+func installs(status database.AgentStatus, message string) provider.Readiness {
+	switch status {
+	case database.AgentStatusUnhealthy:
+		return provider.Readiness{Failed: true, Detail: "its user data reports: " + message}
+	case database.AgentStatusStarting:
+		return provider.Readiness{Detail: "its user data reports: " + message}
+	default:
+		return provider.Readiness{Ready: true}
+	}
+}
+
 // recovery is how many of its heartbeat time-outs a silent agent has to be heard of again.
 const recovery = 5
 
-// bootTimeout is how long a workspace may be starting, in seconds. One that was ready before has less to do.
+// bootTimeout is how long a workspace may be starting, in seconds; a runner, until it is up. One that was ready before has less to do.
 func bootTimeout(info lifecycledb.JobForWorkRow) float64 {
 	limit := info.BootTimeoutS
 	if info.AgentStatus != nil && *info.AgentStatus == database.AgentStatusSilent {

@@ -35,7 +35,11 @@ func (w *Worker) create(ctx context.Context, j *work) outcome {
 	}
 	w.giveWay(ctx, j)
 	if j.info.Runner { // so that there is a row before anything can register
-		err := lifecycledb.New(w.Store).ExpectRunner(ctx, lifecycledb.ExpectRunnerParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation})
+		expect := lifecycledb.ExpectRunnerParams{WorkspaceID: j.WorkspaceID, Incarnation: j.Incarnation}
+		if p, ok := provider.As[provider.RunnerNamer](j.provider); ok {
+			expect.Name = p.RunnerName(j.ref.Name, j.WorkspaceID)
+		}
+		err := lifecycledb.New(w.Store).ExpectRunner(ctx, expect)
 		if err != nil {
 			return postponed(err)
 		}
@@ -161,8 +165,8 @@ func (w *Worker) probe(ctx context.Context, j *work) outcome {
 			return w.ready(ctx, j, j.info.InStateS+asked.Seconds())
 		case err == nil && state.Failed:
 			return w.giveUp(ctx, j, state.Detail, true)
-		case asked >= bootLeft && err == nil && unobserved(j.info):
-			return deferred("its time is over; waiting for a listing of the forge that says so too", agentPauseMost)
+		case err == nil && (state.Detail == neverRegistered || state.Detail == runnerEnded):
+			return w.unregistered(ctx, j, state.Detail)
 		case asked >= bootLeft:
 			w.metrics.timeouts.WithLabelValues(j.Provider).Inc()
 			return w.giveUp(ctx, j, "boot timeout: "+detail(state, err), err == nil)

@@ -54,6 +54,9 @@ func (w *Worker) call(ctx context.Context, d time.Duration, do func(ctx context.
 // maxText bounds what is kept of what a provider says, in bytes.
 const maxText = 8 << 10
 
+// maxName bounds what is kept of a name in it.
+const maxName = 255
+
 // text makes what a provider or a script says fit for the database.
 func text(s string) string { return database.TextAtMost(s, maxText) }
 
@@ -69,5 +72,8 @@ func facts(inst provider.Instance) workspaces.Facts {
 	}
 	a, _ := json.Marshal(addresses)   // strings only: can't fail
 	e, _ := json.Marshal(environment) // strings only: can't fail
-	return workspaces.Facts{ProviderID: text(inst.ProviderID), Addresses: a, Environment: e}
+	return workspaces.Facts{
+		ProviderID: text(inst.ProviderID), Addresses: a, Environment: e,
+		OSName: database.TextAtMost(inst.OSName, maxName), OSVersion: database.TextAtMost(inst.OSVersion, maxName),
+	}
 }

@@ -30,7 +30,8 @@ func (w *Worker) drain(ctx context.Context, j *work) outcome {
 	return done(w.retires)
 }
 
-// delete repeats until the provider has nothing left: deleting -> deleted. A forced one ends whatever the provider says.
+// delete repeats until the provider has nothing left: deleting -> deleted. A forced one, and any at a provider that
+// was deleted by force, ends whatever the provider says.
 func (w *Worker) delete(ctx context.Context, j *work) outcome {
 	begun := w.Clock.Now("lifecycle", "delete")
 	err := w.read(ctx, j)
@@ -45,10 +46,14 @@ func (w *Worker) delete(ctx context.Context, j *work) outcome {
 	}
 	reason, fault := "nothing is left at the provider", ""
 	if err != nil {
-		if !j.Force {
+		switch {
+		case j.Force:
+			reason, fault = "forced", text("deleted by force although: "+err.Error())
+		case j.info.ProviderGivenUp:
+			reason, fault = "its provider was deleted by force", text("given up with its provider although: "+err.Error())
+		default:
 			return retried(err)
 		}
-		reason, fault = "forced", text("deleted by force although: "+err.Error())
 	}
 	how := freed{proven: err == nil, failed: j.info.Workspace.Fault != "", why: fault}
 	if err := w.freeMachine(ctx, j, how); err != nil {

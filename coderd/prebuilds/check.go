@@ -227,6 +227,8 @@ func (c *checker) victims(ws []Workspace) {
 			c.fail("C9: expired workspace %s stays", w.ID)
 		case building && !c.gone[w.ID]:
 			c.fail("C11: outdated workspace %s, which is not ready, stays", w.ID)
+		case w.GivenUp && !c.gone[w.ID]:
+			c.fail("C4: outdated workspace %s stays at a provider that was deleted", w.ID)
 		}
 	}
 	if replaced > 0 && builtLeft+wentBuilt < wanted {
@@ -265,7 +267,7 @@ func (c *checker) oldestFirst(ws []Workspace) {
 	}
 	for _, w := range ws {
 		at, ok := oldestLeft[of(w)]
-		if ok && c.gone[w.ID] && c.alive(w) && !c.renewed(w) && at.Before(w.CreatedAt) {
+		if ok && c.gone[w.ID] && c.alive(w) && !c.renewed(w) && !w.GivenUp && at.Before(w.CreatedAt) {
 			c.fail("C6: workspace %s goes while an older one like it stays", w.ID)
 		}
 	}
@@ -295,7 +297,7 @@ func (c *checker) availability(ws []Workspace) {
 		if makesRoom[w.ID] && w.PoolKey == c.preset.PoolKey {
 			c.fail("S4: workspace %s makes room, though it is of the active version", w.ID)
 		}
-		if !c.built(w) || !c.alive(w) || w.HasIntent || w.Busy {
+		if !c.built(w) || !c.alive(w) || w.HasIntent || w.Busy || w.GivenUp {
 			continue
 		}
 		before++

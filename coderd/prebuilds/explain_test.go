@@ -56,7 +56,7 @@ func TestExplain_everySentenceIsSaid(t *testing.T) {
 			p.preset.Autosized = true
 		}
 		if p.preset.Retired != "" && p.preset.Retired != ForgeDrained {
-			p.preset.Retired = []Code{TemplateDeleted, PresetRemoved, TemplateDeprecated}[seed%3]
+			p.preset.Retired = []Code{TemplateDeleted, PresetRemoved, TemplateDeprecated, ProviderDeleted}[seed%4]
 		}
 		if seed%7 == 0 {
 			p.preset.TemplateID, p.preset.TemplateCreatesInFlight = numbered(1), 1

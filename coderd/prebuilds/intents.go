@@ -31,7 +31,7 @@ type Intent struct {
 
 // letGo decides which workspaces go.
 func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rollout, now time.Time) {
-	var current, expired, unfinished, outdated []*Workspace
+	var current, expired, unfinished, outdated, givenUp []*Workspace
 	cold := p.coldBuilds(ws, now)
 	for i := range ws {
 		w := &ws[i]
@@ -45,6 +45,8 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rol
 			expired = append(expired, w)
 		case c == classOutdated && !w.settled():
 			unfinished = append(unfinished, w)
+		case c == classOutdated && w.GivenUp: // nothing there is kept until it is replaced
+			givenUp = append(givenUp, w)
 		case c == classOutdated:
 			outdated = append(outdated, w)
 		}
@@ -58,6 +60,7 @@ func (plan *Plan) letGo(p *Preset, ws []Workspace, renewal renewal, rollout *rol
 	plan.release(p, expired, len(expired), "C9", Reason{Code: Expired})
 	plan.release(p, renewal.gone, len(renewal.gone), "C9", Reason{Code: Renewed})
 	plan.release(p, unfinished, len(unfinished), "C11", Reason{Code: OutdatedUnready})
+	plan.release(p, givenUp, len(givenUp), "C4", Reason{Code: ProviderDeleted})
 	slices.SortFunc(outdated, firstToGo)
 	plan.release(p, outdated, len(outdated)-kept, "C7", Reason{Code: Outdated})
 	plan.releaseSurplus(p, current, now)

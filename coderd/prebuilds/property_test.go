@@ -71,6 +71,7 @@ func drawPool(t *rapid.T) *pool {
 			w.Busy = p.preset.Runner != nil && rapid.IntRange(0, 3).Draw(t, "at a job") == 0
 			if rapid.IntRange(0, 2).Draw(t, "outdated") == 0 {
 				w.PoolKey = oldKey
+				w.GivenUp = sometimes("given up")
 			}
 			if rapid.IntRange(0, 2).Draw(t, "ttl") == 0 {
 				w.ExpiresAt = noon.Add(time.Duration(rapid.IntRange(-3, 8).Draw(t, "expires in")) * time.Second)

@@ -36,6 +36,7 @@ const (
 	PresetRemoved      Code = "preset_removed"
 	TemplateDeprecated Code = "template_deprecated"
 	ForgeDrained       Code = "forge_drained" // forge, cause
+	ProviderDeleted    Code = "provider_deleted"
 
 	// What else is counted.
 	JobsWait    Code = "jobs_waiting"

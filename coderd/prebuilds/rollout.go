@@ -42,7 +42,7 @@ type rollout struct {
 func (p *Preset) rollingOut(ws []Workspace, c Counts, now time.Time) *rollout {
 	r := &rollout{}
 	for i := range ws {
-		if w := &ws[i]; w.settled() && !w.Busy && !w.expired(now) && classify(p, w, now) == classOutdated {
+		if w := &ws[i]; w.settled() && !w.Busy && !w.GivenUp && !w.expired(now) && classify(p, w, now) == classOutdated {
 			r.outdated++
 		}
 	}

@@ -36,7 +36,7 @@ var Transitions = []Transition{
 	{Starting, "missing or contradicted at the provider", "two complete inventories and a grace", Quarantined, "replan"},
 	{Starting, "kept by a person", "unclaimed, and not being reset", Quarantined, "the pool builds another"},
 
-	{Ready, "claimed", "one statement", Claimed, "claim bound; agent told; nudge"},
+	{Ready, "claimed", "one statement", Claimed, "claim bound; agent informed; nudge"},
 	{Ready, "no longer wanted", "unclaimed", Draining, "deregister"},
 	{Ready, "claimed by a job", "its runner was given it; one statement", Claimed, "claim bound, without a lease; nudge"},
 	{Ready, "its runner has served", "its job is over, or it ended or is gone from a complete listing", Draining, "deregister"},
@@ -72,7 +72,7 @@ var Transitions = []Transition{
 	{Deleted, "tagged resource seen", "past a grace", Deleted, "the inventory deletes it, by provider id; nothing moves"},
 
 	{Quarantined, "retried", "its pool has room, under the fence", Starting, "probe job"},
-	{Quarantined, "retried", "the same, and nothing was ever made of it", Provisioning, "create job, which deletes by name first"},
+	{Quarantined, "retried", "the same, and nothing was ever made", Provisioning, "create job, which deletes by name first"},
 	{Quarantined, "kept by a person", "", Quarantined, "for longer"},
 	{Quarantined, "kept long enough, or let go by a person", "", Draining, "deregister"},
 }

@@ -138,6 +138,7 @@ type Workspace struct {
 	WasReady    bool      // it was ready before, in this incarnation
 	Moving      bool      // a pass already decided to stop or start it
 	Busy        bool      // a runner that its forge says is at a job, though no claim says so yet (P7)
+	GivenUp     bool      // its provider was deleted by force: nobody should be given it
 	Gone        bool      // its provider is known to have nothing of it: it takes no place there (S4)
 }
 

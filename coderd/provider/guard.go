@@ -53,6 +53,7 @@ var _ interface {
 	AgentHost
 	TokenTaker
 	RunnerTaker
+	RunnerNamer
 	Execer
 	Logger
 	Stopper
@@ -70,6 +71,14 @@ func (g *guarded) TakesTokens() {}
 
 // TakesRunners is like HostsAgent.
 func (g *guarded) TakesRunners() {}
+
+// RunnerName is the name itself, unless the wrapped provider has another.
+func (g *guarded) RunnerName(name string, id uuid.UUID) string {
+	if n, ok := As[RunnerNamer](g.inner); ok {
+		return n.RunnerName(name, id)
+	}
+	return name
+}
 
 // Isolated is nil, nothing to fear, unless the wrapped provider is an Isolator that says otherwise.
 func (g *guarded) Isolated() error {

@@ -15,7 +15,8 @@ import (
 // returned nil, which proves that nothing of the workspace is left on it.
 //
 // That two are never made on one machine does not rest on reservations: the machine itself says whose it is, and a create
-// on one that is not free is ErrMachineTaken. Reservations only keep creates from meeting.
+// on one that is not free is ErrMachineTaken. Reservations only keep creates from meeting. A machine that says what nobody
+// understands is possibly used: never unused, never touched (docs/decisions/0025).
 type Reserver interface {
 	// ListMachines asks every machine. One that can't be asked is an error of that machine alone; the error returned is
 	// of the listing as a whole.

@@ -84,6 +84,13 @@ type RunnerTaker interface {
 	TakesRunners()
 }
 
+// RunnerNamer is a provider whose workspaces have other names inside than ours: a runner that registers by itself does so by
+// that one.
+type RunnerNamer interface {
+	// RunnerName is what the workspace of that name and id is called inside.
+	RunnerName(name string, id uuid.UUID) string
+}
+
 // Execer is a provider that can run a command inside a workspace.
 type Execer interface {
 	// Exec runs the command to its end and returns its exit status. Ending ctx kills it.
@@ -158,6 +165,12 @@ type CreateRequest struct {
 type Runner struct {
 	Group  string // empty: the forge's default
 	Labels []string
+	// URL is the entity's page at the forge: the repository, the organization or the enterprise, where a runner registers.
+	URL string
+	// JIT: the forge makes just-in-time configurations; else a runner registers with a token.
+	JIT bool
+	// CABundle is PEM, any number of authorities: what to trust the forge by, beside the usual. Empty: the usual are enough.
+	CABundle []byte
 	// Tools are the downloads of the forge's runner, one for each platform; none where the forge has none.
 	Tools []Tool
 }
@@ -228,6 +241,8 @@ type Instance struct {
 	Addresses   []Address
 	Environment map[string]string // what a user needs to enter it; handed out with the claim; not in listings
 	CreatedAt   time.Time         // zero where the provider does not know
+	OSName      string            // such as ubuntu; empty where the provider does not say
+	OSVersion   string            // such as 24.04; as OSName
 	// KnownAs are all ids by which it may have been recorded, from a provider that can tell: recorded by another, it is
 	// another resource, whatever its name and tags. Nil: the provider cannot.
 	KnownAs []string

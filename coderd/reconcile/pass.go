@@ -51,7 +51,7 @@ func (r *Reconciler) Pass(ctx context.Context) (Result, error) { return r.pass(c
 
 // pass runs one pass: over everything if templates is nil, else over these. errBusy if the lock is held.
 func (r *Reconciler) pass(ctx context.Context, templates []uuid.UUID) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, passDeadline)
+	ctx, cancel := context.WithTimeout(ctx, r.deadline)
 	defer cancel()
 	var res Result
 	runs := 0

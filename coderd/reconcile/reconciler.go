@@ -56,6 +56,7 @@ type Reconciler struct {
 	jitter  func(time.Duration) time.Duration
 
 	nameVictims bool
+	deadline    time.Duration // of a pass, from this side
 
 	wake, publish hints.Bell
 
@@ -87,7 +88,7 @@ func New(o Options) *Reconciler {
 		hints: o.Hints, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
 		traces: map[uuid.UUID]string{},
 		wake:   hints.NewBell(), publish: hints.NewBell(),
-		jitter: o.Jitter, nameVictims: o.NameVictims,
+		jitter: o.Jitter, nameVictims: o.NameVictims, deadline: passDeadline,
 		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 	}
 }

@@ -52,11 +52,12 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 		key := prebuilds.PauseKey{Scope: prebuilds.PauseScope(p.Scope), Target: p.Target}
 		snap.Pauses[key] = prebuilds.Pause{Reason: p.Reason, Until: orNever(p.ExpiresAt)}
 	}
-	breakers := map[string]string{}
+	breakers, deleted, givenUp := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for _, p := range providers {
 		snap.Providers[p.Name] = limits(p, now)
 		snap.spent[p.Name] = p.Maximum > 0 && !p.Counted && p.Headroom != nil
 		breakers[p.Name] = p.Breaker
+		deleted[p.Name], givenUp[p.Name] = p.Deleted, p.DeleteForced
 	}
 	snap.Presets = make([]prebuilds.Preset, 0, len(presets))
 	minRemaining := make(map[uuid.UUID]time.Duration, len(presets))
@@ -66,6 +67,12 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 		minRemaining[p.ID] = time.Duration(row.MinRemainingS) * time.Second
 		p.Schedule, p.Fault = r.schedules.of(row.Schedule)
 		p.Breaker = breakers[row.Provider]
+		if deleted[row.Provider] && p.Retired == "" {
+			p.Retired, p.Desired, p.Autosized = prebuilds.ProviderDeleted, 0, false
+		}
+		if givenUp[row.Provider] { // deletes there go on (G5)
+			p.Breaker = ""
+		}
 		snap.Presets = append(snap.Presets, p)
 		snap.digests[p.ID] = row.Digest
 	}
@@ -77,6 +84,7 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 	for _, row := range unclaimed {
 		w := toWorkspace(row, minRemaining[row.PresetID])
 		w.Busy = busy[runner{row.ID, row.Incarnation}]
+		w.GivenUp = givenUp[row.Provider]
 		snap.Workspaces = append(snap.Workspaces, w)
 	}
 	return snap, nil

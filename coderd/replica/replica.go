@@ -148,7 +148,7 @@ func New(ctx context.Context, p Parts) *Replica {
 		})
 		r.Runners = runners.New(runners.Options{
 			Store: p.Store, Writer: r.Writer, Directory: p.Directory, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer,
-			Replica: p.Name, Hints: r.Hints, Jitter: p.Jitter, Pace: p.Pace,
+			Replica: p.Name, Hints: r.Hints, Jitter: p.Jitter, Pace: p.Pace, Keys: p.Keys,
 			Round: []func(context.Context, uuid.UUID) error{r.Inbox.Missed},
 		})
 		if p.Deregister == nil {

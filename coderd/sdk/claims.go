@@ -23,7 +23,7 @@ type ClaimRequest struct {
 
 	WaitReady string `json:"wait_ready,omitempty" doc:"Wait so long until on_claim has succeeded; a workspace in which it fails is replaced by another" example:"5m"`
 
-	Parameters map[string]string `json:"parameters,omitempty" doc:"For the agent of the claimed workspace: kept until the claim is over, told to nobody else"`
+	Parameters map[string]string `json:"parameters,omitempty" doc:"For the agent of the claimed workspace: kept until the claim is over, given to nobody else"`
 	Secrets    map[string]string `json:"secrets,omitempty" doc:"For the agent too, as files in the workspace: wiped here as soon as they are there"`
 }
 

@@ -14,7 +14,7 @@ type ForgeCredential struct {
 	Auth           string    `json:"auth" enum:"token,app"`
 	AppID          int64     `json:"app_id,omitempty"`
 	InstallationID int64     `json:"installation_id,omitempty"`
-	CABundle       bool      `json:"ca_bundle" doc:"Whether it trusts authorities of its own beside the usual"`
+	CABundle       bool      `json:"ca_bundle" doc:"Whether it trusts authorities of its own in addition to the usual"`
 	SealedBy       string    `json:"sealed_by" doc:"The encryption key that its secret is sealed with"`
 	Entities       int       `json:"entities" doc:"How many entities use it"`
 	CreatedAt      time.Time `json:"created_at"`
@@ -89,7 +89,7 @@ type PutForgeEntity struct {
 type SavedForgeEntity struct {
 	ForgeEntity
 	WebhookSecret string `json:"webhook_secret,omitempty" doc:"Where it was made by chance just now: it is never shown again"`
-	HookError     string `json:"hook_error,omitempty" doc:"Why the webhook that Prewarm installed was not told the new secret"`
+	HookError     string `json:"hook_error,omitempty" doc:"Why the webhook that Prewarm installed did not get the new secret"`
 }
 
 // RotateForgeSecret asks for another webhook secret.
@@ -154,7 +154,7 @@ type ForgeJob struct {
 	Preset      string     `json:"preset,omitempty"`
 	Unserved    string     `json:"unserved,omitempty" doc:"Why nothing can serve it"`
 	Delay       *JobDelay  `json:"delay,omitempty" doc:"Why it waits though a preset is to serve it; left out where there is no reason but its runner's making"`
-	Runner      string     `json:"runner,omitempty" doc:"That it runs or ran on"`
+	Runner      string     `json:"runner,omitempty" doc:"That it runs or ran on: the name of the workspace, or what the forge calls one that is none of ours"`
 	Workspace   *uuid.UUID `json:"workspace_id,omitempty" doc:"The runner's, where it is one of ours"`
 	QueuedAt    time.Time  `json:"queued_at"`
 	StartedAt   *time.Time `json:"started_at,omitempty"`
@@ -193,7 +193,7 @@ type RunnerList struct {
 
 // Runner is a workspace that is a runner of a forge.
 type Runner struct {
-	Name         string     `json:"name" doc:"At the forge, and of its workspace"`
+	Name         string     `json:"name" doc:"Of its workspace; at the forge too, unless its provider has a longer one"`
 	WorkspaceID  uuid.UUID  `json:"workspace_id"`
 	State        string     `json:"state" doc:"Of the workspace"`
 	Status       string     `json:"status" enum:"pending,idle,active,offline,gone" doc:"At the forge"`
@@ -214,6 +214,8 @@ type RunnerSettings struct {
 	Labels  []string `json:"labels"`
 	Group   string   `json:"group,omitempty"`
 	Maximum int      `json:"maximum,omitempty" doc:"Runners, busy or not; left out: no limit of its own"`
+
+	RegistrationTimeout string `json:"registration_timeout,omitempty" doc:"How long one may take from being up to being seen at its forge" example:"10m0s"`
 }
 
 // RunnerReport is what the inside of a workspace says of its runner.
@@ -233,4 +235,5 @@ type RunnerConfiguration struct {
 	Group     string     `json:"group,omitempty"`
 	Ephemeral bool       `json:"ephemeral" doc:"It takes one job and ends"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	CABundle  string     `json:"ca_bundle,omitempty" doc:"PEM: what to trust the forge by, in addition to the usual"`
 }

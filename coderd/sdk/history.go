@@ -24,7 +24,7 @@ type HistoryPoint struct {
 	Ready       *int      `json:"ready,omitempty" doc:"The fewest that were ready"`
 	Starting    *int      `json:"starting,omitempty" doc:"The most that were being built"`
 	Claimed     *int      `json:"claimed,omitempty" doc:"The most that were claimed"`
-	Claims      int       `json:"claims,omitempty" doc:"How many came"`
+	Claims      int       `json:"claims,omitempty" doc:"How many came; a claim of several is one"`
 	Hits        int       `json:"hits,omitempty" doc:"Of these, those that got a prebuild at once"`
 	Provisions  int       `json:"provisions,omitempty" doc:"How many prebuilds became ready"`
 	ProvisionMS int64     `json:"provision_ms,omitempty" doc:"How long these took from the decision to build them, on average"`

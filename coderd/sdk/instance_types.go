@@ -58,6 +58,20 @@ type SystemInfo struct {
 	AgentID   json.RawMessage `json:"agent_id,omitempty"`
 }
 
+// CertificateBundle are authorities, each by a name for its file, in PEM.
+type CertificateBundle struct {
+	RootCertificates map[string][]byte `json:"root_certificates"`
+}
+
+// RunnerMetadata is what a workspace's runner is called and what it takes.
+type RunnerMetadata struct {
+	Name        string   `json:"name" doc:"By which it registers"`
+	ForgeType   string   `json:"forge_type" enum:"github,gitea"`
+	Labels      []string `json:"labels"`
+	Group       string   `json:"runner_group,omitempty"`
+	ServiceName string   `json:"service_name"`
+}
+
 // AgentReceipt is the answer to a report. Token is set when the one used is signed by a key that is no longer the newest:
 // the agent goes on with the new one.
 type AgentReceipt struct {
@@ -76,9 +90,11 @@ type InstanceMetadata struct {
 	Version      int               `json:"version"`
 	Parameters   map[string]string `json:"parameters" doc:"Of the preset"`
 	Labels       map[string]string `json:"labels"`
-	CABundle     string            `json:"ca_bundle,omitempty" doc:"PEM: what to trust the server by, beside the usual"`
-	Agent        AgentConfig       `json:"agent"`
-	Claim        *InstanceClaim    `json:"claim,omitempty" doc:"While it is claimed"`
+	CABundle     string            `json:"ca_bundle,omitempty" doc:"PEM: what to trust the server by, in addition to the usual"`
+	// ForgeCABundle is of a runner: all authorities of its forge's credential.
+	ForgeCABundle string         `json:"forge_ca_bundle,omitempty" doc:"PEM, of a runner: what to trust its forge by, in addition to the usual"`
+	Agent         AgentConfig    `json:"agent"`
+	Claim         *InstanceClaim `json:"claim,omitempty" doc:"While it is claimed"`
 }
 
 // InstanceClaim is what a claimed workspace is told: whose it is now, and with what.

@@ -25,7 +25,7 @@ type PlanResize struct {
 // Plan is what the next pass would do. Nothing of it is done.
 type Plan struct {
 	ID        uuid.UUID    `json:"id" doc:"To apply the file only if nothing of this has moved"`
-	At        time.Time    `json:"at" doc:"The instant that all of it was read at"`
+	At        time.Time    `json:"at" doc:"The instant that everything was read at"`
 	ExpiresAt time.Time    `json:"expires_at"`
 	Changes   []Change     `json:"changes" doc:"To the configuration, by the file"`
 	Presets   []PresetPlan `json:"presets"`

@@ -16,23 +16,25 @@ type Pool struct {
 	Version  int       `json:"version" doc:"Number of the active template version"`
 	Provider string    `json:"provider"`
 	Pool     bool      `json:"pool" doc:"Whether it has a prebuilds block"`
+	Runners  bool      `json:"runners,omitempty" doc:"Its prebuilds are runners of a forge, which jobs claim and people do not"`
 	Desired  int       `json:"desired" doc:"How many prebuilds it should have ready"`
 	Slots    Slots     `json:"slots"`
 	Waiting  int       `json:"waiting" doc:"Claims waiting for a workspace"`
 
-	Claims int   `json:"claims" doc:"Over the last 24 hours; counted each minute, of what came since then up to fifty"`
+	Claims int   `json:"claims" doc:"Over the last 24 hours; a claim of several is one; counted each minute, of what came since then up to fifty"`
 	Hits   int   `json:"hits" doc:"Of these, those that got a prebuild at once"`
 	Hours  []int `json:"hours" doc:"Claims and hits of each of the last 24 hours, in turns, the oldest first; empty where nothing was claimed"`
 
-	NextChange *PoolChange `json:"next_change,omitempty" doc:"By its schedule, within 24 hours"`
-	Rollout    *Rollout    `json:"rollout,omitempty" doc:"While a version replaces another"`
-	Reasons    []string    `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
-	Why        []Reason    `json:"why" doc:"The reasons with their codes"`
-	Attention  *Attention  `json:"attention,omitempty" doc:"Why somebody should look at it: the worst that is wrong"`
-	Paused     string      `json:"paused,omitempty" doc:"The scope and the reason of the pause that holds for it"`
-	Failures   int         `json:"failures,omitempty" doc:"Rounds of failed creates in a row"`
-	Fault      string      `json:"fault,omitempty" doc:"Of the last failed create, where there are failures"`
-	Error      string      `json:"error,omitempty" doc:"What the last pass could not do for this preset"`
+	NextChange  *PoolChange `json:"next_change,omitempty" doc:"By its schedule, within 24 hours"`
+	Rollout     *Rollout    `json:"rollout,omitempty" doc:"While a version replaces another"`
+	Reasons     []string    `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
+	Why         []Reason    `json:"why" doc:"The reasons with their codes"`
+	Attention   *Attention  `json:"attention,omitempty" doc:"Why somebody should look at it: the worst that is wrong"`
+	Paused      string      `json:"paused,omitempty" doc:"The scope and the reason of the pause that holds for it"`
+	PausedScope string      `json:"paused_scope,omitempty" enum:"global,provider,template,preset" doc:"What that pause covers"`
+	Failures    int         `json:"failures,omitempty" doc:"Rounds of failed creates in a row"`
+	Fault       string      `json:"fault,omitempty" doc:"Of the last failed create, where there are failures"`
+	Error       string      `json:"error,omitempty" doc:"What the last pass could not do for this preset"`
 }
 
 // Slots are the workspaces of a pool. Each is in exactly one count.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 
 	"golang.org/x/xerrors"
 )
@@ -19,6 +20,8 @@ type Provider struct {
 	Protocol string `json:"protocol,omitempty" doc:"Version of the protocol that is spoken with its executable" example:"v0.1.1"`
 	Schema   bool   `json:"schema,omitempty" doc:"Its executable says what of a spec it understands"`
 	NoAgent  string `json:"no_agent,omitempty" doc:"Why no agent can be installed there, and what to do"`
+
+	DeletedAt *time.Time `json:"deleted_at,omitempty" doc:"Nothing is created there since; it is listed until nothing is left there"`
 
 	Confirmed bool     `json:"confirmed" doc:"Orphans are deleted there; else they are only shown"`
 	Breaker   *Breaker `json:"breaker,omitempty" doc:"Present while it is open: nothing is created or deleted there"`
@@ -71,6 +74,11 @@ type CheckVerdict struct {
 // Providers lists the configured providers.
 func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
 	return get[[]Provider](ctx, c, "providers")
+}
+
+// DeleteProvider deletes a provider, with force also while templates use it. What is left there goes on.
+func (c *Client) DeleteProvider(ctx context.Context, name string, force bool) (Provider, error) {
+	return ask[Provider](ctx, c, remove("providers", name).where(query{"force": force}).repeatable())
 }
 
 // CheckProvider runs the safe cases of the provider contract and calls report with each verdict as it comes. Ending ctx

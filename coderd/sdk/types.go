@@ -78,6 +78,8 @@ type Workspace struct {
 	ClaimID      *uuid.UUID        `json:"claim_id,omitempty"`
 	ProviderID   string            `json:"provider_id,omitempty"`
 	Site         string            `json:"site,omitempty"`
+	OSName       string            `json:"os_name,omitempty" doc:"Of its system, as the provider says" example:"ubuntu"`
+	OSVersion    string            `json:"os_version,omitempty" doc:"Of its system, as the provider says" example:"24.04"`
 	Addresses    []Address         `json:"addresses"`
 	Environment  map[string]string `json:"environment"`
 	Parameters   map[string]string `json:"parameters"`

@@ -27,6 +27,12 @@ type TemplateVersionSpec struct {
 	Text string `json:"text" doc:"Provider, spec and agent as YAML with sorted keys, for people to read and compare"`
 }
 
+// TemplateFile is a template as a file.
+type TemplateFile struct {
+	Template string `json:"template"`
+	Document string `json:"document" doc:"In YAML, as an apply takes it: applied, it changes nothing. The provider is named and not in it"`
+}
+
 // TemplateRollout is how far the active version of a template has come.
 type TemplateRollout struct {
 	Template         string          `json:"template"`
@@ -74,4 +80,9 @@ func (c *Client) TemplateVersion(ctx context.Context, template string, number in
 // TemplateRollout says how far the active version of a template has come.
 func (c *Client) TemplateRollout(ctx context.Context, template string) (TemplateRollout, error) {
 	return get[TemplateRollout](ctx, c, "templates", template, "rollout")
+}
+
+// ExportTemplate writes a template as a file that can be applied.
+func (c *Client) ExportTemplate(ctx context.Context, template string) (TemplateFile, error) {
+	return get[TemplateFile](ctx, c, "templates", template, "export")
 }

@@ -24,13 +24,11 @@ import (
 
 // back is what is known of it. Resources go by their name.
 type back struct {
-	strays  map[string]bool      // with the installation's tags, of workspaces that no row has; true: known to be of its own time
-	undated map[string]bool      // strays of a time when no replica was at work, which are left for people to look at
-	worked  time.Time            // when a replica last said that it is at work, by the database's clock
-	foreign map[string]bool      // with another installation's tags
+	strays  map[string]time.Time // with the installation's tags, of workspaces that no row has: when the provider made them
+	atWork  []inventory.Span     // when replicas were at work, by the database's clock
+	foreign map[string]time.Time // with another installation's tags
 	broken  map[string]bool      // which the provider says are in error
 	hidden  map[string]time.Time // from when on listings leave one out for a while
-	plants  bool                 // strays can be told from what was made before the database began
 }
 
 const behindTheBack = "behind the back"
@@ -41,7 +39,7 @@ var behindHappen = []happening{
 	{"resource breaks", 2, func(w *world, _ *process) bool { return w.smash() }},
 	{"resource comes back", 1, func(w *world, _ *process) bool { return w.comesBack() }},
 	{"resource is not listed", 2, func(w *world, _ *process) bool { return w.hide() }},
-	{"stray resource appears", 2, func(w *world, _ *process) bool { return w.back.plants && w.plant(w.installation, w.back.strays) }},
+	{"stray resource appears", 2, func(w *world, _ *process) bool { return w.plant(w.installation, w.back.strays) }},
 	{"foreign resource appears", 1, func(w *world, _ *process) bool {
 		return w.plant(uuid.Must(uuid.NewRandomFromReader(entropy{w.dice("another's")})), w.back.foreign)
 	}},
@@ -53,7 +51,9 @@ func (w *world) turn() {
 	if d.IntN(number("PREWARM_SIM_BEHIND", 4)) > 0 || w.without[behindTheBack] {
 		return
 	}
-	w.back = &back{strays: map[string]bool{}, undated: map[string]bool{}, foreign: map[string]bool{}, broken: map[string]bool{}, hidden: map[string]time.Time{}, plants: w.shift == 0}
+	w.back = &back{
+		strays: map[string]time.Time{}, foreign: map[string]time.Time{}, broken: map[string]bool{}, hidden: map[string]time.Time{},
+	}
 	w.people.config.inventories = "3s"
 	w.pg.outside(func() { // also before the first configuration is there
 		if _, err := w.pg.admin.Exec(context.Background(), "UPDATE providers SET inventory_every_s = 3"); err != nil {
@@ -206,7 +206,7 @@ func (w *world) vanish(states ...string) bool {
 }
 
 // plant makes a resource that no replica asked for.
-func (w *world) plant(installation uuid.UUID, among map[string]bool) bool {
+func (w *world) plant(installation uuid.UUID, among map[string]time.Time) bool {
 	name := fmt.Sprintf("stray-%d", w.step)
 	_, err := w.cloud.Create(context.Background(), provider.CreateRequest{Name: name, Tags: provider.Tags{
 		Installation: installation, WorkspaceID: uuid.Must(uuid.NewRandomFromReader(entropy{w.dice("stray")})), Incarnation: 1,
@@ -215,7 +215,7 @@ func (w *world) plant(installation uuid.UUID, among map[string]bool) bool {
 		w.violate("model", "plant a resource: %v", err)
 		return false
 	}
-	among[name] = false
+	among[name] = time.Now()
 	return true
 }
 
@@ -225,27 +225,33 @@ func (w *world) planted(name string) bool {
 		return false
 	}
 	_, ok := w.back.strays[name]
-	return ok || w.back.undated[name]
+	return ok
 }
 
-// atWork is told that a replica says that it is at work. After a gap of a minute another time begins, and what appeared
-// in the gap can't be told from what a history made that this database does not have.
-func (w *world) atWork() {
+// worksOn is told that a replica says that it is at work. After a gap of a minute another time begins.
+func (w *world) worksOn() {
 	if w.back == nil {
 		return
 	}
-	gap := w.now().Sub(w.back.worked) >= time.Minute && !w.back.worked.IsZero()
-	for name, known := range w.back.strays {
-		switch {
-		case known:
-		case gap:
-			delete(w.back.strays, name)
-			w.back.undated[name] = true
-		default:
-			w.back.strays[name] = true
-		}
+	now, last := w.now(), len(w.back.atWork)-1
+	if last < 0 || now.Sub(w.back.atWork[last].To) >= time.Minute {
+		w.back.atWork = append(w.back.atWork, inventory.Span{From: now, To: now})
+	} else if now.After(w.back.atWork[last].To) {
+		w.back.atWork[last].To = now
 	}
-	w.back.worked = w.now()
+}
+
+// mayGo says whether a stray was made while replicas were at work, and so must be deleted. One of another time can't be told
+// from what a history made that this database does not have, and is left for people to look at.
+func (b *back) mayGo(name string) bool {
+	at := b.strays[name]
+	return slices.ContainsFunc(b.atWork, func(t inventory.Span) bool { return !at.Before(t.From) && !at.After(t.To) })
+}
+
+// stays says whether a stray will be left alone for good: replicas have been at work since, but were not when it was made.
+func (b *back) stays(name string) bool {
+	at, ok := b.strays[name]
+	return ok && !b.mayGo(name) && len(b.atWork) > 0 && at.Before(b.atWork[len(b.atWork)-1].To)
 }
 
 // ours is what the provider has of this installation, in the order of names.

@@ -61,26 +61,12 @@ func (w *world) ending() {
 		a.silent, a.sick = time.Time{}, false
 	}
 	w.wishes()
-	from, left := time.Now(), w.pieces()
-	for round := 0; ; round++ {
-		why := w.unsettled()
-		if why == "" && w.meddle(&left) {
-			from = time.Now()
-			w.during(time.Second, func() bool { return false })
-			continue
-		}
-		if why == "" {
-			break
-		}
-		if time.Since(from) > convergeWithin {
-			w.violate("I6", "after %s without faults: %s", time.Since(from).Round(time.Second), why)
-		}
-		if !w.during(3*time.Second, func() bool { return w.unsettled() == "" }) && w.failure == nil {
-			w.wishes()
-		}
-		if w.failure != nil {
-			return
-		}
+	pieces := w.pieces()
+	for ok := w.converges(); ok && w.meddle(&pieces); ok = w.converges() {
+		w.during(time.Second, func() bool { return false })
+	}
+	if w.failure != nil {
+		return
 	}
 	for _, p := range w.model.sortedPresets() {
 		w.note("converged: %s of %d, waiting %d, retired %t", p.name, p.desired, w.model.now.wanted(p, w.now())-p.at(w.now()), p.retired)
@@ -95,6 +81,19 @@ func (w *world) ending() {
 	w.afterClaim(false, tickWithin)
 	w.noticed()
 	w.lastStop()
+}
+
+// converges waits until all is as it should be, while people say again what they want, and says whether it came to that (I6).
+func (w *world) converges() bool {
+	for from := time.Now(); !w.during(3*time.Second, func() bool { return w.unsettled() == "" }); w.wishes() {
+		if w.failure == nil && time.Since(from) > convergeWithin { // before anything more is wished
+			w.violate("I6", "after %s without faults: %s", time.Since(from).Round(time.Second), w.unsettled())
+		}
+		if w.failure != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // during goes on until ok, or for so long, and says which.
@@ -199,7 +198,7 @@ func (w *world) unsettled() string {
 	}
 	all := w.ours()
 	for _, r := range all {
-		if !live[r.Name] && !(w.back != nil && w.back.undated[r.Name]) {
+		if !live[r.Name] && !(w.back != nil && w.back.stays(r.Name)) {
 			why = append(why, "the provider has a resource of a deleted workspace")
 		}
 	}
@@ -227,6 +226,9 @@ func (w *world) unsettled() string {
 	}
 	if w.model.now.broken {
 		why = append(why, "the breaker is open")
+	}
+	if now := time.Now(); now.Before(w.spoiled) || now.Before(w.noDeletes) {
+		why = append(why, "the provider fails on purpose")
 	}
 	slices.Sort(why)
 	return strings.Join(slices.Compact(why), ", ")

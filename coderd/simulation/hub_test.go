@@ -231,6 +231,14 @@ func (o office) RemoveRunner(ctx context.Context, id int64) error {
 	return err
 }
 
+func (o office) RegistrationToken(context.Context) (forge.Registration, error) {
+	return forge.Registration{}, forge.ErrUnsupported
+}
+
+func (o office) JIT(context.Context) (bool, error) { return true, nil }
+
+func (o office) Page() string { return hubURL }
+
 func (o office) Tools(context.Context) ([]forge.Tool, error) { return nil, nil }
 
 func (o office) Job(ctx context.Context, _ string, id int64) (forge.Job, error) {

@@ -3,6 +3,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -11,14 +12,14 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
-// transition judges one row of history: the table of states, I2, I5 and I7.
-func (m *model) transition(before state, e event) {
+// transition judges one row of history, of which those in seen came before it: the table of states, I2, I5 and I7.
+func (m *model) transition(before state, seen []event, e event) {
 	if !prebuilds.CanMove(prebuilds.State(e.from), prebuilds.State(e.to)) {
 		m.w.violate("states", "a workspace went from %q to %q", e.from, e.to)
 	}
 	m.ever[e.workspace] = true
 	was, known := before.workspaces[e.workspace]
-	if known && e.from != "" && was.state != e.from && !chained(m, e) {
+	if known && e.from != "" && was.state != e.from && !chained(seen, e) {
 		m.w.violate("states", "history says that a workspace left %s, which was %s", e.from, was.state)
 	}
 	if e.job.Valid && e.attempt != nil {
@@ -39,8 +40,16 @@ func (m *model) transition(before state, e event) {
 	}
 }
 
-// chained says whether a row of history follows another of the same commit, as ready -> claimed does starting -> ready.
-func chained(_ *model, e event) bool { return e.from == "ready" && e.to == "claimed" }
+// chained says whether a row of history follows another that was seen with it: of the same commit, as ready -> claimed does
+// starting -> ready, or of a statement that waited for the row and went on as soon as that was free.
+func chained(seen []event, e event) bool {
+	for _, earlier := range slices.Backward(seen) {
+		if earlier.workspace == e.workspace {
+			return earlier.to == e.from
+		}
+	}
+	return false
+}
 
 // released: only a person ends a claim, or Prewarm one that nobody was told of (I2, I7).
 func (m *model) released(e event) {

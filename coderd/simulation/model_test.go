@@ -189,7 +189,7 @@ func (p preset) at(now time.Time) int {
 // judge looks at the outcome of a single statement: which errors there may be.
 func (m *model) judge(c *call, a answer) {
 	if c.name == "WorkOn" && a.err == nil {
-		m.w.atWork()
+		m.w.worksOn()
 	}
 	if c.name == "RecordWorkspaceAct" && a.err == nil && slices.Contains(c.args, any("workspace.missing")) {
 		m.w.fired(row("claimed", "claimed", "silent, unhealthy or missing"))
@@ -262,11 +262,12 @@ func (m *model) look(c *call) {
 			continue
 		}
 		m.seen[e.id] = true
+		earlier := fresh
 		fresh = append(fresh, e)
 		m.history = max(m.history, e.id)
 		m.w.note("  %s: %s -> %s: %s", m.nameOf(e.workspace, before), e.from, e.to, reasonOf(e))
 		m.w.fired(m.rowOf(e))
-		m.transition(before, e)
+		m.transition(before, earlier, e)
 		if e.from == "" && e.to == "provisioning" && window == nil {
 			m.w.violate("I3", "%s of %s made a workspace outside of a pass", c.name, c.p.name)
 		}
@@ -418,6 +419,9 @@ func (w *world) deletes(p *process, ref provider.Ref) {
 		}
 	default:
 		w.fired("late create removed by its worker")
+	}
+	if w.planted(ref.Name) && !w.back.mayGo(ref.Name) {
+		w.violate("S6", "%s deletes %s, which was made when no replica was at work", p.name, ref.Name)
 	}
 	w.busyDeleted(p, ref)
 	delete(w.agents, ref.WorkspaceID)

@@ -127,7 +127,7 @@ func (c config) yaml() string {
 		}
 		b.WriteString("}\n")
 		if t.runner {
-			fmt.Fprintf(&b, "        runner: {forge: %s, labels: [linux, x64], maximum: %d}\n", hubEntity, hubMaximum)
+			fmt.Fprintf(&b, "        runner: {forge: %s, labels: [linux, x64], maximum: %d, registration_timeout: 20s}\n", hubEntity, hubMaximum)
 		}
 	}
 	return b.String()

@@ -4,7 +4,9 @@ package simulation
 
 import (
 	"cmp"
+	_ "embed"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -12,19 +14,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 )
 
-// TestSeeds runs 200 seeds of 500 steps; PREWARM_SIM_SEEDS,
-// PREWARM_SIM_STEPS and PREWARM_SIM_FIRST say otherwise. With PREWARM_SIM_STOP it ends at the first violation, and does
-// not shorten its trace.
+// TestSeeds runs 200 seeds of 500 steps, and those that once fell; PREWARM_SIM_SEEDS and PREWARM_SIM_STEPS say otherwise.
+// PREWARM_SIM_FIRST is the first of those to run, and then no others run. PREWARM_SIM_FRESH is how many to run that
+// nobody has, from PREWARM_SIM_FRESH_FIRST on, which is drawn if it is not given. With PREWARM_SIM_STOP it ends at the first
+// violation, and does not shorten its trace.
 func TestSeeds(t *testing.T) {
 	steps := number("PREWARM_SIM_STEPS", 500)
-	first := number("PREWARM_SIM_FIRST", 1)
-	seeds := number("PREWARM_SIM_SEEDS", 200)
-	plans := make([]plan, 0, seeds)
-	for i := range seeds {
-		plans = append(plans, plan{Seed: uint64(first + i), Steps: steps})
+	plans := make([]plan, 0)
+	for _, seed := range chosenSeeds(t) {
+		plans = append(plans, plan{Seed: seed, Steps: steps})
 	}
 	all := run(t, plans, number("PREWARM_SIM_WORKERS", runtime.NumCPU()), false)
 	slices.SortFunc(all, func(a, b outcome) int { return cmp.Compare(a.Seed, b.Seed) })
@@ -39,6 +42,7 @@ func TestSeeds(t *testing.T) {
 			continue
 		}
 		t.Errorf("seed %d, step %d: %s: %s", o.Seed, o.Failure.Step, o.Failure.Invariant, o.Failure.Text)
+		t.Logf("run it again: make sim SEEDS=1 FIRST=%d STEPS=%d; and keep it in testdata/seeds.txt", o.Seed, steps)
 		if !shrunk && os.Getenv("PREWARM_SIM_STOP") == "" { // one is enough to begin with
 			shrunk = true
 			p, best := shrink(t, plan{Seed: o.Seed, Steps: steps}, o)
@@ -47,6 +51,58 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d seeds, %d calls and happenings", len(all), total)
 	coverage(t, covered, len(all))
+}
+
+//go:embed testdata/seeds.txt
+var corpus string
+
+// chosenSeeds are the seeds to run, each once.
+func chosenSeeds(t *testing.T) (seeds []uint64) {
+	t.Helper()
+	consecutive := func(first uint64, n int) {
+		for i := range n {
+			seeds = append(seeds, first+uint64(i))
+		}
+	}
+	consecutive(uint64(number("PREWARM_SIM_FIRST", 1)), number("PREWARM_SIM_SEEDS", 200))
+	if os.Getenv("PREWARM_SIM_FIRST") != "" {
+		return seeds
+	}
+	for line := range strings.Lines(corpus) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		seed, err := strconv.ParseUint(words[0], 10, 64)
+		require.NoError(t, err, "testdata/seeds.txt")
+		if !slices.Contains(seeds, seed) {
+			seeds = append(seeds, seed)
+		}
+	}
+	if n := number("PREWARM_SIM_FRESH", 0); n > 0 {
+		first := number("PREWARM_SIM_FRESH_FIRST", 1_000_000+rand.IntN(1_000_000_000))
+		t.Logf("%d fresh seeds, from %d on", n, first)
+		consecutive(uint64(first), n)
+	}
+	return seeds
+}
+
+// Every run takes the seeds that once fell, but one that is told where to begin.
+func TestChosenSeeds(t *testing.T) {
+	for _, name := range []string{"PREWARM_SIM_FIRST", "PREWARM_SIM_FRESH", "PREWARM_SIM_FRESH_FIRST"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("PREWARM_SIM_SEEDS", "2")
+	fell := chosenSeeds(t)[2:]
+	require.Contains(t, fell, uint64(70171))
+	t.Setenv("PREWARM_SIM_FRESH", "3")
+	fresh := chosenSeeds(t)[2+len(fell):]
+	require.Len(t, fresh, 3)
+	require.NotEqual(t, fresh, chosenSeeds(t)[2+len(fell):], "each run draws its own")
+	t.Setenv("PREWARM_SIM_FRESH_FIRST", "7000")
+	require.Equal(t, append(append([]uint64{1, 2}, fell...), 7000, 7001, 7002), chosenSeeds(t))
+	t.Setenv("PREWARM_SIM_FIRST", "70171")
+	require.Equal(t, []uint64{70171, 70172}, chosenSeeds(t))
 }
 
 // coverage prints how often each row of the table of states, fault and happening came about, and fails for those that

@@ -66,7 +66,7 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	existing, err := viewsdb.New(s.Store).Providers(ctx)
+	existing, err := viewsdb.New(s.Store).ProvidersEver(ctx)
 	if err != nil {
 		return Result{}, xerrors.Errorf("read providers: %w", err)
 	}

@@ -116,6 +116,7 @@ func (a *applying) createPreset(
 		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
 		CreatesInFlight: state.CreatesInFlight, Autosize: autosize, StandbyRunning: state.StandbyRunning,
 		ForgeEntityID: entity, RunnerLabels: labels, RunnerGroup: p.Runner.group(), RunnerMaximum: p.Runner.maximum(),
+		RunnerRegistrationTimeoutS: p.Runner.registrationTimeout(),
 	}
 	if err := templatesdb.New(a.db).InsertPreset(ctx, params); err != nil {
 		return xerrors.Errorf("insert preset: %w", err)
@@ -179,6 +180,7 @@ func (a *applying) updatePreset(
 		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
 		CreatesInFlight: after.CreatesInFlight, Autosize: autosize, StandbyRunning: after.StandbyRunning,
 		ForgeEntityID: entity, RunnerLabels: labels, RunnerGroup: p.Runner.group(), RunnerMaximum: p.Runner.maximum(),
+		RunnerRegistrationTimeoutS: p.Runner.registrationTimeout(),
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)

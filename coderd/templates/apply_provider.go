@@ -28,6 +28,7 @@ type providerState struct {
 	CreateBurst     int32           `json:"create_burst"`
 	InventoryEvery  string          `json:"inventory_every"`
 	Breaker         Breaker         `json:"breaker"`
+	Deleted         bool            `json:"deleted,omitempty"`
 }
 
 // trusted are the kinds of which a provider is confirmed from the start: orphans are deleted there at once. Elsewhere
@@ -39,6 +40,7 @@ func providerStateOf(row database.Provider, config json.RawMessage) providerStat
 		Kind: row.Kind, Config: config, Maximum: row.Maximum, CreatesInFlight: row.CreatesInFlight, Chunk: row.Chunk,
 		CreateBurst: row.CreateBurst, InventoryEvery: ofSeconds(row.InventoryEveryS).String(),
 		Breaker: Breaker{row.BreakerCount, row.BreakerPercent, row.BreakerErrors, row.BreakerClean},
+		Deleted: row.DeletedAt != nil,
 	}
 	if row.CreateEveryS != nil {
 		s.CreateEvery = ofSeconds(*row.CreateEveryS).String()
@@ -49,9 +51,12 @@ func providerStateOf(row database.Provider, config json.RawMessage) providerStat
 func ofSeconds(s float64) time.Duration { return time.Duration(math.Round(s*1000)) * time.Millisecond }
 
 func (a *applying) providers(ctx context.Context, providers []Provider) error {
-	names := make([]string, len(providers))
-	for i, p := range providers {
-		names[i] = p.Name
+	names := make([]string, 0, len(providers)+len(a.doc.Templates))
+	for _, p := range providers {
+		names = append(names, p.Name)
+	}
+	for _, t := range a.doc.Templates { // also those that templates use, so that none is deleted meanwhile
+		names = append(names, t.Provider)
 	}
 	rows, err := templatesdb.New(a.db).LockProviders(ctx, names)
 	if err != nil {
@@ -65,6 +70,12 @@ func (a *applying) providers(ctx context.Context, providers []Provider) error {
 		}
 		if err := a.provider(ctx, p, row); err != nil {
 			return xerrors.Errorf("apply provider %s: %w", p.Name, err)
+		}
+		rows = slices.DeleteFunc(rows, func(r database.Provider) bool { return r.Name == p.Name })
+	}
+	for _, t := range a.doc.Templates {
+		if err := deletedProvider(rows, t.Provider); err != nil {
+			return xerrors.Errorf("apply template %s: %w", t.Name, err)
 		}
 	}
 	return nil
@@ -103,6 +114,9 @@ func changeOf(doc *Document, p Provider, row *database.Provider) (providerChange
 	if err != nil {
 		return c, err
 	}
+	if row.EmptiedAt != nil { // nothing is left of it but its name and its kind
+		return c, nil
+	}
 	old, after := providerStateOf(*row, stored), c.after
 	c.before = old
 	c.Fields = append(jsonFields("config", old.Config, after.Config),
@@ -117,6 +131,7 @@ func changeOf(doc *Document, p Provider, row *database.Provider) (providerChange
 			field{"breaker.percent", old.Breaker.Percent, after.Breaker.Percent},
 			field{"breaker.errors", old.Breaker.Errors, after.Breaker.Errors},
 			field{"breaker.clean", old.Breaker.Clean, after.Breaker.Clean},
+			field{"deleted", old.Deleted, after.Deleted},
 		)...)
 	c.Action = "update"
 	if len(c.Fields) == 0 {
@@ -151,6 +166,7 @@ func mayApply(by auth.Identity, doc *Document, existing []database.Provider) err
 		var row *database.Provider
 		if i >= 0 {
 			row = &existing[i]
+			p = p.ofMachines(row.Reserves) // what it is by this file is not known before it was made
 		}
 		c, err := changeOf(doc, p, row)
 		if err != nil {
@@ -181,6 +197,7 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 		CreateEveryS: createEvery, CreateBurst: p.CreateBurst, InventoryEveryS: p.InventoryEvery.Seconds(),
 		BreakerCount: p.Breaker.Count, BreakerPercent: p.Breaker.Percent, BreakerErrors: p.Breaker.Errors,
 		BreakerClean: p.Breaker.Clean, IsConfirmed: slices.Contains(trusted, p.Kind),
+		Reserves: p.Reserves,
 	})
 	if err != nil {
 		return xerrors.Errorf("write provider: %w", err)

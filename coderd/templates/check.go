@@ -20,14 +20,18 @@ type NewProvider func(kind string, config json.RawMessage) (provider.Provider, e
 func check(doc *Document, existing []database.Provider, newProvider NewProvider, problems *Problems) {
 	c := checker{doc: doc, problems: problems, newProvider: newProvider, made: map[string]made{}}
 	for _, p := range existing {
-		c.names = append(c.names, p.Name)
+		if p.DeletedAt == nil {
+			c.names = append(c.names, p.Name)
+		}
 	}
-	for _, p := range doc.Providers {
+	for i, p := range doc.Providers {
 		if p.Name != "" && !slices.Contains(c.names, p.Name) {
 			c.names = append(c.names, p.Name)
 		}
 		if p.Name != "" && p.Kind != "" && p.Config != nil {
 			c.declared(p, existing)
+			_, reserves := provider.As[provider.Reserver](c.made[p.Name].provider)
+			doc.Providers[i] = p.ofMachines(reserves)
 		}
 	}
 	slices.Sort(c.names)
@@ -73,6 +77,11 @@ func (c *checker) declared(p Provider, existing []database.Provider) {
 // template checks one template's spec with each of its presets.
 func (c *checker) template(t Template, existing []database.Provider) {
 	if !slices.Contains(c.names, t.Provider) {
+		if slices.ContainsFunc(existing, func(e database.Provider) bool { return e.Name == t.Provider }) {
+			c.problems.add(t.providerAt, "provider %q is deleted: declare it under providers to have it again, or take another",
+				t.Provider)
+			return
+		}
 		known := strings.Join(c.names, ", ")
 		if known == "" {
 			known = "none yet"
@@ -98,6 +107,13 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		}
 		c.problems.add(t.agentAt, "provider %q cannot run an agent in its workspaces%s; leave agent out, or take another "+
 			"provider", t.Provider, why)
+	}
+	_, installs := provider.As[provider.RunnerTaker](p)
+	for _, preset := range t.Presets {
+		if preset.Runner != nil && t.Agent == nil && t.agentAt == (Pos{}) && !installs {
+			c.problems.add(preset.Runner.at, "preset %q has a runner, but the template has no agent, from which a runner gets its "+
+				"configuration: add \"agent: {}\" to the template, or one with an on_start that registers", preset.Name)
+		}
 	}
 	if _, ok := provider.As[provider.Resetter](p); t.Reuse.On && !ok {
 		c.problems.add(t.reuseAt, "provider %q cannot reset a used workspace: leave reuse out, or take another "+

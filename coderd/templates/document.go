@@ -62,7 +62,9 @@ type Provider struct {
 	CreateBurst     int32
 	InventoryEvery  time.Duration
 	Breaker         Breaker
+	Reserves        bool // its machines exist beforehand; known when it was made
 
+	said                 struct{ maximum, chunk, every bool } // by the file
 	at, kindAt, configAt Pos
 }
 

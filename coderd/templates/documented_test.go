@@ -11,11 +11,11 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 )
 
-// TestBadInputAsDocumented applies each row of the table of docs/configuration.md: the error is as the page says, and has
+// TestBadInputAsDocumented applies each row of the table of docs/refusals.md: the error is as the page says, and has
 // its place in the file; and nothing at all is changed, though the rest of the file is new.
 func TestBadInputAsDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/configuration.md")
+	page, err := os.ReadFile("../../docs/refusals.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(page), "| wrong | in | as written | what apply says |\n| --- | --- | --- | --- |\n")
 	require.True(t, found)

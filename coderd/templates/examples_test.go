@@ -41,7 +41,9 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return sim.New(opts)
+			p, err := sim.New(opts)
+			require.NoError(t, err)
+			return p.Offered(), nil
 		},
 		"hosts": func(config json.RawMessage) (provider.Provider, error) {
 			parsed, err := hosts.ParseConfig(bytes.ReplaceAll(config, []byte("/etc/prewarm/id_ed25519"), []byte(key)))

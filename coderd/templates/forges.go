@@ -77,7 +77,10 @@ func (f forges) state(row database.Preset) *runnerState {
 	if !row.ForgeEntityID.Valid {
 		return nil
 	}
-	s := runnerState{row.ForgeEntityID.UUID.String(), row.RunnerLabels, row.RunnerGroup, row.RunnerMaximum}
+	s := runnerState{
+		row.ForgeEntityID.UUID.String(), row.RunnerLabels, row.RunnerGroup, row.RunnerMaximum,
+		shownDuration(row.RunnerRegistrationTimeoutS),
+	}
 	for _, e := range f {
 		if e.ID == row.ForgeEntityID.UUID {
 			s.Forge = e.Name

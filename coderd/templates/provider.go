@@ -8,15 +8,35 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// defaultLimits are those of a provider whose file says nothing of them (S5). Where machines exist beforehand, a slip
-// would take them all at once, so that fewer are begun, and one after the other.
-func defaultLimits(kind string) Provider {
-	p := Provider{
+// defaultLimits are those of a provider whose file says nothing of them (S5).
+func defaultLimits() Provider {
+	return Provider{
 		CreatesInFlight: 16, Chunk: 1_000, CreateBurst: 1, InventoryEvery: time.Minute,
 		Breaker: Breaker{Count: 10, Percent: 25, Errors: 50, Clean: 3},
 	}
-	if kind == "hosts" {
-		p.Maximum, p.Chunk, p.CreateEvery = 50, 20, 5*time.Second
+}
+
+// Where machines exist beforehand, a slip would take them all at once, so that fewer are begun, and one after the other (S5).
+const (
+	reservedMaximum, reservedChunk = 50, 20
+	reservedEvery                  = 5 * time.Second
+)
+
+// ofMachines is the provider of a file as one whose machines exist beforehand, if it is one: what the file does not say is
+// less then. Which it is, its configuration may decide, so that it is known when the provider was made.
+func (p Provider) ofMachines(reserves bool) Provider {
+	p.Reserves = reserves
+	if !reserves {
+		return p
+	}
+	if !p.said.maximum {
+		p.Maximum = reservedMaximum
+	}
+	if !p.said.chunk {
+		p.Chunk = reservedChunk
+	}
+	if !p.said.every {
+		p.CreateEvery = reservedEvery
 	}
 	return p
 }
@@ -25,7 +45,7 @@ const maxEvery = 24 * time.Hour // between two creates or inventories
 
 func (d decoder) provider(n ast.Node) Provider {
 	p := Provider{Config: json.RawMessage(`{}`), at: position(n)}
-	var limits []func(p *Provider) // which hold over the defaults of the kind, wherever it is written
+	var limits []func(p *Provider) // which hold over the defaults
 	limit := func(set func(*Provider)) { limits = append(limits, set) }
 	const never = ": with 0 nothing would ever be created"
 	d.object(n, titled(n, "provider"),
@@ -37,7 +57,7 @@ func (d decoder) provider(n ast.Node) Provider {
 		}},
 		setting{key: "maximum", read: func(n ast.Node) {
 			maximum := d.integer(n, "maximum", 0, maxLimit, "; 0 is no limit")
-			limit(func(p *Provider) { p.Maximum = maximum })
+			limit(func(p *Provider) { p.Maximum, p.said.maximum = maximum, true })
 		}},
 		setting{key: "creates_in_flight", read: func(n ast.Node) {
 			inFlight := d.integer(n, "creates_in_flight", 1, maxLimit, never)
@@ -45,11 +65,11 @@ func (d decoder) provider(n ast.Node) Provider {
 		}},
 		setting{key: "chunk", read: func(n ast.Node) {
 			chunk := d.integer(n, "chunk", 1, maxLimit, never)
-			limit(func(p *Provider) { p.Chunk = chunk })
+			limit(func(p *Provider) { p.Chunk, p.said.chunk = chunk, true })
 		}},
 		setting{key: "create_every", read: func(n ast.Node) {
 			every := d.duration(n, "create_every", maxEvery)
-			limit(func(p *Provider) { p.CreateEvery = every })
+			limit(func(p *Provider) { p.CreateEvery, p.said.every = every, true })
 		}},
 		setting{key: "create_burst", read: func(n ast.Node) {
 			burst := d.integer(n, "create_burst", 1, maxLimit, never)
@@ -61,7 +81,7 @@ func (d decoder) provider(n ast.Node) Provider {
 		}},
 		setting{key: "breaker", read: func(n ast.Node) { limit(d.breaker(n)) }})
 	read := p
-	p = defaultLimits(p.Kind)
+	p = defaultLimits()
 	p.Name, p.Kind, p.Config, p.at, p.kindAt, p.configAt = read.Name, read.Kind, read.Config, read.at, read.kindAt, read.configAt
 	for _, set := range limits {
 		set(&p)

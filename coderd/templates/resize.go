@@ -24,7 +24,6 @@ import (
 func (s *Service) Resized(ctx context.Context, by auth.Identity, template, preset string, instances int) (document string, err error) {
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "read template"},
 		func(ctx context.Context, tx pgx.Tx) error {
-			q := templatesdb.New(tx)
 			row, wanted, err := lockPreset(ctx, tx, by.OrganizationID, template, preset)
 			if err != nil {
 				return err
@@ -33,41 +32,53 @@ func (s *Service) Resized(ctx context.Context, by auth.Identity, template, prese
 				return auth.Refuse(auth.ErrConflict, "preset %s/%s has no prebuilds block, so there is nothing to resize: add one to "+
 					"its file and apply that", template, preset)
 			}
-			version, err := q.VersionByID(ctx, row.ActiveVersionID.UUID)
-			if err != nil {
-				return xerrors.Errorf("read active version: %w", err)
-			}
-			presets, err := q.PresetsOf(ctx, row.ID)
-			if err != nil {
-				return xerrors.Errorf("read presets: %w", err)
-			}
-			written, err := writeTemplate(row, version)
-			if err != nil {
-				return err
-			}
-			forges, err := forgesOf(ctx, tx, by.OrganizationID)
-			if err != nil {
-				return err
-			}
-			list := make([]object, len(presets))
-			for i, p := range presets {
-				state, err := stateOf(p, forges)
-				if err != nil {
-					return err
-				}
-				if p.ID == wanted.ID {
+			written, err := writeWhole(ctx, tx, row, func(name string, state *presetState) {
+				if name == wanted.Name {
 					n := int32(min(max(instances, 0), MaxInstances))
 					state.Instances, state.AllMachines = &n, false
 				}
-				if list[i], err = writePreset(p.Name, state); err != nil {
-					return xerrors.Errorf("write preset %s: %w", p.Name, err)
-				}
+			})
+			if err != nil {
+				return err
 			}
-			written["presets"] = list
 			document, err = writeJSON(object{"templates": []object{written}})
 			return err
 		})
 	return document, err
+}
+
+// writeWhole is all that a file says of a template, with its presets as change leaves them.
+func writeWhole(ctx context.Context, tx pgx.Tx, row database.Template, change func(string, *presetState)) (object, error) {
+	q := templatesdb.New(tx)
+	version, err := q.VersionByID(ctx, row.ActiveVersionID.UUID)
+	if err != nil {
+		return nil, xerrors.Errorf("read active version: %w", err)
+	}
+	presets, err := q.PresetsOf(ctx, row.ID)
+	if err != nil {
+		return nil, xerrors.Errorf("read presets: %w", err)
+	}
+	written, err := writeTemplate(row, version)
+	if err != nil {
+		return nil, err
+	}
+	forges, err := forgesOf(ctx, tx, row.OrganizationID)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]object, len(presets))
+	for i, p := range presets {
+		state, err := stateOf(p, forges)
+		if err != nil {
+			return nil, err
+		}
+		change(p.Name, &state)
+		if list[i], err = writePreset(p.Name, state); err != nil {
+			return nil, xerrors.Errorf("write preset %s: %w", p.Name, err)
+		}
+	}
+	written["presets"] = list
+	return written, nil
 }
 
 type object map[string]any

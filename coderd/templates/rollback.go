@@ -40,6 +40,14 @@ func (s *Service) Rollback(ctx context.Context, by auth.Identity, name string, n
 			if err != nil {
 				return err
 			}
+			// After its template, as only here, and under the lock of the organization: nobody holds one and waits for the other.
+			providers, err := q.LockProviders(ctx, []string{to.Provider})
+			if err != nil {
+				return xerrors.Errorf("lock provider: %w", err)
+			}
+			if err := deletedProvider(providers, to.Provider); err != nil {
+				return err
+			}
 			done = Activated{TemplateID: row.ID, From: from.Number, To: to.Number}
 			if err := q.ActivateVersion(ctx, templatesdb.ActivateVersionParams{ID: row.ID, VersionID: to.ID}); err != nil {
 				return xerrors.Errorf("activate version: %w", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
@@ -18,6 +19,8 @@ const (
 	maxLabels = 100
 	maxLabel  = 256 // characters
 	maxGroup  = 256 // characters
+	// defaultRegistration is for how long a runner that is up may be unknown to its forge (A3).
+	defaultRegistration = 10 * time.Minute
 )
 
 // Runner makes the prebuilds of a preset runners of a forge (P3, P4).
@@ -26,12 +29,14 @@ type Runner struct {
 	Labels  []string // as forge.Labels makes them
 	Group   string   // empty: the forge's default
 	Maximum *int32   // of runners, busy or not; nil: no limit of its own
+	// RegistrationTimeout is how long one may take from being up to being seen at its forge (A3).
+	RegistrationTimeout time.Duration
 
 	at, forgeAt, groupAt, maximumAt Pos
 }
 
 func (d decoder) runner(n ast.Node) *Runner {
-	r := Runner{at: position(n)}
+	r := Runner{at: position(n), RegistrationTimeout: defaultRegistration}
 	d.object(n, "runner",
 		setting{key: "forge", required: true, read: func(n ast.Node) {
 			r.Forge, r.forgeAt = d.name(n, "name of a forge"), position(n)
@@ -44,6 +49,9 @@ func (d decoder) runner(n ast.Node) *Runner {
 		setting{key: "maximum", read: func(n ast.Node) {
 			limit := d.integer(n, "maximum", 1, MaxInstances, ": leave it out for no limit of its own")
 			r.Maximum, r.maximumAt = &limit, position(n)
+		}},
+		setting{key: "registration_timeout", read: func(n ast.Node) {
+			r.RegistrationTimeout = d.duration(n, "registration_timeout", maxBoot)
 		}})
 	return &r
 }
@@ -137,9 +145,6 @@ func (d decoder) checkRunners(t *Template) {
 		case claims && !people:
 			d.problems.add(p.Runner.at, "preset %q has a runner, as all presets have, but the template has claims, which hold for claims "+
 				"of people: a job has no lease and no quota; leave claims out, and give the runner a maximum", p.Name)
-		case t.Agent == nil && t.agentAt == (Pos{}):
-			d.problems.add(p.Runner.at, "preset %q has a runner, but the template has no agent, from which a runner gets its "+
-				"configuration: add \"agent: {}\" to the template, or one with an on_start that registers", p.Name)
 		}
 	}
 }
@@ -159,19 +164,29 @@ func (r *Runner) maximum() *int32 {
 	return r.Maximum
 }
 
+// registrationTimeout is in seconds, the default of what is no runner.
+func (r *Runner) registrationTimeout() int32 {
+	if r == nil {
+		return seconds(defaultRegistration)
+	}
+	return seconds(r.RegistrationTimeout)
+}
+
 // runnerState is what a preset's row says of its runners, for comparison, for the record, and as a file has it.
 type runnerState struct {
 	Forge   string   `json:"forge"`
 	Labels  []string `json:"labels"`
 	Group   string   `json:"group,omitempty"`
 	Maximum *int32   `json:"maximum,omitempty"`
+
+	RegistrationTimeout string `json:"registration_timeout,omitempty"`
 }
 
 func (r *Runner) state() *runnerState {
 	if r == nil {
 		return nil
 	}
-	return &runnerState{r.Forge, r.Labels, r.Group, r.Maximum}
+	return &runnerState{r.Forge, r.Labels, r.Group, r.Maximum, r.RegistrationTimeout.String()}
 }
 
 // registersAs says whether runners of both are the same to their forge; nil is none.
@@ -203,6 +218,7 @@ func runnerFields(old, fresh *runnerState) []string {
 		field{"runner.labels", strings.Join(o.Labels, ", "), strings.Join(f.Labels, ", ")},
 		field{"runner.group", o.Group, f.Group},
 		field{"runner.maximum", shownMaximum(o.Maximum), shownMaximum(f.Maximum)},
+		field{"runner.registration_timeout", o.RegistrationTimeout, f.RegistrationTimeout},
 	)
 }
 

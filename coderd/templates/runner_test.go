@@ -53,6 +53,7 @@ func TestRunners_apply(t *testing.T) {
 	require.Equal(t, []string{"linux", "x64"}, row.RunnerLabels)
 	require.Equal(t, "large", row.RunnerGroup)
 	require.EqualValues(t, 5, *row.RunnerMaximum)
+	require.EqualValues(t, 600, row.RunnerRegistrationTimeoutS, "A3: 10 min")
 	require.NotEqual(t, plain.PoolKey, row.PoolKey)
 	var missed string
 	require.NoError(t, b.Store.Pool.QueryRow(t.Context(), "SELECT state || ': ' || reason FROM claims").Scan(&missed))
@@ -70,6 +71,7 @@ func TestRunners_apply(t *testing.T) {
 		{`{forge: acme, labels: [x64], group: large}`, ""},
 		{`{forge: other, labels: [x64, linux], group: large}`, ""},
 		{"", "none"},
+		{`{forge: acme, labels: [x64, linux], group: large, registration_timeout: 25m}`, "full"},
 		{full, "full"},
 	} {
 		require.NotEmpty(t, b.apply(t, runnerFile(tc.runner)).Changes)
@@ -142,4 +144,37 @@ func many(n int) string {
 	}
 	slices.Reverse(labels)
 	return strings.Join(labels, ", ")
+}
+
+// TestRunners_registrationTimeout: A3: a preset says how long its runners may take to register; another time builds nothing anew.
+func TestRunners_registrationTimeout(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.NewProvider = func(string, json.RawMessage) (provider.Provider, error) { return hosting{}, nil }
+	dbtest.Forge(t, b.Store, "acme", "github", "organization")
+	b.apply(t, runnerFile(`{forge: acme, labels: [linux]}`))
+	changes := b.apply(t, runnerFile(`{forge: acme, labels: [linux], registration_timeout: 90s}`)).Changes
+	require.Contains(t, told(changes), "runner.registration_timeout: 10m0s -> 1m30s")
+	require.EqualValues(t, 90, b.preset(t, "a", "p").RunnerRegistrationTimeoutS)
+	require.Empty(t, b.resized(t, "a", "p", 2), "written as a file it is the same")
+	_, err := templates.Parse("f.yaml", runnerFile(`{forge: acme, labels: [linux], registration_timeout: 25h}`))
+	require.ErrorContains(t, err, "registration_timeout is 25h: it must be between 1s and 24h0m0s")
+}
+
+// installing is a provider that installs runners by itself.
+type installing struct{ hosting }
+
+func (installing) TakesRunners() {}
+
+// TestRunners_withoutAgent: a runner needs an agent, unless its provider installs it.
+func TestRunners_withoutAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	dbtest.Forge(t, b.Store, "acme", "github", "organization")
+	file := strings.Replace(runnerFile(`{forge: acme, labels: [linux]}`), "agent: {}, ", "", 1)
+	b.NewProvider = func(string, json.RawMessage) (provider.Provider, error) { return hosting{}, nil }
+	_, err := b.try(file, false)
+	require.ErrorContains(t, err, `preset "p" has a runner, but the template has no agent, from which a runner gets its`)
+	b.NewProvider = func(string, json.RawMessage) (provider.Provider, error) { return installing{}, nil }
+	b.apply(t, file)
 }

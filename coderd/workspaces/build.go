@@ -27,6 +27,8 @@ type Planned struct {
 // Facts are what the provider said of the resource; Addresses and Environment are handed out with the claim.
 type Facts struct {
 	ProviderID  string
+	OSName      string // empty: it did not say
+	OSVersion   string
 	Addresses   json.RawMessage // an array
 	Environment json.RawMessage // an object of strings
 }
@@ -56,7 +58,7 @@ func (w *Writer) Plan(ctx context.Context, db database.DBTX, planned []Planned) 
 func (w *Writer) Created(ctx context.Context, l Lease, f Facts) (Moved, error) {
 	row, err := workspacesdb.New(w.store).WorkspaceCreated(ctx, workspacesdb.WorkspaceCreatedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
-		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment,
+		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment, OsName: f.OSName, OsVersion: f.OSVersion,
 		NextJobID: w.newID(), ActorID: Prewarm,
 	})
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record creation", err)
@@ -70,7 +72,7 @@ func (w *Writer) Ready(ctx context.Context, l Lease, f Facts, reason string) (Mo
 	err := w.store.InTx(ctx, database.TxOptions{Label: "ready"}, func(ctx context.Context, tx pgx.Tx) error {
 		row, err := workspacesdb.New(tx).WorkspaceReady(ctx, workspacesdb.WorkspaceReadyParams{
 			WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
-			Addresses: f.Addresses, Environment: f.Environment, ActorID: Prewarm, Reason: reason,
+			Addresses: f.Addresses, Environment: f.Environment, OsName: f.OSName, OsVersion: f.OSVersion, ActorID: Prewarm, Reason: reason,
 		})
 		if err := lost("record readiness", err); err != nil {
 			return err

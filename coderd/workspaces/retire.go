@@ -140,6 +140,14 @@ func (w *Writer) Delete(ctx context.Context, a Actor, id uuid.UUID, force bool) 
 	}
 }
 
+// ForceAt does as a forced delete (G5) for all that is on its way out at a provider.
+func ForceAt(ctx context.Context, db database.DBTX, provider string) error {
+	if _, err := workspacesdb.New(db).ForceRetireAt(ctx, provider); err != nil {
+		return xerrors.Errorf("force deletes at provider: %w", err)
+	}
+	return nil
+}
+
 func (w *Writer) force(ctx context.Context, a Actor, action string, cur viewsdb.WorkspaceStateRow) (Moved, error) {
 	err := w.store.InTx(ctx, database.TxOptions{Label: "force"}, func(ctx context.Context, tx pgx.Tx) error {
 		q := workspacesdb.New(tx)

@@ -56,8 +56,9 @@ func (w *Writer) reuse(ctx context.Context, a Actor, cur viewsdb.WorkspaceStateR
 func (w *Writer) Reset(ctx context.Context, l Lease, f Facts) (Moved, error) {
 	row, err := workspacesdb.New(w.store).WorkspaceReset(ctx, workspacesdb.WorkspaceResetParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
-		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment, NextJobID: w.newID(),
-		ActorID: Prewarm,
+		ProviderID: f.ProviderID, Addresses: f.Addresses, Environment: f.Environment, OsName: f.OSName, OsVersion: f.OSVersion,
+		NextJobID: w.newID(),
+		ActorID:   Prewarm,
 	})
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record reset", err)
 }

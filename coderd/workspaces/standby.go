@@ -67,7 +67,7 @@ func (w *Writer) Started(ctx context.Context, l Lease) error {
 func (w *Writer) ClaimStarted(ctx context.Context, l Lease, f Facts) (tookS float64, err error) {
 	row, err := workspacesdb.New(w.store).ClaimStarted(ctx, workspacesdb.ClaimStartedParams{
 		WorkspaceID: l.WorkspaceID, Incarnation: l.Incarnation, JobID: l.JobID, Attempt: l.Attempt,
-		Addresses: f.Addresses, Environment: f.Environment, ActorID: Prewarm,
+		Addresses: f.Addresses, Environment: f.Environment, OsName: f.OSName, OsVersion: f.OSVersion, ActorID: Prewarm,
 	})
 	return row.TookS, lost("record start for claim", err)
 }

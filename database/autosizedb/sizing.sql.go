@@ -123,12 +123,14 @@ func (q *Queries) ClaimsSince(ctx context.Context, arg ClaimsSinceParams) ([]Cla
 }
 
 const countClaims = `-- name: CountClaims :exec
-INSERT INTO claim_history AS h (preset_id, bucket, claims, hits)
-SELECT p.id, c.bucket, c.claims, c.hits
+INSERT INTO claim_history AS h (preset_id, bucket, claims, hits, requests, request_hits)
+SELECT p.id, c.bucket, c.claims, c.hits, c.requests, c.request_hits
 FROM presets p
 CROSS JOIN LATERAL (
   SELECT date_bin('5 minutes', x.created_at, 'epoch'::timestamptz) AS bucket, count(*)::int AS claims,
-         (count(*) FILTER (WHERE x.outcome = 'hit'))::int AS hits
+         (count(*) FILTER (WHERE x.outcome = 'hit'))::int AS hits,
+         (count(*) FILTER (WHERE x.group_id IS NULL OR x.group_id = x.id))::int AS requests,
+         (count(*) FILTER (WHERE x.outcome = 'hit' AND (x.group_id IS NULL OR x.group_id = x.id)))::int AS request_hits
   FROM claims x
   WHERE x.preset_id = p.id AND x.created_at >= $1::timestamptz
     AND x.created_at <= $2::timestamptz AND x.mode::text <> 'bypass'
@@ -136,8 +138,10 @@ CROSS JOIN LATERAL (
 ) c
 WHERE p.instances IS NOT NULL AND p.deleted_at IS NULL
 ORDER BY p.id, c.bucket
-ON CONFLICT (preset_id, bucket) DO UPDATE SET claims = excluded.claims, hits = excluded.hits
-  WHERE (h.claims, h.hits) IS DISTINCT FROM (excluded.claims, excluded.hits)
+ON CONFLICT (preset_id, bucket) DO UPDATE
+  SET claims = excluded.claims, hits = excluded.hits, requests = excluded.requests, request_hits = excluded.request_hits
+  WHERE (h.claims, h.hits, h.requests, h.request_hits)
+    IS DISTINCT FROM (excluded.claims, excluded.hits, excluded.requests, excluded.request_hits)
 `
 
 type CountClaimsParams struct {
@@ -147,7 +151,8 @@ type CountClaimsParams struct {
 
 // Counts the claims of each pool in the buckets that begin at an instant or later, through another, from the index
 // (preset_id, created_at). What came after that, the page of pools adds (PoolHours). Claims that asked for no prebuild do
-// not count: they say nothing about a pool.
+// not count: they say nothing about a pool. Those of one request (a group, named by the first of them) are as many claims,
+// each of which takes a workspace, and one request; they are bound in one transaction, so all or none are hits.
 func (q *Queries) CountClaims(ctx context.Context, arg CountClaimsParams) error {
 	_, err := q.db.Exec(ctx, countClaims, arg.Since, arg.Through)
 	return err

@@ -26,10 +26,12 @@ func postmasterPID(cluster string) int {
 	return pid
 }
 
-// takesConnections says whether the postmaster with that process id has started up, and recovered if need be.
+// takesConnections says whether the postmaster with that process id has started up, and recovered if need be; or follows
+// another one, and can be read.
 func takesConnections(cluster string, pid int) bool {
 	lines := pidFileLines(cluster)
-	return lines[pidLine] == strconv.Itoa(pid) && len(lines) > statusLine && lines[statusLine] == "ready"
+	return lines[pidLine] == strconv.Itoa(pid) && len(lines) > statusLine &&
+		(lines[statusLine] == "ready" || lines[statusLine] == "standby")
 }
 
 // pidFileLines returns one empty line if there is no such file.

@@ -430,30 +430,32 @@ const runnerPresets = `-- name: RunnerPresets :many
 SELECT p.id, p.organization_id, p.template_id, (t.name || '/' || p.name)::text AS name, p.priority,
        p.runner_labels AS labels, coalesce(p.runner_maximum, 0)::integer AS maximum, e.id AS entity_id, e.name AS entity,
        e.scope, e.path, c.url AS forge_url, (e.stopped_at IS NOT NULL)::boolean AS stopped, e.stopped_reason,
-       (t.deprecated_at IS NOT NULL)::boolean AS deprecated
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, (pr.deleted_at IS NOT NULL)::boolean AS provider_deleted
 FROM presets p
 JOIN templates t ON t.id = p.template_id AND t.deleted_at IS NULL
+JOIN providers pr ON pr.name = t.provider
 JOIN forge_entities e ON e.id = p.forge_entity_id AND e.deleted_at IS NULL
 JOIN forge_credentials c ON c.id = e.credential_id
 WHERE p.forge_entity_id IS NOT NULL AND p.deleted_at IS NULL
 `
 
 type RunnerPresetsRow struct {
-	ID             uuid.UUID
-	OrganizationID uuid.UUID
-	TemplateID     uuid.UUID
-	Name           string
-	Priority       int32
-	Labels         []string
-	Maximum        int32
-	EntityID       uuid.UUID
-	Entity         string
-	Scope          database.ForgeScope
-	Path           string
-	ForgeUrl       string
-	Stopped        bool
-	StoppedReason  string
-	Deprecated     bool
+	ID              uuid.UUID
+	OrganizationID  uuid.UUID
+	TemplateID      uuid.UUID
+	Name            string
+	Priority        int32
+	Labels          []string
+	Maximum         int32
+	EntityID        uuid.UUID
+	Entity          string
+	Scope           database.ForgeScope
+	Path            string
+	ForgeUrl        string
+	Stopped         bool
+	StoppedReason   string
+	Deprecated      bool
+	ProviderDeleted bool
 }
 
 // Runner presets with what matching asks of them, also those that serve nothing now, as that is a reason to tell.
@@ -482,6 +484,7 @@ func (q *Queries) RunnerPresets(ctx context.Context) ([]RunnerPresetsRow, error)
 			&i.Stopped,
 			&i.StoppedReason,
 			&i.Deprecated,
+			&i.ProviderDeleted,
 		); err != nil {
 			return nil, err
 		}

@@ -161,6 +161,73 @@ func (q *Queries) ConfirmProvider(ctx context.Context, name string) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const extendInventories = `-- name: ExtendInventories :many
+WITH held AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS site,
+               unnest($3::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+), free AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS site,
+               unnest($3::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+  FOR NO KEY UPDATE OF i SKIP LOCKED
+), extended AS (
+  UPDATE inventories i
+  SET leased_until = prewarm_now() + $4::double precision * interval '1 second'
+  FROM free
+  WHERE i.provider = free.provider AND i.site = free.site
+  RETURNING i.provider, i.site
+)
+SELECT held.provider, held.site, (extended.provider IS NOT NULL)::boolean AS extended
+FROM held LEFT JOIN extended ON extended.provider = held.provider AND extended.site = held.site
+`
+
+type ExtendInventoriesParams struct {
+	Providers []string
+	Sites     []string
+	Attempts  []int64
+	LeaseS    float64
+}
+
+type ExtendInventoriesRow struct {
+	Provider string
+	Site     string
+	Extended bool
+}
+
+// The heartbeat of the inventories that a replica makes: which it still has, and of these which were extended. It passes
+// over a row that somebody has locked, as ExtendLeases of jobs does: a later heartbeat extends it, or it runs out.
+func (q *Queries) ExtendInventories(ctx context.Context, arg ExtendInventoriesParams) ([]ExtendInventoriesRow, error) {
+	rows, err := q.db.Query(ctx, extendInventories,
+		arg.Providers,
+		arg.Sites,
+		arg.Attempts,
+		arg.LeaseS,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExtendInventoriesRow{}
+	for rows.Next() {
+		var i ExtendInventoriesRow
+		if err := rows.Scan(&i.Provider, &i.Site, &i.Extended); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findingTold = `-- name: FindingTold :exec
 UPDATE inventory_findings SET told_at = prewarm_now()
 WHERE provider = $1 AND site = $2 AND subject = $3 AND verdict = $4
@@ -399,7 +466,7 @@ const leaseInventory = `-- name: LeaseInventory :many
 INSERT INTO inventories AS i (provider, site, attempt, leased_by, leased_until, due_at, full_at)
 SELECT p.name, $1, 1, $2, prewarm_now() + $3::double precision * interval '1 second', prewarm_now(),
        prewarm_now() + p.inventory_every_s * interval '1 second'
-FROM providers p WHERE p.name = $4
+FROM providers p WHERE p.name = $4 AND p.emptied_at IS NULL
 ON CONFLICT (provider, site) DO UPDATE
   SET attempt = i.attempt + 1, leased_by = excluded.leased_by, leased_until = excluded.leased_until,
       full_at = greatest(i.full_at, prewarm_now()) + (excluded.full_at - excluded.due_at)
@@ -501,6 +568,16 @@ func (q *Queries) LockInventory(ctx context.Context, arg LockInventoryParams) (L
 	return i, err
 }
 
+const lookSoon = `-- name: LookSoon :exec
+UPDATE inventories SET due_at = prewarm_now() WHERE provider = $1
+`
+
+// A deletion waits for the inventory that finds nothing.
+func (q *Queries) LookSoon(ctx context.Context, provider string) error {
+	_, err := q.db.Exec(ctx, lookSoon, provider)
+	return err
+}
+
 const recordProviderAct = `-- name: RecordProviderAct :exec
 INSERT INTO audit_log (at, actor_id, action, target_type, target_id, target_name, before, after, reason, source)
 VALUES (prewarm_now(), $1, $2, 'provider', $3::text, $3::text, $4, $5,
@@ -562,6 +639,76 @@ func (q *Queries) ReleaseInventory(ctx context.Context, arg ReleaseInventoryPara
 		arg.Attempt,
 	)
 	return err
+}
+
+const retireProviders = `-- name: RetireProviders :many
+WITH empty AS (
+  SELECT p.name FROM providers p
+  WHERE p.deleted_at IS NOT NULL AND p.emptied_at IS NULL
+    AND NOT EXISTS (SELECT FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
+    AND NOT EXISTS (SELECT FROM workspaces w WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
+    AND NOT EXISTS (SELECT FROM jobs j WHERE j.provider = p.name AND j.state IN ('pending', 'running'))
+    AND (p.delete_forced AND p.deleted_at <= prewarm_now() - $2::double precision * interval '1 second'
+      OR EXISTS (SELECT FROM inventories i WHERE i.provider = p.name)
+        AND NOT EXISTS (
+          SELECT FROM inventories i
+          WHERE i.provider = p.name
+            AND (i.outcome = 'complete' AND i.empty_at = i.complete_at AND i.complete_at > p.deleted_at) IS NOT TRUE))
+  ORDER BY p.name FOR NO KEY UPDATE OF p SKIP LOCKED
+), retired AS (
+  UPDATE providers p SET emptied_at = prewarm_now(), updated_at = prewarm_now() FROM empty WHERE p.name = empty.name
+  RETURNING p.name, p.delete_forced
+), over AS (
+  SELECT r.name FROM retired r UNION ALL SELECT p.name FROM providers p WHERE p.emptied_at IS NOT NULL
+), findings AS (
+  DELETE FROM inventory_findings f USING over o WHERE f.provider = o.name
+), listed AS (
+  DELETE FROM inventories i USING over o WHERE i.provider = o.name
+), calls AS (
+  DELETE FROM provider_calls c USING over o WHERE c.provider = o.name
+), machines AS (
+  DELETE FROM provider_machines m USING over o WHERE m.provider = o.name
+)
+SELECT r.name, r.delete_forced AS forced,
+       coalesce((SELECT jsonb_agg(jsonb_build_object('name', f.resource, 'provider_id', f.provider_id, 'site', f.site) ORDER BY f.resource)
+                 FROM (SELECT provider, site, subject, verdict, workspace_id, resource, provider_id, detail, first_at, seen, told_at FROM inventory_findings x WHERE x.provider = r.name AND x.resource <> '' LIMIT $1) f),
+                '[]')::jsonb AS resources
+FROM retired r ORDER BY r.name
+`
+
+type RetireProvidersParams struct {
+	Most   int32
+	GraceS float64
+}
+
+type RetireProvidersRow struct {
+	Name      string
+	Forced    bool
+	Resources json.RawMessage
+}
+
+// Ends what is known of providers that are deleted and have nothing left: neither a workspace nor work, nor by an inventory of
+// each of its sites, made since, a resource. One that was deleted by force may not answer any more: its inventories get grace_s
+// to find and sweep what is left. The locks are those of an apply, which may take the deletion back. What a replica of the
+// release before goes on to note of retired ones goes too.
+func (q *Queries) RetireProviders(ctx context.Context, arg RetireProvidersParams) ([]RetireProvidersRow, error) {
+	rows, err := q.db.Query(ctx, retireProviders, arg.Most, arg.GraceS)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RetireProvidersRow{}
+	for rows.Next() {
+		var i RetireProvidersRow
+		if err := rows.Scan(&i.Name, &i.Forced, &i.Resources); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const saveFindings = `-- name: SaveFindings :many
@@ -708,11 +855,11 @@ const storeInventory = `-- name: StoreInventory :exec
 UPDATE inventories
 SET outcome = 'complete', error = '', ended_at = prewarm_now(), complete_at = $1,
     took_s = extract(epoch FROM prewarm_now() - $1), resources = $2, workspaces = $3,
-    discrepancies = $4,
-    changed_at = CASE WHEN (opened_at IS NULL) = $5::boolean THEN prewarm_now() ELSE changed_at END,
-    opened_at = CASE WHEN $5::boolean THEN coalesce(opened_at, prewarm_now()) END,
-    reason = $6, clean = $7, by_calls = $8
-WHERE provider = $9 AND site = $10
+    discrepancies = $4, empty_at = CASE WHEN $5::boolean THEN $1 END,
+    changed_at = CASE WHEN (opened_at IS NULL) = $6::boolean THEN prewarm_now() ELSE changed_at END,
+    opened_at = CASE WHEN $6::boolean THEN coalesce(opened_at, prewarm_now()) END,
+    reason = $7, clean = $8, by_calls = $9
+WHERE provider = $10 AND site = $11
 `
 
 type StoreInventoryParams struct {
@@ -720,6 +867,7 @@ type StoreInventoryParams struct {
 	Resources     int32
 	Workspaces    int32
 	Discrepancies int32
+	IsEmpty       bool
 	IsOpen        bool
 	Reason        string
 	Clean         int32
@@ -735,6 +883,7 @@ func (q *Queries) StoreInventory(ctx context.Context, arg StoreInventoryParams) 
 		arg.Resources,
 		arg.Workspaces,
 		arg.Discrepancies,
+		arg.IsEmpty,
 		arg.IsOpen,
 		arg.Reason,
 		arg.Clean,

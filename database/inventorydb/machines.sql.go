@@ -16,7 +16,7 @@ const beginMachines = `-- name: BeginMachines :one
 
 UPDATE providers
 SET reserves = true, machines_begun_at = prewarm_now()
-WHERE name = $1 AND (machines_begun_at IS NULL OR machines_begun_at
+WHERE name = $1 AND emptied_at IS NULL AND (machines_begun_at IS NULL OR machines_begun_at
         <= prewarm_now() - $2::double precision * interval '1 second')
 RETURNING machines_begun_at
 `

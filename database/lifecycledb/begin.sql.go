@@ -32,22 +32,23 @@ func (q *Queries) ExpectAgentAgain(ctx context.Context, arg ExpectAgentAgainPara
 const expectRunner = `-- name: ExpectRunner :exec
 
 INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status_at, status_since, created_at)
-SELECT w.id, w.incarnation, p.id, p.forge_entity_id, w.name, prewarm_now(), prewarm_now(), prewarm_now()
+SELECT w.id, w.incarnation, p.id, p.forge_entity_id, coalesce(nullif($1::text, ''), w.name), prewarm_now(), prewarm_now(), prewarm_now()
 FROM workspaces w JOIN presets p ON p.id = w.preset_id
-WHERE w.id = $1 AND w.incarnation = $2 AND p.forge_entity_id IS NOT NULL
+WHERE w.id = $2 AND w.incarnation = $3 AND p.forge_entity_id IS NOT NULL
 ON CONFLICT DO NOTHING
 `
 
 type ExpectRunnerParams struct {
+	Name        string
 	WorkspaceID uuid.UUID
 	Incarnation int32
 }
 
 // What a worker writes at the start of its work on a workspace, before the provider is called.
 // When its create begins, so that there is a row before anything can register. A workspace of another kind of preset gets
-// none.
+// none. At the forge it has the workspace's name, or the one by which it will register by itself.
 func (q *Queries) ExpectRunner(ctx context.Context, arg ExpectRunnerParams) error {
-	_, err := q.db.Exec(ctx, expectRunner, arg.WorkspaceID, arg.Incarnation)
+	_, err := q.db.Exec(ctx, expectRunner, arg.Name, arg.WorkspaceID, arg.Incarnation)
 	return err
 }
 
@@ -125,4 +126,22 @@ func (q *Queries) ReserveMachine(ctx context.Context, arg ReserveMachineParams) 
 	var machine string
 	err := row.Scan(&machine)
 	return machine, err
+}
+
+const runnerUp = `-- name: RunnerUp :exec
+UPDATE forge_runners r SET up_at = prewarm_now()
+FROM workspaces w
+WHERE r.workspace_id = $1 AND r.incarnation = $2 AND w.id = r.workspace_id
+  AND w.incarnation = r.incarnation AND w.state = 'starting' AND (r.up_at IS NULL OR r.up_at < w.state_at)
+`
+
+type RunnerUpParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+}
+
+// All but its forge says that it is ready: its time to register begins, once for each time that it starts (A3).
+func (q *Queries) RunnerUp(ctx context.Context, arg RunnerUpParams) error {
+	_, err := q.db.Exec(ctx, runnerUp, arg.WorkspaceID, arg.Incarnation)
+	return err
 }

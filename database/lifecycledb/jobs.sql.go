@@ -8,6 +8,7 @@ package lifecycledb
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prewarm-dev/prewarm/database"
@@ -101,8 +102,8 @@ func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]E
 }
 
 const jobForWork = `-- name: JobForWork :one
-SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
-       t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
+SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, w.os_name, w.os_version, o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
+       t.boot_timeout_s, t.keep_failures, coalesce(pr.delete_forced, false)::boolean AS provider_given_up, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
        coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine,
@@ -113,13 +114,19 @@ SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.
        (coalesce(fs.runners_listed_at >= fr.finished_at + interval '10 seconds' AND fs.succeeded_at >= fs.runners_listed_at, false)
         AND NOT EXISTS (SELECT FROM forge_deliveries d WHERE d.entity_id = fr.entity_id AND d.handled_at IS NULL)
        )::boolean AS runner_idled,
-       -- Whether the forge was listed in full when its time to register was over.
-       coalesce(fs.runners_listed_at >= w.state_at + t.boot_timeout_s * interval '1 second', false)::boolean AS forge_listed
+       -- Whether it was found up since it began to start, and when. And whether the forge was listed in full when its
+       -- time to register was over.
+       coalesce(fr.up_at >= w.state_at, false)::boolean AS runner_up, fr.up_at AS runner_up_at,
+       coalesce(extract(epoch FROM prewarm_now() - fr.up_at), 0)::double precision AS runner_up_s,
+       p.runner_registration_timeout_s,
+       coalesce(fs.runners_listed_at >= fr.up_at + p.runner_registration_timeout_s * interval '1 second', false)::boolean
+         AS forge_listed, fs.runners_listed_at
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id
+LEFT JOIN providers pr ON pr.name = w.provider
 LEFT JOIN agents a ON a.workspace_id = w.id AND a.incarnation = w.incarnation
 LEFT JOIN forge_runners fr ON fr.workspace_id = w.id AND fr.incarnation = w.incarnation
 LEFT JOIN forge_status fs ON fs.entity_id = fr.entity_id
@@ -127,25 +134,31 @@ WHERE w.id = $1
 `
 
 type JobForWorkRow struct {
-	Workspace         Workspace
-	Organization      string
-	Template          string
-	Preset            string
-	Spec              json.RawMessage
-	Agent             json.RawMessage
-	Defaults          int16
-	BootTimeoutS      int32
-	KeepFailures      int32
-	AgentStatus       *database.AgentStatus
-	AgentMessage      string
-	HeartbeatTimeoutS int32
-	InStateS          float64
-	Machine           string
-	Runner            bool
-	RunnerRegistered  bool
-	RunnerFinished    bool
-	RunnerIdled       bool
-	ForgeListed       bool
+	Workspace                  Workspace
+	Organization               string
+	Template                   string
+	Preset                     string
+	Spec                       json.RawMessage
+	Agent                      json.RawMessage
+	Defaults                   int16
+	BootTimeoutS               int32
+	KeepFailures               int32
+	ProviderGivenUp            bool
+	AgentStatus                *database.AgentStatus
+	AgentMessage               string
+	HeartbeatTimeoutS          int32
+	InStateS                   float64
+	Machine                    string
+	Runner                     bool
+	RunnerRegistered           bool
+	RunnerFinished             bool
+	RunnerIdled                bool
+	RunnerUp                   bool
+	RunnerUpAt                 *time.Time
+	RunnerUpS                  float64
+	RunnerRegistrationTimeoutS int32
+	ForgeListed                bool
+	RunnersListedAt            *time.Time
 }
 
 // All that a worker needs to know of the workspace it works on.
@@ -178,6 +191,8 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.Workspace.DeletedAt,
 		&i.Workspace.ExpiresAt,
 		&i.Workspace.GoneAt,
+		&i.Workspace.OsName,
+		&i.Workspace.OsVersion,
 		&i.Organization,
 		&i.Template,
 		&i.Preset,
@@ -186,6 +201,7 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.Defaults,
 		&i.BootTimeoutS,
 		&i.KeepFailures,
+		&i.ProviderGivenUp,
 		&i.AgentStatus,
 		&i.AgentMessage,
 		&i.HeartbeatTimeoutS,
@@ -195,7 +211,12 @@ func (q *Queries) JobForWork(ctx context.Context, workspaceID uuid.UUID) (JobFor
 		&i.RunnerRegistered,
 		&i.RunnerFinished,
 		&i.RunnerIdled,
+		&i.RunnerUp,
+		&i.RunnerUpAt,
+		&i.RunnerUpS,
+		&i.RunnerRegistrationTimeoutS,
 		&i.ForgeListed,
+		&i.RunnersListedAt,
 	)
 	return i, err
 }
@@ -209,17 +230,19 @@ WITH due AS (
     AND j.kind = $5::job_kind
     AND j.provider = $6
     AND j.due_at <= prewarm_now()
-    AND ($5::job_kind IN ('probe', 'drain', 'start') OR j.force OR NOT EXISTS (
+    AND ($5::job_kind IN ('probe', 'drain', 'start') OR j.force
+      OR $5::job_kind = 'delete' AND (SELECT p.delete_forced FROM providers p WHERE p.name = $6) OR NOT EXISTS (
       SELECT FROM inventories i WHERE i.provider = $6 AND i.site = $3::text AND i.opened_at IS NOT NULL
         AND NOT (i.by_calls AND $5::job_kind = 'delete')))
     AND (j.site = '' OR j.site = $3::text OR j.kind = 'drain'
-      OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
+      OR ((j.kind = 'create' OR j.force
+           OR j.kind = 'delete' AND (SELECT p.delete_forced FROM providers p WHERE p.name = $6)) AND NOT EXISTS (
         SELECT FROM replicas r
         WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
   ORDER BY j.priority, j.due_at, j.id
   LIMIT CASE WHEN $5::job_kind = 'create'
     THEN least($7::integer, (
-      SELECT greatest(0, p.creates_in_flight - (
+      SELECT greatest(0, CASE WHEN p.deleted_at IS NULL THEN p.creates_in_flight ELSE 0 END - (
         SELECT count(*) FROM jobs r
         WHERE r.kind = 'create' AND r.provider = $6 AND r.state = 'running' AND r.due_at > prewarm_now()))
       FROM providers p WHERE p.name = $6))
@@ -257,6 +280,8 @@ type LeaseJobsParams struct {
 // A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
 // for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 // anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
+//
+// At a provider that is deleted nothing is created, and at one that was deleted by force all deletes are by force.
 //
 // While the breaker of a provider is open (of its own site, where it has sites), nothing is created, reset or deleted
 // there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker. So

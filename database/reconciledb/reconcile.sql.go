@@ -624,7 +624,7 @@ SELECT p.name, p.maximum, p.chunk, h.instances AS headroom, p.create_every_s, p.
        (CASE WHEN c.counted THEN prewarm_places(p.name) ELSE 0 END)::int AS live,
        -- What a provider whose machines exist beforehand has left: those that nobody has, less the workspaces that have none
        -- yet (S4). By a listing that is stale, or not there, nothing.
-       p.reserves,
+       p.reserves, (p.deleted_at IS NOT NULL)::boolean AS deleted, p.delete_forced,
        (CASE WHEN p.reserves AND p.machines_listed_at > prewarm_now() - interval '5 minutes'
              THEN (SELECT count(*) FROM provider_machines m
                    WHERE m.provider = p.name AND m.workspace_id IS NULL AND m.state = 'unused'
@@ -638,7 +638,7 @@ FROM providers p
 LEFT JOIN headroom h ON h.provider = p.name AND h.maximum = p.maximum
 LEFT JOIN create_rates r ON r.provider = p.name
 CROSS JOIN LATERAL (
-  SELECT p.maximum > 0 AND ($1::boolean OR coalesce(h.instances = 0, false)
+  SELECT p.maximum > 0 AND p.emptied_at IS NULL AND ($1::boolean OR coalesce(h.instances = 0, false)
     AND EXISTS (SELECT FROM templates t WHERE t.id = ANY ($2::uuid[]) AND t.provider = p.name)) AS counted
 ) c
 `
@@ -660,6 +660,8 @@ type SnapshotProvidersRow struct {
 	Counted      bool
 	Live         int32
 	Reserves     bool
+	Deleted      bool
+	DeleteForced bool
 	Available    int32
 	Stale        bool
 }
@@ -688,6 +690,8 @@ func (q *Queries) SnapshotProviders(ctx context.Context, arg SnapshotProvidersPa
 			&i.Counted,
 			&i.Live,
 			&i.Reserves,
+			&i.Deleted,
+			&i.DeleteForced,
 			&i.Available,
 			&i.Stale,
 		); err != nil {

@@ -217,6 +217,65 @@ func (q *Queries) EnsureForgeStatus(ctx context.Context) error {
 	return err
 }
 
+const fileRead = `-- name: FileRead :execrows
+UPDATE forge_runners r
+SET files_read = r.files_read || $1::text,
+    files = CASE WHEN cardinality(r.files_read) + 1 < $2::integer THEN r.files END,
+    files_sealed_by = CASE WHEN cardinality(r.files_read) + 1 < $2::integer THEN r.files_sealed_by END
+FROM workspaces w
+WHERE r.workspace_id = $3 AND r.incarnation = $4 AND r.removed_at IS NULL AND r.files IS NOT NULL
+  AND NOT $1::text = ANY (r.files_read)
+  AND w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting'
+`
+
+type FileReadParams struct {
+	Name        string
+	AllFiles    int32
+	WorkspaceID uuid.UUID
+	Incarnation int32
+}
+
+// One of the files goes out, once; with the last nothing is kept of any. No row: somebody else read it, or its workspace goes.
+func (q *Queries) FileRead(ctx context.Context, arg FileReadParams) (int64, error) {
+	result, err := q.db.Exec(ctx, fileRead,
+		arg.Name,
+		arg.AllFiles,
+		arg.WorkspaceID,
+		arg.Incarnation,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const filesOf = `-- name: FilesOf :one
+SELECT r.files, coalesce(r.files_sealed_by, '')::text AS sealed_by
+FROM forge_runners r
+JOIN workspaces w ON w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting'
+WHERE r.workspace_id = $1 AND r.incarnation = $2 AND r.removed_at IS NULL AND r.files IS NOT NULL
+  AND NOT $3::text = ANY (r.files_read)
+`
+
+type FilesOfParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	Name        string
+}
+
+type FilesOfRow struct {
+	Files    []byte
+	SealedBy string
+}
+
+// The files of the configuration that was handed out, as long as this one of them was not read and there is reason to.
+func (q *Queries) FilesOf(ctx context.Context, arg FilesOfParams) (FilesOfRow, error) {
+	row := q.db.QueryRow(ctx, filesOf, arg.WorkspaceID, arg.Incarnation, arg.Name)
+	var i FilesOfRow
+	err := row.Scan(&i.Files, &i.SealedBy)
+	return i, err
+}
+
 const forgeLeftAlone = `-- name: ForgeLeftAlone :one
 SELECT s.runners_wait_until, s.runners_error FROM forge_status s
 WHERE s.entity_id = $1 AND s.runners_wait_until > prewarm_now()
@@ -233,6 +292,23 @@ func (q *Queries) ForgeLeftAlone(ctx context.Context, entityID uuid.UUID) (Forge
 	var i ForgeLeftAloneRow
 	err := row.Scan(&i.RunnersWaitUntil, &i.RunnersError)
 	return i, err
+}
+
+const forgetFiles = `-- name: ForgetFiles :execrows
+UPDATE forge_runners r SET files = NULL, files_sealed_by = NULL
+WHERE r.files IS NOT NULL
+  AND (r.handed_out_at < prewarm_now() - $1::double precision * interval '1 second' OR r.removed_at IS NOT NULL
+    OR NOT EXISTS (SELECT FROM workspaces w
+                   WHERE w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting'))
+`
+
+// What nobody read in time, or will read any more, is not kept.
+func (q *Queries) ForgetFiles(ctx context.Context, keepS float64) (int64, error) {
+	result, err := q.db.Exec(ctx, forgetFiles, keepS)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const forgottenRunners = `-- name: ForgottenRunners :many
@@ -272,17 +348,21 @@ func (q *Queries) ForgottenRunners(ctx context.Context, arg ForgottenRunnersPara
 
 const handOut = `-- name: HandOut :execrows
 UPDATE forge_runners r
-SET handed_out_at = prewarm_now(), asking_until = NULL, runner_id = $1::bigint
+SET handed_out_at = prewarm_now(), asking_until = NULL, runner_id = $1::bigint,
+    files = $2::bytea, files_sealed_by = $3::text, files_read = $4::text[]
 FROM workspaces w
-WHERE r.workspace_id = $2 AND r.incarnation = $3 AND r.handed_out_at IS NULL
-  AND r.asking_until = $4 AND w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting'
+WHERE r.workspace_id = $5 AND r.incarnation = $6 AND r.handed_out_at IS NULL
+  AND r.asking_until = $7 AND w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting'
 `
 
 type HandOutParams struct {
-	RunnerID    *int64
-	WorkspaceID uuid.UUID
-	Incarnation int32
-	AskingUntil *time.Time
+	RunnerID      *int64
+	Files         []byte
+	FilesSealedBy *string
+	FilesRead     []string
+	WorkspaceID   uuid.UUID
+	Incarnation   int32
+	AskingUntil   *time.Time
 }
 
 // The forge has answered, and this replica hands it on. No row: it was too slow, or the workspace goes; then what was
@@ -290,6 +370,9 @@ type HandOutParams struct {
 func (q *Queries) HandOut(ctx context.Context, arg HandOutParams) (int64, error) {
 	result, err := q.db.Exec(ctx, handOut,
 		arg.RunnerID,
+		arg.Files,
+		arg.FilesSealedBy,
+		arg.FilesRead,
 		arg.WorkspaceID,
 		arg.Incarnation,
 		arg.AskingUntil,

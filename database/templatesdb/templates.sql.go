@@ -50,6 +50,22 @@ func (q *Queries) DeletePresetsOf(ctx context.Context, templateID uuid.UUID) err
 	return err
 }
 
+const deleteProvider = `-- name: DeleteProvider :exec
+UPDATE providers
+SET deleted_at = coalesce(deleted_at, prewarm_now()), delete_forced = delete_forced OR $1, updated_at = prewarm_now()
+WHERE name = $2
+`
+
+type DeleteProviderParams struct {
+	IsForced bool
+	Name     string
+}
+
+func (q *Queries) DeleteProvider(ctx context.Context, arg DeleteProviderParams) error {
+	_, err := q.db.Exec(ctx, deleteProvider, arg.IsForced, arg.Name)
+	return err
+}
+
 const deleteTemplate = `-- name: DeleteTemplate :exec
 UPDATE templates SET deleted_at = prewarm_now(), updated_at = prewarm_now() WHERE id = $1
 `
@@ -129,34 +145,36 @@ func (q *Queries) ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]For
 const insertPreset = `-- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
                      min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     forge_entity_id, runner_labels, runner_group, runner_maximum, created_at, updated_at)
+                     forge_entity_id, runner_labels, runner_group, runner_maximum,
+                     runner_registration_timeout_s, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
         $10, $11, $12, $13, $14,
         $15, $16, $17, $18, $19,
-        $20, prewarm_now(), prewarm_now())
+        $20, $21, prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
-	ID              uuid.UUID
-	OrganizationID  uuid.UUID
-	TemplateID      uuid.UUID
-	Name            string
-	Parameters      json.RawMessage
-	PoolKey         uuid.UUID
-	Instances       *int32
-	TtlS            *int64
-	TtlJitter       int32
-	MinRemainingS   int64
-	Schedule        json.RawMessage
-	Priority        int32
-	CreatesInFlight *int32
-	Autosize        json.RawMessage
-	AllMachines     bool
-	StandbyRunning  *string
-	ForgeEntityID   uuid.NullUUID
-	RunnerLabels    []string
-	RunnerGroup     string
-	RunnerMaximum   *int32
+	ID                         uuid.UUID
+	OrganizationID             uuid.UUID
+	TemplateID                 uuid.UUID
+	Name                       string
+	Parameters                 json.RawMessage
+	PoolKey                    uuid.UUID
+	Instances                  *int32
+	TtlS                       *int64
+	TtlJitter                  int32
+	MinRemainingS              int64
+	Schedule                   json.RawMessage
+	Priority                   int32
+	CreatesInFlight            *int32
+	Autosize                   json.RawMessage
+	AllMachines                bool
+	StandbyRunning             *string
+	ForgeEntityID              uuid.NullUUID
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
 }
 
 func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) error {
@@ -181,6 +199,7 @@ func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) erro
 		arg.RunnerLabels,
 		arg.RunnerGroup,
 		arg.RunnerMaximum,
+		arg.RunnerRegistrationTimeoutS,
 	)
 	return err
 }
@@ -319,6 +338,57 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (T
 	return i, err
 }
 
+const leftAtProvider = `-- name: LeftAtProvider :many
+SELECT t.id, t.organization_id, t.name AS template, v.number AS version, w.state::text AS state, w.n::int AS workspaces
+FROM (
+  SELECT c.template_version_id, c.state, count(*) AS n FROM workspaces c
+  WHERE c.provider = $1 AND c.state = 'claimed' GROUP BY c.template_version_id, c.state
+  UNION ALL
+  SELECT u.template_version_id, u.state, count(*) FROM workspaces u
+  WHERE u.provider = $1 AND u.state NOT IN ('claimed', 'deleted') GROUP BY u.template_version_id, u.state
+) w
+JOIN template_versions v ON v.id = w.template_version_id
+JOIN templates t ON t.id = v.template_id
+ORDER BY t.name, t.id, v.number, w.state
+`
+
+type LeftAtProviderRow struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	Template       string
+	Version        int32
+	State          string
+	Workspaces     int32
+}
+
+// The workspaces at a provider, of all organizations, by version and state. Two halves, for an index each.
+func (q *Queries) LeftAtProvider(ctx context.Context, provider string) ([]LeftAtProviderRow, error) {
+	rows, err := q.db.Query(ctx, leftAtProvider, provider)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LeftAtProviderRow{}
+	for rows.Next() {
+		var i LeftAtProviderRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.Template,
+			&i.Version,
+			&i.State,
+			&i.Workspaces,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockForges = `-- name: LockForges :many
 SELECT e.id, e.name FROM forge_entities e
 WHERE e.organization_id = $1 AND e.deleted_at IS NULL AND e.name = ANY ($2::text[])
@@ -358,7 +428,7 @@ func (q *Queries) LockForges(ctx context.Context, arg LockForgesParams) ([]LockF
 
 const lockProviders = `-- name: LockProviders :many
 
-SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at FROM providers WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at FROM providers WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE
 `
 
 // Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order
@@ -392,6 +462,9 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 			&i.Reserves,
 			&i.MachinesBegunAt,
 			&i.MachinesListedAt,
+			&i.DeletedAt,
+			&i.DeleteForced,
+			&i.EmptiedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -461,7 +534,7 @@ func (q *Queries) LockTemplates(ctx context.Context, arg LockTemplatesParams) ([
 }
 
 const presetsOf = `-- name: PresetsOf :many
-SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines, forge_entity_id, runner_labels, runner_group, runner_maximum FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
+SELECT id, organization_id, template_id, name, parameters, pool_key, generation, instances, ttl_s, priority, created_at, updated_at, deleted_at, schedule, ttl_jitter, min_remaining_s, creates_in_flight, rollout_at, autosize, metered, standby_running, all_machines, forge_entity_id, runner_labels, runner_group, runner_maximum, runner_registration_timeout_s FROM presets WHERE template_id = $1 AND deleted_at IS NULL ORDER BY name
 `
 
 func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset, error) {
@@ -500,6 +573,60 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 			&i.RunnerLabels,
 			&i.RunnerGroup,
 			&i.RunnerMaximum,
+			&i.RunnerRegistrationTimeoutS,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const resourcesAtProvider = `-- name: ResourcesAtProvider :many
+SELECT name, provider_id, site, state FROM (
+  SELECT w.name, coalesce(w.provider_id, '')::text AS provider_id, w.site, w.state::text AS state FROM workspaces w
+  WHERE w.provider = $1 AND w.state = 'claimed'
+  UNION ALL
+  SELECT w.name, coalesce(w.provider_id, '')::text, w.site, w.state::text FROM workspaces w
+  WHERE w.provider = $1 AND w.state NOT IN ('claimed', 'deleted')
+  UNION ALL
+  SELECT f.resource, f.provider_id, f.site, f.verdict FROM inventory_findings f
+  WHERE f.provider = $1 AND f.resource <> ''
+    AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = f.workspace_id AND w.state <> 'deleted')
+) left_there
+ORDER BY name LIMIT $2
+`
+
+type ResourcesAtProviderParams struct {
+	Provider string
+	Most     int32
+}
+
+type ResourcesAtProviderRow struct {
+	Name       string
+	ProviderID string
+	Site       string
+	State      string
+}
+
+// What is left at a provider as far as it is known: the resources of its workspaces, and those that inventories found amiss.
+func (q *Queries) ResourcesAtProvider(ctx context.Context, arg ResourcesAtProviderParams) ([]ResourcesAtProviderRow, error) {
+	rows, err := q.db.Query(ctx, resourcesAtProvider, arg.Provider, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ResourcesAtProviderRow{}
+	for rows.Next() {
+		var i ResourcesAtProviderRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.ProviderID,
+			&i.Site,
+			&i.State,
 		); err != nil {
 			return nil, err
 		}
@@ -524,6 +651,89 @@ type SetPoolKeyParams struct {
 func (q *Queries) SetPoolKey(ctx context.Context, arg SetPoolKeyParams) error {
 	_, err := q.db.Exec(ctx, setPoolKey, arg.PoolKey, arg.Generation, arg.ID)
 	return err
+}
+
+const templateNamed = `-- name: TemplateNamed :one
+SELECT id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user, stopped_cost_per_hour FROM templates WHERE organization_id = $1 AND deleted_at IS NULL AND name = $2
+`
+
+type TemplateNamedParams struct {
+	OrganizationID uuid.UUID
+	Name           string
+}
+
+// To read it, beside whoever changes it.
+func (q *Queries) TemplateNamed(ctx context.Context, arg TemplateNamedParams) (Template, error) {
+	row := q.db.QueryRow(ctx, templateNamed, arg.OrganizationID, arg.Name)
+	var i Template
+	err := row.Scan(
+		&i.ID,
+		&i.OrganizationID,
+		&i.Name,
+		&i.Description,
+		&i.Provider,
+		&i.ActiveVersionID,
+		&i.KeepOutdated,
+		&i.BootTimeoutS,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DeprecatedAt,
+		&i.DeletedAt,
+		&i.KeepFailures,
+		&i.KeepFailuresS,
+		&i.MaxUses,
+		&i.MaxSurge,
+		&i.MaxUnavailable,
+		&i.ProgressDeadlineS,
+		&i.CreatesInFlight,
+		&i.PreviousVersionID,
+		&i.IdleCostPerHour,
+		&i.ClaimLeaseS,
+		&i.MaxClaimed,
+		&i.MaxClaimedPerUser,
+		&i.StoppedCostPerHour,
+	)
+	return i, err
+}
+
+const templatesUsing = `-- name: TemplatesUsing :many
+SELECT t.id, t.organization_id, t.name, coalesce(v.number, 0)::int AS version
+FROM templates t LEFT JOIN template_versions v ON v.id = t.active_version_id
+WHERE t.deleted_at IS NULL AND (t.provider = $1 OR v.provider = $1)
+ORDER BY t.name, t.id
+`
+
+type TemplatesUsingRow struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	Name           string
+	Version        int32
+}
+
+// The templates that need a provider, of all organizations: for their active version, which is on it, or for the next.
+func (q *Queries) TemplatesUsing(ctx context.Context, provider string) ([]TemplatesUsingRow, error) {
+	rows, err := q.db.Query(ctx, templatesUsing, provider)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []TemplatesUsingRow{}
+	for rows.Next() {
+		var i TemplatesUsingRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.Name,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const unclaimedOf = `-- name: UnclaimedOf :many
@@ -576,28 +786,30 @@ SET parameters = $1, pool_key = $2, instances = $3, ttl_s = $4,
     creates_in_flight = $9, autosize = $10, all_machines = $11,
     standby_running = $12, forge_entity_id = $13,
     runner_labels = $14, runner_group = $15, runner_maximum = $16,
+    runner_registration_timeout_s = $17,
     updated_at = prewarm_now()
-WHERE id = $17
+WHERE id = $18
 `
 
 type UpdatePresetParams struct {
-	Parameters      json.RawMessage
-	PoolKey         uuid.UUID
-	Instances       *int32
-	TtlS            *int64
-	TtlJitter       int32
-	MinRemainingS   int64
-	Schedule        json.RawMessage
-	Priority        int32
-	CreatesInFlight *int32
-	Autosize        json.RawMessage
-	AllMachines     bool
-	StandbyRunning  *string
-	ForgeEntityID   uuid.NullUUID
-	RunnerLabels    []string
-	RunnerGroup     string
-	RunnerMaximum   *int32
-	ID              uuid.UUID
+	Parameters                 json.RawMessage
+	PoolKey                    uuid.UUID
+	Instances                  *int32
+	TtlS                       *int64
+	TtlJitter                  int32
+	MinRemainingS              int64
+	Schedule                   json.RawMessage
+	Priority                   int32
+	CreatesInFlight            *int32
+	Autosize                   json.RawMessage
+	AllMachines                bool
+	StandbyRunning             *string
+	ForgeEntityID              uuid.NullUUID
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
+	ID                         uuid.UUID
 }
 
 func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) error {
@@ -618,6 +830,7 @@ func (q *Queries) UpdatePreset(ctx context.Context, arg UpdatePresetParams) erro
 		arg.RunnerLabels,
 		arg.RunnerGroup,
 		arg.RunnerMaximum,
+		arg.RunnerRegistrationTimeoutS,
 		arg.ID,
 	)
 	return err
@@ -686,17 +899,19 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 const upsertProvider = `-- name: UpsertProvider :exec
 INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
                        inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
-                       updated_at)
+                       reserves, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
         $9, $10, $11, $12, $13,
-        CASE WHEN $14::boolean THEN prewarm_now() END, prewarm_now())
+        CASE WHEN $14::boolean THEN prewarm_now() END, $15, prewarm_now())
 ON CONFLICT (name) DO UPDATE
-  SET machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
+  SET deleted_at = NULL, delete_forced = false, emptied_at = NULL, -- of one that is empty nothing is known any more
+      confirmed_at = CASE WHEN providers.emptied_at IS NULL THEN providers.confirmed_at ELSE excluded.confirmed_at END,
+      machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
       config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
       chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
       inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
       breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
-      breaker_clean = excluded.breaker_clean, updated_at = excluded.updated_at
+      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves, updated_at = excluded.updated_at
 `
 
 type UpsertProviderParams struct {
@@ -714,9 +929,11 @@ type UpsertProviderParams struct {
 	BreakerErrors   int32
 	BreakerClean    int32
 	IsConfirmed     bool
+	Reserves        bool
 }
 
-// One whose kind is trusted is confirmed from the start; what was confirmed stays so.
+// One whose kind is trusted is confirmed from the start; what was confirmed stays so. Whether its machines exist beforehand
+// is known from now on, so that no pass creates before they were listed.
 func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) error {
 	_, err := q.db.Exec(ctx, upsertProvider,
 		arg.Name,
@@ -733,6 +950,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) 
 		arg.BreakerErrors,
 		arg.BreakerClean,
 		arg.IsConfirmed,
+		arg.Reserves,
 	)
 	return err
 }

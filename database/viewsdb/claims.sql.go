@@ -322,7 +322,7 @@ func (q *Queries) EndedClaims(ctx context.Context, arg EndedClaimsParams) ([]End
 
 const poolView = `-- name: PoolView :one
 SELECT p.template_id, (p.instances IS NOT NULL)::boolean AS pool, d.desired, (p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)::boolean AS gone,
-       (t.deprecated_at IS NOT NULL)::boolean AS deprecated,
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, (pr.deleted_at IS NOT NULL)::boolean AS provider_deleted,
        (SELECT count(*) FROM unclaimed_workspaces w
         WHERE w.preset_id = p.id AND w.template_id = p.template_id AND w.class = 'starting')::int AS starting,
        EXISTS (SELECT FROM workspaces w WHERE w.state = 'standby' AND w.preset_id = p.id) AS standby,
@@ -333,6 +333,7 @@ SELECT p.template_id, (p.instances IS NOT NULL)::boolean AS pool, d.desired, (p.
        (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(v.provider, '')::text AS provider
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+JOIN providers pr ON pr.name = t.provider
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 JOIN desired_prebuilds d ON d.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -340,22 +341,23 @@ WHERE p.id = $1
 `
 
 type PoolViewRow struct {
-	TemplateID uuid.UUID
-	Pool       bool
-	Desired    int32
-	Gone       bool
-	Deprecated bool
-	Starting   int32
-	Standby    bool
-	Failures   int32
-	LastError  string
-	Metered    bool
-	Runners    bool
-	Forge      string
-	Preset     string
-	Template   string
-	HasAgent   bool
-	Provider   string
+	TemplateID      uuid.UUID
+	Pool            bool
+	Desired         int32
+	Gone            bool
+	Deprecated      bool
+	ProviderDeleted bool
+	Starting        int32
+	Standby         bool
+	Failures        int32
+	LastError       string
+	Metered         bool
+	Runners         bool
+	Forge           string
+	Preset          string
+	Template        string
+	HasAgent        bool
+	Provider        string
 }
 
 // Why a claim found nothing warm: what the pool looks like to it.
@@ -368,6 +370,7 @@ func (q *Queries) PoolView(ctx context.Context, presetID uuid.UUID) (PoolViewRow
 		&i.Desired,
 		&i.Gone,
 		&i.Deprecated,
+		&i.ProviderDeleted,
 		&i.Starting,
 		&i.Standby,
 		&i.Failures,

@@ -393,8 +393,8 @@ func (q *Queries) ForgeJobPage(ctx context.Context, arg ForgeJobPageParams) ([]F
 
 const forgeJobViews = `-- name: ForgeJobViews :many
 SELECT j.id, coalesce(e.name, '') AS entity, j.job_id, j.attempt, j.repository, j.run_id, j.workflow, j.name, j.url, j.labels,
-       j.state, j.conclusion, coalesce(t.name, '') AS template, coalesce(p.name, '') AS preset, j.unserved, j.runner_name,
-       j.workspace_id, j.queued_at, j.started_at, j.completed_at, j.seen_at,
+       j.state, j.conclusion, coalesce(t.name, '') AS template, coalesce(p.name, '') AS preset, j.unserved,
+       coalesce(w.name, j.runner_name) AS runner_name, j.workspace_id, j.queued_at, j.started_at, j.completed_at, j.seen_at,
        -- While its preset's forge is left alone, no runner is registered for a job that waits.
        coalesce(j.state = 'queued' AND s.runners_wait_until > prewarm_now(), false)::boolean AS delayed,
        s.runners_wait_until, coalesce(s.runners_error, '') AS runners_error,
@@ -403,6 +403,7 @@ SELECT j.id, coalesce(e.name, '') AS entity, j.job_id, j.attempt, j.repository, 
 FROM forge_jobs j
 LEFT JOIN forge_entities e ON e.id = j.entity_id
 LEFT JOIN forge_runners r ON r.workspace_id = j.workspace_id AND r.incarnation = j.incarnation
+LEFT JOIN workspaces w ON w.id = j.workspace_id
 LEFT JOIN presets p ON p.id = coalesce(r.preset_id, j.preset_id)
 LEFT JOIN templates t ON t.id = p.template_id
 LEFT JOIN forge_status s ON s.entity_id = p.forge_entity_id
@@ -487,12 +488,12 @@ func (q *Queries) ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJo
 const runnerOf = `-- name: RunnerOf :one
 
 SELECT r.workspace_id, r.incarnation, r.entity_id, r.name, r.runner_id, r.status, r.status_at, r.asked_at, r.handed_out_at,
-       r.registered_at, r.abandoned_at, r.removed_at, w.state AS workspace_state, w.incarnation AS workspace_incarnation,
-       coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
+       r.registered_at, r.abandoned_at, r.removed_at, w.name AS workspace_name, w.state AS workspace_state,
+       w.incarnation AS workspace_incarnation, coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
        coalesce(s.runners_wait_until > prewarm_now(), false)::boolean AS left_alone, s.runners_wait_until,
        coalesce(s.runners_error, '') AS runners_error,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
-       p.runner_labels, p.runner_group, c.kind, coalesce(o.job, '')::text AS job,
+       p.runner_labels, p.runner_group, c.kind, c.ca_bundle, e.scope, e.path, coalesce(o.job, '')::text AS job,
        coalesce(r.status IN ('gone', 'offline') AND r.status_at > coalesce(o.started_at, o.seen_at),
                 false)::boolean AS job_lost
 FROM forge_runners r
@@ -530,6 +531,7 @@ type RunnerOfRow struct {
 	RegisteredAt         *time.Time
 	AbandonedAt          *time.Time
 	RemovedAt            *time.Time
+	WorkspaceName        string
 	WorkspaceState       database.WorkspaceState
 	WorkspaceIncarnation int32
 	Asking               bool
@@ -540,6 +542,9 @@ type RunnerOfRow struct {
 	RunnerLabels         []string
 	RunnerGroup          string
 	Kind                 database.ForgeKind
+	CaBundle             string
+	Scope                database.ForgeScope
+	Path                 string
 	Job                  string
 	JobLost              bool
 }
@@ -563,6 +568,7 @@ func (q *Queries) RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow
 		&i.RegisteredAt,
 		&i.AbandonedAt,
 		&i.RemovedAt,
+		&i.WorkspaceName,
 		&i.WorkspaceState,
 		&i.WorkspaceIncarnation,
 		&i.Asking,
@@ -573,6 +579,9 @@ func (q *Queries) RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow
 		&i.RunnerLabels,
 		&i.RunnerGroup,
 		&i.Kind,
+		&i.CaBundle,
+		&i.Scope,
+		&i.Path,
 		&i.Job,
 		&i.JobLost,
 	)
@@ -580,7 +589,7 @@ func (q *Queries) RunnerOf(ctx context.Context, arg RunnerOfParams) (RunnerOfRow
 }
 
 const runnerPage = `-- name: RunnerPage :many
-SELECT r.workspace_id, r.incarnation, r.name, w.state, r.status, r.status_at, coalesce(e.name, '') AS entity,
+SELECT r.workspace_id, r.incarnation, w.name, w.state, r.status, r.status_at, coalesce(e.name, '') AS entity,
        t.name AS template, p.name AS preset, r.runner_id, p.runner_labels, r.registered_at, r.created_at, job.id AS job_row
 FROM forge_runners r
 JOIN workspaces w ON w.id = r.workspace_id
@@ -593,7 +602,7 @@ LEFT JOIN forge_jobs job ON job.id = (
 WHERE w.organization_id = $1
   AND ($2::boolean OR r.status <> 'gone' AND w.state <> 'deleted' AND r.incarnation = w.incarnation)
   AND ($3::uuid IS NULL OR r.workspace_id = $3::uuid)
-  AND ($4::text IS NULL OR r.name = $4::text)
+  AND ($4::text IS NULL OR w.name = $4::text OR r.name = $4::text)
   AND ($5::uuid IS NULL OR r.entity_id = $5::uuid)
   AND ($6::forge_runner_status IS NULL OR r.status = $6::forge_runner_status)
   AND ($7::text IS NULL OR t.name = $7::text)

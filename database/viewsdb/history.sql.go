@@ -15,7 +15,9 @@ import (
 )
 
 const claimHistory = `-- name: ClaimHistory :many
-SELECT bucket, claims, hits, provisions, provision_s FROM claim_history
+SELECT bucket, claims, hits, provisions, provision_s, coalesce(requests, claims)::int AS requests,
+       coalesce(request_hits, hits)::int AS request_hits
+FROM claim_history
 WHERE preset_id = $1 AND bucket >= $2::timestamptz ORDER BY bucket
 `
 
@@ -25,11 +27,13 @@ type ClaimHistoryParams struct {
 }
 
 type ClaimHistoryRow struct {
-	Bucket     time.Time
-	Claims     int32
-	Hits       int32
-	Provisions int32
-	ProvisionS float64
+	Bucket      time.Time
+	Claims      int32
+	Hits        int32
+	Provisions  int32
+	ProvisionS  float64
+	Requests    int32
+	RequestHits int32
 }
 
 // The buckets of a preset from an instant on, in order.
@@ -48,6 +52,8 @@ func (q *Queries) ClaimHistory(ctx context.Context, arg ClaimHistoryParams) ([]C
 			&i.Hits,
 			&i.Provisions,
 			&i.ProvisionS,
+			&i.Requests,
+			&i.RequestHits,
 		); err != nil {
 			return nil, err
 		}

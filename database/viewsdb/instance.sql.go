@@ -55,7 +55,7 @@ func (q *Queries) AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentVi
 const instanceMetadata = `-- name: InstanceMetadata :one
 SELECT w.id, w.name, w.state, w.incarnation, o.name AS organization, t.name AS template, p.name AS preset,
        v.number AS version, v.agent, w.parameters, u.name AS owner, w.owner_id, w.claim_id, w.claimed_at,
-       c.parameters AS claim_parameters, c.secrets
+       c.parameters AS claim_parameters, c.secrets, coalesce(fc.ca_bundle, '')::text AS forge_ca_bundle
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
@@ -63,6 +63,9 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN claim_parameters c ON c.claim_id = w.claim_id
+LEFT JOIN forge_runners fr ON fr.workspace_id = w.id AND fr.incarnation = w.incarnation
+LEFT JOIN forge_entities fe ON fe.id = fr.entity_id
+LEFT JOIN forge_credentials fc ON fc.id = fe.credential_id
 WHERE w.id = $1
 `
 
@@ -83,6 +86,7 @@ type InstanceMetadataRow struct {
 	ClaimedAt       *time.Time
 	ClaimParameters json.RawMessage
 	Secrets         json.RawMessage
+	ForgeCaBundle   string
 }
 
 // All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
@@ -106,6 +110,7 @@ func (q *Queries) InstanceMetadata(ctx context.Context, workspaceID uuid.UUID) (
 		&i.ClaimedAt,
 		&i.ClaimParameters,
 		&i.Secrets,
+		&i.ForgeCaBundle,
 	)
 	return i, err
 }

@@ -19,6 +19,7 @@ LEFT JOIN (SELECT w.provider, count(*) AS n FROM workspaces w WHERE w.state NOT 
            GROUP BY w.provider) u ON u.provider = p.name
 LEFT JOIN (SELECT x.provider, count(*) AS n FROM jobs x WHERE x.state = 'running' AND x.kind = 'create'
            GROUP BY x.provider) j ON j.provider = p.name
+WHERE p.emptied_at IS NULL
 `
 
 type ProviderUseRow struct {
@@ -28,7 +29,7 @@ type ProviderUseRow struct {
 	Creating  int32
 }
 
-// Configured providers, and what uses them.
+// Providers that are configured, or deleted and not empty yet; and what uses them.
 // What each provider has: workspaces that are claimed and that are not, and creates in flight. Each half reads its own
 // partial index, once for all providers.
 func (q *Queries) ProviderUse(ctx context.Context) ([]ProviderUseRow, error) {
@@ -57,7 +58,7 @@ func (q *Queries) ProviderUse(ctx context.Context) ([]ProviderUseRow, error) {
 }
 
 const providers = `-- name: Providers :many
-SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at FROM providers ORDER BY name
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at FROM providers WHERE emptied_at IS NULL ORDER BY name
 `
 
 func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
@@ -88,6 +89,56 @@ func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
 			&i.Reserves,
 			&i.MachinesBegunAt,
 			&i.MachinesListedAt,
+			&i.DeletedAt,
+			&i.DeleteForced,
+			&i.EmptiedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const providersEver = `-- name: ProvidersEver :many
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at FROM providers ORDER BY name
+`
+
+// Those that are deleted and empty too: their names and kinds are taken.
+func (q *Queries) ProvidersEver(ctx context.Context) ([]Provider, error) {
+	rows, err := q.db.Query(ctx, providersEver)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Provider{}
+	for rows.Next() {
+		var i Provider
+		if err := rows.Scan(
+			&i.Name,
+			&i.Kind,
+			&i.Config,
+			&i.Maximum,
+			&i.CreatesInFlight,
+			&i.Chunk,
+			&i.UpdatedAt,
+			&i.CreateEveryS,
+			&i.CreateBurst,
+			&i.InventoryEveryS,
+			&i.BreakerCount,
+			&i.BreakerPercent,
+			&i.BreakerErrors,
+			&i.BreakerClean,
+			&i.ConfirmedAt,
+			&i.Reserves,
+			&i.MachinesBegunAt,
+			&i.MachinesListedAt,
+			&i.DeletedAt,
+			&i.DeleteForced,
+			&i.EmptiedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -101,10 +152,11 @@ func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
 
 const removedProviders = `-- name: RemovedProviders :many
 SELECT DISTINCT j.provider FROM jobs j
-WHERE j.state IN ('pending', 'running') AND NOT EXISTS (SELECT FROM providers p WHERE p.name = j.provider)
+WHERE j.state IN ('pending', 'running') AND NOT EXISTS (
+  SELECT FROM providers p WHERE p.name = j.provider AND p.emptied_at IS NULL)
 `
 
-// Those that are no longer configured, with work on their workspaces still to do: it is tried, and says why it fails.
+// Those that are retired, with work all the same, such as of a replica of the release before: it is tried, and says why it fails.
 func (q *Queries) RemovedProviders(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, removedProviders)
 	if err != nil {

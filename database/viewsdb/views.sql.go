@@ -257,6 +257,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
        coalesce(forge.name, '') AS forge, p.runner_labels, p.runner_group, p.runner_maximum,
+       p.runner_registration_timeout_s,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
        coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
@@ -266,7 +267,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(queued.n, 0)::int AS queued,
        least((s.counts ->> 'extraneous')::int,
              greatest(0, coalesce(u.free, 0) - d.desired
-                         - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.warm, 0) + coalesce(queued.n, 0)
+                         - CASE WHEN t.deprecated_at IS NULL AND pr.deleted_at IS NULL THEN coalesce(waiting.warm, 0) + coalesce(queued.n, 0)
                                 ELSE 0 END))::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
@@ -275,6 +276,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
+JOIN providers pr ON pr.name = t.provider
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -298,50 +300,51 @@ type PresetViewsParams struct {
 }
 
 type PresetViewsRow struct {
-	ID            uuid.UUID
-	Organization  string
-	TemplateID    uuid.UUID
-	Template      string
-	Preset        string
-	Version       int32
-	Provider      string
-	Parameters    json.RawMessage
-	Pool          bool
-	Deprecated    bool
-	TtlS          *int64
-	TtlJitter     int32
-	MinRemainingS int64
-	Priority      int32
-	Instances     *int32
-	Schedule      json.RawMessage
-	Now           time.Time
-	Desired       int32
-	Forge         string
-	RunnerLabels  []string
-	RunnerGroup   string
-	RunnerMaximum *int32
-	Actual        int32
-	Standby       int32
-	Eligible      int32
-	Starting      int32
-	Stopping      int32
-	Deleting      int32
-	Outdated      int32
-	Expired       int32
-	Quarantined   int32
-	Waiting       int32
-	Claimed       int32
-	Queued        int32
-	Extraneous    int32
-	Ledger        json.RawMessage
-	Error         string
-	PassedAt      *time.Time
-	Unattainable  string
-	Failures      int32
-	LastError     string
-	PausedScope   string
-	PausedReason  string
-	PausedUntil   *time.Time
+	ID                         uuid.UUID
+	Organization               string
+	TemplateID                 uuid.UUID
+	Template                   string
+	Preset                     string
+	Version                    int32
+	Provider                   string
+	Parameters                 json.RawMessage
+	Pool                       bool
+	Deprecated                 bool
+	TtlS                       *int64
+	TtlJitter                  int32
+	MinRemainingS              int64
+	Priority                   int32
+	Instances                  *int32
+	Schedule                   json.RawMessage
+	Now                        time.Time
+	Desired                    int32
+	Forge                      string
+	RunnerLabels               []string
+	RunnerGroup                string
+	RunnerMaximum              *int32
+	RunnerRegistrationTimeoutS int32
+	Actual                     int32
+	Standby                    int32
+	Eligible                   int32
+	Starting                   int32
+	Stopping                   int32
+	Deleting                   int32
+	Outdated                   int32
+	Expired                    int32
+	Quarantined                int32
+	Waiting                    int32
+	Claimed                    int32
+	Queued                     int32
+	Extraneous                 int32
+	Ledger                     json.RawMessage
+	Error                      string
+	PassedAt                   *time.Time
+	Unattainable               string
+	Failures                   int32
+	LastError                  string
+	PausedScope                string
+	PausedReason               string
+	PausedUntil                *time.Time
 }
 
 // What people see. Nothing here locks or writes.
@@ -381,6 +384,7 @@ func (q *Queries) PresetViews(ctx context.Context, arg PresetViewsParams) ([]Pre
 			&i.RunnerLabels,
 			&i.RunnerGroup,
 			&i.RunnerMaximum,
+			&i.RunnerRegistrationTimeoutS,
 			&i.Actual,
 			&i.Standby,
 			&i.Eligible,
@@ -760,7 +764,7 @@ func (q *Queries) WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams
 
 const workspaceView = `-- name: WorkspaceView :one
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
-       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
+       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
        (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((
@@ -804,6 +808,8 @@ type WorkspaceViewRow struct {
 	ClaimID      uuid.NullUUID
 	ProviderID   string
 	Site         string
+	OsName       string
+	OsVersion    string
 	Addresses    json.RawMessage
 	Environment  json.RawMessage
 	Parameters   json.RawMessage
@@ -845,6 +851,8 @@ func (q *Queries) WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (W
 		&i.ClaimID,
 		&i.ProviderID,
 		&i.Site,
+		&i.OsName,
+		&i.OsVersion,
 		&i.Addresses,
 		&i.Environment,
 		&i.Parameters,
@@ -870,7 +878,7 @@ func (q *Queries) WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (W
 
 const workspaceViews = `-- name: WorkspaceViews :many
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
-       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
+       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
        (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((
@@ -908,6 +916,8 @@ type WorkspaceViewsRow struct {
 	ClaimID      uuid.NullUUID
 	ProviderID   string
 	Site         string
+	OsName       string
+	OsVersion    string
 	Addresses    json.RawMessage
 	Environment  json.RawMessage
 	Parameters   json.RawMessage
@@ -955,6 +965,8 @@ func (q *Queries) WorkspaceViews(ctx context.Context, ids []uuid.UUID) ([]Worksp
 			&i.ClaimID,
 			&i.ProviderID,
 			&i.Site,
+			&i.OsName,
+			&i.OsVersion,
 			&i.Addresses,
 			&i.Environment,
 			&i.Parameters,

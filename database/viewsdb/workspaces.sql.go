@@ -14,7 +14,7 @@ import (
 
 const workspaceByID = `-- name: WorkspaceByID :one
 
-SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at FROM workspaces WHERE id = $1
+SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at, os_name, os_version FROM workspaces WHERE id = $1
 `
 
 // One workspace, for rooms that decide what to do with it.
@@ -47,6 +47,8 @@ func (q *Queries) WorkspaceByID(ctx context.Context, id uuid.UUID) (Workspace, e
 		&i.DeletedAt,
 		&i.ExpiresAt,
 		&i.GoneAt,
+		&i.OsName,
+		&i.OsVersion,
 	)
 	return i, err
 }

@@ -219,7 +219,7 @@ WITH instant AS MATERIALIZED (
   JOIN asked ON asked.preset_id = picked.preset_id AND asked.place = picked.place
   CROSS JOIN instant
   WHERE w.id = picked.id
-  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at
+  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, w.os_name, w.os_version
 ), claim AS (
   INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
                       incarnation, created_at, bound_at, lease_s, lease_until)
@@ -237,7 +237,7 @@ WITH instant AS MATERIALIZED (
          moved.name, jsonb_build_object('claim_id', asked.claim_id), asked.source
   FROM moved JOIN asked ON asked.claim_id = moved.claim_id
 )
-SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at FROM moved
+SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at, os_name, os_version FROM moved
 `
 
 type ClaimBatchParams struct {
@@ -278,6 +278,8 @@ type ClaimBatchRow struct {
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
 	GoneAt            *time.Time
+	OsName            string
+	OsVersion         string
 }
 
 // Claims (DESIGN section 6). The picking statements lock base-table rows with FOR NO KEY UPDATE and update exactly
@@ -339,6 +341,8 @@ func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) ([]Claim
 			&i.DeletedAt,
 			&i.ExpiresAt,
 			&i.GoneAt,
+			&i.OsName,
+			&i.OsVersion,
 		); err != nil {
 			return nil, err
 		}
@@ -438,7 +442,7 @@ WITH pool AS (
       claim_id = $3::uuid
   FROM picked
   WHERE w.id = picked.id
-  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at
+  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, w.os_name, w.os_version
 ), claim AS (
   INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id,
                       incarnation, created_at, bound_at, lease_s, lease_until)
@@ -456,7 +460,7 @@ WITH pool AS (
          jsonb_build_object('claim_id', $3::uuid), $7
   FROM moved
 )
-SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at FROM moved
+SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at, os_name, os_version FROM moved
 `
 
 type ClaimLastParams struct {
@@ -495,6 +499,8 @@ type ClaimLastRow struct {
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
 	GoneAt            *time.Time
+	OsName            string
+	OsVersion         string
 }
 
 // Asked before a miss is answered: waits for rows that are locked just now instead of skipping them, and takes a
@@ -536,6 +542,8 @@ func (q *Queries) ClaimLast(ctx context.Context, arg ClaimLastParams) (ClaimLast
 		&i.DeletedAt,
 		&i.ExpiresAt,
 		&i.GoneAt,
+		&i.OsName,
+		&i.OsVersion,
 	)
 	return i, err
 }

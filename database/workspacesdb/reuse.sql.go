@@ -22,7 +22,8 @@ func (q *Queries) MarkReturn(ctx context.Context) error {
 }
 
 const roomFor = `-- name: RoomFor :one
-SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL)::boolean AS current,
+SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+        AND pr.deleted_at IS NULL)::boolean AS current,
        EXISTS (SELECT FROM preset_pauses pa WHERE pa.preset_id = p.id)::boolean AS paused,
        (CASE WHEN d.takes_all THEN has.n + 1 ELSE least(d.desired, (s.counts ->> 'desired')::int) END
         + (SELECT count(*) FROM claims c
@@ -112,18 +113,20 @@ WITH ws AS (
   RETURNING j.workspace_id, j.site, j.priority
 ), moved AS (
   UPDATE workspaces w
-  SET state_at = prewarm_now(), provider_id = $5, addresses = $6, environment = $7
+  SET state_at = prewarm_now(), provider_id = $5, addresses = $6, environment = $7,
+      os_name = CASE WHEN $8::text = '' THEN w.os_name ELSE $8::text END,
+      os_version = CASE WHEN $9::text = '' THEN w.os_version ELSE $9::text END
   FROM job
   WHERE w.id = job.workspace_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id
 ), next AS (
   INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
-  SELECT $8, moved.id, moved.incarnation, 'probe', ws.provider, job.site, job.priority, prewarm_now(),
+  SELECT $10, moved.id, moved.incarnation, 'probe', ws.provider, job.site, job.priority, prewarm_now(),
          prewarm_now()
   FROM moved, ws, job
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
-  SELECT moved.id, moved.incarnation, 'starting', 'starting', prewarm_now(), $9, 'reset', $3, $4
+  SELECT moved.id, moved.incarnation, 'starting', 'starting', prewarm_now(), $11, 'reset', $3, $4
   FROM moved
 )
 SELECT id, template_id, preset_id FROM moved
@@ -137,6 +140,8 @@ type WorkspaceResetParams struct {
 	ProviderID  string
 	Addresses   json.RawMessage
 	Environment json.RawMessage
+	OsName      string
+	OsVersion   string
 	NextJobID   uuid.UUID
 	ActorID     uuid.UUID
 }
@@ -157,6 +162,8 @@ func (q *Queries) WorkspaceReset(ctx context.Context, arg WorkspaceResetParams) 
 		arg.ProviderID,
 		arg.Addresses,
 		arg.Environment,
+		arg.OsName,
+		arg.OsVersion,
 		arg.NextJobID,
 		arg.ActorID,
 	)

@@ -102,7 +102,7 @@ WITH pool AS (
       claim_id = $3::uuid
   FROM picked
   WHERE w.id = picked.id
-  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at
+  RETURNING w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, w.os_name, w.os_version
 ), agent AS ( -- not silent, for it is not there yet
   UPDATE agents a SET status = 'expected', message = '', heartbeat_at = NULL
   FROM moved
@@ -129,7 +129,7 @@ WITH pool AS (
          jsonb_build_object('claim_id', $3::uuid, 'standby', true), $9
   FROM moved
 )
-SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at FROM moved
+SELECT id, name, organization_id, template_id, template_version_id, preset_id, pool_key, provider, site, parameters, state, incarnation, owner_id, claim_id, provider_id, addresses, environment, fault, created_at, state_at, ready_at, claimed_at, deleted_at, expires_at, gone_at, os_name, os_version FROM moved
 `
 
 type ClaimStandbyParams struct {
@@ -170,6 +170,8 @@ type ClaimStandbyRow struct {
 	DeletedAt         *time.Time
 	ExpiresAt         *time.Time
 	GoneAt            *time.Time
+	OsName            string
+	OsVersion         string
 }
 
 // standby -> claimed for one claim, current versions first, then what was stopped longest ago; asked only where nothing is
@@ -213,6 +215,8 @@ func (q *Queries) ClaimStandby(ctx context.Context, arg ClaimStandbyParams) (Cla
 		&i.DeletedAt,
 		&i.ExpiresAt,
 		&i.GoneAt,
+		&i.OsName,
+		&i.OsVersion,
 	)
 	return i, err
 }
@@ -280,13 +284,15 @@ WITH ws AS (
   WHERE j.id = $3 AND j.kind = 'probe' AND j.attempt = $4 AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (
-  UPDATE workspaces w SET addresses = $5, environment = $6
+  UPDATE workspaces w SET addresses = $5, environment = $6,
+      os_name = CASE WHEN $7::text = '' THEN w.os_name ELSE $7::text END,
+      os_version = CASE WHEN $8::text = '' THEN w.os_version ELSE $8::text END
   FROM job
   WHERE w.id = job.workspace_id
   RETURNING w.id, w.incarnation, w.claimed_at
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
-  SELECT moved.id, moved.incarnation, 'claimed', 'claimed', prewarm_now(), $7, 'started for its claim', $3,
+  SELECT moved.id, moved.incarnation, 'claimed', 'claimed', prewarm_now(), $9, 'started for its claim', $3,
          $4
   FROM moved
 )
@@ -300,6 +306,8 @@ type ClaimStartedParams struct {
 	Attempt     int32
 	Addresses   json.RawMessage
 	Environment json.RawMessage
+	OsName      string
+	OsVersion   string
 	ActorID     uuid.UUID
 }
 
@@ -317,6 +325,8 @@ func (q *Queries) ClaimStarted(ctx context.Context, arg ClaimStartedParams) (Cla
 		arg.Attempt,
 		arg.Addresses,
 		arg.Environment,
+		arg.OsName,
+		arg.OsVersion,
 		arg.ActorID,
 	)
 	var i ClaimStartedRow

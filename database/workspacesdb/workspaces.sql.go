@@ -29,6 +29,23 @@ func (q *Queries) ForceRetire(ctx context.Context, workspaceID uuid.UUID) (int64
 	return result.RowsAffected(), nil
 }
 
+const forceRetireAt = `-- name: ForceRetireAt :execrows
+UPDATE jobs
+SET force = true, state = 'pending', leased_by = '', due_at = prewarm_now()
+WHERE id IN (SELECT j.id FROM jobs j
+             WHERE j.provider = $1 AND j.kind IN ('drain', 'delete') AND j.state IN ('pending', 'running')
+             ORDER BY j.id FOR UPDATE)
+`
+
+// The same for all that is on its way out at a provider.
+func (q *Queries) ForceRetireAt(ctx context.Context, provider string) (int64, error) {
+	result, err := q.db.Exec(ctx, forceRetireAt, provider)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const lockFailuresOf = `-- name: LockFailuresOf :exec
 SELECT pg_advisory_xact_lock(1886545272, hashtext(($1::uuid)::text))
 `
@@ -160,18 +177,18 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'starting', state_at = prewarm_now(), provider_id = $5, addresses = $6,
-      environment = $7, site = job.site
+      environment = $7, os_name = $8, os_version = $9, site = job.site
   FROM job
   WHERE w.id = job.workspace_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id
 ), next AS (
   INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
-  SELECT $8, moved.id, moved.incarnation, 'probe', ws.provider, job.site, job.priority, prewarm_now(),
+  SELECT $10, moved.id, moved.incarnation, 'probe', ws.provider, job.site, job.priority, prewarm_now(),
          prewarm_now()
   FROM moved, ws, job
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
-  SELECT moved.id, moved.incarnation, 'provisioning', 'starting', prewarm_now(), $9, 'created', $3, $4
+  SELECT moved.id, moved.incarnation, 'provisioning', 'starting', prewarm_now(), $11, 'created', $3, $4
   FROM moved
 )
 SELECT id, template_id, preset_id FROM moved
@@ -185,6 +202,8 @@ type WorkspaceCreatedParams struct {
 	ProviderID  string
 	Addresses   json.RawMessage
 	Environment json.RawMessage
+	OsName      string
+	OsVersion   string
 	NextJobID   uuid.UUID
 	ActorID     uuid.UUID
 }
@@ -205,6 +224,8 @@ func (q *Queries) WorkspaceCreated(ctx context.Context, arg WorkspaceCreatedPara
 		arg.ProviderID,
 		arg.Addresses,
 		arg.Environment,
+		arg.OsName,
+		arg.OsVersion,
 		arg.NextJobID,
 		arg.ActorID,
 	)
@@ -546,7 +567,9 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'ready', state_at = prewarm_now(), ready_at = prewarm_now(), addresses = $5,
-      environment = $6, expires_at = coalesce(w.expires_at, prewarm_now() + p.ttl_s * interval '1 second'
+      environment = $6, os_name = CASE WHEN $7::text = '' THEN w.os_name ELSE $7::text END,
+      os_version = CASE WHEN $8::text = '' THEN w.os_version ELSE $8::text END,
+      expires_at = coalesce(w.expires_at, prewarm_now() + p.ttl_s * interval '1 second'
         * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0))
   FROM job, presets p
   WHERE w.id = job.workspace_id AND p.id = w.preset_id
@@ -560,7 +583,7 @@ WITH ws AS (
   ON CONFLICT DO NOTHING
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id, attempt)
-  SELECT moved.id, moved.incarnation, 'starting', 'ready', prewarm_now(), $7, $8, $3, $4
+  SELECT moved.id, moved.incarnation, 'starting', 'ready', prewarm_now(), $9, $10, $3, $4
   FROM moved
 )
 SELECT id, template_id, preset_id FROM moved
@@ -573,6 +596,8 @@ type WorkspaceReadyParams struct {
 	Attempt     int32
 	Addresses   json.RawMessage
 	Environment json.RawMessage
+	OsName      string
+	OsVersion   string
 	ActorID     uuid.UUID
 	Reason      string
 }
@@ -594,6 +619,8 @@ func (q *Queries) WorkspaceReady(ctx context.Context, arg WorkspaceReadyParams) 
 		arg.Attempt,
 		arg.Addresses,
 		arg.Environment,
+		arg.OsName,
+		arg.OsVersion,
 		arg.ActorID,
 		arg.Reason,
 	)

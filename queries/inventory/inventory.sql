@@ -7,7 +7,7 @@
 INSERT INTO inventories AS i (provider, site, attempt, leased_by, leased_until, due_at, full_at)
 SELECT p.name, @site, 1, @replica, prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second', prewarm_now(),
        prewarm_now() + p.inventory_every_s * interval '1 second'
-FROM providers p WHERE p.name = @provider
+FROM providers p WHERE p.name = @provider AND p.emptied_at IS NULL
 ON CONFLICT (provider, site) DO UPDATE
   SET attempt = i.attempt + 1, leased_by = excluded.leased_by, leased_until = excluded.leased_until,
       full_at = greatest(i.full_at, prewarm_now()) + (excluded.full_at - excluded.due_at)
@@ -50,6 +50,34 @@ ORDER BY w.id;
 SELECT reason, clean, by_calls FROM inventories
 WHERE provider = @provider AND site = @site AND attempt = @attempt AND leased_until > prewarm_now()
 FOR NO KEY UPDATE;
+
+-- name: ExtendInventories :many
+-- The heartbeat of the inventories that a replica makes: which it still has, and of these which were extended. It passes
+-- over a row that somebody has locked, as ExtendLeases of jobs does: a later heartbeat extends it, or it runs out.
+WITH held AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest(@providers::text[]) AS provider, unnest(@sites::text[]) AS site,
+               unnest(@attempts::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+), free AS (
+  SELECT i.provider, i.site
+  FROM inventories i
+  JOIN (SELECT unnest(@providers::text[]) AS provider, unnest(@sites::text[]) AS site,
+               unnest(@attempts::bigint[]) AS attempt) h
+    ON i.provider = h.provider AND i.site = h.site AND i.attempt = h.attempt
+  WHERE i.leased_until > prewarm_now()
+  FOR NO KEY UPDATE OF i SKIP LOCKED
+), extended AS (
+  UPDATE inventories i
+  SET leased_until = prewarm_now() + sqlc.arg(lease_s)::double precision * interval '1 second'
+  FROM free
+  WHERE i.provider = free.provider AND i.site = free.site
+  RETURNING i.provider, i.site
+)
+SELECT held.provider, held.site, (extended.provider IS NOT NULL)::boolean AS extended
+FROM held LEFT JOIN extended ON extended.provider = held.provider AND extended.site = held.site;
 
 -- name: SaveFindings :many
 -- Replaces what the inventory before found, and says of each since when and how often in a row it was found. NOT IN of
@@ -113,7 +141,7 @@ WHERE provider = @provider AND site = @site;
 UPDATE inventories
 SET outcome = 'complete', error = '', ended_at = prewarm_now(), complete_at = @began_at,
     took_s = extract(epoch FROM prewarm_now() - @began_at), resources = @resources, workspaces = @workspaces,
-    discrepancies = @discrepancies,
+    discrepancies = @discrepancies, empty_at = CASE WHEN @is_empty::boolean THEN @began_at END,
     changed_at = CASE WHEN (opened_at IS NULL) = @is_open::boolean THEN prewarm_now() ELSE changed_at END,
     opened_at = CASE WHEN @is_open::boolean THEN coalesce(opened_at, prewarm_now()) END,
     reason = @reason, clean = @clean, by_calls = @by_calls
@@ -195,3 +223,45 @@ RETURNING i.site, old.reason;
 
 -- name: ConfirmProvider :execrows
 UPDATE providers SET confirmed_at = prewarm_now(), updated_at = prewarm_now() WHERE name = @name AND confirmed_at IS NULL;
+
+-- name: LookSoon :exec
+-- A deletion waits for the inventory that finds nothing.
+UPDATE inventories SET due_at = prewarm_now() WHERE provider = @provider;
+
+-- name: RetireProviders :many
+-- Ends what is known of providers that are deleted and have nothing left: neither a workspace nor work, nor by an inventory of
+-- each of its sites, made since, a resource. One that was deleted by force may not answer any more: its inventories get grace_s
+-- to find and sweep what is left. The locks are those of an apply, which may take the deletion back. What a replica of the
+-- release before goes on to note of retired ones goes too.
+WITH empty AS (
+  SELECT p.name FROM providers p
+  WHERE p.deleted_at IS NOT NULL AND p.emptied_at IS NULL
+    AND NOT EXISTS (SELECT FROM workspaces w WHERE w.provider = p.name AND w.state = 'claimed')
+    AND NOT EXISTS (SELECT FROM workspaces w WHERE w.provider = p.name AND w.state NOT IN ('claimed', 'deleted'))
+    AND NOT EXISTS (SELECT FROM jobs j WHERE j.provider = p.name AND j.state IN ('pending', 'running'))
+    AND (p.delete_forced AND p.deleted_at <= prewarm_now() - sqlc.arg(grace_s)::double precision * interval '1 second'
+      OR EXISTS (SELECT FROM inventories i WHERE i.provider = p.name)
+        AND NOT EXISTS (
+          SELECT FROM inventories i
+          WHERE i.provider = p.name
+            AND (i.outcome = 'complete' AND i.empty_at = i.complete_at AND i.complete_at > p.deleted_at) IS NOT TRUE))
+  ORDER BY p.name FOR NO KEY UPDATE OF p SKIP LOCKED
+), retired AS (
+  UPDATE providers p SET emptied_at = prewarm_now(), updated_at = prewarm_now() FROM empty WHERE p.name = empty.name
+  RETURNING p.name, p.delete_forced
+), over AS (
+  SELECT r.name FROM retired r UNION ALL SELECT p.name FROM providers p WHERE p.emptied_at IS NOT NULL
+), findings AS (
+  DELETE FROM inventory_findings f USING over o WHERE f.provider = o.name
+), listed AS (
+  DELETE FROM inventories i USING over o WHERE i.provider = o.name
+), calls AS (
+  DELETE FROM provider_calls c USING over o WHERE c.provider = o.name
+), machines AS (
+  DELETE FROM provider_machines m USING over o WHERE m.provider = o.name
+)
+SELECT r.name, r.delete_forced AS forced,
+       coalesce((SELECT jsonb_agg(jsonb_build_object('name', f.resource, 'provider_id', f.provider_id, 'site', f.site) ORDER BY f.resource)
+                 FROM (SELECT * FROM inventory_findings x WHERE x.provider = r.name AND x.resource <> '' LIMIT @most) f),
+                '[]')::jsonb AS resources
+FROM retired r ORDER BY r.name;

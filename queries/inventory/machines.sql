@@ -6,7 +6,7 @@
 -- due yet. It is also where a provider becomes one that reserves.
 UPDATE providers
 SET reserves = true, machines_begun_at = prewarm_now()
-WHERE name = @name AND (machines_begun_at IS NULL OR machines_begun_at
+WHERE name = @name AND emptied_at IS NULL AND (machines_begun_at IS NULL OR machines_begun_at
         <= prewarm_now() - sqlc.arg(every_s)::double precision * interval '1 second')
 RETURNING machines_begun_at;
 

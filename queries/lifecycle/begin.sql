@@ -2,12 +2,19 @@
 
 -- name: ExpectRunner :exec
 -- When its create begins, so that there is a row before anything can register. A workspace of another kind of preset gets
--- none.
+-- none. At the forge it has the workspace's name, or the one by which it will register by itself.
 INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, status_at, status_since, created_at)
-SELECT w.id, w.incarnation, p.id, p.forge_entity_id, w.name, prewarm_now(), prewarm_now(), prewarm_now()
+SELECT w.id, w.incarnation, p.id, p.forge_entity_id, coalesce(nullif(@name::text, ''), w.name), prewarm_now(), prewarm_now(), prewarm_now()
 FROM workspaces w JOIN presets p ON p.id = w.preset_id
 WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND p.forge_entity_id IS NOT NULL
 ON CONFLICT DO NOTHING;
+
+-- name: RunnerUp :exec
+-- All but its forge says that it is ready: its time to register begins, once for each time that it starts (A3).
+UPDATE forge_runners r SET up_at = prewarm_now()
+FROM workspaces w
+WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation AND w.id = r.workspace_id
+  AND w.incarnation = r.incarnation AND w.state = 'starting' AND (r.up_at IS NULL OR r.up_at < w.state_at);
 
 -- name: ReserveMachine :one
 -- The unused machine with the lowest id, for the attempt that holds the workspace's job; the one that the workspace has, if

@@ -10,6 +10,8 @@
 -- for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
 -- anew elsewhere, and a forced delete may end anywhere: what is left there is removed when the site comes back.
 --
+-- At a provider that is deleted nothing is created, and at one that was deleted by force all deletes are by force.
+--
 -- While the breaker of a provider is open (of its own site, where it has sites), nothing is created, reset or deleted
 -- there, but by force. A start goes on: somebody may have claimed what was stopped, and claims never wait for a breaker. So
 -- does a delete where only calls that fail have opened it: what the provider says is believed then, and each has its backoff.
@@ -22,17 +24,19 @@ WITH due AS (
     AND j.kind = @kind::job_kind
     AND j.provider = @provider
     AND j.due_at <= prewarm_now()
-    AND (@kind::job_kind IN ('probe', 'drain', 'start') OR j.force OR NOT EXISTS (
+    AND (@kind::job_kind IN ('probe', 'drain', 'start') OR j.force
+      OR @kind::job_kind = 'delete' AND (SELECT p.delete_forced FROM providers p WHERE p.name = @provider) OR NOT EXISTS (
       SELECT FROM inventories i WHERE i.provider = @provider AND i.site = @own_site::text AND i.opened_at IS NOT NULL
         AND NOT (i.by_calls AND @kind::job_kind = 'delete')))
     AND (j.site = '' OR j.site = @own_site::text OR j.kind = 'drain'
-      OR ((j.kind = 'create' OR j.force) AND NOT EXISTS (
+      OR ((j.kind = 'create' OR j.force
+           OR j.kind = 'delete' AND (SELECT p.delete_forced FROM providers p WHERE p.name = @provider)) AND NOT EXISTS (
         SELECT FROM replicas r
         WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
   ORDER BY j.priority, j.due_at, j.id
   LIMIT CASE WHEN @kind::job_kind = 'create'
     THEN least(@max_jobs::integer, (
-      SELECT greatest(0, p.creates_in_flight - (
+      SELECT greatest(0, CASE WHEN p.deleted_at IS NULL THEN p.creates_in_flight ELSE 0 END - (
         SELECT count(*) FROM jobs r
         WHERE r.kind = 'create' AND r.provider = @provider AND r.state = 'running' AND r.due_at > prewarm_now()))
       FROM providers p WHERE p.name = @provider))
@@ -116,7 +120,7 @@ WHERE state IN ('pending', 'running') AND kind = ANY ((@kinds::text[])::job_kind
 -- name: JobForWork :one
 -- All that a worker needs to know of the workspace it works on.
 SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
-       t.boot_timeout_s, t.keep_failures, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
+       t.boot_timeout_s, t.keep_failures, coalesce(pr.delete_forced, false)::boolean AS provider_given_up, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
        coalesce((SELECT m.machine FROM provider_machines m WHERE m.workspace_id = w.id), '')::text AS machine,
@@ -127,13 +131,19 @@ SELECT sqlc.embed(w), o.name AS organization, t.name AS template, p.name AS pres
        (coalesce(fs.runners_listed_at >= fr.finished_at + interval '10 seconds' AND fs.succeeded_at >= fs.runners_listed_at, false)
         AND NOT EXISTS (SELECT FROM forge_deliveries d WHERE d.entity_id = fr.entity_id AND d.handled_at IS NULL)
        )::boolean AS runner_idled,
-       -- Whether the forge was listed in full when its time to register was over.
-       coalesce(fs.runners_listed_at >= w.state_at + t.boot_timeout_s * interval '1 second', false)::boolean AS forge_listed
+       -- Whether it was found up since it began to start, and when. And whether the forge was listed in full when its
+       -- time to register was over.
+       coalesce(fr.up_at >= w.state_at, false)::boolean AS runner_up, fr.up_at AS runner_up_at,
+       coalesce(extract(epoch FROM prewarm_now() - fr.up_at), 0)::double precision AS runner_up_s,
+       p.runner_registration_timeout_s,
+       coalesce(fs.runners_listed_at >= fr.up_at + p.runner_registration_timeout_s * interval '1 second', false)::boolean
+         AS forge_listed, fs.runners_listed_at
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id
+LEFT JOIN providers pr ON pr.name = w.provider
 LEFT JOIN agents a ON a.workspace_id = w.id AND a.incarnation = w.incarnation
 LEFT JOIN forge_runners fr ON fr.workspace_id = w.id AND fr.incarnation = w.incarnation
 LEFT JOIN forge_status fs ON fs.entity_id = fr.entity_id

@@ -19,10 +19,38 @@ RETURNING r.asking_until;
 -- The forge has answered, and this replica hands it on. No row: it was too slow, or the workspace goes; then what was
 -- registered has to go as well.
 UPDATE forge_runners r
-SET handed_out_at = prewarm_now(), asking_until = NULL, runner_id = sqlc.narg(runner_id)::bigint
+SET handed_out_at = prewarm_now(), asking_until = NULL, runner_id = sqlc.narg(runner_id)::bigint,
+    files = sqlc.narg(files)::bytea, files_sealed_by = sqlc.narg(files_sealed_by)::text, files_read = @files_read::text[]
 FROM workspaces w
 WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation AND r.handed_out_at IS NULL
   AND r.asking_until = @asking_until AND w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting';
+
+-- name: FilesOf :one
+-- The files of the configuration that was handed out, as long as this one of them was not read and there is reason to.
+SELECT r.files, coalesce(r.files_sealed_by, '')::text AS sealed_by
+FROM forge_runners r
+JOIN workspaces w ON w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting'
+WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation AND r.removed_at IS NULL AND r.files IS NOT NULL
+  AND NOT @name::text = ANY (r.files_read);
+
+-- name: FileRead :execrows
+-- One of the files goes out, once; with the last nothing is kept of any. No row: somebody else read it, or its workspace goes.
+UPDATE forge_runners r
+SET files_read = r.files_read || @name::text,
+    files = CASE WHEN cardinality(r.files_read) + 1 < @all_files::integer THEN r.files END,
+    files_sealed_by = CASE WHEN cardinality(r.files_read) + 1 < @all_files::integer THEN r.files_sealed_by END
+FROM workspaces w
+WHERE r.workspace_id = @workspace_id AND r.incarnation = @incarnation AND r.removed_at IS NULL AND r.files IS NOT NULL
+  AND NOT @name::text = ANY (r.files_read)
+  AND w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting';
+
+-- name: ForgetFiles :execrows
+-- What nobody read in time, or will read any more, is not kept.
+UPDATE forge_runners r SET files = NULL, files_sealed_by = NULL
+WHERE r.files IS NOT NULL
+  AND (r.handed_out_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second' OR r.removed_at IS NOT NULL
+    OR NOT EXISTS (SELECT FROM workspaces w
+                   WHERE w.id = r.workspace_id AND w.incarnation = r.incarnation AND w.state = 'starting'));
 
 -- name: EndHandOut :exec
 -- It came to nothing: the next who asks may try at once. That the forge was asked stays.

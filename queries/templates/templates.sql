@@ -6,25 +6,73 @@
 SELECT * FROM providers WHERE name = ANY (@names::text[]) ORDER BY name FOR NO KEY UPDATE;
 
 -- name: UpsertProvider :exec
--- One whose kind is trusted is confirmed from the start; what was confirmed stays so.
+-- One whose kind is trusted is confirmed from the start; what was confirmed stays so. Whether its machines exist beforehand
+-- is known from now on, so that no pass creates before they were listed.
 INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
                        inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
-                       updated_at)
+                       reserves, updated_at)
 VALUES (@name, @kind, @config, @maximum, @creates_in_flight, @chunk, sqlc.narg(create_every_s), @create_burst,
         @inventory_every_s, @breaker_count, @breaker_percent, @breaker_errors, @breaker_clean,
-        CASE WHEN @is_confirmed::boolean THEN prewarm_now() END, prewarm_now())
+        CASE WHEN @is_confirmed::boolean THEN prewarm_now() END, @reserves, prewarm_now())
 ON CONFLICT (name) DO UPDATE
-  SET machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
+  SET deleted_at = NULL, delete_forced = false, emptied_at = NULL, -- of one that is empty nothing is known any more
+      confirmed_at = CASE WHEN providers.emptied_at IS NULL THEN providers.confirmed_at ELSE excluded.confirmed_at END,
+      machines_begun_at = CASE WHEN providers.config = excluded.config THEN providers.machines_begun_at END,
       config = excluded.config, maximum = excluded.maximum, creates_in_flight = excluded.creates_in_flight,
       chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
       inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
       breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
-      breaker_clean = excluded.breaker_clean, updated_at = excluded.updated_at;
+      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves, updated_at = excluded.updated_at;
+
+-- name: DeleteProvider :exec
+UPDATE providers
+SET deleted_at = coalesce(deleted_at, prewarm_now()), delete_forced = delete_forced OR @is_forced, updated_at = prewarm_now()
+WHERE name = @name;
+
+-- name: TemplatesUsing :many
+-- The templates that need a provider, of all organizations: for their active version, which is on it, or for the next.
+SELECT t.id, t.organization_id, t.name, coalesce(v.number, 0)::int AS version
+FROM templates t LEFT JOIN template_versions v ON v.id = t.active_version_id
+WHERE t.deleted_at IS NULL AND (t.provider = @provider OR v.provider = @provider)
+ORDER BY t.name, t.id;
+
+-- name: LeftAtProvider :many
+-- The workspaces at a provider, of all organizations, by version and state. Two halves, for an index each.
+SELECT t.id, t.organization_id, t.name AS template, v.number AS version, w.state::text AS state, w.n::int AS workspaces
+FROM (
+  SELECT c.template_version_id, c.state, count(*) AS n FROM workspaces c
+  WHERE c.provider = @provider AND c.state = 'claimed' GROUP BY c.template_version_id, c.state
+  UNION ALL
+  SELECT u.template_version_id, u.state, count(*) FROM workspaces u
+  WHERE u.provider = @provider AND u.state NOT IN ('claimed', 'deleted') GROUP BY u.template_version_id, u.state
+) w
+JOIN template_versions v ON v.id = w.template_version_id
+JOIN templates t ON t.id = v.template_id
+ORDER BY t.name, t.id, v.number, w.state;
+
+-- name: ResourcesAtProvider :many
+-- What is left at a provider as far as it is known: the resources of its workspaces, and those that inventories found amiss.
+SELECT * FROM (
+  SELECT w.name, coalesce(w.provider_id, '')::text AS provider_id, w.site, w.state::text AS state FROM workspaces w
+  WHERE w.provider = @provider AND w.state = 'claimed'
+  UNION ALL
+  SELECT w.name, coalesce(w.provider_id, '')::text, w.site, w.state::text FROM workspaces w
+  WHERE w.provider = @provider AND w.state NOT IN ('claimed', 'deleted')
+  UNION ALL
+  SELECT f.resource, f.provider_id, f.site, f.verdict FROM inventory_findings f
+  WHERE f.provider = @provider AND f.resource <> ''
+    AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = f.workspace_id AND w.state <> 'deleted')
+) left_there
+ORDER BY name LIMIT @most;
 
 -- name: LockTemplates :many
 SELECT * FROM templates
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = ANY (@names::text[])
 ORDER BY name FOR NO KEY UPDATE;
+
+-- name: TemplateNamed :one
+-- To read it, beside whoever changes it.
+SELECT * FROM templates WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = @name;
 
 -- name: InsertTemplate :one
 INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
@@ -97,11 +145,12 @@ SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL OR
 -- name: InsertPreset :exec
 INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
                      min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     forge_entity_id, runner_labels, runner_group, runner_maximum, created_at, updated_at)
+                     forge_entity_id, runner_labels, runner_group, runner_maximum,
+                     runner_registration_timeout_s, created_at, updated_at)
 VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @ttl_jitter,
         @min_remaining_s, sqlc.narg(schedule), @priority, sqlc.narg(creates_in_flight), sqlc.narg(autosize),
         @all_machines, sqlc.narg(standby_running), sqlc.narg(forge_entity_id), @runner_labels, @runner_group,
-        sqlc.narg(runner_maximum), prewarm_now(), prewarm_now());
+        sqlc.narg(runner_maximum), @runner_registration_timeout_s, prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets
@@ -110,6 +159,7 @@ SET parameters = @parameters, pool_key = @pool_key, instances = @instances, ttl_
     creates_in_flight = sqlc.narg(creates_in_flight), autosize = sqlc.narg(autosize), all_machines = @all_machines,
     standby_running = sqlc.narg(standby_running), forge_entity_id = sqlc.narg(forge_entity_id),
     runner_labels = @runner_labels, runner_group = @runner_group, runner_maximum = sqlc.narg(runner_maximum),
+    runner_registration_timeout_s = @runner_registration_timeout_s,
     updated_at = prewarm_now()
 WHERE id = @id;
 

@@ -94,7 +94,7 @@ WHERE c.id = ANY (@ids::uuid[]);
 -- name: PoolView :one
 -- Why a claim found nothing warm: what the pool looks like to it.
 SELECT p.template_id, (p.instances IS NOT NULL)::boolean AS pool, d.desired, (p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)::boolean AS gone,
-       (t.deprecated_at IS NOT NULL)::boolean AS deprecated,
+       (t.deprecated_at IS NOT NULL)::boolean AS deprecated, (pr.deleted_at IS NOT NULL)::boolean AS provider_deleted,
        (SELECT count(*) FROM unclaimed_workspaces w
         WHERE w.preset_id = p.id AND w.template_id = p.template_id AND w.class = 'starting')::int AS starting,
        EXISTS (SELECT FROM workspaces w WHERE w.state = 'standby' AND w.preset_id = p.id) AS standby,
@@ -105,6 +105,7 @@ SELECT p.template_id, (p.instances IS NOT NULL)::boolean AS pool, d.desired, (p.
        (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(v.provider, '')::text AS provider
 FROM presets p
 JOIN templates t ON t.id = p.template_id
+JOIN providers pr ON pr.name = t.provider
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 JOIN desired_prebuilds d ON d.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key

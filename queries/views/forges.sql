@@ -4,12 +4,12 @@
 -- All that is to be known before the forge is asked about a runner, with the job that it is at by our rows, the newest
 -- where there should be several.
 SELECT r.workspace_id, r.incarnation, r.entity_id, r.name, r.runner_id, r.status, r.status_at, r.asked_at, r.handed_out_at,
-       r.registered_at, r.abandoned_at, r.removed_at, w.state AS workspace_state, w.incarnation AS workspace_incarnation,
-       coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
+       r.registered_at, r.abandoned_at, r.removed_at, w.name AS workspace_name, w.state AS workspace_state,
+       w.incarnation AS workspace_incarnation, coalesce(r.asking_until > prewarm_now(), false)::boolean AS asking,
        coalesce(s.runners_wait_until > prewarm_now(), false)::boolean AS left_alone, s.runners_wait_until,
        coalesce(s.runners_error, '') AS runners_error,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
-       p.runner_labels, p.runner_group, c.kind, coalesce(o.job, '')::text AS job,
+       p.runner_labels, p.runner_group, c.kind, c.ca_bundle, e.scope, e.path, coalesce(o.job, '')::text AS job,
        coalesce(r.status IN ('gone', 'offline') AND r.status_at > coalesce(o.started_at, o.seen_at),
                 false)::boolean AS job_lost
 FROM forge_runners r
@@ -98,8 +98,8 @@ LIMIT @max_jobs;
 
 -- name: ForgeJobViews :many
 SELECT j.id, coalesce(e.name, '') AS entity, j.job_id, j.attempt, j.repository, j.run_id, j.workflow, j.name, j.url, j.labels,
-       j.state, j.conclusion, coalesce(t.name, '') AS template, coalesce(p.name, '') AS preset, j.unserved, j.runner_name,
-       j.workspace_id, j.queued_at, j.started_at, j.completed_at, j.seen_at,
+       j.state, j.conclusion, coalesce(t.name, '') AS template, coalesce(p.name, '') AS preset, j.unserved,
+       coalesce(w.name, j.runner_name) AS runner_name, j.workspace_id, j.queued_at, j.started_at, j.completed_at, j.seen_at,
        -- While its preset's forge is left alone, no runner is registered for a job that waits.
        coalesce(j.state = 'queued' AND s.runners_wait_until > prewarm_now(), false)::boolean AS delayed,
        s.runners_wait_until, coalesce(s.runners_error, '') AS runners_error,
@@ -108,6 +108,7 @@ SELECT j.id, coalesce(e.name, '') AS entity, j.job_id, j.attempt, j.repository, 
 FROM forge_jobs j
 LEFT JOIN forge_entities e ON e.id = j.entity_id
 LEFT JOIN forge_runners r ON r.workspace_id = j.workspace_id AND r.incarnation = j.incarnation
+LEFT JOIN workspaces w ON w.id = j.workspace_id
 LEFT JOIN presets p ON p.id = coalesce(r.preset_id, j.preset_id)
 LEFT JOIN templates t ON t.id = p.template_id
 LEFT JOIN forge_status s ON s.entity_id = p.forge_entity_id
@@ -138,7 +139,7 @@ WHERE j.state <> 'completed' AND j.organization_id = @organization_id
 
 -- name: RunnerPage :many
 -- Runners, newest first: those that there are, and with gone also those that were.
-SELECT r.workspace_id, r.incarnation, r.name, w.state, r.status, r.status_at, coalesce(e.name, '') AS entity,
+SELECT r.workspace_id, r.incarnation, w.name, w.state, r.status, r.status_at, coalesce(e.name, '') AS entity,
        t.name AS template, p.name AS preset, r.runner_id, p.runner_labels, r.registered_at, r.created_at, job.id AS job_row
 FROM forge_runners r
 JOIN workspaces w ON w.id = r.workspace_id
@@ -151,7 +152,7 @@ LEFT JOIN forge_jobs job ON job.id = (
 WHERE w.organization_id = @organization_id
   AND (@gone::boolean OR r.status <> 'gone' AND w.state <> 'deleted' AND r.incarnation = w.incarnation)
   AND (sqlc.narg(workspace_id)::uuid IS NULL OR r.workspace_id = sqlc.narg(workspace_id)::uuid)
-  AND (sqlc.narg(name)::text IS NULL OR r.name = sqlc.narg(name)::text)
+  AND (sqlc.narg(name)::text IS NULL OR w.name = sqlc.narg(name)::text OR r.name = sqlc.narg(name)::text)
   AND (sqlc.narg(entity_id)::uuid IS NULL OR r.entity_id = sqlc.narg(entity_id)::uuid)
   AND (sqlc.narg(status)::forge_runner_status IS NULL OR r.status = sqlc.narg(status)::forge_runner_status)
   AND (sqlc.narg(template)::text IS NULL OR t.name = sqlc.narg(template)::text)

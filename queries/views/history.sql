@@ -45,7 +45,9 @@ FROM (
 
 -- name: ClaimHistory :many
 -- The buckets of a preset from an instant on, in order.
-SELECT bucket, claims, hits, provisions, provision_s FROM claim_history
+SELECT bucket, claims, hits, provisions, provision_s, coalesce(requests, claims)::int AS requests,
+       coalesce(request_hits, hits)::int AS request_hits
+FROM claim_history
 WHERE preset_id = @preset_id AND bucket >= sqlc.arg(since)::timestamptz ORDER BY bucket;
 
 -- name: SizingView :one

@@ -11,7 +11,7 @@ ORDER BY k.created_at DESC, k.id;
 -- All that a workspace may know of itself. Owner, claim and its parameters are the caller's to leave out until claimed.
 SELECT w.id, w.name, w.state, w.incarnation, o.name AS organization, t.name AS template, p.name AS preset,
        v.number AS version, v.agent, w.parameters, u.name AS owner, w.owner_id, w.claim_id, w.claimed_at,
-       c.parameters AS claim_parameters, c.secrets
+       c.parameters AS claim_parameters, c.secrets, coalesce(fc.ca_bundle, '')::text AS forge_ca_bundle
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
 JOIN templates t ON t.id = w.template_id
@@ -19,6 +19,9 @@ JOIN presets p ON p.id = w.preset_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN users u ON u.id = w.owner_id
 LEFT JOIN claim_parameters c ON c.claim_id = w.claim_id
+LEFT JOIN forge_runners fr ON fr.workspace_id = w.id AND fr.incarnation = w.incarnation
+LEFT JOIN forge_entities fe ON fe.id = fr.entity_id
+LEFT JOIN forge_credentials fc ON fc.id = fe.credential_id
 WHERE w.id = @workspace_id;
 
 -- name: AgentView :one

@@ -5,7 +5,7 @@
 SELECT i.provider, i.site, i.outcome, i.error, i.ended_at, i.complete_at, i.took_s, i.resources, i.workspaces,
        i.discrepancies, i.due_at, i.opened_at, i.reason, i.clean, i.by_calls, p.breaker_clean,
        (p.confirmed_at IS NOT NULL)::boolean AS confirmed
-FROM inventories i JOIN providers p ON p.name = i.provider
+FROM inventories i JOIN providers p ON p.name = i.provider AND p.emptied_at IS NULL
 ORDER BY i.provider, i.site;
 
 -- name: MachineViews :many

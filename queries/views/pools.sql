@@ -13,6 +13,7 @@ WITH page AS MATERIALIZED (
 )
 SELECT p.id, t.name AS template, p.name AS preset, coalesce(v.number, 0)::int AS version, t.provider,
        (p.instances IS NOT NULL)::boolean AS pool, coalesce(p.instances, 0)::int AS instances, p.schedule,
+       (p.forge_entity_id IS NOT NULL)::boolean AS runners,
        prewarm_now()::timestamptz AS now,
        d.desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.starting, 0)::int AS starting,
@@ -46,14 +47,14 @@ WHERE p.id = ANY (ARRAY(SELECT page.id FROM page))
 ORDER BY t.name, p.name;
 
 -- name: PoolHours :many
--- The claims of presets by the hour, over the last 24: hour 0 is the one that lasts now. From the buckets that autosize
+-- The requests for workspaces of presets by the hour, over the last 24: hour 0 is the one that lasts now. From the buckets that autosize
 -- counts each minute, and of what came after it, up to fifty claims of each: so the first one is seen at once, and a page
 -- costs no more under a storm.
 SELECT c.preset_id,
        floor(extract(epoch FROM prewarm_now() - c.at) / 3600)::int AS hours_ago,
-       sum(c.claims)::int AS claims, sum(c.hits)::int AS hits
+       sum(c.requests)::int AS claims, sum(c.hits)::int AS hits
 FROM (
-  SELECT h.preset_id, h.bucket AS at, h.claims, h.hits
+  SELECT h.preset_id, h.bucket AS at, coalesce(h.requests, h.claims) AS requests, coalesce(h.request_hits, h.hits) AS hits
   FROM claim_history h
   WHERE h.preset_id = ANY (@ids::uuid[]) AND h.bucket > prewarm_now() - interval '24 hours' AND h.claims > 0
   UNION ALL
@@ -61,10 +62,10 @@ FROM (
   FROM presets p
   CROSS JOIN autosize_progress a
   CROSS JOIN LATERAL (
-    SELECT n.created_at, n.outcome, n.mode FROM claims n
+    SELECT n.created_at, n.outcome, n.mode, (n.group_id IS NULL OR n.group_id = n.id) AS first FROM claims n
     WHERE n.preset_id = p.id AND n.created_at > greatest(a.counted_through, prewarm_now() - interval '24 hours')
     ORDER BY n.created_at LIMIT 50
   ) x
-  WHERE p.id = ANY (@ids::uuid[]) AND p.instances IS NOT NULL AND x.mode::text <> 'bypass'
+  WHERE p.id = ANY (@ids::uuid[]) AND p.instances IS NOT NULL AND x.mode::text <> 'bypass' AND x.first
 ) c
 GROUP BY 1, 2;

@@ -37,6 +37,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        (t.deprecated_at IS NOT NULL)::boolean AS deprecated, p.ttl_s, p.ttl_jitter, p.min_remaining_s, p.priority,
        p.instances, p.schedule, prewarm_now()::timestamptz AS now, d.desired,
        coalesce(forge.name, '') AS forge, p.runner_labels, p.runner_group, p.runner_maximum,
+       p.runner_registration_timeout_s,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.standby, 0)::int AS standby,
        coalesce(u.eligible, 0)::int AS eligible,
        coalesce(u.starting, 0)::int AS starting, coalesce(u.stopping, 0)::int AS stopping,
@@ -46,7 +47,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
        coalesce(queued.n, 0)::int AS queued,
        least((s.counts ->> 'extraneous')::int,
              greatest(0, coalesce(u.free, 0) - d.desired
-                         - CASE WHEN t.deprecated_at IS NULL THEN coalesce(waiting.warm, 0) + coalesce(queued.n, 0)
+                         - CASE WHEN t.deprecated_at IS NULL AND pr.deleted_at IS NULL THEN coalesce(waiting.warm, 0) + coalesce(queued.n, 0)
                                 ELSE 0 END))::int AS extraneous,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error, s.changed_at AS passed_at,
        coalesce(z.unattainable, '') AS unattainable,
@@ -55,6 +56,7 @@ SELECT p.id, o.name AS organization, p.template_id, t.name AS template, p.name A
 FROM presets p
 JOIN organizations o ON o.id = p.organization_id
 JOIN templates t ON t.id = p.template_id
+JOIN providers pr ON pr.name = t.provider
 LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_status s ON s.preset_id = p.id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
@@ -214,7 +216,7 @@ LIMIT @max_workspaces;
 -- name: WorkspaceViews :many
 -- What a page shows, in its order.
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
-       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
+       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
        (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((
@@ -238,7 +240,7 @@ ORDER BY w.created_at DESC, w.id DESC;
 -- name: WorkspaceView :one
 -- By id or by name; a name is never a UUID.
 SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
-       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.addresses,
+       w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
        (CASE WHEN w.fault = '' AND w.state = 'claimed' THEN coalesce((

@@ -20,7 +20,8 @@ FROM workspaces w WHERE w.id = @workspace_id AND h.provider = w.provider;
 -- Whether the workspace's pool would want it. Wanted is as in C5: what is desired (now, and by what the last pass made of it,
 -- whichever is less; of `instances: all`, whatever comes back) and what is waited for by claims that an old one serves. Has is
 -- what a pass would count as actual and starting.
-SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL)::boolean AS current,
+SELECT (w.pool_key = p.pool_key AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
+        AND pr.deleted_at IS NULL)::boolean AS current,
        EXISTS (SELECT FROM preset_pauses pa WHERE pa.preset_id = p.id)::boolean AS paused,
        (CASE WHEN d.takes_all THEN has.n + 1 ELSE least(d.desired, (s.counts ->> 'desired')::int) END
         + (SELECT count(*) FROM claims c
@@ -99,7 +100,9 @@ WITH ws AS (
   RETURNING j.workspace_id, j.site, j.priority
 ), moved AS (
   UPDATE workspaces w
-  SET state_at = prewarm_now(), provider_id = @provider_id, addresses = @addresses, environment = @environment
+  SET state_at = prewarm_now(), provider_id = @provider_id, addresses = @addresses, environment = @environment,
+      os_name = CASE WHEN @os_name::text = '' THEN w.os_name ELSE @os_name::text END,
+      os_version = CASE WHEN @os_version::text = '' THEN w.os_version ELSE @os_version::text END
   FROM job
   WHERE w.id = job.workspace_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id

@@ -160,7 +160,9 @@ WITH ws AS (
   WHERE j.id = @job_id AND j.kind = 'probe' AND j.attempt = @attempt AND j.state = 'running' AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (
-  UPDATE workspaces w SET addresses = @addresses, environment = @environment
+  UPDATE workspaces w SET addresses = @addresses, environment = @environment,
+      os_name = CASE WHEN @os_name::text = '' THEN w.os_name ELSE @os_name::text END,
+      os_version = CASE WHEN @os_version::text = '' THEN w.os_version ELSE @os_version::text END
   FROM job
   WHERE w.id = job.workspace_id
   RETURNING w.id, w.incarnation, w.claimed_at

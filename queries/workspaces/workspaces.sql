@@ -54,7 +54,7 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'starting', state_at = prewarm_now(), provider_id = @provider_id, addresses = @addresses,
-      environment = @environment, site = job.site
+      environment = @environment, os_name = @os_name, os_version = @os_version, site = job.site
   FROM job
   WHERE w.id = job.workspace_id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id
@@ -86,7 +86,9 @@ WITH ws AS (
 ), moved AS (
   UPDATE workspaces w
   SET state = 'ready', state_at = prewarm_now(), ready_at = prewarm_now(), addresses = @addresses,
-      environment = @environment, expires_at = coalesce(w.expires_at, prewarm_now() + p.ttl_s * interval '1 second'
+      environment = @environment, os_name = CASE WHEN @os_name::text = '' THEN w.os_name ELSE @os_name::text END,
+      os_version = CASE WHEN @os_version::text = '' THEN w.os_version ELSE @os_version::text END,
+      expires_at = coalesce(w.expires_at, prewarm_now() + p.ttl_s * interval '1 second'
         * (1 - p.ttl_jitter / 100.0 * ('x' || right(w.id::text, 6))::bit(24)::integer / 16777216.0))
   FROM job, presets p
   WHERE w.id = job.workspace_id AND p.id = w.preset_id
@@ -349,6 +351,14 @@ SELECT id, template_id, preset_id FROM moved;
 UPDATE jobs
 SET force = true, state = 'pending', leased_by = '', due_at = prewarm_now()
 WHERE workspace_id = @workspace_id AND kind IN ('drain', 'delete') AND state IN ('pending', 'running');
+
+-- name: ForceRetireAt :execrows
+-- The same for all that is on its way out at a provider.
+UPDATE jobs
+SET force = true, state = 'pending', leased_by = '', due_at = prewarm_now()
+WHERE id IN (SELECT j.id FROM jobs j
+             WHERE j.provider = @provider AND j.kind IN ('drain', 'delete') AND j.state IN ('pending', 'running')
+             ORDER BY j.id FOR UPDATE);
 
 -- name: RecordWorkspaceAct :exec
 -- Audit of an act on a workspace that is no transition.

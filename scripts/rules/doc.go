@@ -11,6 +11,7 @@
 //	open ends   what is to be done is an issue, not a comment
 //	paths       no path of one developer's machine
 //	length      a file past 500 lines does two things
+//	words       pages, commands and messages use plain words
 //
 // What imports what is the business of coderd/imports_test.go. The places that may break a rule, with the reason for
 // each, are in allowed.go.

@@ -55,6 +55,7 @@ var grants = []grant{
 	{"lifecycle", "jobs", "UPDATE", "who works on a job, until when, and when it is tried again"},
 	{"lifecycle", "agents", "UPDATE", "a start expects the agent again"},
 	{"lifecycle", "forge_runners", "INSERT", "there is a row before anything can register"},
+	{"lifecycle", "forge_runners", "UPDATE", "the probe finds it up, and its time to register begins"},
 	{"lifecycle", "provider_machines", "UPDATE", "the worker that holds the job reserves a machine, and gives it back"},
 	{"lifecycle", "intents", "DELETE", "it is carried out"},
 	{"lifecycle", "standby_moves", "DELETE", "it is carried out"},
@@ -65,7 +66,7 @@ var grants = []grant{
 
 	{"entities", "forge_status", "INSERT DELETE UPDATE", "its row comes and goes with the entity, which is asked at once with another credential"},
 	{"inbox", "forge_status", "INSERT", "how far the listing of deliveries and jobs has come"},
-	{"inventory", "providers", "UPDATE", "when its machines were listed, and that a person trusts it"},
+	{"inventory", "providers", "UPDATE", "when its machines were listed, that a person trusts it, and that nothing is left there"},
 	{"leases", "claims", "UPDATE", "places in line that have run out"},
 	{"templates", "claims", "UPDATE", "who waits for a preset that is removed waits no more"},
 	{"templates", "preset_failures", "DELETE", "a person begins anew"},

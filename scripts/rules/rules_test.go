@@ -55,6 +55,15 @@ var cases = []struct {
 	lines                  []int
 }{
 	{
+		name: "words of a page", rule: "words", file: "docs/x.md", lines: []int{1, 5, 8},
+		text: "It is told.\n```sh\nprewarm told\n```\nfine `beside` and look: all\nof it\n\nWhoever comes.\n",
+	},
+	{
+		name: "words of a message", rule: "words", file: "coderd/x/x.go", lines: []int{3, 6},
+		text: "package x\n\nvar a = \"made anew at once\"\n\nvar b = `one line\nbeside another`\n\nvar name = \"beside\" // told to nobody\n",
+	},
+	{name: "words of a decision", rule: "words", file: "docs/decisions/x.md", text: "It is told.\n"},
+	{
 		name: "the wall clock", rule: "clock", file: "coderd/x/x.go", lines: []int{5, 6},
 		text: "package x\n\nimport \"time\"\n\nvar now = time.Now\nfunc f() { time.Sleep(time.Second) }\n",
 	},

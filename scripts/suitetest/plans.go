@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -86,9 +87,10 @@ func test(ctx context.Context, opts options) ([]step, error) {
 // shortSuites are one seeded short version of each long suite.
 var shortSuites = []step{
 	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=4", "-run",
-		"^(TestExact|TestClaimers_exactUnderConcurrency|TestPoints|TestKill|TestActs)$",
-		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine"),
-	simulation(20),
+		"^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestActs|"+
+			"TestSynchronous|TestAsynchronous)$",
+		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine", "./coderd/chaos/failover"),
+	simulation(20, 0),
 	replay(20),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=20s", "PREWARM_SEED=1"}, "./coderd/chaos/storm"),
 }
@@ -97,11 +99,11 @@ var shortSuites = []step{
 var ciSuites = []step{
 	suite("e2e", 10*time.Minute, nil, "./coderd/e2e", "./deploy"),
 	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/faults"),
-	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos"),
+	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos", "./coderd/chaos/failover"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
 	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
 	upgrade,
-	simulation(60),
+	simulation(10, 50),
 }
 
 // longSuites are all long suites in full.
@@ -112,9 +114,10 @@ var longSuites = []step{
 	suite("faults", time.Hour, []string{"PREWARM_ROUNDS=2000"}, "./coderd/faults"),
 	suite("chaos", time.Hour, []string{"PREWARM_ROUNDS=50"}, "./coderd/chaos"),
 	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),
+	suite("failover", time.Hour, []string{"PREWARM_ROUNDS=20"}, "./coderd/chaos/failover"),
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
 	upgrade,
-	simulation(200),
+	simulation(200, 50),
 	replay(200),
 	fuzz("FuzzParse", "./coderd/templates"),
 	fuzz("FuzzJob", "./coderd/demand/github"),
@@ -154,11 +157,18 @@ func suite(name string, limit time.Duration, env []string, args ...string) step 
 	return step{name: name, env: env, command: gotestsum("testname", args...)}
 }
 
-func simulation(seeds int) step {
-	return suite("simulation", time.Hour, []string{
+// simulation runs seeds that stay the same, those that once fell, and fresh ones: these are drawn here, so that the line of
+// the step says which they are.
+func simulation(seeds, fresh int) step {
+	env := []string{
 		"PREWARM_SIM_SEEDS=" + strconv.Itoa(seeds),
-		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, seeds/20)),
-	}, "./coderd/simulation")
+		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, (seeds+fresh)/20)),
+	}
+	if fresh > 0 {
+		env = append(env, "PREWARM_SIM_FRESH="+strconv.Itoa(fresh),
+			"PREWARM_SIM_FRESH_FIRST="+strconv.Itoa(1_000_000+rand.IntN(1_000_000_000)))
+	}
+	return suite("simulation", time.Hour, env, "./coderd/simulation")
 }
 
 func replay(orders int) step {

@@ -46,6 +46,17 @@ func TestPackages(t *testing.T) {
 	}
 }
 
+// Each run of CI takes seeds that no other took, beside a fixed few, and says which they are.
+func TestSimulation_fresh(t *testing.T) {
+	const first = "PREWARM_SIM_FRESH_FIRST="
+	one, other := simulation(10, 50), simulation(10, 50)
+	require.Contains(t, one.env, "PREWARM_SIM_SEEDS=10")
+	require.Contains(t, one.env, "PREWARM_SIM_FRESH=50")
+	require.True(t, strings.HasPrefix(one.env[len(one.env)-1], first), one.env)
+	require.NotEqual(t, one.env, other.env)
+	require.NotContains(t, strings.Join(simulation(20, 0).env, " "), "FRESH")
+}
+
 func TestReport(t *testing.T) {
 	var out bytes.Buffer
 	results := []result{{"vet", 2 * time.Second, nil}, {"unit", time.Minute, errors.New("exit status 1")}}

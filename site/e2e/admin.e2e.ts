@@ -36,6 +36,17 @@ templates:
     presets: [{name: default, prebuilds: {instances: 8}}]
 `;
 
+/** moved is a provider of its own, which is deleted. */
+const moved = `
+providers:
+  - {name: moved, kind: sim}
+templates:
+  - name: moved
+    provider: moved
+    spec: {create_latency: 10ms, ready_latency: 10ms}
+    presets: [{name: default, prebuilds: {instances: 2}}]
+`;
+
 /** many leave more in the log than a page of it holds. */
 const many = `
 templates:
@@ -101,7 +112,7 @@ test("a file is planned, then applied; what is wrong in it is shown, and a plan 
     const templates = (await server.api("GET", "/api/v1/templates")) as { name: string }[];
     expect(templates.map((t) => t.name)).not.toContain("web-ide");
     await accessible(page);
-    await page.getByRole("button", { name: "Apply just this" }).click();
+    await page.getByRole("button", { name: "Apply this plan" }).click();
     await page.getByRole("status").getByText(/^Applied: [34] changes$/).waitFor();
 
     // Another plan; but before it is applied, somebody else changes the same.
@@ -109,11 +120,11 @@ test("a file is planned, then applied; what is wrong in it is shown, and a plan 
     await page.getByRole("button", { name: "Show what it does" }).click();
     await changes.getByText("version 2 of web-ide").waitFor();
     await apply(configuration("web-ide", "20ms"));
-    await page.getByRole("button", { name: "Apply just this" }).click();
+    await page.getByRole("button", { name: "Apply this plan" }).click();
     await page.getByRole("alert").getByText("Nothing was applied", { exact: false }).waitFor();
     await page.getByRole("button", { name: "Plan again" }).click();
     await page.getByText("everything is as the file says").waitFor();
-    expect(await page.getByRole("button", { name: "Apply just this" }).isDisabled()).toBe(true);
+    expect(await page.getByRole("button", { name: "Apply this plan" }).isDisabled()).toBe(true);
     expected(problems, 409, 422);
   });
 });
@@ -228,7 +239,7 @@ test("a breaker says why it opened and how far it is, shows what is missing, and
     await page.goto(`${server.url}/templates/agents`);
     await page.getByRole("region", { name: "Rollout" }).getByRole("img", { name: "8 ready", exact: true }).waitFor();
     await page.goto(`${server.url}/providers/cloud`);
-    await page.getByText("Both sides agree on all of it.").waitFor();
+    await page.getByText("No differences found.").waitFor();
     await live(page);
 
     // Most of what the cloud has is lost behind Prewarm's back.
@@ -237,9 +248,9 @@ test("a breaker says why it opened and how far it is, shows what is missing, and
     await page.getByText("The breaker is open: nothing is created or deleted there. Claims go on.").waitFor();
     await page.getByText(/new discrepancies among/).waitFor();
     await page.getByRole("img", { name: /of 30 clean inventories in a row/ }).waitFor();
-    await page.getByRole("button", { name: "Look now" }).click();
+    await page.getByRole("button", { name: "Run inventory" }).click();
     const found = page.getByRole("list", { name: "Discrepancies" });
-    await found.getByText("the provider has nothing of it", { exact: false }).first().waitFor();
+    await found.getByText("the provider does not have it", { exact: false }).first().waitFor();
     await accessible(page);
     await page.goto(`${server.url}/providers`);
     await page.getByRole("listitem").filter({ hasText: "cloud" }).getByText("breaker open").waitFor();
@@ -254,13 +265,38 @@ test("a breaker says why it opened and how far it is, shows what is missing, and
   });
 });
 
+test("a provider in use is deleted by force only, and says what is left there", async () => {
+  await browsing(browser, "delete-provider", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await apply(moved);
+    await page.goto(`${server.url}/templates/moved`);
+    await page.getByRole("region", { name: "Rollout" }).getByRole("img", { name: "2 ready", exact: true }).waitFor();
+    await server.api("POST", "/api/v1/claims", { template: "moved", preset: "default", mode: "require" });
+    await page.goto(`${server.url}/providers/moved`);
+    await page.getByRole("button", { name: "Delete" }).click();
+    const dialog = page.getByRole("dialog", { name: "Delete provider moved?" });
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await dialog.getByRole("alert").getByText("is used by template moved (version 1)", { exact: false }).waitFor();
+    await accessible(page);
+    await dialog.getByLabel("Also while it is in use", { exact: false }).check();
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await page.getByText("moved is deleted.").waitFor();
+    await page.getByText("Left there: 1 claimed.", { exact: false }).waitFor();
+    await accessible(page);
+    await page.goto(`${server.url}/providers`);
+    await page.getByRole("listitem").filter({ hasText: "moved" }).getByText("deleted", { exact: true }).waitFor();
+    expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
+  });
+});
+
 test("a provider is checked case by case while one looks on", async () => {
   await browsing(browser, "check", async (context) => {
     const page = await context.newPage();
     await signIn(page, server);
     await page.goto(`${server.url}/providers/sim`);
-    await page.getByRole("button", { name: "Check it" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Check it" }).click();
+    await page.getByRole("button", { name: "Check provider" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Check provider" }).click();
     await page.getByRole("list", { name: "Cases" }).getByText("(passed)").first().waitFor();
     await page.getByText("It is safe to use.").waitFor();
     await accessible(page);
@@ -273,18 +309,18 @@ test("a token's secret is shown once; its role decides what is there; revoked, i
     await signIn(page, server);
     await apply(configuration("rolling", "10ms"));
     await page.getByRole("link", { name: "Users & tokens" }).click();
-    await page.getByRole("button", { name: "Make a token" }).click();
+    await page.getByRole("button", { name: "Create token" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Name, to know it by").fill("audits");
+    await dialog.getByLabel("Name").fill("audits");
     await dialog.getByLabel("For whom").fill("eve");
     await dialog.getByLabel("Role of the new user").selectOption("auditor");
     await accessible(page);
-    await dialog.getByRole("button", { name: "Make it" }).click();
-    await dialog.getByText("the only time that it is shown").waitFor();
+    await dialog.getByRole("button", { name: "Create token" }).click();
+    await dialog.getByText("It is shown only this once", { exact: false }).waitFor();
     const secret = (await dialog.getByText(/^pw_/).textContent()) ?? "";
     expect(secret.length).toBeGreaterThan(20);
     await accessible(page);
-    await dialog.getByRole("button", { name: "I have it" }).click();
+    await dialog.getByRole("button", { name: "Done" }).click();
     await page.getByRole("list", { name: "Tokens of eve" }).getByText("audits", { exact: true }).waitFor();
     expect(await page.content()).not.toContain(secret);
 
@@ -297,12 +333,12 @@ test("a token's secret is shown once; its role decides what is there; revoked, i
       for (const name of ["Delete", "Deprecate", /Roll back/]) expect(await theirs.getByRole("button", { name }).count()).toBe(0);
       await theirs.goto(`${server.url}/providers/cloud`);
       await theirs.getByRole("region", { name: "Limits" }).waitFor();
-      expect(await theirs.getByRole("button", { name: "Check it" }).count()).toBe(0);
+      expect(await theirs.getByRole("button", { name: "Check provider" }).count()).toBe(0);
       await theirs.goto(`${server.url}/apply`);
       await theirs.getByText("Your role may not change the configuration", { exact: false }).waitFor();
       await theirs.goto(`${server.url}/tokens`);
       await theirs.getByRole("region", { name: "Quota of default" }).waitFor();
-      expect(await theirs.getByRole("button").filter({ hasText: /Revoke|Change|Make a token/ }).count()).toBe(0);
+      expect(await theirs.getByRole("button").filter({ hasText: /Revoke|Change|Create token/ }).count()).toBe(0);
       await live(theirs);
 
       await page.getByRole("list", { name: "Tokens of eve" }).getByRole("button", { name: "Revoke" }).click();
@@ -337,7 +373,7 @@ test("the log tells who did what, narrowed by what one clicks or writes, and the
     await log.getByText("maximum").first().waitFor();
     await page.getByLabel("Until").fill("2020-01-01T00:00");
     await page.getByText("Nothing on record matches").waitFor();
-    await page.getByRole("button", { name: "All of it" }).click();
+    await page.getByRole("button", { name: "Clear filters" }).click();
     await log.getByText("prewarm", { exact: true }).first().waitFor();
     // Page by page: the next one is below the first.
     await page.getByRole("status").filter({ hasText: "100 entries, and there are more" }).waitFor();

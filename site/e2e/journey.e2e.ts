@@ -30,8 +30,8 @@ test("from nothing to a claim, which a second tab sees as it happens", async () 
     // An empty installation says what to do.
     await page.getByRole("link", { name: "Pools", exact: true }).click();
     await page.getByText("No pools yet").waitFor();
-    await page.getByRole("link", { name: "Make a first pool" }).click();
-    await page.getByRole("button", { name: "Make this pool" }).click();
+    await page.getByRole("link", { name: "Create a first pool" }).click();
+    await page.getByRole("button", { name: "Create this pool" }).click();
     await page.getByText("3 workspaces are ready").waitFor();
 
     // A second tab, which is told and does not ask: while it hears of changes it asks once in about a minute.
@@ -72,7 +72,7 @@ test("from nothing to a claim, which a second tab sees as it happens", async () 
     await second.reload();
     await second.getByText("No pool matches").waitFor();
     await second.goto(`${server.url}/no/such/page`);
-    await second.getByRole("heading", { name: "No such page" }).waitFor();
+    await second.getByRole("heading", { name: "Page not found" }).waitFor();
   });
 });
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import axe from "axe-core";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { accessible, painted, pictures } from "./axe";
 import { browsing, live, patience, signIn, startBrowser } from "./browser";
 import { fillForges, repository, startServer, type Server } from "./server";
 
@@ -90,6 +91,11 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
     there: (p) => p.getByRole("region", { name: "Timeline" }).waitFor(),
   },
   { name: "welcome", path: () => "/welcome", there: (p) => p.getByRole("button", { name: "Claim one" }).waitFor() },
+  {
+    name: "mine",
+    path: () => "/mine",
+    there: (p) => p.getByRole("list", { name: "Pools that you can claim from" }).waitFor(),
+  },
   { name: "claims", path: () => "/claims", there: (p) => p.getByRole("table").waitFor() },
   { name: "jobs", path: () => "/jobs", there: (p) => p.getByRole("table", { name: "Jobs that nothing can serve" }).waitFor() },
   { name: "jobs-running", path: () => "/jobs?show=in_progress", there: (p) => p.getByRole("table", { name: "Jobs in progress" }).waitFor() },
@@ -125,26 +131,21 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
   { name: "replicas", path: () => "/replicas", there: (p) => p.getByRole("table").waitFor() },
   { name: "audit", path: () => "/audit", there: (p) => p.getByRole("table").waitFor() },
   { name: "tokens", path: () => "/tokens", there: (p) => p.getByRole("list", { name: "Users" }).waitFor() },
+  {
+    name: "not-found",
+    path: () => "/no/such/page",
+    there: async (p) => {
+      await p.getByRole("heading", { level: 1, name: "Page not found" }).waitFor();
+      await p.getByRole("navigation", { name: "Pages" }).waitFor(); // it is inside the frame
+    },
+  },
+  {
+    name: "pools-dense",
+    path: () => "/?dense=true&group=template&sort=attention",
+    there: (p) => p.getByRole("link", { name: "web-ide/large" }).last().waitFor(),
+  },
   { name: "sign-in", path: () => "/sign-in", there: (p) => p.getByRole("button", { name: "Sign in" }).waitFor() },
 ];
-
-/** painted waits until the page is drawn in those colours: axe would read some of the old ones otherwise. */
-async function painted(page: Page, colorScheme: string): Promise<void> {
-  await page.evaluate(
-    (scheme) =>
-      new Promise<void>((drawn) => {
-        const look = () => {
-          if (!matchMedia(`(prefers-color-scheme: ${scheme})`).matches) setTimeout(look, 10);
-          else requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(() => drawn()), 50));
-        };
-        look();
-      }),
-    colorScheme,
-  );
-}
-
-/** PREWARM_SCREENSHOTS is a folder that pictures of all pages are left in. */
-const pictures = process.env["PREWARM_SCREENSHOTS"];
 
 for (const { name, path, there } of pages) {
   test(`${name}: accessible, and as wide as the screen`, async () => {
@@ -189,7 +190,7 @@ test("every route is among these pages", () => {
   const routes = [...source.matchAll(/path: "([^"]+)"/g)].map(([, route = ""]) => route);
   expect(routes).toContain("/presets/$template/$preset");
   for (const route of routes) {
-    const shape = new RegExp(`^${route.replace(/\$\w+/g, "[^/?]+")}(\\?.*)?$`);
+    const shape = new RegExp(`^${route.replace(/^\$$/, "/no/.+").replace(/\$\w+/g, "[^/?]+")}(\\?.*)?$`);
     expect(pages.map((p) => p.path()).filter((path) => shape.test(path)), route).not.toEqual([]);
   }
 });
@@ -222,6 +223,53 @@ test("what is broken is explained, and a pause is there for all to see", async (
   });
 });
 
+test("a broken pool says its cause before its charts, and a claim that cannot be served says so", async () => {
+  await browsing(browser, "blocked", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await page.goto(`${server.url}/presets/broken/default`);
+    await page.locator("main header").getByText("Creates fail", { exact: true }).waitFor();
+    await page.getByRole("region", { name: "Over time" }).waitFor();
+    const regions = await page.locator("main section[aria-label]").evaluateAll((all) => all.map((r) => r.getAttribute("aria-label")));
+    expect(regions.indexOf("Failures by cause")).toBeGreaterThanOrEqual(0);
+    expect(regions.indexOf("Failures by cause")).toBeLessThan(regions.indexOf("Over time"));
+    const asked = page.waitForRequest((r) => r.method() === "POST" && r.url().endsWith("/api/v1/claims"));
+    await page.getByRole("button", { name: "Claim one" }).click();
+    expect((await asked).postDataJSON()).toMatchObject({ mode: "require" });
+    await page.getByText("No workspace can be claimed now: creates fail.").waitFor();
+  });
+});
+
+test("a global pause is one banner on every page, and is resumed there", async () => {
+  await browsing(browser, "global-pause", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await page.getByRole("button", { name: "Pause…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Pause pools" });
+    await dialog.getByLabel("Reason").fill("moving house");
+    await dialog.getByRole("button", { name: "Pause", exact: true }).click();
+    const banner = page.getByRole("region", { name: "Global pause" });
+    await banner.getByText("moving house").waitFor();
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    await attention.getByRole("link", { name: "broken/default" }).waitFor();
+    expect(await attention.getByRole("link", { name: "web-ide/large" }).count()).toBe(0);
+    await page.evaluate(axe.source);
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        await painted(page, colorScheme);
+        const found = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run({ resultTypes: ["violations"] }));
+        expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`), `at ${width} px, ${colorScheme}`).toEqual([]);
+        if (pictures) await page.screenshot({ path: join(pictures, `global-pause-${width}-${colorScheme}.png`) });
+      }
+    }
+    await banner.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
+    await banner.waitFor({ state: "detached" });
+  });
+});
+
 test("the keyboard reaches everything", async () => {
   await browsing(browser, "keyboard", async (context) => {
     const page = await context.newPage();
@@ -237,5 +285,78 @@ test("the keyboard reaches everything", async () => {
     await page.getByRole("dialog", { name: "Replace all prebuilds of web-ide/large?" }).waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Replace all" }).and(page.locator(":focus")).waitFor();
+  });
+});
+
+test("pools are sorted, grouped, and forty of them on a screen; several are paused, resumed and nudged at once", async () => {
+  await browsing(browser, "bulk", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await page.getByLabel("Sort").selectOption("attention");
+    const pools = page.getByRole("list", { name: "Pools", exact: true });
+    await expect.poll(() => pools.getByRole("link").first().textContent(), { timeout: patience }).toBe("broken/default");
+    await page.getByLabel("Group").selectOption("template");
+    await pools.getByRole("heading", { name: "web-ide 2" }).waitFor();
+    await page.getByLabel("Dense rows").check();
+    expect(page.url()).toMatch(/dense=true/);
+    const row = await pools.getByRole("listitem").filter({ has: page.getByRole("link", { name: "ci/linux-x64" }) }).boundingBox();
+    expect(row?.height, "forty rows are on a screen of 1080 px").toBeLessThanOrEqual(27);
+
+    await pools.getByLabel("Select all of web-ide").check();
+    await pools.getByLabel("Select slow/default").check();
+    const bar = page.getByRole("region", { name: "Selected pools" });
+    await bar.getByText("3 pools selected").waitFor();
+    await bar.getByRole("button", { name: "Pause" }).click();
+    const dialog = page.getByRole("dialog", { name: "Pause 3 pools?" });
+    await dialog.getByLabel("Reason").fill("moving house");
+    await dialog.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("3 pools paused.").waitFor();
+    await bar.waitFor({ state: "detached" });
+    const pauses = (await server.api("GET", "/api/v1/pauses")) as { target: string }[];
+    expect(pauses.map((p) => p.target).sort()).toEqual(["slow/default", "web-ide/large", "web-ide/office-hours"]);
+    await page.getByRole("button", { name: "Paused", exact: true }).click();
+    await page.getByLabel("Select all shown").check();
+    await bar.getByRole("button", { name: "Nudge" }).click();
+    await page.getByRole("dialog", { name: "Nudge 3 pools?" }).getByRole("button", { name: "Nudge" }).click();
+    await page.getByText("A pass was requested.").waitFor();
+    await page.getByLabel("Select all shown").check();
+    await bar.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("dialog", { name: "Resume 3 pools?" }).getByRole("button", { name: "Resume" }).click();
+    await page.getByText("No pool matches").waitFor();
+    expect(await server.api("GET", "/api/v1/pauses")).toEqual([]);
+  });
+});
+
+test("Ctrl-K finds pools, workspaces, templates and jobs from any page", async () => {
+  await browsing(browser, "palette", async (context) => {
+    const page = await context.newPage();
+    await signIn(page, server);
+    await page.goto(`${server.url}/providers`);
+    await live(page); // so the page listens to keys, too
+    const search = page.getByRole("combobox", { name: /^Search/ });
+    const find = async (text: string, first: RegExp) => {
+      await page.keyboard.press("Control+k");
+      await search.waitFor();
+      await page.keyboard.type(text);
+      await page.getByRole("option", { selected: true, name: first }).waitFor();
+    };
+    await find("ide lar", /web-ide\/large/);
+    await accessible(page, "palette");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "web-ide/large" }).waitFor();
+    await find(claimed, new RegExp(claimed));
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: claimed }).waitFor();
+    await find("front end", /web-ide/);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/templates\/web-ide/);
+    await find("acme/", /acme\//);
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
+    await page.keyboard.press("Control+k");
+    await search.waitFor();
+    await page.keyboard.press("Escape");
+    await search.waitFor({ state: "hidden" });
   });
 });

@@ -157,11 +157,11 @@ test("a pause has a reason and an end, and a nudge says what it does", async () 
     await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
     await page.getByRole("button", { name: "Pause" }).waitFor();
 
-    await page.getByRole("region", { name: "Why it is so" }).getByRole("button", { name: "Nudge" }).click();
+    await page.getByRole("region", { name: "Why this state" }).getByRole("button", { name: "Nudge" }).click();
     const nudge = page.getByRole("dialog", { name: "Nudge web-ide/office-hours?" });
     await nudge.getByText("no setting is changed").waitFor();
     await nudge.getByRole("button", { name: "Nudge" }).click();
-    await page.getByText("A pass was asked for.").waitFor();
+    await page.getByText("A pass was requested.").waitFor();
 
     // What its schedule changes next is in its row.
     await page.goto(server.url);
@@ -190,7 +190,7 @@ test("a cause has the last lines of the log, and a reset begins anew", async () 
     await causes.getByText(/setup ended with exit status/).first().waitFor();
     await causes.getByRole("region", { name: /^The last lines of/ }).getByText("looking for libfoo").waitFor();
     await causes.getByRole("button", { name: "Reset failures" }).click();
-    const dialog = page.getByRole("dialog", { name: "Forget the failures of crash/default?" });
+    const dialog = page.getByRole("dialog", { name: "Reset the failures of crash/default?" });
     await dialog.getByText("also past the hard limit").waitFor();
     await dialog.getByRole("button", { name: "Reset failures" }).click();
     await page.getByText("Creates of crash/default begin again.").waitFor();
@@ -207,7 +207,7 @@ test("a workspace is kept for inspection, with a reason, and its lease is renewe
     await claimed.getByText("It has no lease").waitFor();
     await claimed.getByRole("button", { name: "Give it a lease" }).click();
     const lease = page.getByRole("dialog", { name: `Give ${name} a lease?` });
-    await lease.getByText("is released by itself").waitFor();
+    await lease.getByText("is released and its content is deleted", { exact: false }).waitFor();
     await lease.getByRole("button", { name: "Give it a lease" }).click();
     await claimed.getByText(/Its lease ends in [78] h/).waitFor();
     await claimed.getByRole("button", { name: "Renew the lease" }).waitFor();
@@ -233,7 +233,7 @@ test("a workspace is kept for inspection, with a reason, and its lease is renewe
     await page.getByRole("button", { name: "Keep longer" }).waitFor();
 
     await page.getByRole("button", { name: "Delete", exact: true }).click();
-    await page.getByRole("dialog").getByLabel("By force").check();
+    await page.getByRole("dialog").getByLabel("Force").check();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
     await timeline.getByText("deleted", { exact: true }).waitFor();
   });

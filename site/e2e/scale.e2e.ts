@@ -75,8 +75,10 @@ afterAll(async () => {
 /** What every page is measured by: the first thing on it that is of use to whoever looks, by what it says. */
 const pages: readonly { name: string; path: () => string; useful: string }[] = [
   { name: "pools", path: () => "/", useful: "kind-000/size-0" },
-  { name: "preset", path: () => "/presets/kind-000/size-3", useful: "Why it is so" },
+  { name: "preset", path: () => "/presets/kind-000/size-3", useful: "Why this state" },
   { name: "workspace", path: () => `/workspaces/${claimed}`, useful: "Timeline" },
+  { name: "pools-grouped", path: () => "/?group=template&dense=true&sort=claims", useful: "Dense rows" },
+  { name: "mine", path: () => "/mine", useful: "kind-000/size-0" },
   { name: "claims", path: () => "/claims", useful: "prebuild-" },
   { name: "jobs", path: () => "/jobs", useful: "self-hosted" },
   { name: "runners", path: () => "/jobs?show=runners", useful: "prebuild-" },

@@ -35,6 +35,7 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
   { name: "broken", path: () => "/presets/mobile/android", there: (p) => p.getByRole("region", { name: "Failures by cause" }).waitFor() },
   { name: "paused", path: () => "/presets/data-science/gpu", there: (p) => p.getByText("waiting for the new quota").first().waitFor() },
   { name: "workspace", path: () => `/workspaces/${claimed}`, there: (p) => p.getByRole("log").getByText("sandbox is up").waitFor() },
+  { name: "mine", path: () => "/mine", there: (p) => p.getByRole("list", { name: "Pools that you can claim from" }).waitFor() },
   { name: "claims", path: () => "/claims", there: (p) => p.getByText("agent-7").first().waitFor() },
   { name: "jobs", path: () => "/jobs", there: (p) => p.getByRole("table", { name: "Queued jobs" }).waitFor() },
   { name: "runners", path: () => "/jobs?show=runners", there: (p) => p.getByRole("table").first().waitFor() },
@@ -50,7 +51,7 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
 ];
 
 function why(page: Page): Promise<unknown> {
-  return page.getByRole("region", { name: "Why it is so" }).waitFor();
+  return page.getByRole("region", { name: "Why this state" }).waitFor();
 }
 
 /** plan shows what a file would do that wants two more web IDEs. */

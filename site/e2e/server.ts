@@ -19,6 +19,8 @@ export interface Server {
   api: (method: string, path: string, body?: unknown) => Promise<unknown>;
   /** kill ends it as the end of its machine would. */
   kill: () => Promise<void>;
+  /** restart starts it again after kill, at the same address. */
+  restart: () => Promise<void>;
   stop: () => Promise<void>;
 }
 
@@ -35,14 +37,14 @@ export async function startServer(...args: string[]): Promise<Server> {
   // Its PostgreSQL listens nowhere but at a socket in its own directory.
   const socket = encodeURIComponent(join(data, "postgres"));
   const database = `postgres://prewarm@/prewarm?host=${socket}&port=5432&sslmode=disable`;
-  return serverOf(url, token, database, root, child);
+  return serverOf(url, token, database, root, child, args);
 }
 
 /** startReplica starts another replica over the database of one. It has to end first. */
 export async function startReplica(of: Server, ...args: string[]): Promise<Server> {
   const root = directory();
   const { url, child } = await start(join(root, "data"), ["--postgres-url", of.database, ...args]);
-  return serverOf(url, of.token, of.database, root, child);
+  return serverOf(url, of.token, of.database, root, child, ["--postgres-url", of.database, ...args]);
 }
 
 function directory(): string {
@@ -71,7 +73,8 @@ async function start(data: string, args: string[]): Promise<{ url: string; child
   return { url, child };
 }
 
-function serverOf(url: string, token: string, database: string, root: string, child: ChildProcess): Server {
+function serverOf(url: string, token: string, database: string, root: string, started: ChildProcess, args: string[]): Server {
+  let child = started;
   const end = async (signal: NodeJS.Signals) => {
     const ended = child.exitCode === null && child.signalCode === null ? once(child, "exit") : undefined;
     child.kill(signal);
@@ -94,6 +97,9 @@ function serverOf(url: string, token: string, database: string, root: string, ch
       return text === "" ? undefined : JSON.parse(text);
     },
     kill: () => end("SIGKILL"),
+    restart: async () => {
+      ({ child } = await start(join(root, "data"), [...args, "--listen", new URL(url).host]));
+    },
     stop: async () => {
       await end("SIGTERM");
       endWorkspaces(root);
@@ -186,4 +192,55 @@ export async function fillForges(server: Server, pool: string, ready: number): P
   execFileSync("go", ["run", "./scripts/benchtest", "-fill", address, "-forge", pool], { cwd: repository, stdio: "pipe" });
   const { runners } = (await server.api("GET", "/api/v1/runners?status=active")) as { runners: { name: string }[] };
   return runners[0]?.name ?? "";
+}
+
+export interface Forge {
+  /** Of its API, as GitHub Enterprise Server has it. */
+  api: string;
+  token: string;
+  /** The program that registers as its runner, and does one job. */
+  runner: string;
+  /** call calls its API as a person with the token. */
+  call: (method: string, path: string, body?: unknown) => Promise<unknown>;
+  stop: () => Promise<void>;
+}
+
+/** startForge starts the repository's forge for tests, over real HTTP, with one organization, acme. Its programs go with the server. */
+export async function startForge(server: Server): Promise<Forge> {
+  const programs = join(server.directory, "forge");
+  execFileSync("go", ["build", "-o", `${programs}/`, "./coderd/demand/forgetest/serve", "./coderd/demand/forgetest/runner"], {
+    cwd: repository,
+    stdio: "pipe",
+  });
+  const token = "ghp_token-of-the-browser-tests";
+  const child = spawn(join(programs, "serve"), ["orgs/acme"], { env: { FORGE_TOKEN: token }, stdio: ["pipe", "pipe", "inherit"] });
+  const api = await new Promise<string>((resolve, reject) => {
+    let out = "";
+    child.stdout.on("data", (chunk) => {
+      out += chunk;
+      const at = /The forge is at (http:\S+)\n/.exec(out);
+      if (at?.[1]) resolve(at[1]);
+    });
+    child.on("exit", (code) => reject(new Error(`the forge ended with ${code}`)));
+    child.on("error", reject);
+  });
+  return {
+    api,
+    token,
+    runner: join(programs, "runner"),
+    call: async (method, path, body) => {
+      const response = await fetch(api + path, {
+        method,
+        headers: { Authorization: `Bearer ${token}` },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+      return response.json();
+    },
+    stop: async () => {
+      const ended = child.exitCode === null ? once(child, "exit") : undefined;
+      child.stdin.end();
+      await ended;
+    },
+  };
 }

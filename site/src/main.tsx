@@ -5,6 +5,7 @@ import { createRoot } from "react-dom/client";
 import "./app.css";
 import { makeRouter } from "./router";
 import { Problem } from "./services/api";
+import { connection } from "./services/connection";
 import { invalidate } from "./services/invalidate";
 import { makeQueryClient, read } from "./services/query";
 import { stream } from "./services/stream";
@@ -26,6 +27,19 @@ client.getQueryCache().config.onError = (error) => {
 };
 stream.onUnauthorized = leave;
 stream.listen((news) => invalidate(client, news));
+let wasUp = false;
+stream.watch(() => {
+  // While the stream is up, what is shown is current; when it ends, the server may be gone.
+  if (wasUp || stream.up()) connection.heard();
+  if (wasUp && !stream.up()) connection.doubt();
+  wasUp = stream.up();
+});
+connection.onBack = () => {
+  stream.retry();
+  void client.invalidateQueries();
+};
+addEventListener("online", () => void connection.try());
+addEventListener("offline", () => connection.doubt());
 
 createRoot(document.getElementById("root")!).render(
   <StrictMode>

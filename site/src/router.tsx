@@ -13,11 +13,20 @@ import type { AuditSearch } from "./routes/audit/AuditView";
 import type { ClaimSearch } from "./routes/claims/ClaimsView";
 import type { JobSearch } from "./routes/jobs/JobsView";
 import { NotFound } from "./routes/NotFound";
+import { groups, sorts } from "./routes/pools/arrange";
+import type { Filter } from "./routes/pools/PoolsView";
+import { patiently } from "./services/connection";
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Outlet, notFoundComponent: NotFound });
 
 /** text is a parameter of the URL, where it is there and is text. */
 const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+
+/** among is a parameter of the URL, where it is one of a few. */
+const among = <T extends string>(list: readonly T[], value: unknown): T | undefined => list.find((v) => v === value);
+
+/** name is a parameter of the URL that is a name; one of digits only comes as a number. */
+const name = (value: unknown) => (typeof value === "number" ? String(value) : text(value));
 
 const signIn = createRoute({
   getParentRoute: () => root,
@@ -26,7 +35,7 @@ const signIn = createRoute({
     to: text(s["to"]),
     ended: s["ended"] === true || undefined,
   }),
-  component: lazyRouteComponent(() => import("./routes/SignIn"), "SignIn"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/SignIn")), "SignIn"),
 });
 
 /** inside is everything that needs somebody who is signed in. */
@@ -44,14 +53,14 @@ const inside = createRoute({
 const pools = createRoute({
   getParentRoute: () => inside,
   path: "/",
-  validateSearch: (s: Record<string, unknown>): { q?: string; show?: "attention" | "paused" | "rollout" } => {
-    const show = text(s["show"]);
-    return {
-      q: typeof s["q"] === "number" ? String(s["q"]) : text(s["q"]),
-      show: show === "attention" || show === "paused" || show === "rollout" ? show : undefined,
-    };
-  },
-  component: lazyRouteComponent(() => import("./routes/pools/Pools"), "Pools"),
+  validateSearch: (s: Record<string, unknown>): Filter => ({
+    q: name(s["q"]),
+    show: among(["attention", "paused", "rollout"] as const, s["show"]),
+    sort: among(sorts, s["sort"]),
+    group: among(groups, s["group"]),
+    dense: s["dense"] === true || undefined,
+  }),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/pools/Pools")), "Pools"),
 });
 
 const preset = createRoute({
@@ -61,34 +70,34 @@ const preset = createRoute({
     const range = text(s["range"]);
     return { range: range === "7d" || range === "14d" ? range : undefined };
   },
-  component: lazyRouteComponent(() => import("./routes/preset/Preset"), "PresetPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/preset/Preset")), "PresetPage"),
 });
 
 const workspace = createRoute({
   getParentRoute: () => inside,
   path: "/workspaces/$workspace",
-  component: lazyRouteComponent(() => import("./routes/workspace/Workspace"), "WorkspacePage"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/workspace/Workspace")), "WorkspacePage"),
 });
 
 const welcome = createRoute({
   getParentRoute: () => inside,
   path: "/welcome",
-  component: lazyRouteComponent(() => import("./routes/welcome/Welcome"), "Welcome"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/welcome/Welcome")), "Welcome"),
 });
 
 const states = ["waiting", "bound", "released", "missed"] as const;
 const outcomes = ["hit", "waited", "cold", "miss"] as const;
 
-/** among is a parameter of the URL, where it is one of a few. */
-const among = <T extends string>(list: readonly T[], value: unknown): T | undefined => list.find((v) => v === value);
-
-/** name is a parameter of the URL that is a name; one of digits only comes as a number. */
-const name = (value: unknown) => (typeof value === "number" ? String(value) : text(value));
-
 /** instant is a parameter of the URL, where it is one. */
 const instant = (value: unknown) => (typeof value === "string" && !Number.isNaN(Date.parse(value)) ? value : undefined);
 
 const number = (value: unknown) => (typeof value === "number" && Number.isInteger(value) && value > 0 ? value : undefined);
+
+const mine = createRoute({
+  getParentRoute: () => inside,
+  path: "/mine",
+  component: lazyRouteComponent(() => patiently(() => import("./routes/mine/Mine")), "Mine"),
+});
 
 const claims = createRoute({
   getParentRoute: () => inside,
@@ -100,7 +109,7 @@ const claims = createRoute({
     preset: name(s["preset"]),
     user: name(s["user"]),
   }),
-  component: lazyRouteComponent(() => import("./routes/claims/Claims"), "Claims"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/claims/Claims")), "Claims"),
 });
 
 const shows = ["in_progress", "completed", "runners", "forges"] as const;
@@ -116,13 +125,13 @@ const jobs = createRoute({
     preset: name(s["preset"]),
     status: among(statuses, s["status"]),
   }),
-  component: lazyRouteComponent(() => import("./routes/jobs/Jobs"), "Jobs"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/jobs/Jobs")), "Jobs"),
 });
 
 const templates = createRoute({
   getParentRoute: () => inside,
   path: "/templates",
-  component: lazyRouteComponent(() => import("./routes/templates/Templates"), "Templates"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/templates/Templates")), "Templates"),
 });
 
 const template = createRoute({
@@ -132,31 +141,31 @@ const template = createRoute({
     from: number(s["from"]),
     to: number(s["to"]),
   }),
-  component: lazyRouteComponent(() => import("./routes/templates/Template"), "TemplatePage"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/templates/Template")), "TemplatePage"),
 });
 
 const apply = createRoute({
   getParentRoute: () => inside,
   path: "/apply",
-  component: lazyRouteComponent(() => import("./routes/templates/Apply"), "ApplyPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/templates/Apply")), "ApplyPage"),
 });
 
 const providers = createRoute({
   getParentRoute: () => inside,
   path: "/providers",
-  component: lazyRouteComponent(() => import("./routes/providers/Providers"), "Providers"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/providers/Providers")), "Providers"),
 });
 
 const provider = createRoute({
   getParentRoute: () => inside,
   path: "/providers/$provider",
-  component: lazyRouteComponent(() => import("./routes/providers/Provider"), "ProviderPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/providers/Provider")), "ProviderPage"),
 });
 
 const replicas = createRoute({
   getParentRoute: () => inside,
   path: "/replicas",
-  component: lazyRouteComponent(() => import("./routes/replicas/Replicas"), "Replicas"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/replicas/Replicas")), "Replicas"),
 });
 
 const audit = createRoute({
@@ -170,20 +179,24 @@ const audit = createRoute({
     until: instant(s["until"]),
     people: s["people"] === true || undefined,
   }),
-  component: lazyRouteComponent(() => import("./routes/audit/Audit"), "Audit"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/audit/Audit")), "Audit"),
 });
 
 const tokens = createRoute({
   getParentRoute: () => inside,
   path: "/tokens",
   validateSearch: (s: Record<string, unknown>): { ended?: boolean } => ({ ended: s["ended"] === true || undefined }),
-  component: lazyRouteComponent(() => import("./routes/tokens/Tokens"), "Tokens"),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/tokens/Tokens")), "Tokens"),
 });
+
+/** elsewhere is every other path, inside the frame. */
+const elsewhere = createRoute({ getParentRoute: () => inside, path: "$", component: NotFound });
 
 const tree = root.addChildren([
   signIn,
   inside.addChildren([
     pools,
+    mine,
     preset,
     workspace,
     welcome,
@@ -197,6 +210,7 @@ const tree = root.addChildren([
     replicas,
     audit,
     tokens,
+    elsewhere,
   ]),
 ]);
 

@@ -92,6 +92,13 @@ func (w *world) hurtDatabase(ctx context.Context, f fault) {
 		w.postgres.killBackend(f.chance)
 	case "restart database":
 		w.postgres.shutDown()
+	case "lose database":
+		if err := w.postgres.lose(ctx, f.chance); err != nil {
+			w.t.Errorf("lose the database: %v", err)
+		}
+		for _, r := range w.replicas {
+			r.toDB.lead(w.postgres.address())
+		}
 	case "freeze database":
 		thaw := w.postgres.freeze()
 		rest(ctx, f.lasts)

@@ -59,6 +59,14 @@ func (l *link) heal() {
 	}
 }
 
+// lead heals it, towards another upstream from now on.
+func (l *link) lead(upstream string) {
+	l.mu.Lock()
+	l.upstream = upstream
+	l.mu.Unlock()
+	l.heal()
+}
+
 const (
 	swallowUp   = `{"name": "up", "type": "timeout", "stream": "upstream", "attributes": {"timeout": 0}}`
 	swallowDown = `{"name": "down", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`

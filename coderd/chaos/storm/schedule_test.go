@@ -41,6 +41,7 @@ var kinds = map[string]struct {
 	"swallow answers":       {time.Second, 5 * time.Second, true},
 	"reset client link":     {0, time.Second, true},
 	"kill database":         {0, time.Second, false},
+	"lose database":         {0, time.Second, false}, // for good; a synchronous standby takes its place
 	"kill backend":          {0, time.Second, false},
 	"freeze database":       {time.Second, 6 * time.Second, false},
 	"restart database":      {0, time.Second, false},

@@ -118,7 +118,7 @@ func newWorld(t *testing.T, dice *rand.Rand, length time.Duration) *world {
 	t.Cleanup(func() { eventually(t, "the folder is removed", func() bool { return os.RemoveAll(dir) == nil }) })
 	w := &world{t: t, cloud: filepath.Join(dir, "cloud"), done: map[string]int{}, older: olderBinary(t)}
 	w.postgres = startPostgres(t, dice, filepath.Join(dir, "pg"), length)
-	w.replicas = startReplicas(t, replicaCount, dir, w.postgres.address, w.older)
+	w.replicas = startReplicas(t, replicaCount, dir, w.postgres.address(), w.older)
 	for _, r := range w.replicas {
 		r.older = w.older != ""
 	}

@@ -161,6 +161,12 @@ type Forge interface {
 	// RemoveRunner unregisters, after which the runner is given no job. ErrBusy: it has one, and nothing was done. ErrNotFound:
 	// there is none of that id, which is fine.
 	RemoveRunner(ctx context.Context, id int64) error
+	// RegistrationToken gets a token by which a runner makes itself known: for one that is not given a configuration.
+	RegistrationToken(ctx context.Context) (Registration, error)
+	// JIT says whether Register makes just-in-time configurations; else it gets tokens.
+	JIT(ctx context.Context) (bool, error)
+	// Page is the entity's address for people: the repository, the organization, the enterprise. GitHub's runners register there.
+	Page() string
 	// Tools are the downloads of the forge's runner; none where the forge has none.
 	Tools(ctx context.Context) ([]Tool, error)
 

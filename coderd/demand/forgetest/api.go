@@ -279,6 +279,19 @@ func (f *Forge) registerWithToken(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, config{URL: f.URL, Secret: f.register(root, body.Name, body.Labels).secret})
 }
 
+// download is of the runner itself, for whom no token is asked for.
+func (f *Forge) download(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.downloads++
+	absent := f.opts.Package == "" || f.downloads <= f.opts.PackageAbsent
+	f.mu.Unlock()
+	if absent {
+		fail(w, http.StatusNotFound, "Not Found")
+		return
+	}
+	http.ServeFile(w, r, f.opts.Package)
+}
+
 // listRuns: each job is a run of its own.
 func (f *Forge) listRuns(w http.ResponseWriter, r *http.Request) {
 	status := forge.JobState(r.URL.Query().Get("status"))

@@ -125,6 +125,43 @@ func TestOldServer(t *testing.T) {
 	}
 }
 
+// Whether a forge makes configurations is asked for, without a runner coming of it.
+func TestJIT(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		for range 2 {
+			jit, err := w.client.JIT(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, !w.gitea, jit)
+		}
+		assert.Empty(t, w.RunnerNames())
+		if !w.gitea {
+			assert.Equal(t, 1, w.Requests("generate-jitconfig"), "a server that has them keeps them")
+		}
+	})
+	old := start(t, "github", forge.Organization, forgetest.Options{OldServer: true})
+	jit, err := old.client.JIT(t.Context())
+	require.NoError(t, err)
+	assert.False(t, jit)
+	hidden := start(t, "github", forge.Organization, forgetest.Options{Roots: []string{"orgs/other"}})
+	_, err = hidden.client.JIT(t.Context())
+	require.ErrorIs(t, err, forge.ErrRefused)
+}
+
+// An entity's page is where people find it, which is not where the API is.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		want := map[forge.Scope]string{
+			forge.Repository: "/acme/shop", forge.Organization: "/acme", forge.Enterprise: "/enterprises/acme-corporation",
+		}[w.scope]
+		if w.gitea && w.scope == forge.Enterprise {
+			want = "" // the whole instance
+		}
+		assert.Equal(t, w.URL+want, w.client.Page())
+	})
+}
+
 func TestTools(t *testing.T) {
 	t.Parallel()
 	w := start(t, "github", forge.Organization, forgetest.Options{})

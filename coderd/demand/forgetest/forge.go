@@ -38,6 +38,10 @@ type Options struct {
 	Before  func(*http.Request)
 	Groups  map[string]int64 // runner groups beside the default one
 	Address string           // default: any port of loopback
+	// Package is the file of the download of the runner; none: 404. As many of the first as PackageAbsent says are answered with
+	// 404 too.
+	Package       string
+	PackageAbsent int
 }
 
 // Faults are shares from 0 to 1.
@@ -76,6 +80,7 @@ type Forge struct {
 	requests  map[string]int
 	rate      window
 	limited   time.Time // a secondary limit holds until then
+	downloads int
 	judge     Judge
 }
 

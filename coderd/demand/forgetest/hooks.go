@@ -35,6 +35,14 @@ type delivery struct {
 	body   []byte
 }
 
+// AddHook makes a webhook as a person does in the settings of what has no API for it: of an enterprise.
+func (f *Forge) AddHook(root, url, secret string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := &hook{id: f.id(), root: root, url: url, secret: secret, events: []string{"workflow_job"}, active: true}
+	f.hooks[h.id] = h
+}
+
 // tell makes a delivery of a job's state to each webhook that it is of. The forge is locked.
 func (f *Forge) tell(j *job) {
 	body, err := json.Marshal(map[string]any{

@@ -6,20 +6,29 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/xerrors"
 )
 
-// config is what a just-in-time configuration holds, behind base64.
+// config is how a runner connects.
 type config struct {
 	URL    string `json:"url"`
 	Secret string `json:"secret"`
 }
+
+// The files that a just-in-time configuration is made of, behind base64, as GitHub's. The last has the config.
+const (
+	fileSettings    = ".runner"
+	fileCredentials = ".credentials"
+	fileParameters  = ".credentials_rsaparams"
+)
 
 // order is a line that a runner reads: first its job, then that it is over.
 type order struct {
@@ -28,7 +37,11 @@ type order struct {
 }
 
 func (f *Forge) jit(r *runner) string {
-	text, _ := json.Marshal(config{URL: f.URL, Secret: r.secret})
+	settings, _ := json.Marshal(map[string]any{"agentId": r.id, "agentName": r.name, "serverUrl": f.URL, "ephemeral": true})
+	parameters, _ := json.Marshal(config{URL: f.URL, Secret: r.secret})
+	text, _ := json.Marshal(map[string][]byte{
+		fileSettings: settings, fileCredentials: fmt.Appendf(nil, `{"scheme": "OAuth", "of": %d}`, r.id), fileParameters: parameters,
+	})
 	return base64.StdEncoding.EncodeToString(text)
 }
 
@@ -124,9 +137,42 @@ func Runner(ctx context.Context, file string) error {
 	if err != nil {
 		return xerrors.New("the configuration is not base64")
 	}
-	var c config
-	if err := json.Unmarshal(raw, &c); err != nil {
+	files := map[string][]byte{}
+	if err := json.Unmarshal(raw, &files); err != nil {
 		return xerrors.New("the configuration is not JSON")
+	}
+	return runnerOf(ctx, files)
+}
+
+// RunnerIn is Runner with the files of its configuration in a directory.
+func RunnerIn(ctx context.Context, dir string) error {
+	files := map[string][]byte{}
+	for _, name := range []string{fileSettings, fileCredentials, fileParameters} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return xerrors.Errorf("read configuration: %w", err)
+		}
+		files[name] = raw
+	}
+	return runnerOf(ctx, files)
+}
+
+// runnerOf wants files of one configuration.
+func runnerOf(ctx context.Context, files map[string][]byte) error {
+	var c config
+	var settings struct {
+		ID int64 `json:"agentId"`
+	}
+	var credentials struct {
+		Of int64 `json:"of"`
+	}
+	for name, into := range map[string]any{fileSettings: &settings, fileCredentials: &credentials, fileParameters: &c} {
+		if err := json.Unmarshal(files[name], into); err != nil {
+			return xerrors.Errorf("the file %s of the configuration is not JSON", name)
+		}
+	}
+	if settings.ID != credentials.Of {
+		return xerrors.New("the files are of two configurations")
 	}
 	return serve(ctx, c)
 }

@@ -32,6 +32,7 @@ func (f *Forge) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_runner/run", f.run)
 	mux.HandleFunc("POST /_runner/register", f.registerWithToken)
+	mux.HandleFunc("GET /runner.tar.gz", f.download)
 	if f.opts.Gitea {
 		mux.HandleFunc("GET /api/v1/version", func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusOK, map[string]string{"version": "1.26.4"})

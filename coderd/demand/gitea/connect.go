@@ -22,7 +22,8 @@ var as = rest.Kind{
 // client is one entity of Gitea.
 type client struct {
 	*rest.Client
-	page string // where runners register: the instance
+	page   string // where runners register: the instance
+	entity string // the entity's page; of the whole instance, the instance
 }
 
 // Connect makes a client. Requests go through the proxy of the environment.
@@ -49,8 +50,15 @@ func (kind) Connect(c forge.Connection) (forge.Forge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{Client: api, page: page}, nil
+	made := &client{Client: api, page: page, entity: page}
+	if c.Scope != forge.Enterprise {
+		made.entity += "/" + c.Path
+	}
+	return made, nil
 }
+
+// Page is the entity's address for people.
+func (c *client) Page() string { return c.entity }
 
 // missing says whether the forge has no such path: it is older.
 func missing(err error) bool {

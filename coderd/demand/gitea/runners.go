@@ -17,6 +17,11 @@ func (c *client) Register(ctx context.Context, r forge.NewRunner) (forge.Registr
 	if r.Group != "" {
 		return forge.Registration{}, xerrors.Errorf("register runner %s: Gitea has no runner groups: %w", r.Name, forge.ErrUnsupported)
 	}
+	return c.RegistrationToken(ctx)
+}
+
+// RegistrationToken is the entity's.
+func (c *client) RegistrationToken(ctx context.Context) (forge.Registration, error) {
 	var made struct {
 		Token string `json:"token"`
 	}
@@ -71,6 +76,9 @@ func (c *client) idle(ctx context.Context, path string) error {
 	}
 	return err
 }
+
+// JIT is what Gitea has not.
+func (*client) JIT(context.Context) (bool, error) { return false, nil }
 
 // Tools are none: Gitea's runner is not offered by it.
 func (c *client) Tools(context.Context) ([]forge.Tool, error) { return nil, nil }

@@ -34,6 +34,8 @@ type client struct {
 	page string // of the entity, for people and runners: https://github.com/acme
 
 	mu      sync.Mutex
+	jit     bool      // whether it makes configurations, as of jitAt
+	jitAt   time.Time // zero: it was not asked
 	tools   []forge.Tool
 	toolsAt time.Time
 	groups  map[string]int64
@@ -62,6 +64,9 @@ func (kind) Connect(c forge.Connection) (forge.Forge, error) {
 	}
 	return &client{Client: api, page: pageOf(c), groups: map[string]int64{}}, nil
 }
+
+// Page is the entity's address for people.
+func (c *client) Page() string { return c.page }
 
 // pageOf is the entity's address for people, which is where runners register with a token.
 func pageOf(c forge.Connection) string {

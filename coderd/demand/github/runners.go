@@ -29,7 +29,7 @@ func (c *client) Register(ctx context.Context, r forge.NewRunner) (forge.Registr
 		Name: r.Name, RunnerGroupID: group, WorkFolder: &work, Labels: r.Labels,
 	}, &made)
 	if errors.Is(err, forge.ErrNotFound) {
-		return c.token(ctx)
+		return c.RegistrationToken(ctx)
 	}
 	if err != nil {
 		return forge.Registration{}, xerrors.Errorf("register runner %s: %w", r.Name, err)
@@ -40,8 +40,35 @@ func (c *client) Register(ctx context.Context, r forge.NewRunner) (forge.Registr
 	return forge.Registration{RunnerID: made.GetRunner().GetID(), JITConfig: made.GetEncodedJITConfig(), URL: c.page}, nil
 }
 
-// token is how runners registered before.
-func (c *client) token(ctx context.Context) (forge.Registration, error) {
+// JIT asks for a configuration of nothing, which GitHub refuses, and a server from before there were such does not know. A
+// server that has them keeps them; one that has not is asked again after a minute: it may have been upgraded.
+func (c *client) JIT(ctx context.Context) (bool, error) {
+	c.mu.Lock()
+	jit, known := c.jit, c.jit || !c.jitAt.IsZero() && c.Now().Sub(c.jitAt) < fresh
+	c.mu.Unlock()
+	if known {
+		return jit, nil
+	}
+	at := c.Now()
+	_, err := c.Do(ctx, http.MethodPost, c.Root+"/actions/runners/generate-jitconfig", struct{}{}, nil)
+	switch {
+	case err == nil, rest.Rejected(err):
+		jit = true
+	case !errors.Is(err, forge.ErrNotFound):
+		return false, xerrors.Errorf("ask for just-in-time configurations: %w", err)
+	default:
+		if err := c.Visible(ctx); err != nil {
+			return false, xerrors.Errorf("ask for just-in-time configurations: %w", err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.jit, c.jitAt = jit, at
+	return jit, nil
+}
+
+// RegistrationToken is how runners registered before there were configurations, and may still.
+func (c *client) RegistrationToken(ctx context.Context) (forge.Registration, error) {
 	var made github.RegistrationToken
 	_, err := c.Do(ctx, http.MethodPost, c.Root+"/actions/runners/registration-token", nil, &made)
 	if err != nil {

@@ -145,6 +145,8 @@ func off(r inboxdb.RunnerPresetsRow) string {
 		return "the forge entity " + r.Entity + " is stopped"
 	case r.Deprecated:
 		return "its template is deprecated"
+	case r.ProviderDeleted:
+		return "its provider is deleted"
 	}
 	return ""
 }

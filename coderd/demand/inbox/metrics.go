@@ -25,7 +25,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"outcome"}),
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prewarm_deliveries_missed_total",
-			Help: "What forges were asked for since no webhook had told it (delivery, job, gone).",
+			Help: "What forges were asked for since no webhook had delivered it (delivery, job, gone).",
 		}, []string{"what"}),
 		match: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "prewarm_match_duration_seconds", Help: "Time to decide whose demand all queued jobs are, and to store it.",

@@ -68,6 +68,12 @@ func Unprocessable(err error) bool {
 	return errors.As(err, &e) && e.status == http.StatusUnprocessableEntity
 }
 
+// Rejected says whether the answer was of a request that is not as it should be.
+func Rejected(err error) bool {
+	var e *answered
+	return errors.As(err, &e) && e.status >= 400 && e.status < 500
+}
+
 // answered is what the forge said, where it is none of the errors of package forge.
 type answered struct {
 	status int

@@ -26,55 +26,95 @@ const (
 )
 
 // Configuration is how a workspace's runner connects to its forge. It is a secret: it is handed out once, and stored and
-// logged nowhere.
+// logged nowhere. That which is read as files is stored sealed until they are read: see File.
 type Configuration struct {
 	Name   string
 	Kind   string // github or gitea
 	Labels []string
 	Group  string
+	// CABundle is PEM: the authorities to trust the forge by, beside the usual. Empty: the usual are enough.
+	CABundle string
 	forge.Registration
 }
 
 // Configuration registers the workspace's runner at its forge. Errors are ErrNoRunner; ErrHandedOut; ErrNotNow, where it is to
 // be tried again; *LeftAlone, then; *forge.RateLimited and others of the forge, after which it may be tried again too.
 func (s *Service) Configuration(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Configuration, error) {
-	row, err := s.runnerOf(ctx, workspaceID, incarnation)
+	row, registration, err := s.handOutOnce(ctx, workspaceID, incarnation, handing{ask: asConfigured})
 	if err != nil {
 		return Configuration{}, err
 	}
+	return Configuration{
+		Name: row.Name, Kind: string(row.Kind), Labels: row.RunnerLabels, Group: row.RunnerGroup,
+		CABundle: row.CaBundle, Registration: registration,
+	}, nil
+}
+
+// RegistrationToken gets a token by which the workspace's runner registers itself: what it is given instead of a configuration,
+// and as that once. The errors are those of Configuration.
+func (s *Service) RegistrationToken(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (string, error) {
+	_, registration, err := s.handOutOnce(ctx, workspaceID, incarnation, handing{
+		ask: func(ctx context.Context, client forge.Forge, _ forge.NewRunner) (forge.Registration, error) {
+			return client.RegistrationToken(ctx)
+		},
+	})
+	return registration.Token, err
+}
+
+// handing is how a configuration is asked for, and what is kept of it when it goes out.
+type handing struct {
+	ask  func(ctx context.Context, client forge.Forge, r forge.NewRunner) (forge.Registration, error)
+	keep func(row viewsdb.RunnerOfRow, r forge.Registration) (runnersdb.HandOutParams, error) // nil: nothing is
+}
+
+func asConfigured(ctx context.Context, client forge.Forge, r forge.NewRunner) (forge.Registration, error) {
+	return client.Register(ctx, r)
+}
+
+// handOutOnce asks the forge, for the first who wants it.
+func (s *Service) handOutOnce(
+	ctx context.Context, workspaceID uuid.UUID, incarnation int32, h handing,
+) (viewsdb.RunnerOfRow, forge.Registration, error) {
+	none := forge.Registration{}
+	row, err := s.runnerOf(ctx, workspaceID, incarnation)
+	if err != nil {
+		return row, none, err
+	}
 	if alone := waits(row); alone != nil && row.HandedOutAt == nil && row.WorkspaceState == database.WorkspaceStateStarting {
 		s.metrics.handed.WithLabelValues("refused").Inc()
-		return Configuration{}, alone
+		return row, none, alone
 	}
 	until, err := runnersdb.New(s.Store).BeginHandOut(ctx, runnersdb.BeginHandOutParams{
 		WorkspaceID: workspaceID, Incarnation: incarnation, LeaseS: askLease.Seconds(),
 	})
 	if database.NoRows(err) {
 		s.metrics.handed.WithLabelValues("refused").Inc()
-		return Configuration{}, s.whyNot(ctx, row)
+		return row, none, s.whyNot(ctx, row)
 	}
 	if err != nil {
-		return Configuration{}, xerrors.Errorf("begin to register runner: %w", err)
+		return row, none, xerrors.Errorf("begin to register runner: %w", err)
 	}
-	registration, client, err := s.register(ctx, row)
+	registration, client, err := s.register(ctx, row, h.ask)
 	s.heed(ctx, row.EntityID, err)
+	kept := runnersdb.HandOutParams{}
+	if err == nil && h.keep != nil {
+		kept, err = h.keep(row, registration)
+	}
 	if err == nil {
-		err = s.handOut(ctx, row, client, registration, until)
+		err = s.handOut(ctx, row, client, registration, kept, until)
 		if errors.Is(err, ErrNotNow) {
 			s.metrics.handed.WithLabelValues("refused").Inc()
-			return Configuration{}, err
+			return row, none, err
 		}
 	}
 	if err != nil {
 		s.metrics.handed.WithLabelValues("failed").Inc()
 		s.endHandOut(ctx, row, until)
-		return Configuration{}, err
+		return row, none, err
 	}
 	s.metrics.handed.WithLabelValues("handed out").Inc()
-	s.Log.Info(ctx, "a runner's configuration was handed out", slog.F("workspace", row.Name))
-	return Configuration{
-		Name: row.Name, Kind: string(row.Kind), Labels: row.RunnerLabels, Group: row.RunnerGroup, Registration: registration,
-	}, nil
+	s.Log.Info(ctx, "a runner's configuration was handed out", slog.F("workspace", row.WorkspaceName))
+	return row, registration, nil
 }
 
 // whyNot puts into words that the configuration was not to be had.
@@ -88,7 +128,7 @@ func (s *Service) whyNot(ctx context.Context, row viewsdb.RunnerOfRow) error {
 	case now.Asking:
 		return xerrors.Errorf("it is being made for another request: %w", ErrNotNow)
 	default:
-		return xerrors.Errorf("workspace %s is %s, and it is read in starting: %w", now.Name, now.WorkspaceState, ErrNotNow)
+		return xerrors.Errorf("workspace %s is %s, and it is read in starting: %w", now.WorkspaceName, now.WorkspaceState, ErrNotNow)
 	}
 }
 
@@ -116,7 +156,14 @@ func (s *Service) ToBe(ctx context.Context, workspaceID uuid.UUID, incarnation i
 	if err != nil {
 		return nil, ofForge("list downloads of the runner", err)
 	}
-	runner := &provider.Runner{Group: row.RunnerGroup, Labels: row.RunnerLabels}
+	jit, err := client.JIT(bounded)
+	s.heed(ctx, row.EntityID, err)
+	if err != nil {
+		return nil, ofForge("ask for just-in-time configurations", err)
+	}
+	runner := &provider.Runner{
+		Group: row.RunnerGroup, Labels: row.RunnerLabels, URL: client.Page(), JIT: jit, CABundle: []byte(row.CaBundle),
+	}
 	for _, t := range tools {
 		runner.Tools = append(runner.Tools, provider.Tool(t))
 	}
@@ -145,7 +192,9 @@ func (s *Service) runnerOf(ctx context.Context, workspaceID uuid.UUID, incarnati
 
 // register asks the forge. What has the name there already is of an asking whose answer was lost: it never got its
 // configuration, and gives way, unless it has a job.
-func (s *Service) register(ctx context.Context, row viewsdb.RunnerOfRow) (forge.Registration, forge.Forge, error) {
+func (s *Service) register(
+	ctx context.Context, row viewsdb.RunnerOfRow, ask func(context.Context, forge.Forge, forge.NewRunner) (forge.Registration, error),
+) (forge.Registration, forge.Forge, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	client, err := s.Directory.Forge(ctx, row.EntityID)
@@ -153,12 +202,12 @@ func (s *Service) register(ctx context.Context, row viewsdb.RunnerOfRow) (forge.
 		return forge.Registration{}, nil, ofForge("register runner", err)
 	}
 	wanted := forge.NewRunner{Name: row.Name, Labels: row.RunnerLabels, Group: row.RunnerGroup}
-	registration, err := client.Register(ctx, wanted)
+	registration, err := ask(ctx, client, wanted)
 	if errors.Is(err, forge.ErrConflict) {
 		if err = removeNamed(ctx, client, row.Name); err != nil {
 			return forge.Registration{}, nil, ofForge("remove runner of that name", err)
 		}
-		registration, err = client.Register(ctx, wanted)
+		registration, err = ask(ctx, client, wanted)
 	}
 	if err != nil {
 		return forge.Registration{}, nil, &ForgeError{err} // it says what it did
@@ -182,15 +231,18 @@ func removeNamed(ctx context.Context, client forge.Forge, name string) error {
 
 // handOut notes that the configuration goes out now. If it must not any more, what was registered for it is removed.
 func (s *Service) handOut(
-	ctx context.Context, row viewsdb.RunnerOfRow, client forge.Forge, made forge.Registration, until *time.Time,
+	ctx context.Context, row viewsdb.RunnerOfRow, client forge.Forge, made forge.Registration,
+	kept runnersdb.HandOutParams, until *time.Time,
 ) error {
 	var id *int64
 	if made.RunnerID != 0 {
 		id = &made.RunnerID
 	}
-	n, err := runnersdb.New(s.Store).HandOut(ctx, runnersdb.HandOutParams{
-		WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation, AskingUntil: until, RunnerID: id,
-	})
+	kept.WorkspaceID, kept.Incarnation, kept.AskingUntil, kept.RunnerID = row.WorkspaceID, row.Incarnation, until, id
+	if kept.FilesRead == nil {
+		kept.FilesRead = []string{}
+	}
+	n, err := runnersdb.New(s.Store).HandOut(ctx, kept)
 	if err != nil {
 		return xerrors.Errorf("hand configuration out: %w", err)
 	}
@@ -200,9 +252,9 @@ func (s *Service) handOut(
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	if err := removeNamed(ctx, client, row.Name); err != nil {
-		s.Log.Warn(ctx, "unregister what was registered too late", slog.F("workspace", row.Name), slog.Error(err))
+		s.Log.Warn(ctx, "unregister what was registered too late", slog.F("workspace", row.WorkspaceName), slog.Error(err))
 	}
-	return xerrors.Errorf("workspace %s has moved on: %w", row.Name, ErrNotNow)
+	return xerrors.Errorf("workspace %s has moved on: %w", row.WorkspaceName, ErrNotNow)
 }
 
 // endHandOut lets the next who asks try at once, also where the one who asked is gone.
@@ -213,6 +265,27 @@ func (s *Service) endHandOut(ctx context.Context, row viewsdb.RunnerOfRow, until
 		WorkspaceID: row.WorkspaceID, Incarnation: row.Incarnation, AskingUntil: until,
 	})
 	if err != nil {
-		s.Log.Warn(ctx, "give up to register", slog.F("workspace", row.Name), slog.Error(err))
+		s.Log.Warn(ctx, "give up to register", slog.F("workspace", row.WorkspaceName), slog.Error(err))
 	}
+}
+
+// Place is where a workspace's runner belongs, and what to trust there: no secret.
+type Place struct {
+	Name     string // of the runner, at the forge
+	Kind     string // github or gitea
+	Path     string // of the entity: acme/shop, acme
+	Labels   []string
+	Group    string
+	CABundle string // PEM; may be empty
+}
+
+// Place is the workspace's. ErrNoRunner.
+func (s *Service) Place(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (Place, error) {
+	row, err := s.runnerOf(ctx, workspaceID, incarnation)
+	if err != nil {
+		return Place{}, err
+	}
+	return Place{
+		Name: row.Name, Kind: string(row.Kind), Path: row.Path, Labels: row.RunnerLabels, Group: row.RunnerGroup, CABundle: row.CaBundle,
+	}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/runnersdb"
@@ -169,4 +170,28 @@ func TestReport(t *testing.T) {
 	require.NoError(t, w.service.Report(ctx, it.id, 1, runners.SaidFinished))
 	require.Equal(t, "true", w.text("SELECT finished_at IS NOT NULL FROM forge_runners"))
 	require.ErrorIs(t, w.service.Report(ctx, uuid.New(), 1, runners.SaidIdle), runners.ErrNoRunner)
+}
+
+// G2: what a workspace is to be at its forge, for providers that install the runner by themselves.
+func TestToBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.exec("UPDATE forge_credentials SET ca_bundle = 'one and another'")
+	it := w.waiting("provisioning")
+	r, err := w.service.ToBe(t.Context(), it.id, 1)
+	require.NoError(t, err)
+	require.Equal(t, &provider.Runner{
+		Group: "g", Labels: []string{"linux", "x64"}, URL: "https://forge.example/acme", JIT: true, CABundle: []byte("one and another"),
+		Tools: []provider.Tool{{OS: "linux", Arch: "x64", URL: "https://forge.example/runner"}},
+	}, r)
+	w.cloud.old = true
+	r, err = w.service.ToBe(t.Context(), it.id, 1)
+	require.NoError(t, err)
+	require.False(t, r.JIT, "it registers with a token")
+	r, err = w.service.ToBe(t.Context(), uuid.New(), 1)
+	require.NoError(t, err)
+	require.Nil(t, r)
+	w.cloud.failing(errors.New("502 Bad Gateway"))
+	_, err = w.service.ToBe(t.Context(), it.id, 1)
+	require.ErrorContains(t, err, "502 Bad Gateway")
 }

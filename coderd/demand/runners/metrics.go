@@ -13,7 +13,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		handed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prewarm_runner_configurations_total",
-			Help: "Configurations that workspaces asked for, by what came of it: handed out, refused, failed at the forge.",
+			Help: "Configurations that workspaces asked for, by outcome: handed out, refused, failed at the forge.",
 		}, []string{"result"}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prewarm_forge_rounds_total",

@@ -113,18 +113,54 @@ func TestForgeAway(t *testing.T) {
 func TestNeverRegistered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
-	w.exec("UPDATE templates SET boot_timeout_s = 1")
+	w.exec("UPDATE presets SET runner_registration_timeout_s = 2")
 	w.cloud.failing(errors.New("connection refused"))
 	w.run(false)
 	eventually(t, "its time to be over", func() bool {
-		return w.text("SELECT count(*) FROM jobs WHERE kind = 'probe' AND last_error LIKE 'its time is over%'") == "1"
+		return w.text("SELECT count(*) FROM jobs WHERE kind = 'probe' AND last_error LIKE 'its time to register is over%'") == "1"
 	})
 	require.Equal(t, 1, w.Count(t, "a", "starting"))
 	require.Equal(t, "0", w.text("SELECT count(*) FROM preset_failures"))
 	w.cloud.failing(nil)
 	eventually(t, "the failure", func() bool {
-		return w.text("SELECT max(last_error) FROM preset_failures") == "boot timeout: never registered at the forge"
+		return w.text("SELECT max(last_error) FROM preset_failures") == "registration timeout of 2s: never registered at the forge"
 	})
+}
+
+// A3: the time to register is apart from the time to boot, of which nothing is left here, and begins when the workspace is up.
+func TestNeverRegistered_isNotTheBootTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.exec("UPDATE templates SET boot_timeout_s = 1")
+	w.run(false)
+	over := "SELECT j.attempt FROM jobs j JOIN workspaces w ON w.id = j.workspace_id WHERE j.kind = 'probe' " +
+		"AND w.state_at < now() - interval '1 second' AND j.last_error = 'never registered at the forge'"
+	var first string
+	eventually(t, "its time to boot to be over", func() bool { first = w.text(over); return first != "" })
+	eventually(t, "another look at it", func() bool { return w.text(over) > first })
+	require.Equal(t, 1, w.Count(t, "a", "starting"))
+	require.Equal(t, "0", w.text("SELECT count(*) FROM preset_failures"))
+	w.cloud.set(w.text("SELECT name FROM workspaces"), forge.Idle)
+	eventually(t, "it to be ready", func() bool { return w.Warm(t, "a") == 1 })
+}
+
+// A3: the log says when a runner was up, how long it was waited for, and for how long it might have been.
+func TestNeverRegistered_log(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.exec("UPDATE presets SET runner_registration_timeout_s = 1")
+	w.run(false)
+	var line map[string]any
+	eventually(t, "the line", func() bool { line = w.log.fields("runner did not register"); return line != nil })
+	require.Equal(t, time.Second, line["registration_timeout"])
+	require.GreaterOrEqual(t, line["waited"], time.Second)
+	up, ok := line["up_at"].(time.Time)
+	require.True(t, ok)
+	require.False(t, up.IsZero())
+	listed, ok := line["forge_listed_at"].(time.Time)
+	require.True(t, ok)
+	require.False(t, listed.Before(up.Add(time.Second)), "the forge was heard of when the time was over")
+	require.Equal(t, w.text("SELECT name FROM workspaces WHERE id = $1", line["workspace_id"]), line["workspace"])
 }
 
 // A runner that ends before its forge has seen it is a failure too, at once.

@@ -17,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/runnersdb"
@@ -52,6 +53,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Replica    string
 	Hints      *hints.Hints
+	// Keys seal configurations that are read as files, until they are read; nil: none can be.
+	Keys *seal.Keys
 	// Round are called in each round of an entity, after its listing: what else is asked of its forge.
 	Round []func(ctx context.Context, entityID uuid.UUID) error
 	// Pace is how often forges are asked; zero fields take the defaults.

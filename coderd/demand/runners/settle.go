@@ -35,6 +35,9 @@ func (s *Service) Settle(ctx context.Context) error {
 	if _, err := q.CloseRunners(ctx); err != nil {
 		return xerrors.Errorf("close runners of deleted workspaces: %w", err)
 	}
+	if _, err := q.ForgetFiles(ctx, filesKept.Seconds()); err != nil {
+		return xerrors.Errorf("forget files of configurations: %w", err)
+	}
 	for range maxBatches {
 		n, err := s.settleSome(ctx)
 		if err != nil {

@@ -39,6 +39,7 @@ type cloud struct {
 	registering func() // is called within Register
 	removing    func() // is called within RemoveRunner, before it is done
 	stuck       int64  // can't be removed: 422
+	old         bool   // makes no configurations
 	lenient     bool   // removes those with a job as well, as one that looked too early
 }
 
@@ -110,6 +111,18 @@ func (c *cloud) RemoveRunner(_ context.Context, id int64) error {
 	return forge.ErrNotFound
 }
 
+func (c *cloud) JIT(context.Context) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.old, c.fail
+}
+
+func (c *cloud) Page() string { return "https://forge.example/acme" }
+
+func (c *cloud) Tools(context.Context) ([]forge.Tool, error) {
+	return []forge.Tool{{OS: "linux", Arch: "x64", URL: "https://forge.example/runner"}}, nil
+}
+
 func (c *cloud) Rate() forge.Rate { return forge.Rate{Limit: 5000, Remaining: 4999} }
 
 func (c *cloud) failing(err error) {
@@ -161,6 +174,39 @@ type world struct {
 	service *runners.Service
 	writer  *workspaces.Writer
 	hints   *hints.Hints // of all services; heard by the replica, once there is one
+	log     warnings     // of the replica
+}
+
+// warnings are the log's lines that warn.
+type warnings struct {
+	mu  sync.Mutex
+	all []slog.SinkEntry
+}
+
+func (l *warnings) LogEntry(_ context.Context, e slog.SinkEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Level >= slog.LevelWarn {
+		l.all = append(l.all, e)
+	}
+}
+
+func (*warnings) Sync() {}
+
+// fields are those of the first line with that message.
+func (l *warnings) fields(message string) map[string]any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.all {
+		if e.Message == message {
+			fields := map[string]any{}
+			for _, f := range e.Fields {
+				fields[f.Name] = f.Value
+			}
+			return fields
+		}
+	}
+	return nil
 }
 
 func (w *world) Forge(context.Context, uuid.UUID) (forge.Forge, error) { return w.cloud, nil }
@@ -202,7 +248,9 @@ func (w *world) another(replica string) *runners.Service {
 func (w *world) run(connects bool) {
 	w.t.Helper()
 	r := w.Start(w.t, coderdtest.Config{
-		Tick: 200 * time.Millisecond, Parts: func(p *replica.Parts) { p.Deregister = w.service.Deregister },
+		Tick: 200 * time.Millisecond, Parts: func(p *replica.Parts) {
+			p.Deregister, p.Log = w.service.Deregister, p.Log.AppendSinks(&w.log)
+		},
 	})
 	w.hints.Connect(hints.Ears{Nudge: r.Hints.Nudge, Wake: r.Hints.Wake})
 	ctx, cancel := context.WithCancel(context.Background())

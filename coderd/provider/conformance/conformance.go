@@ -37,6 +37,8 @@ type Subject struct {
 	// Spec and Parameters make a workspace that becomes ready within Deadline.
 	Spec       json.RawMessage
 	Parameters map[string]string
+	// Callback is what requests hand over for agents, at a provider.AgentHost; zero: nothing.
+	Callback provider.Callback
 	// Garbage are specs that Validate must refuse, by the path that is wrong. Create must refuse them for good.
 	Garbage map[string]json.RawMessage
 	// Deadline is how long one call, or becoming ready, may take before it counts as stuck; zero: 30 s.
@@ -78,6 +80,8 @@ func Cases() []Case {
 		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, spoken, firstBootScript},
 		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
 		{"ResetIsFenced", "a used workspace can be reset, and a late reset changes nothing", true, false, canReset, resetFenced},
+		{"MachinesSayWhoseTheyAre", "a machine is unused, used by who has it, and unused again", true, false, reserves, machinesSay},
+		{"OneMachineIsOneWorkspace", "a machine that somebody has is no one else's, and one that is not there is refused", true, false, reserves, oneMachine},
 		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
 		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},
@@ -160,6 +164,7 @@ func (t *trial) requestOf(s side, name string) provider.CreateRequest {
 		Tags:         provider.Tags{Installation: s.installation, WorkspaceID: uuid.Must(uuid.NewV7()), Incarnation: 1},
 		Organization: "default", Template: "conformance", Preset: "conformance",
 		Spec: t.Spec, Parameters: t.Parameters, Defaults: provider.CurrentDefaults,
+		Callback: t.Callback,
 	}
 	if s == t.mine {
 		t.made = append(t.made, provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID, Machine: req.Machine})

@@ -3,12 +3,8 @@ package docker
 import (
 	"archive/tar"
 	"context"
-	"debug/elf"
 	"io"
-	"net"
-	"net/netip"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -21,6 +17,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/program"
 )
 
 const (
@@ -42,7 +39,7 @@ const (
 func (p *Provider) underAgent(
 	req provider.CreateRequest, s spec, image image.InspectResponse, config *container.Config, host *container.HostConfig,
 ) error {
-	server, err := p.serverURL(req.Callback.CallbackURL, s)
+	server, err := p.serverURL(req.Callback, s)
 	if err != nil {
 		return err
 	}
@@ -70,30 +67,16 @@ func (p *Provider) underAgent(
 }
 
 // serverURL is how the container reaches the server.
-func (p *Provider) serverURL(callback string, s spec) (*url.URL, error) {
-	base, _, _ := strings.Cut(callback, "/api/v1/")
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil, xerrors.Errorf("read callback URL: %w", err)
-	}
+func (p *Provider) serverURL(callback provider.Callback, s spec) (*url.URL, error) {
 	shared := slices.Contains(s.networks, "host")
 	if slices.Contains(s.networks, "none") {
 		return nil, provider.Permanent(xerrors.New("the template has an agent, and its network is none: it could not report"))
 	}
-	other := p.config.CallbackHost
-	if ip, err := netip.ParseAddr(u.Hostname()); other == "" && !shared && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback()) {
-		other = machineHost
+	u, err := callback.Server(p.config.CallbackHost)
+	if err == nil && p.config.CallbackHost == "" && !shared && provider.Loopback(u.Hostname()) {
+		u, err = callback.Server(machineHost)
 	}
-	switch _, _, err := net.SplitHostPort(other); {
-	case other == "":
-	case err == nil:
-		u.Host = other
-	case u.Port() != "":
-		u.Host = net.JoinHostPort(strings.Trim(other, "[]"), u.Port())
-	default:
-		u.Host = other
-	}
-	return u, nil
+	return u, err
 }
 
 // handOver copies what the agent needs into a container that was not started. The token is in a file that the container's
@@ -145,12 +128,15 @@ func text(e entry, content string) entry {
 
 // copyProgram copies entries, and the prewarm binary, into a container.
 func (p *Provider) copyProgram(ctx context.Context, id string, entries []entry) error {
-	program, size, err := p.binary()
+	binary, err := program.Open(p.config.AgentBinary)
 	if err != nil {
 		return err
 	}
-	defer program.Close()
-	return p.copyIn(ctx, id, append(entries, entry{name: agentBinary, mode: 0o755, content: program, size: size}))
+	defer binary.Close()
+	if err := binary.RunsOn(p.machine); err != nil {
+		return err
+	}
+	return p.copyIn(ctx, id, append(entries, entry{name: agentBinary, mode: 0o755, content: binary, size: binary.Size}))
 }
 
 // copyIn copies entries into a container.
@@ -180,53 +166,6 @@ func writeArchive(to io.Writer, entries []entry) error {
 		}
 	}
 	return w.Close()
-}
-
-// binary opens the prewarm binary, which must run in any container of the engine: an image need not have a C library.
-func (p *Provider) binary() (*os.File, int64, error) {
-	file := p.config.AgentBinary
-	if file == "" {
-		var err error
-		if file, err = os.Executable(); err != nil {
-			return nil, 0, xerrors.Errorf("find own program: %w", err)
-		}
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, 0, xerrors.Errorf("open agent_binary: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil {
-		err = p.runsInside(f)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, 0, provider.Permanent(xerrors.Errorf("open agent_binary %s: %w", file, err))
-	}
-	return f, info.Size(), nil
-}
-
-// machines are ELF machines by the engine's name for them.
-var machines = map[string]elf.Machine{
-	"x86_64": elf.EM_X86_64, "amd64": elf.EM_X86_64, "aarch64": elf.EM_AARCH64, "arm64": elf.EM_AARCH64,
-}
-
-func (p *Provider) runsInside(f *os.File) error {
-	program, err := elf.NewFile(f)
-	if err != nil {
-		return xerrors.Errorf("read program: %w", err)
-	}
-	for _, part := range program.Progs {
-		if part.Type == elf.PT_INTERP {
-			return xerrors.New("it needs a C library, which an image may not have: " +
-				"build prewarm with CGO_ENABLED=0, as `make build` does, or let agent_binary name one that is")
-		}
-	}
-	if want, known := machines[p.machine]; known && program.Machine != want {
-		return xerrors.Errorf("it is for %s, and the engine's machine is %s: let agent_binary name one for that",
-			program.Machine, p.machine)
-	}
-	return nil
 }
 
 // owner is the number of a container's user and group: as written, or as its /etc/passwd has them.

@@ -1,10 +1,10 @@
 package external
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"cdr.dev/slog"
 	"github.com/cloudbase/garm-provider-common/execution/common"
@@ -48,6 +48,10 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	}
 	if _, err := tools(s, req.Runner); err != nil {
 		return none, err
+	}
+	if r := req.Runner; r != nil && len(r.Tools) == 0 && req.Callback.InstallScript == nil && p.installsRunner(s) {
+		return none, provider.Permanent(xerrors.New("the forge offers no download of its runner, which the executable's own script would " +
+			"install: add an agent to the template, or a script of your own as extra_specs." + installTemplate))
 	}
 	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
 	if err != nil {
@@ -146,9 +150,9 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 		MetadataURL:       nowhere,
 		InstanceToken:     req.Callback.Token,
 		SSHKeys:           s.SSHKeys,
-		ExtraSpecs:        p.withInstallScript(s, req.Callback.InstallScript),
+		ExtraSpecs:        p.withInstallScript(s, req.Callback.InstallScript, req.Runner != nil),
 		GitHubRunnerGroup: s.RunnerGroup,
-		CACertBundle:      authorities(s.CABundle, req.Callback.CABundle),
+		CACertBundle:      authorities([]byte(s.CABundle), req.Callback.CABundle, forgeBundle(req.Runner)),
 		OSArch:            s.OSArch,
 		OSType:            s.OSType,
 		Flavor:            s.Flavor,
@@ -161,7 +165,10 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 		b.RepoURL = s.RepoURL
 	}
 	if r := req.Runner; r != nil { // what its preset says is true of it, whatever the spec does
-		b.Labels, b.GitHubRunnerGroup = r.Labels, r.Group
+		b.Labels, b.GitHubRunnerGroup, b.JitConfigEnabled = r.Labels, r.Group, r.JIT
+		if r.URL != "" {
+			b.RepoURL = r.URL
+		}
 		if downloads, err := tools(s, r); err == nil && downloads != nil {
 			b.Tools = downloads
 		}
@@ -175,12 +182,23 @@ func (p *Provider) bootstrap(name string, req provider.CreateRequest, s spec) pa
 	return b
 }
 
-// authorities are those of the spec and the server's own: what runs inside is to trust both.
-func authorities(spec string, server []byte) []byte {
-	if spec != "" && len(server) > 0 {
-		spec = strings.TrimRight(spec, "\n") + "\n"
+// authorities are all of these bundles, each with an end of its last line: what runs inside is to trust every one.
+func authorities(bundles ...[]byte) []byte {
+	var all []byte
+	for _, bundle := range bundles {
+		if bundle = bytes.TrimRight(bundle, "\n"); len(bundle) > 0 {
+			all = append(append(all, bundle...), '\n')
+		}
 	}
-	return append([]byte(spec), server...)
+	return all
+}
+
+// forgeBundle are the authorities of the forge; none for what is no runner.
+func forgeBundle(r *provider.Runner) []byte {
+	if r == nil {
+		return nil
+	}
+	return r.CABundle
 }
 
 // tools are the downloads of a forge's runner for the platform of the spec (P5); none where the forge has none at all. That it
@@ -237,10 +255,10 @@ const installTemplate = "runner_install_template"
 const noScript = "none"
 
 // withInstallScript are the extra specs with the script that an instance runs at its first boot, where the executable takes
-// one and the spec doesn't say otherwise.
-func (p *Provider) withInstallScript(s spec, script []byte) json.RawMessage {
+// one and the spec doesn't say otherwise. A runner without an agent is installed by the executable's own.
+func (p *Provider) withInstallScript(s spec, script []byte, runner bool) json.RawMessage {
 	const key = installTemplate
-	if _, set := s.ExtraSpecs[key]; set || !p.takesScript() || s.OSType == params.Windows && script == nil {
+	if _, set := s.ExtraSpecs[key]; set || !p.takesScript() || script == nil && (runner || s.OSType == params.Windows) {
 		return s.extraSpecs()
 	}
 	if script == nil {
@@ -252,6 +270,12 @@ func (p *Provider) withInstallScript(s spec, script []byte) json.RawMessage {
 	}
 	with.ExtraSpecs[key], _ = json.Marshal(script) // base64, as the schema has it
 	return with.extraSpecs()
+}
+
+// installsRunner says whether an instance that is given no script of ours or of the spec's runs the executable's.
+func (p *Provider) installsRunner(s spec) bool {
+	_, own := s.ExtraSpecs[installTemplate]
+	return !own && p.config.InstallScript != noScript
 }
 
 // deleteInstance runs one delete. What does not exist is deleted already.

@@ -77,6 +77,8 @@ func (p *Provider) Offered() provider.Provider {
 		provider.Provider
 		provider.TokenTaker
 		provider.Spoken
+		provider.RunnerTaker
+		provider.RunnerNamer
 	}
 	hosts := p.takesScript()
 	switch {
@@ -134,6 +136,9 @@ func (*Provider) TakesTokens() {}
 // TakesRunners marks this as a provider that is told the group, the labels and the downloads of a forge's runner: the protocol
 // has fields for them.
 func (*Provider) TakesRunners() {}
+
+// RunnerName is the name at the executable, by which user data that was written for GARM registers.
+func (*Provider) RunnerName(name string, id uuid.UUID) string { return resourceName(name, id) }
 
 // Version is what the executable calls itself, empty if it does not say.
 func (p *Provider) Version() string { return p.facts.version }

@@ -133,19 +133,37 @@ func TestBootstrap(t *testing.T) {
 	req = s.request("runner")
 	req.Spec, req.Runner = json.RawMessage(`{}`), &provider.Runner{
 		Group: "builders", Labels: []string{"linux", "x64"}, Tools: []provider.Tool{tool("arm64"), tool("x64")},
+		URL: "https://forge.example/acme", JIT: true, CABundle: []byte("one of the forge's\nanother"),
 	}
+	req.Callback = provider.Callback{Token: "secret", CABundle: []byte("the server's\n")}
 	b, _ = sent(req)
+	assert.Equal(t, "https://forge.example/acme", b.RepoURL)
+	assert.True(t, b.JitConfigEnabled)
+	assert.Equal(t, b.Name, p.RunnerName(req.Name, req.Tags.WorkspaceID), "it registers by that name")
+	assert.JSONEq(t, `{"disk_gb": 5}`, string(b.ExtraSpecs), "without an agent it is the executable that installs the runner")
+	assert.Equal(t, "the server's\none of the forge's\nanother\n", string(b.CACertBundle))
 	require.Len(t, b.Tools, 1)
 	assert.Equal(t, "https://forge.example/x64", b.Tools[0].GetDownloadURL())
 	assert.Equal(t, "a token of x64", b.Tools[0].GetTempDownloadToken())
 	assert.Equal(t, []string{"linux", "x64"}, b.Labels)
 	assert.Equal(t, "builders", b.GitHubRunnerGroup)
 
+	req = s.request("old")
+	req.Spec, req.Runner = json.RawMessage(`{"repo_url": "https://other.example/o"}`), &provider.Runner{URL: "https://forge.example/acme"}
+	req.Callback = provider.Callback{Token: "secret", InstallScript: []byte("agent")}
+	b, _ = sent(req)
+	assert.Equal(t, "https://forge.example/acme", b.RepoURL, "what its preset says is true of it")
+	assert.False(t, b.JitConfigEnabled, "a forge without such configurations")
 	before := len(s.calls("CreateInstance"))
 	req = s.request("nowhere")
 	req.Spec, req.Runner = json.RawMessage(`{}`), &provider.Runner{Tools: []provider.Tool{tool("arm64")}}
 	_, err := p.Create(t.Context(), req)
 	require.ErrorContains(t, err, "the forge has no runner for linux on x64")
+	require.True(t, provider.IsPermanent(err))
+	require.Len(t, s.calls("CreateInstance"), before, "the executable was not called")
+	req.Runner = &provider.Runner{}
+	_, err = p.Create(t.Context(), req)
+	require.ErrorContains(t, err, "the forge offers no download of its runner", "Gitea, whose runner the stock script cannot install")
 	require.True(t, provider.IsPermanent(err))
 	require.Len(t, s.calls("CreateInstance"), before, "the executable was not called")
 

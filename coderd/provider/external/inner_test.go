@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cloudbase/garm-provider-common/params"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,17 @@ func TestResourceNames(t *testing.T) {
 		_, _, ok := parseResourceName(foreign)
 		assert.False(t, ok, foreign)
 	}
+}
+
+// G2: the system that the executable names is passed on.
+func TestInstanceOf_system(t *testing.T) {
+	t.Parallel()
+	installation := uuid.New()
+	raw := params.ProviderInstance{Name: resourceName("a", uuid.New()), OSName: " ubuntu\n", OSVersion: "24.04"}
+	i, ok := instanceOf(raw, installation)
+	require.True(t, ok)
+	assert.Equal(t, "ubuntu", i.OSName)
+	assert.Equal(t, "24.04", i.OSVersion)
 }
 
 func TestRedact(t *testing.T) {

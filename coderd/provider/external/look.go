@@ -123,6 +123,7 @@ func instanceOf(raw params.ProviderInstance, installation uuid.UUID) (provider.I
 		Name:       name,
 		Tags:       provider.Tags{Installation: installation, WorkspaceID: workspaceID, Incarnation: 1},
 		Status:     provider.StatusUnknown,
+		OSName:     strings.TrimSpace(raw.OSName), OSVersion: strings.TrimSpace(raw.OSVersion),
 		Environment: map[string]string{
 			"PREWARM_WORKSPACE": name, "PREWARM_WORKSPACE_ID": workspaceID.String(),
 		},

@@ -53,7 +53,7 @@ func (p *Provider) answer(caller context.Context, m *Host, r request) (answer, e
 		return answer{}, xerrors.Errorf("it did not answer within %s", time.Duration(p.config.CallTimeout))
 	}
 	a, parseErr := parseAnswer(out.String())
-	if parseErr != nil && a.outcome != "broken" {
+	if parseErr != nil && a.outcome == "" {
 		said := strings.TrimSpace(out.errors.String())
 		if err == nil {
 			err = parseErr

@@ -26,6 +26,9 @@ type Config struct {
 	Port      int    `json:"port"`      // where a machine names none; 22
 	Directory string `json:"directory"` // of state and workspace on each machine: absolute, or from the home; .prewarm
 
+	CallbackHost string `json:"callback_host"` // host, or host:port, at which machines reach the server; that of its access URL
+	AgentBinary  string `json:"agent_binary"`  // absolute path of the static binary that is copied to machines; this program
+
 	Connections    int      `json:"connections"`     // most that are open at once; 64
 	Calls          int      `json:"calls"`           // most that use one connection at once; 4
 	ConnectTimeout Duration `json:"connect_timeout"` // 10s
@@ -42,6 +45,8 @@ type Host struct {
 	Port     int      `json:"port"`
 	User     string   `json:"user"`
 	HostKeys []string `json:"host_keys"` // as in known_hosts: "ssh-ed25519 AAAA…"
+
+	AgentBinary string `json:"agent_binary"` // in the place of the provider's, for a machine of another kind
 
 	pinned []ssh.PublicKey
 }
@@ -103,6 +108,12 @@ func (c *Config) check() error {
 		strings.HasPrefix(clean, "..") {
 		return xerrors.Errorf("directory: %q is not a path of letters, digits and _ . - below the home or the root", c.Directory)
 	}
+	if strings.ContainsAny(c.CallbackHost, "/@ ") {
+		return xerrors.Errorf("callback_host: %q is neither a host nor host:port", c.CallbackHost)
+	}
+	if err := checkBinary("agent_binary", c.AgentBinary); err != nil {
+		return err
+	}
 	for _, limit := range []struct {
 		name     string
 		value    int
@@ -115,6 +126,16 @@ func (c *Config) check() error {
 		}
 	}
 	return c.checkMachines()
+}
+
+func checkBinary(name, file string) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := os.Stat(file); err != nil || !path.IsAbs(file) {
+		return xerrors.Errorf("%s: %q is not the absolute path of a file that is there", name, file)
+	}
+	return nil
 }
 
 func (c *Config) checkMachines() error {
@@ -155,6 +176,9 @@ func (c *Config) checkMachines() error {
 		places[place] = m.Name
 		if err := m.pin(); err != nil {
 			return xerrors.Errorf("%s.host_keys: %w", at, err)
+		}
+		if err := checkBinary(at+".agent_binary", m.AgentBinary); err != nil {
+			return err
 		}
 	}
 	return nil

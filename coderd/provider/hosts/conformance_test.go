@@ -7,6 +7,7 @@ import (
 	"cdr.dev/slog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts/hoststest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/providertest"
@@ -24,11 +25,26 @@ const simple = `{"prepare": "echo preparing; touch prepared", "check": "test -e 
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	conforms(t, provider.Callback{})
+}
+
+// All of the contract holds of workspaces with an agent too.
+func TestConformance_withAgents(t *testing.T) {
+	t.Parallel()
+	conforms(t, callback)
+}
+
+func conforms(t *testing.T, callback provider.Callback) {
+	t.Helper()
 	f := hoststest.Start(t, 5)
-	one, other := open(t, f, nil), open(t, f, map[string]any{"connections": 3, "calls": 2})
+	settings := map[string]any{"agent_binary": inner(t)}
+	one := open(t, f, settings)
+	settings["connections"], settings["calls"] = 3, 2
+	other := open(t, f, settings)
 	providertest.Run(t, func(*testing.T) providertest.Harness {
 		return providertest.Harness{
 			Provider: one, Other: other, Spec: json.RawMessage(simple), Parameters: map[string]string{"size": "small"},
+			Callback: callback,
 			Deadline: deadline, CutOff: cutOff, Rounds: rounds(t, 5),
 			Garbage: map[string]json.RawMessage{
 				"reset":           json.RawMessage(`{"prepare": "true"}`),

@@ -19,6 +19,10 @@
 // is killed, interrupts nothing and leaves nothing half done: whoever asks next finds the state, and starts what is not
 // being worked on.
 //
+// A workspace with an agent has it started when it is prepared, by a process of the machine's own too, and again by whoever
+// finds that it does not run: a question for readiness, or a listing. So it comes back after a restart of the machine. Its
+// program is copied to the machine once, under its hash as its name; a reset removes what is not what its name says.
+//
 // The proof of a reset: the script for it succeeded; no process has the incarnation's mark in its environment; the
 // workspace's directory is gone; and `proof`, if the template has one, agrees. Whatever is not proven leaves the machine
 // dirty, which is possibly used and never unused (S2).

@@ -33,7 +33,7 @@ func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.Exec
 	if err != nil {
 		return 0, err
 	}
-	r := request{op: "exec", ref: ref, exec: strings.ToLower(rand.Text()), deliver: command}
+	r := request{op: "exec", ref: ref, exec: strings.ToLower(rand.Text()), command: command}
 	a, err := p.ask(ctx, m, r)
 	if err != nil {
 		return 0, err
@@ -60,7 +60,7 @@ func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.Exec
 		go resize(s, req.Resize, resized)
 	}
 	status, err := exitStatus(runSession(ctx, s, "exec sh "+quote(a.dir+"/run/exec-"+r.exec)))
-	r.op, r.deliver, r.again = "kill", "", ctx.Err() != nil || err != nil
+	r.op, r.command, r.again = "kill", "", ctx.Err() != nil || err != nil
 	_, _ = p.ask(context.WithoutCancel(ctx), m, r) // the reset sees to it, where the machine can't be reached
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

@@ -129,6 +129,39 @@ func TestFaults_ofOneMachine(t *testing.T) {
 
 type fixture = hoststest.Machine
 
+// S2: a machine whose state cannot be read is possibly used: nobody takes it, it is named, and it is left as it is.
+func TestUnreadableState(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]string{
+		"cut off": "phase=prepared\ninstallation=", "of nobody": "phase=prepared\ninstallation=x\nworkspace=\nname=\nend=\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hoststest.Start(t, 2)
+			m, p := f.Machines[0], open(t, f, nil)
+			file := filepath.Join(m.Home, ".prewarm/state")
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			require.NoError(t, os.WriteFile(file, []byte(state), 0o600))
+			machines := states(t, p)
+			require.Equal(t, provider.MachinePossiblyUsed, machines["m00"].State)
+			require.Equal(t, provider.MachineUnused, machines["m01"].State)
+			require.Contains(t, machines["m00"].Error, "machine m00 ("+m.Address()+"): ")
+			require.NotZero(t, machines["m00"].SeenAt)
+			req := requestOn(m, "wants-it", simple)
+			_, err := p.Create(t.Context(), req)
+			require.ErrorIs(t, err, provider.ErrMachineTaken)
+			require.False(t, provider.IsPermanent(err))
+			_, err = p.List(t.Context(), req.Tags.Installation)
+			missing, whole := provider.Partial(err)
+			require.NoError(t, whole)
+			require.Contains(t, missing, "m00")
+			content, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, state, string(content))
+		})
+	}
+}
+
 // A connection that is cut while a machine prepares or resets itself interrupts neither; a machine that is restarted
 // meanwhile does it again.
 func TestFaults_duringPrepareAndReset(t *testing.T) {
@@ -212,6 +245,31 @@ func TestReset_thatIsNotProven(t *testing.T) {
 	second := requestOn(m, "second", simple)
 	create(t, p, second)
 	require.True(t, becomes(t, p, second).Ready)
+}
+
+// While the next incarnation is prepared, however long that takes, the machine answers.
+func TestReset_whilePreparing(t *testing.T) {
+	t.Parallel()
+	f := hoststest.Start(t, 1)
+	m, p := f.Machines[0], open(t, f, nil)
+	goOn := filepath.Join(m.Home, "go-on")
+	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+	req := requestOn(m, "slow", `{"prepare": "until test -e $HOME/go-on; do sleep 0.05; done", "reset": "true"}`)
+	create(t, p, req)
+	require.True(t, becomes(t, p, req).Ready)
+	require.NoError(t, os.Remove(goOn))
+	next := req
+	next.Tags.Incarnation = 2
+	for range 2 {
+		_, err := p.Reset(t.Context(), next)
+		require.NoError(t, err)
+	}
+	state, err := p.Ready(t.Context(), ref(req))
+	require.NoError(t, err)
+	require.False(t, state.Ready)
+	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+	require.True(t, becomes(t, p, next).Ready)
+	require.NoError(t, p.Delete(t.Context(), ref(req)))
 }
 
 // What runs on in the background, whatever it does about signals, ends with the reset.

@@ -143,7 +143,7 @@ func (p *Provider) ListMachines(ctx context.Context) ([]provider.Machine, error)
 			list[i].State = provider.MachinePossiblyUsed
 			list[i].Error = m.says(xerrors.Errorf("dirty: %s", a.fault)).Error()
 		}
-		if errs[i] != nil && a.outcome != "broken" { // it did not answer
+		if errs[i] != nil && a.outcome == "" { // it did not answer
 			list[i].SeenAt = time.Time{}
 		}
 	}

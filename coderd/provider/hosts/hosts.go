@@ -12,6 +12,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/program"
 )
 
 // Options are what a Provider needs.
@@ -27,11 +28,13 @@ type Provider struct {
 	clock       quartz.Clock
 	log         slog.Logger
 	machines    map[string]*Host
+	sums        program.Sums
 	connections *connections
 }
 
 var _ interface {
 	provider.Provider
+	provider.AgentHost
 	provider.Reserver
 	provider.Resetter
 	provider.Execer
@@ -93,7 +96,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	if err != nil {
 		return none, err
 	}
-	a, err := p.ask(ctx, m, r)
+	a, err := p.askWithAgent(ctx, m, r)
 	if err != nil {
 		return none, err
 	}
@@ -104,6 +107,8 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 		return none, provider.ErrConflict
 	case "taken":
 		return none, m.says(xerrors.Errorf("%s: %w", a.detail, provider.ErrMachineTaken))
+	case "agent":
+		return none, m.says(errAgentGone)
 	default: // failed, busy
 		return none, m.says(errors.New(a.detail))
 	}
@@ -119,11 +124,11 @@ func (p *Provider) request(op string, req provider.CreateRequest) (request, *Hos
 	if !ok {
 		return request{}, nil, xerrors.Errorf("machine %q is not configured: %w", req.Machine, provider.ErrNoMachine)
 	}
-	return request{
+	r := request{
 		op: op, ref: provider.Ref{Name: req.Name, WorkspaceID: req.Tags.WorkspaceID}, tags: req.Tags,
-		template: req.Template, preset: req.Preset,
-		deliver: deliver(s, environment(m, s, req), p.config.Directory),
-	}, m, nil
+		template: req.Template, preset: req.Preset, files: files(s, environment(m, s, req), p.config.Directory),
+	}
+	return r, m, p.withAgent(&r, m, req.Callback)
 }
 
 // says is an error of the machine's own.
@@ -218,7 +223,7 @@ func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provi
 	}
 	r.again = true
 	err = p.until(ctx, func() (bool, error) {
-		a, err := p.ask(ctx, m, r)
+		a, err := p.askWithAgent(ctx, m, r)
 		r.again = false
 		if err != nil {
 			return false, err
@@ -237,6 +242,8 @@ func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provi
 			return false, provider.ErrSuperseded
 		case "dirty":
 			return false, m.says(xerrors.Errorf("it is not clean after its reset: %s", a.detail))
+		case "agent":
+			return false, m.says(errAgentGone)
 		}
 		return false, m.says(errors.New(a.detail))
 	})

@@ -1,6 +1,6 @@
 # What runs on a machine: one operation on its state, sent over the session's standard input below a few lines that set
 # r_*. It is all one function, so that what was cut off on its way does nothing. See the package comment for the states.
-# Needs a POSIX shell, and flock, grep -z, setsid, sync and timeout of any Linux.
+# Needs a POSIX shell, and flock, grep -z, setsid, sync and timeout of any Linux; for agents sha256sum too.
 
 main() {
 	umask 077
@@ -12,7 +12,10 @@ main() {
 	esac
 	mkdir -p "$dir" || broken "cannot make $dir"
 	case $r_op in
-	look) load ;;
+	look)
+		load
+		agent_up # a machine that was restarted has its agent again when it is listed next, claimed or not
+		;;
 	find)
 		load
 		meant || answer absent
@@ -25,6 +28,7 @@ main() {
 	kill) op_kill ;;
 	logs) op_logs ;;
 	run) run && exit 0 || exit 1 ;;
+	agent) agent_lives ;;
 	*) broken "unknown operation $r_op" ;;
 	esac
 	answer ok
@@ -43,6 +47,12 @@ answer() {
 broken() {
 	s_phase='' s_installation='' s_workspace='' s_name='' s_incarnation=0 s_template='' s_preset='' s_created=0 s_detail=''
 	answer broken "$1"
+}
+
+# unreadable ends an operation on a machine whose mark does not say whose it is: nobody gets it, and nothing is changed.
+unreadable() {
+	s_phase='' s_installation='' s_workspace='' s_name='' s_incarnation=0 s_template='' s_preset='' s_created=0 s_detail=''
+	answer unreadable "$1"
 }
 
 nothing() {
@@ -71,10 +81,10 @@ load() {
 			end=*) whole=1 ;;
 			esac
 		done <"$dir/state"
-		[ -n "$whole" ] || broken "its state file $dir/state is damaged"
+		[ -n "$whole" ] || unreadable "its state file $dir/state is damaged"
 	fi
 	if [ "$s_phase" = clean ] && [ -e "$dir/workspace" ]; then
-		broken "it says that it is unused, and has a workspace in $dir/workspace: reset it, then remove that directory"
+		unreadable "it says that it is unused, and has a workspace in $dir/workspace: reset it, then remove that directory"
 	fi
 }
 
@@ -111,6 +121,59 @@ start() {
 	setsid sh "$dir/run/machine" </dev/null >/dev/null 2>&1 8>&- &
 }
 
+# agent_there answers that the agent's program must be sent first, if it must, and to what kind of machine.
+agent_there() { [ -z "$r_agent" ] || [ -x "$dir/agent/$r_agent" ] || answer agent "$(uname -m)"; }
+
+agent_runs() { ! flock -s -n "$dir/run/agent.lock" true 2>/dev/null; }
+
+# agent_up starts the agent of a workspace that is prepared, unless it runs.
+agent_up() {
+	if [ "$s_phase" = prepared ] && [ -e "$dir/run/agent" ] && ! agent_runs; then
+		rm -f "$dir/run/agent.status"
+		PREWARM_MARK=$s_workspace.$s_incarnation setsid sh "$dir/run/machine" agent </dev/null >/dev/null 2>&1 8>&- 9>&- &
+	fi
+}
+
+# agent_lives is a process of the machine's own that runs the agent, and holds a lock until it ends, which the agent's own
+# children do not. It has the mark of the workspace, as they have. Who asks whether it runs has the lock for a moment.
+agent_lives() {
+	exec 7>"$dir/run/agent.lock"
+	flock -w 2 7 || exit 0
+	[ ! -e "$dir/run/agent.status" ] || exit 0 # another was first, and has ended since this one was started
+	load
+	[ "$s_phase" = prepared ] && [ "$PREWARM_MARK" = "$s_workspace.$s_incarnation" ] && . "$dir/run/agent" || exit 0
+	mark=$PREWARM_MARK
+	(
+		cd "$dir/workspace" && . "$dir/run/env" && PREWARM_MARK=$mark PREWARM_DIR=$dir/workspace &&
+			PREWARM_AGENT_URL=$r_agent_url PREWARM_AGENT_TOKEN_FILE=$dir/run/agent-token PREWARM_AGENT_DIR=$dir/run/claim &&
+			export PREWARM_MARK PREWARM_DIR PREWARM_AGENT_URL PREWARM_AGENT_TOKEN_FILE PREWARM_AGENT_DIR || exit 126
+		if [ -e "$dir/run/authorities.pem" ]; then
+			PREWARM_AGENT_CA_FILE=$dir/run/authorities.pem
+			export PREWARM_AGENT_CA_FILE
+		fi
+		exec "$dir/agent/$r_agent" agent
+	) </dev/null >>"$dir/log" 2>&1 7>&-
+	echo "$?" >"$dir/run/agent.status"
+	exit 0
+}
+
+# agent_ended says how it ended by itself. One that was ended, or of which nothing is known, can be started again.
+agent_ended() {
+	status=$(cat "$dir/run/agent.status" 2>/dev/null)
+	[ "${status:-0}" != 0 ] && [ "$status" -le 128 ]
+}
+
+# agents_checked leaves no program but what its name says: the next workspace's agent is nothing that this one's user made.
+agents_checked() {
+	if [ -L "$dir/agent" ] || [ ! -d "$dir/agent" ]; then rm -rf "$dir/agent"; fi
+	for file in "$dir"/agent/*; do
+		[ -e "$file" ] || [ -L "$file" ] || continue
+		if [ -L "$file" ] || [ ! -f "$file" ] || ! sum=$(sha256sum <"$file") || [ "${sum%% *}" != "${file##*/}" ]; then
+			rm -rf "$file" || return 1
+		fi
+	done
+}
+
 meant() {
 	[ "$s_phase" != clean ] && { [ -z "$r_name" ] || [ "$r_name" = "$s_name" ]; } &&
 		{ [ -z "$r_workspace" ] || [ "$r_workspace" = "$s_workspace" ]; }
@@ -135,6 +198,7 @@ op_create() {
 	load
 	case $s_phase in
 	clean)
+		agent_there
 		files run
 		s_installation=$r_installation s_workspace=$r_workspace s_name=$r_name s_incarnation=$r_incarnation s_next=0
 		s_template=$r_template s_preset=$r_preset s_created=$(date +%s)
@@ -145,8 +209,15 @@ op_create() {
 		[ "$s_name" = "$r_name" ] || answer taken "it is $s_phase for $s_name"
 		same && [ "$s_incarnation" = "$r_incarnation" ] || answer conflict
 		case $s_phase in
-		preparing) working || start ;;
-		prepared | failed) ;;
+		preparing)
+			agent_there
+			working || start
+			;;
+		prepared)
+			agent_there
+			agent_up
+			;;
+		failed) ;;
 		*) answer busy "it is $s_phase" ;;
 		esac
 		;;
@@ -172,6 +243,11 @@ op_ready() {
 	failed) answer over "$s_detail$(last_words)" ;;
 	prepared)
 		mark=$s_workspace.$s_incarnation
+		if [ -e "$dir/run/agent" ] && ! agent_runs; then
+			if agent_ended; then answer over "its agent exited with $status$(last_words)"; fi
+			agent_up
+			answer waiting "its agent starts"
+		fi
 		[ -e "$dir/run/check" ] || answer ready
 		. "$dir/run/limits"
 		said=$(scripted check "$r_check_s" 2>&1) && answer ready
@@ -222,7 +298,9 @@ op_reset() {
 	esac
 	if [ "$s_incarnation" = "$r_incarnation" ]; then
 		[ "$s_phase" != dirty ] || answer dirty "$s_detail"
+		agent_there
 		[ "$s_phase" != preparing ] || working || start
+		agent_up
 		answer ok
 	fi
 	[ "$s_phase" != dirty ] || [ "$s_next" != "$r_incarnation" ] || [ -n "$r_again" ] || answer dirty "$s_detail"
@@ -307,6 +385,7 @@ run_prepare() {
 	load
 	if [ "$s_phase" = preparing ] && [ "$s_workspace.$s_incarnation" = "$mark" ]; then
 		if [ -z "$why" ]; then store prepared; else store failed "$why"; fi
+		agent_up
 	fi
 	unlock
 }
@@ -321,6 +400,7 @@ run_reset() {
 		[ "$status" = 0 ] || why=$(ending "$status" reset "$r_reset_s")
 	fi
 	ended || why="its processes cannot be ended: $(marked all | tr '\n' ' ')"
+	agents_checked || why="$dir/agent cannot be cleaned"
 	if ! rm -rf "$dir/workspace" || [ -e "$dir/workspace" ]; then why="$dir/workspace cannot be removed"; fi
 	if [ -z "$why" ] && [ -e "$dir/run/proof" ]; then
 		scripted proof "$r_check_s" . .reset >>"$dir/log" 2>&1
@@ -348,6 +428,7 @@ run_reset() {
 		rm -rf "$dir/run" && mv "$dir/run.next" "$dir/run" || return
 		s_incarnation=$s_next s_next=0
 		store preparing
+		unlock # which a script that takes long would hold else
 		exec sh "$dir/run/machine"
 		;;
 	esac
@@ -369,6 +450,9 @@ op_exec() {
 	[ "$s_phase" = prepared ] || answer busy "it is $s_phase"
 	file=$dir/run/exec-$r_exec
 	{
+		[ ! -e "$dir/run/agent" ] || printf '%s\n' "PREWARM_CLAIM_FILE='$dir/run/claim/claim.json'" \
+			"PREWARM_CLAIM_ENV='$dir/run/claim/claim.env'" "PREWARM_SECRETS='$dir/run/claim/secrets'" \
+			"export PREWARM_CLAIM_FILE PREWARM_CLAIM_ENV PREWARM_SECRETS"
 		printf '%s\n' 'rm -f -- "$0"' 'echo "$$" >"$0.pid"' ". '$dir/run/env'" "PREWARM_MARK=$s_workspace.$s_incarnation" \
 			"PREWARM_DIR='$dir/workspace'" 'export PREWARM_MARK PREWARM_DIR' "cd '$dir/workspace' || exit 126" && deliver_command
 	} >"$file.new" && mv "$file.new" "$file" || {

@@ -1,6 +1,7 @@
 package hosts_test
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -8,6 +9,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// folder is where the program of agents is built.
+var folder string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if folder, err = os.MkdirTemp("", "prewarm-hosts-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	return m.Run()
+}
 
 const (
 	// deadline is generous: the machines of a test share one that is busy with much else.

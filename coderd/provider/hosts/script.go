@@ -32,8 +32,10 @@ type request struct {
 	preset   string
 	again    bool // with reset: one that failed is tried again
 	follow   bool
-	exec     string // id of a command
-	deliver  string // shell functions
+	exec     string            // id of a command
+	files    map[string]string // to be delivered, by their names
+	agent    string            // the hash of the agent's program, where there is one
+	command  string            // the shell function that writes a command
 }
 
 func (r request) script() string {
@@ -51,7 +53,11 @@ func (r request) script() string {
 	set("r_again", flag(r.again))
 	set("r_follow", flag(r.follow))
 	set("r_exec", r.exec)
-	b.WriteString(r.deliver)
+	set("r_agent", r.agent)
+	if r.files != nil {
+		b.WriteString(deliver(r.files))
+	}
+	b.WriteString(r.command)
 	b.WriteString(machine)
 	b.WriteString("main\n")
 	return b.String()
@@ -76,8 +82,8 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 
 func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(s) }
 
-// deliver is the function that writes the workspace's scripts and environment into a directory of the machine.
-func deliver(s spec, env map[string]string, dir string) string {
+// files are what a workspace has on its machine, beside its directory: scripts and environment.
+func files(s spec, env map[string]string, dir string) map[string]string {
 	files := map[string]string{
 		"env": exports(env), "machine": runner(dir),
 		"limits": fmt.Sprintf("r_prepare_s=%d\nr_reset_s=%d\nr_check_s=%d\n", seconds(s.prepareTimeout),
@@ -88,6 +94,11 @@ func deliver(s spec, env map[string]string, dir string) string {
 			files[name] = script
 		}
 	}
+	return files
+}
+
+// deliver is the function that writes files into a directory of the machine.
+func deliver(files map[string]string) string {
 	var b strings.Builder
 	b.WriteString("deliver() {\n")
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -98,9 +109,9 @@ func deliver(s spec, env map[string]string, dir string) string {
 	return b.String()
 }
 
-// runner is the script that a machine runs by itself, after the session that sent it.
+// runner is the script that a machine runs by itself, after the session that sent it: what is to be done, or the agent.
 func runner(dir string) string {
-	return fmt.Sprintf("r_op=run\nr_dir=%s\nr_lock_s=60\n%smain\n", quote(dir), machine)
+	return fmt.Sprintf("r_op=${1:-run}\nr_dir=%s\nr_lock_s=60\n%smain\n", quote(dir), machine)
 }
 
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
@@ -127,6 +138,12 @@ const (
 	answerEnds   = "==end==\n"
 )
 
+// unreadableError is that of a machine whose mark does not say whose it is. It is possibly used, so not free (S2).
+type unreadableError struct{ why string }
+
+func (e *unreadableError) Error() string        { return e.why }
+func (e *unreadableError) Is(target error) bool { return target == provider.ErrMachineTaken }
+
 // parseAnswer reads what is between the marks. An answer without its end was cut off, and says nothing.
 func parseAnswer(out string) (answer, error) {
 	var a answer
@@ -144,8 +161,11 @@ func parseAnswer(out string) (answer, error) {
 		outcome: values["outcome"], detail: values["detail"], dir: values["dir"], phase: values["phase"],
 		fault: values["fault"], name: values["name"], template: values["template"], preset: values["preset"],
 	}
-	if a.outcome == "broken" {
+	switch a.outcome {
+	case "broken":
 		return a, xerrors.New(a.detail)
+	case "unreadable":
+		return a, &unreadableError{a.detail}
 	}
 	incarnation, _ := strconv.ParseInt(values["incarnation"], 10, 32)
 	created, _ := strconv.ParseInt(values["created"], 10, 64)
@@ -154,7 +174,7 @@ func parseAnswer(out string) (answer, error) {
 	}
 	tags, ok := provider.TagsOf(values["installation"], values["workspace"], int32(incarnation))
 	if !ok || a.name == "" {
-		return a, xerrors.Errorf("its state is %q, and does not say for which workspace", a.phase)
+		return a, &unreadableError{fmt.Sprintf("its state is %q, and does not say for which workspace", a.phase)}
 	}
 	a.tags, a.created = tags, time.Unix(created, 0).UTC()
 	return a, nil

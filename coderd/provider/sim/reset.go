@@ -19,6 +19,7 @@ func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provi
 	case r.Tags.Incarnation > req.Tags.Incarnation:
 		err = provider.ErrSuperseded
 	default:
+		req.Machine = r.Machine
 		err = p.store.remove(r) // of two at once one goes on, and the other finds nothing or what that one made
 	}
 	if err == nil {

@@ -35,6 +35,7 @@ import (
 type Options struct {
 	Root     string // of the files; empty: in memory
 	Seed     uint64
+	Machines int      // it has so many, and makes workspaces on nothing else; 0: it makes what it is asked for
 	Behavior Behavior // where a spec says nothing else
 	Clock    quartz.Clock
 }
@@ -48,13 +49,16 @@ func Config(raw json.RawMessage) (Options, error) {
 			return opts, xerrors.Errorf("read configuration: %w", err)
 		}
 	}
-	for key, to := range map[string]any{"root": &opts.Root, "seed": &opts.Seed} {
+	for key, to := range map[string]any{"root": &opts.Root, "seed": &opts.Seed, "machines": &opts.Machines} {
 		if value, ok := fields[key]; ok {
 			if err := json.Unmarshal(value, to); err != nil {
 				return opts, xerrors.Errorf("read configuration: %s: %w", key, err)
 			}
 		}
 		delete(fields, key)
+	}
+	if opts.Machines < 0 || opts.Machines > maxMachines {
+		return opts, xerrors.Errorf("read configuration: machines: %d is not from 0 to %d", opts.Machines, maxMachines)
 	}
 	rest, err := json.Marshal(fields)
 	if err != nil {
@@ -75,6 +79,7 @@ func Config(raw json.RawMessage) (Options, error) {
 type Resource struct {
 	ProviderID string            `json:"provider_id"` // new for each that is made, even under the same name
 	Name       string            `json:"name"`
+	Machine    string            `json:"machine,omitempty"` // where machines exist beforehand
 	Tags       provider.Tags     `json:"tags"`
 	Template   string            `json:"template"`
 	Preset     string            `json:"preset"`
@@ -89,15 +94,14 @@ type Resource struct {
 // Provider is one process's access to the cloud.
 type Provider struct {
 	seed     uint64
+	machines int
 	behavior Behavior
 	clock    quartz.Clock
 	store    store
 
 	mu    sync.Mutex
-	calls map[call]uint64 // how often each was made
+	calls calls
 }
-
-type call struct{ name, kind string }
 
 var _ interface {
 	provider.Provider
@@ -107,7 +111,7 @@ var _ interface {
 
 // New opens the cloud.
 func New(opts Options) (*Provider, error) {
-	p := &Provider{seed: opts.Seed, behavior: opts.Behavior, clock: opts.Clock, calls: map[call]uint64{}}
+	p := &Provider{seed: opts.Seed, machines: opts.Machines, behavior: opts.Behavior, clock: opts.Clock}
 	if p.clock == nil {
 		p.clock = quartz.NewReal()
 	}
@@ -146,6 +150,9 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	if !validName.MatchString(req.Name) {
 		return none, provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", req.Name))
 	}
+	if err := p.checkMachine(req.Machine); err != nil {
+		return none, err
+	}
 	dice := p.dice(req.Name, "create")
 	latency, broken, readyIn := b.CreateLatency.pick(dice), chance(dice, b.ErrorStatus), b.ReadyLatency.pick(dice)
 	failed, refused := chance(dice, b.Fail), chance(dice, b.FailPermanent)
@@ -161,8 +168,8 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 		return none, xerrors.New("simulated failure")
 	}
 	now := p.clock.Now().UTC()
-	r, err := p.store.insert(Resource{
-		ProviderID: "sim-" + randomHex(), Name: req.Name, Tags: req.Tags, Template: req.Template, Preset: req.Preset,
+	r, err := p.insert(Resource{
+		ProviderID: "sim-" + randomHex(), Name: req.Name, Machine: req.Machine, Tags: req.Tags, Template: req.Template, Preset: req.Preset,
 		Parameters: req.Parameters, Behavior: b, Broken: broken, CreatedAt: now, ReadyAt: now.Add(readyIn),
 	})
 	if err != nil {
@@ -200,15 +207,15 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 		return nil, xerrors.Errorf("list workspaces: %w", err)
 	}
 	var list []provider.Instance
-	err := p.store.each(func(r Resource) {
+	err := p.each(func(r Resource) {
 		if r.Tags.Installation == installation {
 			list = append(list, r.listed())
 		}
 	})
 	if err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		err = xerrors.Errorf("list workspaces: %w", err)
 	}
-	return list, nil
+	return list, err
 }
 
 // Ready says whether the time that the resource needs has passed.
@@ -300,7 +307,9 @@ func (p *Provider) find(ctx context.Context, ref provider.Ref, kind string) (r R
 func (p *Provider) look(ref provider.Ref) (Resource, error) {
 	var r Resource
 	err := fs.ErrNotExist
-	if validName.MatchString(ref.Name) {
+	if p.machines > 0 {
+		r, err = p.onMachine(ref)
+	} else if validName.MatchString(ref.Name) {
 		r, err = p.store.get(ref.Name)
 	} else if ref.ProviderID != "" {
 		r, err = p.byID(ref.ProviderID)
@@ -364,13 +373,12 @@ func (r Resource) listed() provider.Instance {
 // dice are the chances of one call: of the nth of its kind on that name. The counts outlive the resource, for else a create
 // that is repeated after a delete would fall as it fell before, for ever.
 func (p *Provider) dice(name, kind string) *rand.Rand {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := call{name, kind}
-	p.calls[c]++
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + " " + name))
-	return rand.New(rand.NewPCG(p.seed^h.Sum64(), p.calls[c]))
+	of := h.Sum64()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return rand.New(rand.NewPCG(p.seed^of, p.calls.count(of)))
 }
 
 func chance(dice *rand.Rand, probability float64) bool { return dice.Float64() < probability }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -98,6 +99,88 @@ func TestConformanceInFiles(t *testing.T) {
 			Spec: json.RawMessage(conforming), Garbage: garbage,
 		}
 	})
+}
+
+// With machines it keeps what is asked of all that have a fixed set of them.
+func TestConformanceOnMachines(t *testing.T) {
+	t.Parallel()
+	for name, root := range map[string]string{"memory": "", "files": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one := open(t, sim.Options{Root: root, Machines: 5})
+			other := one
+			if root != "" {
+				other = open(t, sim.Options{Root: root, Machines: 5})
+			}
+			providertest.Run(t, func(*testing.T) providertest.Harness {
+				return providertest.Harness{
+					Provider: one.Offered(), Other: other.Offered(), Spec: json.RawMessage(conforming), Garbage: garbage,
+				}
+			})
+		})
+	}
+}
+
+// S2: a machine of which nobody can say what it has is possibly used, for itself only: it is named, it is nobody's to take, it
+// is left as it is, and what was on it is not known to be gone.
+func TestMachine_unreadable(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	p := open(t, sim.Options{Root: root, Machines: 3})
+	held := request("held", `{}`)
+	held.Machine = sim.MachineID(2)
+	_, err := p.Create(t.Context(), held)
+	require.NoError(t, err)
+	file := filepath.Join(root, "resources", "m0002.json")
+	const cutOff = "it has been cut o"
+	require.NoError(t, os.WriteFile(file, []byte(cutOff), 0o600))
+
+	machines, err := sim.Fleet{Provider: p}.ListMachines(t.Context())
+	require.NoError(t, err)
+	states := map[string]provider.MachineState{}
+	for _, m := range machines {
+		states[m.ID] = m.State
+	}
+	require.Equal(t, map[string]provider.MachineState{
+		"m0001": provider.MachineUnused, "m0002": provider.MachinePossiblyUsed, "m0003": provider.MachineUnused,
+	}, states)
+	require.Contains(t, machines[1].Error, "machine m0002 (sim/m0002): ")
+	_, err = p.List(t.Context(), installation)
+	missing, whole := provider.Partial(err)
+	require.NoError(t, whole)
+	require.Contains(t, missing, "m0002")
+	for _, ref := range []provider.Ref{{Name: "held"}, {Name: "held", Machine: "m0002"}} {
+		require.Error(t, p.Delete(t.Context(), ref), "it may be there")
+		_, err = p.Get(t.Context(), ref)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, provider.ErrNotFound)
+	}
+	next := request("next", `{}`)
+	next.Machine = "m0002"
+	_, err = p.Create(t.Context(), next)
+	require.ErrorIs(t, err, provider.ErrMachineTaken)
+	require.False(t, provider.IsPermanent(err))
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, cutOff, string(content))
+	next.Machine = "m0001"
+	_, err = p.Create(t.Context(), next)
+	require.NoError(t, err, "the others go on")
+}
+
+// What is not configured to have machines offers none.
+func TestMachines_configuration(t *testing.T) {
+	t.Parallel()
+	for config, reserves := range map[string]bool{"": false, `{"machines": 0}`: false, `{"machines": 2, "lie": 0.1}`: true} {
+		opts, err := sim.Config(json.RawMessage(config))
+		require.NoError(t, err)
+		_, ok := provider.As[provider.Reserver](open(t, opts).Offered())
+		require.Equal(t, reserves, ok, config)
+	}
+	for _, config := range []string{`{"machines": -1}`, `{"machines": 1001}`, `{"machines": "two"}`} {
+		_, err := sim.Config(json.RawMessage(config))
+		require.ErrorContains(t, err, "machines", config)
+	}
 }
 
 // Several processes create the same workspaces at once: each exists once, and never twice.

@@ -31,10 +31,10 @@ type Event struct {
 
 // store is where the cloud keeps its resources. All methods may be called at once, from several processes too.
 type store interface {
-	// insert adds r unless its name is taken, and returns what has the name now.
+	// insert adds r unless its place is taken, and returns what has the place now.
 	insert(r Resource) (Resource, error)
-	// get returns fs.ErrNotExist if there is no such resource.
-	get(name string) (Resource, error)
+	// get returns fs.ErrNotExist if there is no resource at that place, and errUnreadable if nobody can say.
+	get(place string) (Resource, error)
 	// remove removes r, if it is still there.
 	remove(r Resource) error
 	// setStopped says whether r is stopped; provider.ErrNotFound if it is not there any more.
@@ -43,6 +43,16 @@ type store interface {
 	each(f func(Resource)) error
 	history() ([]Event, error)
 }
+
+// place is where a resource is: at its name, or where machines exist beforehand at its machine. Only one can be there.
+func (r Resource) place() string {
+	if r.Machine != "" {
+		return r.Machine
+	}
+	return r.Name
+}
+
+var errUnreadable = errors.New("what is there cannot be read")
 
 func event(r Resource, deleted bool) Event {
 	return Event{
@@ -61,18 +71,18 @@ type memoryStore struct {
 func (s *memoryStore) insert(r Resource) (Resource, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if there, ok := s.resources[r.Name]; ok {
+	if there, ok := s.resources[r.place()]; ok {
 		return there, nil
 	}
-	s.resources[r.Name] = r
+	s.resources[r.place()] = r
 	s.events = append(s.events, event(r, false))
 	return r, nil
 }
 
-func (s *memoryStore) get(name string) (Resource, error) {
+func (s *memoryStore) get(place string) (Resource, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	r, ok := s.resources[name]
+	r, ok := s.resources[place]
 	if !ok {
 		return r, fs.ErrNotExist
 	}
@@ -82,9 +92,9 @@ func (s *memoryStore) get(name string) (Resource, error) {
 func (s *memoryStore) remove(r Resource) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.resources[r.Name].ProviderID == r.ProviderID {
+	if s.resources[r.place()].ProviderID == r.ProviderID {
 		s.events = append(s.events, event(r, true))
-		delete(s.resources, r.Name)
+		delete(s.resources, r.place())
 	}
 	return nil
 }
@@ -92,12 +102,12 @@ func (s *memoryStore) remove(r Resource) error {
 func (s *memoryStore) setStopped(r Resource, stopped bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	there := s.resources[r.Name]
+	there := s.resources[r.place()]
 	if there.ProviderID != r.ProviderID {
 		return provider.ErrNotFound
 	}
 	there.Stopped = stopped
-	s.resources[r.Name] = there
+	s.resources[r.place()] = there
 	return nil
 }
 
@@ -123,15 +133,18 @@ func (s *memoryStore) history() ([]Event, error) {
 // one time never look as if they had.
 type fileStore struct {
 	root string
+	most int64 // bytes of the journal, after which another begins; the one before it is kept
 }
 
 const (
+	mostJournal = 256 << 20 // of more than a million events, so that no test comes to it
+
 	suffix    = ".json"
 	someNames = 1000 // read at a time
 )
 
 func openFileStore(root string) (*fileStore, error) {
-	s := &fileStore{root: root}
+	s := &fileStore{root: root, most: mostJournal}
 	for _, d := range []string{s.path("resources"), s.path("new"), s.path("stopped")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, xerrors.Errorf("open store: %w", err)
@@ -144,7 +157,7 @@ func (s *fileStore) path(elem ...string) string {
 	return filepath.Join(append([]string{s.root}, elem...)...)
 }
 
-func (s *fileStore) file(name string) string { return s.path("resources", name+suffix) }
+func (s *fileStore) file(place string) string { return s.path("resources", place+suffix) }
 
 func (s *fileStore) insert(r Resource) (Resource, error) {
 	content, err := json.Marshal(r)
@@ -158,27 +171,27 @@ func (s *fileStore) insert(r Resource) (Resource, error) {
 	}
 	defer os.Remove(fresh) //nolint:errcheck // a leftover there harms nobody
 	for {
-		err := os.Link(fresh, s.file(r.Name))
+		err := os.Link(fresh, s.file(r.place()))
 		if err == nil {
 			return r, s.journal(event(r, false))
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return r, xerrors.Errorf("insert resource: %w", err)
 		}
-		if there, err := s.get(r.Name); !errors.Is(err, fs.ErrNotExist) {
+		if there, err := s.get(r.place()); !errors.Is(err, fs.ErrNotExist) {
 			return there, err
 		}
 	}
 }
 
-func (s *fileStore) get(name string) (Resource, error) {
+func (s *fileStore) get(place string) (Resource, error) {
 	var r Resource
-	content, err := os.ReadFile(s.file(name))
+	content, err := os.ReadFile(s.file(place))
 	if err != nil {
 		return r, xerrors.Errorf("read resource: %w", err)
 	}
-	if err := json.Unmarshal(content, &r); err != nil {
-		return r, xerrors.Errorf("read resource %s: %w", name, err)
+	if json.Unmarshal(content, &r) != nil || r.place() != place {
+		return r, xerrors.Errorf("read resource %s: %w", place, errUnreadable)
 	}
 	_, err = os.Stat(s.path("stopped", r.ProviderID))
 	r.Stopped = err == nil
@@ -194,7 +207,7 @@ func (s *fileStore) remove(r Resource) error {
 	if err := s.journal(event(r, true)); err != nil {
 		return err
 	}
-	err := os.Rename(s.file(r.Name), gone)
+	err := os.Rename(s.file(r.place()), gone)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -209,7 +222,7 @@ func (s *fileStore) remove(r Resource) error {
 
 // has says whether r is there, and not a later one of its name.
 func (s *fileStore) has(r Resource) (bool, error) {
-	there, err := s.get(r.Name)
+	there, err := s.get(r.place())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -275,19 +288,31 @@ func (s *fileStore) journal(e Event) error {
 		return xerrors.Errorf("write journal: %w", err)
 	}
 	_, err = f.Write(append(line, '\n'))
+	info, statErr := f.Stat()
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
+	}
+	if err == nil && statErr == nil && info.Size() > s.most {
+		s.turn(info)
 	}
 	return err
 }
 
-func (s *fileStore) history() ([]Event, error) {
-	content, err := os.ReadFile(s.path("journal"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// turn begins a new journal, unless another process has.
+func (s *fileStore) turn(full fs.FileInfo) {
+	if now, err := os.Stat(s.path("journal")); err == nil && os.SameFile(now, full) {
+		_ = os.Rename(s.path("journal"), s.path("journal.before")) // else the next to write does it
 	}
-	if err != nil {
-		return nil, xerrors.Errorf("read journal: %w", err)
+}
+
+func (s *fileStore) history() ([]Event, error) {
+	var content []byte
+	for _, name := range []string{"journal.before", "journal"} {
+		part, err := os.ReadFile(s.path(name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, xerrors.Errorf("read journal: %w", err)
+		}
+		content = append(content, part...)
 	}
 	var events []Event
 	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {

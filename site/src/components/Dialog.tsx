@@ -37,6 +37,8 @@ export function Dialog({ title, open, onClose, children }: Props) {
 interface ConfirmProps {
   /** What the button says that opens it, and the one that does it: a verb and what it is done to. */
   act: string;
+  /** What the button says that does it, where it differs from act. */
+  submit?: string;
   title: string;
   /** What will come of it, in so many words. */
   effect: ReactNode;
@@ -52,7 +54,7 @@ interface ConfirmProps {
 }
 
 /** Confirm is a button that says what it would do before it does it. */
-export function Confirm({ act, title, effect, done, look = "plain", icon, disabled, reason, children, run }: ConfirmProps) {
+export function Confirm({ act, submit: does, title, effect, done, look = "plain", icon, disabled, reason, children, run }: ConfirmProps) {
   const [open, setOpen] = useState(false);
   const [busy, setBusy] = useState(false);
   const [why, setWhy] = useState("");
@@ -102,7 +104,7 @@ export function Confirm({ act, title, effect, done, look = "plain", icon, disabl
               Cancel
             </Button>
             <Button type="submit" look={look === "danger" ? "danger" : "primary"} busy={busy}>
-              {act}
+              {does ?? act}
             </Button>
           </div>
         </form>

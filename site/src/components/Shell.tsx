@@ -8,11 +8,15 @@ import { may } from "../services/session";
 import { stream } from "../services/stream";
 import { useTheme, type Theme } from "../services/theme";
 import { Icon, type IconName } from "./Icon";
+import { LostBanner, useLost } from "./LostBanner";
+import { Palette } from "./Palette";
+import { PauseBanner } from "./PauseBanner";
 import { ErrorState } from "./Status";
 import { Toasts } from "./Toasts";
 
 /** The pages that lead everywhere. One shows where the role may read what is on it. */
 const places = [
+  { to: "/mine", name: "My workspaces", icon: "play", reads: "create-claim" },
   { to: "/", name: "Pools", icon: "pools", reads: "list-pools" },
   { to: "/claims", name: "Claims", icon: "person", reads: "list-workspaces" },
   { to: "/jobs", name: "Jobs", icon: "job", reads: "list-forge-jobs" },
@@ -28,6 +32,7 @@ export function Shell() {
   const who = useRead("whoami");
   const [open, setOpen] = useState(false);
   const path = useRouterState({ select: (s) => s.location.pathname });
+  const lost = useLost();
   const signedIn = who.data !== undefined;
   useEffect(() => {
     if (signedIn) stream.start();
@@ -35,19 +40,25 @@ export function Shell() {
   useEffect(() => setOpen(false), [path]);
   if (!who.data) {
     return (
-      <main className="p-6">{who.error && <ErrorState error={who.error} retry={() => void who.refetch()} />}</main>
+      <>
+        <LostBanner />
+        <main className="p-6">{who.error && <ErrorState error={who.error} retry={() => void who.refetch()} />}</main>
+      </>
     );
   }
   const role = who.data.role;
   return (
-    <div className="flex min-h-dvh flex-col lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
+    <div className="flex min-h-dvh flex-col lg:grid lg:grid-cols-[15rem_minmax(0,1fr)] lg:grid-rows-[auto_1fr]">
       <a
         href="#main"
         className="sr-only z-40 rounded-lg bg-surface px-4 py-2 focus:not-sr-only focus:fixed focus:top-2 focus:left-2"
       >
         Skip to the page
       </a>
-      <header className="sticky top-0 z-20 flex flex-col border-b border-line bg-surface lg:h-dvh lg:border-r lg:border-b-0">
+      <div className="contents lg:sticky lg:top-0 lg:z-30 lg:col-span-2 lg:block">
+        <LostBanner />
+      </div>
+      <header className="sticky top-(--banner,0px) z-20 flex flex-col border-b border-line bg-surface lg:h-[calc(100dvh-var(--banner,0px))] lg:border-r lg:border-b-0">
         <div className="flex items-center gap-3 px-4 py-3 lg:px-5 lg:py-5">
           <Link to="/" className="flex items-center gap-2.5 text-lg font-semibold tracking-tight">
             <img src="/favicon.svg" alt="" className="size-7" />
@@ -66,6 +77,7 @@ export function Shell() {
           </button>
         </div>
         <div id="places" className={`${open ? "flex" : "hidden"} grow flex-col gap-4 overflow-y-auto px-3 pb-4 lg:flex`}>
+          <Palette />
           <nav aria-label="Pages">
             <ul className="flex flex-col gap-0.5">
               {places
@@ -95,9 +107,12 @@ export function Shell() {
           </a>
         </div>
       </header>
-      <main id="main" tabIndex={-1} className="min-w-0 outline-none">
-        <Outlet />
-      </main>
+      <div className="min-w-0">
+        <PauseBanner />
+        <main id="main" tabIndex={-1} className={`outline-none ${lost ? "opacity-85 grayscale" : ""}`}>
+          <Outlet />
+        </main>
+      </div>
       <Toasts />
     </div>
   );
@@ -106,17 +121,18 @@ export function Shell() {
 /** Live says whether changes are heard of as they happen. */
 function Live() {
   const up = useSyncExternalStore(stream.watch, stream.up);
+  const lost = useLost();
   return (
     <p className="flex items-center gap-2.5 px-3 text-xs text-ink-2" role="status">
       <Icon name={up ? "check" : "refresh"} className={`size-4 ${up ? "text-ready" : "text-draining"}`} />
-      {up ? "Live" : "Connecting; read every few seconds"}
+      {up ? "Live" : lost ? "Not connected" : "Connecting; read every few seconds"}
     </p>
   );
 }
 
 const themes: readonly { theme: Theme; name: string; icon: IconName }[] = [
   { theme: "light", name: "Light", icon: "sun" },
-  { theme: "system", name: "As the system", icon: "system" },
+  { theme: "system", name: "Same as the system", icon: "system" },
   { theme: "dark", name: "Dark", icon: "moon" },
 ];
 

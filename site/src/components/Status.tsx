@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { Problem } from "../services/api";
 import { Button } from "./Button";
 import { Icon, type IconName } from "./Icon";
+import { useLost } from "./LostBanner";
 
 /** EmptyState says that there is nothing, why, and what to do about it. */
 export function EmptyState({ icon = "empty", title, children }: { icon?: IconName; title: string; children?: ReactNode }) {
@@ -19,11 +20,13 @@ export function EmptyState({ icon = "empty", title, children }: { icon?: IconNam
 /** ErrorState says what could not be read, and offers to try again. */
 export function ErrorState({ error, retry }: { error: unknown; retry?: () => void }) {
   const gone = error instanceof Problem && error.status === 404;
+  const lost = useLost();
+  if (lost && error instanceof Problem && error.status === 0) return null; // the banner says it
   return (
     <div role="alert" className="card flex flex-wrap items-center gap-4 border-failed px-5 py-4">
       <Icon name="alert" className="size-5 text-failed" />
       <div className="min-w-0 grow">
-        <p className="font-semibold">{gone ? "There is no such thing" : "This could not be read"}</p>
+        <p className="font-semibold">{gone ? "Not found" : "Could not load this"}</p>
         <p className="break-words text-ink-2">{error instanceof Error ? error.message : String(error)}</p>
       </div>
       {retry && !gone && (

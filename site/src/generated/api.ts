@@ -140,6 +140,10 @@ export interface Cause {
   workspace: string;
 }
 
+export interface CertificateBundle {
+  root_certificates: Record<string, string>;
+}
+
 export interface Change {
   action: "create" | "update" | "activate" | "delete";
   /** What it means for the pool, for a reader */
@@ -238,7 +242,7 @@ export interface ClaimRequest {
   lease?: string;
   /** require: a warm one or a miss; prefer: else wait for one up to wait; bypass: one that is built for this claim */
   mode?: "prefer" | "require" | "bypass";
-  /** For the agent of the claimed workspace: kept until the claim is over, told to nobody else */
+  /** For the agent of the claimed workspace: kept until the claim is over, given to nobody else */
   parameters?: Record<string, string>;
   /** Its name; where it is left out, preset_parameters choose */
   preset?: string;
@@ -399,7 +403,7 @@ export interface ForgeCheckStep {
 export interface ForgeCredential {
   app_id?: number;
   auth: "token" | "app";
-  /** Whether it trusts authorities of its own beside the usual */
+  /** Whether it trusts authorities of its own in addition to the usual */
   ca_bundle: boolean;
   created_at: string;
   /** How many entities use it */
@@ -475,7 +479,7 @@ export interface ForgeJob {
   preset?: string;
   queued_at: string;
   repository: string;
-  /** That it runs or ran on */
+  /** That it runs or ran on: the name of the workspace, or what the forge calls one that is none of ours */
   runner?: string;
   started_at?: string;
   state: "waiting" | "queued" | "in_progress" | "completed";
@@ -545,7 +549,7 @@ export interface HistoryPoint {
   at: string;
   /** The most that were claimed */
   claimed?: number;
-  /** How many came */
+  /** How many came; a claim of several is one */
   claims?: number;
   /** The most that the pool should have had ready */
   desired?: number;
@@ -589,10 +593,12 @@ export interface InstanceEvents {
 
 export interface InstanceMetadata {
   agent: AgentConfig;
-  /** PEM: what to trust the server by, beside the usual */
+  /** PEM: what to trust the server by, in addition to the usual */
   ca_bundle?: string;
   /** While it is claimed */
   claim?: InstanceClaim;
+  /** PEM, of a runner: what to trust its forge by, in addition to the usual */
+  forge_ca_bundle?: string;
   incarnation: number;
   labels: Record<string, string>;
   name: string;
@@ -775,7 +781,7 @@ export interface PauseRequest {
 }
 
 export interface Plan {
-  /** The instant that all of it was read at */
+  /** The instant that everything was read at */
   at: string;
   /** To the configuration, by the file */
   changes: Change[];
@@ -814,7 +820,7 @@ export interface PlanTotals {
 export interface Pool {
   /** Why somebody should look at it: the worst that is wrong */
   attention?: Attention;
-  /** Over the last 24 hours; counted each minute, of what came since then up to fifty */
+  /** Over the last 24 hours; a claim of several is one; counted each minute, of what came since then up to fifty */
   claims: number;
   /** How many prebuilds it should have ready */
   desired: number;
@@ -834,6 +840,8 @@ export interface Pool {
   next_change?: PoolChange;
   /** The scope and the reason of the pause that holds for it */
   paused?: string;
+  /** What that pause covers */
+  paused_scope?: "global" | "provider" | "template" | "preset";
   /** Whether it has a prebuilds block */
   pool: boolean;
   preset: string;
@@ -842,6 +850,8 @@ export interface Pool {
   reasons: string[];
   /** While a version replaces another */
   rollout?: Rollout;
+  /** Its prebuilds are runners of a forge, which jobs claim and people do not */
+  runners?: boolean;
   slots: Slots;
   template: string;
   /** Number of the active template version */
@@ -1056,6 +1066,8 @@ export interface Provider {
   confirmed: boolean;
   /** Creates in flight */
   creating: number;
+  /** Nothing is created there since; it is listed until nothing is left there */
+  deleted_at?: string;
   /** Why it does not work on this replica */
   error?: string;
   kind: string;
@@ -1237,7 +1249,7 @@ export interface Runner {
   /** That it is at */
   job?: ForgeJob;
   labels: string[];
-  /** At the forge, and of its workspace */
+  /** Of its workspace; at the forge too, unless its provider has a longer one */
   name: string;
   preset: string;
   registered_at?: string;
@@ -1253,6 +1265,8 @@ export interface Runner {
 }
 
 export interface RunnerConfiguration {
+  /** PEM: what to trust the forge by, in addition to the usual */
+  ca_bundle?: string;
   /** It takes one job and ends */
   ephemeral: boolean;
   expires_at?: string;
@@ -1274,6 +1288,15 @@ export interface RunnerList {
   runners: Runner[];
 }
 
+export interface RunnerMetadata {
+  forge_type: "github" | "gitea";
+  labels: string[];
+  /** By which it registers */
+  name: string;
+  runner_group?: string;
+  service_name: string;
+}
+
 export interface RunnerReport {
   /** For the log of who runs it; not kept */
   message?: string;
@@ -1287,6 +1310,8 @@ export interface RunnerSettings {
   labels: string[];
   /** Runners, busy or not; left out: no limit of its own */
   maximum?: number;
+  /** How long one may take from being up to being seen at its forge */
+  registration_timeout?: string;
 }
 
 export interface SavedForgeEntity {
@@ -1296,7 +1321,7 @@ export interface SavedForgeEntity {
   credential: string;
   /** While it is stopped, its runners without a job go */
   draining?: boolean;
-  /** Why the webhook that Prewarm installed was not told the new secret */
+  /** Why the webhook that Prewarm installed did not get the new secret */
   hook_error?: string;
   /** Of the webhook that Prewarm installed */
   hook_id?: number;
@@ -1456,6 +1481,12 @@ export interface Template {
   versions?: Version[];
 }
 
+export interface TemplateFile {
+  /** In YAML, as an apply takes it: applied, it changes nothing. The provider is named and not in it */
+  document: string;
+  template: string;
+}
+
 export interface TemplateRollout {
   /** Number of the version that a rollback goes to; absent where there is none */
   back?: number;
@@ -1576,6 +1607,10 @@ export interface Workspace {
   lease_until?: string;
   name: string;
   organization: string;
+  /** Of its system, as the provider says */
+  os_name?: string;
+  /** Of its system, as the provider says */
+  os_version?: string;
   owner: string;
   parameters: Record<string, string>;
   preset: string;
@@ -1685,6 +1720,13 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Delete a provider. */
+  "delete-provider": {
+    path: { provider: string };
+    query: { organization?: string; force?: boolean };
+    body: undefined;
+    answer: Provider;
+  };
   /** Sign out a browser; the token stays valid. */
   "delete-session": {
     path: {  };
@@ -1726,6 +1768,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Explanation;
+  };
+  /** Write a template as a file that can be applied. */
+  "export-template": {
+    path: { template: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: TemplateFile;
   };
   /** Show one entity of a forge. */
   "get-forge": {
@@ -1895,7 +1944,7 @@ export interface Operations {
     body: undefined;
     answer: Machine[];
   };
-  /** List what people were told by webhook, the newest first. */
+  /** List notifications sent by webhook, the newest first. */
   "list-notifications": {
     path: {  };
     query: { organization?: string };
@@ -2184,12 +2233,14 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "delete-forge": ["DELETE", "/api/v1/forges/{forge}"],
   "delete-forge-credential": ["DELETE", "/api/v1/forges/credentials/{credential}"],
   "delete-pause": ["DELETE", "/api/v1/pauses"],
+  "delete-provider": ["DELETE", "/api/v1/providers/{provider}"],
   "delete-session": ["DELETE", "/api/v1/session"],
   "delete-template": ["DELETE", "/api/v1/templates/{template}"],
   "delete-workspace": ["DELETE", "/api/v1/workspaces/{workspace}"],
   "deprecate-template": ["POST", "/api/v1/templates/{template}/deprecate"],
   "exec-workspace": ["GET", "/api/v1/workspaces/{workspace}/exec"],
   "explain-preset": ["GET", "/api/v1/presets/{template}/{preset}/explain"],
+  "export-template": ["GET", "/api/v1/templates/{template}/export"],
   "get-forge": ["GET", "/api/v1/forges/{forge}"],
   "get-forge-hook": ["GET", "/api/v1/forges/{forge}/webhook"],
   "get-forge-job": ["GET", "/api/v1/forge-jobs/{job}"],
@@ -2269,12 +2320,14 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "delete-forge": ["owner", "template-admin"],
   "delete-forge-credential": ["owner", "template-admin"],
   "delete-pause": ["owner", "template-admin"],
+  "delete-provider": ["owner"],
   "delete-session": ["owner", "template-admin", "member", "auditor"],
   "delete-template": ["owner", "template-admin"],
   "delete-workspace": ["owner", "template-admin", "member"],
   "deprecate-template": ["owner", "template-admin"],
   "exec-workspace": ["owner", "template-admin", "member"],
   "explain-preset": ["owner", "template-admin", "member", "auditor"],
+  "export-template": ["owner", "template-admin", "member", "auditor"],
   "get-forge": ["owner", "template-admin", "auditor"],
   "get-forge-hook": ["owner", "template-admin", "auditor"],
   "get-forge-job": ["owner", "template-admin", "auditor"],

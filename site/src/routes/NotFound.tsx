@@ -5,11 +5,13 @@ import { EmptyState } from "../components/Status";
 /** NotFound is what paths lead to that no page has. */
 export function NotFound() {
   return (
-    <Page title="No such page">
-      <EmptyState icon="search" title="There is nothing at this address">
+    <Page title="Page not found">
+      <EmptyState icon="search" title="There is no page at this address">
+        Check the address, search with Ctrl-K, or go to the{" "}
         <Link to="/" className="link">
-          To the pools
+          pools
         </Link>
+        .
       </EmptyState>
     </Page>
   );

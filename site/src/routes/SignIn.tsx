@@ -27,10 +27,11 @@ export function SignIn() {
     setBusy(true);
     setError("");
     try {
-      await signIn(token.trim());
+      const { role } = await signIn(token.trim());
       client.clear();
       const target = inside(to);
-      if (target === "/") await navigate({ to: "/" });
+      if (target === "/" && role === "member") await navigate({ to: "/mine" });
+      else if (target === "/") await navigate({ to: "/" });
       else router.history.push(target);
     } catch (e) {
       setError(
@@ -86,10 +87,10 @@ export function SignIn() {
           <div id="hint" className="text-sm text-ink-2">
             <p>
               The first start of a server writes the owner's token to the file <code>owner-token</code> in its data
-              directory. More are made with:
+              directory. With it, make a token for each member:
             </p>
-            <code className="mt-2 block overflow-x-auto rounded-lg bg-sunken px-3 py-2 text-xs whitespace-nowrap text-ink">
-              prewarm token create NAME
+            <code className="mt-2 block rounded-lg bg-sunken px-3 py-2 text-xs break-words text-ink">
+              prewarm token create laptop --user alice --role member --expires-in 720h
             </code>
           </div>
         </form>

@@ -1,4 +1,8 @@
 import { operations, type Operations } from "../generated/api";
+import { connection, gatewayOnly } from "./connection";
+
+/** A read that takes longer than this has failed, in milliseconds: a frozen server never answers. */
+const readPatience = 30_000;
 
 /** Problem is what the server answers where it does not do what was asked (RFC 9457), or that it did not answer. */
 export class Problem extends Error {
@@ -48,14 +52,26 @@ export async function call<K extends keyof Operations>(id: K, ...[input]: Rest<K
   return send(id, (input ?? {}) as Sent) as Promise<Answer<K>>;
 }
 
+/** callUntil is call that is given up when the signal says so. */
+export async function callUntil<K extends keyof Operations>(signal: AbortSignal, id: K, input: Input<K>): Promise<Answer<K>> {
+  return send(id, input as Sent, {}, signal) as Promise<Answer<K>>;
+}
+
 /** signIn turns a token into a session; the page forgets it. */
 export function signIn(token: string): Promise<Answer<"create-session">> {
   return send("create-session", {}, { Authorization: `Bearer ${token}` }) as Promise<Answer<"create-session">>;
 }
 
-async function send(id: keyof Operations, input: Sent, headers: Record<string, string> = {}): Promise<unknown> {
+async function send(
+  id: keyof Operations,
+  input: Sent,
+  headers: Record<string, string> = {},
+  signal?: AbortSignal,
+): Promise<unknown> {
   const { method, url } = address(id, input.params);
   const init: RequestInit = { method, headers };
+  if (signal) init.signal = signal;
+  else if (method === "GET") init.signal = AbortSignal.timeout(readPatience);
   if (input.body !== undefined) {
     init.body = JSON.stringify(input.body);
     headers["Content-Type"] = "application/json";
@@ -71,9 +87,12 @@ export async function request(url: string, init?: RequestInit): Promise<Response
   try {
     response = await fetch(url, init);
   } catch (e) {
-    if (init?.signal?.aborted) throw e;
+    if (init?.signal?.aborted && init.signal.reason?.name !== "TimeoutError") throw e;
+    connection.doubt();
     throw new Problem(0, "The server does not answer.");
   }
+  if (gatewayOnly(response)) connection.doubt();
+  else connection.heard();
   if (response.ok) return response;
   let detail = `The server answered ${response.status} ${response.statusText}.`;
   let errors: Problem["errors"] = [];

@@ -33,7 +33,7 @@ const stale: Record<string, readonly (keyof Operations)[]> = {
   token: ["list-tokens"],
   "signing-key": ["list-signing-keys"],
   audit: ["list-audit"],
-  forge: ["list-forges"],
+  forge: ["list-forges", "list-forge-credentials"],
   "forge-job": ["list-forge-jobs", "list-forges", "list-runners", "get-runner"],
   runner: ["list-runners", "get-runner", "list-forges"],
 };

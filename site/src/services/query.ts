@@ -1,10 +1,14 @@
 import { QueryClient, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { Operations } from "../generated/api";
 import { call, Problem, type Answer, type Input } from "./api";
+import { connection } from "./connection";
 import { stream } from "./stream";
 
-/** How often what is shown is read again without a hint: seldom while hints come, often while they do not. */
-const backstop = () => (stream.up() ? 60_000 : 5_000) * (0.9 + Math.random() * 0.2);
+/**
+ * How often what is shown is read again without a hint: seldom while hints come, often while they do not, and not while the
+ * server is lost: services/connection.ts asks for it then.
+ */
+const backstop = () => !connection.lost() && (stream.up() ? 60_000 : 5_000) * (0.9 + Math.random() * 0.2);
 
 /** makeQueryClient is the cache of everything that was read. */
 export function makeQueryClient(): QueryClient {
@@ -15,7 +19,7 @@ export function makeQueryClient(): QueryClient {
         refetchInterval: backstop,
         refetchOnWindowFocus: true,
         networkMode: "always",
-        retry: (count, error) => count < 3 && !(error instanceof Problem && error.status >= 400 && error.status < 500),
+        retry: (count, error) => count < 3 && !connection.lost() && !(error instanceof Problem && error.status >= 400 && error.status < 500),
         retryDelay: (attempt) => Math.min(500 * 2 ** attempt, 5_000),
       },
       mutations: { networkMode: "always" },

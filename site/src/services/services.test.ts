@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { address, call, Problem } from "./api";
+import { connection } from "./connection";
 import { affected } from "./invalidate";
 import { may } from "./session";
 import { age, duration } from "./time";
@@ -16,12 +17,14 @@ test("an operation's address takes its path first, and the rest as its query", (
 
 test("what the server refuses is a problem with its words, and so is silence", async () => {
   const fetched = vi.spyOn(globalThis, "fetch");
+  const doubt = vi.spyOn(connection, "doubt").mockImplementation(() => undefined);
   fetched.mockResolvedValueOnce(new Response(JSON.stringify({ detail: "no such preset" }), { status: 404 }));
   await expect(call("list-presets")).rejects.toMatchObject({ status: 404, message: "no such preset" });
   fetched.mockResolvedValueOnce(new Response("<html>", { status: 502 }));
   await expect(call("list-presets")).rejects.toMatchObject({ status: 502 });
   fetched.mockRejectedValueOnce(new TypeError("failed"));
   await expect(call("list-presets")).rejects.toBeInstanceOf(Problem);
+  expect(doubt, "a proxy alone, and silence").toHaveBeenCalledTimes(2);
   fetched.mockResolvedValueOnce(new Response(null, { status: 204 }));
   await expect(call("delete-session")).resolves.toBeUndefined();
 });
@@ -57,4 +60,6 @@ test("times are short", () => {
   expect(age(1_000, 1_400)).toBe("now");
   expect(age(0, 12_000)).toBe("12 s ago");
   expect(age(10_800_000, 0)).toBe("in 3 h");
+  expect(age(7_199_000, 0)).toBe("in 1 h 59 min"); // never rounded down to 1 h
+  expect(age(7_199_000, 14_398_000)).toBe("1 h ago");
 });

@@ -45,6 +45,14 @@ export class Stream {
     this.connect();
   }
 
+  /** retry connects now where it would later. */
+  retry(): void {
+    if (!this.wanted || this.socket) return;
+    clearTimeout(this.timer);
+    this.failures = 0;
+    this.connect();
+  }
+
   stop(): void {
     this.wanted = false;
     clearTimeout(this.timer);

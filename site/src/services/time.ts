@@ -49,11 +49,22 @@ export function duration(ms: number): string {
   return "0 s";
 }
 
-/** age is how long ago, or until, in the largest unit only: now, 12 s ago, in 3 h. */
+/** age is how long ago in the largest unit, or until in two, so that 1 h 59 min is not told as 1 h: 12 s ago, in 3 h. */
 export function age(at: number, now: number): string {
   const seconds = Math.round((now - at) / 1_000);
   if (Math.abs(seconds) < 1) return "now";
-  const [size, name] = units.find(([s]) => Math.abs(seconds) >= s) ?? [1, "s"];
-  const n = `${Math.floor(Math.abs(seconds) / size)} ${name}`;
-  return seconds > 0 ? `${n} ago` : `in ${n}`;
+  if (seconds < 0) return `in ${duration(-seconds * 1_000)}`;
+  const [size, name] = units.find(([s]) => seconds >= s) ?? [1, "s"];
+  return `${Math.floor(seconds / size)} ${name} ago`;
+}
+
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/** clock is an instant by the browser's clock: the time of day where it is within a day, else the date too. */
+export function clock(at: string, now: number): string {
+  const instant = new Date(at);
+  return Math.abs(instant.getTime() - now) < 86_400_000 && instant.getDate() === new Date(now).getDate()
+    ? hour.format(instant)
+    : day.format(instant);
 }

@@ -1,5 +1,6 @@
 // Command runner is a runner of the fake forge, for templates of tests: it reads its configuration from the file that
-// PREWARM_RUNNER_JITCONFIG_FILE names, or registers with the token in PREWARM_RUNNER_TOKEN_FILE, does one job, and ends.
+// PREWARM_RUNNER_JITCONFIG_FILE names, or from its files in the directory PREWARM_RUNNER_HOME, or registers with the token in
+// PREWARM_RUNNER_TOKEN_FILE, does one job, and ends.
 package main
 
 import (
@@ -27,6 +28,9 @@ func main() {
 func run(ctx context.Context) error {
 	if file := os.Getenv("PREWARM_RUNNER_JITCONFIG_FILE"); file != "" {
 		return forgetest.Runner(ctx, file)
+	}
+	if dir := os.Getenv("PREWARM_RUNNER_HOME"); dir != "" {
+		return forgetest.RunnerIn(ctx, dir)
 	}
 	token, err := os.ReadFile(os.Getenv("PREWARM_RUNNER_TOKEN_FILE"))
 	if err != nil {

@@ -21,6 +21,9 @@ type Config struct {
 	Password string `json:"password,omitempty"` // a secret that the fault Blabs tells
 	Boots    bool   `json:"boots,omitempty"`    // its instances run the script of their first boot
 	Busy     int    `json:"busy,omitempty"`     // how many deletes of each instance it refuses first, being busy
+	// Machine is a program that is run with the file of an instance's whole user data as its argument, instead of that script:
+	// what an instance is like.
+	Machine string `json:"machine,omitempty"`
 }
 
 // Fault is a way in which real executables misbehave.

@@ -301,18 +301,23 @@ func (m *Machine) endProcesses(t testing.TB) {
 	}, eventually, 10*time.Millisecond, "processes of %s do not end", m.Name)
 }
 
+// At is the setting "machines", as if they were at another address.
+func (f *Fleet) At(address string) []map[string]any {
+	machines := make([]map[string]any, len(f.Machines))
+	for i, m := range f.Machines {
+		machines[i] = map[string]any{
+			"name": m.Name, "address": address, "port": m.port, "host_keys": []string{m.hostKey},
+		}
+	}
+	return machines
+}
+
 // Config is the configuration of a provider for the fleet; settings are put beside it or in the place of what it has.
 func (f *Fleet) Config(t testing.TB, settings map[string]any) json.RawMessage {
 	t.Helper()
 	me, err := user.Current()
 	require.NoError(t, err)
-	machines := make([]map[string]any, len(f.Machines))
-	for i, m := range f.Machines {
-		machines[i] = map[string]any{
-			"name": m.Name, "address": "127.0.0.1", "port": m.port, "host_keys": []string{m.hostKey},
-		}
-	}
-	config := map[string]any{"user": me.Username, "key_file": f.KeyFile, "machines": machines}
+	config := map[string]any{"user": me.Username, "key_file": f.KeyFile, "machines": f.At("127.0.0.1")}
 	for name, value := range settings {
 		config[name] = value
 	}

@@ -75,7 +75,7 @@ export function AuditFilters({ search, onChange }: { search: AuditSearch; onChan
           icon="cross"
           onClick={() => onChange(nothing)}
         >
-          All of it
+          Clear filters
         </Button>
       )}
     </Filters>
@@ -125,7 +125,7 @@ export function AuditView({ entries, onNarrow }: Props) {
             </div>
           ),
         },
-        { title: "What of it", cell: (e) => <Details entry={e} /> },
+        { title: "Details", cell: (e) => <Details entry={e} /> },
         { title: "From", cell: (e) => <span className="font-mono text-xs break-all">{e.source ?? ""}</span> },
       ]}
     />

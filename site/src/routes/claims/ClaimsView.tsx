@@ -77,7 +77,7 @@ export function NoClaims({ search }: { search: ClaimSearch }) {
   const state = search.state ?? "bound";
   const narrowed = search.template || search.preset || search.user || search.outcome;
   if (narrowed) return <EmptyState icon="search" title="No claim matches">Each filter must be the whole name.</EmptyState>;
-  if (state === "waiting") return <EmptyState icon="check" title="Nobody waits">Nobody stands in line for a workspace now.</EmptyState>;
+  if (state === "waiting") return <EmptyState icon="check" title="Nobody waits">No claim is waiting for a workspace.</EmptyState>;
   if (state === "missed") return <EmptyState icon="check" title="No claim missed">Each of them got a workspace.</EmptyState>;
   if (state === "released") return <EmptyState icon="person" title="Nothing was released yet" />;
   return (
@@ -226,7 +226,8 @@ function Lease({ claim: c }: { claim: ClaimRecord }) {
   );
 }
 
-function Acts({ claim: c, onRelease, onRenew }: Pick<Props, "onRelease" | "onRenew"> & { claim: ClaimRecord }) {
+/** Acts are what can be done with a claim in use. */
+export function Acts({ claim: c, onRelease, onRenew }: Pick<Props, "onRelease" | "onRenew"> & { claim: ClaimRecord }) {
   const [lease, setLease] = useState("");
   if (!c.workspace) return null;
   const name = c.workspace;
@@ -260,7 +261,7 @@ function Acts({ claim: c, onRelease, onRenew }: Pick<Props, "onRelease" | "onRen
         <Confirm
           act="Release"
           title={`Release ${name}?`}
-          effect={`The claim of ${c.user} ends. The workspace is deleted with what is in it, or made like new where its template has it used again.`}
+          effect={`The claim of ${c.user} ends. The workspace is deleted with what is in it, or reset where its template reuses workspaces.`}
           done={`${name} is released.`}
           run={() => onRelease(name)}
         />

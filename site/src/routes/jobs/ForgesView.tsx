@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 import { Bar } from "../../components/Bar";
 import { Copied } from "../../components/Copied";
 import { Confirm } from "../../components/Dialog";
@@ -13,20 +13,22 @@ interface Props {
   forges: readonly ForgeEntity[];
   onStop?: ((forge: string, reason: string, drain: boolean) => Promise<unknown>) | undefined;
   onStart?: ((forge: string) => Promise<unknown>) | undefined;
+  /** A button for its webhook at the forge. */
+  webhook?: ((forge: ForgeEntity) => ReactNode) | undefined;
 }
 
 /** ForgesView is all forges there are, each in one look. */
-export function ForgesView({ forges, onStop, onStart }: Props) {
+export function ForgesView({ forges, onStop, onStart, webhook }: Props) {
   return (
     <ul className="grid gap-4 xl:grid-cols-2" aria-label="Forges">
       {forges.map((f) => (
-        <ForgeCard key={f.id} forge={f} onStop={onStop} onStart={onStart} />
+        <ForgeCard key={f.id} forge={f} onStop={onStop} onStart={onStart} webhook={webhook} />
       ))}
     </ul>
   );
 }
 
-function ForgeCard({ forge: f, onStop, onStart }: Omit<Props, "forges"> & { forge: ForgeEntity }) {
+function ForgeCard({ forge: f, onStop, onStart, webhook }: Omit<Props, "forges"> & { forge: ForgeEntity }) {
   const now = useNow();
   return (
     <li className="card flex min-w-0 flex-col gap-4 p-5">
@@ -42,7 +44,8 @@ function ForgeCard({ forge: f, onStop, onStart }: Omit<Props, "forges"> & { forg
       <Rate forge={f} />
       <Webhook forge={f} />
       <Serving forge={f} />
-      <div className="flex flex-wrap justify-end gap-2">
+      <div className="mt-auto flex flex-wrap justify-end gap-2">
+        {webhook?.(f)}
         {f.stopped_at
           ? onStart && (
               <Confirm
@@ -50,7 +53,7 @@ function ForgeCard({ forge: f, onStop, onStart }: Omit<Props, "forges"> & { forg
                 act="Start"
                 icon="play"
                 title={`Start ${f.name}?`}
-                effect="Runners are made for it again: the next pass builds them for the jobs that still wait, and as many as are to be idle."
+                effect="The next pass makes runners again: for the jobs that still wait, and to keep the pool's idle ones."
                 done={`Runners are made for ${f.name} again.`}
                 run={() => onStart(f.name)}
               />
@@ -201,7 +204,7 @@ function Serving({ forge: f }: { forge: ForgeEntity }) {
   if (f.presets.length === 0) {
     return (
       <p className="text-sm text-ink-2">
-        No preset has runners of it: give one a <code>runner</code> block with <code>forge: {f.name}</code>.
+        No preset has runners for this forge: give one a <code>runner</code> block with <code>forge: {f.name}</code>.
       </p>
     );
   }

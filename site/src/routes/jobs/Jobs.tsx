@@ -7,9 +7,11 @@ import type { ForgeJob } from "../../generated/api";
 import { usePages } from "../../services/pages";
 import { useAct, useRead } from "../../services/query";
 import { useMay } from "../../services/session";
+import { Connect } from "./Connect";
 import { ForgesView } from "./ForgesView";
 import { JobFilters, JobsView, NoForge, NoJobs, Tabs, type JobSearch } from "./JobsView";
 import { RunnersView } from "./RunnersView";
+import { WebhookDialog } from "./Webhook";
 
 /** Jobs are those of the forges, the runners that they run on, and how it goes with the forges. */
 export function Jobs() {
@@ -21,7 +23,7 @@ export function Jobs() {
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true, resetScroll: false });
   const none = forges.data?.length === 0 && (counts.data?.jobs.length ?? 0) === 0;
   return (
-    <Page title="Jobs" lead="What the forges want run, the runners that it runs on, and how it goes with the forges.">
+    <Page title="Jobs" lead="CI jobs, their runners and forge connections.">
       {forges.error && <ErrorState error={forges.error} retry={() => void forges.refetch()} />}
       {forges.isPending && <Loading lines={6} />}
       {none && <NoForge />}
@@ -31,6 +33,10 @@ export function Jobs() {
           <JobFilters search={search} forges={forges.data.map((f) => f.name)} onChange={narrow} />
           <Shown search={search} held={counts.data?.counts.waiting ?? 0} />
         </>
+      )}
+      {/* One place for both, so that its dialog stays while the first forge is added. */}
+      {forges.data && (none || search.show === "forges") && (
+        <Connect forges={forges.data} onAdd={() => narrow({ show: "forges" })} />
       )}
     </Page>
   );
@@ -134,6 +140,7 @@ function Forges() {
       forges={list.data}
       onStop={may("stop-forge") ? (forge, reason, drain) => stop.mutateAsync({ params: { forge }, body: { reason, drain } }) : undefined}
       onStart={may("start-forge") ? (forge) => start.mutateAsync({ params: { forge } }) : undefined}
+      webhook={may("get-forge-hook") ? (forge) => <WebhookDialog forge={forge} /> : undefined}
     />
   );
 }

@@ -85,9 +85,9 @@ export function JobFilters({ search, forges, onChange }: {
 export function NoForge() {
   return (
     <EmptyState icon="job" title="No forge is connected yet">
-      Jobs of GitHub and Gitea run on prewarmed workspaces once their repository or organization is known here: begin with{" "}
-      <code>prewarm forge credential add</code> and <code>prewarm forge add</code>, then have the webhook installed with{" "}
-      <code>prewarm forge webhook install</code>, and give a preset a <code>runner</code> block.
+      Jobs of GitHub and Gitea run on prewarmed workspaces once their repository or organization is known here: add a credential
+      and a forge, have the webhook installed, and give a preset a <code>runner</code> block. On the command line:{" "}
+      <code>prewarm forge credential add</code>, <code>prewarm forge add</code>, <code>prewarm forge webhook install</code>.
     </EmptyState>
   );
 }
@@ -114,7 +114,7 @@ export function NoJobs({ search }: { search: JobSearch }) {
         </EmptyState>
       );
     default:
-      return <EmptyState icon="check" title="No job waits">Each one that the forges told of has a runner.</EmptyState>;
+      return <EmptyState icon="check" title="No job waits">Every job that the forges reported has a runner.</EmptyState>;
   }
 }
 

@@ -7,10 +7,21 @@ import { Progress } from "../../components/Progress";
 import { Strip } from "../../components/Strip";
 import { RelativeTime } from "../../components/Time";
 import type { Pool } from "../../generated/api";
-import { slotsOf, warm } from "../../services/pools";
+import { slotsOf } from "../../services/pools";
+import { statusOfPool, troubled } from "../../services/status";
+import type { Line } from "./arrange";
+
+interface Props {
+  lines: readonly Line[];
+  /** One line for each, so that forty are on a screen. */
+  dense: boolean;
+  /** Ids of the pools that are selected; nothing where none can be. */
+  selected?: ReadonlySet<string> | undefined;
+  onSelect: (pools: readonly Pool[], on: boolean) => void;
+}
 
 /** PoolRows lists pools, of which only those in sight are there. */
-export function PoolRows({ pools }: { pools: readonly Pool[] }) {
+export function PoolRows({ lines, dense, selected, onSelect }: Props) {
   const list = useRef<HTMLUListElement>(null);
   const [offset, setOffset] = useState(0);
   useLayoutEffect(() => {
@@ -21,18 +32,18 @@ export function PoolRows({ pools }: { pools: readonly Pool[] }) {
     return () => observer.disconnect();
   }, []);
   const rows = useWindowVirtualizer({
-    count: pools.length,
-    estimateSize: () => 84,
-    overscan: 8,
+    count: lines.length,
+    estimateSize: (i) => (lines[i]?.pool ? (dense ? 24 : 84) : 40),
+    overscan: dense ? 20 : 8,
     scrollMargin: offset,
-    getItemKey: (i) => pools[i]?.id ?? i,
+    getItemKey: (i) => lines[i]?.pool?.id ?? lines[i]?.group ?? i,
     initialRect: { width: 1024, height: 1024 },
   });
   return (
     <div className="card">
       <div
         aria-hidden="true"
-        className="hidden border-b border-line px-5 py-2.5 text-xs font-medium text-ink-2 lg:grid lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-6"
+        className={`hidden border-b border-line pr-5 text-xs font-medium text-ink-2 lg:grid lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-6 ${dense ? "py-1.5" : "py-2.5"} ${selected ? "pl-12" : "pl-5"}`}
       >
         <span>Pool</span>
         <span>Slots</span>
@@ -41,19 +52,47 @@ export function PoolRows({ pools }: { pools: readonly Pool[] }) {
       </div>
       <ul ref={list} aria-label="Pools" className="relative" style={{ height: rows.getTotalSize() }}>
         {rows.getVirtualItems().map((item) => {
-          const pool = pools[item.index];
+          const line = lines[item.index];
           return (
-            pool && (
+            line && (
               <li
                 key={item.key}
                 ref={rows.measureElement}
                 data-index={item.index}
-                aria-setsize={pools.length}
+                aria-setsize={lines.length}
                 aria-posinset={item.index + 1}
                 className="absolute inset-x-0 top-0 border-b border-line last:border-b-0"
                 style={{ transform: `translateY(${item.start - offset}px)` }}
               >
-                <Row pool={pool} />
+                {line.pool ? (
+                  <div className={`relative flex items-stretch hover:bg-sunken/50 ${selected ? "pl-12" : "pl-5"}`}>
+                    {selected && (
+                      <input
+                        type="checkbox"
+                        className={`absolute left-5 z-1 size-4 ${dense ? "top-1" : "top-4"}`}
+                        aria-label={`Select ${line.pool.template}/${line.pool.preset}`}
+                        checked={selected.has(line.pool.id)}
+                        onChange={(e) => onSelect([line.pool], e.target.checked)}
+                      />
+                    )}
+                    <div className="min-w-0 grow">{dense ? <DenseRow pool={line.pool} /> : <Row pool={line.pool} />}</div>
+                  </div>
+                ) : (
+                  <div className={`relative bg-sunken py-2 pr-5 text-sm ${selected ? "pl-12" : "pl-5"}`}>
+                    {selected && (
+                      <input
+                        type="checkbox"
+                        className="absolute top-2.5 left-5 size-4"
+                        aria-label={`Select all of ${line.group}`}
+                        checked={line.pools.every((p) => selected.has(p.id))}
+                        onChange={(e) => onSelect(line.pools, e.target.checked)}
+                      />
+                    )}
+                    <h3 className="font-semibold">
+                      {line.group} <span className="font-normal text-ink-2">{line.pools.length}</span>
+                    </h3>
+                  </div>
+                )}
               </li>
             )
           );
@@ -65,8 +104,9 @@ export function PoolRows({ pools }: { pools: readonly Pool[] }) {
 
 /** Row is one pool. The whole of it leads to its page. */
 const Row = memo(function Row({ pool }: { pool: Pool }) {
+  const status = statusOfPool(pool);
   return (
-    <div className="relative grid gap-x-6 gap-y-2.5 px-5 py-3.5 hover:bg-sunken/50 lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:items-center">
+    <div className="grid gap-x-6 gap-y-2.5 py-3.5 pr-5 lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:items-center">
       <div className="min-w-0">
         <Link
           to="/presets/$template/$preset"
@@ -87,8 +127,8 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
       </div>
       <div className="flex flex-wrap items-center gap-x-4 gap-y-0.5 lg:flex-col lg:items-end">
         <p className="flex items-center gap-1.5 tabular-nums">
-          <Icon name={warm(pool) ? "check" : "clock"} className={`size-4 ${warm(pool) ? "text-ready" : "text-draining"}`} />
-          <span className="sr-only">{warm(pool) ? "Warm:" : "Not warm:"}</span>
+          <Icon name={status.icon} className={`size-4 ${status.colour}`} />
+          <span className="sr-only">{status.text}:</span>
           <span>
             <span className="font-semibold">{pool.slots.ready}</span>
             <span className="text-ink-2">
@@ -124,10 +164,46 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
   );
 });
 
+/** DenseRow is one pool in one line. */
+const DenseRow = memo(function DenseRow({ pool }: { pool: Pool }) {
+  const status = statusOfPool(pool);
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 py-0.5 pr-5 text-xs lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-x-6">
+      <Link
+        to="/presets/$template/$preset"
+        params={{ template: pool.template, preset: pool.preset }}
+        className="block min-w-0 truncate font-medium after:absolute after:inset-0"
+      >
+        <span className="text-ink-2">{pool.template}/</span>
+        {pool.preset}
+      </Link>
+      <span className="hidden min-w-0 items-center gap-3 lg:flex">
+        <Strip slots={slotsOf(pool)} room={24} />
+        <span className="truncate text-ink-2">{troubled(pool) ? pool.attention?.text : ""}</span>
+      </span>
+      <span className="flex items-center justify-end gap-1.5 tabular-nums">
+        <Icon name={status.icon} className={`size-3.5 ${status.colour}`} />
+        <span className="sr-only">{status.text}:</span>
+        <span>
+          <b className="font-semibold">{pool.slots.ready + pool.slots.outdated}</b>
+          <span className="text-ink-2">
+            <span className="sr-only"> ready of </span>
+            <span aria-hidden="true"> / </span>
+            {pool.desired}
+          </span>
+        </span>
+      </span>
+      <span className="hidden text-ink-2 tabular-nums lg:block">
+        {pool.claims === 0 ? "no claims" : `${percent(pool.hits, pool.claims)} of ${pool.claims}`}
+      </span>
+    </div>
+  );
+});
+
 /** Says is the one thing that is most worth saying of a pool, if there is any. */
 function Says({ pool }: { pool: Pool }) {
   const why = pool.attention;
-  if (why) {
+  if (why && troubled(pool)) {
     return (
       <p className="flex min-w-0 items-center gap-1.5 text-xs">
         <Icon

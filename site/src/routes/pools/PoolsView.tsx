@@ -7,22 +7,30 @@ import { EmptyState } from "../../components/Status";
 import { StripLegend } from "../../components/Strip";
 import type { Pool } from "../../generated/api";
 import { warm } from "../../services/pools";
+import { troubled as needsAttention } from "../../services/status";
+import { arrange, groups, sortNames, sorts, type Group, type Sort } from "./arrange";
+import { Bulk } from "./Bulk";
 import { PoolRows } from "./PoolRows";
 
 export interface Filter {
-  q?: string;
-  show?: "attention" | "paused" | "rollout";
+  q?: string | undefined;
+  show?: "attention" | "paused" | "rollout" | undefined;
+  sort?: Sort | undefined;
+  group?: Group | undefined;
+  dense?: boolean | undefined;
 }
 
 interface Props {
   pools: readonly Pool[];
   filter: Filter;
   onFilter: (filter: Filter) => void;
+  /** Whether pools can be selected, to do something to several at once. */
+  bulk?: boolean;
 }
 
 /** matches says whether a pool is among those asked for. Each word must be in its name, its provider or its pause. */
 export function matches(pool: Pool, filter: Filter): boolean {
-  if (filter.show === "attention" && !pool.attention) return false;
+  if (filter.show === "attention" && !needsAttention(pool)) return false;
   if (filter.show === "paused" && !pool.paused) return false;
   if (filter.show === "rollout" && !pool.rollout) return false;
   const text = `${pool.template}/${pool.preset} ${pool.provider} ${pool.paused ?? ""}`.toLowerCase();
@@ -40,7 +48,8 @@ const shows = [
 ] as const;
 
 /** PoolsView is the looks of the page of pools. */
-export function PoolsView({ pools, filter, onFilter }: Props) {
+export function PoolsView({ pools, filter, onFilter, bulk = false }: Props) {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   if (pools.length === 0) {
     return (
       <EmptyState icon="pools" title="No pools yet">
@@ -51,14 +60,24 @@ export function PoolsView({ pools, filter, onFilter }: Props) {
           to="/welcome"
           className="inline-flex min-h-9 items-center gap-2 rounded-lg bg-accent px-4 py-2 text-sm font-medium text-on-accent"
         >
-          Make a first pool
+          Create a first pool
           <Icon name="chevron" />
         </Link>
       </EmptyState>
     );
   }
-  const troubled = pools.filter((p) => p.attention);
+  const troubled = pools.filter(needsAttention);
   const shown = pools.filter((p) => matches(p, filter));
+  const chosen = pools.filter((p) => selected.has(p.id));
+  const select = (of: readonly Pool[], on: boolean) =>
+    setSelected((old) => {
+      const next = new Set(old);
+      for (const p of of) {
+        if (on) next.add(p.id);
+        else next.delete(p.id);
+      }
+      return next;
+    });
   return (
     <>
       <Summary pools={pools} troubled={troubled.length} />
@@ -94,8 +113,56 @@ export function PoolsView({ pools, filter, onFilter }: Props) {
             {shown.length === pools.length ? `${pools.length} ${pools.length === 1 ? "preset" : "presets"}` : `${shown.length} of ${pools.length} presets`}
           </p>
         </div>
+        <div className="flex flex-wrap items-center gap-x-4 gap-y-2 text-sm">
+          <label className="flex items-center gap-2">
+            <span className="text-ink-2">Sort</span>
+            <select
+              className="field h-9 w-auto py-1"
+              value={filter.sort ?? "name"}
+              onChange={(e) => onFilter({ ...filter, sort: e.target.value === "name" ? undefined : (e.target.value as Sort) })}
+            >
+              {sorts.map((s) => (
+                <option key={s} value={s}>
+                  {sortNames[s]}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label className="flex items-center gap-2">
+            <span className="text-ink-2">Group</span>
+            <select
+              className="field h-9 w-auto py-1"
+              value={filter.group ?? ""}
+              onChange={(e) => onFilter({ ...filter, group: (e.target.value || undefined) as Group | undefined })}
+            >
+              <option value="">none</option>
+              {groups.map((g) => (
+                <option key={g}>{g}</option>
+              ))}
+            </select>
+          </label>
+          <label className="flex items-center gap-2">
+            <input type="checkbox" checked={filter.dense ?? false} onChange={(e) => onFilter({ ...filter, dense: e.target.checked || undefined })} />
+            Dense rows
+          </label>
+          {bulk && shown.length > 0 && (
+            <label className="flex items-center gap-2">
+              <input
+                type="checkbox"
+                checked={shown.every((p) => selected.has(p.id))}
+                onChange={(e) => select(shown, e.target.checked)}
+              />
+              Select all shown
+            </label>
+          )}
+        </div>
         {shown.length > 0 ? (
-          <PoolRows pools={shown} />
+          <PoolRows
+            lines={arrange(shown, filter.sort, filter.group)}
+            dense={filter.dense ?? false}
+            selected={bulk ? selected : undefined}
+            onSelect={select}
+          />
         ) : (
           <EmptyState icon="search" title="No pool matches">
             <Button className="mt-2" onClick={() => onFilter({})}>
@@ -103,6 +170,7 @@ export function PoolsView({ pools, filter, onFilter }: Props) {
             </Button>
           </EmptyState>
         )}
+        {chosen.length > 0 && <Bulk pools={chosen} onClear={() => setSelected(new Set())} />}
         <StripLegend />
       </section>
     </>

@@ -7,9 +7,10 @@ import type { Preset } from "../../generated/api";
 import { call } from "../../services/api";
 import { useAct } from "../../services/query";
 import { useMay } from "../../services/session";
+import { blocked } from "../../services/status";
 
 /** Actions are those on the whole pool. What belongs to a part of the page is there: Nudge, Reset, Resize. */
-export function Actions({ preset }: { preset: Preset }) {
+export function Actions({ preset, failures }: { preset: Preset; failures: number }) {
   const may = useMay();
   const params = { template: preset.template, preset: preset.preset };
   const name = `${preset.template}/${preset.preset}`;
@@ -19,15 +20,15 @@ export function Actions({ preset }: { preset: Preset }) {
   const own = preset.paused_scope === "preset";
   return (
     <>
-      {may("create-claim") && !preset.runner && <Claim {...params} />}
+      {may("create-claim") && !preset.runner && <Claim {...params} blocked={blocked(preset, failures)} />}
       {may("create-pause") && !own && <Pause name={name} preset={preset} />}
       {may("delete-pause") && own && (
         <Confirm
           act="Resume"
           icon="play"
           title={`Resume ${name}?`}
-          effect="The next pass creates and drains again as it has to."
-          done={`${name} goes on.`}
+          effect="The next pass creates and drains again as needed."
+          done={`${name} is resumed.`}
           run={() => resume.mutateAsync({ params: { scope: "preset", target: name } })}
         />
       )}
@@ -38,7 +39,7 @@ export function Actions({ preset }: { preset: Preset }) {
           title={`Replace all prebuilds of ${name}?`}
           effect={
             <>
-              All {unclaimed} unclaimed prebuilds are built anew, as for a new version, while the pool stays available.
+              Replaces all {unclaimed} unclaimed prebuilds, as a new version would, while the pool stays available.
               Claimed workspaces are not touched.
             </>
           }
@@ -59,8 +60,8 @@ export function Nudge({ template, preset }: { template: string; preset: string }
       act="Nudge"
       look="quiet"
       title={`Nudge ${template}/${preset}?`}
-      effect="A pass over its template is asked for now. It decides as the next tick would, only sooner; no setting is changed."
-      done="A pass was asked for."
+      effect="Requests a pass over its template now, before the next tick. No setting is changed."
+      done="A pass was requested."
       run={() => nudge.mutateAsync({ params: { template, preset } })}
     />
   );
@@ -72,8 +73,8 @@ export function Reset({ template, preset }: { template: string; preset: string }
   return (
     <Confirm
       act="Reset failures"
-      title={`Forget the failures of ${template}/${preset}?`}
-      effect="The count of failed creates begins at nothing, and creates begin again at once, also past the hard limit. If the cause is still there, they fail again."
+      title={`Reset the failures of ${template}/${preset}?`}
+      effect="Resets the count of failed creates and starts creates again at once, also past the hard limit. If the cause remains, they fail again."
       done={`Creates of ${template}/${preset} begin again.`}
       reason
       run={(reason) => reset.mutateAsync({ params: { template, preset }, body: { reason } })}
@@ -93,7 +94,7 @@ function Pause({ name, preset }: { name: string; preset: Preset }) {
       effect={
         <>
           Nothing is created or drained in this pool until it is resumed or the pause ends. Claims go on, and take from the{" "}
-          {preset.eligible} that can be claimed now; what is claimed is not built anew meanwhile.
+          {preset.eligible} that can be claimed now; what is claimed is not replaced meanwhile.
           {missing > 0 && ` ${missing} that are missing stay missing.`}
         </>
       }
@@ -113,23 +114,25 @@ function Pause({ name, preset }: { name: string; preset: Preset }) {
           <option value="8h">8 hours</option>
           <option value="24h">a day</option>
           <option value="168h">a week</option>
-          <option value="">until somebody resumes it</option>
+          <option value="">until somebody resumes</option>
         </select>
       </label>
     </Confirm>
   );
 }
 
-/** Claim takes a workspace, and goes to it. */
-function Claim({ template, preset }: { template: string; preset: string }) {
+/** Claim takes a workspace, and goes to it. Where none can come soon it does not wait, and says why. */
+function Claim({ template, preset, blocked: why }: { template: string; preset: string; blocked: string | undefined }) {
   const navigate = useNavigate();
   const [busy, setBusy] = useState(false);
   const claim = async () => {
     setBusy(true);
     try {
-      const got = await call("create-claim", { body: { template, preset, mode: "prefer", wait: "20s" } });
+      const got = await call("create-claim", {
+        body: { template, preset, ...(why ? { mode: "require" } : { mode: "prefer", wait: "20s" }) },
+      });
       if (!got.name) {
-        toast(`There was none: ${got.reason ?? "the pool is empty"}`, true);
+        toast(why ? `${why}.` : `No workspace: ${got.reason ?? "the pool is empty"}`, true);
         return;
       }
       toast(got.outcome === "hit" ? `${got.name} is yours; it was ready.` : `${got.name} is yours.`);

@@ -40,7 +40,7 @@ function Entry({ cause: c, open: first }: { cause: Cause; open: boolean }) {
           <Link to="/workspaces/$workspace" params={{ workspace: c.workspace }} className="link break-all">
             {c.workspace}
           </Link>
-          {c.permanent && "; a retry cannot mend it"}
+          {c.permanent && "; will not succeed on retry"}
         </p>
         <details className="mt-1.5 text-sm" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
           <summary className="w-fit text-ink-2">What the last one wrote</summary>

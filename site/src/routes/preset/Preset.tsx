@@ -1,10 +1,12 @@
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Page } from "../../components/Page";
+import { Badge } from "../../components/StateBadge";
 import { ErrorState, Loading } from "../../components/Status";
 import type { Preset, PresetSize } from "../../generated/api";
 import { read, useRead } from "../../services/query";
 import { useMay } from "../../services/session";
+import { statusOfPreset } from "../../services/status";
 import { Actions, Nudge, Reset } from "./Actions";
 import { Causes } from "./Causes";
 import { History, hoursOf } from "./History";
@@ -31,6 +33,8 @@ export function PresetPage() {
     ...read("get-preset-history", { params: { ...params, hours: hoursOf(range) } }),
     placeholderData: keepPreviousData,
   });
+  const streak = failures.data?.streak ?? 0;
+  const status = preset.data && statusOfPreset(preset.data, streak);
   return (
     <Page
       title={`${params.template}/${params.preset}`}
@@ -39,8 +43,13 @@ export function PresetPage() {
           Pools
         </Link>
       }
-      lead={explanation.data?.headline}
-      actions={preset.data && <Actions preset={preset.data} />}
+      lead={
+        <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
+          {status && <Badge {...status} />}
+          {status && preset.data?.rollout?.phase !== "progressing" && <span>{explanation.data?.headline}</span>}
+        </span>
+      }
+      actions={preset.data && <Actions preset={preset.data} failures={streak} />}
     >
       {preset.error && <ErrorState error={preset.error} retry={() => void preset.refetch()} />}
       {preset.isPending && <Loading lines={6} />}
@@ -55,7 +64,19 @@ export function PresetPage() {
           failures={
             failures.data &&
             failures.data.causes.length > 0 && (
-              <Causes failures={failures.data} action={may("reset-preset") && <Reset {...params} />} />
+              <Causes
+                failures={failures.data}
+                action={
+                  <>
+                    {may("rollback-template") && streak > 0 && preset.data.version > 1 && (
+                      <Link to="/templates/$template" params={{ template: params.template }} className="link">
+                        Roll back to another version
+                      </Link>
+                    )}
+                    {may("reset-preset") && <Reset {...params} />}
+                  </>
+                }
+              />
             )
           }
           size={

@@ -27,7 +27,7 @@ interface Props {
 export function PresetView({ preset, explanation, workspaces, durations, schedule, history, failures, size, nudge, runners }: Props) {
   return (
     <>
-      {preset.error && <Notice tone="bad">The last pass could do nothing for this preset: {preset.error}</Notice>}
+      {preset.error && <Notice tone="bad">The last pass failed for this preset: {preset.error}</Notice>}
       {preset.paused && (
         <Notice tone="warning" icon="pause">
           Paused ({preset.paused})
@@ -40,12 +40,12 @@ export function PresetView({ preset, explanation, workspaces, durations, schedul
         </Notice>
       )}
       {preset.rollout && <Rolling rollout={preset.rollout} version={preset.version} />}
+      {failures}
       <Slots preset={preset} workspaces={workspaces} />
       {history}
       <div className="grid gap-6 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)] lg:items-start">
         <div className="flex min-w-0 flex-col gap-6">
           {explanation && <Ledger explanation={explanation} nudge={nudge} />}
-          {failures}
           {schedule && <Week schedule={schedule} />}
           {size && <Facts preset={preset} explanation={explanation} durations={durations} />}
         </div>
@@ -76,7 +76,7 @@ function Rolling({ rollout, version }: { rollout: Rollout; version: number }) {
 function Ledger({ explanation, nudge }: { explanation: Explanation; nudge?: ReactNode }) {
   return (
     <Section
-      title="Why it is so"
+      title="Why this state"
       beside={
         <span className="flex items-center gap-3">
           {explanation.warm_at && (
@@ -89,7 +89,7 @@ function Ledger({ explanation, nudge }: { explanation: Explanation; nudge?: Reac
       }
     >
       {explanation.lines.length === 0 ? (
-        <p className="text-ink-2">Nothing to decide: there is nothing here, and nothing is wanted.</p>
+        <p className="text-ink-2">Nothing to decide: the pool is empty and desires nothing.</p>
       ) : (
         <ol className="-my-1 divide-y divide-line">
           {explanation.lines.map((line, i) => (

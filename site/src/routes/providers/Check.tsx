@@ -85,7 +85,7 @@ export function Check({ provider }: { provider: string }) {
           </Button>
         ) : (
           <Confirm
-            act={state === "idle" ? "Check it" : "Check again"}
+            act={state === "idle" ? "Check provider" : "Check again"}
             icon="play"
             title={`Check ${provider} against the contract?`}
             effect="A few workspaces of one of its presets are made there one after the other, and deleted again. Nothing else is touched. On a cloud this takes minutes, and costs what they cost."

@@ -25,7 +25,7 @@ export function InventoryView({ inventory: i }: { inventory: Inventory }) {
         </ul>
       )}
       {!i.error && counts.length === 0 && <p className="text-ink-2">Neither side has anything.</p>}
-      {!i.error && counts.length > 0 && amiss === 0 && <p className="text-ink-2">Both sides agree on all of it.</p>}
+      {!i.error && counts.length > 0 && amiss === 0 && <p className="text-ink-2">No differences found.</p>}
       {i.entries.length > 0 && (
         <ul className="-my-1 divide-y divide-line" aria-label="Discrepancies">
           {groups(i.entries).map((g) => (

@@ -12,7 +12,8 @@ import { useMay } from "../../services/session";
 import { Check } from "./Check";
 import { InventoryView } from "./InventoryView";
 import { Machines } from "./Machines";
-import { BreakerSteps, LastLooked, lastOf, Standing, Use } from "./ProviderCard";
+import { BreakerSteps, Deleted, LastLooked, lastOf, Standing, Use } from "./ProviderCard";
+import { DeleteProvider } from "./DeleteProvider";
 
 /** ProviderPage is one provider: whether it is trusted, how full it is, and what it has. */
 export function ProviderPage() {
@@ -59,7 +60,7 @@ export function ProviderPage() {
             </div>
             <div className="flex min-w-0 flex-col gap-6">
               <Limits provider={p} />
-              {may("check-provider") && !p.error && <Check provider={p.name} />}
+              {may("check-provider") && !p.error && !p.deleted_at && <Check provider={p.name} />}
             </div>
           </div>
         </>
@@ -73,6 +74,11 @@ function Standings({ provider: p }: { provider: Provider }) {
   const open = p.sites.filter((s) => s.breaker);
   return (
     <>
+      {p.deleted_at && (
+        <Notice tone="warning" icon="trash">
+          <Deleted provider={p} />
+        </Notice>
+      )}
       {p.error && <Notice tone="bad">It does not work on this replica: {p.error}</Notice>}
       {open.map((s) => (
         <Notice key={s.site ?? ""} tone="bad" icon="pause">
@@ -92,7 +98,7 @@ function Standings({ provider: p }: { provider: Provider }) {
           )}
         </Notice>
       ))}
-      {!p.confirmed && (
+      {!p.confirmed && !p.deleted_at && (
         <Notice tone="warning" icon="search">
           It was configured lately: what inventories find there that belongs to nobody is only shown, not deleted. Look at the
           verdicts below, and confirm that it is the right place.
@@ -120,6 +126,7 @@ function Actions({ provider: p }: { provider: Provider }) {
           run={() => resume.mutateAsync({ params })}
         />
       )}
+      {may("delete-provider") && !p.deleted_at && <DeleteProvider provider={p} />}
       {!p.confirmed && may("confirm-provider") && (
         <Confirm
           act="Confirm"
@@ -167,7 +174,7 @@ function Looked({ provider: p }: { provider: Provider }) {
       title="Inventory"
       beside={
         <Button icon="refresh" busy={inventory.isFetching} onClick={() => void inventory.refetch()}>
-          Look now
+          Run inventory
         </Button>
       }
     >

@@ -7,6 +7,7 @@ import type { Breaker, LastInventory, Provider } from "../../generated/api";
 
 /** Standing is how a provider is, as an icon and a word: the worst of it. */
 export function Standing({ provider: p }: { provider: Provider }) {
+  if (p.deleted_at) return <Badge icon="trash" colour="text-draining" text="deleted" />;
   if (p.error) return <Badge icon="alert" colour="text-failed" text="does not work here" />;
   if (p.breaker) return <Badge icon="pause" colour="text-failed" text="breaker open" />;
   if (!p.confirmed) return <Badge icon="search" colour="text-draining" text="to be confirmed" />;
@@ -34,6 +35,11 @@ export function ProviderCard({ provider: p }: { provider: Provider }) {
         <span className="grow text-sm text-ink-2">{p.kind}</span>
         <Standing provider={p} />
       </div>
+      {p.deleted_at && (
+        <p className="text-sm break-words">
+          <Deleted provider={p} />
+        </p>
+      )}
       {p.error && <p className="text-sm break-words text-failed">{p.error}</p>}
       {p.breaker && (
         <p className="text-sm break-words">
@@ -51,6 +57,19 @@ export function ProviderCard({ provider: p }: { provider: Provider }) {
         </span>
       </p>
     </li>
+  );
+}
+
+/** Deleted says since when a provider is deleted, and until when it is listed. */
+export function Deleted({ provider: p }: { provider: Provider }) {
+  const left = [p.claimed > 0 && `${p.claimed} claimed`, p.unclaimed > 0 && `${p.unclaimed} unclaimed`].filter(Boolean);
+  return (
+    <>
+      Deleted {p.deleted_at && <RelativeTime at={p.deleted_at} />}: nothing is created there any more.{" "}
+      {left.length > 0 ? `Left there: ${left.join(", ")}. ` : "No workspace is left there. "}
+      {p.claimed > 0 && "What is claimed stays until it is released. "}
+      It is listed until an inventory finds nothing.
+    </>
   );
 }
 

@@ -4,7 +4,7 @@ import type { Inventory, Machine, Provider } from "../../generated/api";
 import { lines } from "./Check";
 import { InventoryView } from "./InventoryView";
 import { count } from "./Machines";
-import { BreakerSteps, lastOf, Standing, Use } from "./ProviderCard";
+import { BreakerSteps, Deleted, lastOf, Standing, Use } from "./ProviderCard";
 import { groups, tally } from "./verdicts";
 
 afterEach(cleanup);
@@ -43,12 +43,22 @@ test("the worst of a provider is what it says of itself", () => {
     [{ confirmed: false }, "to be confirmed"],
     [{ confirmed: false, breaker }, "breaker open"],
     [{ breaker, error: "no such file" }, "does not work here"],
+    [{ breaker, error: "no such file", deleted_at: "2026-01-01T00:00:00Z" }, "deleted"],
   ];
   for (const [change, word] of cases) {
     render(<Standing provider={provider(change)} />);
     expect(screen.getByText(word)).toBeTruthy();
     cleanup();
   }
+});
+
+test("of one that is deleted it is told what is left there", () => {
+  const deleted_at = "2026-01-01T00:00:00Z";
+  const { container } = render(<Deleted provider={provider({ deleted_at })} />);
+  expect(container.textContent).toContain("Left there: 2 claimed, 3 unclaimed. What is claimed stays until it is released.");
+  cleanup();
+  const empty = render(<Deleted provider={provider({ deleted_at, claimed: 0, unclaimed: 0 })} />);
+  expect(empty.container.textContent).toContain("No workspace is left there. It is listed until an inventory finds nothing.");
 });
 
 test("how full it is, is told with its maximum or without one", () => {
@@ -90,7 +100,7 @@ test("verdicts come the worst first, and each says what follows", () => {
   expect(screen.getByText(/1 of 300 discrepancies/)).toBeTruthy();
   cleanup();
   render(<InventoryView inventory={{ ...inventory, counts: { ok: 5 }, entries: [] }} />);
-  expect(screen.getByText("Both sides agree on all of it.")).toBeTruthy();
+  expect(screen.getByText("No differences found.")).toBeTruthy();
   cleanup();
   render(<InventoryView inventory={{ ...inventory, counts: {}, entries: [], error: "no answer" }} />);
   expect(screen.queryByText("Neither side has anything.")).toBeNull();

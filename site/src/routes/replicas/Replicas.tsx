@@ -12,7 +12,7 @@ export function Replicas() {
   const list = useQuery({ ...read("list-replicas"), refetchInterval: every });
   const pass = useQuery({ ...read("get-last-pass"), refetchInterval: every });
   return (
-    <Page title="Replicas" lead="Equal processes over one database. Any of them serves, passes and works.">
+    <Page title="Replicas" lead="Server processes sharing one database.">
       {pass.error && <ErrorState error={pass.error} retry={() => void pass.refetch()} />}
       {pass.data && <PassView pass={pass.data} readAt={pass.dataUpdatedAt} />}
       {list.error && <ErrorState error={list.error} retry={() => void list.refetch()} />}

@@ -141,7 +141,7 @@ export function ApplyPage() {
                   disabled={planned.changes.length === 0}
                   onClick={() => apply.mutate(planned.id)}
                 >
-                  Apply just this
+                  Apply this plan
                 </Button>
                 <p className="min-w-0 text-sm text-ink-2">
                   As of <RelativeTime at={planned.at} />. If anything that it depends on has moved by then, nothing is applied.

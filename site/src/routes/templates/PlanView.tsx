@@ -146,7 +146,7 @@ export function Applied({ changes }: { changes: readonly Change[] }) {
         </p>
         {templates.length > 0 && (
           <p className="mt-1 flex flex-wrap gap-x-3 text-ink-2">
-            Watch it come about:
+            Watch progress:
             {templates.slice(0, 12).map((t) => (
               <Link key={t} to="/templates/$template" params={{ template: t }} className="link text-ink">
                 {t}

@@ -50,7 +50,7 @@ export function TemplatePage() {
       {read.isPending && <Loading lines={6} />}
       {t?.deprecated_at && (
         <Notice tone="warning">
-          Deprecated <RelativeTime at={t.deprecated_at} />: its pools run empty, and nothing more can be claimed of it. What
+          Deprecated <RelativeTime at={t.deprecated_at} />: its pools run empty, and no more can be claimed. What
           is claimed stays until it is released.
         </Notice>
       )}
@@ -90,7 +90,7 @@ function Actions({ template: t, rollout }: { template: Template; rollout: Templa
           act="Deprecate"
           icon="pause"
           title={`Deprecate ${t.name}?`}
-          effect={`${n > 0 ? `${theirs}` : "Nothing is built any more"}, and nothing more can be claimed of it. What is claimed stays until it is released. It can be taken back.`}
+          effect={`${n > 0 ? `${theirs}` : "Nothing is built any more"}, and no more can be claimed. What is claimed stays until it is released. It can be taken back.`}
           done={`${t.name} is deprecated.`}
           run={() => deprecate.mutateAsync({ params })}
         />

@@ -23,7 +23,7 @@ export function Templates() {
       {list.data?.length === 0 && (
         <EmptyState icon="template" title="There is no template yet">
           <Link to="/welcome" className="link">
-            Make a first pool
+            Create a first pool
           </Link>
           {may("apply") ? ", or apply a file of your own." : ", or ask a template admin for one."}
         </EmptyState>

@@ -11,7 +11,7 @@ const ends: readonly (readonly [value: string, label: string])[] = [
   ["720h", "30 days"],
   ["2160h", "90 days"],
   ["8760h", "a year"],
-  ["", "no end"],
+  ["", "never expires"],
 ];
 
 /** CreateToken makes a token, for oneself or as an owner for anybody, and shows its secret once. */
@@ -27,9 +27,9 @@ export function CreateToken({ who, tokens }: { who: Identity; tokens: readonly T
   return (
     <>
       <Button look="primary" icon="key" onClick={() => setOpen(true)}>
-        Make a token
+        Create token
       </Button>
-      <Dialog title={created ? `Token ${created.name} of ${created.user}` : "Make a token"} open={open} onClose={close}>
+      <Dialog title={created ? `Token ${created.name} of ${created.user}` : "Create token"} open={open} onClose={close}>
         {created ? (
           <Secret token={created} onClose={close} />
         ) : (
@@ -51,13 +51,13 @@ function Secret({ token, onClose }: { token: CreatedToken; onClose: () => void }
   return (
     <>
       <Notice tone="warning" icon="key">
-        This is the only time that it is shown. Copy it now: it cannot be read again, only be revoked.
+        Copy the secret now. It is shown only this once; later it can only be revoked.
       </Notice>
       <Copied label="Secret" text={token.secret} />
       <Copied label="On the command line" text={`prewarm login ${location.origin}`} />
       <div className="flex justify-end">
         <Button look="primary" onClick={onClose}>
-          I have it
+          Done
         </Button>
       </div>
     </>
@@ -96,7 +96,7 @@ export function Form({ who, tokens, busy, error, onCancel, onSubmit }: FormProps
       }}
     >
       <label className="flex flex-col gap-1.5 text-sm font-medium">
-        Name, to know it by
+        Name
         <input className="field" value={name} required maxLength={64} autoComplete="off" onChange={(e) => setName(e.target.value)} />
       </label>
       {others && (
@@ -118,6 +118,7 @@ export function Form({ who, tokens, busy, error, onCancel, onSubmit }: FormProps
           </datalist>
         </label>
       )}
+      {others && user.trim() === "" && <p className="text-sm text-ink-2">{`Empty: a token with your own role, ${who.role}.`}</p>}
       {others && known && <p className="text-sm text-ink-2">{`${known.user} is ${known.role}, and stays so.`}</p>}
       {isNew && (
         <label className="flex flex-col gap-1.5 text-sm font-medium">
@@ -140,7 +141,7 @@ export function Form({ who, tokens, busy, error, onCancel, onSubmit }: FormProps
           ))}
         </select>
       </label>
-      <p className="text-sm text-ink-2">It does not outlive the token that this session was made with.</p>
+      <p className="text-sm text-ink-2">It expires with the token of this session at the latest.</p>
       {error && (
         <p role="alert" className="text-sm break-words text-failed">
           {error}
@@ -151,7 +152,7 @@ export function Form({ who, tokens, busy, error, onCancel, onSubmit }: FormProps
           Cancel
         </Button>
         <Button type="submit" look="primary" busy={busy}>
-          Make it
+          Create token
         </Button>
       </div>
     </form>

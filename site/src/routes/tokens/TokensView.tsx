@@ -109,7 +109,7 @@ function Row({ token: t, own, over: isOver, onRevoke }: {
                 , ends <RelativeTime at={t.expires_at} />
               </>
             ) : (
-              ", has no end"
+              ", never expires"
             ))}
         </p>
       </div>

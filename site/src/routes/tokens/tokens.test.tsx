@@ -51,12 +51,12 @@ test("a role is asked for of a new user only, and of owners only", async () => {
   const props = { tokens: [token()], busy: false, error: undefined, onCancel: () => undefined, onSubmit: submit };
   render(<Form who={owner} {...props} />);
   expect(screen.queryByLabelText("Role of the new user")).toBeNull();
-  await user.type(screen.getByLabelText("Name, to know it by"), "ci");
+  await user.type(screen.getByLabelText("Name"), "ci");
   await user.type(screen.getByLabelText("For whom"), "ann");
   expect(screen.getByText("ann is member, and stays so.")).toBeTruthy();
   await user.type(screen.getByLabelText("For whom"), "ika");
   await user.selectOptions(screen.getByLabelText("Role of the new user"), "auditor");
-  await user.click(screen.getByRole("button", { name: "Make it" }));
+  await user.click(screen.getByRole("button", { name: "Create token" }));
   expect(submit).toHaveBeenCalledWith({ name: "ci", user: "annika", role: "auditor", expires_in: "720h" });
   cleanup();
   render(<Form who={{ ...owner, role: "member" }} {...props} />);

@@ -101,7 +101,7 @@ function MakePool({ pool }: { pool: Pool | undefined }) {
         busy={apply.isPending}
         onClick={() => apply.mutate({ body: { document: source, file: "quickstart.yaml" } })}
       >
-        Make this pool
+        Create this pool
       </Button>
     </>
   );
@@ -133,7 +133,7 @@ function Take({ pool, claimed, onClaim }: {
         body: { template: pool.template, preset: pool.preset, mode: "prefer", wait: "20s" },
       });
       if (got.name) onClaim({ claim: got, ms: performance.now() - began });
-      else toast(`There was none: ${got.reason ?? "the pool is empty"}`, true);
+      else toast(`No workspace: ${got.reason ?? "the pool is empty"}`, true);
     } catch (e) {
       toast(e instanceof Error ? e.message : String(e), true);
     }

@@ -21,18 +21,18 @@ export function Actions({ workspace: w }: { workspace: Workspace }) {
           look="primary"
           icon="back"
           title={`Release ${w.name}?`}
-          effect={`The claim of ${w.owner} ends. The workspace is deleted with what is in it, or made like new where its template has it used again.`}
+          effect={`The claim of ${w.owner} ends. The workspace is deleted with what is in it, or reset where its template reuses workspaces.`}
           done={`${w.name} is released.`}
           run={() => release.mutateAsync({ params })}
         />
       )}
       {w.state === "quarantined" && may("retry-workspace") && (
         <Confirm
-          act="Try anew"
+          act="Retry"
           icon="refresh"
-          title={`Try ${w.name} anew?`}
-          effect="It is asked again whether it is ready, or created anew if nothing was ever made of it."
-          done={`${w.name} is tried anew.`}
+          title={`Retry ${w.name}?`}
+          effect="Checks again whether it is ready, or creates it if nothing was ever created."
+          done={`${w.name} is retried.`}
           run={() => retry.mutateAsync({ params })}
         />
       )}
@@ -55,7 +55,7 @@ function Keep({ workspace: w }: { workspace: Workspace }) {
       effect={
         longer
           ? "It stays quarantined for so long from now on; then it is deleted."
-          : "It leaves its pool: it is quarantined, so that nobody claims it and no pass touches it, and its pool builds another. It counts against the maximum of its provider until it is deleted or tried anew."
+          : "It leaves its pool: it is quarantined, so that nobody claims it and no pass touches it, and its pool builds another. It counts against the maximum of its provider until it is deleted or retried."
       }
       done={`${w.name} is kept.`}
       reason="required"
@@ -92,7 +92,7 @@ function Delete({ workspace: w, owner }: { workspace: Workspace; owner: boolean 
         <label className="flex items-start gap-2.5 text-sm">
           <input type="checkbox" className="mt-1" checked={force} onChange={(e) => setForce(e.target.checked)} />
           <span>
-            By force
+            Force
             <span className="block text-ink-2">
               Whatever its provider says: it counts as deleted even if the provider fails, and what is left there is watched for.
             </span>
@@ -127,14 +127,14 @@ export function Renew({ workspace: w }: { workspace: Workspace }) {
       act={w.lease_until ? "Renew the lease" : "Give it a lease"}
       icon="clock"
       title={w.lease_until ? `Renew the lease of ${w.name}?` : `Give ${w.name} a lease?`}
-      effect={`When it is over, ${w.name} is released by itself, with all that is in it.`}
-      done={`The lease of ${w.name} begins anew.`}
+      effect={`At its end, ${w.name} is released and its content is deleted.`}
+      done={`The lease of ${w.name} is renewed.`}
       run={() => renew.mutateAsync({ params: { workspace: w.name }, body: { ...(lease && { lease }) } })}
     >
       <label className="flex flex-col gap-1.5 text-sm font-medium">
         From now on for
         <select className="field" value={lease} onChange={(e) => setLease(e.target.value)}>
-          {w.lease_until && <option value="">as long as it was asked for at first</option>}
+          {w.lease_until && <option value="">as long as at first</option>}
           <option value="1h">an hour</option>
           <option value="8h">8 hours</option>
           <option value="24h">a day</option>

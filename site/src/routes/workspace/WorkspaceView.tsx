@@ -111,7 +111,7 @@ export function stagesOf(r: Receipt): { name: string; ms: number }[] {
     { name: "in line", ms: r.queue_ms },
     { name: "chosen", ms: r.statement_ms },
     { name: "waited for one", ms: r.wait_ms },
-    { name: "its agent told", ms: r.told_ms },
+    { name: "agent told", ms: r.told_ms },
     { name: "on_claim", ms: r.hook_ms },
   ].flatMap(({ name, ms }) => (ms === undefined ? [] : [{ name, ms }]));
 }
@@ -155,6 +155,7 @@ function Copied({ label, text }: { label: string; text: string }) {
 function Facts({ workspace: w }: { workspace: Workspace }) {
   const facts: [string, ReactNode][] = [
     ["Provider", w.provider],
+    ["System", [w.os_name, w.os_version].filter(Boolean).join(" ")],
     ["Id at the provider", w.provider_id && <code className="font-mono text-xs break-all">{w.provider_id}</code>],
     ["Site", w.site && <code className="font-mono text-xs break-all">{w.site}</code>],
     ["Owner", w.owner],

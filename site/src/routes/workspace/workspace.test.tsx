@@ -1,9 +1,9 @@
 import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, expect, test } from "vitest";
-import type { StateDuration, Transition } from "../../generated/api";
+import type { StateDuration, Transition, Workspace } from "../../generated/api";
 import { parts } from "./Logs";
 import { slow, Timeline, usualOf } from "./Timeline";
-import { stagesOf } from "./WorkspaceView";
+import { stagesOf, WorkspaceView } from "./WorkspaceView";
 
 afterEach(cleanup);
 
@@ -45,4 +45,30 @@ test("a receipt has the stages that something is known of, in their order", () =
 test("what was looked for stands out, however it is written", () => {
   expect(parts("Error: no ERROR here", "error")).toEqual(["", "Error", ": no ", "ERROR", " here"]);
   expect(parts("nothing", "x")).toEqual(["nothing"]);
+});
+
+test("the system that a workspace has is shown, where its provider says so", () => {
+  const at = "2026-01-01T00:00:00Z";
+  const w: Workspace = {
+    id: "w",
+    name: "prebuild-a",
+    organization: "default",
+    template: "t",
+    preset: "p",
+    version: 1,
+    provider: "cloud",
+    state: "ready",
+    incarnation: 1,
+    owner: "prewarm",
+    addresses: [],
+    environment: {},
+    parameters: {},
+    created_at: at,
+    state_at: at,
+  };
+  render(<WorkspaceView workspace={{ ...w, os_name: "ubuntu", os_version: "24.04" }} />);
+  expect(screen.getByText("ubuntu 24.04")).toBeTruthy();
+  cleanup();
+  render(<WorkspaceView workspace={w} />);
+  expect(screen.queryByText("System")).toBeNull();
 });

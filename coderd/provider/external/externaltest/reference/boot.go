@@ -42,9 +42,20 @@ func (c *cloud) boot(b params.BootstrapInstance) error {
 	}
 	defer console.Close()
 	machine := exec.Command(path)
+	if c.config.Machine != "" {
+		data, err := cloudconfig.GetCloudConfig(b, b.Tools[0], b.Name)
+		if err != nil {
+			return xerrors.Errorf("render user data: %w", err)
+		}
+		path := filepath.Join(home, "user-data")
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			return xerrors.Errorf("write user data: %w", err)
+		}
+		machine = exec.Command(c.config.Machine, path)
+	}
 	machine.Dir, machine.Stdout, machine.Stderr = home, console, console
-	// A machine on which a test runs may have systemd. It is not the instance's.
-	machine.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "PREWARM_AGENT_SERVICE=no"}
+	// A machine on which a test runs may have systemd, and trusts whom it does. Neither is the instance's.
+	machine.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "PREWARM_AGENT_SERVICE=no", "PREWARM_AGENT_TRUST=no"}
 	machine.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := machine.Start(); err != nil {
 		return xerrors.Errorf("boot: %w", err)

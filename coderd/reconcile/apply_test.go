@@ -1,0 +1,147 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// count is how many workspaces of a template there are, of a Fleet.
+func count(ctx context.Context, t *testing.T, store *database.Store, template string) (n int) {
+	t.Helper()
+	require.NoError(t, store.Pool.QueryRow(ctx, `SELECT count(*) FROM workspaces w JOIN templates t ON t.id = w.template_id
+		WHERE t.name = $1`, template).Scan(&n))
+	return n
+}
+
+// A preset whose rows the database refuses is reported on itself, and stops no other: each is written under a savepoint of
+// its own then (DESIGN section 3, step 6).
+func TestApply_oneFailureStopsNoOther(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 3})
+	for _, sql := range []string{
+		"UPDATE presets SET instances = 2",
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$`,
+		`CREATE TRIGGER refused BEFORE INSERT ON workspaces FOR EACH ROW WHEN (NEW.template_id = md5('t2')::uuid)
+			EXECUTE FUNCTION refuse()`,
+	} {
+		_, err := store.Pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	r := testReconciler(store, "one")
+	res, err := r.pass(ctx, nil)
+	require.NoError(t, err, "the pass itself goes well")
+	for template, want := range map[string]int{"t1": 2, "t2": 0, "t3": 2} {
+		require.Equal(t, want, count(ctx, t, store, template), template)
+	}
+	require.Equal(t, 4, res.Created)
+	require.Len(t, res.Errors, 1)
+	rows, err := store.Pool.Query(ctx, `SELECT t.name, s.error FROM preset_status s JOIN presets p ON p.id = s.preset_id
+		JOIN templates t ON t.id = p.template_id`)
+	require.NoError(t, err)
+	defer rows.Close()
+	shown := map[string]string{}
+	for rows.Next() {
+		var template, text string
+		require.NoError(t, rows.Scan(&template, &text))
+		shown[template] = text
+	}
+	require.NoError(t, rows.Err())
+	require.Contains(t, shown["t2"], "not this one")
+	require.Equal(t, map[string]string{"t1": "", "t2": shown["t2"], "t3": ""}, shown)
+
+	_, err = store.Pool.Exec(ctx, "DROP TRIGGER refused ON workspaces")
+	require.NoError(t, err)
+	res, err = r.pass(ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, res.Errors)
+	require.Equal(t, 2, count(ctx, t, store, "t2"), "what was not written counts as nothing")
+}
+
+// drawn is a source of names of which some, by their number, are the same.
+type drawn struct {
+	n    int
+	same []int
+}
+
+func (d *drawn) Read(b []byte) (int, error) {
+	if d.n++; slices.Contains(d.same, d.n) {
+		clear(b)
+		return len(b), nil
+	}
+	return io.ReadFull(rand.Reader, b)
+}
+
+// C12: a name that is in use is made again. Where the next one is in use too, its preset waits for the next pass, and no other
+// does.
+func TestApply_nameInUse(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		same  []int // of the pass: two names for both presets at once, then one for each
+		built int
+	}{"once": {[]int{1}, 3}, "twice": {[]int{1, 3}, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			store := dbtest.Open(t)
+			dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 2})
+			want := func(template string, n int) {
+				_, err := store.Pool.Exec(ctx, "UPDATE presets SET instances = $1 WHERE template_id = md5($2)::uuid", n, template)
+				require.NoError(t, err)
+			}
+			r := testReconciler(store, "one")
+			r.random = &drawn{same: []int{1}}
+			want("t1", 1)
+			pass(ctx, t, r)
+			require.Equal(t, 1, count(ctx, t, store, "t1"))
+
+			want("t1", 2)
+			want("t2", 1)
+			r.random = &drawn{same: tc.same}
+			res, err := r.pass(ctx, nil)
+			require.NoError(t, err)
+			require.Equal(t, tc.built, count(ctx, t, store, "t1")+count(ctx, t, store, "t2"))
+			require.Len(t, res.Errors, 3-tc.built)
+			for _, err := range res.Errors {
+				require.ErrorContains(t, err, "workspaces_name_key")
+			}
+			pass(ctx, t, r)
+			require.Equal(t, 2, count(ctx, t, store, "t1"))
+			require.Equal(t, 1, count(ctx, t, store, "t2"))
+		})
+	}
+}
+
+// A pass ends after its deadline, whatever it waits for, and leaves the lock to others.
+func TestPass_deadline(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1})
+	r := testReconciler(store, "one")
+	require.Equal(t, 30*time.Second, r.deadline)
+	pass(ctx, t, r)
+	blocker, err := store.Pool.Begin(ctx)
+	require.NoError(t, err)
+	_, err = blocker.Exec(ctx, "SELECT FROM reconcile_fence FOR UPDATE")
+	require.NoError(t, err)
+	r.deadline = 300 * time.Millisecond
+	_, late := r.pass(ctx, nil)
+	require.NoError(t, blocker.Rollback(ctx))
+	require.ErrorIs(t, late, context.DeadlineExceeded, "the server's own limit is 5 s")
+	other := testReconciler(store, "other")
+	require.Eventually(t, func() bool { // once the server has seen that the first is gone
+		_, err := other.pass(ctx, nil)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+}

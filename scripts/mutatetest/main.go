@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// limit is how long the tests of a room may take.
+const limit = 10 * time.Minute
+
+func main() {
+	seed := flag.Uint64("seed", 1, "which sample to draw")
+	n := flag.Int("n", 400, "how many changes to try")
+	only := flag.String("rooms", "", "rooms, separated by commas; empty: all")
+	out := flag.String("o", "build/mutants.tsv", "file of the outcomes; what has a line there is not tried again")
+	list := flag.Bool("list", false, "list the sample, and try nothing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *seed, *n, *only, *out, *list); err != nil {
+		fmt.Fprintln(os.Stderr, "mutatetest:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, seed uint64, n int, only, out string, list bool) error {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	of := slices.DeleteFunc(slices.Clone(rooms), func(r room) bool {
+		return only != "" && !slices.Contains(strings.Split(only, ","), r.name)
+	})
+	if len(of) == 0 {
+		return xerrors.Errorf("there is no room %s", only)
+	}
+	sites, err := sample(root, of, seed, n)
+	if err != nil {
+		return err
+	}
+	if list {
+		for _, s := range sites {
+			fmt.Println(s.room, s.id())
+		}
+		return nil
+	}
+	done, err := outcomes(out)
+	if err != nil {
+		return err
+	}
+	url, err := dbtest.Serve(ctx)
+	if err != nil {
+		return xerrors.Errorf("start PostgreSQL for the run: %w", err)
+	}
+	t := tester{root: root, env: append(os.Environ(), dbtest.URLEnv+"="+url), sound: map[string]bool{}}
+	for i, s := range sites {
+		if _, ok := done[s.id()]; ok {
+			continue
+		}
+		outcome, err := t.try(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := record(out, s, outcome); err != nil {
+			return err
+		}
+		done[s.id()] = outcome
+		fmt.Printf("%d of %d: %s: %s\n", i+1, len(sites), outcome, s.id())
+	}
+	report(sites, done)
+	return nil
+}
+
+// outcomes are those of the runs before, by the change.
+func outcomes(path string) (map[string]string, error) {
+	done := map[string]string{}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return done, nil
+	}
+	if err != nil {
+		return nil, xerrors.Errorf("read outcomes: %w", err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Split(lines.Text(), "\t"); len(fields) == 3 {
+			done[fields[2]] = fields[0]
+		}
+	}
+	return done, nil
+}
+
+func record(path string, s site, outcome string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return xerrors.Errorf("record outcome: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return xerrors.Errorf("record outcome: %w", err)
+	}
+	_, err = fmt.Fprintf(f, "%s\t%s\t%s\n", outcome, s.room, s.id())
+	return errors.Join(err, f.Close())
+}
+
+// tester runs the tests of rooms.
+type tester struct {
+	root  string
+	env   []string
+	sound map[string]bool // rooms whose tests pass as they are
+}
+
+// try says what comes of a change.
+func (t *tester) try(ctx context.Context, s site) (string, error) {
+	of := rooms[slices.IndexFunc(rooms, func(r room) bool { return r.name == s.room })]
+	if !t.sound[s.room] {
+		if output, err := t.test(ctx, of); err != nil {
+			return "", xerrors.Errorf("the tests of %s fail without any change: %w\n%s", s.room, err, output)
+		}
+		t.sound[s.room] = true
+	}
+	path := filepath.Join(t.root, s.file)
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return "", xerrors.Errorf("change %s: %w", s.file, err)
+	}
+	dir, err := os.MkdirTemp("", "prewarm-mutate-")
+	if err != nil {
+		return "", xerrors.Errorf("change %s: %w", s.file, err)
+	}
+	defer os.RemoveAll(dir)
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	if err != nil {
+		return "", xerrors.Errorf("change %s: %w", s.file, err)
+	}
+	if err := errors.Join(os.WriteFile(changed, s.apply(source), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
+		return "", xerrors.Errorf("change %s: %w", s.file, err)
+	}
+	output, err := t.test(ctx, of, "-overlay", overlay)
+	switch {
+	case ctx.Err() != nil:
+		return "", errors.New("interrupted; the same command goes on from here")
+	case err == nil:
+		return "survived", nil
+	case strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
+		return "no build", nil
+	}
+	return "killed", nil
+}
+
+func (t *tester) test(ctx context.Context, of room, flags ...string) (string, error) {
+	args := slices.Concat([]string{"test", "-count=1", "-failfast", "-timeout", limit.String()}, flags, of.tests)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = t.root, t.env
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+// report prints the table of what was tried, and the survivors.
+func report(sites []site, done map[string]string) {
+	fmt.Print("\n| room | killed | survived | no build |\n| --- | ---: | ---: | ---: |\n")
+	for _, r := range rooms {
+		n := map[string]int{}
+		for _, s := range sites {
+			if s.room == r.name {
+				n[done[s.id()]]++
+			}
+		}
+		fmt.Printf("| %s | %d | %d | %d |\n", r.name, n["killed"], n["survived"], n["no build"])
+	}
+	for _, s := range sites {
+		if done[s.id()] == "survived" {
+			fmt.Printf("survived: %s\n", s.id())
+		}
+	}
+}

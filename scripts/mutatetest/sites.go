@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/xerrors"
+)
+
+// room is a room with its own statements, and the packages whose tests must notice a change there.
+type room struct {
+	name  string
+	code  []string // folders
+	tests []string
+}
+
+var rooms = []room{
+	{"auth", []string{"coderd/auth", "database/authdb"}, []string{"./coderd/auth", "./coderd/api"}},
+	{"claim", []string{"coderd/claim", "database/claimdb"}, []string{"./coderd/claim"}},
+	{
+		"demand", []string{
+			"coderd/demand/entities", "coderd/demand/inbox", "coderd/demand/runners", "database/entitiesdb", "database/inboxdb",
+			"database/runnersdb",
+		}, []string{"./coderd/demand/entities", "./coderd/demand/inbox", "./coderd/demand/runners"},
+	},
+	{"instance", []string{"coderd/instance", "database/instancedb"}, []string{"./coderd/instance"}},
+	{"lifecycle", []string{"coderd/lifecycle", "database/lifecycledb"}, []string{"./coderd/lifecycle"}},
+	{"reconcile", []string{"coderd/reconcile", "database/reconciledb"}, []string{"./coderd/reconcile"}},
+	{"workspaces", []string{"coderd/workspaces", "database/workspacesdb"}, []string{
+		"./coderd/workspaces", "./coderd/claim", "./coderd/lifecycle",
+	}},
+}
+
+// site is one change: what stands at a place of a file, and what is put there.
+type site struct {
+	room     string
+	file     string // relative to the root
+	offset   int
+	line     int
+	old, new string
+}
+
+// id tells changes apart, for as long as the file is as it is.
+func (s site) id() string {
+	return fmt.Sprintf("%s:%d+%d %s -> %s", s.file, s.line, s.offset, oneLine(s.old), oneLine(s.new))
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// apply is the file with the change.
+func (s site) apply(source []byte) []byte {
+	return slices.Concat(source[:s.offset], []byte(s.new), source[s.offset+len(s.old):])
+}
+
+// sample draws up to n of the changes that are possible in some rooms.
+func sample(root string, of []room, seed uint64, n int) ([]site, error) {
+	var all []site
+	for _, r := range of {
+		for _, folder := range r.code {
+			files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+			if err != nil {
+				return nil, xerrors.Errorf("list %s: %w", folder, err)
+			}
+			for _, path := range files {
+				name := filepath.Base(path)
+				if strings.HasSuffix(name, "_test.go") || name == "models.sql.go" || name == "doc.go" {
+					continue
+				}
+				source, err := os.ReadFile(path)
+				if err != nil {
+					return nil, xerrors.Errorf("read %s: %w", path, err)
+				}
+				sites, err := find(r.name, filepath.Join(folder, name), source)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, sites...)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b site) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset)) })
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(n, len(all))], nil
+}
+
+var operators = map[token.Token]string{
+	token.EQL: "!=", token.NEQ: "==", token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">", token.LAND: "||",
+	token.LOR: "&&", token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*",
+}
+
+// find is every change that is possible in a file.
+func find(room, file string, source []byte) ([]site, error) {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, source, 0)
+	if err != nil {
+		return nil, xerrors.Errorf("parse %s: %w", file, err)
+	}
+	var sites []site
+	add := func(at token.Pos, from, to string) {
+		p := set.Position(at)
+		sites = append(sites, site{room, file, p.Offset, p.Line, from, to})
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec, *ast.Field:
+			return false
+		case *ast.BinaryExpr:
+			if to, ok := operators[n.Op]; ok {
+				add(n.OpPos, n.Op.String(), to)
+			}
+		case *ast.IfStmt:
+			if _, ok := n.Cond.(*ast.BinaryExpr); !ok { // whose operator is a change already
+				from := string(source[set.Position(n.Cond.Pos()).Offset:set.Position(n.Cond.End()).Offset])
+				add(n.Cond.Pos(), from, "!("+from+")")
+			}
+		case *ast.Ident:
+			if n.Name == "true" || n.Name == "false" {
+				add(n.Pos(), n.Name, strconv.FormatBool(n.Name == "false"))
+			}
+		case *ast.BasicLit:
+			if v, err := strconv.Atoi(n.Value); n.Kind == token.INT && err == nil {
+				add(n.Pos(), n.Value, strconv.Itoa(v+1))
+			}
+			if n.Kind == token.STRING && strings.HasPrefix(n.Value, "`-- name: ") {
+				for _, s := range statement(n.Value) {
+					s.room, s.file, s.line = room, file, set.Position(n.Pos()).Line+strings.Count(n.Value[:s.offset], "\n")
+					s.offset += set.Position(n.Pos()).Offset
+					sites = append(sites, s)
+				}
+			}
+		}
+		return true
+	})
+	return sites, nil
+}
+
+var (
+	sqlWords = regexp.MustCompile(`\b(AND|NOT EXISTS|IS NULL|IS NOT NULL)\b| (<=|>=|<|>|=) `)
+	sqlSwaps = map[string]string{
+		"AND": "OR", "NOT EXISTS": "EXISTS", "IS NULL": "IS NOT NULL", "IS NOT NULL": "IS NULL", "<=": "<", "<": "<=",
+		">=": ">", ">": ">=", "=": "<>",
+	}
+	sqlCondition = regexp.MustCompile(`\b(WHERE|AND|OR|ON|WHEN)\b[^,;]*$`)
+)
+
+// statement is every change of the conditions of a SQL statement.
+func statement(text string) (sites []site) {
+	for _, at := range sqlWords.FindAllStringSubmatchIndex(text, -1) {
+		from, to := at[2], at[3]
+		if from < 0 {
+			from, to = at[4], at[5]
+		}
+		before := text[:from]
+		line := before[strings.LastIndexByte(before, '\n')+1:]
+		word := text[from:to]
+		if strings.Contains(line, "--") || word == "=" && !sqlCondition.MatchString(line) { // a comment; an assignment
+			continue
+		}
+		sites = append(sites, site{offset: from, old: word, new: sqlSwaps[word]})
+	}
+	return sites
+}
