@@ -184,6 +184,10 @@ templates:
 	require.NoError(t, w.Store.Pool.QueryRow(context.Background(),
 		"SELECT fault FROM workspaces WHERE state = 'deleted' LIMIT 1").Scan(&fault))
 	require.Equal(t, "boot timeout: waiting for port 22", fault)
+	var drained string // what is no runner was never to be registered
+	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), `SELECT DISTINCT reason FROM workspace_history
+		WHERE from_state = 'draining' AND to_state = 'deleting'`).Scan(&drained))
+	require.Equal(t, "no runner to unregister", drained)
 }
 
 func TestDelete_repeatsUntilItIsGone_orForced(t *testing.T) {
