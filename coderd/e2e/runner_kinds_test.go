@@ -24,7 +24,7 @@ import (
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
-var updateKinds = flag.Bool("update", false, "write the table of docs/forges.md anew")
+var updateKinds = flag.Bool("update", false, "write the table of docs/forges.md again")
 
 // runnerKind is a way in which runners come to know a forge. Each is a forge of its own, with a private authority.
 type runnerKind struct {
