@@ -54,8 +54,15 @@ func (r *Reconciler) Heard(payload string) {
 	r.wake.Ring()
 }
 
-// Missed is told that notifications may have been lost: everything is looked at again (I9).
+// Missed asks for a full pass, because notifications may have been lost (I9). They were heard again just now, so the
+// database answers: a pass that failed is tried again at once.
 func (r *Reconciler) Missed() {
+	r.tickNow()
+	r.answers.Ring()
+}
+
+// tickNow makes the next pass a full one.
+func (r *Reconciler) tickNow() {
 	r.mu.Lock()
 	r.ticked = true
 	r.mu.Unlock()

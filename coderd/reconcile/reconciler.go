@@ -59,6 +59,7 @@ type Reconciler struct {
 	deadline    time.Duration // of a pass, from this side
 
 	wake, publish hints.Bell
+	answers       hints.Bell // the database answers again
 
 	mu          sync.Mutex // guards what follows
 	ticked      bool       // since the loop looked last
@@ -87,7 +88,7 @@ func New(o Options) *Reconciler {
 		metrics: newMetrics(o.Registerer), replica: o.Replica, tick: o.Tick, random: o.Random, newID: o.NewID,
 		hints: o.Hints, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
 		traces: map[uuid.UUID]string{},
-		wake:   hints.NewBell(), publish: hints.NewBell(),
+		wake:   hints.NewBell(), publish: hints.NewBell(), answers: hints.NewBell(),
 		jitter: o.Jitter, nameVictims: o.NameVictims, deadline: passDeadline,
 		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 	}
@@ -110,7 +111,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 }
 
 func (r *Reconciler) loop(ctx context.Context) {
-	r.Missed() // C1: a pass at start
+	r.tickNow() // C1: a pass at start
 	ticker := r.clock.NewTimer(r.jittered(), "reconcile", "tick")
 	defer ticker.Stop()
 	later := r.clock.NewTimer(time.Hour, "reconcile", "later")
@@ -138,7 +139,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 		}
 		select { // a tick that came during the pass goes before hints, whatever the next select would choose
 		case <-ticker.C:
-			r.Missed()
+			r.tickNow()
 			ticker.Reset(r.jittered(), "reconcile", "tick")
 		default:
 		}
@@ -146,9 +147,11 @@ func (r *Reconciler) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			r.Missed()
+			r.tickNow()
 			ticker.Reset(r.jittered(), "reconcile", "tick")
 		case <-wake:
+		case <-r.answers:
+			failures = 0
 		case <-later.C:
 			r.retryDue()
 		}
