@@ -177,6 +177,7 @@ func New(ctx context.Context, p Parts) *Replica {
 	}
 	r.Leases = &leases.Ender{
 		Store: p.Store, Writer: r.Writer, Clock: p.Clock, Log: p.Log.Named("leases"), Hints: r.Hints,
+		Jitter: p.Jitter,
 	}
 	r.Sizes = autosize.New(autosize.Options{
 		Store: p.Store, Clock: p.Clock, Log: p.Log.Named("autosize"), Hints: r.Hints,
