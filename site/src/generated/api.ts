@@ -246,7 +246,7 @@ export interface ClaimRequest {
   parameters?: Record<string, string>;
   /** Its name; where it is left out, preset_parameters choose */
   preset?: string;
-  /** Chooses the preset whose parameters are all among these, and of those the one with most; what it does not have is given to the agent */
+  /** Chooses the preset whose parameters are all among these, and of those the one with most. What it does not have is given to the agent */
   preset_parameters?: Record<string, string>;
   /** For the agent too, as files in the workspace: wiped here as soon as they are there */
   secrets?: Record<string, string>;
