@@ -228,7 +228,7 @@ func (a *app) forgeDeleteCommand() *cobra.Command {
 
 func (a *app) forgeCheckCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs of it",
+		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs from it",
 		Long:    "Lists the runners and looks at the webhook, and says what works and which permission is missing. Changes nothing.",
 		Example: "  prewarm forge check acme",
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {

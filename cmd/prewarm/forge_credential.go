@@ -12,7 +12,7 @@ import (
 
 func (a *app) forgeCredentialCommand() *cobra.Command {
 	return a.group("credential", "Add, change, list and delete credentials for forges",
-		"A credential is a token, or a GitHub App as one installation of it. It is stored sealed, and never shown.",
+		"A credential is a token, or one installation of a GitHub App. It is stored sealed, and never shown.",
 		"  prewarm forge credential list",
 		a.credentialPutCommand("add", "Add a credential"), a.credentialPutCommand("update", "Change a credential"),
 		a.credentialListCommand(),

@@ -30,7 +30,7 @@ func (a *app) forgeWaitCommand() *cobra.Command {
 credential that it has now. Its webhook must be there. A webhook that Prewarm did not install is there when it has
 delivered something.
 
-With --for served it waits until no job of it waits for a runner, and all deliveries are handled.
+With --for served it waits until none of its jobs waits for a runner, and all deliveries are handled.
 
 What is missing is printed on stderr whenever it changes. The exit status is 1 after --timeout, and at once for an entity
 that is stopped: waiting does not end that.`,

@@ -20,7 +20,7 @@ import (
 func (s *server) registerForgeHooks() {
 	register(s, operation{
 		id: "check-forge", method: http.MethodPost, path: "/forges/{forge}/check", action: auth.ActWriteForges, tag: "forges",
-		summary:     "Ask a forge for what Prewarm needs of it",
+		summary:     "Ask a forge for what Prewarm needs from it",
 		description: "Lists runners, and looks at the webhook and its deliveries. Nothing is changed there.",
 	}, s.checkForge)
 	register(s, operation{

@@ -56,7 +56,7 @@ var cases = []struct {
 }{
 	{
 		name: "words of a page", rule: "words", file: "docs/x.md", lines: []int{1, 5, 8},
-		text: "It is told.\n```sh\nprewarm told\n```\nfine `beside` and look: all\nof it\n\nWhoever comes.\n",
+		text: "It is told.\n```sh\nprewarm told\n```\nfine `beside` and look: all of\nit\n\nWhoever comes.\n",
 	},
 	{
 		name: "words of a message", rule: "words", file: "coderd/x/x.go", lines: []int{3, 6},
