@@ -19,9 +19,9 @@ func (a *app) loginCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "login",
 		Short: "Save a token for a server",
-		Long: `Takes a token from --token-file, else from standard input, asks the server who it speaks for, and saves
-it for the server's address in ~/.config/prewarm/credentials.json, which only you can read. Each address has its own
-login.
+		Long: `Takes a token from --token-file, else from standard input, and asks the server who it speaks for. It
+saves the token for the server's address in ~/.config/prewarm/credentials.json, which only you can read. Each address
+has its own login.
 
 On the machine of the server its owner needs no login: the owner-token file in the data directory is found by itself.`,
 		Example: `  prewarm login < token.txt

@@ -29,7 +29,7 @@ func (a *app) serverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
-		Long: `Runs one replica of the server until it is stopped (SIGTERM, SIGINT): it then takes no more work,
+		Long: `Runs one replica of the server until it is stopped (SIGTERM, SIGINT). It then takes no more work,
 finishes or hands back what it has, and ends. A second signal ends it at once.
 
 Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of

@@ -17,8 +17,8 @@ func (s *server) registerApply() {
 		id: "apply", method: http.MethodPost, path: "/apply", action: auth.ActApply, tag: "templates",
 		summary: "Make providers, templates, versions and presets what a file says",
 		description: "All or nothing. What is wrong with the file is in the errors of a 422, each with its " +
-			"file:line:column. With the id of a plan, it is refused with 409 if what the plan depends on has moved, and the " +
-			"document may be left out. See docs/configuration.md.",
+			"file:line:column. With the id of a plan, it is refused with 409 if what the plan depends on has moved. The " +
+			"document may then be left out. See docs/configuration.md.",
 	}, s.apply)
 }
 

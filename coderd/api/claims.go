@@ -20,9 +20,9 @@ func (s *server) registerClaims() {
 	register(s, operation{
 		id: "create-claim", method: http.MethodPost, path: "/claims", action: auth.ActCreateClaim, tag: "claims",
 		endless: true, summary: "Claim a workspace",
-		description: "Answers at once with a warm workspace (hit), or waits for one if the mode is prefer (waited), or for one " +
+		description: "Answers at once with a warm workspace (hit). If the mode is prefer, it waits for one (waited), or for one " +
 			"that is built for it (cold). " +
-			"One out of standby is started first, which the answer does not wait for: it says starting, and the " +
+			"One out of standby is started first, which the answer does not wait for: it says starting. The " +
 			"workspace can be used when it says so no longer. " +
 			"That there is none is an answer too (miss), with status 200 and a reason. With a key the request can be " +
 			"repeated: it gives the same workspace. 409 if a quota is exceeded, 422 for a preset of runners, which jobs claim.",

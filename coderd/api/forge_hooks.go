@@ -20,7 +20,7 @@ import (
 func (s *server) registerForgeHooks() {
 	register(s, operation{
 		id: "check-forge", method: http.MethodPost, path: "/forges/{forge}/check", action: auth.ActWriteForges, tag: "forges",
-		summary:     "Ask a forge for what Prewarm needs of it",
+		summary:     "Ask a forge for what Prewarm needs from it",
 		description: "Lists runners, and looks at the webhook and its deliveries. Nothing is changed there.",
 	}, s.checkForge)
 	register(s, operation{
@@ -30,7 +30,7 @@ func (s *server) registerForgeHooks() {
 	register(s, operation{
 		id: "install-forge-hook", method: http.MethodPost, path: "/forges/{forge}/webhook", action: auth.ActWriteForges,
 		tag: "forges", summary: "Install the webhook at the forge, bring it up to date, or take over a person's",
-		description: "409 where there is one for the same URL that Prewarm did not install: with take_over it is Prewarm's " +
+		description: "409 where there is one for the same URL that Prewarm did not install. With take_over it is Prewarm's " +
 			"afterwards, with the entity's secret and the right event, and no second is left.",
 	}, s.installForgeHook)
 	register(s, operation{
@@ -75,9 +75,9 @@ func (s *server) forgeProblem(e entities.Entity, doing string, err error) error 
 		return auth.Refuse(auth.ErrConflict, "forge %s: %s: the forge has no API for that; what is queued there next is a delivery as "+
 			"good", e.Name, doing)
 	case errors.Is(err, forge.ErrUnsupported):
-		return auth.Refuse(auth.ErrConflict, "the forge has no API for webhooks of this %s: add one there by hand, with the URL %s, "+
-			"content type application/json, the event workflow_job, and the entity's secret (`prewarm forge rotate-secret %s` "+
-			"makes one and shows it once)", e.Scope, s.webhookURL(e.Name), e.Name)
+		return auth.Refuse(auth.ErrConflict, "the forge has no API for webhooks of this %s: add one there by hand. It has the URL %s, "+
+			"content type application/json, the event workflow_job, and the entity's secret. `prewarm forge rotate-secret %s` "+
+			"makes one and shows it once", e.Scope, s.webhookURL(e.Name), e.Name)
 	case errors.Is(err, forge.ErrNotFound):
 		return auth.Refuse(auth.ErrNotFound, "forge %s: %s: not found at the forge, or the credential may not see it", e.Name, doing)
 	case errors.Is(err, forge.ErrRefused):
@@ -188,7 +188,7 @@ func (s *server) installHook(ctx context.Context, who auth.Identity, name string
 	}
 	others := slices.DeleteFunc(there, func(h forge.Hook) bool { return h.ID == entity.HookID })
 	if len(others) > 0 && !takeOver {
-		return forge.Hook{}, auth.Refuse(auth.ErrConflict, "webhook %d of %s calls %s too, and Prewarm did not install it: remove it "+
+		return forge.Hook{}, auth.Refuse(auth.ErrConflict, "webhook %d of %s calls %s too, and Prewarm did not install it. Remove it "+
 			"there, or make it Prewarm's with `prewarm forge webhook install %s --take-over`", others[0].ID, name, url, name)
 	}
 	id, action := entity.HookID, "forge.install-hook"

@@ -44,7 +44,7 @@ func (s *server) registerInstance() {
 	registerForInstance(s, operation{
 		id: "wait-instance-events", method: http.MethodGet, path: "/instance/events", action: auth.ActReadInstance,
 		endless: true, summary: "Wait until a workspace is claimed",
-		description: "Answers at once if the workspace is held by another claim than the one that is known, else when it is, " +
+		description: "Answers at once if the workspace is held by another claim than the one that is known. Else it answers when it is, " +
 			"or after some 25 s with what is so then. The answer is read from the database, so that nothing is missed by not " +
 			"being connected: ask again with what you know.",
 	}, s.instanceEvents)

@@ -43,8 +43,8 @@ func (s *server) registerProviders() {
 		id: "delete-provider", method: http.MethodDelete, path: "/providers/{provider}", action: auth.ActDeleteProvider,
 		tag: "providers", summary: "Delete a provider",
 		description: "Nothing is created there any more, and it is listed until an inventory finds nothing there. Refused with " +
-			"409 while templates use it or workspaces live there, which are named. By force pools on it run empty, what it does not " +
-			"delete at once is given up, and what is claimed stays until it is released. What was left there is in the audit log. " +
+			"409 while templates use it or workspaces live there, which are named. By force pools on it run empty, and what it does not " +
+			"delete at once is given up. What is claimed stays until it is released. What was left there is in the audit log. " +
 			"An apply that declares it takes it back.",
 	}, s.deleteProvider)
 	register(s, operation{

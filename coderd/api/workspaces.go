@@ -57,8 +57,8 @@ func (s *server) registerWorkspaces() {
 	register(s, operation{
 		id: "delete-workspace", method: http.MethodDelete, path: "/workspaces/{workspace}",
 		action: auth.ActDeleteWorkspace, tag: "workspaces", summary: "Delete a workspace, also a claimed one",
-		description: "The answer does not wait for the deletion. The runner of a forge is unregistered first: 409 if it has a " +
-			"job, and 502 if its forge does not answer as it should; then nothing was deleted.",
+		description: "The answer does not wait for the deletion. The runner of a forge is unregistered first. 409 if it has a " +
+			"job, and 502 if its forge does not answer as it should. Then nothing was deleted.",
 	}, s.deleteWorkspace)
 }
 

@@ -59,7 +59,7 @@ var wordings = map[p.Code]wording{
 	}},
 
 	p.Extraneous:        {"extraneous", nil},
-	p.SurplusHalves:     {"surplus: half of it goes each minute", nil},
+	p.SurplusHalves:     {"surplus: half goes each minute", nil},
 	p.Outdated:          {"outdated", nil},
 	p.OutdatedUnready:   {"outdated", nil},
 	p.Expired:           {"expired", nil},

@@ -119,7 +119,7 @@ type SigningKey struct {
 	CreatedAt time.Time  `json:"created_at"`
 	RetiredAt *time.Time `json:"retired_at,omitempty"`
 	Signs     bool       `json:"signs" doc:"Whether new tokens are signed with it"`
-	Agents    int        `json:"agents" doc:"Agents of live workspaces last seen with a token of it"`
+	Agents    int        `json:"agents" doc:"Agents of live workspaces last seen with a token that it signed"`
 }
 
 // RotateRequest makes a new signing key. Older ones go on verifying until no agent uses them, or with RetireNow end at

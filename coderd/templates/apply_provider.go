@@ -154,8 +154,8 @@ func mayChange(by auth.Identity, c providerChange) error {
 		}
 		what = "this file would change " + strings.Join(names, ", ")
 	}
-	return auth.Refuse(auth.ErrForbidden, "apply provider %s: %s, and only an owner may create or change providers (provider.apply): "+
-		"leave it out of the file, or let an owner apply it first", c.Name, what)
+	return auth.Refuse(auth.ErrForbidden, "apply provider %s: %s, and only an owner may create or change providers (provider.apply). "+
+		"Leave it out of the file, or let an owner apply it first", c.Name, what)
 }
 
 // mayApply refuses a file before anything of it is tried out, such as the executable that a provider of it names. Others

@@ -112,7 +112,7 @@ func (c *checker) template(t Template, existing []database.Provider) {
 	for _, preset := range t.Presets {
 		if preset.Runner != nil && t.Agent == nil && t.agentAt == (Pos{}) && !installs {
 			c.problems.add(preset.Runner.at, "preset %q has a runner, but the template has no agent, from which a runner gets its "+
-				"configuration: add \"agent: {}\" to the template, or one with an on_start that registers", preset.Name)
+				"configuration. Add \"agent: {}\" to the template, or one with an on_start that registers", preset.Name)
 		}
 	}
 	if _, ok := provider.As[provider.Resetter](p); t.Reuse.On && !ok {

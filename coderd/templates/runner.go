@@ -101,7 +101,7 @@ func (d decoder) checkRunner(p Preset) {
 	switch {
 	case r == nil:
 	case pool == nil:
-		d.problems.add(r.at, "preset %q has a runner, but no prebuilds: add prebuilds with the least that are to be idle; with "+
+		d.problems.add(r.at, "preset %q has a runner, but no prebuilds: add prebuilds with the least that are to be idle. With "+
 			"instances 0 there are runners only for jobs that wait", p.Name)
 	case pool.AllMachines:
 		d.problems.add(pool.instancesAt, "instances is all, but how many runners there are is by their jobs: give the least that "+
@@ -144,7 +144,7 @@ func (d decoder) checkRunners(t *Template) {
 				"reuse out", p.Name)
 		case claims && !people:
 			d.problems.add(p.Runner.at, "preset %q has a runner, as all presets have, but the template has claims, which hold for claims "+
-				"of people: a job has no lease and no quota; leave claims out, and give the runner a maximum", p.Name)
+				"of people. A job has no lease and no quota. Leave claims out, and give the runner a maximum", p.Name)
 		}
 	}
 }

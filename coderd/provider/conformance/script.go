@@ -42,10 +42,10 @@ func firstBootScript(ctx context.Context, t *trial) error {
 	switch {
 	case takes && !given:
 		return xerrors.New("it takes " + scriptKey + ", and is given none: set install_script: " + scriptKey +
-			" in the provider's config, else its workspaces install a runner of a forge at their first boot, and no agent can be installed")
+			" in the provider's config. Else its workspaces install a runner of a forge at their first boot, and no agent can be installed")
 	case given && !takes:
 		return xerrors.New("it is given " + scriptKey + ", and ignores it: set install_script: none in the provider's config, " +
-			"leave agent out of templates, and see in its documentation how to keep it from installing a runner")
+			"and leave agent out of templates. Its documentation says how to keep it from installing a runner")
 	}
 	return nil
 }

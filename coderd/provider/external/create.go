@@ -51,7 +51,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	}
 	if r := req.Runner; r != nil && len(r.Tools) == 0 && req.Callback.InstallScript == nil && p.installsRunner(s) {
 		return none, provider.Permanent(xerrors.New("the forge offers no download of its runner, which the executable's own script would " +
-			"install: add an agent to the template, or a script of your own as extra_specs." + installTemplate))
+			"install. Add an agent to the template, or a script of your own as extra_specs." + installTemplate))
 	}
 	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
 	if err != nil {

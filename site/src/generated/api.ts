@@ -246,7 +246,7 @@ export interface ClaimRequest {
   parameters?: Record<string, string>;
   /** Its name; where it is left out, preset_parameters choose */
   preset?: string;
-  /** Chooses the preset whose parameters are all among these, and of those the one with most; what it does not have is given to the agent */
+  /** Chooses the preset whose parameters are all among these, and of those the one with most. What it does not have is given to the agent */
   preset_parameters?: Record<string, string>;
   /** For the agent too, as files in the workspace: wiped here as soon as they are there */
   secrets?: Record<string, string>;
@@ -646,7 +646,7 @@ export interface InventoryEntry {
   /** Of the resource */
   status?: string;
   verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "gone" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
-  /** Its name; empty: no row is of it */
+  /** Its name; empty: it has no row */
   workspace?: string;
 }
 
@@ -730,7 +730,7 @@ export interface Machine {
   /** What the machine itself says it is used by */
   holder?: string;
   incarnation?: number;
-  /** The provider's id of it */
+  /** Its id at the provider */
   machine: string;
   reserved_at?: string;
   /** After failures: when it is reserved again, at the earliest */
@@ -1379,7 +1379,7 @@ export interface ScheduleWindow {
 }
 
 export interface SigningKey {
-  /** Agents of live workspaces last seen with a token of it */
+  /** Agents of live workspaces last seen with a token that it signed */
   agents: number;
   created_at: string;
   id: string;
@@ -1500,7 +1500,7 @@ export interface TemplateRollout {
 
 export interface TemplateVersion {
   active: boolean;
-  /** Workspaces of it that somebody has */
+  /** Its workspaces that somebody has */
   claimed: number;
   created_at: string;
   created_by: string;
@@ -1508,7 +1508,7 @@ export interface TemplateVersion {
   id: string;
   number: number;
   provider: string;
-  /** Workspaces of it that nobody has, whatever their state */
+  /** Its workspaces that nobody has, whatever their state */
   unclaimed: number;
 }
 
@@ -1643,7 +1643,7 @@ export interface Operations {
     body: ApplyRequest;
     answer: ApplyResult;
   };
-  /** Ask a forge for what Prewarm needs of it. */
+  /** Ask a forge for what Prewarm needs from it. */
   "check-forge": {
     path: { forge: string };
     query: { organization?: string };

@@ -85,8 +85,8 @@ export function JobFilters({ search, forges, onChange }: {
 export function NoForge() {
   return (
     <EmptyState icon="job" title="No forge is connected yet">
-      Jobs of GitHub and Gitea run on prewarmed workspaces once their repository or organization is known here: add a credential
-      and a forge, have the webhook installed, and give a preset a <code>runner</code> block. On the command line:{" "}
+      Jobs of GitHub and Gitea run on prewarmed workspaces once their repository or organization is known here.
+      Add a credential and a forge, have the webhook installed, and give a preset a <code>runner</code> block. On the command line:{" "}
       <code>prewarm forge credential add</code>, <code>prewarm forge add</code>, <code>prewarm forge webhook install</code>.
     </EmptyState>
   );

@@ -67,7 +67,7 @@ export function ApplyPage() {
       lead="Providers, templates and presets become what a YAML file says. First you see what that would do."
     >
       {!may("apply") ? (
-        <Notice tone="warning">Your role may not change the configuration: ask a template admin to apply it.</Notice>
+        <Notice tone="warning">Your role cannot change the configuration. Ask a template admin to apply it.</Notice>
       ) : (
         <>
           <Section title="The file" beside={source ? file : undefined}>

@@ -84,7 +84,7 @@ function MakePool({ pool }: { pool: Pool | undefined }) {
       </p>
     );
   }
-  if (!may("apply")) return <p className="text-ink-2">Your role may not make pools: ask a template admin for the first one.</p>;
+  if (!may("apply")) return <p className="text-ink-2">Your role cannot create pools. Ask a template admin for the first one.</p>;
   return (
     <>
       <p className="text-ink-2">
@@ -112,7 +112,7 @@ function Fill({ pool }: { pool: Pool }) {
     <>
       <p className="text-ink-2" role="status">
         {warm(pool)
-          ? `${pool.slots.ready} workspaces are ready. Whoever comes next waits for nothing.`
+          ? `${pool.slots.ready} workspaces are ready. The next claim waits for nothing.`
           : `${pool.slots.ready} of ${pool.desired} are ready, ${pool.slots.starting} are being built.`}
       </p>
       <Strip slots={slotsOf(pool)} />

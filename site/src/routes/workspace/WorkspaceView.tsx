@@ -111,7 +111,7 @@ export function stagesOf(r: Receipt): { name: string; ms: number }[] {
     { name: "in line", ms: r.queue_ms },
     { name: "chosen", ms: r.statement_ms },
     { name: "waited for one", ms: r.wait_ms },
-    { name: "agent told", ms: r.told_ms },
+    { name: "agent notified", ms: r.told_ms },
     { name: "on_claim", ms: r.hook_ms },
   ].flatMap(({ name, ms }) => (ms === undefined ? [] : [{ name, ms }]));
 }
