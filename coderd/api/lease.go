@@ -20,21 +20,21 @@ type renewInput struct {
 	Body *sdk.RenewRequest // none: as long as it was asked for at first
 }
 
-func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *renewInput) (*body[sdk.Workspace], error) {
+func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *renewInput) (sdk.Workspace, error) {
 	var asked sdk.RenewRequest
 	if in.Body != nil {
 		asked = *in.Body
 	}
 	lease, err := claimDuration("lease", asked.Lease, 0, time.Second, maxLease)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	row, err := s.findWorkspace(ctx, who, auth.ActRenewLease, in.Ref)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	if row.State != database.WorkspaceStateClaimed {
-		return nil, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
+		return sdk.Workspace{}, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
 	}
 	var until *time.Time
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "renew lease"},
@@ -55,19 +55,15 @@ func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *rene
 		})
 	switch {
 	case database.NoRows(err) && row.LeaseUntil == nil && lease == 0:
-		return nil, auth.Refuse(auth.ErrConflict, "the claim of workspace %s has no lease to renew: say how long it is to last",
+		return sdk.Workspace{}, auth.Refuse(auth.ErrConflict, "the claim of workspace %s has no lease to renew: say how long it is to last",
 			row.Name)
 	case database.NoRows(err):
-		return nil, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
+		return sdk.Workspace{}, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
 	case err != nil:
-		return nil, xerrors.Errorf("renew lease: %w", err)
+		return sdk.Workspace{}, xerrors.Errorf("renew lease: %w", err)
 	}
 	row.LeaseUntil = until
-	w, err := workspaceOf(who, row)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(w), nil
+	return workspaceOf(who, row)
 }
 
 // receipt is what is known of how long the claim of a workspace took; nil where there is nothing to tell.

@@ -25,45 +25,45 @@ type presetInput struct {
 }
 
 func (s *server) registerPresets() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-presets", method: http.MethodGet, path: "/presets", action: auth.ActReadPresets, tag: "presets",
 		summary: "List presets with their live counts",
 	}, s.listPresets)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-preset", method: http.MethodGet, path: "/presets/{template}/{preset}", action: auth.ActReadPresets,
 		tag: "presets", summary: "Show a preset with its live counts",
 	}, s.getPreset)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-preset-schedule", method: http.MethodGet, path: "/presets/{template}/{preset}/schedule",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show the next 7 days of a pool's schedule",
 	}, s.getSchedule)
-	register(s, operation{
+	answer(s, operation{
 		id: "explain-preset", method: http.MethodGet, path: "/presets/{template}/{preset}/explain",
 		action: auth.ActReadPresets, tag: "presets", summary: "Say why a pool is as it is, and when it will be warm",
 	}, s.explainPreset)
-	register(s, operation{
+	answer(s, operation{
 		id: "list-preset-failures", method: http.MethodGet, path: "/presets/{template}/{preset}/failures",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show why creates of a preset failed, grouped by cause",
 	}, s.listFailures)
-	register(s, operation{
+	act(s, operation{
 		id: "reset-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/reset",
-		action: auth.ActResetPreset, tag: "presets", status: http.StatusNoContent,
+		action: auth.ActResetPreset, tag: "presets",
 		summary: "Forget the failures of a preset's creates, so that they begin again",
 	}, s.resetPreset)
-	register(s, operation{
+	act(s, operation{
 		id: "invalidate-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/invalidate",
-		action: auth.ActInvalidate, tag: "presets", status: http.StatusNoContent,
+		action: auth.ActInvalidate, tag: "presets",
 		summary: "Replace all unclaimed prebuilds of a preset, as a new version would",
 	}, s.invalidatePreset)
-	register(s, operation{
+	act(s, operation{
 		id: "nudge-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/nudge",
-		action: auth.ActNudgePreset, tag: "presets", status: http.StatusNoContent,
+		action: auth.ActNudgePreset, tag: "presets",
 		summary:     "Ask for a pass over the preset's template now",
 		description: "A nudge carries no state: without it the next tick does the same.",
 	}, s.nudgePreset)
 }
 
-func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Preset], error) {
+func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) ([]sdk.Preset, error) {
 	rows, err := viewsdb.New(s.Store).PresetViews(ctx, viewsdb.PresetViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list presets: %w", err)
@@ -74,28 +74,24 @@ func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*
 			return nil, err
 		}
 	}
-	return bodyOf(presets), nil
+	return presets, nil
 }
 
-func (s *server) getPreset(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Preset], error) {
+func (s *server) getPreset(ctx context.Context, who auth.Identity, in *presetInput) (sdk.Preset, error) {
 	row, err := s.presetView(ctx, who, in)
 	if err != nil {
-		return nil, err
+		return sdk.Preset{}, err
 	}
-	preset, err := presetOf(row)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(preset), nil
+	return presetOf(row)
 }
 
-func (s *server) nudgePreset(ctx context.Context, who auth.Identity, in *presetInput) (*struct{}, error) {
+func (s *server) nudgePreset(ctx context.Context, who auth.Identity, in *presetInput) error {
 	_, templateID, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.Hints.Nudge(templateID)
-	return nil, nil //nolint:nilnil // There is no body.
+	return nil
 }
 
 // findPreset resolves a name to the preset's and its template's id, or says what there is.

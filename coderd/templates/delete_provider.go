@@ -45,7 +45,7 @@ func DeleteProvider(
 		return nil, false, xerrors.Errorf("lock provider: %w", err)
 	}
 	if len(rows) == 0 || rows[0].EmptiedAt != nil {
-		return nil, false, unknownProvider(ctx, db, name)
+		return nil, false, UnknownProvider(ctx, db, name)
 	}
 	if rows[0].DeletedAt != nil && (rows[0].DeleteForced || !force) {
 		return nil, false, nil
@@ -142,7 +142,8 @@ func livingAt(organization uuid.UUID, rows []templatesdb.LeftAtProviderRow) []st
 	return order
 }
 
-func unknownProvider(ctx context.Context, db database.DBTX, name string) error {
+// UnknownProvider is the refusal of a provider that is not there. It names those that are.
+func UnknownProvider(ctx context.Context, db database.DBTX, name string) error {
 	rows, err := viewsdb.New(db).Providers(ctx)
 	if err != nil {
 		return xerrors.Errorf("list providers: %w", err)

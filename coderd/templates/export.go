@@ -26,7 +26,7 @@ func (s *Service) Export(ctx context.Context, by auth.Identity, template string)
 				OrganizationID: by.OrganizationID, Name: template,
 			})
 			if database.NoRows(err) {
-				return unknownTemplate(ctx, tx, by.OrganizationID, template)
+				return UnknownTemplate(ctx, tx, by.OrganizationID, template)
 			}
 			if err != nil {
 				return xerrors.Errorf("read template: %w", err)

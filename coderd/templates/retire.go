@@ -63,7 +63,7 @@ func (s *Service) retire(
 				return xerrors.Errorf("lock template: %w", err)
 			}
 			if len(rows) == 0 {
-				return unknownTemplate(ctx, tx, by.OrganizationID, name)
+				return UnknownTemplate(ctx, tx, by.OrganizationID, name)
 			}
 			from := active
 			if rows[0].DeprecatedAt != nil {
@@ -88,7 +88,8 @@ func (s *Service) retire(
 	return id, nil
 }
 
-func unknownTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID, name string) error {
+// UnknownTemplate is the refusal of a template that is not there. It names those that are.
+func UnknownTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID, name string) error {
 	names, err := viewsdb.New(db).TemplateNames(ctx, organization)
 	if err != nil {
 		return xerrors.Errorf("list templates: %w", err)

@@ -180,7 +180,7 @@ func lockTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID,
 		return database.Template{}, xerrors.Errorf("lock template: %w", err)
 	}
 	if len(rows) == 0 {
-		return database.Template{}, unknownTemplate(ctx, db, organization, name)
+		return database.Template{}, UnknownTemplate(ctx, db, organization, name)
 	}
 	return rows[0], nil
 }
