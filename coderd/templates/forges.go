@@ -79,7 +79,7 @@ func (f forges) state(row database.Preset) *runnerState {
 	}
 	s := runnerState{
 		row.ForgeEntityID.UUID.String(), row.RunnerLabels, row.RunnerGroup, row.RunnerMaximum,
-		shownDuration(row.RunnerRegistrationTimeoutS),
+		spanOf(row.RunnerRegistrationTimeoutS),
 	}
 	for _, e := range f {
 		if e.ID == row.ForgeEntityID.UUID {
