@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"golang.org/x/xerrors"
 
@@ -12,18 +11,6 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-type auditInput struct {
-	Limit  int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Before int64  `query:"before" minimum:"1" doc:"What the page before gave as next"`
-	Action string `query:"action" doc:"Such as workspace.release"`
-	Actor  string `query:"actor" doc:"Name of a user"`
-	Target string `query:"target" doc:"Name or id of what it was done to"`
-
-	People bool      `query:"people" doc:"Leave out what Prewarm did by itself"`
-	Since  time.Time `query:"since" doc:"Only what was done from then on"`
-	Until  time.Time `query:"until" doc:"Only what was done before then"`
-}
-
 func (s *server) registerAudit() {
 	answer(s, operation{
 		id: "list-audit", method: http.MethodGet, path: "/audit", action: auth.ActReadAudit, tag: "server",
@@ -31,7 +18,7 @@ func (s *server) registerAudit() {
 	}, s.listAudit)
 }
 
-func (s *server) listAudit(ctx context.Context, who auth.Identity, in *auditInput) (sdk.AuditList, error) {
+func (s *server) listAudit(ctx context.Context, who auth.Identity, in *sdk.AuditFilter) (sdk.AuditList, error) {
 	params := viewsdb.AuditLogParams{
 		OrganizationID: who.OrganizationID, Action: given(in.Action), Actor: given(in.Actor), Target: given(in.Target),
 		People: in.People, Since: timeOrNil(in.Since), Until: timeOrNil(in.Until), MaxEntries: in.Limit + 1,

@@ -14,16 +14,6 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-type listClaimsInput struct {
-	State    string `query:"state" enum:"waiting,bound,released,missed" default:"bound" doc:"bound: those that hold a workspace"`
-	Outcome  string `query:"outcome" enum:"hit,waited,cold,miss"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	User     string `query:"user" doc:"Name of who claimed"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
 func (s *server) registerClaimList() {
 	answer(s, operation{
 		id: "list-claims", method: http.MethodGet, path: "/claims", action: auth.ActReadWorkspace, tag: "claims",
@@ -38,7 +28,7 @@ type placed struct {
 	place int32
 }
 
-func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClaimsInput) (sdk.ClaimList, error) {
+func (s *server) listClaims(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) (sdk.ClaimList, error) {
 	page, err := s.claimPage(ctx, who, in)
 	if err != nil {
 		return sdk.ClaimList{}, err
@@ -66,7 +56,7 @@ func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClai
 }
 
 // claimPage is a page, and one more where there is another page.
-func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaimsInput) ([]placed, error) {
+func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) ([]placed, error) {
 	user, err := s.ownerFilter(ctx, who, in.User)
 	if err != nil {
 		return nil, err

@@ -27,18 +27,8 @@ func (s *server) registerForgeJobs() {
 	}, s.getForgeJob)
 }
 
-type listForgeJobsInput struct {
-	Forge    string `query:"forge" doc:"Name of an entity"`
-	State    string `query:"state" enum:"waiting,queued,in_progress,completed"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	Unserved bool   `query:"unserved" doc:"Only those that nothing can serve"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
 func (s *server) listForgeJobs(
-	ctx context.Context, who auth.Identity, in *listForgeJobsInput,
+	ctx context.Context, who auth.Identity, in *sdk.ForgeJobFilter,
 ) (sdk.ForgeJobList, error) {
 	entity, err := s.forgeFilter(ctx, who, in.Forge)
 	if err != nil {

@@ -25,17 +25,7 @@ func (s *server) registerRunners() {
 	}, s.getRunner)
 }
 
-type listRunnersInput struct {
-	Forge    string `query:"forge" doc:"Name of an entity"`
-	Status   string `query:"status" enum:"pending,idle,active,offline,gone" doc:"At the forge; gone implies gone=true"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	Gone     bool   `query:"gone" doc:"Also those that there are no more"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
-func (s *server) listRunners(ctx context.Context, who auth.Identity, in *listRunnersInput) (sdk.RunnerList, error) {
+func (s *server) listRunners(ctx context.Context, who auth.Identity, in *sdk.RunnerFilter) (sdk.RunnerList, error) {
 	entity, err := s.forgeFilter(ctx, who, in.Forge)
 	if err != nil {
 		return sdk.RunnerList{}, err

@@ -16,17 +16,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-type listWorkspacesInput struct {
-	State    string `query:"state" enum:"provisioning,starting,ready,standby,claimed,draining,deleting,deleted,quarantined" doc:"All but the deleted where empty"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	Owner    string `query:"owner" doc:"Name of a user"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
 func (s *server) listWorkspaces(
-	ctx context.Context, who auth.Identity, in *listWorkspacesInput,
+	ctx context.Context, who auth.Identity, in *sdk.WorkspaceFilter,
 ) (sdk.WorkspaceList, error) {
 	ids, err := s.page(ctx, who, in)
 	if err != nil {
@@ -49,7 +40,7 @@ func (s *server) listWorkspaces(
 }
 
 // page is the ids of a page, and one more where there is another page.
-func (s *server) page(ctx context.Context, who auth.Identity, in *listWorkspacesInput) ([]uuid.UUID, error) {
+func (s *server) page(ctx context.Context, who auth.Identity, in *sdk.WorkspaceFilter) ([]uuid.UUID, error) {
 	params := viewsdb.WorkspacePageParams{
 		OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset),
 		MaxWorkspaces: in.Limit + 1,
