@@ -63,12 +63,7 @@ func (a *applying) providers(ctx context.Context, providers []Provider) error {
 		return xerrors.Errorf("lock providers: %w", err)
 	}
 	for _, p := range providers {
-		i := slices.IndexFunc(rows, func(r database.Provider) bool { return r.Name == p.Name })
-		var row *database.Provider
-		if i >= 0 {
-			row = &rows[i]
-		}
-		if err := a.provider(ctx, p, row); err != nil {
+		if err := a.provider(ctx, p, providerNamed(rows, p.Name)); err != nil {
 			return xerrors.Errorf("apply provider %s: %w", p.Name, err)
 		}
 		rows = slices.DeleteFunc(rows, func(r database.Provider) bool { return r.Name == p.Name })
@@ -79,6 +74,10 @@ func (a *applying) providers(ctx context.Context, providers []Provider) error {
 		}
 	}
 	return nil
+}
+
+func providerNamed(rows []database.Provider, name string) *database.Provider {
+	return find(rows, func(r *database.Provider) bool { return r.Name == name })
 }
 
 // providerChange is what a file would change in a provider. Action is empty where that is nothing.
@@ -149,10 +148,8 @@ func mayChange(by auth.Identity, c providerChange) error {
 // may change the providers meanwhile: what is written is asked for again in the transaction.
 func mayApply(by auth.Identity, doc *Document, existing []database.Provider) error {
 	for _, p := range doc.Providers {
-		i := slices.IndexFunc(existing, func(r database.Provider) bool { return r.Name == p.Name })
-		var row *database.Provider
-		if i >= 0 {
-			row = &existing[i]
+		row := providerNamed(existing, p.Name)
+		if row != nil {
 			p = p.ofMachines(row.Reserves) // what it is by this file is not known before it was made
 		}
 		c, err := changeOf(doc, p, row)

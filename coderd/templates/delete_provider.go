@@ -157,10 +157,10 @@ func UnknownProvider(ctx context.Context, db database.DBTX, name string) error {
 
 // deletedProvider refuses templates on a provider that is deleted. rows are locked, so that none is deleted meanwhile.
 func deletedProvider(rows []database.Provider, name string) error {
-	i := slices.IndexFunc(rows, func(r database.Provider) bool { return r.Name == name })
-	if i < 0 || rows[i].DeletedAt == nil {
+	row := providerNamed(rows, name)
+	if row == nil || row.DeletedAt == nil {
 		return nil
 	}
 	return auth.Refuse(auth.ErrConflict, "provider %s was deleted %s: declare it under providers to have it again, or take another",
-		name, rows[i].DeletedAt.UTC().Format(time.RFC3339))
+		name, row.DeletedAt.UTC().Format(time.RFC3339))
 }

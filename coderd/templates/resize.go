@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -115,39 +114,20 @@ func writePreset(name string, s presetState) object {
 
 // writeFreeform is a stored value with its numbers as a file can have them.
 func writeFreeform(raw json.RawMessage) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, xerrors.Errorf("decode JSON: %w", err)
-	}
-	return readable(value), nil
+	value, err := decoded(raw)
+	return withNumbers(value, readable), err
 }
 
 // readable has large numbers with an exponent: jsonb writes all their zeros, and YAML reads those as an integer that is too
 // large to be one.
-func readable(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, part := range v {
-			v[key] = readable(part)
-		}
-	case []any:
-		for i, part := range v {
-			v[i] = readable(part)
-		}
-	case json.Number:
-		if _, err := v.Int64(); err == nil || strings.ContainsAny(v.String(), ".eE") {
-			return v
-		}
-		if _, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
-			return v
-		}
-		if f, err := v.Float64(); err == nil {
-			return json.RawMessage(strconv.FormatFloat(f, 'e', -1, 64))
-		}
+func readable(n json.Number) any {
+	_, notInt := n.Int64()
+	_, notUint := strconv.ParseUint(n.String(), 10, 64)
+	f, notFloat := n.Float64()
+	if notInt == nil || notUint == nil || notFloat != nil || strings.ContainsAny(n.String(), ".eE") {
+		return n
 	}
-	return value
+	return json.RawMessage(strconv.FormatFloat(f, 'e', -1, 64))
 }
 
 func writeJSON(value any) (string, error) {

@@ -54,28 +54,21 @@ func (s *Service) retire(
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "write " + action},
 		func(ctx context.Context, tx pgx.Tx) error {
 			id = uuid.Nil
-			if _, err := database.New(tx).LockOrganization(ctx, by.OrganizationID); err != nil {
-				return xerrors.Errorf("lock organization: %w", err)
-			}
-			rows, err := templatesdb.New(tx).LockTemplates(ctx,
-				templatesdb.LockTemplatesParams{OrganizationID: by.OrganizationID, Names: []string{name}})
+			row, err := lockTemplate(ctx, tx, by.OrganizationID, name)
 			if err != nil {
-				return xerrors.Errorf("lock template: %w", err)
-			}
-			if len(rows) == 0 {
-				return UnknownTemplate(ctx, tx, by.OrganizationID, name)
+				return err
 			}
 			from := active
-			if rows[0].DeprecatedAt != nil {
+			if row.DeprecatedAt != nil {
 				from = deprecated
 			}
 			if from == to {
 				return nil
 			}
-			if err := write(templatesdb.New(tx), ctx, rows[0].ID); err != nil {
+			if err := write(templatesdb.New(tx), ctx, row.ID); err != nil {
 				return xerrors.Errorf("mark template %s: %w", to, err)
 			}
-			id = rows[0].ID
+			id = row.ID
 			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: by.UserID, OrganizationID: by.OrganizationID, Action: action, TargetType: "template",
 				TargetID: id.String(), TargetName: name, Source: by.Source,

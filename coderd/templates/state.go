@@ -51,7 +51,7 @@ func differ(within string, old, fresh reflect.Value) []string {
 		}
 		switch _, isText := o.Interface().(fmt.Stringer); {
 		case o.Kind() == reflect.Map:
-			told = append(told, mapFields(name, o.Interface().(map[string]string), f.Interface().(map[string]string))...) //nolint:forcetypeassert // The only maps.
+			told = append(told, mapFields(name, o.Interface().(map[string]string), f.Interface().(map[string]string))...)
 		case !isText && o.Type().Kind() == reflect.Struct:
 			told = append(told, differ(join(within, name), o, f)...)
 		case !isText && o.Kind() == reflect.Pointer && o.Type().Elem().Kind() == reflect.Struct:
@@ -106,7 +106,7 @@ func (o object) put(state any) {
 			if o[group] == nil {
 				o[group] = object{}
 			}
-			in, name = o[group].(object), within //nolint:forcetypeassert // It was made here.
+			in, name = o[group].(object), within
 		}
 		in[name] = value.Interface()
 		if w, ok := value.Interface().(interface{ inFile() any }); ok {
