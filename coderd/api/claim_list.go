@@ -122,10 +122,7 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		ClaimID: row.ID, State: string(row.State), Mode: string(row.Mode), User: row.UserName, Template: row.Template,
 		Preset: row.Preset, Workspace: row.Workspace, Standby: row.FromStandby, Cold: row.Cold, Place: int(place),
 		Reason: row.Reason, ReasonCode: row.ReasonCode, CreatedAt: row.CreatedAt, BoundAt: row.BoundAt, ReleasedAt: row.ReleasedAt,
-		WaitedMS: *rounded(max(0, row.WaitMs)),
-	}
-	if row.Outcome != nil {
-		c.Outcome = string(*row.Outcome)
+		WaitedMS: *rounded(max(0, row.WaitMs)), Outcome: string(orZero(row.Outcome)), Lease: inSeconds(row.LeaseS),
 	}
 	switch row.State {
 	case database.ClaimStateWaiting:
@@ -136,21 +133,8 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		c.WaitedMS = 0 // how long is not on record
 	case database.ClaimStateReleased:
 	}
-	if row.LeaseS > 0 {
-		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()
-	}
-	var r sdk.Receipt
-	if c.Outcome == string(database.ClaimOutcomeWaited) || c.Outcome == string(database.ClaimOutcomeCold) {
-		r.WaitMS = rounded(row.WaitMs)
-	}
-	if row.Told {
-		r.ToldMS = rounded(row.ToldMs)
-	}
-	if row.Ready {
-		r.HookMS = rounded(row.HookMs)
-	}
-	if r != (sdk.Receipt{}) {
-		c.Receipt = &r
-	}
+	c.Receipt = storedReceipt(viewsdb.ClaimReceiptRow{
+		Outcome: row.Outcome, WaitMs: row.WaitMs, Told: row.Told, ToldMs: row.ToldMs, Ready: row.Ready, HookMs: row.HookMs,
+	})
 	return c
 }

@@ -116,12 +116,7 @@ func noCredential(kind error, name string, names []string) error {
 	return auth.Refuse(kind, "there is no credential %q%s", name, templates.Known(name, names, "credential"))
 }
 
-type putForgeInput struct {
-	Forge string `path:"forge" doc:"Name of the entity"`
-	Body  sdk.PutForgeEntity
-}
-
-func (s *server) putForge(ctx context.Context, who auth.Identity, in *putForgeInput) (sdk.SavedForgeEntity, error) {
+func (s *server) putForge(ctx context.Context, who auth.Identity, in *forgeBody[sdk.PutForgeEntity]) (sdk.SavedForgeEntity, error) {
 	if in.Body.Credential != "" {
 		names, err := s.credentialNames(ctx, who)
 		if err != nil {
@@ -141,13 +136,8 @@ func (s *server) putForge(ctx context.Context, who auth.Identity, in *putForgeIn
 	return s.savedForge(ctx, who, in.Forge, made, in.Body.WebhookSecret != "")
 }
 
-type rotateForgeInput struct {
-	Forge string `path:"forge" doc:"Name of the entity"`
-	Body  sdk.RotateForgeSecret
-}
-
 func (s *server) rotateForgeSecret(
-	ctx context.Context, who auth.Identity, in *rotateForgeInput,
+	ctx context.Context, who auth.Identity, in *forgeBody[sdk.RotateForgeSecret],
 ) (sdk.SavedForgeEntity, error) {
 	if _, err := s.forgeNamed(ctx, who, in.Forge); err != nil {
 		return sdk.SavedForgeEntity{}, err
@@ -191,12 +181,7 @@ func (s *server) deleteForge(ctx context.Context, who auth.Identity, in *forgeIn
 	return nil
 }
 
-type stopForgeInput struct {
-	Forge string `path:"forge" doc:"Name of the entity"`
-	Body  sdk.StopForgeEntity
-}
-
-func (s *server) stopForge(ctx context.Context, who auth.Identity, in *stopForgeInput) (sdk.ForgeEntity, error) {
+func (s *server) stopForge(ctx context.Context, who auth.Identity, in *forgeBody[sdk.StopForgeEntity]) (sdk.ForgeEntity, error) {
 	return s.changedForge(ctx, who, in.Forge, in.Body.Reason, in.Body.Drain)
 }
 

@@ -83,7 +83,7 @@ func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {
 		ID: row.ID, Entity: row.Entity, JobID: row.JobID, Attempt: int(row.Attempt), Repository: row.Repository,
 		Workflow: row.Workflow, Name: row.Name, URL: row.Url, Labels: row.Labels, State: string(row.State),
 		Conclusion: row.Conclusion, Template: row.Template, Preset: row.Preset, Runner: row.RunnerName,
-		QueuedAt: row.QueuedAt, StartedAt: row.StartedAt, CompletedAt: row.CompletedAt, WaitS: row.WaitS,
+		Workspace: idOrNil(row.WorkspaceID), QueuedAt: row.QueuedAt, StartedAt: row.StartedAt, CompletedAt: row.CompletedAt, WaitS: row.WaitS,
 	}
 	if row.State == database.ForgeJobStateQueued {
 		j.Unserved = row.Unserved
@@ -91,9 +91,6 @@ func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {
 	if row.Delayed && row.RunnersWaitUntil != nil {
 		delay := explain.LeftAlone(*row.RunnersWaitUntil, row.RunnersError)
 		j.Delay = &sdk.JobDelay{Code: string(delay.Code), Text: delay.Text, Until: *row.RunnersWaitUntil}
-	}
-	if row.WorkspaceID.Valid {
-		j.Workspace = &row.WorkspaceID.UUID
 	}
 	return j
 }

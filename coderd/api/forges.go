@@ -40,14 +40,11 @@ func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ 
 }
 
 func forgeCredentialOf(row viewsdb.ForgeCredentialViewsRow) sdk.ForgeCredential {
-	c := sdk.ForgeCredential{
+	return sdk.ForgeCredential{
 		Name: row.Name, Kind: string(row.Kind), URL: row.Url, Auth: string(row.Auth), CABundle: row.HasCaBundle,
 		SealedBy: row.SealedBy, Entities: int(row.Entities), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		AppID: orZero(row.AppID), InstallationID: orZero(row.InstallationID),
 	}
-	if row.AppID != nil && row.InstallationID != nil {
-		c.AppID, c.InstallationID = *row.AppID, *row.InstallationID
-	}
-	return c
 }
 
 func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) ([]sdk.ForgeEntity, error) {
@@ -60,6 +57,12 @@ func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) ([]
 
 type forgeInput struct {
 	Forge string `path:"forge" doc:"Name of the entity"`
+}
+
+// forgeBody is a forgeInput with what is asked of the entity.
+type forgeBody[T any] struct {
+	Forge string `path:"forge" doc:"Name of the entity"`
+	Body  T
 }
 
 func (s *server) getForge(ctx context.Context, who auth.Identity, in *forgeInput) (sdk.ForgeEntity, error) {
@@ -117,6 +120,7 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 		Credential: row.Credential, Balance: row.Balance, WebhookURL: s.webhookURL(row.Name), Presets: row.Presets,
 		Queued: int(row.Queued), Unserved: int(row.Unserved), InProgress: int(row.InProgress), Runners: int(row.Runners),
 		CreatedAt: row.CreatedAt, StoppedAt: row.StoppedAt, SecretOverlap: inFuture(row.BeforeUntil, row.Now),
+		HookID: orZero(row.HookID),
 		Status: sdk.ForgeStatus{
 			Running: row.StoppedAt == nil && row.Error == "", Error: row.Error, ErrorAt: row.ErrorAt,
 			SucceededAt: row.SucceededAt, Checked: row.CredentialChecked, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),
@@ -129,9 +133,6 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 	}
 	if row.StoppedAt != nil {
 		e.Stopped, e.Draining = row.StoppedReason, row.Drains
-	}
-	if row.HookID != nil {
-		e.HookID = *row.HookID
 	}
 	return e
 }

@@ -21,11 +21,7 @@ type renewInput struct {
 }
 
 func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *renewInput) (sdk.Workspace, error) {
-	var asked sdk.RenewRequest
-	if in.Body != nil {
-		asked = *in.Body
-	}
-	lease, err := claimDuration("lease", asked.Lease, 0, time.Second, maxLease)
+	lease, err := claimDuration("lease", orZero(in.Body).Lease, 0, time.Second, maxLease)
 	if err != nil {
 		return sdk.Workspace{}, err
 	}
@@ -75,8 +71,13 @@ func (s *server) receipt(ctx context.Context, claimID uuid.UUID) (*sdk.Receipt, 
 	if err != nil {
 		return nil, xerrors.Errorf("read receipt: %w", err)
 	}
+	return storedReceipt(row), nil
+}
+
+// storedReceipt is a receipt as far as it is on record; nil of a hit without an agent, and of a miss.
+func storedReceipt(row viewsdb.ClaimReceiptRow) *sdk.Receipt {
 	var r sdk.Receipt
-	if row.Outcome != nil && *row.Outcome != database.ClaimOutcomeHit {
+	if o := orZero(row.Outcome); o == database.ClaimOutcomeWaited || o == database.ClaimOutcomeCold {
 		r.WaitMS = rounded(row.WaitMs)
 	}
 	if row.Told {
@@ -86,9 +87,9 @@ func (s *server) receipt(ctx context.Context, claimID uuid.UUID) (*sdk.Receipt, 
 		r.HookMS = rounded(row.HookMs)
 	}
 	if r == (sdk.Receipt{}) {
-		return nil, nil //nolint:nilnil // A hit without an agent.
+		return nil
 	}
-	return &r, nil
+	return &r
 }
 
 func rounded(ms float64) *float64 { return inMS(time.Duration(ms * float64(time.Millisecond))) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -49,12 +48,12 @@ func (s *server) registerPresets() {
 		id: "reset-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/reset",
 		action: auth.ActResetPreset, tag: "presets",
 		summary: "Forget the failures of a preset's creates, so that they begin again",
-	}, s.resetPreset)
+	}, s.onPreset((*templates.Service).Reset))
 	act(s, operation{
 		id: "invalidate-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/invalidate",
 		action: auth.ActInvalidate, tag: "presets",
 		summary: "Replace all unclaimed prebuilds of a preset, as a new version would",
-	}, s.invalidatePreset)
+	}, s.onPreset((*templates.Service).Invalidate))
 	act(s, operation{
 		id: "nudge-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/nudge",
 		action: auth.ActNudgePreset, tag: "presets",
@@ -136,6 +135,7 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,
 		Paused: pausedBy(row.PausedScope, row.PausedReason), PausedScope: row.PausedScope, PausedUntil: row.PausedUntil, Unattainable: row.Unattainable,
+		TTL: inSeconds(orZero(row.TtlS)), MinRemaining: inSeconds(row.MinRemainingS), Scheduled: row.Schedule != nil,
 		Counts: sdk.Counts{
 			Desired: int(row.Desired), Actual: int(row.Actual), Standby: int(row.Standby), Eligible: int(row.Eligible),
 			Starting: int(row.Starting),
@@ -147,19 +147,9 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 	if len(row.RunnerLabels) > 0 {
 		p.Runner = &sdk.RunnerSettings{
 			Forge: row.Forge, Labels: row.RunnerLabels, Group: row.RunnerGroup,
-			RegistrationTimeout: (time.Duration(row.RunnerRegistrationTimeoutS) * time.Second).String(),
-		}
-		if row.RunnerMaximum != nil {
-			p.Runner.Maximum = int(*row.RunnerMaximum)
+			RegistrationTimeout: inSeconds(row.RunnerRegistrationTimeoutS), Maximum: int(orZero(row.RunnerMaximum)),
 		}
 	}
-	if row.TtlS != nil {
-		p.TTL = (time.Duration(*row.TtlS) * time.Second).String()
-	}
-	if row.MinRemainingS > 0 {
-		p.MinRemaining = (time.Duration(row.MinRemainingS) * time.Second).String()
-	}
-	p.Scheduled = row.Schedule != nil
 	if p.Failures = int(row.Failures); p.Failures > 0 {
 		p.Fault = row.LastError
 	}

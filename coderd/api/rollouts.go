@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -36,22 +38,17 @@ func (s *server) rollbackTemplate(ctx context.Context, who auth.Identity, in *ro
 	return sdk.RollbackResult{Template: in.Name, From: int(done.From), To: int(done.To)}, nil
 }
 
-func (s *server) resetPreset(ctx context.Context, who auth.Identity, in *presetReasonInput) error {
-	id, err := s.Templates.Reset(ctx, who, in.Template, in.Preset, in.Body.Reason)
-	if err != nil {
+// onPreset is the handler of reset and invalidate, which differ only in what they call.
+func (s *server) onPreset(
+	do func(_ *templates.Service, _ context.Context, by auth.Identity, template, preset, reason string) (uuid.UUID, error),
+) func(context.Context, auth.Identity, *presetReasonInput) error {
+	return func(ctx context.Context, who auth.Identity, in *presetReasonInput) error {
+		id, err := do(s.Templates, ctx, who, in.Template, in.Preset, in.Body.Reason)
+		if err == nil {
+			s.Hints.Nudge(id)
+		}
 		return err
 	}
-	s.Hints.Nudge(id)
-	return nil
-}
-
-func (s *server) invalidatePreset(ctx context.Context, who auth.Identity, in *presetReasonInput) error {
-	id, err := s.Templates.Invalidate(ctx, who, in.Template, in.Preset, in.Body.Reason)
-	if err != nil {
-		return err
-	}
-	s.Hints.Nudge(id)
-	return nil
 }
 
 func (s *server) listFailures(ctx context.Context, who auth.Identity, in *presetInput) (sdk.Failures, error) {
@@ -78,11 +75,4 @@ func (s *server) listFailures(ctx context.Context, who auth.Identity, in *preset
 		})
 	}
 	return failures, nil
-}
-
-func deref(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }

@@ -74,9 +74,7 @@ func (s *server) runners(ctx context.Context, params viewsdb.RunnerPageParams) (
 			Name: row.Name, WorkspaceID: row.WorkspaceID, State: string(row.State), Status: string(row.Status),
 			StatusAt: row.StatusAt, Entity: row.Entity, Template: row.Template, Preset: row.Preset, Labels: row.RunnerLabels,
 			RegisteredAt: row.RegisteredAt, CreatedAt: row.CreatedAt, Job: byID[row.JobRow.UUID],
-		}
-		if row.RunnerID != nil {
-			list[i].RunnerID = *row.RunnerID
+			RunnerID: orZero(row.RunnerID),
 		}
 	}
 	return list, nil

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -105,18 +104,16 @@ func (s *server) retire(
 }
 
 func templateOf(row viewsdb.TemplateViewsRow) sdk.Template {
-	keepTTL := ""
-	if row.KeepFailures > 0 {
-		keepTTL = (time.Duration(row.KeepFailuresS) * time.Second).String()
-	}
-	return sdk.Template{
+	t := sdk.Template{
 		ID: row.ID, Organization: row.Organization, Name: row.Name, Description: row.Description, Provider: row.Provider,
 		ActiveVersion: int(row.ActiveVersion), KeepOutdated: row.KeepOutdated,
-		BootTimeout: (time.Duration(row.BootTimeoutS) * time.Second).String(), Presets: row.Presets,
-		KeepFailures: int(row.KeepFailures), KeepTTL: keepTTL, MaxUses: int(row.MaxUses),
+		BootTimeout: inSeconds(row.BootTimeoutS), Presets: row.Presets, KeepFailures: int(row.KeepFailures), MaxUses: int(row.MaxUses),
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, DeprecatedAt: row.DeprecatedAt,
-		MaxSurge:       row.MaxSurge,
-		MaxUnavailable: row.MaxUnavailable, CreatesInFlight: int(deref(row.CreatesInFlight)),
-		ProgressDeadline: (time.Duration(row.ProgressDeadlineS) * time.Second).String(),
+		MaxSurge: row.MaxSurge, MaxUnavailable: row.MaxUnavailable, CreatesInFlight: int(orZero(row.CreatesInFlight)),
+		ProgressDeadline: inSeconds(row.ProgressDeadlineS),
 	}
+	if row.KeepFailures > 0 {
+		t.KeepTTL = inSeconds(row.KeepFailuresS)
+	}
+	return t
 }

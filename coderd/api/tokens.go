@@ -99,12 +99,8 @@ func identityOf(who auth.Identity) sdk.Identity {
 }
 
 func tokenOf(row viewsdb.TokensRow) sdk.Token {
-	token := sdk.Token{
+	return sdk.Token{
 		ID: row.ID, Name: row.Name, User: row.UserName, Role: string(row.Role), Hint: row.Hint, CreatedAt: row.CreatedAt,
-		ExpiresAt: row.ExpiresAt, LastUsedAt: row.LastUsedAt, RevokedAt: row.RevokedAt,
+		ExpiresAt: row.ExpiresAt, LastUsedAt: row.LastUsedAt, RevokedAt: row.RevokedAt, MadeWith: idOrNil(row.MadeWith),
 	}
-	if row.MadeWith.Valid {
-		token.MadeWith = &row.MadeWith.UUID
-	}
-	return token
 }
