@@ -32,7 +32,7 @@ func (a *app) jobListCommand() *cobra.Command {
 		RunE: list(a, view[sdk.ForgeJob]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.ForgeJob, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.ForgeJob, string, error) {
-					filter.Limit, filter.After = size, after
+					filter.Limit, filter.After = int32(size), after
 					page, err := c.ForgeJobs(ctx, filter)
 					return page.Jobs, page.Next, err
 				})

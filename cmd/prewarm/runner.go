@@ -33,7 +33,7 @@ func (a *app) runnerListCommand() *cobra.Command {
 		RunE: list(a, view[sdk.Runner]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Runner, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.Runner, string, error) {
-					filter.Limit, filter.After = size, after
+					filter.Limit, filter.After = int32(size), after
 					page, err := c.Runners(ctx, filter)
 					return page.Runners, page.Next, err
 				})

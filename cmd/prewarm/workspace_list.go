@@ -24,7 +24,7 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 		RunE: list(a, view[sdk.Workspace]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Workspace, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.Workspace, string, error) {
-					filter.Limit, filter.After = size, after
+					filter.Limit, filter.After = int32(size), after
 					page, err := c.Workspaces(ctx, filter)
 					return page.Workspaces, page.Next, err
 				})

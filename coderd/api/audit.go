@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"golang.org/x/xerrors"
 
@@ -12,26 +11,14 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-type auditInput struct {
-	Limit  int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Before int64  `query:"before" minimum:"1" doc:"What the page before gave as next"`
-	Action string `query:"action" doc:"Such as workspace.release"`
-	Actor  string `query:"actor" doc:"Name of a user"`
-	Target string `query:"target" doc:"Name or id of what it was done to"`
-
-	People bool      `query:"people" doc:"Leave out what Prewarm did by itself"`
-	Since  time.Time `query:"since" doc:"Only what was done from then on"`
-	Until  time.Time `query:"until" doc:"Only what was done before then"`
-}
-
 func (s *server) registerAudit() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-audit", method: http.MethodGet, path: "/audit", action: auth.ActReadAudit, tag: "server",
 		summary: "List the audit log, newest first",
 	}, s.listAudit)
 }
 
-func (s *server) listAudit(ctx context.Context, who auth.Identity, in *auditInput) (*body[sdk.AuditList], error) {
+func (s *server) listAudit(ctx context.Context, who auth.Identity, in *sdk.AuditFilter) (sdk.AuditList, error) {
 	params := viewsdb.AuditLogParams{
 		OrganizationID: who.OrganizationID, Action: given(in.Action), Actor: given(in.Actor), Target: given(in.Target),
 		People: in.People, Since: timeOrNil(in.Since), Until: timeOrNil(in.Until), MaxEntries: in.Limit + 1,
@@ -41,26 +28,17 @@ func (s *server) listAudit(ctx context.Context, who auth.Identity, in *auditInpu
 	}
 	rows, err := viewsdb.New(s.Store).AuditLog(ctx, params)
 	if err != nil {
-		return nil, xerrors.Errorf("list audit log: %w", err)
+		return sdk.AuditList{}, xerrors.Errorf("list audit log: %w", err)
 	}
-	list := sdk.AuditList{Entries: []sdk.AuditEntry{}}
-	if len(rows) > int(in.Limit) {
-		rows = rows[:in.Limit]
-		list.Next = rows[len(rows)-1].ID
-	}
-	for _, r := range rows {
-		list.Entries = append(list.Entries, sdk.AuditEntry{
+	rows, more := firstOf(rows, in.Limit)
+	entries := listOf(rows, func(r viewsdb.AuditLogRow) sdk.AuditEntry {
+		return sdk.AuditEntry{
 			ID: r.ID, At: r.At, Actor: r.Actor, Organization: r.Organization, Action: r.Action, TargetType: r.TargetType,
 			TargetID: r.TargetID, TargetName: r.TargetName, Before: r.Before, After: r.After, Reason: r.Reason,
 			Source: r.Source,
-		})
-	}
-	n, err := fitting(list.Entries)
-	if err != nil {
-		return nil, err
-	}
-	if n < len(list.Entries) {
-		list.Entries, list.Next = list.Entries[:n], list.Entries[n-1].ID
-	}
-	return bodyOf(list), nil
+		}
+	})
+	var list sdk.AuditList
+	list.Entries, list.Next, err = fitting(entries, more, func(e sdk.AuditEntry) int64 { return e.ID })
+	return list, err
 }

@@ -14,18 +14,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-type listClaimsInput struct {
-	State    string `query:"state" enum:"waiting,bound,released,missed" default:"bound" doc:"bound: those that hold a workspace"`
-	Outcome  string `query:"outcome" enum:"hit,waited,cold,miss"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	User     string `query:"user" doc:"Name of who claimed"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
 func (s *server) registerClaimList() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-claims", method: http.MethodGet, path: "/claims", action: auth.ActReadWorkspace, tag: "claims",
 		summary: "List claims: the line of those that wait, or the others, newest first",
 	}, s.listClaims)
@@ -38,24 +28,20 @@ type placed struct {
 	place int32
 }
 
-func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClaimsInput) (*body[sdk.ClaimList], error) {
+func (s *server) listClaims(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) (sdk.ClaimList, error) {
 	page, err := s.claimPage(ctx, who, in)
 	if err != nil {
-		return nil, err
+		return sdk.ClaimList{}, err
 	}
 	list := sdk.ClaimList{Claims: []sdk.ClaimRecord{}}
-	if len(page) > int(in.Limit) {
-		page = page[:in.Limit]
+	page, more := firstOf(page, in.Limit)
+	if more {
 		last := page[len(page)-1]
 		list.Next = encodeCursor(last.at, last.id)
 	}
-	ids := make([]uuid.UUID, len(page))
-	for i, p := range page {
-		ids[i] = p.id
-	}
-	rows, err := viewsdb.New(s.Store).ClaimViews(ctx, ids)
+	rows, err := viewsdb.New(s.Store).ClaimViews(ctx, listOf(page, func(p placed) uuid.UUID { return p.id }))
 	if err != nil {
-		return nil, xerrors.Errorf("list claims: %w", err)
+		return sdk.ClaimList{}, xerrors.Errorf("list claims: %w", err)
 	}
 	byID := make(map[uuid.UUID]viewsdb.ClaimViewsRow, len(rows))
 	for _, row := range rows {
@@ -66,34 +52,24 @@ func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClai
 			list.Claims = append(list.Claims, claimRecordOf(row, p.place))
 		}
 	}
-	return bodyOf(list), nil
+	return list, nil
 }
 
 // claimPage is a page, and one more where there is another page.
-func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaimsInput) ([]placed, error) {
+func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) ([]placed, error) {
 	user, err := s.ownerFilter(ctx, who, in.User)
 	if err != nil {
 		return nil, err
 	}
-	var afterAt *time.Time
-	var afterID uuid.NullUUID
-	if in.After != "" {
-		at, id, err := decodeCursor(in.After)
-		if err != nil {
-			return nil, err
-		}
-		afterAt, afterID = &at, uuid.NullUUID{UUID: id, Valid: true}
+	afterAt, afterID, err := afterOf(in.After)
+	if err != nil {
+		return nil, err
 	}
-	var outcome *database.ClaimOutcome
-	if in.Outcome != "" {
-		o := database.ClaimOutcome(in.Outcome)
-		outcome = &o
-	}
-	page := []placed{}
+	outcome := given(database.ClaimOutcome(in.Outcome))
 	switch state := database.ClaimState(in.State); state {
 	case database.ClaimStateWaiting:
 		if outcome != nil {
-			return page, nil // they have none yet
+			return nil, nil // they have none yet
 		}
 		rows, err := viewsdb.New(s.Store).WaitingClaims(ctx, viewsdb.WaitingClaimsParams{
 			OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Preset: given(in.Preset),
@@ -102,9 +78,7 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaim
 		if err != nil {
 			return nil, xerrors.Errorf("find waiting claims: %w", err)
 		}
-		for _, r := range rows {
-			page = append(page, placed{r.ID, r.At, r.Place})
-		}
+		return listOf(rows, func(r viewsdb.WaitingClaimsRow) placed { return placed{r.ID, r.At, r.Place} }), nil
 	case database.ClaimStateBound:
 		return s.boundClaims(ctx, viewsdb.BoundClaimsParams{
 			OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Outcome: outcome,
@@ -118,18 +92,14 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaim
 		if err != nil {
 			return nil, xerrors.Errorf("find claims that are over: %w", err)
 		}
-		for _, r := range rows {
-			page = append(page, placed{id: r.ID, at: r.At})
-		}
+		return listOf(rows, func(r viewsdb.EndedClaimsRow) placed { return placed{id: r.ID, at: r.At} }), nil
 	}
-	return page, nil
 }
 
 // boundClaims is a page of those that hold a workspace, of everybody or of one user.
 func (s *server) boundClaims(
 	ctx context.Context, params viewsdb.BoundClaimsParams, user uuid.NullUUID,
 ) ([]placed, error) {
-	page := []placed{}
 	if user.Valid {
 		rows, err := viewsdb.New(s.Store).BoundClaimsOf(ctx, viewsdb.BoundClaimsOfParams{
 			OrganizationID: params.OrganizationID, UserID: user.UUID, Template: params.Template, Preset: params.Preset,
@@ -138,19 +108,13 @@ func (s *server) boundClaims(
 		if err != nil {
 			return nil, xerrors.Errorf("find bound claims of a user: %w", err)
 		}
-		for _, r := range rows {
-			page = append(page, placed{id: r.ID, at: r.At})
-		}
-		return page, nil
+		return listOf(rows, func(r viewsdb.BoundClaimsOfRow) placed { return placed{id: r.ID, at: r.At} }), nil
 	}
 	rows, err := viewsdb.New(s.Store).BoundClaims(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("find bound claims: %w", err)
 	}
-	for _, r := range rows {
-		page = append(page, placed{id: r.ID, at: r.At})
-	}
-	return page, nil
+	return listOf(rows, func(r viewsdb.BoundClaimsRow) placed { return placed{id: r.ID, at: r.At} }), nil
 }
 
 func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
@@ -158,10 +122,7 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		ClaimID: row.ID, State: string(row.State), Mode: string(row.Mode), User: row.UserName, Template: row.Template,
 		Preset: row.Preset, Workspace: row.Workspace, Standby: row.FromStandby, Cold: row.Cold, Place: int(place),
 		Reason: row.Reason, ReasonCode: row.ReasonCode, CreatedAt: row.CreatedAt, BoundAt: row.BoundAt, ReleasedAt: row.ReleasedAt,
-		WaitedMS: *rounded(max(0, row.WaitMs)),
-	}
-	if row.Outcome != nil {
-		c.Outcome = string(*row.Outcome)
+		WaitedMS: *rounded(max(0, row.WaitMs)), Outcome: string(orZero(row.Outcome)), Lease: inSeconds(row.LeaseS),
 	}
 	switch row.State {
 	case database.ClaimStateWaiting:
@@ -172,21 +133,8 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		c.WaitedMS = 0 // how long is not on record
 	case database.ClaimStateReleased:
 	}
-	if row.LeaseS > 0 {
-		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()
-	}
-	var r sdk.Receipt
-	if c.Outcome == string(database.ClaimOutcomeWaited) || c.Outcome == string(database.ClaimOutcomeCold) {
-		r.WaitMS = rounded(row.WaitMs)
-	}
-	if row.Told {
-		r.ToldMS = rounded(row.ToldMs)
-	}
-	if row.Ready {
-		r.HookMS = rounded(row.HookMs)
-	}
-	if r != (sdk.Receipt{}) {
-		c.Receipt = &r
-	}
+	c.Receipt = storedReceipt(viewsdb.ClaimReceiptRow{
+		Outcome: row.Outcome, WaitMs: row.WaitMs, Told: row.Told, ToldMs: row.ToldMs, Ready: row.Ready, HookMs: row.HookMs,
+	})
 	return c
 }

@@ -124,9 +124,9 @@ func bearerOf(authorization string) string {
 func (s *server) reportInstance(
 	ctx context.Context, i instance.Instance, in *body[sdk.AgentReport],
 ) (*body[sdk.AgentReceipt], error) {
-	report := instance.Report{Status: statusOf(in.Body.Status), Message: in.Body.Message, SecretsWritten: in.Body.SecretsWritten}
-	if in.Body.ClaimID != nil {
-		report.ClaimID = *in.Body.ClaimID
+	report := instance.Report{
+		Status: statusOf(in.Body.Status), Message: in.Body.Message, SecretsWritten: in.Body.SecretsWritten,
+		ClaimID: orZero(in.Body.ClaimID),
 	}
 	if info := in.Body.SystemInfo; info != nil {
 		var object map[string]any
@@ -168,9 +168,7 @@ func (s *server) instanceMetadata(
 	if err != nil {
 		return nil, err
 	}
-	if config != nil {
-		m.Agent = *config
-	}
+	m.Agent = orZero(config)
 	if m.Claim, err = instanceClaimOf(row); err != nil {
 		return nil, err
 	}

@@ -34,19 +34,16 @@ type ClaimRecord struct {
 
 // ClaimFilter narrows a listing of claims. A State that is empty is bound; other empty fields match everything.
 type ClaimFilter struct {
-	State    string // waiting, bound, released or missed
-	Outcome  string // hit, waited, cold or miss
-	Template string
-	Preset   string
-	User     string
-	Limit    int    // of one page; the server's choice where 0
-	After    string // Next of the page before
+	State    string `query:"state" enum:"waiting,bound,released,missed" default:"bound" doc:"bound: those that hold a workspace"`
+	Outcome  string `query:"outcome" enum:"hit,waited,cold,miss"`
+	Template string `query:"template"`
+	Preset   string `query:"preset"`
+	User     string `query:"user" doc:"Name of who claimed"`
+	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	After    string `query:"after" doc:"What the page before gave as next"`
 }
 
 // Claims lists one page of claims: those that wait as they stand in line, others the newest first.
 func (c *Client) Claims(ctx context.Context, f ClaimFilter) (ClaimList, error) {
-	return ask[ClaimList](ctx, c, read("claims").where(query{
-		"state": f.State, "outcome": f.Outcome, "template": f.Template, "preset": f.Preset, "user": f.User,
-		"limit": f.Limit, "after": f.After,
-	}))
+	return ask[ClaimList](ctx, c, read("claims").filtered(f))
 }

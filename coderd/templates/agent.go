@@ -19,9 +19,7 @@ func (d decoder) agent(n ast.Node) *Agent {
 		setting{key: "on_start", read: func(n ast.Node) { a.OnStart = d.command(n, "on_start") }},
 		setting{key: "runner", read: func(n ast.Node) { a.Runner = d.command(n, "runner") }},
 		setting{key: "on_claim", read: func(n ast.Node) { a.OnClaim = d.command(n, "on_claim") }},
-		setting{key: "heartbeat_timeout", read: func(n ast.Node) {
-			a.HeartbeatTimeout = d.duration(n, "heartbeat_timeout", maxHeartbeat)
-		}})
+		d.durationInto(&a.HeartbeatTimeout, "heartbeat_timeout", maxHeartbeat))
 	return a
 }
 
@@ -38,9 +36,9 @@ func (d decoder) command(n ast.Node, what string) []string {
 
 // agentState is an agent as a version stores it. The agent itself reads the same from its metadata.
 type agentState struct {
-	OnStart           []string `json:"on_start,omitempty"`
-	OnClaim           []string `json:"on_claim,omitempty"`
-	Runner            []string `json:"runner,omitempty"`
+	OnStart           []string `json:"on_start,omitempty" file:"on_start"`
+	OnClaim           []string `json:"on_claim,omitempty" file:"on_claim"`
+	Runner            []string `json:"runner,omitempty" file:"runner"`
 	HeartbeatTimeoutS int64    `json:"heartbeat_timeout_s"`
 }
 

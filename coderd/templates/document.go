@@ -70,10 +70,10 @@ type Provider struct {
 
 // Breaker is when a provider's breaker opens and closes (S3).
 type Breaker struct {
-	Count   int32 `json:"count"`   // of new discrepancies, at which it opens
-	Percent int32 `json:"percent"` // of all that there is, which they must be as well
-	Errors  int32 `json:"errors"`  // per cent of calls that fail, at which it opens
-	Clean   int32 `json:"clean"`   // inventories in a row after which it closes
+	Count   int32 `json:"count" file:"count"`     // of new discrepancies, at which it opens
+	Percent int32 `json:"percent" file:"percent"` // of all that there is, which they must be as well
+	Errors  int32 `json:"errors" file:"errors"`   // per cent of calls that fail, at which it opens
+	Clean   int32 `json:"clean" file:"clean"`     // inventories in a row after which it closes
 }
 
 // Template is a named kind of workspace on one provider.
