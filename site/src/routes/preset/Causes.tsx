@@ -65,7 +65,8 @@ function Last({ cause }: { cause: Cause }) {
       {log ? (
         <Lines label={`The last lines of ${cause.workspace}`} text={lastLines(log, 20)} />
       ) : (
-        !workspace.isPending && (
+        !workspace.isPending &&
+        cause.fault === cause.cause && (
           <p className="mt-2 text-ink-2">
             {workspace.error ? "It is gone, and its output with it." : "No output was kept: it wrote none, or its template keeps no failures."}
           </p>
