@@ -1,10 +1,12 @@
 package templates
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // field is a setting before and after.
@@ -39,10 +41,39 @@ func jsonFields(prefix string, old, fresh json.RawMessage) []string {
 	var told []string
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if o, f := string(before[key]), string(after[key]); o != f {
+			o, f = apart(unescaped(o), unescaped(f))
 			told = append(told, fmt.Sprintf("%s.%s: %s -> %s", prefix, key, shown(o), shown(f)))
 		}
 	}
 	return told
+}
+
+// unescaped is JSON as people write it: && is not \u0026\u0026.
+func unescaped(raw string) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(raw))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil || encoder.Encode(value) != nil {
+		return raw
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// apart leaves out what two long values begin with alike, so that shown has the difference.
+func apart(old, fresh string) (string, string) {
+	o, f := []rune(old), []rune(fresh)
+	same := 0
+	for same < min(len(o), len(f)) && o[same] == f[same] {
+		same++
+	}
+	const context = 15
+	if skip := same - context; skip > 0 && max(len(o), len(f)) > mostShown {
+		return "…" + string(o[skip:]), "…" + string(f[skip:])
+	}
+	return old, fresh
 }
 
 // agentFields tells what differs between two agents; one that comes or goes is told as such, with its settings.
@@ -80,15 +111,17 @@ func mapFields(prefix string, old, fresh map[string]string) []string {
 	return told
 }
 
+// mostShown is how many characters of a value are shown.
+const mostShown = 60
+
 // shown is a value for a reader: short, and never empty.
 func shown(v any) string {
 	s := fmt.Sprint(v)
 	if s == "" {
 		return "(none)"
 	}
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
+	if r := []rune(s); len(r) > mostShown {
+		return string(r[:mostShown]) + "…"
 	}
 	return s
 }

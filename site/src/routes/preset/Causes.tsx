@@ -34,7 +34,7 @@ function Entry({ cause: c, open: first }: { cause: Cause; open: boolean }) {
         {c.count}×
       </span>
       <div className="min-w-0 grow">
-        <p className="font-mono text-sm break-words">{c.cause}</p>
+        <p className="font-mono text-sm break-words">{c.message || c.cause}</p>
         <p className="mt-1 text-sm text-ink-2">
           last <RelativeTime at={c.last_at} />, version {c.version},{" "}
           <Link to="/workspaces/$workspace" params={{ workspace: c.workspace }} className="link break-all">

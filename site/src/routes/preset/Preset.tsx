@@ -69,8 +69,8 @@ export function PresetPage() {
                 action={
                   <>
                     {may("apply") && streak > 0 && (
-                      <Link to="/apply" className="link">
-                        Apply a mended file
+                      <Link to="/apply" search={{ template: params.template }} className="link">
+                        Mend the template
                       </Link>
                     )}
                     {may("rollback-template") && streak > 0 && preset.data.version > 1 && (
