@@ -102,7 +102,7 @@ function terminal(person: string): Terminal {
   mkdirSync(home, { recursive: true });
   const opened = new Terminal(folder, {
     HOME: home,
-    PATH: `${join(folder, "bin")}:${process.env["PATH"]}`,
+    PATH: person === "owner" ? process.env["PATH"] : `${join(folder, "bin")}:${process.env["PATH"]}`, // hers is installed
     LANG: "C.UTF-8",
     ...(engine && { DOCKER_HOST: engine.host }),
   });
@@ -198,7 +198,9 @@ test("the first hour, by keyboard alone", { timeout: 900_000 }, async () => {
       await act("Write a template", async () => {
         const [source = ""] = blocks("README.md", "A pool of your own", "yaml");
         writeFileSync(join(folder, "dev.yaml"), source);
-        const [dryRun = "", apply = "", claim = ""] = commands("docs/first-hour.md", "Write a template");
+        const [path = "", dryRun = "", apply = "", claim = ""] = commands("docs/first-hour.md", "Write a template");
+        expect(text("README.md")).toContain(path);
+        await shell.run(path);
         expect(await shell.run(dryRun)).toContain("5 prebuilds are built");
         await shell.run(apply);
         await row(page, "dev/default").getByRole("img", { name: "5 ready", exact: true }).waitFor();
