@@ -165,7 +165,10 @@ func TestOwnCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ path, called, want string }{
-		{"", program, program}, {dir, program, "prewarm"}, {dir, "prewarm", "prewarm"}, {dir, other, other},
+		{"", program, program},
+		{dir, program, "prewarm"},
+		{dir, "prewarm", "prewarm"},
+		{dir, other, other},
 		{"", "my bin/prewarm", "'my bin/prewarm'"},
 	} {
 		t.Setenv("PATH", c.path)

@@ -183,6 +183,7 @@ test("the first hour, by keyboard alone", { timeout: 900_000 }, async () => {
         await shell.says(/You were expected\.[^]*\]\$ $/, at);
 
         await page.goto(url);
+        await expect((async () => page.getByRole("button").click())()).rejects.toThrow("not done by keyboard");
         await page.getByLabel("Token").and(page.locator(":focus")).waitFor();
         await page.keyboard.type("pw_wrong");
         await page.keyboard.press("Enter");
