@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -50,8 +51,9 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 			); err != nil {
 				return err
 			}
+			opts.Command = a.own
 			if opts.DataDir != a.defaultDataDir() { // where a command finds the server by itself
-				opts.Command = "PREWARM_DATA_DIR=" + shellWord(opts.DataDir) + " prewarm"
+				opts.Command = "PREWARM_DATA_DIR=" + shellWord(opts.DataDir) + " " + cmp.Or(a.own, "prewarm")
 			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)
@@ -93,6 +95,23 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 	hook.register(flags)
 	flags.VisitAll(fromEnv)
 	return cmd
+}
+
+// ownCommand is how a shell in this folder runs this program: by its name if PATH has it, else as it was called.
+func ownCommand(called string) string {
+	const name = "prewarm"
+	if !strings.Contains(called, "/") {
+		return name
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		found, err1 := os.Stat(path)
+		own, err2 := os.Stat(called)
+		if err1 == nil && err2 == nil && os.SameFile(found, own) {
+			return name
+		}
+	}
+	return shellWord(called)
 }
 
 // replicaName is what a replica can be called: it is shown in lists and metrics.

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -122,9 +123,38 @@ func jsonFields(prefix string, old, fresh json.RawMessage) []string {
 	_ = json.Unmarshal(fresh, &after)
 	var told []string
 	for _, key := range keysOf(before, after) {
-		told = append(told, fields(field{prefix + "." + key, string(before[key]), string(after[key])})...)
+		o, f := apart(unescaped(string(before[key])), unescaped(string(after[key])))
+		told = append(told, fields(field{prefix + "." + key, o, f})...)
 	}
 	return told
+}
+
+// unescaped is JSON as people write it: && is not \u0026\u0026.
+func unescaped(raw string) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(raw))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil || encoder.Encode(value) != nil {
+		return raw
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// apart leaves out what two long values begin with alike, so that shown has the difference.
+func apart(old, fresh string) (string, string) {
+	o, f := []rune(old), []rune(fresh)
+	same := 0
+	for same < min(len(o), len(f)) && o[same] == f[same] {
+		same++
+	}
+	const context = 15
+	if skip := same - context; skip > 0 && max(len(o), len(f)) > mostShown {
+		return "…" + string(o[skip:]), "…" + string(f[skip:])
+	}
+	return old, fresh
 }
 
 // agentFields tells what differs between two agents; one that comes or goes is told as such, with its settings.
@@ -160,11 +190,13 @@ func keysOf[V any](a, b map[string]V) []string {
 	return slices.Sorted(maps.Keys(both))
 }
 
+// mostShown is how many characters of a value are shown.
+const mostShown = 60
+
 // shown is a value for a reader: short, and never empty.
 func shown(s string) string {
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
+	if r := []rune(s); len(r) > mostShown {
+		return string(r[:mostShown]) + "…"
 	}
 	return orNone(s)
 }

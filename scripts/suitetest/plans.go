@@ -116,6 +116,7 @@ var longSuites = []step{
 	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),
 	suite("failover", time.Hour, []string{"PREWARM_ROUNDS=20"}, "./coderd/chaos/failover"),
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
+	{name: "first hour", command: []string{"make", "--no-print-directory", "first-hour"}},
 	upgrade,
 	simulation(200, 50),
 	replay(200),

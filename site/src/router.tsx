@@ -147,6 +147,8 @@ const template = createRoute({
 const apply = createRoute({
   getParentRoute: () => inside,
   path: "/apply",
+  // The template whose file is there to change.
+  validateSearch: (s: Record<string, unknown>): { template?: string } => ({ template: text(s["template"]) }),
   component: lazyRouteComponent(() => patiently(() => import("./routes/templates/Apply")), "ApplyPage"),
 });
 

@@ -182,7 +182,8 @@ func instance(d dir, w workspace, v view) provider.Instance {
 	case v.Phase == phaseNone:
 		i.Status = provider.StatusUnknown // a Create is at it, or was cut off
 	case v.Phase == phaseFailed:
-		i.Status, i.Fault = provider.StatusError, v.Detail
+		// As readiness has it: a setup that fails before its create has returned is not asked again.
+		i.Status, i.Fault = provider.StatusError, withOutput(d, v.Detail)
 	case v.Phase == phaseExited, v.Phase == phaseStopped:
 		i.Status = provider.StatusStopped
 	default:
