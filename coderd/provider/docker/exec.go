@@ -27,20 +27,16 @@ const (
 // Exec runs a command in the container, in its working directory, as its user and with its environment.
 func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
 	if len(req.Command) == 0 {
-		return 0, xerrors.Errorf("exec in workspace %s: no command is given", ref.Name)
+		return 0, xerrors.New("no command is given")
 	}
 	f, err := p.find(ctx, ref)
-	if err == nil && f.State != container.StateRunning {
-		err = xerrors.New("it is not running")
-	}
-	status := 0
-	if err == nil {
-		status, err = p.exec(ctx, f.ID, req)
-	}
 	if err != nil {
-		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
+		return 0, err
 	}
-	return status, nil
+	if f.State != container.StateRunning {
+		return 0, xerrors.New("it is not running")
+	}
+	return p.exec(ctx, f.ID, req)
 }
 
 // exec runs a command to its end, or until ctx ends, which kills it.

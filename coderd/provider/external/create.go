@@ -22,14 +22,6 @@ var creating keyLock
 // Create makes the workspace, or finds the one it made before. It looks first: not every executable minds a second
 // resource of the same name.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.create(ctx, req)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("create workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
 	if err := checkName(req.Name); err != nil {
 		return none, err

@@ -17,14 +17,6 @@ import (
 // Exec runs a command in the workspace's directory, on a connection of its own. The command is sent beforehand, so that
 // neither it nor its environment is on a command line.
 func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
-	status, err := p.exec(ctx, ref, req)
-	if err != nil {
-		return status, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
-	}
-	return status, nil
-}
-
-func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
 	command, err := commandOf(req)
 	if err != nil {
 		return 0, provider.Permanent(err)
@@ -122,14 +114,6 @@ func (p *Provider) ownSession(ctx context.Context, m *Host) (*ssh.Session, func(
 
 // Logs returns the output of prepare and reset, from the beginning.
 func (p *Provider) Logs(ctx context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
-	logs, err := p.logs(ctx, ref, follow)
-	if err != nil {
-		return nil, xerrors.Errorf("read logs of workspace %s: %w", ref.Name, err)
-	}
-	return logs, nil
-}
-
-func (p *Provider) logs(ctx context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
 	m, _, err := p.find(ctx, ref)
 	if err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (p *Provider) looks(ctx context.Context) ([]answer, []error) {
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	answers, errs := p.looks(ctx)
 	if err := ctx.Err(); err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		return nil, err
 	}
 	var list []provider.Instance
 	missing := map[string]error{}
@@ -115,7 +115,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 		}
 	}
 	if len(missing) > 0 {
-		return list, xerrors.Errorf("list workspaces: %w", &provider.PartialListing{Machines: missing})
+		return list, &provider.PartialListing{Machines: missing}
 	}
 	return list, nil
 }
@@ -125,7 +125,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 func (p *Provider) ListMachines(ctx context.Context) ([]provider.Machine, error) {
 	answers, errs := p.looks(ctx)
 	if err := ctx.Err(); err != nil {
-		return nil, xerrors.Errorf("list machines: %w", err)
+		return nil, err
 	}
 	now := p.clock.Now("hosts", "list").UTC()
 	list := make([]provider.Machine, len(answers))

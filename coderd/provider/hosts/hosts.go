@@ -79,19 +79,10 @@ var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // Create takes the machine for the workspace and has it prepared, or finds that this was done before. It does not wait for
 // the preparation: Ready asks for that.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	if !validName.MatchString(req.Name) {
-		return provider.Instance{}, provider.Permanent(
-			xerrors.Errorf("create workspace: name %q is not lower-case letters, digits and hyphens", req.Name))
-	}
-	i, err := p.create(ctx, req)
-	if err != nil {
-		return i, xerrors.Errorf("create workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
+	if !validName.MatchString(req.Name) {
+		return none, provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", req.Name))
+	}
 	r, m, err := p.request("create", req)
 	if err != nil {
 		return none, err
@@ -140,7 +131,7 @@ func (m *Host) says(err error) error {
 func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
 	m, a, err := p.find(ctx, ref)
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
+		return provider.Instance{}, err
 	}
 	return instance(m, a), nil
 }
@@ -149,7 +140,7 @@ func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance
 func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	_, a, err := p.on(ctx, ref, request{op: "ready", ref: ref})
 	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
+		return provider.Readiness{}, err
 	}
 	switch a.outcome {
 	case "ready":
@@ -163,13 +154,6 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 // Delete has the machine reset, and returns when that is proven. It goes on where an earlier one was interrupted; a reset
 // that failed is tried once more.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
-	if err := p.delete(ctx, ref); err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
-	}
-	return nil
-}
-
-func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
 	m, a, err := p.on(ctx, ref, request{op: "delete", ref: ref})
 	if errors.Is(err, provider.ErrNotFound) {
 		return nil
@@ -201,14 +185,6 @@ func (a answer) of(ref provider.Ref) bool {
 
 // Reset makes the next incarnation of a workspace on its machine, with the same proof that nothing is left as Delete has.
 func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.reset(ctx, req)
-	if err != nil {
-		return i, xerrors.Errorf("reset workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	var done provider.Instance
 	if req.Machine == "" {
 		m, _, err := p.find(ctx, provider.Ref{Name: req.Name})

@@ -20,16 +20,9 @@ import (
 // next one of that name.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	name, err := refName(ref)
-	if err == nil {
-		err = p.delete(ctx, name, ref)
-	}
 	if err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
+		return err
 	}
-	return nil
-}
-
-func (p *Provider) delete(ctx context.Context, name string, ref provider.Ref) error {
 	lock, err := p.lockName(ctx, name)
 	if err != nil {
 		return err

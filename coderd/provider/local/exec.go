@@ -31,14 +31,6 @@ const outputDelay = time.Second
 // this process, and with the workspace. A Stdin that is still being read when the command ends is left to its owner to
 // close.
 func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
-	code, err := p.exec(ctx, ref, req)
-	if err != nil {
-		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
-	}
-	return code, nil
-}
-
-func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
 	if len(req.Command) == 0 {
 		return 0, xerrors.New("no command is given")
 	}

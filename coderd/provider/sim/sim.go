@@ -134,14 +134,6 @@ var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Create makes a resource, or finds the one it made before.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.create(ctx, req)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("create workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
 	b, problems := p.behavior.with(req.Spec)
 	if err := provider.SpecError(problems); err != nil {
@@ -191,7 +183,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
 	r, lied, err := p.find(ctx, ref, "get")
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
+		return provider.Instance{}, err
 	}
 	i := r.instance()
 	if lied {
@@ -204,7 +196,7 @@ func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	before, after := hangs(p.dice("", "list"), p.behavior)
 	if err := p.delay(ctx, 0, before || after); err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		return nil, err
 	}
 	var list []provider.Instance
 	err := p.each(func(r Resource) {
@@ -212,9 +204,6 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 			list = append(list, r.listed())
 		}
 	})
-	if err != nil {
-		err = xerrors.Errorf("list workspaces: %w", err)
-	}
 	return list, err
 }
 
@@ -222,7 +211,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	r, _, err := p.find(ctx, ref, "ready")
 	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
+		return provider.Readiness{}, err
 	}
 	if r.Broken {
 		return provider.Readiness{Failed: true, Detail: brokenDetail}, nil
@@ -238,13 +227,6 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 
 // Delete removes a resource.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
-	if err := p.delete(ctx, ref); err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
-	}
-	return nil
-}
-
-func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
