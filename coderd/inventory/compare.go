@@ -35,13 +35,6 @@ const (
 	Unreadable     Verdict = "unreadable"
 )
 
-// Verdicts are all there are, in the order of this file.
-func Verdicts() []Verdict {
-	return []Verdict{
-		OK, Making, Going, Adopt, Orphan, Unknown, Missing, Gone, ClaimedMissing, Contradiction, Failed, Stopped, Vanished, Unreadable,
-	}
-}
-
 // Amiss says whether it is a discrepancy: kept as a finding, and counted by the breaker.
 func (v Verdict) Amiss() bool { return v != OK && v != Making && v != Going && v != Gone }
 
