@@ -64,7 +64,7 @@ func (p *Provider) stale(ref string) bool {
 	p.images.mu.Lock()
 	defer p.images.mu.Unlock()
 	last, ok := p.images.pulled[ref]
-	return !ok || p.clock.Since(last, "docker", "pulled") > p.config.PullEvery.or(time.Hour)
+	return !ok || p.clock.Since(last, "docker", "pulled") > p.config.PullEvery.Or(time.Hour)
 }
 
 // pull pulls an image, or waits for who does. It goes on when ctx ends, for whoever comes next.
@@ -89,7 +89,7 @@ func (p *Provider) pull(ctx context.Context, ref string) error {
 }
 
 func (p *Provider) fetch(ctx context.Context, ref string, one *pull) {
-	ctx, cancel := context.WithTimeout(ctx, p.config.PullTimeout.or(30*time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, p.config.PullTimeout.Or(30*time.Minute))
 	defer cancel()
 	start := p.clock.Now("docker", "pull")
 	one.err = p.fetchOnce(ctx, ref)
