@@ -267,6 +267,21 @@ type ExecRequest struct {
 	Resize  <-chan WindowSize // with TTY
 }
 
+// Resizes gives the command's terminal the sizes that come, until the command has ended.
+func (r ExecRequest) Resizes(ended <-chan struct{}, resize func(WindowSize)) {
+	for {
+		select {
+		case <-ended:
+			return
+		case size, ok := <-r.Resize:
+			if !ok {
+				return
+			}
+			resize(size)
+		}
+	}
+}
+
 // WindowSize is a terminal's size in characters.
 type WindowSize struct{ Rows, Cols uint16 }
 

@@ -42,12 +42,8 @@ func (t *trial) poll(ctx context.Context, most time.Duration, look func() error)
 		if err == nil || t.Clock.Since(start, "conformance", "poll") >= most {
 			return err
 		}
-		timer := t.Clock.NewTimer(pause, "conformance", "poll")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(err, ctx.Err())
-		case <-timer.C:
+		if ended := provider.Sleep(ctx, t.Clock, pause, "conformance", "poll"); ended != nil {
+			return errors.Join(err, ended)
 		}
 	}
 }

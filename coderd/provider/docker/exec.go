@@ -62,7 +62,7 @@ func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest
 	ended := make(chan struct{})
 	defer close(ended)
 	if req.TTY {
-		go p.follow(ctx, made.ID, req.Resize, ended)
+		go req.Resizes(ended, func(size provider.WindowSize) { p.resize(ctx, made.ID, size) })
 	}
 	if req.Stdin != nil {
 		go func() {
@@ -117,21 +117,6 @@ func (p *Provider) exitCode(ctx context.Context, exec string) (int, error) {
 		}
 		if err := p.pause(ctx, wait); err != nil {
 			return 0, err
-		}
-	}
-}
-
-// follow gives the terminal the sizes that come, until ended.
-func (p *Provider) follow(ctx context.Context, exec string, sizes <-chan provider.WindowSize, ended <-chan struct{}) {
-	for {
-		select {
-		case <-ended:
-			return
-		case size, ok := <-sizes:
-			if !ok {
-				return
-			}
-			p.resize(ctx, exec, size)
 		}
 	}
 }

@@ -80,10 +80,9 @@ func (p *Provider) lastLines(ctx context.Context, id string) string {
 		return ""
 	}
 	defer logs.Close()
-	var b bytes.Buffer
-	_, _ = stdcopy.StdCopy(&b, &b, logs)
-	text := bytes.TrimRight(b.Bytes(), "\n")
-	return string(bytes.ToValidUTF8(text[max(0, len(text)-most):], []byte("?")))
+	end := &provider.Tail{Limit: most}
+	_, _ = stdcopy.StdCopy(end, end, logs)
+	return strings.TrimRight(end.String(), "\n")
 }
 
 // unhealthy says what the engine's own check waits for.

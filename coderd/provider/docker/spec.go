@@ -209,7 +209,7 @@ func (p *reader) volumes(path string, raw json.RawMessage) []volume {
 
 func (p *reader) volumeName(path string, raw json.RawMessage) string {
 	name := p.NonEmpty(path, raw)
-	if !p.Has(path) && !validName.MatchString(name) {
+	if !p.Has(path) && !provider.ValidName(name) {
 		p.Add(path, "%q is not a name of lower-case letters, digits and hyphens", name)
 	}
 	return name

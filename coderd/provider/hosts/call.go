@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"time"
 
@@ -23,21 +22,10 @@ func (p *Provider) ask(ctx context.Context, m *Host, r request) (answer, error) 
 	r.dir = p.config.Directory
 	a, err := p.answer(ctx, m, r)
 	if err != nil {
-		return a, &machineError{machine: m.Name, place: m.place(), err: err}
+		return a, m.says(err)
 	}
 	return a, nil
 }
-
-// machineError is what is wrong with one machine.
-type machineError struct {
-	machine, place string
-	err            error
-}
-
-func (e *machineError) Error() string {
-	return "machine " + e.machine + " (" + e.place + "): " + e.err.Error()
-}
-func (e *machineError) Unwrap() error { return e.err }
 
 func (p *Provider) answer(caller context.Context, m *Host, r request) (answer, error) {
 	if err := caller.Err(); err != nil {
@@ -187,5 +175,3 @@ func signalNumber(name string) int {
 	}
 	return numbers[ssh.Signal(name)]
 }
-
-var _ io.Writer = (*limited)(nil)

@@ -49,7 +49,7 @@ func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.Exec
 		}
 		resized := make(chan struct{})
 		defer close(resized)
-		go resize(s, req.Resize, resized)
+		go req.Resizes(resized, func(size provider.WindowSize) { _ = s.WindowChange(int(size.Rows), int(size.Cols)) })
 	}
 	status, err := exitStatus(runSession(ctx, s, "exec sh "+quote(a.dir+"/run/exec-"+r.exec)))
 	r.op, r.command, r.again = "kill", "", ctx.Err() != nil || err != nil
@@ -61,20 +61,6 @@ func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.Exec
 		return 0, m.says(err)
 	}
 	return status, nil
-}
-
-func resize(s *ssh.Session, sizes <-chan provider.WindowSize, over <-chan struct{}) {
-	for {
-		select {
-		case <-over:
-			return
-		case size, ok := <-sizes:
-			if !ok {
-				return
-			}
-			_ = s.WindowChange(int(size.Rows), int(size.Cols))
-		}
-	}
 }
 
 // commandOf is the function that writes what the command's session runs.

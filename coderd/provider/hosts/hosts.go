@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"time"
 
 	"cdr.dev/slog"
@@ -74,14 +73,12 @@ func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) [
 	return problems
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
 // Create takes the machine for the workspace and has it prepared, or finds that this was done before. It does not wait for
 // the preparation: Ready asks for that.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
-	if !validName.MatchString(req.Name) {
-		return none, provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", req.Name))
+	if err := provider.CheckName(req.Name); err != nil {
+		return none, err
 	}
 	r, m, err := p.request("create", req)
 	if err != nil {
@@ -124,7 +121,7 @@ func (p *Provider) request(op string, req provider.CreateRequest) (request, *Hos
 
 // says is an error of the machine's own.
 func (m *Host) says(err error) error {
-	return &machineError{machine: m.Name, place: m.place(), err: err}
+	return xerrors.Errorf("machine %s (%s): %w", m.Name, m.place(), err)
 }
 
 // Get looks a workspace up.
@@ -232,12 +229,8 @@ func (p *Provider) until(ctx context.Context, ask func() (bool, error)) error {
 		if over, err := ask(); over || err != nil {
 			return err
 		}
-		timer := p.clock.NewTimer(pause, "hosts", "poll")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := provider.Sleep(ctx, p.clock, pause, "hosts", "poll"); err != nil {
+			return err
 		}
 	}
 }

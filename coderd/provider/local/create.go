@@ -47,7 +47,7 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 
 // checkRequest refuses what could not be made.
 func checkRequest(req provider.CreateRequest) error {
-	if err := checkName(req.Name); err != nil {
+	if err := provider.CheckName(req.Name); err != nil {
 		return err
 	}
 	_, problems := parseSpec(req.Spec, req.Parameters)

@@ -251,7 +251,7 @@ func (s *streams) begin(req provider.ExecRequest) {
 		}()
 	}
 	if s.terminal != nil {
-		go follow(s.terminal, req.Resize, s.ended)
+		go req.Resizes(s.ended, func(size provider.WindowSize) { resize(s.terminal, size) })
 	}
 	s.shown = make(chan struct{})
 	copied := make(chan struct{})

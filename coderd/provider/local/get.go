@@ -39,7 +39,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if !validName.MatchString(e.Name()) {
+		if !provider.ValidName(e.Name()) {
 			continue
 		}
 		d := p.dir(e.Name())

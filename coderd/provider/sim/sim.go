@@ -20,7 +20,6 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
-	"regexp"
 	"sync"
 	"time"
 
@@ -130,8 +129,6 @@ func (p *Provider) Validate(spec json.RawMessage, _ map[string]string) []provide
 	return problems
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
 // Create makes a resource, or finds the one it made before.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
@@ -139,8 +136,8 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	if err := provider.SpecError(problems); err != nil {
 		return none, err
 	}
-	if !validName.MatchString(req.Name) {
-		return none, provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", req.Name))
+	if err := provider.CheckName(req.Name); err != nil {
+		return none, err
 	}
 	if err := p.checkMachine(req.Machine); err != nil {
 		return none, err
@@ -291,7 +288,7 @@ func (p *Provider) look(ref provider.Ref) (Resource, error) {
 	err := fs.ErrNotExist
 	if p.machines > 0 {
 		r, err = p.onMachine(ref)
-	} else if validName.MatchString(ref.Name) {
+	} else if provider.ValidName(ref.Name) {
 		r, err = p.store.get(ref.Name)
 	} else if ref.ProviderID != "" {
 		r, err = p.byID(ref.ProviderID)
@@ -379,12 +376,5 @@ func (p *Provider) delay(ctx context.Context, d time.Duration, hang bool) error 
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
 	}
-	t := p.clock.NewTimer(d, "sim")
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return provider.Sleep(ctx, p.clock, d, "sim")
 }
