@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -20,6 +21,15 @@ var ErrInTransaction = xerrors.New("provider called inside a database transactio
 // The wrapper has the methods of every optional interface. Whether p does is for As to say.
 func Guarded(p Provider, inTx func(context.Context) bool) Provider {
 	return &guarded{inner: p, inTx: inTx}
+}
+
+// Bounded wraps p so that each call that Watch may watch ends after so long.
+func Bounded(p Provider, most time.Duration) Provider {
+	watch := func(ctx context.Context, _, _ string) (context.Context, func(error)) {
+		ctx, cancel := context.WithTimeout(ctx, most)
+		return ctx, func(error) { cancel() }
+	}
+	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, watch: watch}
 }
 
 // As returns p as a T, one of the optional interfaces, if the innermost provider is one. A type assertion will not do:
@@ -101,7 +111,7 @@ func (g *guarded) Spoken() Protocol {
 func (g *guarded) Unwrap() Provider { return g.inner }
 
 // do runs one call of a provider: it refuses one inside of a transaction, has it watched where it has a name for that, and
-// says in its error which call failed, and for which workspace.
+// says in its error which call failed, and for which workspace; once, where guards are nested.
 func do[T any](
 	ctx context.Context, g *guarded, name, what string, call func(context.Context) (T, error),
 ) (answer T, err error) {
@@ -113,7 +123,8 @@ func do[T any](
 		ctx, end = g.watch(ctx, g.name, name)
 		defer func() { end(err) }()
 	}
-	if answer, err = call(ctx); err != nil {
+	answer, err = call(ctx)
+	if _, nested := g.inner.(*guarded); err != nil && !nested {
 		err = xerrors.Errorf("%s: %w", what, err)
 	}
 	return answer, err

@@ -150,13 +150,8 @@ func becomesReady(ctx context.Context, t *trial) error {
 	return t.wantReady(ctx, refOf(i), "it")
 }
 
-func canStop(p provider.Provider) bool {
-	_, ok := provider.As[provider.Stopper](p)
-	return ok
-}
-
 func stopAndStart(ctx context.Context, t *trial) error {
-	stopper, _ := provider.As[provider.Stopper](t.stopper)
+	stopper, _ := provider.As[provider.Stopper](t.Provider)
 	_, i, err := t.create(ctx, "stopped")
 	if err != nil {
 		return err
@@ -164,8 +159,6 @@ func stopAndStart(ctx context.Context, t *trial) error {
 	if _, err := t.wantRunning(ctx, t.Provider, refOf(i)); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
-	defer cancel()
 	for range 2 {
 		if err := stopper.Stop(ctx, refOf(i)); err != nil {
 			return err

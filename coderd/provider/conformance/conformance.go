@@ -77,11 +77,11 @@ func Cases() []Case {
 		{"AnotherWorkspaceIsNotMeant", "nothing is done to a workspace of the same name with another id", true, false, nil, anotherWorkspace},
 		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, false, nil, list},
 		{"BecomesReady", "a workspace becomes ready", true, false, nil, becomesReady},
-		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, spoken, firstBootScript},
-		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
+		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, can[provider.Spoken], firstBootScript},
+		{"StopAndStart", "a workspace can be stopped and started", true, false, can[provider.Stopper], stopAndStart},
 		{"ResetIsFenced", "a used workspace can be reset, and a late reset changes nothing", true, false, canReset, resetFenced},
-		{"MachinesSayWhoseTheyAre", "a machine is unused, used by who has it, and unused again", true, false, reserves, machinesSay},
-		{"OneMachineIsOneWorkspace", "a machine that somebody has is no one else's, and one that is not there is refused", true, false, reserves, oneMachine},
+		{"MachinesSayWhoseTheyAre", "a machine is unused, used by who has it, and unused again", true, false, can[provider.Reserver], machinesSay},
+		{"OneMachineIsOneWorkspace", "a machine that somebody has is no one else's, and one that is not there is refused", true, false, can[provider.Reserver], oneMachine},
 		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
 		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},
@@ -90,6 +90,11 @@ func Cases() []Case {
 		{"CutOffCreateIsCompleted", "a create that was cut off anywhere is completed by the next", false, false, nil, cutOffCreate},
 		{"DeleteDuringCreate", "a create that was given up is undone by name", false, false, nil, deleteDuringCreate},
 	}
+}
+
+func can[T any](p provider.Provider) bool {
+	_, ok := provider.As[T](p)
+	return ok
 }
 
 // Offered says whether the provider can do what the case is about.
@@ -119,13 +124,13 @@ func (c Case) Run(ctx context.Context, s Subject) error {
 		s.Clock = quartz.NewReal()
 	}
 	t := &trial{
-		Subject: s, stopper: s.Provider,
-		mine:   side{s.Installation, &bounded{s.Provider, s.Deadline}, &bounded{s.Other, s.Deadline}},
-		theirs: side{s.ForeignInstallation, &bounded{s.Provider, s.Deadline}, &bounded{s.Provider, s.Deadline}},
+		Subject: s,
+		mine:    side{s.Installation, provider.Bounded(s.Provider, s.Deadline), provider.Bounded(s.Other, s.Deadline)},
 	}
+	t.theirs = side{s.ForeignInstallation, t.mine.p, t.mine.p}
 	t.Provider, t.Other = t.mine.p, t.mine.other
 	if s.Foreign != nil {
-		t.theirs.p = &bounded{s.Foreign, s.Deadline}
+		t.theirs.p = provider.Bounded(s.Foreign, s.Deadline)
 		t.theirs.other = t.theirs.p
 	}
 	if err := t.findMachines(ctx); err != nil {
@@ -142,10 +147,9 @@ func (c Case) Run(ctx context.Context, s Subject) error {
 // trial is one run of one case.
 type trial struct {
 	Subject
-	stopper provider.Provider // not bounded: what else it can do is asked of this one
-	mine    side
-	theirs  side
-	made    []provider.Ref // by mine
+	mine   side
+	theirs side
+	made   []provider.Ref // by mine
 	machines
 }
 

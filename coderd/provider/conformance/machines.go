@@ -21,15 +21,13 @@ type machines struct {
 
 // findMachines does what the database does in use: it keeps the workspaces of a case on machines of their own.
 func (t *trial) findMachines(ctx context.Context) error {
-	reserver, ok := provider.As[provider.Reserver](t.stopper)
+	reserver, ok := provider.As[provider.Reserver](t.Provider)
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
-	defer cancel()
 	all, err := reserver.ListMachines(ctx)
 	if err != nil {
-		return xerrors.Errorf("list machines: %w", err)
+		return err
 	}
 	for _, m := range all {
 		if m.State == provider.MachineUnused {
@@ -54,19 +52,12 @@ func (t *trial) machineOf(name string) string {
 	return t.reserved[name]
 }
 
-func reserves(p provider.Provider) bool {
-	_, ok := provider.As[provider.Reserver](p)
-	return ok
-}
-
 // machine is what is said of one.
 func (t *trial) machine(ctx context.Context, id string) (provider.Machine, error) {
-	reserver, _ := provider.As[provider.Reserver](t.stopper)
-	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
-	defer cancel()
+	reserver, _ := provider.As[provider.Reserver](t.Provider)
 	all, err := reserver.ListMachines(ctx)
 	if err != nil {
-		return provider.Machine{}, xerrors.Errorf("list machines: %w", err)
+		return provider.Machine{}, err
 	}
 	for i, m := range all {
 		if i > 0 && all[i-1].ID >= m.ID {

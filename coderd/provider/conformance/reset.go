@@ -15,19 +15,16 @@ func canReset(p provider.Provider) bool {
 	if i, ok := provider.As[provider.Isolator](p); ok && i.Isolated() != nil {
 		return false
 	}
-	_, ok := provider.As[provider.Resetter](p)
-	return ok
+	return can[provider.Resetter](p)
 }
 
 // resetFenced: a reset makes the next incarnation, repeated it finds that, and one of an incarnation before is refused.
 func resetFenced(ctx context.Context, t *trial) error {
-	resetter, _ := provider.As[provider.Resetter](t.stopper)
+	resetter, _ := provider.As[provider.Resetter](t.Provider)
 	req, _, err := t.create(ctx, "used")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
-	defer cancel()
 	next := req
 	next.Tags.Incarnation = 3 // numbers may be left out
 	reset, err := resetter.Reset(ctx, next)

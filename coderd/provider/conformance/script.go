@@ -13,17 +13,12 @@ import (
 // scriptKey is how the executables of GARM's family take the script of a first boot.
 const scriptKey = "runner_install_template"
 
-func spoken(p provider.Provider) bool {
-	_, ok := provider.As[provider.Spoken](p)
-	return ok
-}
-
 // firstBootScript finds out whether the executable takes a script, and holds that against what Prewarm goes by. One that takes
 // it renders it as a template before it makes anything, so that a template which nobody can render fails; one that does not
 // makes the workspace. A script that is not taken leaves the executable's own, which installs a runner of a forge that is not
 // there, and reports that this has failed.
 func firstBootScript(ctx context.Context, t *trial) error {
-	s, _ := provider.As[provider.Spoken](t.stopper)
+	s, _ := provider.As[provider.Spoken](t.Provider)
 	given := s.Spoken().InstallScript != ""
 	spec, err := withScript(t.Spec, "{{")
 	if err != nil {

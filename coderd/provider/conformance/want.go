@@ -2,14 +2,12 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -113,46 +111,4 @@ func each(n int, f func(n int) error) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// bounded ends each call of a provider after a while.
-type bounded struct {
-	inner provider.Provider
-	most  time.Duration
-}
-
-var _ provider.Provider = (*bounded)(nil)
-
-func (b *bounded) Validate(spec json.RawMessage, parameters map[string]string) []provider.Problem {
-	return b.inner.Validate(spec, parameters)
-}
-
-func (b *bounded) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Create(ctx, req)
-}
-
-func (b *bounded) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Get(ctx, ref)
-}
-
-func (b *bounded) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.List(ctx, installation)
-}
-
-func (b *bounded) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Ready(ctx, ref)
-}
-
-func (b *bounded) Delete(ctx context.Context, ref provider.Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Delete(ctx, ref)
 }
