@@ -61,7 +61,7 @@ type Case struct {
 	Safe  bool   // may be run against a provider that is in use
 	Nicer bool   // Prewarm works without it: its calls are repeated until they succeed
 	needs func(provider.Provider) bool
-	run   func(context.Context, *trial) error
+	run   func(context.Context, *trial)
 }
 
 // Cases are all there are, in an order in which what builds on something comes after it.
@@ -136,7 +136,8 @@ func (c Case) Run(ctx context.Context, s Subject) error {
 	if err := t.findMachines(ctx); err != nil {
 		return err
 	}
-	err := c.run(ctx, t)
+	t.attempt(func() { c.run(ctx, t) })
+	err := errors.Join(t.failed...)
 	// Also when ctx has ended: nothing is to stay behind.
 	if left := t.deleteAll(context.WithoutCancel(ctx)); left != nil {
 		err = errors.Join(err, xerrors.Errorf("clean up: %w", left))
@@ -150,6 +151,7 @@ type trial struct {
 	mine   side
 	theirs side
 	made   []provider.Ref // by mine
+	failed []error        // what is not as the contract has it
 	machines
 }
 
@@ -176,20 +178,46 @@ func (t *trial) requestOf(s side, name string) provider.CreateRequest {
 	return req
 }
 
-func (t *trial) create(ctx context.Context, name string) (provider.CreateRequest, provider.Instance, error) {
+// over ends a case that cannot go on.
+type over struct{}
+
+// attempt runs a case to its end, or to what it cannot go on without.
+func (t *trial) attempt(run func()) {
+	defer func() {
+		if why := recover(); why != nil && why != (over{}) {
+			panic(why)
+		}
+	}()
+	run()
+}
+
+// check notes what is wrong, after which the case goes on.
+func (t *trial) check(errs ...error) { t.failed = append(t.failed, errs...) }
+
+// must ends the case where something is wrong that it cannot go on without.
+func (t *trial) must(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		t.check(err)
+		panic(over{})
+	}
+}
+
+// did is must for what was just done.
+func (t *trial) did(doing string, err error) {
+	if err != nil {
+		t.must(xerrors.Errorf("%s: %w", doing, err))
+	}
+}
+
+func (t *trial) create(ctx context.Context, name string) (provider.CreateRequest, provider.Instance) {
 	return t.createOf(ctx, t.mine, name)
 }
 
-func (t *trial) createOf(ctx context.Context, s side, name string) (provider.CreateRequest, provider.Instance, error) {
+func (t *trial) createOf(ctx context.Context, s side, name string) (provider.CreateRequest, provider.Instance) {
 	req := t.requestOf(s, name)
 	i, err := s.p.Create(ctx, req)
-	if err != nil {
-		return req, i, xerrors.Errorf("create %s: %w", req.Name, err)
-	}
-	if i.Status == provider.StatusError {
-		return req, i, xerrors.Errorf("create %s: the provider reports an error: %s", req.Name, i.Fault)
-	}
-	return req, i, nil
+	t.did("create "+req.Name, errors.Join(err, want(i.Status != provider.StatusError, "the provider reports an error: %s", i.Fault)))
+	return req, i
 }
 
 // list is what a side sees of the names that are ours.

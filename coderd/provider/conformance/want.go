@@ -75,17 +75,16 @@ func (t *trial) wantGone(ctx context.Context, ref provider.Ref) error {
 	})
 }
 
-// wantRunning is an error unless the provider says that it runs. It returns what the provider says.
-func (t *trial) wantRunning(ctx context.Context, p provider.Provider, ref provider.Ref) (i provider.Instance, err error) {
-	err = t.settle(ctx, func() error {
-		var err error
+// running is what the provider says of one that it must say runs.
+func (t *trial) running(ctx context.Context, p provider.Provider, ref provider.Ref) (i provider.Instance) {
+	t.must(t.settle(ctx, func() (err error) {
 		if i, err = p.Get(ctx, ref); err != nil {
 			return xerrors.Errorf("get %+v: %w", ref, err)
 		}
 		return want(i.Status == provider.StatusRunning, "get %+v: the status is %q %s, want %q", ref, i.Status, i.Fault,
 			provider.StatusRunning)
-	})
-	return i, err
+	}))
+	return i
 }
 
 // wantReady is an error unless it becomes ready in time, and has not failed.
