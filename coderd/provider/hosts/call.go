@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 )
 
@@ -161,17 +162,9 @@ func exitStatus(err error) (int, error) {
 	case err == nil:
 		return 0, nil
 	case errors.As(err, &exit) && exit.Signal() != "":
-		return 128 + signalNumber(exit.Signal()), nil
+		return 128 + int(unix.SignalNum("SIG"+exit.Signal())), nil
 	case errors.As(err, &exit):
 		return exit.ExitStatus(), nil
 	}
 	return 0, err
-}
-
-func signalNumber(name string) int {
-	numbers := map[ssh.Signal]int{
-		ssh.SIGHUP: 1, ssh.SIGINT: 2, ssh.SIGQUIT: 3, ssh.SIGILL: 4, ssh.SIGABRT: 6, ssh.SIGFPE: 8, ssh.SIGKILL: 9,
-		ssh.SIGSEGV: 11, ssh.SIGPIPE: 13, ssh.SIGALRM: 14, ssh.SIGTERM: 15,
-	}
-	return numbers[ssh.Signal(name)]
 }

@@ -27,15 +27,11 @@ func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.Exec
 	}
 	r := request{op: "exec", ref: ref, exec: strings.ToLower(rand.Text()), command: command}
 	a, err := p.ask(ctx, m, r)
+	if err == nil {
+		err = m.refusal(a)
+	}
 	if err != nil {
 		return 0, err
-	}
-	switch a.outcome {
-	case "ok":
-	case "absent":
-		return 0, provider.ErrNotFound
-	default:
-		return 0, m.says(errors.New(a.detail))
 	}
 	s, done, err := p.ownSession(ctx, m)
 	if err != nil {

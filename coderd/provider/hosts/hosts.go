@@ -85,21 +85,34 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 		return none, err
 	}
 	a, err := p.askWithAgent(ctx, m, r)
+	if err == nil {
+		err = m.refusal(a)
+	}
 	if err != nil {
 		return none, err
 	}
+	return instance(m, a), nil
+}
+
+// refusal is why a machine did not do what it was asked; nil where it did.
+func (m *Host) refusal(a answer) error {
 	switch a.outcome {
 	case "ok":
-		return instance(m, a), nil
+		return nil
+	case "absent":
+		return provider.ErrNotFound
 	case "conflict":
-		return none, provider.ErrConflict
+		return provider.ErrConflict
+	case "superseded":
+		return provider.ErrSuperseded
 	case "taken":
-		return none, m.says(xerrors.Errorf("%s: %w", a.detail, provider.ErrMachineTaken))
+		return m.says(xerrors.Errorf("%s: %w", a.detail, provider.ErrMachineTaken))
+	case "dirty":
+		return m.says(xerrors.Errorf("it is not clean after its reset: %s", a.detail))
 	case "agent":
-		return none, m.says(errAgentGone)
-	default: // failed, busy
-		return none, m.says(errors.New(a.detail))
+		return m.says(errAgentGone)
 	}
+	return m.says(errors.New(a.detail)) // failed, busy
 }
 
 // request is what a create or reset sends, and to which machine.
@@ -198,27 +211,11 @@ func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provi
 	err = p.until(ctx, func() (bool, error) {
 		a, err := p.askWithAgent(ctx, m, r)
 		r.again = false
-		if err != nil {
+		if err != nil || a.outcome == "waiting" {
 			return false, err
 		}
-		switch a.outcome {
-		case "ok":
-			done = instance(m, a)
-			return true, nil
-		case "waiting":
-			return false, nil
-		case "absent":
-			return false, provider.ErrNotFound
-		case "conflict":
-			return false, provider.ErrConflict
-		case "superseded":
-			return false, provider.ErrSuperseded
-		case "dirty":
-			return false, m.says(xerrors.Errorf("it is not clean after its reset: %s", a.detail))
-		case "agent":
-			return false, m.says(errAgentGone)
-		}
-		return false, m.says(errors.New(a.detail))
+		done = instance(m, a)
+		return true, m.refusal(a)
 	})
 	return done, err
 }

@@ -18,13 +18,7 @@ func (p *Provider) Stop(ctx context.Context, ref provider.Ref) error {
 		if err != nil || v.Phase == phaseStopped {
 			return err
 		}
-		if err := p.stopSupervisor(ctx, d, w.spec.stopGrace); err != nil {
-			return err
-		}
-		if v, err = observe(d); err != nil {
-			return err
-		}
-		if err := p.killStragglers(ctx, w.Tags.WorkspaceID, v.state); err != nil {
+		if v, err = p.endProcesses(ctx, d, w); err != nil {
 			return err
 		}
 		v.Phase, v.Detail, v.Main = phaseStopped, "stopped", process{}
