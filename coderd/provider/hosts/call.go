@@ -72,14 +72,25 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// session runs a script on the machine, over a connection that may have been there before. One that turns out to be dead
-// before anything was sent is replaced once.
+// session runs a script on the machine.
 func (p *Provider) session(ctx context.Context, m *Host, script string) (*output, error) {
 	out := &output{}
+	err := p.withSession(ctx, m, func(s *ssh.Session) (broken bool, err error) {
+		s.Stdin, s.Stdout, s.Stderr = strings.NewReader(script), out, &out.errors
+		err = p.runScript(ctx, s)
+		_, missing := errors.AsType[*ssh.ExitMissingError](err)
+		return ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout) || missing, err
+	})
+	return out, err
+}
+
+// withSession uses a session on a connection that may have been there before. One that turns out to be dead before anything was
+// sent is replaced once. A connection that is broken is not used again.
+func (p *Provider) withSession(ctx context.Context, m *Host, use func(*ssh.Session) (broken bool, err error)) error {
 	for {
 		c, fresh, err := p.connections.get(ctx, m)
 		if err != nil {
-			return out, err
+			return err
 		}
 		s, err := open(ctx, c)
 		if err != nil {
@@ -87,13 +98,11 @@ func (p *Provider) session(ctx context.Context, m *Host, script string) (*output
 			if ctx.Err() == nil && !fresh {
 				continue
 			}
-			return out, xerrors.Errorf("open a session: %w", err)
+			return xerrors.Errorf("open a session: %w", err)
 		}
-		s.Stdin, s.Stdout, s.Stderr = strings.NewReader(script), out, &out.errors
-		err = p.runScript(ctx, s)
-		var missing *ssh.ExitMissingError
-		p.connections.done(c, ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout) || errors.As(err, &missing))
-		return out, err
+		broken, err := use(s)
+		p.connections.done(c, broken)
+		return err
 	}
 }
 
