@@ -142,9 +142,9 @@ func (c *Comparison) End() {
 
 // take is what was found of a workspace.
 func (c *Comparison) take(id uuid.UUID) (found []*provider.Instance) {
-	n := 0
-	for n < len(c.rest) && c.rest[n].Tags.WorkspaceID == id {
-		n++
+	n := slices.IndexFunc(c.rest, func(r *provider.Instance) bool { return r.Tags.WorkspaceID != id })
+	if n < 0 {
+		n = len(c.rest)
 	}
 	found, c.rest = c.rest[:n], c.rest[n:]
 	return found

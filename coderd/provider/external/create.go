@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"cdr.dev/slog"
 	"github.com/cloudbase/garm-provider-common/execution/common"
@@ -257,9 +258,7 @@ func (p *Provider) withInstallScript(s spec, script []byte, runner bool) json.Ra
 		script = []byte(noRunner)
 	}
 	with := spec{ExtraSpecs: map[string]json.RawMessage{}}
-	for k, v := range s.ExtraSpecs {
-		with.ExtraSpecs[k] = v
-	}
+	maps.Copy(with.ExtraSpecs, s.ExtraSpecs)
 	with.ExtraSpecs[key], _ = json.Marshal(script) // base64, as the schema has it
 	return with.extraSpecs()
 }

@@ -15,11 +15,13 @@ package sim
 
 import (
 	"context"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,7 +160,7 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	}
 	now := p.clock.Now().UTC()
 	r, err := p.insert(Resource{
-		ProviderID: "sim-" + randomHex(), Name: req.Name, Machine: req.Machine, Tags: req.Tags, Template: req.Template, Preset: req.Preset,
+		ProviderID: "sim-" + strings.ToLower(crand.Text()), Name: req.Name, Machine: req.Machine, Tags: req.Tags, Template: req.Template, Preset: req.Preset,
 		Parameters: req.Parameters, Behavior: b, Broken: broken, CreatedAt: now, ReadyAt: now.Add(readyIn),
 	})
 	if err != nil {
