@@ -65,6 +65,12 @@ func (b Behavior) with(raw json.RawMessage) (Behavior, []provider.Problem) {
 		return b, nil
 	}
 	var p specs.Reader
+	p.Mapping("", raw, b.fields(&p))
+	return b, p.Problems
+}
+
+// fields are what a mapping may say of it.
+func (b *Behavior) fields(p *specs.Reader) specs.Fields {
 	fields := specs.Fields{}
 	for key, latency := range map[string]*Latency{
 		"create_latency": &b.CreateLatency, "ready_latency": &b.ReadyLatency, "delete_latency": &b.DeleteLatency,
@@ -85,6 +91,5 @@ func (b Behavior) with(raw json.RawMessage) (Behavior, []provider.Problem) {
 			}
 		}
 	}
-	p.Mapping("", raw, fields)
-	return b, p.Problems
+	return fields
 }

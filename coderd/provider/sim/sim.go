@@ -14,6 +14,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
@@ -30,6 +31,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // Options are what a Provider needs.
@@ -44,34 +46,20 @@ type Options struct {
 // Config is the configuration of a provider of this kind: options and behavior in one mapping.
 func Config(raw json.RawMessage) (Options, error) {
 	var opts Options
-	var fields map[string]json.RawMessage
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return opts, xerrors.Errorf("read configuration: %w", err)
-		}
-	}
-	for key, to := range map[string]any{"root": &opts.Root, "seed": &opts.Seed, "machines": &opts.Machines} {
-		if value, ok := fields[key]; ok {
-			if err := json.Unmarshal(value, to); err != nil {
-				return opts, xerrors.Errorf("read configuration: %s: %w", key, err)
-			}
-		}
-		delete(fields, key)
-	}
-	if opts.Machines < 0 || opts.Machines > maxMachines {
-		return opts, xerrors.Errorf("read configuration: machines: %d is not from 0 to %d", opts.Machines, maxMachines)
-	}
-	rest, err := json.Marshal(fields)
-	if err != nil {
-		return opts, xerrors.Errorf("read configuration: %w", err)
-	}
-	if len(fields) == 0 {
+	if text := bytes.TrimSpace(raw); len(text) == 0 || string(text) == "null" {
 		return opts, nil
 	}
-	var problems []provider.Problem
-	opts.Behavior, problems = Behavior{}.with(rest)
-	if len(problems) > 0 {
-		return opts, xerrors.Errorf("read configuration: %s: %s", problems[0].Path, problems[0].Message)
+	var p specs.Reader
+	fields := opts.Behavior.fields(&p)
+	fields["root"] = p.Into(&opts.Root, "a string")
+	fields["seed"] = p.Into(&opts.Seed, "a number from 0")
+	fields["machines"] = p.Into(&opts.Machines, "a number")
+	p.Mapping("", raw, fields)
+	if opts.Machines < 0 || opts.Machines > maxMachines {
+		p.Add("machines", "%d is not from 0 to %d", opts.Machines, maxMachines)
+	}
+	if len(p.Problems) > 0 {
+		return opts, xerrors.Errorf("read configuration: %s: %s", p.Problems[0].Path, p.Problems[0].Message)
 	}
 	return opts, nil
 }
