@@ -7,6 +7,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,27 +103,10 @@ func (c Case) Offered(p provider.Provider) bool { return c.needs == nil || c.nee
 
 // Run runs the case and deletes what it made. The error says what is not as the contract has it.
 func (c Case) Run(ctx context.Context, s Subject) error {
-	if s.Other == nil {
-		s.Other = s.Provider
-	}
-	if s.Installation == uuid.Nil {
-		s.Installation = uuid.New()
-	}
-	if s.ForeignInstallation == uuid.Nil {
-		s.ForeignInstallation = uuid.New()
-	}
-	if s.Deadline == 0 {
-		s.Deadline = 30 * time.Second
-	}
-	if s.CutOff == 0 {
-		s.CutOff = 15 * time.Millisecond
-	}
-	if s.Rounds == 0 {
-		s.Rounds = 15
-	}
-	if s.Clock == nil {
-		s.Clock = quartz.NewReal()
-	}
+	s.Other, s.Clock = cmp.Or(s.Other, s.Provider), cmp.Or(s.Clock, quartz.NewReal())
+	s.Installation, s.ForeignInstallation = cmp.Or(s.Installation, uuid.New()), cmp.Or(s.ForeignInstallation, uuid.New())
+	s.Deadline, s.CutOff = cmp.Or(s.Deadline, 30*time.Second), cmp.Or(s.CutOff, 15*time.Millisecond)
+	s.Rounds = cmp.Or(s.Rounds, 15)
 	t := &trial{
 		Subject: s,
 		mine:    side{s.Installation, provider.Bounded(s.Provider, s.Deadline), provider.Bounded(s.Other, s.Deadline)},
