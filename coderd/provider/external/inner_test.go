@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-	"pgregory.net/rapid"
 )
 
 func TestResourceNames(t *testing.T) {
