@@ -19,7 +19,8 @@ import (
 func (s *server) registerForgeJobs() {
 	register(s, operation{
 		id: "list-forge-jobs", method: http.MethodGet, path: "/forge-jobs", action: auth.ActReadForges, tag: "forges",
-		summary: "List the jobs of forges, newest first, with counts by state",
+		summary:     "List the jobs of forges, newest first, with counts by state",
+		description: "A search by words ends a page after some thousands of jobs, even an empty one: next goes on.",
 	}, s.listForgeJobs)
 	register(s, operation{
 		id: "get-forge-job", method: http.MethodGet, path: "/forge-jobs/{job}", action: auth.ActReadForges, tag: "forges",
@@ -33,6 +34,7 @@ type listForgeJobsInput struct {
 	State    string `query:"state" enum:"waiting,queued,in_progress,completed"`
 	Template string `query:"template"`
 	Preset   string `query:"preset"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the repository, job, workflow, labels, runner, forge or pool, in any case"`
 	Unserved bool   `query:"unserved" doc:"Only those that nothing can serve"`
 	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After    string `query:"after" doc:"What the page before gave as next"`
@@ -47,7 +49,7 @@ func (s *server) listForgeJobs(
 	}
 	params := viewsdb.ForgeJobPageParams{
 		OrganizationID: who.OrganizationID, EntityID: entity, Unserved: in.Unserved, Template: given(in.Template),
-		Preset: given(in.Preset), MaxJobs: in.Limit + 1,
+		Preset: given(in.Preset), Words: patterns(in.Q), MaxJobs: in.Limit + 1,
 	}
 	if in.State != "" {
 		state := database.ForgeJobState(in.State)
@@ -56,11 +58,23 @@ func (s *server) listForgeJobs(
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
 		return nil, err
 	}
+	list := sdk.ForgeJobList{}
+	if len(params.Words) > 0 {
+		window, err := viewsdb.New(s.Store).ForgeJobWindow(ctx, viewsdb.ForgeJobWindowParams{
+			OrganizationID: who.OrganizationID, AfterAt: params.AfterAt, AfterID: params.AfterID, Size: searched - 1,
+		})
+		switch {
+		case err == nil:
+			list.Next = encodeCursor(window.QueuedAt, window.ID)
+			params.BottomAt, params.BottomID = &window.QueuedAt, uuid.NullUUID{UUID: window.ID, Valid: true}
+		case !database.NoRows(err):
+			return nil, xerrors.Errorf("find how far to search jobs: %w", err)
+		}
+	}
 	page, err := viewsdb.New(s.Store).ForgeJobPage(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("find jobs of forges: %w", err)
 	}
-	list := sdk.ForgeJobList{}
 	if list.Counts, err = s.forgeJobCounts(ctx, who, entity); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ type listRunnersInput struct {
 	Status   string `query:"status" enum:"pending,idle,active,offline,gone" doc:"At the forge; gone implies gone=true"`
 	Template string `query:"template"`
 	Preset   string `query:"preset"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the name, the pool, the forge, the labels or the job, in any case"`
 	Gone     bool   `query:"gone" doc:"Also those that there are no more"`
 	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After    string `query:"after" doc:"What the page before gave as next"`
@@ -42,7 +43,8 @@ func (s *server) listRunners(ctx context.Context, who auth.Identity, in *listRun
 	}
 	params := viewsdb.RunnerPageParams{
 		OrganizationID: who.OrganizationID, Gone: in.Gone || in.Status == string(database.ForgeRunnerStatusGone),
-		EntityID: entity, Template: given(in.Template), Preset: given(in.Preset), MaxRunners: in.Limit + 1,
+		EntityID: entity, Template: given(in.Template), Preset: given(in.Preset),
+		Words: patterns(in.Q), MaxRunners: in.Limit + 1,
 	}
 	if in.Status != "" {
 		status := database.ForgeRunnerStatus(in.Status)

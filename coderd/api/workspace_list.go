@@ -20,6 +20,7 @@ type listWorkspacesInput struct {
 	Template string `query:"template"`
 	Preset   string `query:"preset"`
 	Owner    string `query:"owner" doc:"Name of a user"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the name, the pool, the owner, the provider or its id there, in any case"`
 	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After    string `query:"after" doc:"What the page before gave as next"`
 }
@@ -63,9 +64,9 @@ func (s *server) listWorkspaces(
 func (s *server) page(ctx context.Context, who auth.Identity, in *listWorkspacesInput) ([]uuid.UUID, error) {
 	params := viewsdb.WorkspacePageParams{
 		OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset),
-		MaxWorkspaces: in.Limit + 1,
-		Claimed:       in.State == "" || in.State == string(database.WorkspaceStateClaimed),
-		Deleted:       in.State == string(database.WorkspaceStateDeleted),
+		Words: patterns(in.Q), MaxWorkspaces: in.Limit + 1,
+		Claimed: in.State == "" || in.State == string(database.WorkspaceStateClaimed),
+		Deleted: in.State == string(database.WorkspaceStateDeleted),
 	}
 	params.Unclaimed = in.State == "" || !params.Claimed && !params.Deleted
 	if in.State != "" {
@@ -92,7 +93,7 @@ func (s *server) page(ctx context.Context, who auth.Identity, in *listWorkspaces
 	}
 	ids, err := viewsdb.New(s.Store).WorkspacePageOf(ctx, viewsdb.WorkspacePageOfParams{
 		Claimed: params.Claimed, State: params.State, OrganizationID: params.OrganizationID, OwnerID: owner.UUID,
-		Template: params.Template, Preset: params.Preset, AfterAt: params.AfterAt, AfterID: params.AfterID,
+		Template: params.Template, Preset: params.Preset, Words: params.Words, AfterAt: params.AfterAt, AfterID: params.AfterID,
 		MaxWorkspaces: params.MaxWorkspaces, Unclaimed: params.Unclaimed, Deleted: params.Deleted,
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 // AuditFilter narrows a listing of the audit log; empty fields match everything.
 type AuditFilter struct {
+	Q      string // words, each a part of what an entry is found by, in any case
 	Action string
 	Actor  string
 	Target string // name or id
@@ -21,7 +22,7 @@ type AuditFilter struct {
 func (c *Client) Audit(ctx context.Context, f AuditFilter) (AuditList, error) {
 	return ask[AuditList](ctx, c, read("audit").where(query{
 		"action": f.Action, "actor": f.Actor, "target": f.Target, "people": f.People, "since": f.Since, "until": f.Until,
-		"limit": f.Limit, "before": f.Before,
+		"q": f.Q, "limit": f.Limit, "before": f.Before,
 	}))
 }
 

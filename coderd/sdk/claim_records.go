@@ -30,15 +30,27 @@ type ClaimRecord struct {
 	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it ends by itself unless the lease is renewed"`
 	WaitedMS   float64    `json:"waited_ms" doc:"In line, until a workspace was bound to it or until now"`
 	Receipt    *Receipt   `json:"receipt,omitempty"`
+
+	Group *ClaimGroup `json:"group,omitempty" doc:"Where it is one of several that were one request"`
+}
+
+// ClaimGroup is a request with a count: its claims are bound together, all or none, and are released one by one.
+type ClaimGroup struct {
+	ID    uuid.UUID `json:"id" doc:"Give it as group to list its claims"`
+	Count int       `json:"count" doc:"How many claims it is"`
+	Alike int       `json:"alike" doc:"How many of them are in the state of this one"`
+	Ready int       `json:"ready" doc:"While it waits: how many ready workspaces there are for it"`
 }
 
 // ClaimFilter narrows a listing of claims. A State that is empty is bound; other empty fields match everything.
 type ClaimFilter struct {
+	Q        string // words, each a part of what an entry is found by, in any case
 	State    string // waiting, bound, released or missed
 	Outcome  string // hit, waited, cold or miss
 	Template string
 	Preset   string
 	User     string
+	Group    string // id of a request with a count: all its claims, whatever else is asked for
 	Limit    int    // of one page; the server's choice where 0
 	After    string // Next of the page before
 }
@@ -46,7 +58,7 @@ type ClaimFilter struct {
 // Claims lists one page of claims: those that wait as they stand in line, others the newest first.
 func (c *Client) Claims(ctx context.Context, f ClaimFilter) (ClaimList, error) {
 	return ask[ClaimList](ctx, c, read("claims").where(query{
-		"state": f.State, "outcome": f.Outcome, "template": f.Template, "preset": f.Preset, "user": f.User,
-		"limit": f.Limit, "after": f.After,
+		"state": f.State, "outcome": f.Outcome, "template": f.Template, "preset": f.Preset, "user": f.User, "group": f.Group,
+		"q": f.Q, "limit": f.Limit, "after": f.After,
 	}))
 }

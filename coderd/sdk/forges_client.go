@@ -6,6 +6,7 @@ import (
 
 // ForgeJobFilter narrows a listing of jobs; what is empty matches everything.
 type ForgeJobFilter struct {
+	Q        string // words, each a part of what an entry is found by, in any case
 	Forge    string // name of an entity
 	State    string // waiting, queued, in_progress or completed
 	Template string
@@ -17,6 +18,7 @@ type ForgeJobFilter struct {
 
 // RunnerFilter narrows a listing of runners; what is empty matches everything.
 type RunnerFilter struct {
+	Q        string // words, each a part of what an entry is found by, in any case
 	Forge    string // name of an entity
 	Status   string // pending, idle, active, offline or gone
 	Template string
@@ -30,7 +32,7 @@ type RunnerFilter struct {
 func (c *Client) ForgeJobs(ctx context.Context, f ForgeJobFilter) (ForgeJobList, error) {
 	return ask[ForgeJobList](ctx, c, read("forge-jobs").where(query{
 		"forge": f.Forge, "state": f.State, "template": f.Template, "preset": f.Preset, "unserved": f.Unserved,
-		"limit": f.Limit, "after": f.After,
+		"q": f.Q, "limit": f.Limit, "after": f.After,
 	}))
 }
 
@@ -43,7 +45,7 @@ func (c *Client) ForgeJob(ctx context.Context, job string) ([]ForgeJob, error) {
 func (c *Client) Runners(ctx context.Context, f RunnerFilter) (RunnerList, error) {
 	return ask[RunnerList](ctx, c, read("runners").where(query{
 		"forge": f.Forge, "status": f.Status, "template": f.Template, "preset": f.Preset, "gone": f.Gone,
-		"limit": f.Limit, "after": f.After,
+		"q": f.Q, "limit": f.Limit, "after": f.After,
 	}))
 }
 

@@ -7,6 +7,7 @@ import (
 
 // WorkspaceFilter narrows a listing; empty fields match everything.
 type WorkspaceFilter struct {
+	Q        string // words, each a part of what an entry is found by, in any case
 	State    string
 	Template string
 	Preset   string
@@ -18,7 +19,7 @@ type WorkspaceFilter struct {
 // Workspaces lists one page.
 func (c *Client) Workspaces(ctx context.Context, f WorkspaceFilter) (WorkspaceList, error) {
 	return ask[WorkspaceList](ctx, c, read("workspaces").where(query{
-		"state": f.State, "template": f.Template, "preset": f.Preset, "owner": f.Owner, "limit": f.Limit, "after": f.After,
+		"state": f.State, "template": f.Template, "preset": f.Preset, "owner": f.Owner, "q": f.Q, "limit": f.Limit, "after": f.After,
 	}))
 }
 
