@@ -7,6 +7,7 @@ import { Progress } from "../../components/Progress";
 import { Strip } from "../../components/Strip";
 import { RelativeTime } from "../../components/Time";
 import type { Pool } from "../../generated/api";
+import { money } from "../../services/money";
 import { slotsOf } from "../../services/pools";
 import { statusOfPool, troubled } from "../../services/status";
 import type { Line } from "./arrange";
@@ -43,12 +44,13 @@ export function PoolRows({ lines, dense, selected, onSelect }: Props) {
     <div className="card">
       <div
         aria-hidden="true"
-        className={`hidden border-b border-line pr-5 text-xs font-medium text-ink-2 lg:grid lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-6 ${dense ? "py-1.5" : "py-2.5"} ${selected ? "pl-12" : "pl-5"}`}
+        className={`hidden border-b border-line pr-5 text-xs font-medium text-ink-2 lg:grid lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] 3xl:grid-cols-[minmax(0,20rem)_minmax(0,1fr)_8rem_11rem_11rem] lg:gap-6 ${dense ? "py-1.5" : "py-2.5"} ${selected ? "pl-12" : "pl-5"}`}
       >
         <span>Pool</span>
         <span>Slots</span>
         <span className="text-right">Ready / desired</span>
         <span>Hits in 24 h</span>
+        <span className="hidden 3xl:block">Cost of idle</span>
       </div>
       <ul ref={list} aria-label="Pools" className="relative" style={{ height: rows.getTotalSize() }}>
         {rows.getVirtualItems().map((item) => {
@@ -106,7 +108,7 @@ export function PoolRows({ lines, dense, selected, onSelect }: Props) {
 const Row = memo(function Row({ pool }: { pool: Pool }) {
   const status = statusOfPool(pool);
   return (
-    <div className="grid gap-x-6 gap-y-2.5 py-3.5 pr-5 lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:items-center">
+    <div className="grid gap-x-6 gap-y-2.5 py-3.5 pr-5 lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] 3xl:grid-cols-[minmax(0,20rem)_minmax(0,1fr)_8rem_11rem_11rem] lg:items-center">
       <div className="min-w-0">
         <Link
           to="/presets/$template/$preset"
@@ -159,7 +161,13 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
             </>
           )}
         </p>
+        {pool.cost && (
+          <p className="text-xs text-ink-2 tabular-nums 3xl:hidden">
+            <Cost cost={pool.cost} />
+          </p>
+        )}
       </div>
+      <p className="hidden text-sm text-ink-2 tabular-nums 3xl:block">{pool.cost && <Cost cost={pool.cost} />}</p>
     </div>
   );
 });
@@ -168,7 +176,7 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
 const DenseRow = memo(function DenseRow({ pool }: { pool: Pool }) {
   const status = statusOfPool(pool);
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 py-0.5 pr-5 text-xs lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-x-6">
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 py-0.5 pr-5 text-xs lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] 3xl:grid-cols-[minmax(0,20rem)_minmax(0,1fr)_8rem_11rem_11rem] lg:gap-x-6">
       <Link
         to="/presets/$template/$preset"
         params={{ template: pool.template, preset: pool.preset }}
@@ -196,9 +204,21 @@ const DenseRow = memo(function DenseRow({ pool }: { pool: Pool }) {
       <span className="hidden text-ink-2 tabular-nums lg:block">
         {pool.claims === 0 ? "no claims" : `${percent(pool.hits, pool.claims)} of ${pool.claims}`}
       </span>
+      <span className="hidden truncate text-ink-2 tabular-nums 3xl:block">{pool.cost && <Cost cost={pool.cost} />}</span>
     </div>
   );
 });
+
+/** Cost is what the idle prebuilds of a pool cost in a day, and for each claim. */
+function Cost({ cost: c }: { cost: NonNullable<Pool["cost"]> }) {
+  return (
+    <span title="Of the prebuilds that are idle now; for each claim of the last 24 hours">
+      <span className="whitespace-nowrap 3xl:hidden">idle </span>
+      <span className="whitespace-nowrap">{money(c.per_day)} a day</span>
+      {c.per_claim !== undefined && <span className="whitespace-nowrap">, {money(c.per_claim)} a claim</span>}
+    </span>
+  );
+}
 
 /** Says is the one thing that is most worth saying of a pool, if there is any. */
 function Says({ pool }: { pool: Pool }) {
