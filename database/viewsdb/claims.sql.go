@@ -24,8 +24,9 @@ WHERE w.state = 'claimed' AND w.organization_id = $1
   AND ($4::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = $4::claim_outcome)
   AND ($5::text[] IS NULL
-       OR (SELECT concat_ws(' ', t.name || '/' || p.name, u.name, w.name) FROM presets p JOIN templates t ON t.id = p.template_id
-           LEFT JOIN users u ON u.id = w.owner_id WHERE p.id = w.preset_id) ILIKE ALL ($5::text[]))
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL ($5::text[]))
   AND ($6::timestamptz IS NULL
        OR (w.state_at, w.claim_id) < ($6::timestamptz, $7::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
@@ -90,8 +91,9 @@ WHERE w.state = 'claimed' AND w.organization_id = $1
   AND ($5::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = $5::claim_outcome)
   AND ($6::text[] IS NULL
-       OR (SELECT concat_ws(' ', t.name || '/' || p.name, u.name, w.name) FROM presets p JOIN templates t ON t.id = p.template_id
-           LEFT JOIN users u ON u.id = w.owner_id WHERE p.id = w.preset_id) ILIKE ALL ($6::text[]))
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL ($6::text[]))
   AND ($7::timestamptz IS NULL
        OR (w.state_at, w.claim_id) < ($7::timestamptz, $8::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
@@ -337,8 +339,9 @@ WHERE c.state IN ('released', 'missed') AND c.state = $1 AND c.organization_id =
        OR c.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
   AND ($6::claim_outcome IS NULL OR c.outcome = $6::claim_outcome)
   AND ($7::text[] IS NULL
-       OR (SELECT concat_ws(' ', t.name || '/' || p.name, u.name, (SELECT w.name FROM workspaces w WHERE w.id = c.workspace_id)) FROM presets p JOIN templates t ON t.id = p.template_id
-           LEFT JOIN users u ON u.id = c.user_id WHERE p.id = c.preset_id) ILIKE ALL ($7::text[]))
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> c.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> c.user_id::text,
+                    (SELECT w.name FROM workspaces w WHERE w.id = c.workspace_id)) ILIKE ALL ($7::text[]))
   AND ($8::timestamptz IS NULL
        OR (coalesce(c.released_at, c.created_at), c.id) >= ($8::timestamptz, $9::uuid))
   AND ($10::timestamptz IS NULL
@@ -512,9 +515,10 @@ SELECT id, name, created_at, max_claimed, max_claimed_per_user FROM organization
 // Claims as people see them: a page of ids in the order of the state that is asked for, each by the index that is that
 // state's, and then what is shown of them. Nothing here locks or writes.
 //
-// words are patterns, each of which must match what a claim is found by: its pool, its user, its workspace. They are looked up
-// row by row, and only where there are any, so that a list without them has the plan that it had. Those that wait or are bound
-// are as many as the fleet; of those that are over only a window is searched at a time (EndedClaimsWindow).
+// words are patterns, each of which must match what a claim is found by: its pool, its user, its workspace. Pools and
+// users are read once, and only where there are words, so that the plan is the one of a list without them. Those that wait or
+// are bound are as many as the fleet, and a list sorts them in any case; of those that are over only a window is searched at a
+// time (EndedClaimsWindow).
 func (q *Queries) Quota(ctx context.Context, id uuid.UUID) (Organization, error) {
 	row := q.db.QueryRow(ctx, quota, id)
 	var i Organization

@@ -586,9 +586,9 @@ SELECT page.id FROM (
       AND ($5::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
       AND ($6::text[] IS NULL
-           OR (SELECT concat_ws(' ', w.name, t.name || '/' || p.name, u.name, w.provider, w.provider_id)
-               FROM presets p JOIN templates t ON t.id = p.template_id LEFT JOIN users u ON u.id = w.owner_id
-               WHERE p.id = w.preset_id) ILIKE ALL ($6::text[]))
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($6::text[]))
       AND ($7::timestamptz IS NULL
            OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -603,9 +603,9 @@ SELECT page.id FROM (
       AND ($5::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
       AND ($6::text[] IS NULL
-           OR (SELECT concat_ws(' ', w.name, t.name || '/' || p.name, u.name, w.provider, w.provider_id)
-               FROM presets p JOIN templates t ON t.id = p.template_id LEFT JOIN users u ON u.id = w.owner_id
-               WHERE p.id = w.preset_id) ILIKE ALL ($6::text[]))
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($6::text[]))
       AND ($7::timestamptz IS NULL
            OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -620,9 +620,9 @@ SELECT page.id FROM (
       AND ($5::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
       AND ($6::text[] IS NULL
-           OR (SELECT concat_ws(' ', w.name, t.name || '/' || p.name, u.name, w.provider, w.provider_id)
-               FROM presets p JOIN templates t ON t.id = p.template_id LEFT JOIN users u ON u.id = w.owner_id
-               WHERE p.id = w.preset_id) ILIKE ALL ($6::text[]))
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($6::text[]))
       AND ($7::timestamptz IS NULL
            OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -649,8 +649,8 @@ type WorkspacePageParams struct {
 // The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
 // words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
 // parameter only, a prepared statement would come to read all rows. words are patterns, each of which must match what a
-// workspace is found by. They are looked up row by row, and only where there are any: a branch reads its rows for their order
-// in any case.
+// workspace is found by. The names are read once, and only where there are words; a branch reads its rows for
+// their order in any case.
 func (q *Queries) WorkspacePage(ctx context.Context, arg WorkspacePageParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, workspacePage,
 		arg.Claimed,
@@ -695,9 +695,9 @@ SELECT page.id FROM (
       AND ($6::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
       AND ($7::text[] IS NULL
-           OR (SELECT concat_ws(' ', w.name, t.name || '/' || p.name, u.name, w.provider, w.provider_id)
-               FROM presets p JOIN templates t ON t.id = p.template_id LEFT JOIN users u ON u.id = w.owner_id
-               WHERE p.id = w.preset_id) ILIKE ALL ($7::text[]))
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($7::text[]))
       AND ($8::timestamptz IS NULL
            OR (w.created_at, w.id) < ($8::timestamptz, $9::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -713,9 +713,9 @@ SELECT page.id FROM (
       AND ($6::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
       AND ($7::text[] IS NULL
-           OR (SELECT concat_ws(' ', w.name, t.name || '/' || p.name, u.name, w.provider, w.provider_id)
-               FROM presets p JOIN templates t ON t.id = p.template_id LEFT JOIN users u ON u.id = w.owner_id
-               WHERE p.id = w.preset_id) ILIKE ALL ($7::text[]))
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($7::text[]))
       AND ($8::timestamptz IS NULL
            OR (w.created_at, w.id) < ($8::timestamptz, $9::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -731,9 +731,9 @@ SELECT page.id FROM (
       AND ($6::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
       AND ($7::text[] IS NULL
-           OR (SELECT concat_ws(' ', w.name, t.name || '/' || p.name, u.name, w.provider, w.provider_id)
-               FROM presets p JOIN templates t ON t.id = p.template_id LEFT JOIN users u ON u.id = w.owner_id
-               WHERE p.id = w.preset_id) ILIKE ALL ($7::text[]))
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($7::text[]))
       AND ($8::timestamptz IS NULL
            OR (w.created_at, w.id) < ($8::timestamptz, $9::uuid))
     ORDER BY w.created_at DESC, w.id DESC

@@ -1,9 +1,10 @@
 -- Claims as people see them: a page of ids in the order of the state that is asked for, each by the index that is that
 -- state's, and then what is shown of them. Nothing here locks or writes.
 --
--- words are patterns, each of which must match what a claim is found by: its pool, its user, its workspace. They are looked up
--- row by row, and only where there are any, so that a list without them has the plan that it had. Those that wait or are bound
--- are as many as the fleet; of those that are over only a window is searched at a time (EndedClaimsWindow).
+-- words are patterns, each of which must match what a claim is found by: its pool, its user, its workspace. Pools and
+-- users are read once, and only where there are words, so that the plan is the one of a list without them. Those that wait or
+-- are bound are as many as the fleet, and a list sorts them in any case; of those that are over only a window is searched at a
+-- time (EndedClaimsWindow).
 
 -- name: Quota :one
 SELECT * FROM organizations WHERE id = @id;
@@ -41,8 +42,9 @@ WHERE w.state = 'claimed' AND w.organization_id = @organization_id
   AND (sqlc.narg(outcome)::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = sqlc.narg(outcome)::claim_outcome)
   AND (sqlc.narg(words)::text[] IS NULL
-       OR (SELECT concat_ws(' ', t.name || '/' || p.name, u.name, w.name) FROM presets p JOIN templates t ON t.id = p.template_id
-           LEFT JOIN users u ON u.id = w.owner_id WHERE p.id = w.preset_id) ILIKE ALL (sqlc.narg(words)::text[]))
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL (sqlc.narg(words)::text[]))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (w.state_at, w.claim_id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
@@ -61,8 +63,9 @@ WHERE w.state = 'claimed' AND w.organization_id = @organization_id
   AND (sqlc.narg(outcome)::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = sqlc.narg(outcome)::claim_outcome)
   AND (sqlc.narg(words)::text[] IS NULL
-       OR (SELECT concat_ws(' ', t.name || '/' || p.name, u.name, w.name) FROM presets p JOIN templates t ON t.id = p.template_id
-           LEFT JOIN users u ON u.id = w.owner_id WHERE p.id = w.preset_id) ILIKE ALL (sqlc.narg(words)::text[]))
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL (sqlc.narg(words)::text[]))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (w.state_at, w.claim_id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
@@ -81,8 +84,9 @@ WHERE c.state IN ('released', 'missed') AND c.state = @state AND c.organization_
        OR c.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
   AND (sqlc.narg(outcome)::claim_outcome IS NULL OR c.outcome = sqlc.narg(outcome)::claim_outcome)
   AND (sqlc.narg(words)::text[] IS NULL
-       OR (SELECT concat_ws(' ', t.name || '/' || p.name, u.name, (SELECT w.name FROM workspaces w WHERE w.id = c.workspace_id)) FROM presets p JOIN templates t ON t.id = p.template_id
-           LEFT JOIN users u ON u.id = c.user_id WHERE p.id = c.preset_id) ILIKE ALL (sqlc.narg(words)::text[]))
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> c.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> c.user_id::text,
+                    (SELECT w.name FROM workspaces w WHERE w.id = c.workspace_id)) ILIKE ALL (sqlc.narg(words)::text[]))
   AND (sqlc.narg(bottom_at)::timestamptz IS NULL
        OR (coalesce(c.released_at, c.created_at), c.id) >= (sqlc.narg(bottom_at)::timestamptz, sqlc.narg(bottom_id)::uuid))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
