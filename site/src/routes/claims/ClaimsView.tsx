@@ -144,7 +144,7 @@ export function ClaimsView({ state, claims, members, open = none, onToggle, onRe
       ) : (
         <>
           {r.claim.workspace ? (
-            <Link to="/workspaces/$workspace" params={{ workspace: r.claim.workspace }} className="link font-mono text-xs break-all">
+            <Link to="/workspaces/$workspace" params={{ workspace: r.claim.workspace }} className="link font-mono text-xs break-all md:whitespace-nowrap">
               {r.claim.workspace}
             </Link>
           ) : (

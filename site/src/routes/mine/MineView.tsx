@@ -41,7 +41,7 @@ export function MineView({ held, waiting, waits, pools, onClaim, onRelease, onRe
           Claim one below. A ready one is yours at once.
         </EmptyState>
       ) : (
-        <ul className="grid gap-4 xl:grid-cols-2" aria-label="Workspaces that you have">
+        <ul className="grid gap-4 xl:grid-cols-2 3xl:grid-cols-3" aria-label="Workspaces that you have">
           {held.map((c) => (
             <Held key={c.claim_id} claim={c} onRelease={onRelease} onRenew={onRenew} />
           ))}
@@ -88,7 +88,7 @@ export function MineView({ held, waiting, waits, pools, onClaim, onRelease, onRe
                   onChange={(e) => setQ(e.target.value)}
                 />
               )}
-              <ul className="-mb-1 divide-y divide-line" aria-label="Pools that you can claim from">
+              <ul className="-mb-1 divide-y divide-line 3xl:grid 3xl:grid-cols-2 3xl:gap-x-12" aria-label="Pools that you can claim from">
                 {found.slice(0, most).map((p) => (
                   <Choice key={p.id} pool={p} onClaim={onClaim} busy={waits.some((w) => w.template === p.template && w.preset === p.preset)} />
                 ))}
