@@ -26,7 +26,7 @@ func (a *app) runnerListCommand() *cobra.Command {
 		Use: "list", Short: "List runners",
 		Long: "Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word." +
 			watchHelp("runner"),
-		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --watch",
+		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --filter linux\n  prewarm runner list --watch",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			return cmp.Or(checkLimit(limit), watch.check(cmd, args))
 		},
@@ -47,6 +47,7 @@ func (a *app) runnerListCommand() *cobra.Command {
 	f.StringVar(&filter.Status, "status", "", "only those that are pending, idle, active, offline or gone at the forge")
 	f.StringVar(&filter.Template, "template", "", "only those of this template")
 	f.StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
+	filterFlag(cmd, &filter.Q, "the name, the pool, the forge, the labels or the job")
 	f.BoolVar(&filter.Gone, "gone", false, "also those that there are no more")
 	f.IntVar(&limit, "limit", 0, "at most so many; 0 is all")
 	watch.add(cmd)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -8,23 +9,37 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 func (s *server) registerAudit() {
 	answer(s, operation{
 		id: "list-audit", method: http.MethodGet, path: "/audit", action: auth.ActReadAudit, tag: "server",
-		summary: "List the audit log, newest first",
+		summary:     "List the audit log, newest first",
+		description: "A search by words ends a page after some thousands of entries, even an empty one: next goes on.",
 	}, s.listAudit)
 }
 
 func (s *server) listAudit(ctx context.Context, who auth.Identity, in *sdk.AuditFilter) (sdk.AuditList, error) {
 	params := viewsdb.AuditLogParams{
 		OrganizationID: who.OrganizationID, Action: given(in.Action), Actor: given(in.Actor), Target: given(in.Target),
-		People: in.People, Since: timeOrNil(in.Since), Until: timeOrNil(in.Until), MaxEntries: in.Limit + 1,
+		Words: patterns(in.Q), People: in.People, Since: timeOrNil(in.Since), Until: timeOrNil(in.Until), MaxEntries: in.Limit + 1,
 	}
 	if in.Before > 0 {
 		params.BeforeID = &in.Before
+	}
+	var bottom int64 // where a search stopped; 0: there is nothing more to search
+	if len(params.Words) > 0 {
+		end, err := viewsdb.New(s.Store).AuditWindow(ctx, viewsdb.AuditWindowParams{
+			OrganizationID: who.OrganizationID, BeforeID: params.BeforeID, Size: searched - 1,
+		})
+		switch {
+		case err == nil:
+			bottom, params.BottomID = end, &end
+		case !database.NoRows(err):
+			return sdk.AuditList{}, xerrors.Errorf("find how far to search the audit log: %w", err)
+		}
 	}
 	rows, err := viewsdb.New(s.Store).AuditLog(ctx, params)
 	if err != nil {
@@ -40,5 +55,6 @@ func (s *server) listAudit(ctx context.Context, who auth.Identity, in *sdk.Audit
 	})
 	var list sdk.AuditList
 	list.Entries, list.Next, err = fitting(entries, more, func(e sdk.AuditEntry) int64 { return e.ID })
+	list.Next = cmp.Or(list.Next, bottom)
 	return list, err
 }

@@ -17,9 +17,13 @@ import (
 func (s *server) registerClaimList() {
 	answer(s, operation{
 		id: "list-claims", method: http.MethodGet, path: "/claims", action: auth.ActReadWorkspace, tag: "claims",
-		summary: "List claims: the line of those that wait, or the others, newest first",
+		summary:     "List claims: the line of those that wait, or the others, newest first",
+		description: "A search of those that are over ends a page after some thousands of them, even an empty one: next goes on.",
 	}, s.listClaims)
 }
+
+// mostTogether is how many claims one request may be: the maximum of its count.
+const mostTogether = 100
 
 // placed is a claim of a page: where it is in the order of the page, and in its line if it waits.
 type placed struct {
@@ -29,11 +33,14 @@ type placed struct {
 }
 
 func (s *server) listClaims(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) (sdk.ClaimList, error) {
-	page, err := s.claimPage(ctx, who, in)
+	page, end, err := s.claimPage(ctx, who, in)
 	if err != nil {
 		return sdk.ClaimList{}, err
 	}
 	list := sdk.ClaimList{Claims: []sdk.ClaimRecord{}}
+	if end != nil {
+		list.Next = encodeCursor(end.at, end.id)
+	}
 	page, more := firstOf(page, in.Limit)
 	if more {
 		last := page[len(page)-1]
@@ -55,45 +62,88 @@ func (s *server) listClaims(ctx context.Context, who auth.Identity, in *sdk.Clai
 	return list, nil
 }
 
-// claimPage is a page, and one more where there is another page.
-func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) ([]placed, error) {
+// claimPage is a page, and one more where there is another page; and where a search stopped, if there is more to search.
+func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) ([]placed, *placed, error) {
 	user, err := s.ownerFilter(ctx, who, in.User)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if in.Group != "" {
+		page, err := s.claimsOfGroup(ctx, who, in.Group)
+		return page, nil, err
 	}
 	afterAt, afterID, err := afterOf(in.After)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	outcome := given(database.ClaimOutcome(in.Outcome))
 	switch state := database.ClaimState(in.State); state {
 	case database.ClaimStateWaiting:
 		if outcome != nil {
-			return nil, nil // they have none yet
+			return nil, nil, nil // they have none yet
 		}
 		rows, err := viewsdb.New(s.Store).WaitingClaims(ctx, viewsdb.WaitingClaimsParams{
 			OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Preset: given(in.Preset),
-			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+			Words: patterns(in.Q), AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
 		if err != nil {
-			return nil, xerrors.Errorf("find waiting claims: %w", err)
+			return nil, nil, xerrors.Errorf("find waiting claims: %w", err)
 		}
-		return listOf(rows, func(r viewsdb.WaitingClaimsRow) placed { return placed{r.ID, r.At, r.Place} }), nil
+		return listOf(rows, func(r viewsdb.WaitingClaimsRow) placed { return placed{r.ID, r.At, r.Place} }), nil, nil
 	case database.ClaimStateBound:
-		return s.boundClaims(ctx, viewsdb.BoundClaimsParams{
+		page, err := s.boundClaims(ctx, viewsdb.BoundClaimsParams{
 			OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Outcome: outcome,
-			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+			Words: patterns(in.Q), AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		}, user)
+		return page, nil, err
 	default:
-		rows, err := viewsdb.New(s.Store).EndedClaims(ctx, viewsdb.EndedClaimsParams{
-			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template),
+		return s.endedClaims(ctx, viewsdb.EndedClaimsParams{
+			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Words: patterns(in.Q),
 			Preset: given(in.Preset), Outcome: outcome, AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
-		if err != nil {
-			return nil, xerrors.Errorf("find claims that are over: %w", err)
-		}
-		return listOf(rows, func(r viewsdb.EndedClaimsRow) placed { return placed{id: r.ID, at: r.At} }), nil
 	}
+}
+
+// claimsOfGroup are the claims of one request with a count, of which a member sees the own ones.
+func (s *server) claimsOfGroup(ctx context.Context, who auth.Identity, group string) ([]placed, error) {
+	id, err := uuid.Parse(group)
+	if err != nil {
+		return nil, auth.Refuse(auth.ErrInvalid, "group: %q is no id", group)
+	}
+	rows, err := viewsdb.New(s.Store).ClaimsOfGroup(ctx, viewsdb.ClaimsOfGroupParams{
+		GroupID: id, OrganizationID: who.OrganizationID, UserID: who.OnlyOwn(auth.ActReadWorkspace), MaxClaims: mostTogether,
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("find claims of a request: %w", err)
+	}
+	return listOf(rows, func(r viewsdb.ClaimsOfGroupRow) placed { return placed{id: r.ID, at: r.At} }), nil
+}
+
+// endedClaims is a page of those that are over. A search among them goes as far as their window.
+func (s *server) endedClaims(ctx context.Context, params viewsdb.EndedClaimsParams) ([]placed, *placed, error) {
+	var end *placed
+	if len(params.Words) > 0 {
+		window, err := viewsdb.New(s.Store).EndedClaimsWindow(ctx, viewsdb.EndedClaimsWindowParams{
+			State: params.State, OrganizationID: params.OrganizationID, AfterAt: params.AfterAt, AfterID: params.AfterID,
+			Size: searched - 1,
+		})
+		switch {
+		case err == nil:
+			end = &placed{id: window.ID, at: window.At}
+			params.BottomAt, params.BottomID = &window.At, uuid.NullUUID{UUID: window.ID, Valid: true}
+		case !database.NoRows(err):
+			return nil, nil, xerrors.Errorf("find how far to search claims: %w", err)
+		}
+	}
+	rows, err := viewsdb.New(s.Store).EndedClaims(ctx, params)
+	if err != nil {
+		return nil, nil, xerrors.Errorf("find claims that are over: %w", err)
+	}
+	page := []placed{}
+	for _, r := range rows {
+		page = append(page, placed{id: r.ID, at: r.At})
+	}
+	return page, end, nil
 }
 
 // boundClaims is a page of those that hold a workspace, of everybody or of one user.
@@ -103,7 +153,7 @@ func (s *server) boundClaims(
 	if user.Valid {
 		rows, err := viewsdb.New(s.Store).BoundClaimsOf(ctx, viewsdb.BoundClaimsOfParams{
 			OrganizationID: params.OrganizationID, UserID: user.UUID, Template: params.Template, Preset: params.Preset,
-			Outcome: params.Outcome, AfterAt: params.AfterAt, AfterID: params.AfterID, MaxClaims: params.MaxClaims,
+			Words: params.Words, Outcome: params.Outcome, AfterAt: params.AfterAt, AfterID: params.AfterID, MaxClaims: params.MaxClaims,
 		})
 		if err != nil {
 			return nil, xerrors.Errorf("find bound claims of a user: %w", err)
@@ -132,6 +182,14 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 	case database.ClaimStateMissed:
 		c.WaitedMS = 0 // how long is not on record
 	case database.ClaimStateReleased:
+	}
+	if row.GroupID.Valid && row.GroupSize > 1 {
+		c.Group = &sdk.ClaimGroup{
+			ID: row.GroupID.UUID, Count: int(row.GroupSize), Alike: int(row.GroupAlike), Ready: int(min(row.GroupReady, row.GroupSize)),
+		}
+	}
+	if row.LeaseS > 0 {
+		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()
 	}
 	c.Receipt = storedReceipt(viewsdb.ClaimReceiptRow{
 		Outcome: row.Outcome, WaitMs: row.WaitMs, Told: row.Told, ToldMs: row.ToldMs, Ready: row.Ready, HookMs: row.HookMs,

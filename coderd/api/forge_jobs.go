@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -18,7 +19,8 @@ import (
 func (s *server) registerForgeJobs() {
 	answer(s, operation{
 		id: "list-forge-jobs", method: http.MethodGet, path: "/forge-jobs", action: auth.ActReadForges, tag: "forges",
-		summary: "List the jobs of forges, newest first, with counts by state",
+		summary:     "List the jobs of forges, newest first, with counts by state",
+		description: "A search by words ends a page after some thousands of jobs, even an empty one: next goes on.",
 	}, s.listForgeJobs)
 	answer(s, operation{
 		id: "get-forge-job", method: http.MethodGet, path: "/forge-jobs/{job}", action: auth.ActReadForges, tag: "forges",
@@ -36,16 +38,29 @@ func (s *server) listForgeJobs(
 	}
 	params := viewsdb.ForgeJobPageParams{
 		OrganizationID: who.OrganizationID, EntityID: entity, Unserved: in.Unserved, Template: given(in.Template),
-		Preset: given(in.Preset), State: given(database.ForgeJobState(in.State)), MaxJobs: in.Limit + 1,
+		Preset: given(in.Preset), State: given(database.ForgeJobState(in.State)), Words: patterns(in.Q), MaxJobs: in.Limit + 1,
 	}
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
 		return sdk.ForgeJobList{}, err
+	}
+	var list sdk.ForgeJobList
+	bottom := "" // where a search stopped; empty: there is nothing more to search
+	if len(params.Words) > 0 {
+		window, err := viewsdb.New(s.Store).ForgeJobWindow(ctx, viewsdb.ForgeJobWindowParams{
+			OrganizationID: who.OrganizationID, AfterAt: params.AfterAt, AfterID: params.AfterID, Size: searched - 1,
+		})
+		switch {
+		case err == nil:
+			bottom = encodeCursor(window.QueuedAt, window.ID)
+			params.BottomAt, params.BottomID = &window.QueuedAt, uuid.NullUUID{UUID: window.ID, Valid: true}
+		case !database.NoRows(err):
+			return sdk.ForgeJobList{}, xerrors.Errorf("find how far to search jobs: %w", err)
+		}
 	}
 	page, err := viewsdb.New(s.Store).ForgeJobPage(ctx, params)
 	if err != nil {
 		return sdk.ForgeJobList{}, xerrors.Errorf("find jobs of forges: %w", err)
 	}
-	list := sdk.ForgeJobList{}
 	if list.Counts, err = s.forgeJobCounts(ctx, who, entity); err != nil {
 		return sdk.ForgeJobList{}, err
 	}
@@ -55,6 +70,7 @@ func (s *server) listForgeJobs(
 		return sdk.ForgeJobList{}, err
 	}
 	list.Jobs, list.Next, err = fitting(jobs, more, func(j sdk.ForgeJob) string { return encodeCursor(j.QueuedAt, j.ID) })
+	list.Next = cmp.Or(list.Next, bottom)
 	return list, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
@@ -104,6 +105,11 @@ func poolOf(row viewsdb.PoolViewsRow, hours []viewsdb.PoolHoursRow) (sdk.Pool, e
 		p.Hours[at+1] += int(h.Hits)
 		p.Claims += int(h.Claims)
 		p.Hits += int(h.Hits)
+	}
+	if row.IdleCostPerHour > 0 || row.StoppedCostPerHour > 0 {
+		running := float64(row.Actual + row.Outdated - row.Stopped)
+		day := hoursShown * (running*row.IdleCostPerHour + float64(row.Stopped)*row.StoppedCostPerHour)
+		p.Cost = &sdk.PoolCost{PerDay: day, PerClaim: sizing.CostPerClaim(day, p.Claims)}
 	}
 	if row.Schedule != nil {
 		schedule, err := prebuilds.DecodeSchedule(row.Schedule)

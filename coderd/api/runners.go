@@ -33,7 +33,7 @@ func (s *server) listRunners(ctx context.Context, who auth.Identity, in *sdk.Run
 	params := viewsdb.RunnerPageParams{
 		OrganizationID: who.OrganizationID, Gone: in.Gone || in.Status == string(database.ForgeRunnerStatusGone),
 		Status: given(database.ForgeRunnerStatus(in.Status)), EntityID: entity, Template: given(in.Template),
-		Preset: given(in.Preset), MaxRunners: in.Limit + 1,
+		Preset: given(in.Preset), Words: patterns(in.Q), MaxRunners: in.Limit + 1,
 	}
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
 		return sdk.RunnerList{}, err

@@ -109,8 +109,6 @@ func outcomeOf(size string, r sizing.Replay, costPerHour float64) sdk.SizeOutcom
 		Size: size, Hits: r.Hits, HitRate: r.HitRate(), IdleHours: r.Idle.Hours(), MeanIdle: r.MeanIdle(), Peak: r.Peak,
 		IdleCost: r.Idle.Hours() * costPerHour,
 	}
-	if r.Claims > 0 {
-		o.CostPerClaim = o.IdleCost / float64(r.Claims)
-	}
+	o.CostPerClaim = sizing.CostPerClaim(o.IdleCost, r.Claims)
 	return o
 }

@@ -43,9 +43,9 @@ func (s *server) listWorkspaces(
 func (s *server) page(ctx context.Context, who auth.Identity, in *sdk.WorkspaceFilter) ([]uuid.UUID, error) {
 	params := viewsdb.WorkspacePageParams{
 		OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset),
-		MaxWorkspaces: in.Limit + 1,
-		Claimed:       in.State == "" || in.State == string(database.WorkspaceStateClaimed),
-		Deleted:       in.State == string(database.WorkspaceStateDeleted),
+		Words: patterns(in.Q), MaxWorkspaces: in.Limit + 1,
+		Claimed: in.State == "" || in.State == string(database.WorkspaceStateClaimed),
+		Deleted: in.State == string(database.WorkspaceStateDeleted),
 	}
 	params.Unclaimed = in.State == "" || !params.Claimed && !params.Deleted
 	params.State = given(database.WorkspaceState(in.State))
@@ -66,7 +66,7 @@ func (s *server) page(ctx context.Context, who auth.Identity, in *sdk.WorkspaceF
 	}
 	ids, err := viewsdb.New(s.Store).WorkspacePageOf(ctx, viewsdb.WorkspacePageOfParams{
 		Claimed: params.Claimed, State: params.State, OrganizationID: params.OrganizationID, OwnerID: owner.UUID,
-		Template: params.Template, Preset: params.Preset, AfterAt: params.AfterAt, AfterID: params.AfterID,
+		Template: params.Template, Preset: params.Preset, Words: params.Words, AfterAt: params.AfterAt, AfterID: params.AfterID,
 		MaxWorkspaces: params.MaxWorkspaces, Unclaimed: params.Unclaimed, Deleted: params.Deleted,
 	})
 	if err != nil {

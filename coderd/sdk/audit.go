@@ -12,6 +12,7 @@ type AuditFilter struct {
 	Action string `query:"action" doc:"Such as workspace.release"`
 	Actor  string `query:"actor" doc:"Name of a user"`
 	Target string `query:"target" doc:"Name or id of what it was done to"`
+	Q      string `query:"q" maxLength:"200" doc:"Words, each a part of the actor, action, target, reason or source, in any case"`
 
 	People bool      `query:"people" doc:"Leave out what Prewarm did by itself"`
 	Since  time.Time `query:"since" doc:"Only what was done from then on"`

@@ -30,6 +30,16 @@ type ClaimRecord struct {
 	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it ends by itself unless the lease is renewed"`
 	WaitedMS   float64    `json:"waited_ms" doc:"In line, until a workspace was bound to it or until now"`
 	Receipt    *Receipt   `json:"receipt,omitempty"`
+
+	Group *ClaimGroup `json:"group,omitempty" doc:"Where it is one of several that were one request"`
+}
+
+// ClaimGroup is a request with a count: its claims are bound together, all or none, and are released one by one.
+type ClaimGroup struct {
+	ID    uuid.UUID `json:"id" doc:"Give it as group to list its claims"`
+	Count int       `json:"count" doc:"How many claims it is"`
+	Alike int       `json:"alike" doc:"How many of them are in the state of this one"`
+	Ready int       `json:"ready" doc:"While it waits: how many ready workspaces there are for it"`
 }
 
 // ClaimFilter narrows a listing of claims. A State that is empty is bound; other empty fields match everything.
@@ -39,6 +49,8 @@ type ClaimFilter struct {
 	Template string `query:"template"`
 	Preset   string `query:"preset"`
 	User     string `query:"user" doc:"Name of who claimed"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the pool, the user or the workspace, in any case"`
+	Group    string `query:"group" format:"uuid" doc:"All claims of one request with a count, whatever their state; other filters are not looked at"`
 	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After    string `query:"after" doc:"What the page before gave as next"`
 }

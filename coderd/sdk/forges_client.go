@@ -10,6 +10,7 @@ type ForgeJobFilter struct {
 	State    string `query:"state" enum:"waiting,queued,in_progress,completed"`
 	Template string `query:"template"`
 	Preset   string `query:"preset"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the repository, job, workflow, labels, runner, forge or pool, in any case"`
 	Unserved bool   `query:"unserved" doc:"Only those that nothing can serve"`
 	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After    string `query:"after" doc:"What the page before gave as next"`
@@ -21,6 +22,7 @@ type RunnerFilter struct {
 	Status   string `query:"status" enum:"pending,idle,active,offline,gone" doc:"At the forge; gone implies gone=true"`
 	Template string `query:"template"`
 	Preset   string `query:"preset"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the name, the pool, the forge, the labels or the job, in any case"`
 	Gone     bool   `query:"gone" doc:"Also those that there are no more"`
 	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After    string `query:"after" doc:"What the page before gave as next"`

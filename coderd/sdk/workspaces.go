@@ -11,6 +11,7 @@ type WorkspaceFilter struct {
 	Template string `query:"template"`
 	Preset   string `query:"preset"`
 	Owner    string `query:"owner" doc:"Name of a user"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the name, the pool, the owner, the provider or its id there, in any case"`
 	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After    string `query:"after" doc:"What the page before gave as next"`
 }

@@ -224,9 +224,9 @@ test("claims are seen in line and in use, are renewed and released, and found by
     await page.getByRole("table", { name: "Released claims" }).getByText(claim.name).waitFor();
 
     // A filter is in the address, a moment after it was written.
-    await page.getByLabel("Who").fill("nobody");
+    await page.getByLabel("Filter").fill("nobody");
     await page.getByText("No claim matches").waitFor();
-    expect(page.url()).toContain("user=nobody");
+    expect(page.url()).toContain("q=nobody");
     expect(page.url()).toContain("state=released");
   });
 });

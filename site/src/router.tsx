@@ -103,6 +103,7 @@ const claims = createRoute({
   getParentRoute: () => inside,
   path: "/claims",
   validateSearch: (s: Record<string, unknown>): ClaimSearch => ({
+    q: name(s["q"]),
     state: among(states, s["state"]),
     outcome: among(outcomes, s["outcome"]),
     template: name(s["template"]),
@@ -119,6 +120,7 @@ const jobs = createRoute({
   getParentRoute: () => inside,
   path: "/jobs",
   validateSearch: (s: Record<string, unknown>): JobSearch => ({
+    q: name(s["q"]),
     show: among(shows, s["show"]),
     forge: name(s["forge"]),
     template: name(s["template"]),
@@ -174,6 +176,7 @@ const audit = createRoute({
   getParentRoute: () => inside,
   path: "/audit",
   validateSearch: (s: Record<string, unknown>): AuditSearch => ({
+    q: name(s["q"]),
     actor: name(s["actor"]),
     action: name(s["action"]),
     target: name(s["target"]),

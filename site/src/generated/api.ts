@@ -188,6 +188,17 @@ export interface Claim {
   workspaces?: ClaimedWorkspace[];
 }
 
+export interface ClaimGroup {
+  /** How many of them are in the state of this one */
+  alike: number;
+  /** How many claims it is */
+  count: number;
+  /** Give it as group to list its claims */
+  id: string;
+  /** While it waits: how many ready workspaces there are for it */
+  ready: number;
+}
+
 export interface ClaimList {
   claims: ClaimRecord[];
   /** Give it as after to get the next page; empty on the last */
@@ -204,6 +215,8 @@ export interface ClaimRecord {
   created_at: string;
   /** Until when it waits */
   deadline_at?: string;
+  /** Where it is one of several that were one request */
+  group?: ClaimGroup;
   /** For how long it was asked for, such as 2h0m0s; empty: for any time */
   lease?: string;
   /** When it ends by itself unless the lease is renewed */
@@ -822,6 +835,8 @@ export interface Pool {
   attention?: Attention;
   /** Over the last 24 hours; a claim of several is one; counted each minute, of what came since then up to fifty */
   claims: number;
+  /** Of its idle prebuilds, where its template says what one costs */
+  cost?: PoolCost;
   /** How many prebuilds it should have ready */
   desired: number;
   /** What the last pass could not do for this preset */
@@ -865,6 +880,13 @@ export interface Pool {
 export interface PoolChange {
   at: string;
   instances: number;
+}
+
+export interface PoolCost {
+  /** The same for each claim of the last 24 hours; left out where there was none */
+  per_claim?: number;
+  /** Of a day with as many idle as now */
+  per_day: number;
 }
 
 export interface PoolList {
@@ -1898,14 +1920,14 @@ export interface Operations {
   /** List the audit log, newest first. */
   "list-audit": {
     path: {  };
-    query: { organization?: string; limit?: number; before?: number; action?: string; actor?: string; target?: string; people?: boolean; since?: string; until?: string };
+    query: { organization?: string; limit?: number; before?: number; action?: string; actor?: string; target?: string; q?: string; people?: boolean; since?: string; until?: string };
     body: undefined;
     answer: AuditList;
   };
   /** List claims: the line of those that wait, or the others, newest first. */
   "list-claims": {
     path: {  };
-    query: { organization?: string; state?: "waiting" | "bound" | "released" | "missed"; outcome?: "hit" | "waited" | "cold" | "miss"; template?: string; preset?: string; user?: string; limit?: number; after?: string };
+    query: { organization?: string; state?: "waiting" | "bound" | "released" | "missed"; outcome?: "hit" | "waited" | "cold" | "miss"; template?: string; preset?: string; user?: string; q?: string; group?: string; limit?: number; after?: string };
     body: undefined;
     answer: ClaimList;
   };
@@ -1919,7 +1941,7 @@ export interface Operations {
   /** List the jobs of forges, newest first, with counts by state. */
   "list-forge-jobs": {
     path: {  };
-    query: { organization?: string; forge?: string; state?: "waiting" | "queued" | "in_progress" | "completed"; template?: string; preset?: string; unserved?: boolean; limit?: number; after?: string };
+    query: { organization?: string; forge?: string; state?: "waiting" | "queued" | "in_progress" | "completed"; template?: string; preset?: string; q?: string; unserved?: boolean; limit?: number; after?: string };
     body: undefined;
     answer: ForgeJobList;
   };
@@ -2003,7 +2025,7 @@ export interface Operations {
   /** List the runners of forges, newest first. */
   "list-runners": {
     path: {  };
-    query: { organization?: string; forge?: string; status?: "pending" | "idle" | "active" | "offline" | "gone"; template?: string; preset?: string; gone?: boolean; limit?: number; after?: string };
+    query: { organization?: string; forge?: string; status?: "pending" | "idle" | "active" | "offline" | "gone"; template?: string; preset?: string; q?: string; gone?: boolean; limit?: number; after?: string };
     body: undefined;
     answer: RunnerList;
   };
@@ -2038,7 +2060,7 @@ export interface Operations {
   /** List workspaces, newest first. */
   "list-workspaces": {
     path: {  };
-    query: { organization?: string; state?: "provisioning" | "starting" | "ready" | "standby" | "claimed" | "draining" | "deleting" | "deleted" | "quarantined"; template?: string; preset?: string; owner?: string; limit?: number; after?: string };
+    query: { organization?: string; state?: "provisioning" | "starting" | "ready" | "standby" | "claimed" | "draining" | "deleting" | "deleted" | "quarantined"; template?: string; preset?: string; owner?: string; q?: string; limit?: number; after?: string };
     body: undefined;
     answer: WorkspaceList;
   };

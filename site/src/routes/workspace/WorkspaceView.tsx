@@ -7,6 +7,7 @@ import { RelativeTime } from "../../components/Time";
 import type { Receipt, StateDuration, Workspace } from "../../generated/api";
 import { duration } from "../../services/time";
 import { Timeline, width } from "./Timeline";
+import { counted } from "../../services/words";
 
 /** WorkspaceView is the looks of the page of a workspace. */
 export function WorkspaceView({ workspace: w, usual, renew, logs, runner }: {
@@ -201,7 +202,7 @@ function Agent({ agent }: { agent: NonNullable<Workspace["agent"]> }) {
             last heard of <RelativeTime at={agent.heartbeat_at} />
           </p>
         )}
-        {agent.recoveries > 0 && <p className="text-ink-2">recovered {agent.recoveries} times</p>}
+        {agent.recoveries > 0 && <p className="text-ink-2">recovered {counted(agent.recoveries, "time")}</p>}
       </div>
     </Section>
   );
