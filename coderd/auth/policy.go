@@ -40,6 +40,7 @@ const (
 	ActCreateClaim      Action = "claim.create"
 	ActReadWorkspace    Action = "workspace.read"
 	ActEnterWorkspace   Action = "workspace.enter" // exec, logs and environment: what is inside, not only that it exists
+	ActUseWorkspace     Action = "workspace.use"   // the data plane: processes in what one has claimed oneself
 	ActReleaseWorkspace Action = "workspace.release"
 	ActRenewLease       Action = "workspace.renew"
 	ActDeleteWorkspace  Action = "workspace.delete"
@@ -65,6 +66,7 @@ const (
 	// What workspaces do, by instance tokens; no role does these.
 	ActReportInstance Action = "instance.report"
 	ActReadInstance   Action = "instance.read"
+	ActTunnelInstance Action = "instance.tunnel"
 )
 
 // Part is how far a role reaches in an action.
@@ -114,6 +116,7 @@ var policy = map[Action]parts{
 	ActCreateClaim:      admins(Any),
 	ActReadWorkspace:    auditors(Own),
 	ActEnterWorkspace:   admins(Own),
+	ActUseWorkspace:     {database.RoleOwner: Own, database.RoleTemplateAdmin: Own, database.RoleMember: Own},
 	ActReleaseWorkspace: admins(Own),
 	ActRenewLease:       admins(Own),
 	ActDeleteWorkspace:  admins(Own),
@@ -140,6 +143,7 @@ var policy = map[Action]parts{
 
 	ActReportInstance: {},
 	ActReadInstance:   {},
+	ActTunnelInstance: {},
 }
 
 // everybody is all people.

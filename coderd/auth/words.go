@@ -23,6 +23,7 @@ var words = map[Action]string{
 	ActReadSigningKeys: "view signing keys", ActRotateSigningKey: "rotate the signing key",
 	ActReadNotifications: "view notifications", ActTestNotification: "send a test notification",
 	ActReportInstance: "report for a workspace", ActReadInstance: "read the configuration of a workspace",
+	ActTunnelInstance: "open the tunnel of a workspace", ActUseWorkspace: "run processes in a workspace",
 }
 
 // Cannot says in a sentence that a role does not have an action.

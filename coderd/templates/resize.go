@@ -121,6 +121,7 @@ func writeTemplate(row database.Template, version database.TemplateVersion) (obj
 		agent.set("on_start", a.OnStart, len(a.OnStart) > 0)
 		agent.set("on_claim", a.OnClaim, len(a.OnClaim) > 0)
 		agent.set("runner", a.Runner, len(a.Runner) > 0)
+		agent.set("data_plane", false, a.DataPlane != nil && !*a.DataPlane)
 		o["agent"] = agent
 	}
 	return o, nil
