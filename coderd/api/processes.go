@@ -20,6 +20,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 )
 
 type (
@@ -304,11 +305,20 @@ func (s *server) execInside(ctx context.Context, e entrance, session sdk.ExecSes
 	return s.execAt(ctx, e, "/exec", nil, session)
 }
 
+// execAt waits, as call does, for an agent that is about to open its tunnel again: nothing has begun then.
 func (s *server) execAt(ctx context.Context, e entrance, path string, query url.Values, session sdk.ExecSession) (int, error) {
-	return sdk.ExecOver(ctx, &http.Client{Transport: s.Tunnels.Transport(e.target())}, e.address(path, query),
-		http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest{
-			ExecStart: session.ExecStart, Stdin: session.Stdin, Stdout: session.Stdout, Stderr: session.Stderr, Resize: session.Resize,
-		})
+	for began := s.Clock.Now("api", "tunnel"); ; {
+		code, err := sdk.ExecOver(ctx, &http.Client{Transport: s.Tunnels.Transport(e.target())}, e.address(path, query),
+			http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest{
+				ExecStart: session.ExecStart, Stdin: session.Stdin, Stdout: session.Stdout, Stderr: session.Stderr, Resize: session.Resize,
+			})
+		if !errors.Is(err, tunnel.ErrNone) || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
+			return code, err
+		}
+		if e, err = s.again(ctx, e); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // speakExec has the exec protocol spoken with the client, and run do the rest.

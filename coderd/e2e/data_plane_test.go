@@ -25,6 +25,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -243,10 +244,17 @@ func TestProcesses_replicaKilled(t *testing.T) {
 	here := agentsOn(t, url, fmt.Sprintf(enterable, 1), "--access-url", road.url())
 	road.aim(here)
 	e := enter(t, here.Client)
+	ready(t, here.Client) // so that nothing is left to create at the replica that will be killed
 	there := e2etest.Start(t, e2etest.Options{PostgresURL: url, Args: []string{"--access-url", road.url()}})
 	road.aim(there)
 	road.set(false)
-	eventually(t, "the tunnel at the other replica", func() bool { return strings.Contains(metrics(t, there.URL), "prewarm_tunnels 1") })
+	store := dbtest.OpenURL(t, url, database.Options{MaxConns: 2})
+	eventually(t, "the tunnel at the other replica", func() bool {
+		var name string
+		err := store.Pool.QueryRow(t.Context(), `SELECT r.name FROM tunnels t JOIN replicas r ON r.instance_id = t.replica_id
+			JOIN workspaces w ON w.id = t.workspace_id WHERE w.name = $1 ORDER BY t.connected_at DESC LIMIT 1`, e.name).Scan(&name)
+		return err == nil && name == there.Replica
+	})
 	p, err := e.client().StartProcess(t.Context(), e.name, sdk.ProcessStart{
 		Shell: `i=0; while [ $i -lt 400 ]; do echo "line $i of the output"; i=$((i+1)); sleep 0.01; done`,
 	})
@@ -290,6 +298,11 @@ func TestProcesses_cutConnections(t *testing.T) {
 	server := agents(t, fmt.Sprintf(enterable, 1), "--access-url", road.url())
 	road.aim(server)
 	e := enter(t, server.Client)
+	road.set(false) // the tunnel is cut, and about to be opened again
+	var out bytes.Buffer
+	_, err := server.Client.Exec(t.Context(), e.name, sdk.ExecRequest{ExecStart: sdk.ExecStart{Command: []string{"echo", "well"}}, Stdout: &out})
+	require.NoError(t, err)
+	require.Equal(t, "well\n", out.String())
 	road.mu.Lock()
 	road.most = 64 << 10
 	road.mu.Unlock()

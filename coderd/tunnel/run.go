@@ -131,12 +131,14 @@ func (s *Service) lookAtAll(ctx context.Context) error {
 // tunnels stay: nobody is let in without it.
 func (s *Service) end(ctx context.Context, about tunneldb.TunnelsToKeepParams) error {
 	s.mu.Lock()
-	var doubtful []*tunnel // what had a row before the question
-	for _, t := range s.tunnels {
-		if t.written && (about.Every || slices.Contains(about.Ids, t.agent.WorkspaceID)) {
-			doubtful = append(doubtful, t)
-		}
+	var doubtful []*tunnel
+	if about.Every {
+		doubtful = slices.Collect(maps.Values(s.tunnels))
 	}
+	for _, id := range about.Ids {
+		doubtful = append(doubtful, s.of[id]...)
+	}
+	doubtful = slices.DeleteFunc(doubtful, func(t *tunnel) bool { return !t.written }) // its row is about to be written
 	s.mu.Unlock()
 	if len(doubtful) == 0 {
 		return nil
