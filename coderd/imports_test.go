@@ -60,15 +60,16 @@ var rooms = map[string]room{
 			"coderd/provider/local":  {"hosting.go"},                                                      // this binary is also the supervisor of a workspace
 		},
 	},
-	"coderd":        {inside: []string{"all", "examples", "database/serverdb", "database/viewsdb"}},
-	"coderd/agent":  {inside: []string{"coderd/provider", "coderd/sdk"}},
-	"coderd/alerts": {inside: []string{"coderd/hints", "coderd/explain", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database", "database/alertsdb", "database/viewsdb"}},
+	"coderd":                 {inside: []string{"all", "examples", "database/serverdb", "database/viewsdb"}},
+	"coderd/agent":           {inside: []string{"coderd/agent/processes", "coderd/provider", "coderd/sdk", "coderd/streams"}},
+	"coderd/agent/processes": {inside: []string{"coderd/sdk"}},
+	"coderd/alerts":          {inside: []string{"coderd/hints", "coderd/explain", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database", "database/alertsdb", "database/viewsdb"}},
 	"coderd/api": {inside: []string{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
 		"coderd/events", "coderd/explain", "coderd/hints",
 		"coderd/prebuilds", "coderd/printable", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
-		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
+		"coderd/autosize", "coderd/sizing", "coderd/templates", "coderd/tunnel", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
 	}},
 	"coderd/auth":           with(stores, "database/authdb", "database/viewsdb"),
 	"coderd/autosize":       {inside: []string{"coderd/hints", "coderd/lease", "coderd/sizing", "database", "database/autosizedb", "database/viewsdb"}},
@@ -139,7 +140,9 @@ var rooms = map[string]room{
 	"coderd/templates": {inside: []string{
 		"coderd/auth", "coderd/demand/forge", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "coderd/sizing", "database", "database/templatesdb", "database/viewsdb",
 	}},
+	"coderd/streams": leaf,
 	"coderd/tracing": stores,
+	"coderd/tunnel":  {inside: []string{"coderd/hints", "coderd/lease", "coderd/streams", "database", "database/tunneldb"}},
 	"coderd/workspaces": {inside: []string{
 		"coderd/explain", "coderd/prebuilds", "coderd/printable", "coderd/tracing", "database", "database/viewsdb", "database/workspacesdb",
 	}},

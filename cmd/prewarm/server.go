@@ -63,6 +63,9 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:7080", "address to listen at; port 0 takes a free one")
 	flags.StringVar(&opts.AccessURL, "access-url", "",
 		"address at which workspaces reach this or any other replica (default that of --listen)")
+	flags.StringVar(&opts.Advertise, "advertise-url", "",
+		"address at which the other replicas reach this one, to hand on requests into workspaces "+
+			"(default that of --listen, where that names a machine)")
 	flags.StringVar(&accessCAFile, "access-ca-file", "",
 		"PEM file of authorities by which agents trust the access URL, as well as those of their system")
 	flags.StringVar(&opts.DataDir, "data-dir", "",
@@ -185,6 +188,11 @@ func completeAccess(opts *coderd.Options, caFile string) error {
 	if opts.AccessURL != "" {
 		if _, err := sdk.ParseURL(opts.AccessURL); err != nil {
 			return usageErrorf("--access-url: %v", err)
+		}
+	}
+	if opts.Advertise != "" {
+		if _, err := sdk.ParseURL(opts.Advertise); err != nil {
+			return usageErrorf("--advertise-url: %v", err)
 		}
 	}
 	if caFile == "" {

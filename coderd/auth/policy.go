@@ -40,6 +40,7 @@ const (
 	ActCreateClaim      Action = "claim.create"
 	ActReadWorkspace    Action = "workspace.read"
 	ActEnterWorkspace   Action = "workspace.enter" // exec, logs and environment: what is inside, not only that it exists
+	ActUseWorkspace     Action = "workspace.use"   // the data plane: processes in what one has claimed oneself
 	ActReleaseWorkspace Action = "workspace.release"
 	ActRenewLease       Action = "workspace.renew"
 	ActDeleteWorkspace  Action = "workspace.delete"
@@ -65,6 +66,7 @@ const (
 	// What workspaces do, by instance tokens; no role does these.
 	ActReportInstance Action = "instance.report"
 	ActReadInstance   Action = "instance.read"
+	ActTunnelInstance Action = "instance.tunnel"
 )
 
 // Part is how far a role reaches in an action.
@@ -118,6 +120,7 @@ var policy = map[Action]struct {
 	ActCreateClaim:      {admins(Any), "claim a workspace"},
 	ActReadWorkspace:    {auditors(Own), "view workspaces"},
 	ActEnterWorkspace:   {admins(Own), "enter a workspace"},
+	ActUseWorkspace:     {parts{database.RoleOwner: Own, database.RoleTemplateAdmin: Own, database.RoleMember: Own}, "run processes in a workspace"},
 	ActReleaseWorkspace: {admins(Own), "release a workspace"},
 	ActRenewLease:       {admins(Own), "renew the lease of a workspace"},
 	ActDeleteWorkspace:  {admins(Own), "delete a workspace"},
@@ -142,6 +145,7 @@ var policy = map[Action]struct {
 
 	ActReportInstance: {parts{}, "report for a workspace"},
 	ActReadInstance:   {parts{}, "read the configuration of a workspace"},
+	ActTunnelInstance: {parts{}, "open the tunnel of a workspace"},
 }
 
 // everybody is all people.

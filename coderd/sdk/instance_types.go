@@ -13,7 +13,11 @@ type AgentConfig struct {
 	Runner            []string `json:"runner,omitempty" doc:"Program and arguments, run after on_start in the workspaces of runner presets"`
 	OnClaim           []string `json:"on_claim,omitempty" doc:"Program and arguments, run once for each claim"`
 	HeartbeatTimeoutS int      `json:"heartbeat_timeout_s" doc:"Seconds without a report after which the agent is silent"`
+	DataPlane         *bool    `json:"data_plane,omitempty" doc:"False: nobody can run commands in the workspace through the agent"`
 }
+
+// DataPlaneOff says whether the template turns the data plane off.
+func (c AgentConfig) DataPlaneOff() bool { return c.DataPlane != nil && !*c.DataPlane }
 
 // Agent is what people see of the agent in a workspace.
 type Agent struct {

@@ -118,6 +118,7 @@ type Agent struct {
 	OnClaim          []string      // program and arguments, run once for each claim
 	Runner           []string      // program and arguments, run after OnStart in the workspaces of runner presets
 	HeartbeatTimeout time.Duration // whole seconds; not heard of for longer, the agent is silent
+	NoDataPlane      bool          // nobody can run commands in its workspaces through it
 }
 
 // Preset is a named set of parameters; with Prebuilds it is a pool.

@@ -79,6 +79,9 @@ func writeTemplate(ctx context.Context, tx pgx.Tx, row database.Template, change
 		if a.HeartbeatTimeoutS != int64(seconds(defaultHeartbeat)) {
 			agent["heartbeat_timeout"] = spanOf(a.HeartbeatTimeoutS).inFile()
 		}
+		if a.DataPlane != nil && !*a.DataPlane {
+			agent["data_plane"] = false
+		}
 		o["agent"] = agent
 	}
 	var list []object
