@@ -22,6 +22,8 @@ export interface Agent {
 }
 
 export interface AgentConfig {
+  /** False: nobody can run commands in the workspace through the agent */
+  data_plane?: boolean;
   /** Seconds without a report after which the agent is silent */
   heartbeat_timeout_s: number;
   /** Program and arguments, run once for each claim */
@@ -1077,6 +1079,54 @@ export interface PresetSize {
   why: string;
 }
 
+export interface Process {
+  command: string[];
+  dir: string;
+  ended_at?: string;
+  /** When it has ended; 128 + n after signal n */
+  exit_code?: number;
+  id: string;
+  /** Offset of the first byte of output that is kept */
+  kept: number;
+  /** Offset after the last byte of output */
+  output: number;
+  pid: number;
+  started_at: string;
+  /** It was ended by its timeout */
+  timed_out?: boolean;
+  tty?: boolean;
+}
+
+export interface ProcessSignal {
+  /** Such as TERM, INT, HUP, USR1 or KILL */
+  signal: string;
+}
+
+export interface ProcessStart {
+  /** Of the terminal */
+  cols?: number;
+  /** Program and arguments; or leave it out and write shell */
+  command?: string[];
+  /** Where it runs; relative to the directory of the workspace */
+  dir?: string;
+  /** Over the environment of the workspace */
+  env?: Record<string, string>;
+  /** Chosen by the client: starting it again is the same process. Random where left out */
+  id?: string;
+  /** Of the terminal */
+  rows?: number;
+  /** A text for sh -c, instead of command */
+  shell?: string;
+  /** Whether it gets an input, to be written and ended by requests; an empty one otherwise */
+  stdin?: boolean;
+  /** After which it is ended, such as 10m; unlimited where left out */
+  timeout?: string;
+  /** Whether it gets a terminal: all its output is stdout then, and it has an input */
+  tty?: boolean;
+  /** As whom it runs, where the agent is root */
+  user?: string;
+}
+
 export interface Provider {
   /** Present while it is open: nothing is created or deleted there */
   breaker?: Breaker;
@@ -1606,6 +1656,11 @@ export interface VersionSlots {
   version: number;
 }
 
+export interface WindowSize {
+  cols: number;
+  rows: number;
+}
+
 export interface Workspace {
   addresses: Address[];
   /** What runs inside it, if anything; only when one workspace is asked for */
@@ -1664,6 +1719,20 @@ export interface Operations {
     query: { organization?: string };
     body: ApplyRequest;
     answer: ApplyResult;
+  };
+  /** Attach to a process, over a WebSocket. */
+  "attach-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string; offset?: number };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Wait for the end of a process. */
+  "await-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Process;
   };
   /** Ask a forge for what Prewarm needs from it. */
   "check-forge": {
@@ -2001,6 +2070,13 @@ export interface Operations {
     body: undefined;
     answer: Preset[];
   };
+  /** List the processes in a claimed workspace. */
+  "list-processes": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Process[];
+  };
   /** List providers, and whether they work on this replica. */
   "list-providers": {
     path: {  };
@@ -2099,6 +2175,13 @@ export interface Operations {
     body: PutForgeCredential;
     answer: ForgeCredential;
   };
+  /** Read the output of a process from an offset on. */
+  "read-process-output": {
+    path: { workspace: string; process: string };
+    query: { organization?: string; offset?: number; follow?: boolean };
+    body: undefined;
+    answer: undefined;
+  };
   /** End the claim on a workspace. */
   "release-workspace": {
     path: { workspace: string };
@@ -2139,6 +2222,13 @@ export interface Operations {
     path: { template: string; preset: string };
     query: { organization?: string };
     body: ReasonRequest;
+    answer: undefined;
+  };
+  /** Set the size of the terminal of a process. */
+  "resize-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: WindowSize;
     answer: undefined;
   };
   /** Close the breaker of a provider. */
@@ -2183,12 +2273,33 @@ export interface Operations {
     body: RotateRequest;
     answer: SigningKey[];
   };
+  /** Start a process in a claimed workspace, and read its output. */
+  "run-process": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: ProcessStart;
+    answer: undefined;
+  };
   /** Change how many workspaces may be claimed at once. */
   "set-quota": {
     path: {  };
     query: { organization?: string };
     body: QuotaRequest;
     answer: Quota;
+  };
+  /** Show a process. */
+  "show-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Process;
+  };
+  /** Send a signal to a process and its children. */
+  "signal-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: ProcessSignal;
+    answer: undefined;
   };
   /** Recommend a size for a preset by its claims. */
   "size-preset": {
@@ -2203,6 +2314,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: ForgeEntity;
+  };
+  /** Start a process in a claimed workspace. */
+  "start-process": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: ProcessStart;
+    answer: Process;
   };
   /** Make no new runners for an entity for now. */
   "stop-forge": {
@@ -2239,11 +2357,20 @@ export interface Operations {
     body: undefined;
     answer: Identity;
   };
+  /** Write to the input of a process. */
+  "write-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string; eof?: boolean };
+    body: undefined;
+    answer: undefined;
+  };
 }
 
 /** Method and path of each operation. */
 export const operations: Readonly<Record<keyof Operations, readonly [method: string, path: string]>> = {
   "apply": ["POST", "/api/v1/apply"],
+  "attach-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/attach"],
+  "await-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/wait"],
   "check-forge": ["POST", "/api/v1/forges/{forge}/check"],
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
@@ -2292,6 +2419,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-pools": ["GET", "/api/v1/pools"],
   "list-preset-failures": ["GET", "/api/v1/presets/{template}/{preset}/failures"],
   "list-presets": ["GET", "/api/v1/presets"],
+  "list-processes": ["GET", "/api/v1/workspaces/{workspace}/processes"],
   "list-providers": ["GET", "/api/v1/providers"],
   "list-quotas": ["GET", "/api/v1/quotas"],
   "list-replicas": ["GET", "/api/v1/replicas"],
@@ -2306,31 +2434,40 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "ping-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook/ping"],
   "put-forge": ["PUT", "/api/v1/forges/{forge}"],
   "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
+  "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
   "replay-preset": ["GET", "/api/v1/presets/{template}/{preset}/replay"],
   "reseal-forges": ["POST", "/api/v1/forges/reseal"],
   "reset-preset": ["POST", "/api/v1/presets/{template}/{preset}/reset"],
+  "resize-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/resize"],
   "resume-provider": ["POST", "/api/v1/providers/{provider}/resume"],
   "retry-workspace": ["POST", "/api/v1/workspaces/{workspace}/retry"],
   "revoke-token": ["DELETE", "/api/v1/tokens/{token}"],
   "rollback-template": ["POST", "/api/v1/templates/{template}/rollback"],
   "rotate-forge-secret": ["POST", "/api/v1/forges/{forge}/rotate-secret"],
   "rotate-signing-key": ["POST", "/api/v1/signing-keys"],
+  "run-process": ["POST", "/api/v1/workspaces/{workspace}/run"],
   "set-quota": ["PUT", "/api/v1/quotas"],
+  "show-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}"],
+  "signal-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/signal"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
   "start-forge": ["POST", "/api/v1/forges/{forge}/start"],
+  "start-process": ["POST", "/api/v1/workspaces/{workspace}/processes"],
   "stop-forge": ["POST", "/api/v1/forges/{forge}/stop"],
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
   "whoami": ["GET", "/api/v1/whoami"],
+  "write-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/stdin"],
 };
 
 /** Roles with any part in an operation. What is shown goes by this; what is allowed, the server decides. */
 export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][]>> = {
   "apply": ["owner", "template-admin"],
+  "attach-process": ["owner", "template-admin", "member"],
+  "await-process": ["owner", "template-admin", "member"],
   "check-forge": ["owner", "template-admin"],
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
@@ -2379,6 +2516,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-pools": ["owner", "template-admin", "member", "auditor"],
   "list-preset-failures": ["owner", "template-admin", "member", "auditor"],
   "list-presets": ["owner", "template-admin", "member", "auditor"],
+  "list-processes": ["owner", "template-admin", "member"],
   "list-providers": ["owner", "template-admin", "auditor"],
   "list-quotas": ["owner", "template-admin", "member", "auditor"],
   "list-replicas": ["owner", "template-admin", "auditor"],
@@ -2393,24 +2531,31 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "ping-forge-hook": ["owner", "template-admin"],
   "put-forge": ["owner", "template-admin"],
   "put-forge-credential": ["owner", "template-admin"],
+  "read-process-output": ["owner", "template-admin", "member"],
   "release-workspace": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
   "replay-preset": ["owner", "template-admin", "member", "auditor"],
   "reseal-forges": ["owner"],
   "reset-preset": ["owner", "template-admin"],
+  "resize-process": ["owner", "template-admin", "member"],
   "resume-provider": ["owner", "template-admin"],
   "retry-workspace": ["owner", "template-admin", "member"],
   "revoke-token": ["owner", "template-admin", "member"],
   "rollback-template": ["owner", "template-admin"],
   "rotate-forge-secret": ["owner", "template-admin"],
   "rotate-signing-key": ["owner"],
+  "run-process": ["owner", "template-admin", "member"],
   "set-quota": ["owner"],
+  "show-process": ["owner", "template-admin", "member"],
+  "signal-process": ["owner", "template-admin", "member"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
   "start-forge": ["owner", "template-admin"],
+  "start-process": ["owner", "template-admin", "member"],
   "stop-forge": ["owner", "template-admin"],
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
   "whoami": ["owner", "template-admin", "member", "auditor"],
+  "write-process": ["owner", "template-admin", "member"],
 };
