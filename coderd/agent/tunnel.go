@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"io"
-	"log"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -93,7 +91,7 @@ func (a *agent) tunnel(ctx context.Context, table *processes.Table) error {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	serve := &http.Server{Handler: mux, ReadHeaderTimeout: tunnelHeaders, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0)}
+	serve := &http.Server{Handler: mux, ReadHeaderTimeout: tunnelHeaders, MaxHeaderBytes: 64 << 10, ErrorLog: slog.Stdlib(ctx, a.Log.Named("tunnel"), slog.LevelDebug)}
 	a.tunnels.Go(func() {
 		_ = serve.Serve(session) // it ends with the session
 		_ = serve.Close()

@@ -26,9 +26,9 @@ func (s *server) registerExec() {
 		summary: "Run a command inside a claimed workspace, over a WebSocket",
 		description: "The client's first message is text, JSON with command, env, tty, rows and cols. Then come binary " +
 			"messages whose first byte is the stream: 0 stdin, 1 stdout, 2 stderr, 3 end of stdin, 4 window size as JSON. " +
-			"The server's last message is text, JSON with exit_code or error. It goes through the agent of the workspace where that has a " +
-			"tunnel, else through its provider: 501 if that cannot run commands, " +
-			"421 if another replica reaches the workspace.",
+			"The server's last message is text, JSON with exit_code or error. It goes through the workspace's agent where that " +
+			"has a tunnel, else through its provider. The answer is 501 if that cannot run commands, and 421 if another " +
+			"replica reaches the workspace.",
 	}, s.execWorkspace)
 }
 

@@ -59,8 +59,8 @@ type (
 
 // lines says what the lines of output are.
 const lines = "The answer is NDJSON, a line for each piece of output: `offset` counts the bytes of both streams, `stream` is stdout or " +
-	"stderr, and the bytes are in `text`, or in `data` as base64 where they are not UTF-8. `cut` says that so many bytes from the " +
-	"offset on are not kept any more. The last line has `exit_code`; output that ends without it was cut off: ask again, at the " +
+	"stderr. The bytes are in `text`, or in `data` as base64 where they are not UTF-8. `cut` says that so many bytes from the " +
+	"offset on are not kept any more. The last line has `exit_code`. Output that ends without it was cut off: ask again, at the " +
 	"offset after the last byte that came."
 
 func (s *server) registerProcesses() {
@@ -100,8 +100,8 @@ func (s *server) registerProcesses() {
 	resize.status = http.StatusNoContent
 	register(s, resize, s.resizeProcess)
 	attach := op("attach-process", http.MethodGet, process+"/attach", "Attach to a process, over a WebSocket",
-		"The protocol is that of exec. Its first message is the same here: `rows` and `cols` of it count, and its `command`, which "+
-			"must not be empty, is not run. The process goes on when the client goes.")
+		"The protocol is that of exec. Its first message is the same here: its `rows` and `cols` count. Its `command`, which must not be "+
+			"empty, is not run. The process goes on when the client goes.")
 	attach.endless = true
 	register(s, attach, s.attachProcess)
 }
@@ -172,7 +172,7 @@ func (s *server) runProcess(ctx context.Context, who auth.Identity, in *startInp
 	if err != nil {
 		return nil, xerrors.Errorf("encode start: %w", err)
 	}
-	resp, err := s.call(ctx, e, http.MethodPost, "/run", nil, bytes.NewBuffer(raw))
+	resp, err := s.call(ctx, e, http.MethodPost, "/run", nil, bytes.NewBuffer(raw)) //nolint:bodyclose // pass closes it
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (s *server) processOutput(ctx context.Context, who auth.Identity, in *outpu
 		return nil, err
 	}
 	query := url.Values{"offset": {strconv.FormatInt(in.Offset, 10)}, "follow": {strconv.FormatBool(in.Follow)}}
-	resp, err := s.call(ctx, e, http.MethodGet, path, query, nil)
+	resp, err := s.call(ctx, e, http.MethodGet, path, query, nil) //nolint:bodyclose // pass closes it
 	if err != nil {
 		return nil, err
 	}
@@ -309,9 +309,7 @@ func (s *server) execInside(ctx context.Context, e entrance, session sdk.ExecSes
 func (s *server) execAt(ctx context.Context, e entrance, path string, query url.Values, session sdk.ExecSession) (int, error) {
 	for began := s.Clock.Now("api", "tunnel"); ; {
 		code, err := sdk.ExecOver(ctx, &http.Client{Transport: s.Tunnels.Transport(e.target())}, e.address(path, query),
-			http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest{
-				ExecStart: session.ExecStart, Stdin: session.Stdin, Stdout: session.Stdout, Stderr: session.Stderr, Resize: session.Resize,
-			})
+			http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest(session))
 		if !errors.Is(err, tunnel.ErrNone) || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
 			return code, err
 		}

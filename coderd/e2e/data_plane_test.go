@@ -162,7 +162,11 @@ func TestProcesses(t *testing.T) {
 	require.True(t, shown.TimedOut)
 
 	for _, wrong := range []sdk.ProcessStart{
-		{}, {Command: []string{"/no/such"}}, {Command: []string{"no-such"}}, {Shell: "true", Dir: "nowhere"}, {Shell: "true", User: "no-such-user"},
+		{},
+		{Command: []string{"/no/such"}},
+		{Command: []string{"no-such"}},
+		{Shell: "true", Dir: "nowhere"},
+		{Shell: "true", User: "no-such-user"},
 		{Shell: "true", Timeout: "soon"},
 	} {
 		_, err = c.StartProcess(t.Context(), e.name, wrong)

@@ -214,7 +214,7 @@ func (s *Service) ServeRelay(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	defer session.Close()
+	defer func() { _ = session.Close() }()
 	p := &peer{session, key}
 	if !s.relays.add(p) {
 		return

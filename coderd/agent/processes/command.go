@@ -132,7 +132,7 @@ func (r *running) become(name string) error {
 		return xerrors.Errorf("find user %s: %w", name, err)
 	}
 	if os.Geteuid() != 0 {
-		if int(uid) == os.Geteuid() { //nolint:gosec // it has 32 bits
+		if int(uid) == os.Geteuid() { // it has 32 bits
 			return nil
 		}
 		return errUser

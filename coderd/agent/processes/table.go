@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"cdr.dev/slog"
@@ -263,7 +262,7 @@ func (p *process) signal(name string) error {
 	if sig == 0 {
 		return xerrors.Errorf("there is no signal %q: write TERM, INT, HUP, USR1 or KILL", name)
 	}
-	if !p.run.signal(syscall.Signal(sig)) {
+	if !p.run.signal(sig) {
 		return errEnded
 	}
 	return nil
