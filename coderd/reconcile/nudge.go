@@ -42,7 +42,7 @@ func (r *Reconciler) Nudge(templates ...uuid.UUID) {
 // Heard takes a nudge that another replica published.
 func (r *Reconciler) Heard(payload string) {
 	var n notice
-	if err := json.Unmarshal([]byte(payload), &n); err != nil || n.From == r.replica {
+	if err := json.Unmarshal([]byte(payload), &n); err != nil || n.From == r.Replica {
 		return
 	}
 	r.mu.Lock()
@@ -54,8 +54,15 @@ func (r *Reconciler) Heard(payload string) {
 	r.wake.Ring()
 }
 
-// Missed is told that notifications may have been lost: everything is looked at again (I9).
+// Missed asks for a full pass, because notifications may have been lost (I9). They were heard again just now, so the
+// database answers: a pass that failed is tried again at once.
 func (r *Reconciler) Missed() {
+	r.tickNow()
+	r.answers.Ring()
+}
+
+// tickNow makes the next pass a full one.
+func (r *Reconciler) tickNow() {
 	r.mu.Lock()
 	r.ticked = true
 	r.mu.Unlock()
@@ -93,7 +100,7 @@ func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) (
 		}
 	}
 	if len(ask) > 0 {
-		passes, err := reconciledb.New(r.store).PassesOf(ctx, ask)
+		passes, err := reconciledb.New(r.Store).PassesOf(ctx, ask)
 		if err != nil {
 			return nil, xerrors.Errorf("read passes: %w", err)
 		}
@@ -122,7 +129,7 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		case <-r.publish:
 		}
 		r.mu.Lock()
-		arg := reconciledb.PublishNudgesParams{Sender: r.replica}
+		arg := reconciledb.PublishNudgesParams{Sender: r.Replica}
 		for t := range r.unpublished {
 			arg.TemplateIds = append(arg.TemplateIds, t)
 			arg.Traces = append(arg.Traces, r.traces[t])
@@ -133,8 +140,8 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		if len(arg.TemplateIds) == 0 {
 			continue
 		}
-		if err := reconciledb.New(r.store).PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
-			r.log.Debug(ctx, "publish nudges", slog.Error(err))
+		if err := reconciledb.New(r.Store).PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
+			r.Log.Debug(ctx, "publish nudges", slog.Error(err))
 		}
 	}
 }

@@ -92,6 +92,7 @@ type templateConfig struct {
 	schedule           int    // instances in even minutes; 0: no schedule
 	running            string // how many of them run, empty for all; the others are in standby
 	runner             bool   // they are runners of the forge
+	most               int    // claims at once; 0: any number
 }
 
 func (c config) yaml() string {
@@ -113,6 +114,9 @@ func (c config) yaml() string {
 		}
 		if t.kept > 0 {
 			fmt.Fprintf(&b, "    keep_failures: {maximum: %d, ttl: 15s}\n", t.kept)
+		}
+		if t.most > 0 {
+			fmt.Fprintf(&b, "    claims: {maximum: %d}\n", max(t.most, t.instances, t.schedule)) // less is refused
 		}
 		if t.agent {
 			b.WriteString("    agent: {heartbeat_timeout: 5s}\n")
@@ -150,6 +154,7 @@ func (w *world) furnish() {
 	}
 	w.upkeep(&a, &b)
 	w.tiers(&a, &b)
+	w.agree(&a)
 	w.people.config.templates["a"], w.people.config.templates["b"] = a, b
 	w.connect()
 	w.turn()

@@ -39,8 +39,9 @@ type world struct {
 	without      map[string]bool
 	pg           *postgres
 	cloud        *sim.Provider
-	hub          *hub  // nil: this seed has no forge
-	back         *back // nil: nobody does anything behind it
+	hub          *hub   // nil: this seed has no forge
+	back         *back  // nil: nobody does anything behind it
+	terms        *terms // nil: claims last until they are released, come one by one, and are not counted
 	installation uuid.UUID
 	owner        uuid.UUID
 
@@ -201,6 +202,7 @@ func (w *world) advance() {
 	case !w.calm && roll < 0.07 && !w.lurking() && w.happen():
 	case !w.calm && w.hub != nil && w.dice("hub").Float64() < 0.08 && w.happenOf(jobsHappen, "at the hub"):
 	case !w.calm && w.back != nil && w.dice("back").Float64() < 0.03 && w.happenOf(behindHappen, behindTheBack):
+	case !w.calm && w.terms != nil && w.dice("terms").Float64() < 0.05 && w.happenOf(termsHappen, onTerms):
 	case len(runnable) == 0 || roll < 0.15 && !w.calm:
 		w.pass(d, len(runnable) > 0)
 	default:

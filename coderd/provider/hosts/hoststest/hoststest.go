@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -318,9 +319,7 @@ func (f *Fleet) Config(t testing.TB, settings map[string]any) json.RawMessage {
 	me, err := user.Current()
 	require.NoError(t, err)
 	config := map[string]any{"user": me.Username, "key_file": f.KeyFile, "machines": f.At("127.0.0.1")}
-	for name, value := range settings {
-		config[name] = value
-	}
+	maps.Copy(config, settings)
 	raw, err := json.Marshal(config)
 	require.NoError(t, err)
 	return raw
