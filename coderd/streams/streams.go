@@ -3,6 +3,8 @@
 //
 // Each stream has a window of 256 KiB, which is what it holds at most of what its reader has not read. One reader that does
 // not read holds up no other stream. A peer that does not answer for half a minute is taken for gone.
+//
+// yamux is 0.1.1 on purpose: docs/decisions/0035-tunnels-are-streams-of-http.md.
 package streams
 
 import (
@@ -33,12 +35,23 @@ type Session = yamux.Session
 
 // Conn is the connection of a WebSocket, until ctx ends.
 func Conn(ctx context.Context, ws *websocket.Conn) net.Conn {
-	return whole{websocket.NetConn(ctx, ws, websocket.MessageBinary)}
+	return whole{websocket.NetConn(ctx, ws, websocket.MessageBinary), ws}
 }
 
 // whole drops what comes with an error. Where a connection is cut in the middle of a frame, the library returns the last bytes
 // as they came, still masked: a reader that took them would have wrong bytes, and not too few.
-type whole struct{ net.Conn }
+type whole struct {
+	net.Conn
+	ws *websocket.Conn
+}
+
+// Close ends the connection at once. The library would say farewell and wait for the answer, for seconds, and the streams end
+// only after that.
+func (c whole) Close() error {
+	err := c.ws.CloseNow()
+	_ = c.Conn.Close() // lets go of its timers; there is nothing left to say
+	return err         //nolint:wrapcheck // as Read
+}
 
 func (c whole) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
