@@ -19,7 +19,8 @@ const beginnings = new WeakSet<readonly Pool[]>();
 /** incomplete says whether other pools are being read for the first time. */
 export const incomplete = (pools: readonly Pool[]) => beginnings.has(pools);
 
-async function readAll(client: QueryClient): Promise<Pool[]> {
+/** readAll reads all pools. The first time it shows the beginning of the list while it reads the others. */
+export async function readAll(client: QueryClient): Promise<Pool[]> {
   const pools: Pool[] = [];
   const first = client.getQueryData(key) === undefined;
   let after: string | undefined;
