@@ -70,16 +70,19 @@ templates:
 	require.Equal(t, "prepared\n"+first.Name+" small", inside(m, "started"))
 	require.Equal(t, "ready", show(t, c, first.Name).Agent.Status)
 
-	// Where the machine restarts, its agent comes back: with the next listing, or when it was silent for too long.
-	back := func(since time.Time, state, status string) {
-		t.Helper()
-		coderdtest.Eventually(t, "the agent to be back", func() bool {
-			is := show(t, c, first.Name)
-			return is.Agent.HeartbeatAt.After(since) && !is.Agent.Silent && is.Agent.Status == status && is.State == state
-		})
+	// A restart of the machine: silent, back to starting, started again, ready. It is off until then, as a listing would
+	// bring the agent back before.
+	path := func() string {
+		var path []string
+		for _, h := range show(t, c, first.Name).History {
+			path = append(path, h.To)
+		}
+		return strings.Join(path, " ")
 	}
-	m.Reboot(t)
-	back(time.Now(), "ready", "ready")
+	m.PowerOff(t)
+	coderdtest.Eventually(t, "it to be starting", func() bool { return path() == "provisioning starting ready starting" })
+	m.Start(t)
+	coderdtest.Eventually(t, "it to be ready again", func() bool { return path() == "provisioning starting ready starting ready" })
 	claim, err := c.Claim(ctx, sdk.ClaimRequest{
 		Template: "agents", Preset: "default", Mode: "require", WaitReady: "1m",
 		Parameters: map[string]string{"key": "late"}, Secrets: map[string]string{"deploy": "hunter2"},
@@ -93,11 +96,15 @@ templates:
 
 	// A claimed one's agent comes back too, with the next listing, and on_claim is not run twice.
 	require.NoError(t, os.Remove(filepath.Join(m.Home, ".prewarm/workspace/claimed")))
-	m.Reboot(t)
-	rebooted := time.Now()
+	m.PowerOff(t)
+	coderdtest.Eventually(t, "the silence of the claimed one", func() bool { return show(t, c, first.Name).Agent.Silent })
+	m.Start(t)
 	_, err = c.Inventories(ctx, "fleet")
 	require.NoError(t, err)
-	back(rebooted, "claimed", "claim-ready")
+	coderdtest.Eventually(t, "the agent of the claimed one", func() bool {
+		is := show(t, c, first.Name)
+		return !is.Agent.Silent && is.Agent.Status == "claim-ready" && is.State == "claimed"
+	})
 	require.NoFileExists(t, filepath.Join(m.Home, ".prewarm/workspace/claimed"))
 
 	// One that hangs is not heard of again: its workspace is replaced, and the reset ends it.

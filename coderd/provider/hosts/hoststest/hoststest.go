@@ -218,9 +218,15 @@ func (m *Machine) Thaw(t testing.TB) { t.Helper(); m.signal(t, syscall.SIGCONT) 
 // Reboot ends everything that runs on the machine, and starts it again.
 func (m *Machine) Reboot(t testing.TB) {
 	t.Helper()
+	m.PowerOff(t)
+	m.Start(t)
+}
+
+// PowerOff ends the machine and all that runs on it; Start begins it again, with nothing running.
+func (m *Machine) PowerOff(t testing.TB) {
+	t.Helper()
 	m.Kill(t)
 	m.endProcesses(t)
-	m.Start(t)
 }
 
 // NewHostKey installs the machine anew, as far as its host key shows.
