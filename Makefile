@@ -64,7 +64,7 @@ test-ci: build postgres haproxy sshd docker debian chromium ## Run the long suit
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on
-	PREWARM_SIM_TERMS=3 PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(FIRST) PREWARM_SIM_FRESH=$(FRESH) \
+	PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(FIRST) PREWARM_SIM_FRESH=$(FRESH) \
 		go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./coderd/simulation
 
 .PHONY: sim-mutants

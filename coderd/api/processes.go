@@ -330,7 +330,7 @@ func (s *server) speakExec(ctx context.Context, run func(context.Context, sdk.Ex
 		}
 		err = sdk.ServeExec(ctx, s.Clock, conn, func(ctx context.Context, session sdk.ExecSession) (int, error) {
 			code, err := run(ctx, session)
-			if why := context.Cause(ctx); errors.Is(why, auth.ErrNotAllowed) { // the client is told, and not what it did to the command
+			if why := context.Cause(ctx); errors.Is(why, auth.ErrNotAllowed) { // the client gets this reason, not how the command ended for it
 				return 0, why
 			}
 			return code, err

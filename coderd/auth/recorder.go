@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// recorderMost is how many entries may wait to be written; whoever has more waits with them.
+	// recorderMost is how many entries may wait to be written; a caller with more entries waits.
 	recorderMost  = 4096
 	recorderBatch = 256
 	recorderAgain = time.Second

@@ -23,7 +23,7 @@ func (s *Service) Derive(ctx context.Context, purpose string) ([][]byte, error) 
 	secrets := make([][]byte, 0, len(known))
 	for _, key := range known {
 		if key.err != nil {
-			continue // it is an error for whoever signs with it
+			continue // signing with it reports the error
 		}
 		secret, err := hkdf.Key(sha256.New, key.secret, nil, purpose, keyBytes)
 		if err != nil {

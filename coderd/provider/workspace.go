@@ -22,7 +22,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Identity is what a workspace is told of itself, and whoever claims it of the workspace.
+// Identity is the environment by which a workspace, and the user who claims it, know which one it is.
 func Identity(name string, tags Tags, template, preset string) map[string]string {
 	return map[string]string{
 		"PREWARM_WORKSPACE":    name,

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,9 +31,6 @@ const onTerms = "claims on terms"
 // agree gives some seeds claims with terms; PREWARM_SIM_TERMS says to one in how many.
 func (w *world) agree(a *templateConfig) {
 	d := w.random("terms")
-	if os.Getenv("PREWARM_SIM_TERMS") == "" { // not in CI before some hundred seeds have run with them
-		return
-	}
 	if d.IntN(number("PREWARM_SIM_TERMS", 3)) > 0 || w.without[onTerms] {
 		return
 	}

@@ -166,7 +166,7 @@ func (a *applying) preset(
 		}
 	}
 	a.affected[template.ID] = true
-	if row != nil && len(change.Fields) == 0 { // only the version is another one, which is told and recorded already
+	if row != nil && len(change.Fields) == 0 { // only the version is another one, which the template's change already says and records
 		return nil
 	}
 	return a.changed(ctx, change, asked.ID.String(), before, after)

@@ -157,7 +157,7 @@ func apart(old, fresh string) (string, string) {
 	return old, fresh
 }
 
-// agentFields tells what differs between two agents; one that comes or goes is told as such, with its settings.
+// agentFields lists what differs between two agents. One that is added or removed is listed as such, with its settings.
 func agentFields(old, fresh json.RawMessage) []string {
 	return append(fields(field{"agent", fmt.Sprint(old != nil), fmt.Sprint(fresh != nil)}), jsonFields("agent", old, fresh)...)
 }

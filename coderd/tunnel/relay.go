@@ -185,7 +185,7 @@ func (s *Service) dialRelay(ctx context.Context, url string) (*peer, error) {
 	return &peer{session, key}, nil
 }
 
-// ServeRelay takes a connection of another replica: whoever cannot prove to be one is cut off.
+// ServeRelay takes a connection of another replica: one that cannot prove to be a replica is cut off.
 func (s *Service) ServeRelay(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.relays.strangers <- struct{}{}:

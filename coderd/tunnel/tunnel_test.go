@@ -116,11 +116,11 @@ var streaming = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	}
 })
 
-// A tunnel is reached through any replica; with the release its streams end there too, whoever released, and also where no
+// A tunnel is reached through any replica; with the release its streams end there too, by any replica's release, and also where no
 // notification comes.
 func TestTunnelEnds(t *testing.T) {
 	t.Parallel()
-	for name, deaf := range map[string]bool{"told": false, "deaf": true} {
+	for name, deaf := range map[string]bool{"notified": false, "deaf": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := coderdtest.NewWorld(t, sim.Behavior{})

@@ -165,9 +165,6 @@ func simulation(seeds, fresh int) step {
 		"PREWARM_SIM_SEEDS=" + strconv.Itoa(seeds),
 		"PREWARM_SIM_TWICE=" + strconv.Itoa(min(3, (seeds+fresh)/20)),
 	}
-	if seeds >= 200 {
-		env = append(env, "PREWARM_SIM_TERMS=3")
-	}
 	if fresh > 0 {
 		env = append(env, "PREWARM_SIM_FRESH="+strconv.Itoa(fresh),
 			"PREWARM_SIM_FRESH_FIRST="+strconv.Itoa(1_000_000+rand.IntN(1_000_000_000)))

@@ -50,9 +50,9 @@ type running struct {
 	copied   chan struct{}
 	moves    func() (progress int64, stuck bool) // of the output
 
-	mu    sync.Mutex
-	told  bool // to end
-	ended bool
+	mu     sync.Mutex
+	ending bool // it was asked to end
+	ended  bool
 }
 
 // run starts a command. moves says whether its output does.
@@ -229,9 +229,9 @@ func (r *running) copy(to sinks) {
 
 // wait returns the exit code, 128 + n after signal n, when all output was handed on.
 func (r *running) wait() int {
-	err := r.cmd.Wait()
+	_ = r.cmd.Wait() // how it ended is in ProcessState
 	r.mu.Lock()
-	if r.told { // the group's number is free only when the group is empty
+	if r.ending { // the group's number is free only when the group is empty
 		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 	}
 	r.ended = true
@@ -239,8 +239,7 @@ func (r *running) wait() int {
 	r.settle()
 	r.close()
 	<-r.copied
-	if r.cmd.ProcessState == nil {
-		_ = err
+	if r.cmd.ProcessState == nil { // it could not be waited for
 		return 1
 	}
 	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
@@ -289,7 +288,7 @@ func (r *running) signal(sig syscall.Signal) bool {
 // end asks the group to end, and makes it after the grace. It returns at once.
 func (r *running) end(grace time.Duration) {
 	r.mu.Lock()
-	r.told = true
+	r.ending = true
 	r.mu.Unlock()
 	r.signal(syscall.SIGTERM)
 	r.clock.AfterFunc(grace, func() { r.signal(syscall.SIGKILL) }, "processes", "kill")
@@ -298,7 +297,7 @@ func (r *running) end(grace time.Duration) {
 // kill ends the group at once.
 func (r *running) kill() {
 	r.mu.Lock()
-	r.told = true
+	r.ending = true
 	r.mu.Unlock()
 	r.signal(syscall.SIGKILL)
 }

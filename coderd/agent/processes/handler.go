@@ -85,7 +85,8 @@ func decode(r *http.Request, into any) error {
 	return nil
 }
 
-func (t *Table) serveStart(w http.ResponseWriter, r *http.Request) {
+// started starts the process of a request, or refuses it.
+func (t *Table) started(w http.ResponseWriter, r *http.Request) (*process, bool) {
 	var start sdk.ProcessStart
 	err := decode(r, &start)
 	var p *process
@@ -94,21 +95,20 @@ func (t *Table) serveStart(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		refuse(w, err)
-		return
 	}
-	answer(w, http.StatusCreated, p.show())
+	return p, err == nil
+}
+
+func (t *Table) serveStart(w http.ResponseWriter, r *http.Request) {
+	if p, ok := t.started(w, r); ok {
+		answer(w, http.StatusCreated, p.show())
+	}
 }
 
 // serveRun starts a process and follows its output.
 func (t *Table) serveRun(w http.ResponseWriter, r *http.Request) {
-	var start sdk.ProcessStart
-	err := decode(r, &start)
-	var p *process
-	if err == nil {
-		p, err = t.start(start)
-	}
-	if err != nil {
-		refuse(w, err)
+	p, ok := t.started(w, r)
+	if !ok {
 		return
 	}
 	lines := ndjson(w)
