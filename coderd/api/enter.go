@@ -68,7 +68,7 @@ func (s *server) inside(ctx context.Context, who auth.Identity, ref string) (ent
 	case err != nil:
 		return e, err
 	case !e.HasAgent:
-		return e, huma.Error501NotImplemented("template " + e.Template + " has no agent, through which its workspaces could be entered")
+		return e, huma.Error501NotImplemented("template " + e.Template + " has no agent, through which its workspaces could be entered: set agent in it, or use exec")
 	case !e.DataPlane:
 		return e, huma.Error501NotImplemented("template " + e.Template + " turns the data plane off")
 	case s.Tunnels == nil:
