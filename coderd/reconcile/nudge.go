@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,8 +93,8 @@ func (r *Reconciler) giveBack(taken map[uuid.UUID]nudged) {
 // unserved drops the nudges that a pass begun after them has served, here or on another replica.
 func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) ([]uuid.UUID, error) {
 	var ask, templates []uuid.UUID
-	for t, at := range taken {
-		if time.Time(at).IsZero() {
+	for _, t := range sorted(slices.Collect(maps.Keys(taken))) {
+		if time.Time(taken[t]).IsZero() {
 			templates = append(templates, t)
 		} else {
 			ask = append(ask, t)
@@ -114,9 +115,14 @@ func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) (
 			}
 		}
 	}
-	// Any order serves all of them in one pass; a stable one makes passes comparable.
+	return sorted(templates), nil
+}
+
+// sorted puts templates in an order that is always the same. Any serves all of them in one pass; this makes passes
+// comparable.
+func sorted(templates []uuid.UUID) []uuid.UUID {
 	slices.SortFunc(templates, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	return templates, nil
+	return templates
 }
 
 // publishNudges tells the other replicas, many nudges at a time. A failure costs nothing but time: this process serves
@@ -130,7 +136,7 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		}
 		r.mu.Lock()
 		arg := reconciledb.PublishNudgesParams{Sender: r.Replica}
-		for t := range r.unpublished {
+		for _, t := range sorted(slices.Collect(maps.Keys(r.unpublished))) {
 			arg.TemplateIds = append(arg.TemplateIds, t)
 			arg.Traces = append(arg.Traces, r.traces[t])
 			delete(r.traces, t)

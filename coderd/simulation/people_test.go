@@ -31,6 +31,7 @@ type people struct {
 	asked    map[life]bool      // that somebody asked to be released or deleted
 	released map[uuid.UUID]bool // claims whose release was acknowledged
 	clients  *clients
+	requests int                  // how many there were
 	agents   []context.CancelFunc // of those that ever lived
 	claims   int
 }
@@ -187,10 +188,14 @@ func (w *world) any(purpose string) *process {
 	return up[w.dice(purpose).IntN(len(up))]
 }
 
+// requestKey is where a context has the number of the request that it belongs to, for what else looks the same.
+type requestKey struct{}
+
 // ask is a request to a process, on a goroutine of its own. answered runs on the scheduler when the answer has reached
 // the client, which it does not if the process is gone by then, or the client.
 func (w *world) ask(p *process, do func(ctx context.Context) error, answered func(err error)) *client {
-	ctx, cancel := context.WithCancel(context.Background())
+	w.people.requests++
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), requestKey{}, w.people.requests))
 	c := &client{leave: cancel}
 	w.people.clients.add(c)
 	go func() {

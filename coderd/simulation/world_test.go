@@ -221,14 +221,22 @@ func (w *world) admit() {
 	for _, c := range w.arrivals {
 		w.seq++
 		c.seq = w.seq
+		if c.mark == markBegin {
+			c.tx.seq = w.seq
+		}
 	}
 	w.pending = append(w.pending, w.arrivals...)
 	w.arrivals = nil
 }
 
 func (c *call) key() string {
-	args, _ := json.Marshal(c.args)
-	return fmt.Sprint(c.p.name, c.p.run, c.name, c.subject, string(args))
+	raw, _ := json.Marshal(c.args)
+	args := strings.ReplaceAll(string(raw), c.p.w.owner.String(), "owner") // who has another id in each database
+	inside := 0
+	if c.tx != nil {
+		inside = c.tx.seq
+	}
+	return fmt.Sprint(c.p.name, c.p.run, c.name, c.subject, args, inside, c.ctx.Value(requestKey{}), c.from)
 }
 
 // runnable is all that could go on now, in the order in which it came up.
