@@ -67,7 +67,12 @@ func TestBlame_providerThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	w, _ := newWorld(t)
 	templates := w.Pool(t, "a", 1, 1)
-	w.Providers.Update([]provider.Row{{Name: "sim", Kind: "no such kind"}})
+	kind := func(is string) {
+		_, err := w.Store.Pool.Exec(context.Background(), "UPDATE providers SET kind = $1 WHERE name = 'sim'", is)
+		require.NoError(t, err)
+		require.NoError(t, w.Providers.Read(context.Background()))
+	}
+	kind("no such kind")
 	r := w.Start(t, coderdtest.Config{Tick: time.Second})
 	r.Reconciler.Nudge(templates...)
 	coderdtest.Eventually(t, "given up", func() bool {
@@ -75,7 +80,7 @@ func TestBlame_providerThatCannotBeMade(t *testing.T) {
 		r.Worker.Wake()
 		return w.Count(t, "a", "deleting") > 0
 	})
-	w.Providers.Update([]provider.Row{{Name: "sim", Kind: "sim"}})
+	kind("sim")
 	coderdtest.Eventually(t, "all is well again", func() bool {
 		hasten(t, w)
 		r.Reconciler.Nudge(templates...)
