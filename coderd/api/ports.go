@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 type (
@@ -28,6 +29,12 @@ func (in PortRef) details() map[string]any { return map[string]any{"port": in.Po
 
 func (s *server) registerPorts() {
 	register(s, operation{
+		id: "list-ports", method: http.MethodGet, path: "/workspaces/{workspace}/ports",
+		action: auth.ActUseWorkspace, tag: "ports", summary: "List the ports in a claimed workspace on which something listens",
+		description: "Those that can be connected to: on a loopback address, or on any. Where a workspace shares its network with " +
+			"the machine, as with the providers local and hosts, they are the machine's.",
+	}, s.listPorts)
+	register(s, operation{
 		id: "connect-port", method: http.MethodGet, path: "/workspaces/{workspace}/ports/{port}/connect",
 		action: auth.ActUseWorkspace, tag: "ports", endless: true,
 		summary: "Connect to a port in a claimed workspace, over a WebSocket",
@@ -36,6 +43,14 @@ func (s *server) registerPorts() {
 			"its reason says why; code 4001 is the end of the claim. The port is reached by the loopback addresses. 502 if nothing " +
 			"listens there.",
 	}, s.connectPort)
+}
+
+func (s *server) listPorts(ctx context.Context, who auth.Identity, in *WorkspaceRef) (*body[[]sdk.Port], error) {
+	e, err := s.inside(ctx, who, in.Ref)
+	if err != nil {
+		return nil, err
+	}
+	return ask[[]sdk.Port](ctx, s, e, http.MethodGet, "/ports", nil)
 }
 
 func (s *server) connectPort(ctx context.Context, who auth.Identity, in *connectInput) (*huma.StreamResponse, error) {

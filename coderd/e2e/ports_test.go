@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,10 @@ func TestPorts(t *testing.T) {
 			sentBack(t, c, e.name, echo, want)
 		}
 	}
+
+	list, err := e.client().Ports(t.Context(), e.name)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(list, func(p sdk.Port) bool { return p.Port == echo }), "%v", list)
 
 	reset := listening(t, func(c *net.TCPConn) { _, _ = io.ReadFull(c, make([]byte, 1)); _ = c.SetLinger(0) })
 	stream, err := e.client().DialPort(t.Context(), e.name, reset)
@@ -141,7 +146,9 @@ func TestPorts_strangers(t *testing.T) {
 	e := enter(t, alice)
 	echo := listening(t, afterEnd)
 	for name, c := range map[string]*sdk.Client{"another member": as("bob", "member"), "an auditor": as("eve", "auditor"), "the owner": owner} {
-		_, err := c.DialPort(t.Context(), e.name, echo)
+		_, err := c.Ports(t.Context(), e.name)
+		require.Contains(t, []int{http.StatusNotFound, http.StatusForbidden}, sdk.StatusOf(err), "%s: %v", name, err)
+		_, err = c.DialPort(t.Context(), e.name, echo)
 		require.Contains(t, []int{http.StatusNotFound, http.StatusForbidden}, sdk.StatusOf(err), "%s: %v", name, err)
 	}
 	sentBack(t, alice, e.name, echo, []byte("mine"))

@@ -30,6 +30,14 @@ type Options struct {
 // Handler serves the ports of this machine or container.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ports", func(w http.ResponseWriter, _ *http.Request) {
+		all, err := list("/proc")
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		answer(w, http.StatusOK, all)
+	})
 	mux.HandleFunc("GET /ports/{port}/connect", func(w http.ResponseWriter, r *http.Request) {
 		port, conn, err := dialed(r)
 		if err != nil {
@@ -90,7 +98,11 @@ func refuse(w http.ResponseWriter, err error) {
 	if errors.Is(err, errPort) {
 		status = http.StatusUnprocessableEntity
 	}
+	answer(w, status, map[string]string{"detail": err.Error()})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"detail": err.Error()})
+	_ = json.NewEncoder(w).Encode(v)
 }

@@ -3,11 +3,15 @@ package ports_test
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +115,28 @@ func TestConnect_cut(t *testing.T) {
 	_, err = io.ReadAll(stream)
 	require.Equal(t, websocket.StatusBadGateway, websocket.CloseStatus(err), "%v", err)
 	require.ErrorContains(t, err, "port "+strconv.Itoa(reset))
+}
+
+// What listens is listed with the process, in IPv4 and IPv6; what cannot be connected to is not.
+func TestList(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	comm, err := os.ReadFile("/proc/self/comm")
+	require.NoError(t, err)
+	nothing := func(*net.TCPConn) {}
+	v4, v6, elsewhere := listen(t, "tcp", "127.0.0.1:0", nothing), listen(t, "tcp", "[::]:0", nothing), listen(t, "tcp", "127.0.0.2:0", nothing)
+	resp, err := s.Client().Get(s.URL + "/ports")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var all []sdk.Port
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&all))
+	for _, port := range []int{v4, v6} {
+		require.Contains(t, all, sdk.Port{Port: port, PID: os.Getpid(), Process: strings.TrimSpace(string(comm))})
+		_, err = connect(t, s, port)
+		require.NoError(t, err)
+	}
+	require.True(t, slices.IsSortedFunc(all, func(a, b sdk.Port) int { return a.Port - b.Port }))
+	require.False(t, slices.ContainsFunc(all, func(p sdk.Port) bool { return p.Port == elsewhere }))
 }
 
 // What cannot be connected to is refused with a status, and the port is named.
