@@ -45,6 +45,7 @@ type Stream struct {
 	reading sync.Mutex
 	message io.Reader // that is read at the moment; nil: the next
 	over    bool      // the other side sends no more
+	cause   error     // why nothing more can be read
 
 	mu        sync.Mutex
 	deadlines [2]*quartz.Timer // of reads and of writes
@@ -119,22 +120,22 @@ func (s *Stream) readEnd() error {
 	return nil
 }
 
-// why is the cause of an error: of a deadline, of a close by the other side, or that the connection was cut.
+// why is the cause of an error: a deadline, a close by the other side, or that the connection was cut.
 func (s *Stream) why(err error) error {
-	var closed websocket.CloseError
+	closed := websocket.CloseError{Code: websocket.StatusAbnormalClosure, Reason: "the connection was cut"}
+	_ = errors.As(err, &closed)
 	switch {
 	case s.ctx.Err() != nil:
-		return context.Cause(s.ctx) //nolint:wrapcheck // callers compare it
-	case !errors.As(err, &closed):
-		return xerrors.Errorf("the connection was cut: %w", err)
+		s.cause = context.Cause(s.ctx)
 	case closed.Code == StatusClaimEnded:
-		return xerrors.Errorf("%s: %w", closed.Reason, ErrClaimEnded)
+		s.cause = xerrors.Errorf("%s: %w", closed.Reason, ErrClaimEnded)
 	default:
-		return &StreamError{closed}
+		s.cause = &StreamError{closed}
 	}
+	return s.cause
 }
 
-// StreamError is the cause that the other side gave when it closed a stream too early.
+// StreamError is why a stream was closed too early: what the other side said, or status 1006 where it was cut.
 type StreamError struct{ websocket.CloseError }
 
 func (e *StreamError) Error() string {
@@ -162,13 +163,18 @@ func (s *Stream) write(kind websocket.MessageType, p []byte) error {
 	s.writing.Add(1)
 	defer s.writing.Add(-1)
 	err := s.ws.Write(s.ctx, kind, p)
-	if err != nil && s.ctx.Err() != nil {
+	if err == nil {
+		return nil
+	}
+	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx) //nolint:wrapcheck // callers compare it
 	}
-	if err != nil {
-		return xerrors.Errorf("write to stream: %w", err)
+	s.reading.Lock() // a Read that is under way ends too, and knows why
+	defer s.reading.Unlock()
+	if s.cause != nil {
+		return s.cause
 	}
-	return nil
+	return xerrors.Errorf("write to stream: %w", err)
 }
 
 // CloseWrite ends this side's way. The other way goes on.
