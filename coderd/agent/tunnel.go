@@ -85,7 +85,7 @@ func (a *agent) tunnel(ctx context.Context, table *processes.Table) error {
 	leave := make(chan struct{}, 1)
 	mux := http.NewServeMux()
 	mux.Handle("/", table.Handler())
-	listening := ports.Handler(ports.Options{Clock: a.Clock, Log: a.Log.Named("ports")})
+	listening := ports.Handler(ctx, ports.Options{Clock: a.Clock, Log: a.Log.Named("ports")})
 	mux.Handle("/ports", listening)
 	mux.Handle("/ports/", listening)
 	mux.HandleFunc("POST /handover", func(w http.ResponseWriter, _ *http.Request) {

@@ -166,6 +166,9 @@ func tunnelProblem(ctx context.Context, e entrance, err error) error {
 	return huma.Error502BadGateway("the connection into workspace " + e.Name + " was cut; what was asked may have been done")
 }
 
+// errOldAgent is for agents that have no such path: what they do not find themselves they say in words.
+var errOldAgent = huma.Error501NotImplemented("the agent in the workspace is of an earlier release, which does not have this: claim a new workspace")
+
 // refusalOf is what an agent refuses with. It closes the response then.
 func refusalOf(resp *http.Response) error {
 	if resp.StatusCode < http.StatusBadRequest {
@@ -176,6 +179,9 @@ func refusalOf(resp *http.Response) error {
 		Detail string `json:"detail"`
 	}
 	_ = json.NewDecoder(io.LimitReader(resp.Body, maxRefusal)).Decode(&said)
+	if said.Detail == "" && resp.StatusCode == http.StatusNotFound {
+		return errOldAgent
+	}
 	if said.Detail == "" {
 		said.Detail = "the agent refused it"
 	}

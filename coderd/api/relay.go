@@ -34,6 +34,9 @@ func (s *server) relay(
 		return err
 	})
 	var refused *sdk.Error
+	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		return nil, errOldAgent
+	}
 	if errors.As(err, &refused) {
 		return nil, refusal(refused.Status, refused.Detail)
 	}

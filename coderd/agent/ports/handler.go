@@ -27,8 +27,8 @@ type Options struct {
 	Log   slog.Logger
 }
 
-// Handler serves the ports of this machine or container.
-func Handler(o Options) http.Handler {
+// Handler serves the ports of this machine or container. ctx is for the log.
+func Handler(ctx context.Context, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ports", func(w http.ResponseWriter, _ *http.Request) {
 		all, err := list("/proc")
@@ -36,10 +36,15 @@ func Handler(o Options) http.Handler {
 			refuse(w, err)
 			return
 		}
+		w.Header().Set("Content-Type", "application/json")
 		answer(w, http.StatusOK, all)
 	})
 	mux.HandleFunc("GET /ports/{port}/connect", func(w http.ResponseWriter, r *http.Request) {
-		port, conn, err := dialed(r)
+		port, err := portOf(r)
+		var conn *net.TCPConn
+		if err == nil {
+			conn, err = dial(r.Context(), port)
+		}
 		if err != nil {
 			refuse(w, err)
 			return
@@ -59,18 +64,21 @@ func Handler(o Options) http.Handler {
 		}
 		stream.CloseWith(websocket.StatusNormalClosure, "")
 	})
+	mux.HandleFunc("/ports/{port}/http", o.proxy(ctx))
 	return mux
 }
 
-var errPort = errors.New("write a port as a number from 1 to 65535")
+var (
+	errPort = errors.New("write a port as a number from 1 to 65535")
+	errDial = errors.New("no connection")
+)
 
-func dialed(r *http.Request) (int, *net.TCPConn, error) {
+func portOf(r *http.Request) (int, error) {
 	port, err := strconv.Atoi(r.PathValue("port"))
 	if err != nil || port < 1 || port > 65535 {
-		return 0, nil, errPort
+		return 0, errPort
 	}
-	conn, err := dial(r.Context(), port)
-	return port, conn, err
+	return port, nil
 }
 
 // dial connects to a port of loopback.
@@ -87,22 +95,22 @@ func dial(ctx context.Context, port int) (*net.TCPConn, error) {
 		}
 	}
 	if errors.Is(first, syscall.ECONNREFUSED) {
-		return nil, xerrors.Errorf("nothing listens on port %d of the workspace", port)
+		return nil, xerrors.Errorf("nothing listens on port %d of the workspace: %w", port, errDial)
 	}
-	return nil, xerrors.Errorf("connect to port %d of the workspace: %w", port, first)
+	return nil, xerrors.Errorf("connect to port %d of the workspace: %s: %w", port, first.Error(), errDial)
 }
 
-// refuse answers with what is wrong, for people.
+// refuse answers with what is wrong, for people: a problem as the server's are, as clients of a port get it as it is.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusBadGateway
 	if errors.Is(err, errPort) {
 		status = http.StatusUnprocessableEntity
 	}
-	answer(w, status, map[string]string{"detail": err.Error()})
+	w.Header().Set("Content-Type", "application/problem+json")
+	answer(w, status, map[string]any{"title": http.StatusText(status), "status": status, "detail": err.Error()})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
 }

@@ -27,7 +27,7 @@ import (
 // serve is the agent's end.
 func serve(t *testing.T) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(ports.Handler(ports.Options{Clock: quartz.NewReal(), Log: slogtest.Make(t, nil)}))
+	s := httptest.NewServer(ports.Handler(t.Context(), ports.Options{Clock: quartz.NewReal(), Log: slogtest.Make(t, nil)}))
 	t.Cleanup(s.Close)
 	return s
 }
