@@ -45,7 +45,7 @@ var parameter = regexp.MustCompile(`\{[a-z]+\}`)
 
 // request is a path that fits the operation and names nothing that exists.
 func (o operation) request() (path, body string) {
-	path = parameter.ReplaceAllString(o.path, "nothing")
+	path = parameter.ReplaceAllString(strings.Replace(o.path, "{port}", "1", 1), "nothing")
 	if o.id == "delete-pause" {
 		path += "?scope=provider&target=nothing"
 	}
@@ -212,7 +212,7 @@ func TestOthersWorkspaces(t *testing.T) {
 		}
 		for _, ref := range []string{theirs.Name, theirs.ID.String(), prebuild.Name} {
 			_, body := op.request()
-			a := w.call(w.token["member"], op.method, strings.Replace(op.path, "{workspace}", ref, 1), body)
+			a := w.call(w.token["member"], op.method, strings.NewReplacer("{workspace}", ref, "{port}", "1").Replace(op.path), body)
 			require.Equal(t, http.StatusNotFound, a.status, "%s: %s", op.id, a.body)
 			tried++
 		}
