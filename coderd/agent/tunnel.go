@@ -10,6 +10,7 @@ import (
 	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/agent/ports"
 	"github.com/prewarm-dev/prewarm/coderd/agent/processes"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/streams"
@@ -84,6 +85,7 @@ func (a *agent) tunnel(ctx context.Context, table *processes.Table) error {
 	leave := make(chan struct{}, 1)
 	mux := http.NewServeMux()
 	mux.Handle("/", table.Handler())
+	mux.Handle("/ports/", ports.Handler(ports.Options{Clock: a.Clock, Log: a.Log.Named("ports")}))
 	mux.HandleFunc("POST /handover", func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case leave <- struct{}{}:

@@ -147,6 +147,7 @@ func (s *server) register() {
 	s.registerLogs()
 	s.registerExec()
 	s.registerProcesses()
+	s.registerPorts()
 	s.registerTemplates()
 	s.registerVersions()
 	s.registerApply()

@@ -97,30 +97,23 @@ func (s *server) call(
 	if b, ok := body.(*bytes.Buffer); ok {
 		again = b.Bytes()
 	}
-	for began := s.Clock.Now("api", "tunnel"); ; {
+	var resp *http.Response
+	e, err := s.patiently(ctx, e, func(e entrance) error {
 		if again != nil {
 			body = bytes.NewReader(again)
 		}
 		req, err := http.NewRequestWithContext(ctx, method, e.address(path, query), body)
 		if err != nil {
-			return nil, xerrors.Errorf("build request: %w", err)
+			return xerrors.Errorf("build request: %w", err)
 		}
 		req.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
-		resp, err := s.Tunnels.Transport(e.target()).RoundTrip(req)
-		if err == nil {
-			return resp, refusalOf(resp)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		// What was dialed and failed later may have been heard.
-		if !errors.Is(err, tunnel.ErrNone) || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
-			return nil, tunnelProblem(e, err)
-		}
-		if e, err = s.again(ctx, e); err != nil {
-			return nil, err
-		}
+		resp, err = s.Tunnels.Transport(e.target()).RoundTrip(req) //nolint:bodyclose // the caller closes it
+		return err
+	})
+	if err != nil {
+		return nil, tunnelProblem(ctx, e, err)
 	}
+	return resp, refusalOf(resp)
 }
 
 // again looks for the tunnel of a workspace once more, a moment later.
@@ -139,8 +132,29 @@ func (s *server) again(ctx context.Context, e entrance) (entrance, error) {
 	return now, err
 }
 
-func tunnelProblem(e entrance, err error) error {
+// patiently tries something through the tunnel of a workspace. It waits for an agent that is about to open its tunnel again:
+// nothing has begun then. It returns the workspace as it was at the last try.
+func (s *server) patiently(ctx context.Context, e entrance, try func(entrance) error) (entrance, error) {
+	for began := s.Clock.Now("api", "tunnel"); ; {
+		err := try(e)
+		// What was dialed and failed later may have been heard.
+		if !errors.Is(err, tunnel.ErrNone) || ctx.Err() != nil || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
+			return e, err
+		}
+		if e, err = s.again(ctx, e); err != nil {
+			return e, err
+		}
+	}
+}
+
+// tunnelProblem is why patiently failed, for the client.
+func tunnelProblem(ctx context.Context, e entrance, err error) error {
+	var refused *auth.Refusal
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused), database.IsConnection(err):
+		return err
 	case errors.Is(err, tunnel.ErrTooMany):
 		return huma.Error429TooManyRequests(err.Error())
 	case errors.Is(err, tunnel.ErrNone):
@@ -165,11 +179,15 @@ func refusalOf(resp *http.Response) error {
 	if said.Detail == "" {
 		said.Detail = "the agent refused it"
 	}
-	switch resp.StatusCode {
+	return refusal(resp.StatusCode, said.Detail)
+}
+
+func refusal(status int, detail string) error {
+	switch status {
 	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusTooManyRequests:
-		return huma.NewError(resp.StatusCode, said.Detail)
+		return huma.NewError(status, detail)
 	}
-	return huma.Error502BadGateway(said.Detail)
+	return huma.Error502BadGateway(detail)
 }
 
 // ask makes a request of the agent, and decodes its answer.

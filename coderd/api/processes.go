@@ -20,7 +20,6 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 )
 
 type (
@@ -305,18 +304,13 @@ func (s *server) execInside(ctx context.Context, e entrance, session sdk.ExecSes
 	return s.execAt(ctx, e, "/exec", nil, session)
 }
 
-// execAt waits, as call does, for an agent that is about to open its tunnel again: nothing has begun then.
-func (s *server) execAt(ctx context.Context, e entrance, path string, query url.Values, session sdk.ExecSession) (int, error) {
-	for began := s.Clock.Now("api", "tunnel"); ; {
-		code, err := sdk.ExecOver(ctx, &http.Client{Transport: s.Tunnels.Transport(e.target())}, e.address(path, query),
+func (s *server) execAt(ctx context.Context, e entrance, path string, query url.Values, session sdk.ExecSession) (code int, err error) {
+	_, err = s.patiently(ctx, e, func(e entrance) (err error) {
+		code, err = sdk.ExecOver(ctx, &http.Client{Transport: s.Tunnels.Transport(e.target())}, e.address(path, query),
 			http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest(session))
-		if !errors.Is(err, tunnel.ErrNone) || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
-			return code, err
-		}
-		if e, err = s.again(ctx, e); err != nil {
-			return 0, err
-		}
-	}
+		return err
+	})
+	return code, err
 }
 
 // speakExec has the exec protocol spoken with the client, and run do the rest.
