@@ -275,6 +275,17 @@ func (r *running) close() {
 	}
 }
 
+// feed copies to the input of the command, and ends it where it is no terminal.
+func (r *running) feed(from io.Reader) {
+	if r.input == nil {
+		return
+	}
+	_, _ = io.Copy(r.input, from)
+	if r.terminal == nil {
+		_ = r.input.Close()
+	}
+}
+
 // signal is for the group, as long as it is known to be the command's.
 func (r *running) signal(sig syscall.Signal) bool {
 	r.mu.Lock()
