@@ -148,6 +148,7 @@ func (s *server) register() {
 	s.registerExec()
 	s.registerProcesses()
 	s.registerPorts()
+	s.registerSSH()
 	s.registerTemplates()
 	s.registerVersions()
 	s.registerApply()

@@ -14,3 +14,8 @@ type SSHHostKey struct {
 func (c *Client) SSHHostKey(ctx context.Context, ref string) (SSHHostKey, error) {
 	return get[SSHHostKey](ctx, c, "workspaces", ref, "ssh", "host-key")
 }
+
+// DialSSH connects to the SSH server inside a workspace that the client's user has claimed. ctx bounds only the opening.
+func (c *Client) DialSSH(ctx context.Context, ref string) (*Stream, error) {
+	return c.stream(ctx, "workspaces", ref, "ssh")
+}
