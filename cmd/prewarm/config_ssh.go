@@ -127,7 +127,7 @@ func aroundSSHBlock(content []byte) (head, rest []byte, err error) {
 	case begin < 0:
 		return nil, content, nil
 	case end < 0:
-		return nil, nil, errors.New("has no end mark of prewarm: remove its lines by hand")
+		return nil, nil, errors.New("lacks the end mark of prewarm: remove its lines by hand")
 	}
 	return content[:begin], content[end:], nil
 }

@@ -25,7 +25,7 @@ func (a *app) sshCommand() *cobra.Command {
 		SuggestFor:        []string{"shell", "connect"},
 		Short:             "Open a shell in a workspace by SSH, or run a command",
 		Long: `Runs ssh, which must be installed, with a connection into a workspace that you claimed. Nothing asks for
-a password, a key or a host key: only you get through to it, and the server says which host key is right. The status is
+a password, a key or a host key. Only you get through to it, and the server says which host key is right. The status is
 that of ssh, which is that of the command.
 
 The words of a command stay words; one word alone is a text for the shell in the workspace. If this is a terminal the
