@@ -48,7 +48,11 @@ func (s *Server) accountOf(name string) (account, error) {
 	case os.Geteuid() != 0:
 		return account{}, errUser
 	}
-	return account{user: name, dir: u.HomeDir, shell: shellOf(uid)}, nil
+	other := account{user: name, dir: u.HomeDir, shell: shellOf(uid)}
+	if info, err := os.Stat(other.dir); err != nil || !info.IsDir() {
+		other.dir = "/"
+	}
+	return other, nil
 }
 
 // shellOf is the shell of a user. One that lets nobody log in does not count: who is here may run what they like.

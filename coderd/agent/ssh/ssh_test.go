@@ -139,7 +139,7 @@ func TestTerminal(t *testing.T) {
 	require.NoError(t, err)
 	out, err := s.StdoutPipe()
 	require.NoError(t, err)
-	require.NoError(t, s.Start(`stty -echo; stty size; echo $TERM; trap 'echo now $(stty size)' WINCH; echo $$; while read x; do :; done`))
+	require.NoError(t, s.Start(`stty -echo; stty size; echo $TERM; trap 'echo now $(stty size)' WINCH; echo $$; while :; do read x; done`))
 	lines := bufio.NewReader(out)
 	for _, want := range []string{"11 22\r\n", "dumb\r\n"} {
 		line, err := lines.ReadString('\n')
@@ -254,7 +254,7 @@ func TestForwarding(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := net.Dial("tcp", back.Addr().String()); return err != nil }, time.Minute, 10*time.Millisecond)
 }
 
-// Who logs in is the agent's user, or where the agent is root any that there is; and nothing is without bounds.
+// The user is the agent's, or where the agent is root any that there is; and nothing is without bounds.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	w := serve(t)
@@ -264,6 +264,20 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.dial(t, "no-such-user")
 	require.Error(t, err)
+	other, err := w.dial(t, "nobody")
+	if os.Geteuid() != 0 {
+		require.Error(t, err)
+	} else {
+		require.NoError(t, err)
+		out, err := session(t, other).Output("id -un; echo $HOME $USER")
+		require.NoError(t, err)
+		nobody, err := user.Lookup("nobody")
+		require.NoError(t, err)
+		require.Equal(t, "nobody\n"+nobody.HomeDir+" nobody\n", string(out))
+		_, err = sftp.NewClient(other)
+		require.Error(t, err, "files would be those of root")
+	}
+
 	client := w.client(t)
 	s := session(t, client)
 	require.Error(t, s.RequestSubsystem("no-such"))
