@@ -1,4 +1,4 @@
-// Package ssh serves SSH inside a workspace for its user: shells, commands, sftp, and forwarded ports.
+// Package ssh serves SSH inside a workspace for its user: shells, commands, sftp, forwarded ports, and the agent of keys.
 //
 // A connection is a raw stream (sdk.Stream). Who may open one is decided before, by the server, as for everything that
 // the agent serves: SSH itself asks for no password and no key (method none).

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -119,7 +121,15 @@ func (c *connection) listen(ctx context.Context, payload []byte, accepting *sync
 	port := portOf(l.Addr())
 	name := at.name(port)
 	c.listeners[name] = l
-	accepting.Go(func() { c.accept(l, forwarded{Host: at.Host, Port: port}) })
+	accepting.Go(func() {
+		c.accept(l, "forwarded-tcpip", func(conn net.Conn) []byte {
+			what := forwarded{Host: at.Host, Port: port}
+			if from, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+				what.OriginHost, what.OriginPort = from.IP.String(), portOf(from)
+			}
+			return gossh.Marshal(what)
+		})
+	})
 	if at.Port == 0 { // the client wants to know which one
 		answer = gossh.Marshal(listening{port})
 	}
@@ -141,8 +151,24 @@ func (c *connection) unlisten(payload []byte) error {
 	return l.Close() //nolint:wrapcheck // it is said as it is
 }
 
-// accept hands connections on until the listener is closed.
-func (c *connection) accept(l net.Listener, what forwarded) {
+// agent has connections to a socket come to the client's agent of keys, until close.
+func (c *connection) agent() (path string, closeAgent func(), err error) {
+	dir, err := os.MkdirTemp("", "prewarm-ssh-") // nobody else may enter it
+	if err != nil {
+		return "", nil, xerrors.Errorf("make socket of the agent of keys: %w", err)
+	}
+	path = filepath.Join(dir, "agent")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return "", nil, xerrors.Errorf("make socket of the agent of keys: %w", err)
+	}
+	go c.accept(l, "auth-agent@openssh.com", func(net.Conn) []byte { return nil })
+	return path, func() { _ = l.Close(); _ = os.RemoveAll(dir) }, nil
+}
+
+// accept hands connections on, as channels of a type, until the listener is closed.
+func (c *connection) accept(l net.Listener, channelType string, describe func(net.Conn) []byte) {
 	var open sync.WaitGroup
 	defer open.Wait()
 	for {
@@ -157,11 +183,7 @@ func (c *connection) accept(l net.Listener, what forwarded) {
 		}
 		open.Go(func() {
 			defer c.channels.Add(-1)
-			what := what
-			if from, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-				what.OriginHost, what.OriginPort = from.IP.String(), portOf(from)
-			}
-			made, requests, err := c.conn.OpenChannel("forwarded-tcpip", gossh.Marshal(what))
+			made, requests, err := c.conn.OpenChannel(channelType, describe(conn))
 			if err != nil {
 				_ = conn.Close()
 				return

@@ -35,10 +35,11 @@ type (
 // session is one channel on which one command runs.
 type session struct {
 	*connection
-	channel gossh.Channel
-	start   sdk.ProcessStart
-	begun   bool
-	command *processes.Attended // nil: none runs, or it is sftp
+	channel  gossh.Channel
+	start    sdk.ProcessStart
+	begun    bool
+	command  *processes.Attended // nil: none runs, or it is sftp
+	endAgent func()              // closes the way to the client's agent of keys; nil: there is none
 }
 
 // serve answers requests until the client has closed the channel.
@@ -55,6 +56,9 @@ func (s *session) serve(requests <-chan *gossh.Request) {
 	}
 	if s.command != nil {
 		s.command.HangUp()
+	}
+	if s.endAgent != nil {
+		s.endAgent()
 	}
 }
 
@@ -83,6 +87,16 @@ func (s *session) request(r *gossh.Request) bool {
 	case "signal":
 		var name text
 		return s.command != nil && gossh.Unmarshal(r.Payload, &name) == nil && s.command.Signal(name.Text) == nil
+	case "auth-agent-req@openssh.com":
+		if s.begun || s.endAgent != nil || s.account.user != "" {
+			return false
+		}
+		path, closeAgent, err := s.connection.agent()
+		if err != nil {
+			return false
+		}
+		s.endAgent, s.start.Env["SSH_AUTH_SOCK"] = closeAgent, path
+		return true
 	case "shell", "exec":
 		return !s.begun
 	case "subsystem":

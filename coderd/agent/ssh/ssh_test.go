@@ -3,6 +3,8 @@ package ssh_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +23,7 @@ import (
 	"github.com/pkg/sftp"
 	"github.com/stretchr/testify/require"
 	gossh "golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/prewarm-dev/prewarm/coderd/agent/processes"
 	"github.com/prewarm-dev/prewarm/coderd/agent/ssh"
@@ -252,6 +255,40 @@ func TestForwarding(t *testing.T) {
 	_, err = held.Read(make([]byte, 1))
 	require.Error(t, err, "it ends with the client")
 	require.Eventually(t, func() bool { _, err := net.Dial("tcp", back.Addr().String()); return err != nil }, time.Minute, 10*time.Millisecond)
+}
+
+// Keys stay with the client: what runs inside asks its agent, over a socket that is gone with the session.
+func TestAgentOfKeys(t *testing.T) {
+	t.Parallel()
+	w := serve(t)
+	client := w.client(t)
+	keys := agent.NewKeyring()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	require.NoError(t, keys.Add(agent.AddedKey{PrivateKey: private, Comment: "mine"}))
+	require.NoError(t, agent.ForwardToAgent(client, keys))
+	s := session(t, client)
+	require.NoError(t, agent.RequestAgentForwarding(s))
+	in, err := s.StdinPipe()
+	require.NoError(t, err)
+	out, err := s.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, s.Start("echo $SSH_AUTH_SOCK; cat"))
+	path, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	path = strings.TrimSpace(path)
+	conn, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	list, err := agent.NewClient(conn).List()
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, "mine", list[0].Comment)
+	info, err := os.Stat(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	require.NoError(t, in.Close())
+	require.NoError(t, s.Wait())
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Dir(path)); return os.IsNotExist(err) }, time.Minute, 10*time.Millisecond)
 }
 
 // The user is the agent's, or where the agent is root any that there is; and nothing is without bounds.
