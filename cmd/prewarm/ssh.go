@@ -93,7 +93,7 @@ func (a *app) runSSH(ctx context.Context, name string, command []string) error {
 		}
 	}
 	args = append(append(args, "--", name+sshSuffix), command...)
-	ssh := exec.CommandContext(ctx, path, args...) //nolint:gosec // it is what the user asks for
+	ssh := exec.CommandContext(ctx, path, args...)
 	ssh.Env, ssh.Stdin, ssh.Stdout, ssh.Stderr = a.environ, a.stdin, a.stdout, a.stderr
 	err = ssh.Run()
 	var exit *exec.ExitError

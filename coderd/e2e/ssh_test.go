@@ -187,7 +187,7 @@ func TestSSH(t *testing.T) {
 		require.NoError(t, err)
 		began, ended := 0, 0
 		for _, entry := range log.Entries {
-			if strings.Contains(fmt.Sprintf("%s", entry.After), "ssh") {
+			if strings.Contains(string(entry.After), "ssh") {
 				began += strings.Count(entry.Action, "session.begin")
 				ended += strings.Count(entry.Action, "session.end")
 			}

@@ -152,13 +152,13 @@ func (c *connection) unlisten(payload []byte) error {
 }
 
 // agent has connections to a socket come to the client's agent of keys, until close.
-func (c *connection) agent() (path string, closeAgent func(), err error) {
+func (c *connection) agent(ctx context.Context) (path string, closeAgent func(), err error) {
 	dir, err := os.MkdirTemp("", "prewarm-ssh-") // nobody else may enter it
 	if err != nil {
 		return "", nil, xerrors.Errorf("make socket of the agent of keys: %w", err)
 	}
 	path = filepath.Join(dir, "agent")
-	l, err := net.Listen("unix", path)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return "", nil, xerrors.Errorf("make socket of the agent of keys: %w", err)
@@ -198,7 +198,7 @@ func portOf(a net.Addr) uint32 {
 	if !ok {
 		return 0
 	}
-	return uint32(tcp.Port) //nolint:gosec // it has 16 bits
+	return uint32(tcp.Port)
 }
 
 // join copies between a channel and a connection until both have ended. The end of one way is handed on. Where the client closes

@@ -128,7 +128,7 @@ func (c *connection) channel(ctx context.Context, channel gossh.NewChannel) {
 	case "session":
 		made, requests, err := channel.Accept()
 		if err == nil {
-			(&session{connection: c, channel: made}).serve(requests)
+			(&session{connection: c, channel: made}).serve(ctx, requests)
 		}
 	case "direct-tcpip":
 		c.directTCP(ctx, channel)

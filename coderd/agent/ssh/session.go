@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strconv"
@@ -43,10 +44,10 @@ type session struct {
 }
 
 // serve answers requests until the client has closed the channel.
-func (s *session) serve(requests <-chan *gossh.Request) {
+func (s *session) serve(ctx context.Context, requests <-chan *gossh.Request) {
 	s.start.User, s.start.Dir, s.start.Env = s.account.user, s.account.dir, map[string]string{}
 	for request := range requests {
-		ok := s.request(request)
+		ok := s.request(ctx, request)
 		if request.WantReply {
 			_ = request.Reply(ok, nil)
 		}
@@ -63,7 +64,7 @@ func (s *session) serve(requests <-chan *gossh.Request) {
 }
 
 // request says whether it is granted.
-func (s *session) request(r *gossh.Request) bool {
+func (s *session) request(ctx context.Context, r *gossh.Request) bool {
 	switch r.Type {
 	case "env":
 		var v variable
@@ -91,7 +92,7 @@ func (s *session) request(r *gossh.Request) bool {
 		if s.begun || s.endAgent != nil || s.account.user != "" {
 			return false
 		}
-		path, closeAgent, err := s.connection.agent()
+		path, closeAgent, err := s.connection.agent(ctx)
 		if err != nil {
 			return false
 		}
@@ -144,7 +145,7 @@ func (s *session) complain(err error) {
 
 // end tells the client the status, and closes the channel.
 func (s *session) end(status int) {
-	_, _ = s.channel.SendRequest("exit-status", false, gossh.Marshal(exitStatus{uint32(status)})) //nolint:gosec // it has 8 bits
+	_, _ = s.channel.SendRequest("exit-status", false, gossh.Marshal(exitStatus{uint32(status)}))
 	_ = s.channel.Close()
 }
 
