@@ -15,6 +15,7 @@
 //	agent       agents, the workspace's side: runs inside of it
 //	agent/processes  commands inside of it, for its user, over HTTP
 //	agent/ports      connections to ports inside of it, likewise
+//	agent/ssh        SSH inside of it, with those commands
 //	streams     many streams over one WebSocket: what tunnels and relays are made of
 //	tunnel      the data plane, the server's side: tunnels of agents, and the relay between replicas
 //	claim       hands prebuilds to their users

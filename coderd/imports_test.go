@@ -61,9 +61,10 @@ var rooms = map[string]room{
 		},
 	},
 	"coderd":                 {inside: []string{"all", "examples", "database/serverdb", "database/viewsdb"}},
-	"coderd/agent":           {inside: []string{"coderd/agent/ports", "coderd/agent/processes", "coderd/provider", "coderd/sdk", "coderd/streams"}},
+	"coderd/agent":           {inside: []string{"coderd/agent/ports", "coderd/agent/processes", "coderd/agent/ssh", "coderd/provider", "coderd/sdk", "coderd/streams"}},
 	"coderd/agent/ports":     {inside: []string{"coderd/sdk"}},
 	"coderd/agent/processes": {inside: []string{"coderd/sdk"}},
+	"coderd/agent/ssh":       {inside: []string{"coderd/agent/processes", "coderd/sdk"}},
 	"coderd/alerts":          {inside: []string{"coderd/hints", "coderd/explain", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database", "database/alertsdb", "database/viewsdb"}},
 	"coderd/api": {inside: []string{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",

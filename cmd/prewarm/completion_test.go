@@ -17,6 +17,7 @@ func TestCompletionOfNames(t *testing.T) {
 		"preset show ":               "quickstart/default\nci/large\nci/by-hand\n",
 		"workspace release ":         claimed,
 		"release ":                   claimed,
+		"ssh ":                       claimed,
 		"workspace retry ":           "prebuild-b\tci/large, quarantined\n",
 		"workspace show ":            workspaces,
 		"template undeprecate ":      "",

@@ -35,6 +35,13 @@ func TestUsageErrors(t *testing.T) {
 		"forge wait acme --for ever":        `unknown --for "ever": it is works or served`,
 		"forge wait acme --timeout 0s":      "--timeout must be more than 0",
 		"forge credential add":              "CREDENTIAL is missing",
+		"ssh":                               "WORKSPACE is missing",
+		"ssh w ls":                          "write the command after --",
+		"ssh --stdio w -- ls":               "--stdio takes no command",
+		"ssh -- -oProxyCommand=x":           "WORKSPACE is missing",
+		"ssh w;ls":                          `"w;ls" is no name of a workspace`,
+		"ssh w -o json":                     "the output is the command's",
+		"config-ssh w":                      `unexpected argument "w"`,
 		"preset show":                       "TEMPLATE/PRESET is missing",
 		"preset show quickstart":            `"quickstart" is not a preset: write TEMPLATE/PRESET`,
 		"preset size a/b --target 99":       `--target "99" is not a percentage: write it like 99% or 99.5%`,
@@ -103,7 +110,7 @@ func TestUsageErrors(t *testing.T) {
 		"resume template":                   "which template is missing",
 		"whoami --url ftp://localhost":      "it must look like http://127.0.0.1:7080",
 		"replicas -o wide":                  `unknown output format "wide": it is one of table, json, yaml`,
-		"ssh":                               `unknown command "ssh"; did you mean "exec"?`,
+		"shell":                             `unknown command "shell"; did you mean "ssh"?`,
 		"login":                             "no token on standard input",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -151,6 +151,7 @@ func (s *server) register() {
 	s.registerProcesses()
 	s.registerPorts()
 	s.registerHTTPPorts()
+	s.registerSSH()
 	s.registerTemplates()
 	s.registerVersions()
 	s.registerApply()

@@ -1393,6 +1393,11 @@ export interface RunnerSettings {
   registration_timeout?: string;
 }
 
+export interface SSHHostKey {
+  /** Type and key, as in a known_hosts file after the name of the host */
+  host_key: string;
+}
+
 export interface SavedForgeEntity {
   /** Among presets of one priority that can serve a job: fill one after the other, or the emptiest first */
   balance: "pack" | "spread";
@@ -1765,6 +1770,13 @@ export interface Operations {
   /** Connect to a port in a claimed workspace, over a WebSocket. */
   "connect-port": {
     path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Connect to the SSH server in a claimed workspace, over a WebSocket. */
+  "connect-ssh": {
+    path: { workspace: string };
     query: { organization?: string };
     body: undefined;
     answer: undefined;
@@ -2252,6 +2264,13 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Read the host key of the SSH server in a claimed workspace. */
+  "read-ssh-host-key": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: SSHHostKey;
+  };
   /** End the claim on a workspace. */
   "release-workspace": {
     path: { workspace: string };
@@ -2445,6 +2464,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
   "connect-port": ["GET", "/api/v1/workspaces/{workspace}/ports/{port}/connect"],
+  "connect-ssh": ["GET", "/api/v1/workspaces/{workspace}/ssh"],
   "create-claim": ["POST", "/api/v1/claims"],
   "create-pause": ["POST", "/api/v1/pauses"],
   "create-plan": ["POST", "/api/v1/plans"],
@@ -2514,6 +2534,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
   "put-port": ["PUT", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
+  "read-ssh-host-key": ["GET", "/api/v1/workspaces/{workspace}/ssh/host-key"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
@@ -2551,6 +2572,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
   "connect-port": ["owner", "template-admin", "member"],
+  "connect-ssh": ["owner", "template-admin", "member"],
   "create-claim": ["owner", "template-admin", "member"],
   "create-pause": ["owner", "template-admin"],
   "create-plan": ["owner", "template-admin"],
@@ -2620,6 +2642,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "put-forge-credential": ["owner", "template-admin"],
   "put-port": ["owner", "template-admin", "member"],
   "read-process-output": ["owner", "template-admin", "member"],
+  "read-ssh-host-key": ["owner", "template-admin", "member"],
   "release-workspace": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
