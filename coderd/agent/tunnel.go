@@ -10,6 +10,7 @@ import (
 	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/agent/files"
 	"github.com/prewarm-dev/prewarm/coderd/agent/processes"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/streams"
@@ -25,7 +26,7 @@ const (
 	refusals = 2
 )
 
-// enter lets the user of the workspace in, until ctx ends: it serves processes through tunnels that it opens to the server.
+// enter lets the user of the workspace in, until ctx ends: it serves processes and files through tunnels that it opens to the server.
 //
 // A tunnel that is lost is opened again, and nothing else depends on it: reports and claims go their own way. Where the server
 // asks for another one, because it stops, the old one goes on until it is cut.
@@ -82,8 +83,10 @@ func (a *agent) tunnel(ctx context.Context, table *processes.Table) error {
 		return xerrors.Errorf("open tunnel: %w", err)
 	}
 	leave := make(chan struct{}, 1)
-	mux := http.NewServeMux()
+	mux, inside := http.NewServeMux(), files.Handler(table.Dir)
 	mux.Handle("/", table.Handler())
+	mux.Handle("/files", inside)
+	mux.Handle("/files/", inside)
 	mux.HandleFunc("POST /handover", func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case leave <- struct{}{}:
