@@ -21,8 +21,9 @@ type operation struct {
 	tag         string
 	summary     string
 	description string
-	status      int  // of success; 200 where 0
-	endless     bool // a long poll or a stream: without the deadline of other requests, and ended when it is not allowed any more
+	status      int    // of success; 200 where 0
+	upload      string // media type of a body of any size, which is handed on as it comes; empty: none
+	endless     bool   // a long poll or a stream: without the deadline of other requests, and ended when it is not allowed any more
 }
 
 const prefix = "/api/v1"
@@ -60,6 +61,13 @@ func act[I any](s *server, op operation, handle func(ctx context.Context, who au
 func register[I, O any](
 	s *server, op operation, handle func(ctx context.Context, who auth.Identity, in *I) (*O, error),
 ) {
+	var content *huma.RequestBody
+	if op.upload != "" {
+		content = &huma.RequestBody{Content: map[string]*huma.MediaType{
+			op.upload: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+		}}
+		s.uploads[op.method+" "+prefix+op.path] = true
+	}
 	huma.Register(s.api, huma.Operation{
 		OperationID:   op.id,
 		Method:        op.method,
@@ -69,6 +77,7 @@ func register[I, O any](
 		Description:   op.description,
 		DefaultStatus: op.status,
 		MaxBodyBytes:  maxBody,
+		RequestBody:   content,
 		Security:      []map[string][]string{{"token": {}}, {"session": {}}},
 		Errors:        []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
 		Metadata:      map[string]any{"action": op.action},

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	pageMost = 1000 // entries of a page
-	batch    = 1024 // names of a directory that are read at once
+	pageMost  = 1000      // entries of a page
+	pageBytes = 768 << 10 // of its JSON at most: what a server reads of an answer is bounded
+	batch     = 1024      // names of a directory that are read at once
 )
 
 // describe says what a file is. target is of a link.
@@ -95,7 +96,8 @@ func (s server) list(w http.ResponseWriter, r *http.Request) error {
 		return in(root, err)
 	}
 	list := sdk.FileList{Path: path, Files: []sdk.File{}}
-	for _, name := range names {
+	bytes := 0
+	for i, name := range names {
 		f, err := entry(root, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // gone by now
@@ -104,6 +106,10 @@ func (s server) list(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		list.Files = append(list.Files, f)
+		if bytes += 200 + 6*(len(f.Name)+len(f.Target)); bytes > pageBytes && i+1 < len(names) { // six for a character that is escaped
+			names, more = names[:i+1], true
+			break
+		}
 	}
 	if more {
 		list.Next = names[len(names)-1]

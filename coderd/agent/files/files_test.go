@@ -293,7 +293,7 @@ func TestTree(t *testing.T) {
 }
 
 // Whatever is put in the place of what is removed or copied: nothing outside of it is touched or read.
-func TestRace(t *testing.T) {
+func TestEntries_race(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
 	p.write("outside/secret", "stolen")
