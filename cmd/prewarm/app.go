@@ -86,6 +86,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 			a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
 			a.shortcut(a.workspaceReleaseCommand(), "workspace", "release", "return", "stop", "unclaim"),
 			a.shortcut(a.workspaceExecCommand(), "workspace", "exec", "ssh", "shell", "enter", "run"),
+			a.cpCommand(),
 			a.shortcut(a.workspaceLogsCommand(), "workspace", "logs", "log"),
 			a.shortcut(a.presetListCommand(), "preset", "status", "list", "ps", "get"),
 			a.shortcut(a.presetNudgeCommand(), "preset", "nudge"),
