@@ -88,6 +88,10 @@ func (s *server) registerFiles() {
 			"before an error is written.")
 	tree.upload, tree.status = "application/x-tar", http.StatusNoContent
 	register(s, tree, s.writeTree)
+	register(s, op("watch-files", http.MethodGet, "/watch", "Watch a directory for changes",
+		"The answer is NDJSON. The first line has the path: what changes from then on has a line each, with `name` and `operation`. "+
+			"`lost` says that changes were missed, and `end` that the directory is gone. What is below its directories is not watched."),
+		s.watchFiles)
 	remove := op("remove-file", http.MethodDelete, "", "Remove a file or a directory", "A symbolic link is removed, and not what it leads to.")
 	remove.status = http.StatusNoContent
 	register(s, remove, s.removeFile)
@@ -183,6 +187,18 @@ func (s *server) readFile(ctx context.Context, who auth.Identity, in *readFileIn
 
 func (s *server) readTree(ctx context.Context, who auth.Identity, in *FilePath) (*huma.StreamResponse, error) {
 	return s.download(ctx, who, *in, "/files/tree", "application/x-tar", ".tar", nil)
+}
+
+func (s *server) watchFiles(ctx context.Context, who auth.Identity, in *FilePath) (*huma.StreamResponse, error) {
+	e, err := s.inside(ctx, who, in.Ref)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.call(ctx, e, http.MethodGet, "/files/watch", in.query(), nil) //nolint:bodyclose // pass closes it
+	if err != nil {
+		return nil, err
+	}
+	return s.pass(ctx, resp), nil
 }
 
 func (s *server) upload(ctx context.Context, who auth.Identity, in FilePath, to string, query url.Values) (*huma.StreamResponse, error) {

@@ -26,6 +26,13 @@ type FileList struct {
 	Next  string `json:"next,omitempty" doc:"Give it as after to get the next page; empty on the last"`
 }
 
+// FileChange is one line of a watch.
+type FileChange struct {
+	Path      string `json:"path,omitempty" doc:"In the first line, from which on nothing is missed: the directory, absolute"`
+	Name      string `json:"name,omitempty" doc:"Of what has changed in it"`
+	Operation string `json:"operation,omitempty" enum:"create,write,remove,rename,chmod,lost,end" doc:"lost: changes were missed, list the directory again; end: the directory itself is gone"`
+}
+
 // MakeDirectory says what directory to make.
 type MakeDirectory struct {
 	Path    string `json:"path" minLength:"1" maxLength:"4096" doc:"Absolute, or relative to the directory of the workspace"`
@@ -100,6 +107,25 @@ func (c *Client) WriteTree(ctx context.Context, ref, path string, archive io.Rea
 		_ = resp.Body.Close()
 	}
 	return err
+}
+
+// WatchFiles hands each change in a directory to each, from the first line on, which names the directory. It returns nil when the
+// directory is gone. An error of each ends it.
+func (c *Client) WatchFiles(ctx context.Context, ref, path string, each func(FileChange) error) error {
+	resp, err := c.send(ctx, read("workspaces", ref, "files", "watch").where(query{"path": path}))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	for lines := json.NewDecoder(resp.Body); ; {
+		var change FileChange
+		if err := lines.Decode(&change); err != nil {
+			return xerrors.Errorf("watch directory: %w", err)
+		}
+		if err := each(change); err != nil || change.Operation == "end" {
+			return err
+		}
+	}
 }
 
 // MakeDirectory makes one.

@@ -292,6 +292,38 @@ func TestTree(t *testing.T) {
 	require.Equal(t, "content", p.ask("GET", "/content", []string{"from/a/b"}, nil).body)
 }
 
+func TestContent_watch(t *testing.T) {
+	t.Parallel()
+	p := serve(t)
+	p.write("d/old", "")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/files/watch?path=d", nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	lines := json.NewDecoder(resp.Body)
+	until := func(want sdk.FileChange) {
+		t.Helper()
+		for got := (sdk.FileChange{}); got != want; {
+			got = sdk.FileChange{}
+			require.NoError(t, lines.Decode(&got), "waiting for %v", want)
+		}
+	}
+	until(sdk.FileChange{Path: p.at("d")})
+	p.write("d/new", "content")
+	until(sdk.FileChange{Name: "new", Operation: "create"})
+	until(sdk.FileChange{Name: "new", Operation: "write"})
+	decoded[sdk.File](t, p.post("/move", sdk.MoveFile{From: "d/old", To: "moved"}))
+	until(sdk.FileChange{Name: "old", Operation: "rename"})
+	require.Equal(t, 204, p.ask("DELETE", "", []string{"d", "recursive", "true"}, nil).status)
+	until(sdk.FileChange{Name: "new", Operation: "remove"})
+	until(sdk.FileChange{Operation: "end"})
+	_, err = lines.Token()
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, 404, p.ask("GET", "/watch", []string{"d"}, nil).status)
+	require.Equal(t, 409, p.ask("GET", "/watch", []string{"moved"}, nil).status)
+}
+
 // Whatever is put in the place of what is removed or copied: nothing outside of it is touched or read.
 func TestEntries_race(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,7 @@ func Handler(dir string) http.Handler {
 		"GET /files":            s.list,
 		"DELETE /files":         s.remove,
 		"GET /files/stat":       s.stat,
+		"GET /files/watch":      s.watch,
 		"GET /files/content":    s.read,
 		"PUT /files/content":    s.write,
 		"GET /files/tree":       s.readTree,
