@@ -196,7 +196,7 @@ func (a *app) download(ctx context.Context, c *sdk.Client, from remote, to strin
 }
 
 func extractInto(ctx context.Context, dir string, archive io.Reader) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil { //nolint:gosec // the umask says who may use it
 		return xerrors.Errorf("make directory: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -202,7 +202,7 @@ func ask[T any](ctx context.Context, s *server, e entrance, method, path string,
 		}
 		content = bytes.NewBuffer(raw)
 	}
-	resp, err := s.call(ctx, e, method, path, nil, content)
+	resp, err := s.call(ctx, e, method, path, nil, content) //nolint:bodyclose // decoded closes it
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -102,13 +103,13 @@ func (s *server) registerFiles() {
 }
 
 // query is that of the agent, whose parameters have the same names.
-func (in FilePath) query(more ...string) url.Values {
+func (in FilePath) query(more url.Values) url.Values {
 	q := url.Values{"path": {in.Path}}
-	for i := 0; i < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
-	}
+	maps.Copy(q, more)
 	return q
 }
+
+func boolOf(b bool) []string { return []string{strconv.FormatBool(b)} }
 
 // askFor is ask with a query.
 func askFor[T any](ctx context.Context, s *server, who auth.Identity, ref, path string, query url.Values) (*body[T], error) {
@@ -124,11 +125,11 @@ func askFor[T any](ctx context.Context, s *server, who auth.Identity, ref, path 
 }
 
 func (s *server) listFiles(ctx context.Context, who auth.Identity, in *listFilesInput) (*body[sdk.FileList], error) {
-	return askFor[sdk.FileList](ctx, s, who, in.Ref, "/files", in.query("after", in.After, "limit", strconv.Itoa(in.Limit)))
+	return askFor[sdk.FileList](ctx, s, who, in.Ref, "/files", in.query(url.Values{"after": {in.After}, "limit": {strconv.Itoa(in.Limit)}}))
 }
 
 func (s *server) statFile(ctx context.Context, who auth.Identity, in *statFileInput) (*body[sdk.File], error) {
-	return askFor[sdk.File](ctx, s, who, in.Ref, "/files/stat", in.query("follow", strconv.FormatBool(in.Follow)))
+	return askFor[sdk.File](ctx, s, who, in.Ref, "/files/stat", in.query(url.Values{"follow": boolOf(in.Follow)}))
 }
 
 // recorded is a session in the audit log, which says neither what file it was nor what is in it.
@@ -148,7 +149,7 @@ func (s *server) download(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.carry(ctx, e, request{method: http.MethodGet, path: what, query: in.query(), header: header}) //nolint:bodyclose // passAs closes it
+	resp, err := s.carry(ctx, e, request{method: http.MethodGet, path: what, query: in.query(nil), header: header})
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func (s *server) watchFiles(ctx context.Context, who auth.Identity, in *FilePath
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.call(ctx, e, http.MethodGet, "/files/watch", in.query(), nil) //nolint:bodyclose // pass closes it
+	resp, err := s.call(ctx, e, http.MethodGet, "/files/watch", in.query(nil), nil) //nolint:bodyclose // pass closes it
 	if err != nil {
 		return nil, err
 	}
@@ -211,11 +212,11 @@ func (s *server) upload(ctx context.Context, who auth.Identity, in FilePath, to 
 
 func (s *server) writeFile(ctx context.Context, who auth.Identity, in *writeFileInput) (*huma.StreamResponse, error) {
 	return s.upload(ctx, who, in.FilePath, "/files/content",
-		in.query("mode", in.Mode, "parents", strconv.FormatBool(in.Parents), "sync", strconv.FormatBool(in.Sync)))
+		in.query(url.Values{"mode": {in.Mode}, "parents": boolOf(in.Parents), "sync": boolOf(in.Sync)}))
 }
 
 func (s *server) writeTree(ctx context.Context, who auth.Identity, in *writeTreeInput) (*huma.StreamResponse, error) {
-	return s.upload(ctx, who, in.FilePath, "/files/tree", in.query("parents", strconv.FormatBool(in.Parents)))
+	return s.upload(ctx, who, in.FilePath, "/files/tree", in.query(url.Values{"parents": boolOf(in.Parents)}))
 }
 
 func (s *server) removeFile(ctx context.Context, who auth.Identity, in *removeFileInput) (*none, error) {
@@ -223,7 +224,7 @@ func (s *server) removeFile(ctx context.Context, who auth.Identity, in *removeFi
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.call(ctx, e, http.MethodDelete, "/files", in.query("recursive", strconv.FormatBool(in.Recursive)), nil)
+	resp, err := s.call(ctx, e, http.MethodDelete, "/files", in.query(url.Values{"recursive": boolOf(in.Recursive)}), nil)
 	if err != nil {
 		return nil, err
 	}

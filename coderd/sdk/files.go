@@ -68,7 +68,7 @@ func (c *Client) File(ctx context.Context, ref, path string, follow bool) (File,
 
 // ReadFile opens a file; size is -1 where it is not known. The caller closes it. A Read of what was cut fails.
 func (c *Client) ReadFile(ctx context.Context, ref, path string) (content io.ReadCloser, size int64, err error) {
-	resp, err := c.send(ctx, read("workspaces", ref, "files", "content").where(query{"path": path})) //nolint:bodyclose // the caller's
+	resp, err := c.send(ctx, read("workspaces", ref, "files", "content").where(query{"path": path}))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -93,7 +93,7 @@ func (c *Client) WriteFile(ctx context.Context, ref, path string, content io.Rea
 
 // ReadTree opens a directory, with all that is in it, as a tar archive. The caller closes it.
 func (c *Client) ReadTree(ctx context.Context, ref, path string) (archive io.ReadCloser, err error) {
-	resp, err := c.send(ctx, read("workspaces", ref, "files", "tree").where(query{"path": path})) //nolint:bodyclose // the caller's
+	resp, err := c.send(ctx, read("workspaces", ref, "files", "tree").where(query{"path": path}))
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (a archiver) entry(ctx context.Context, dir *os.Root, prefix, name string) 
 	if err != nil {
 		return named(prefix+name, err)
 	}
-	switch info.Mode().Type() {
+	switch info.Mode().Type() { //nolint:exhaustive // the rest is left out
 	case fs.ModeSymlink:
 		target, err := dir.Readlink(name)
 		if err != nil {

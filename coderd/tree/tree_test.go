@@ -37,7 +37,7 @@ func names(t *testing.T, dir string) map[string]string {
 		name, _ := filepath.Rel(dir, path)
 		info, err := e.Info()
 		require.NoError(t, err)
-		switch e.Type() {
+		switch e.Type() { //nolint:exhaustive // there are no others
 		case fs.ModeDir:
 			found[name] = info.Mode().String()
 		case fs.ModeSymlink:

@@ -52,7 +52,7 @@ func (s server) write(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if flag(q, "parents") {
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		if err := mkdirAll(filepath.Dir(path)); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (s server) readTree(w http.ResponseWriter, r *http.Request) error {
 func (s server) writeTree(w http.ResponseWriter, r *http.Request) error {
 	path := s.pathOf(r)
 	if flag(r.URL.Query(), "parents") {
-		if err := os.MkdirAll(path, 0o777); err != nil {
+		if err := mkdirAll(path); err != nil {
 			return err
 		}
 	}

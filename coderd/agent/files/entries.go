@@ -32,7 +32,7 @@ func describe(name string, info fs.FileInfo, target string) sdk.File {
 	f := sdk.File{
 		Name: name, Type: "other", Mode: fmt.Sprintf("%04o", info.Mode().Perm()), ModifiedAt: info.ModTime().UTC(), Target: target,
 	}
-	switch info.Mode().Type() {
+	switch info.Mode().Type() { //nolint:exhaustive // the rest is other
 	case 0:
 		f.Type, f.Size = "file", info.Size()
 	case fs.ModeDir:
@@ -156,7 +156,7 @@ func (s server) makeDirectory(w http.ResponseWriter, r *http.Request) error {
 	}
 	path := s.path(what.Path)
 	if what.Parents {
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		if err := mkdirAll(filepath.Dir(path)); err != nil {
 			return err
 		}
 	}
@@ -278,7 +278,7 @@ func duplicate(ctx context.Context, from, to place, overwrite bool) error {
 	if _, err := to.Lstat(to.name); err == nil && !overwrite {
 		return in(to.Root, &fs.PathError{Path: to.name, Err: syscall.EEXIST})
 	}
-	switch info.Mode().Type() {
+	switch info.Mode().Type() { //nolint:exhaustive // the rest is refused as no regular file
 	case fs.ModeDir:
 		return duplicateTree(ctx, from, to)
 	case fs.ModeSymlink:

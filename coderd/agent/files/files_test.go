@@ -131,7 +131,7 @@ func TestContent_cut(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		_, err := http.DefaultClient.Do(req) //nolint:bodyclose // there is none
+		_, err := http.DefaultClient.Do(req)
 		done <- err
 	}()
 	_, err = w.Write(bytes.Repeat([]byte("new"), 100_000))
@@ -177,7 +177,7 @@ func TestList(t *testing.T) {
 	require.Equal(t, []string{"symlink", "other"}, []string{last.Files[0].Type, last.Files[1].Type})
 	require.Empty(t, last.Next)
 	require.Len(t, decoded[sdk.FileList](t, p.ask("GET", "", []string{"d"}, nil)).Files, 1000)
-	require.Equal(t, json.RawMessage("[]"), decoded[map[string]json.RawMessage](t, p.ask("GET", "", []string{"d", "after", "zzz"}, nil))["files"], "no page is empty as null")
+	require.Contains(t, p.ask("GET", "", []string{"d", "after", "zzz"}, nil).body, `"files":[]`)
 }
 
 func TestEntries(t *testing.T) {

@@ -74,6 +74,11 @@ func (s server) place(path string) (place, error) {
 	return place{root, filepath.Base(path)}, err
 }
 
+// mkdirAll leaves it to the umask who may use what it makes, as any program does.
+func mkdirAll(path string) error {
+	return os.MkdirAll(path, 0o777) //nolint:gosec // as said
+}
+
 func openDir(path string) (*os.Root, error) {
 	root, err := os.OpenRoot(path)
 	if info, is := os.Stat(path); err != nil && is == nil && !info.IsDir() {
@@ -107,8 +112,8 @@ func refusal(err error) (status int, detail string) {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		detail = p.Path + ": " + p.Err.Error()
 	}
-	is := func(any ...error) bool {
-		for _, e := range any {
+	is := func(these ...error) bool {
+		for _, e := range these {
 			if errors.Is(err, e) {
 				return true
 			}

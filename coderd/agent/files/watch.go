@@ -36,7 +36,7 @@ func (s server) watch(w http.ResponseWriter, r *http.Request) error {
 	_ = root.Close()
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {
-		defer watcher.Close()
+		defer func() { _ = watcher.Close() }()
 		err = watcher.Add(path)
 	}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) {
@@ -61,7 +61,7 @@ func next(r *http.Request, watcher *fsnotify.Watcher, dir string) (sdk.FileChang
 		select {
 		case <-r.Context().Done():
 			return sdk.FileChange{}, false
-		case <-watcher.Errors: // that the system dropped changes, or what it did not say can be read
+		case <-watcher.Errors: //nolint:errcheck // mostly that the system dropped changes; it is lost whatever it is
 			return sdk.FileChange{Operation: "lost"}, true
 		case event := <-watcher.Events:
 			if event.Name == dir && event.Has(fsnotify.Remove|fsnotify.Rename) {
