@@ -402,6 +402,26 @@ export interface Failures {
   template: string;
 }
 
+export interface File {
+  /** Permissions, octal, such as 0644 */
+  mode: string;
+  modified_at: string;
+  name: string;
+  /** Bytes of a file */
+  size: number;
+  /** Of a symbolic link, as it is written there */
+  target?: string;
+  type: "file" | "directory" | "symlink" | "other";
+}
+
+export interface FileList {
+  files: File[];
+  /** Give it as after to get the next page; empty on the last */
+  next?: string;
+  /** Of the directory, absolute */
+  path: string;
+}
+
 export interface ForgeCheck {
   /** Nothing failed */
   ok: boolean;
@@ -757,6 +777,23 @@ export interface Machine {
   /** The workspace that it is reserved for */
   workspace?: string;
   workspace_state?: string;
+}
+
+export interface MakeDirectory {
+  /** Permissions, octal; what the umask leaves of 0777 where left out */
+  mode?: string;
+  /** Whether to make those above it too; one that is there already is no error then */
+  parents?: boolean;
+  /** Absolute, or relative to the directory of the workspace */
+  path: string;
+}
+
+export interface MoveFile {
+  from: string;
+  /** Whether to replace what is there; 409 otherwise */
+  overwrite?: boolean;
+  /** Its new path, not the directory to put it into */
+  to: string;
 }
 
 export interface NotificationStatus {
@@ -1755,6 +1792,13 @@ export interface Operations {
     body: undefined;
     answer: Provider;
   };
+  /** Copy a file or a directory within a workspace. */
+  "copy-file": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MoveFile;
+    answer: File;
+  };
   /** Claim a workspace. */
   "create-claim": {
     path: {  };
@@ -2000,6 +2044,13 @@ export interface Operations {
     body: undefined;
     answer: ClaimList;
   };
+  /** List a directory of a claimed workspace. */
+  "list-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; after?: string; limit?: number };
+    body: undefined;
+    answer: FileList;
+  };
   /** List the credentials for forges, without their secrets. */
   "list-forge-credentials": {
     path: {  };
@@ -2147,6 +2198,20 @@ export interface Operations {
     body: undefined;
     answer: Identity;
   };
+  /** Make a directory. */
+  "make-directory": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MakeDirectory;
+    answer: File;
+  };
+  /** Move or rename a file or a directory. */
+  "move-file": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MoveFile;
+    answer: File;
+  };
   /** Ask for a pass over the preset's template now. */
   "nudge-preset": {
     path: { template: string; preset: string };
@@ -2175,6 +2240,20 @@ export interface Operations {
     body: PutForgeCredential;
     answer: ForgeCredential;
   };
+  /** Read a file. */
+  "read-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Read a directory with all that is in it, as tar. */
+  "read-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Read the output of a process from an offset on. */
   "read-process-output": {
     path: { workspace: string; process: string };
@@ -2188,6 +2267,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Workspace;
+  };
+  /** Remove a file or a directory. */
+  "remove-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; recursive?: boolean };
+    body: undefined;
+    answer: undefined;
   };
   /** Remove the webhook at the forge. */
   "remove-forge-hook": {
@@ -2287,6 +2373,13 @@ export interface Operations {
     body: QuotaRequest;
     answer: Quota;
   };
+  /** Show a file or a directory. */
+  "show-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; follow?: boolean };
+    body: undefined;
+    answer: File;
+  };
   /** Show a process. */
   "show-process": {
     path: { workspace: string; process: string };
@@ -2350,12 +2443,33 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Watch a directory for changes. */
+  "watch-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Say who the token speaks for. */
   "whoami": {
     path: {  };
     query: { organization?: string };
     body: undefined;
     answer: Identity;
+  };
+  /** Write a file. */
+  "write-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; mode?: string; parents?: boolean; sync?: boolean };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Write a tar archive into a directory. */
+  "write-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; parents?: boolean };
+    body: undefined;
+    answer: undefined;
   };
   /** Write to the input of a process. */
   "write-process": {
@@ -2374,6 +2488,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "check-forge": ["POST", "/api/v1/forges/{forge}/check"],
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
+  "copy-file": ["POST", "/api/v1/workspaces/{workspace}/files/copy"],
   "create-claim": ["POST", "/api/v1/claims"],
   "create-pause": ["POST", "/api/v1/pauses"],
   "create-plan": ["POST", "/api/v1/plans"],
@@ -2409,6 +2524,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "keep-workspace": ["POST", "/api/v1/workspaces/{workspace}/keep"],
   "list-audit": ["GET", "/api/v1/audit"],
   "list-claims": ["GET", "/api/v1/claims"],
+  "list-files": ["GET", "/api/v1/workspaces/{workspace}/files"],
   "list-forge-credentials": ["GET", "/api/v1/forges/credentials"],
   "list-forge-jobs": ["GET", "/api/v1/forge-jobs"],
   "list-forges": ["GET", "/api/v1/forges"],
@@ -2430,12 +2546,17 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-tokens": ["GET", "/api/v1/tokens"],
   "list-workspaces": ["GET", "/api/v1/workspaces"],
   "login": ["POST", "/api/v1/login"],
+  "make-directory": ["POST", "/api/v1/workspaces/{workspace}/files/directory"],
+  "move-file": ["POST", "/api/v1/workspaces/{workspace}/files/move"],
   "nudge-preset": ["POST", "/api/v1/presets/{template}/{preset}/nudge"],
   "ping-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook/ping"],
   "put-forge": ["PUT", "/api/v1/forges/{forge}"],
   "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
+  "read-file": ["GET", "/api/v1/workspaces/{workspace}/files/content"],
+  "read-files": ["GET", "/api/v1/workspaces/{workspace}/files/tree"],
   "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
+  "remove-file": ["DELETE", "/api/v1/workspaces/{workspace}/files"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
   "replay-preset": ["GET", "/api/v1/presets/{template}/{preset}/replay"],
@@ -2450,6 +2571,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "rotate-signing-key": ["POST", "/api/v1/signing-keys"],
   "run-process": ["POST", "/api/v1/workspaces/{workspace}/run"],
   "set-quota": ["PUT", "/api/v1/quotas"],
+  "show-file": ["GET", "/api/v1/workspaces/{workspace}/files/stat"],
   "show-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}"],
   "signal-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/signal"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
@@ -2459,7 +2581,10 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
+  "watch-files": ["GET", "/api/v1/workspaces/{workspace}/files/watch"],
   "whoami": ["GET", "/api/v1/whoami"],
+  "write-file": ["PUT", "/api/v1/workspaces/{workspace}/files/content"],
+  "write-files": ["PUT", "/api/v1/workspaces/{workspace}/files/tree"],
   "write-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/stdin"],
 };
 
@@ -2471,6 +2596,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "check-forge": ["owner", "template-admin"],
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
+  "copy-file": ["owner", "template-admin", "member"],
   "create-claim": ["owner", "template-admin", "member"],
   "create-pause": ["owner", "template-admin"],
   "create-plan": ["owner", "template-admin"],
@@ -2506,6 +2632,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "keep-workspace": ["owner", "template-admin", "member"],
   "list-audit": ["owner", "auditor"],
   "list-claims": ["owner", "template-admin", "member", "auditor"],
+  "list-files": ["owner", "template-admin", "member"],
   "list-forge-credentials": ["owner", "template-admin", "auditor"],
   "list-forge-jobs": ["owner", "template-admin", "auditor"],
   "list-forges": ["owner", "template-admin", "auditor"],
@@ -2527,12 +2654,17 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-tokens": ["owner", "template-admin", "member", "auditor"],
   "list-workspaces": ["owner", "template-admin", "member", "auditor"],
   "login": ["owner", "template-admin", "member", "auditor"],
+  "make-directory": ["owner", "template-admin", "member"],
+  "move-file": ["owner", "template-admin", "member"],
   "nudge-preset": ["owner", "template-admin"],
   "ping-forge-hook": ["owner", "template-admin"],
   "put-forge": ["owner", "template-admin"],
   "put-forge-credential": ["owner", "template-admin"],
+  "read-file": ["owner", "template-admin", "member"],
+  "read-files": ["owner", "template-admin", "member"],
   "read-process-output": ["owner", "template-admin", "member"],
   "release-workspace": ["owner", "template-admin", "member"],
+  "remove-file": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
   "replay-preset": ["owner", "template-admin", "member", "auditor"],
@@ -2547,6 +2679,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "rotate-signing-key": ["owner"],
   "run-process": ["owner", "template-admin", "member"],
   "set-quota": ["owner"],
+  "show-file": ["owner", "template-admin", "member"],
   "show-process": ["owner", "template-admin", "member"],
   "signal-process": ["owner", "template-admin", "member"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
@@ -2556,6 +2689,9 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
+  "watch-files": ["owner", "template-admin", "member"],
   "whoami": ["owner", "template-admin", "member", "auditor"],
+  "write-file": ["owner", "template-admin", "member"],
+  "write-files": ["owner", "template-admin", "member"],
   "write-process": ["owner", "template-admin", "member"],
 };
