@@ -10,6 +10,7 @@ import (
 	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/agent/files"
 	"github.com/prewarm-dev/prewarm/coderd/agent/ports"
 	"github.com/prewarm-dev/prewarm/coderd/agent/processes"
 	"github.com/prewarm-dev/prewarm/coderd/agent/ssh"
@@ -27,7 +28,8 @@ const (
 	refusals = 2
 )
 
-// enter lets the user of the workspace in, until ctx ends: it serves processes and SSH through tunnels that it opens to the server.
+// enter lets the user of the workspace in, until ctx ends: it serves processes, files, ports and SSH through tunnels that it opens
+// to the server.
 //
 // A tunnel that is lost is opened again, and nothing else depends on it: reports and claims go their own way. Where the server
 // asks for another one, because it stops, the old one goes on until it is cut.
@@ -46,6 +48,9 @@ func (a *agent) enter(ctx context.Context, env []string) {
 	inside := http.NewServeMux()
 	inside.Handle("/", table.Handler())
 	listening := ports.Handler(ctx, ports.Options{Clock: a.Clock, Log: a.Log.Named("ports")})
+	content := files.Handler(table.Dir)
+	inside.Handle("/files", content)
+	inside.Handle("/files/", content)
 	inside.Handle("/ports", listening)
 	inside.Handle("/ports/", listening)
 	inside.Handle("/ssh", sshd.Handler())

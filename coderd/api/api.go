@@ -152,6 +152,7 @@ func (s *server) register() {
 	s.registerPorts()
 	s.registerHTTPPorts()
 	s.registerSSH()
+	s.registerFiles()
 	s.registerTemplates()
 	s.registerVersions()
 	s.registerApply()

@@ -87,24 +87,43 @@ func (e entrance) address(path string, query url.Values) string {
 	return u.String()
 }
 
-// call makes a request of the agent in a workspace. body is nil, bytes that can be sent again, or a stream that is sent once.
-// An agent that is about to open its tunnel again is waited for. The caller closes the body of the response, which is one of
-// success.
+// request is one of an agent. body is nil, bytes that can be sent again, or a stream that is sent once; length is of a stream,
+// 0 or less where it is not known.
+type request struct {
+	method, path string
+	query        url.Values
+	header       http.Header
+	body         io.Reader
+	length       int64
+}
+
+// call makes a request of the agent in a workspace. The caller closes the body of the response, which is one of success.
 func (s *server) call(
 	ctx context.Context, e entrance, method, path string, query url.Values, body io.Reader,
 ) (*http.Response, error) {
+	return s.carry(ctx, e, request{method: method, path: path, query: query, body: body})
+}
+
+// carry is call with more to say. An agent that is about to open its tunnel again is waited for.
+func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Response, error) {
 	var again []byte
-	if b, ok := body.(*bytes.Buffer); ok {
+	if b, ok := r.body.(*bytes.Buffer); ok {
 		again = b.Bytes()
 	}
 	var resp *http.Response
 	e, err := s.patiently(ctx, e, func(e entrance) error {
 		if again != nil {
-			body = bytes.NewReader(again)
+			r.body = bytes.NewReader(again)
 		}
-		req, err := http.NewRequestWithContext(ctx, method, e.address(path, query), body)
+		req, err := http.NewRequestWithContext(ctx, r.method, e.address(r.path, r.query), r.body)
 		if err != nil {
 			return xerrors.Errorf("build request: %w", err)
+		}
+		if r.length > 0 {
+			req.ContentLength = r.length
+		}
+		for name, values := range r.header {
+			req.Header[name] = values
 		}
 		req.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
 		resp, err = s.Tunnels.Transport(e.target()).RoundTrip(req) //nolint:bodyclose // the caller closes it
@@ -190,7 +209,8 @@ func refusalOf(resp *http.Response) error {
 
 func refusal(status int, detail string) error {
 	switch status {
-	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusTooManyRequests:
+	case http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestedRangeNotSatisfiable,
+		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInsufficientStorage:
 		return huma.NewError(status, detail)
 	}
 	return huma.Error502BadGateway(detail)
@@ -206,10 +226,15 @@ func ask[T any](ctx context.Context, s *server, e entrance, method, path string,
 		}
 		content = bytes.NewBuffer(raw)
 	}
-	resp, err := s.call(ctx, e, method, path, nil, content)
+	resp, err := s.call(ctx, e, method, path, nil, content) //nolint:bodyclose // decoded closes it
 	if err != nil {
 		return nil, err
 	}
+	return decoded[T](e, resp)
+}
+
+// decoded is the answer of an agent. It closes the response.
+func decoded[T any](e entrance, resp *http.Response) (*body[T], error) {
 	defer resp.Body.Close()
 	out := &body[T]{}
 	if resp.StatusCode == http.StatusNoContent {

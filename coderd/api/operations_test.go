@@ -63,6 +63,7 @@ func (o operation) request() (path, body string) {
 
 		"start-process": `{"shell":"x"}`, "run-process": `{"shell":"x"}`, "signal-process": `{"signal":"TERM"}`,
 		"resize-process": `{"rows":1,"cols":1}`,
+		"make-directory": `{"path":"x"}`, "move-file": `{"from":"x","to":"y"}`, "copy-file": `{"from":"x","to":"y"}`,
 
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 		"stop-forge": `{"reason":"x"}`, "rotate-forge-secret": `{}`,

@@ -402,6 +402,26 @@ export interface Failures {
   template: string;
 }
 
+export interface File {
+  /** Permissions, octal, such as 0644 */
+  mode: string;
+  modified_at: string;
+  name: string;
+  /** Bytes of a file */
+  size: number;
+  /** Of a symbolic link, as it is written there */
+  target?: string;
+  type: "file" | "directory" | "symlink" | "other";
+}
+
+export interface FileList {
+  files: File[];
+  /** Give it as after to get the next page; empty on the last */
+  next?: string;
+  /** Of the directory, absolute */
+  path: string;
+}
+
 export interface ForgeCheck {
   /** Nothing failed */
   ok: boolean;
@@ -757,6 +777,23 @@ export interface Machine {
   /** The workspace that it is reserved for */
   workspace?: string;
   workspace_state?: string;
+}
+
+export interface MakeDirectory {
+  /** Permissions, octal; what the umask leaves of 0777 where left out */
+  mode?: string;
+  /** Whether to make those above it too; one that is there already is no error then */
+  parents?: boolean;
+  /** Absolute, or relative to the directory of the workspace */
+  path: string;
+}
+
+export interface MoveFile {
+  from: string;
+  /** Whether to replace what is there; 409 otherwise */
+  overwrite?: boolean;
+  /** Its new path, not the directory to put it into */
+  to: string;
 }
 
 export interface NotificationStatus {
@@ -1780,6 +1817,12 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: undefined;
+  /** Copy a file or a directory within a workspace. */
+  "copy-file": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MoveFile;
+    answer: File;
   };
   /** Claim a workspace. */
   "create-claim": {
@@ -2047,6 +2090,13 @@ export interface Operations {
     body: undefined;
     answer: ClaimList;
   };
+  /** List a directory of a claimed workspace. */
+  "list-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; after?: string; limit?: number };
+    body: undefined;
+    answer: FileList;
+  };
   /** List the credentials for forges, without their secrets. */
   "list-forge-credentials": {
     path: {  };
@@ -2201,6 +2251,20 @@ export interface Operations {
     body: undefined;
     answer: Identity;
   };
+  /** Make a directory. */
+  "make-directory": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MakeDirectory;
+    answer: File;
+  };
+  /** Move or rename a file or a directory. */
+  "move-file": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MoveFile;
+    answer: File;
+  };
   /** Ask for a pass over the preset's template now. */
   "nudge-preset": {
     path: { template: string; preset: string };
@@ -2254,6 +2318,17 @@ export interface Operations {
   "put-port": {
     path: { workspace: string; port: number };
     query: { organization?: string };
+  /** Read a file. */
+  "read-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Read a directory with all that is in it, as tar. */
+  "read-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
     body: undefined;
     answer: undefined;
   };
@@ -2277,6 +2352,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: Workspace;
+  };
+  /** Remove a file or a directory. */
+  "remove-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; recursive?: boolean };
+    body: undefined;
+    answer: undefined;
   };
   /** Remove the webhook at the forge. */
   "remove-forge-hook": {
@@ -2376,6 +2458,13 @@ export interface Operations {
     body: QuotaRequest;
     answer: Quota;
   };
+  /** Show a file or a directory. */
+  "show-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; follow?: boolean };
+    body: undefined;
+    answer: File;
+  };
   /** Show a process. */
   "show-process": {
     path: { workspace: string; process: string };
@@ -2439,12 +2528,33 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Watch a directory for changes. */
+  "watch-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Say who the token speaks for. */
   "whoami": {
     path: {  };
     query: { organization?: string };
     body: undefined;
     answer: Identity;
+  };
+  /** Write a file. */
+  "write-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; mode?: string; parents?: boolean; sync?: boolean };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Write a tar archive into a directory. */
+  "write-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; parents?: boolean };
+    body: undefined;
+    answer: undefined;
   };
   /** Write to the input of a process. */
   "write-process": {
@@ -2465,6 +2575,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
   "connect-port": ["GET", "/api/v1/workspaces/{workspace}/ports/{port}/connect"],
   "connect-ssh": ["GET", "/api/v1/workspaces/{workspace}/ssh"],
+  "copy-file": ["POST", "/api/v1/workspaces/{workspace}/files/copy"],
   "create-claim": ["POST", "/api/v1/claims"],
   "create-pause": ["POST", "/api/v1/pauses"],
   "create-plan": ["POST", "/api/v1/plans"],
@@ -2503,6 +2614,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "keep-workspace": ["POST", "/api/v1/workspaces/{workspace}/keep"],
   "list-audit": ["GET", "/api/v1/audit"],
   "list-claims": ["GET", "/api/v1/claims"],
+  "list-files": ["GET", "/api/v1/workspaces/{workspace}/files"],
   "list-forge-credentials": ["GET", "/api/v1/forges/credentials"],
   "list-forge-jobs": ["GET", "/api/v1/forge-jobs"],
   "list-forges": ["GET", "/api/v1/forges"],
@@ -2525,6 +2637,8 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-tokens": ["GET", "/api/v1/tokens"],
   "list-workspaces": ["GET", "/api/v1/workspaces"],
   "login": ["POST", "/api/v1/login"],
+  "make-directory": ["POST", "/api/v1/workspaces/{workspace}/files/directory"],
+  "move-file": ["POST", "/api/v1/workspaces/{workspace}/files/move"],
   "nudge-preset": ["POST", "/api/v1/presets/{template}/{preset}/nudge"],
   "options-port": ["OPTIONS", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "patch-port": ["PATCH", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
@@ -2533,9 +2647,12 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "put-forge": ["PUT", "/api/v1/forges/{forge}"],
   "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
   "put-port": ["PUT", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
+  "read-file": ["GET", "/api/v1/workspaces/{workspace}/files/content"],
+  "read-files": ["GET", "/api/v1/workspaces/{workspace}/files/tree"],
   "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
   "read-ssh-host-key": ["GET", "/api/v1/workspaces/{workspace}/ssh/host-key"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
+  "remove-file": ["DELETE", "/api/v1/workspaces/{workspace}/files"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
   "replay-preset": ["GET", "/api/v1/presets/{template}/{preset}/replay"],
@@ -2550,6 +2667,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "rotate-signing-key": ["POST", "/api/v1/signing-keys"],
   "run-process": ["POST", "/api/v1/workspaces/{workspace}/run"],
   "set-quota": ["PUT", "/api/v1/quotas"],
+  "show-file": ["GET", "/api/v1/workspaces/{workspace}/files/stat"],
   "show-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}"],
   "signal-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/signal"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
@@ -2559,7 +2677,10 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
+  "watch-files": ["GET", "/api/v1/workspaces/{workspace}/files/watch"],
   "whoami": ["GET", "/api/v1/whoami"],
+  "write-file": ["PUT", "/api/v1/workspaces/{workspace}/files/content"],
+  "write-files": ["PUT", "/api/v1/workspaces/{workspace}/files/tree"],
   "write-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/stdin"],
 };
 
@@ -2573,6 +2694,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "confirm-provider": ["owner", "template-admin"],
   "connect-port": ["owner", "template-admin", "member"],
   "connect-ssh": ["owner", "template-admin", "member"],
+  "copy-file": ["owner", "template-admin", "member"],
   "create-claim": ["owner", "template-admin", "member"],
   "create-pause": ["owner", "template-admin"],
   "create-plan": ["owner", "template-admin"],
@@ -2611,6 +2733,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "keep-workspace": ["owner", "template-admin", "member"],
   "list-audit": ["owner", "auditor"],
   "list-claims": ["owner", "template-admin", "member", "auditor"],
+  "list-files": ["owner", "template-admin", "member"],
   "list-forge-credentials": ["owner", "template-admin", "auditor"],
   "list-forge-jobs": ["owner", "template-admin", "auditor"],
   "list-forges": ["owner", "template-admin", "auditor"],
@@ -2633,6 +2756,8 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-tokens": ["owner", "template-admin", "member", "auditor"],
   "list-workspaces": ["owner", "template-admin", "member", "auditor"],
   "login": ["owner", "template-admin", "member", "auditor"],
+  "make-directory": ["owner", "template-admin", "member"],
+  "move-file": ["owner", "template-admin", "member"],
   "nudge-preset": ["owner", "template-admin"],
   "options-port": ["owner", "template-admin", "member"],
   "patch-port": ["owner", "template-admin", "member"],
@@ -2641,9 +2766,12 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "put-forge": ["owner", "template-admin"],
   "put-forge-credential": ["owner", "template-admin"],
   "put-port": ["owner", "template-admin", "member"],
+  "read-file": ["owner", "template-admin", "member"],
+  "read-files": ["owner", "template-admin", "member"],
   "read-process-output": ["owner", "template-admin", "member"],
   "read-ssh-host-key": ["owner", "template-admin", "member"],
   "release-workspace": ["owner", "template-admin", "member"],
+  "remove-file": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
   "replay-preset": ["owner", "template-admin", "member", "auditor"],
@@ -2658,6 +2786,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "rotate-signing-key": ["owner"],
   "run-process": ["owner", "template-admin", "member"],
   "set-quota": ["owner"],
+  "show-file": ["owner", "template-admin", "member"],
   "show-process": ["owner", "template-admin", "member"],
   "signal-process": ["owner", "template-admin", "member"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
@@ -2667,6 +2796,9 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
+  "watch-files": ["owner", "template-admin", "member"],
   "whoami": ["owner", "template-admin", "member", "auditor"],
+  "write-file": ["owner", "template-admin", "member"],
+  "write-files": ["owner", "template-admin", "member"],
   "write-process": ["owner", "template-admin", "member"],
 };
