@@ -1817,6 +1817,7 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: undefined;
+  };
   /** Copy a file or a directory within a workspace. */
   "copy-file": {
     path: { workspace: string };
@@ -2318,6 +2319,9 @@ export interface Operations {
   "put-port": {
     path: { workspace: string; port: number };
     query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Read a file. */
   "read-file": {
     path: { workspace: string };
