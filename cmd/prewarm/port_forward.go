@@ -153,7 +153,7 @@ func (f *forwarder) accept(ctx context.Context, connections *sync.WaitGroup, l n
 
 // carry connects one connection. Where that ends early the program here sees that it was not the end.
 func (f *forwarder) carry(ctx context.Context, conn *net.TCPConn, remote int) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	cut := func() { _ = conn.SetLinger(0); _ = conn.Close() }
 	stream, err := f.client.DialPort(ctx, f.name, remote)
 	if err != nil {

@@ -258,7 +258,7 @@ func TestPorts_http(t *testing.T) {
 		require.Empty(t, resp.Header.Get("Clear-Site-Data"))
 
 		address := fmt.Sprintf("%s/api/v1/workspaces/%s/ports/%d/http/socket", c.URL, e.name, port)
-		ws, _, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + c.Token}}}) //nolint:bodyclose // the library closes it
+		ws, _, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + c.Token}}})
 		require.NoError(t, err)
 		defer ws.CloseNow()
 		for i := range 10 {

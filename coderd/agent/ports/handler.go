@@ -49,7 +49,7 @@ func Handler(ctx context.Context, o Options) http.Handler {
 			refuse(w, err)
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		ws, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			return // it is answered

@@ -110,7 +110,7 @@ func TestHTTP_webSocket(t *testing.T) {
 		}
 		_ = ws.Close(websocket.StatusNormalClosure, "bye")
 	})
-	ws, _, err := websocket.Dial(t.Context(), agent.URL+"/ports/"+strconv.Itoa(port)+"/http", &websocket.DialOptions{ //nolint:bodyclose // the library closes it
+	ws, _, err := websocket.Dial(t.Context(), agent.URL+"/ports/"+strconv.Itoa(port)+"/http", &websocket.DialOptions{
 		HTTPHeader: http.Header{sdk.TargetHeader: {"/socket"}},
 	})
 	require.NoError(t, err)
