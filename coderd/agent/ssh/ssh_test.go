@@ -166,7 +166,7 @@ func TestTerminal(t *testing.T) {
 }
 
 // Files go both ways over sftp, from the directory of the workspace on.
-func TestFiles(t *testing.T) {
+func TestSFTP(t *testing.T) {
 	t.Parallel()
 	w := serve(t)
 	files, err := sftp.NewClient(w.client(t))
