@@ -35,7 +35,7 @@ func TestGrowsAtOnceAndShrinksSlowly(t *testing.T) {
 	busy, state := sizing.Step(settings, state, h, now, true)
 	require.Greater(t, busy.Size, quiet.Size+4, "one step later")
 
-	size := busy.Size
+	size, most := busy.Size, 0
 	for n := range 12 {
 		now = now.Add(5 * time.Minute)
 		var r sizing.Recommendation
@@ -44,9 +44,9 @@ func TestGrowsAtOnceAndShrinksSlowly(t *testing.T) {
 			assert.LessOrEqual(t, r.Size, size, "it only shrinks when nothing comes")
 		}
 		assert.GreaterOrEqual(t, r.Size, size*3/4, "and by little at a time")
-		size = r.Size
+		size, most = r.Size, max(most, r.Size)
 	}
-	assert.Less(t, size, busy.Size, "but it does")
+	assert.Less(t, size, most, "but it does")
 }
 
 // A pool of which nothing is known begins small, and one claim in its first minute does not make it large.
@@ -85,8 +85,8 @@ func TestExpectsWhatCameLastWeek(t *testing.T) {
 		return r.Size
 	}
 	assert.GreaterOrEqual(t, size(next.Add(8*time.Hour+55*time.Minute)), 10, "ahead of the burst")
-	assert.Less(t, size(next.Add(6*time.Hour)), 5)
-	assert.Less(t, size(next.Add(33*time.Hour)), 5, "Tuesday is not Monday")
+	assert.Less(t, size(next.Add(6*time.Hour)), 8, "what a batch may need, and no burst")
+	assert.Less(t, size(next.Add(33*time.Hour)), 8, "Tuesday is not Monday")
 	assert.GreaterOrEqual(t, size(monday.Add(33*time.Hour)), 10, "but it stands in for it in the first week")
 }
 
