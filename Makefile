@@ -26,8 +26,12 @@ site-scale: build postgres ## Measure the pages with PRESETS=1000 presets of EAC
 	PREWARM_SCALE_PRESETS=$(or $(PRESETS),1000) PREWARM_SCALE_EACH=$(or $(EACH),100) PREWARM_SCALE_ROUNDS=$(or $(ROUNDS),5) \
 		scripts/site.sh scale
 
+.PHONY: first-hour
+first-hour: build postgres docker ## Do all of docs/first-hour.md in a terminal and in Chromium, in two minutes
+	PREWARM_FIRST_HOUR=full scripts/site.sh first-hour
+
 .PHONY: screenshots
-screenshots: build postgres ## Make the pictures in docs/images anew, of a server that has something to tell
+screenshots: build postgres docker ## Make the pictures in docs/images anew, of a server that has something to tell
 	scripts/site.sh screenshots
 
 .PHONY: build

@@ -44,6 +44,7 @@ type Options struct {
 	Listen      string // HOST:PORT; port 0 takes a free one
 	DataDir     string // absolute
 	AccessURL   string // where workspaces reach the API; empty: the address it listens at
+	Advertise   string // where other replicas reach this one; empty: the address it listens at, if that names a machine
 	AccessCA    string // PEM: what they trust it by, beside the usual; may be empty
 	PostgresURL string // empty: a PostgreSQL of our own under DataDir
 	KeysFile    string // of encryption keys for secrets at rest; empty: one of our own under DataDir
@@ -189,6 +190,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 		URL: accessURL(opts, listener.Addr()), CABundle: []byte(opts.AccessCA),
 		Binaries: filepath.Join(opts.DataDir, "agents"), Keys: keys, SealKeys: opts.sealsKeys(), Webhook: opts.Notify,
 		InstanceID: uuid.New(), Version: opts.Version, Address: listener.Addr().String(),
+		AdvertiseURL: advertiseURL(opts, listener.Addr()),
 	})
 	pages, err := site.Built()
 	if err != nil {
@@ -209,7 +211,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 			Forges: &entities.Service{
 				Store: store, Keys: keys, Directory: directory, SigningKeys: r.replica.Instances.Reseal,
 			},
-			Runners: r.replica.Runners, Webhooks: r.replica.Inbox,
+			Runners: r.replica.Runners, Webhooks: r.replica.Inbox, Tunnels: r.replica.Tunnels, Sessions: r.replica.Sessions,
 			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
 		})),
 		ConnContext:       r.guard.Context,
@@ -256,6 +258,7 @@ func (r *server) run(ctx context.Context) error {
 	r.stopping.Store(true) // unready from here on
 	r.log.Info(context.WithoutCancel(ctx), "stopping")
 	if err == nil {
+		r.replica.Tunnels.Drain(ctx)
 		r.drain()
 	}
 	stopWork(cmp.Or(err, errStopping))
@@ -343,6 +346,18 @@ func (r *server) leaveURL() (forget func(), err error) {
 func accessURL(opts Options, addr net.Addr) string {
 	if opts.AccessURL != "" {
 		return strings.TrimSuffix(opts.AccessURL, "/")
+	}
+	return localURL(addr)
+}
+
+// advertiseURL is where other replicas reach this one. One that listens everywhere does not know.
+func advertiseURL(opts Options, addr net.Addr) string {
+	if opts.Advertise != "" {
+		return strings.TrimSuffix(opts.Advertise, "/")
+	}
+	host, _, _ := net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return ""
 	}
 	return localURL(addr)
 }

@@ -65,7 +65,7 @@ func (d *db) enterHome(ctx context.Context, log slog.Logger) error {
 	case err != nil:
 		return xerrors.Errorf("find out where the database is at home: %w", err)
 	case !guarded:
-		log.Warn(ctx, "a restored backup would not be noticed: for that the role must own the database, and a superuser must "+
+		log.Warn(ctx, "a restored backup would not be noticed. For that the role must own the database, and a superuser must "+
 			"GRANT SET ON PARAMETER prewarm.home to it (PostgreSQL 15 or newer)")
 	}
 	return nil

@@ -13,6 +13,9 @@
 //	lifecycle   workers: leases, providers, outcomes
 //	instance    agents, the server's side: tokens, reports, delivery of claims, silence
 //	agent       agents, the workspace's side: runs inside of it
+//	agent/processes  commands inside of it, for its user, over HTTP
+//	streams     many streams over one WebSocket: what tunnels and relays are made of
+//	tunnel      the data plane, the server's side: tunnels of agents, and the relay between replicas
 //	claim       hands prebuilds to their users
 //	lease       what rooms need around leased work: the loop that looks for it, one at a time, backoff
 //	leases      ends what claims have for a time: leases, and places in line

@@ -59,7 +59,7 @@ func newProviders(
 			return nil, xerrors.Errorf("ensure provider %s: %w", kind, err)
 		}
 	}
-	registry.From(context.WithoutCancel(ctx), replica.Configured(store))
+	registry.From(context.WithoutCancel(ctx), clock, replica.Configured(store))
 	return registry, registry.Read(ctx)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/alertsdb"
 	"github.com/prewarm-dev/prewarm/database/autosizedb"
@@ -124,6 +125,32 @@ func TestCost_doesNotGrowWithTheFleet(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rows := rowsRead(t, store, "workspaces", c.run)
 			require.LessOrEqual(t, rows, c.most)
+		})
+	}
+
+	// A search by words reads each name once, and not once for each of the workspaces that it looks at.
+	words := []string{"%t99%", "%rewarm%"}
+	for name, run := range map[string]func(ctx context.Context, db database.DBTX) (int, error){
+		"searching claims in use": func(ctx context.Context, db database.DBTX) (int, error) {
+			found, err := viewsdb.New(db).BoundClaims(ctx, viewsdb.BoundClaimsParams{
+				OrganizationID: auth.DefaultOrganizationID, Words: words, MaxClaims: 101,
+			})
+			return len(found), err //nolint:wrapcheck // a test
+		},
+		"searching workspaces": func(ctx context.Context, db database.DBTX) (int, error) {
+			found, err := viewsdb.New(db).WorkspacePage(ctx, viewsdb.WorkspacePageParams{
+				OrganizationID: auth.DefaultOrganizationID, Words: words, Claimed: true, Unclaimed: true, MaxWorkspaces: 101,
+			})
+			return len(found), err //nolint:wrapcheck // a test
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := rowsRead(t, store, "presets", func(ctx context.Context, db database.DBTX) error {
+				found, err := run(ctx, db)
+				require.Equal(t, 101, found)
+				return err
+			})
+			require.LessOrEqual(t, rows, int64(4*pools))
 		})
 	}
 }

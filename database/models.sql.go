@@ -1722,6 +1722,16 @@ type Token struct {
 	MadeWith   uuid.NullUUID
 }
 
+type Tunnel struct {
+	ID          uuid.UUID
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	Attempt     int32
+	ReplicaID   uuid.UUID
+	Url         string
+	ConnectedAt time.Time
+}
+
 type UnclaimedWorkspace struct {
 	ID         uuid.UUID
 	PresetID   uuid.UUID

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Builds the web UI into site/dist, from where the binary embeds it; with `test` as its argument, checks and tests it too,
-# the last part in a browser against bin/prewarm; with `scale` or `screenshots`, runs that script of site/package.json. Where Node is missing or too old it says so and builds nothing: the
-# binary then has the plain page at its root, and everything else.
+# the last part in a browser against bin/prewarm; with `scale`, `first-hour` or `screenshots`, runs that script of
+# site/package.json. Where Node is missing or too old it says so and builds nothing: the binary then has the plain page at
+# its root, and everything else. The first hour fails then: it cannot be left out.
 set -euo pipefail
 cd "$(dirname "$0")/../site"
 
 enough() { node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 20 || (+a === 20 && +b >= 19) ? 0 : 1)'; }
 if ! command -v npm >/dev/null || ! command -v node >/dev/null || ! enough; then
 	echo 'No Node 20.19 or newer with npm: the web UI is neither built nor tested, and the binary has a plain page for it.' >&2
+	[ "${1-}" != first-hour ] || exit 1
 	exit 0
 fi
 

@@ -1,5 +1,5 @@
 import { defineConfig } from "vitest/config";
 import e2e from "./vitest.e2e.config.ts";
 
-// What needs a server and a browser and is no test: `make screenshots`.
-export default defineConfig({ test: { ...e2e.test, include: ["e2e/**/*.script.ts"] } });
+// What makes pictures: `make screenshots`.
+export default defineConfig({ test: { ...e2e.test, include: ["e2e/**/*.script.ts", "e2e/first-hour.e2e.ts"] } });

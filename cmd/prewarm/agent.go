@@ -20,9 +20,9 @@ func (a *app) agentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent [-- COMMAND...]",
 		Short: "Run inside a workspace, and report for it",
-		Long: `Runs inside a workspace whose template has an agent. It reports to the server that the workspace starts, is
-ready, or is unhealthy; runs the template's scripts on_start and on_claim; and learns at a claim who the owner is,
-and with which parameters. Providers start it; by hand it is needed only for images of one's own.
+		Long: `Runs inside a workspace whose template has an agent. It reports to the server that the workspace
+starts, is ready, or is unhealthy. It runs the template's scripts on_start and on_claim. At a claim it learns who the
+owner is, and with which parameters. Providers start it; by hand it is needed only for images of one's own.
 
 The command after -- runs under it: the agent ends with that command, and with its exit status.
 

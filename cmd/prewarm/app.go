@@ -67,17 +67,17 @@ func (a *app) run(ctx context.Context, args []string) int {
 // command is the tree of all commands.
 func (a *app) command() *cobra.Command {
 	root := a.group("prewarm", "Keep pools of prebuilt workspaces warm, and claim one in milliseconds",
-		`Prewarm keeps pools of prebuilt workspaces (dev environments, CI runners, agent sandboxes) warm, so that a
-person, a job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
+		`Prewarm keeps pools of prebuilt workspaces warm: dev environments, CI runners, agent sandboxes. A person, a
+job or an agent claims a ready one in milliseconds instead of waiting minutes for a build.
 
 The server's address is --url or PREWARM_URL; without a scheme it is https, and on this machine http. A server on this
-machine is found by its data directory, which PREWARM_DATA_DIR names. The token is, in this order: PREWARM_TOKEN; the
-file of --token-file or PREWARM_TOKEN_FILE; what "prewarm login" saved for the address; and for a server on this machine
-the owner-token file in its data directory, if it can be read. There is no flag for the token itself, because everybody
-on a machine can see the arguments of its processes.
+machine is found by its data directory, which PREWARM_DATA_DIR names. Without one, commands go to the server of the last
+login. The token is that of PREWARM_TOKEN, else the file of --token-file or PREWARM_TOKEN_FILE, else what "prewarm login"
+saved for the address. For a server on this machine the last choice is the owner-token file in its data directory, if it
+can be read. There is no flag for the token itself, because everybody on a machine can see the arguments of its processes.
 
-Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. "workspace exec" and "claim
---exec" end with the status of the command they ran.`,
+Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. After "workspace exec" and
+"claim --exec" it is the status of the command they ran.`,
 		`  prewarm server --quickstart
   prewarm preset list
   prewarm claim quickstart/default`,
@@ -89,6 +89,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 			a.shortcut(a.workspaceLogsCommand(), "workspace", "logs", "log"),
 			a.shortcut(a.presetListCommand(), "preset", "status", "list", "ps", "get"),
 			a.shortcut(a.presetNudgeCommand(), "preset", "nudge"),
+			a.shortcut(a.presetExplainCommand(), "preset", "explain", "why", "describe"),
 			a.doctorCommand(),
 			a.providerCommand(), a.forgeCommand(), a.runnerCommand(), a.jobCommand(), a.inventoryCommand(), a.pauseCommand(), a.quotaCommand(), a.resumeCommand(),
 			a.replicasCommand(), a.auditCommand(), a.adminCommand(),
@@ -102,7 +103,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 	root.SetVersionTemplate("prewarm {{.Version}}\n")
 
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.url, "url", "", "address of the server (default that of a server on this machine, else "+defaultURL+")")
+	flags.StringVar(&a.url, "url", "", "address of the server (default that of a server on this machine, else of the last login, else "+defaultURL+")")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that holds the token")
 	flags.StringVar(&a.organization, "organization", "", "organization to act in; the server's default where empty")
 	flags.VisitAll(fromEnv) // those above

@@ -17,19 +17,22 @@ func (a *app) auditCommand() *cobra.Command {
 }
 
 func (a *app) auditListCommand() *cobra.Command {
-	filter := sdk.AuditFilter{}
+	var filter sdk.AuditFilter
+	var limit int
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List entries of the audit log, newest first",
 		Long: `Lists entries of the audit log, newest first: who did what, on what, and from where. With -o json each
 has what was before and after. Owners and auditors see everything.`,
 		Example: `  prewarm audit list --limit 20
-  prewarm audit list --action workspace.claim --actor alice -o json`,
+  prewarm audit list --action workspace.claim --actor alice -o json
+  prewarm audit list --filter "release ali"`,
 		PreRunE: func(*cobra.Command, []string) error {
-			return usageErrorIf(filter.Limit < 1 || filter.Limit > 500,
+			return usageErrorIf(limit < 1 || limit > 500,
 				"--limit must be between 1 and 500; older entries are reached with --before")
 		},
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			filter.Limit = int32(limit)
 			page, err := c.Audit(ctx, filter)
 			if err != nil {
 				return err
@@ -49,8 +52,9 @@ has what was before and after. Owners and auditors see everything.`,
 	cmd.Flags().StringVar(&filter.Action, "action", "", "only this action, such as workspace.release")
 	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only what this user did")
 	cmd.Flags().StringVar(&filter.Target, "target", "", "only what was done to this, by name or id")
+	filterFlag(cmd, &filter.Q, "the actor, action, target, reason or source")
 	cmd.Flags().BoolVar(&filter.People, "people", false, "leave out what Prewarm did by itself")
-	cmd.Flags().IntVar(&filter.Limit, "limit", 100, "at most so many entries, up to 500")
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many entries, up to 500")
 	cmd.Flags().Int64Var(&filter.Before, "before", 0, "only entries with a smaller id than this")
 	return cmd
 }

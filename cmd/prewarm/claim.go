@@ -24,35 +24,36 @@ func (a *app) claimCommand() *cobra.Command {
 		// Jobs claim runners, and people cannot.
 		ValidArgsFunction: a.completePresets(func(p sdk.Preset) bool { return p.Runner == nil }),
 		Long: `Claims a workspace of a preset: it is yours until it is released. The outcome is hit if a warm one was
-there, waited if one became ready within --wait, and miss if there was none; a miss exits with status 3 and says why.
+there, waited if one became ready within --wait, and miss if there was none. A miss exits with status 3 and says why.
 
-With --mode require a claim never waits. With --mode bypass it is given a workspace that is built for it, as with --cold
-where none is warm: the outcome is cold then, and --wait 10m unless given. With --key the same key gives the same workspace again, so that a script can
-be repeated; without one, each run claims another workspace.
+With --mode require a claim never waits. With --mode bypass it is given a workspace that is built for it, as with
+--cold where none is warm. The outcome is cold then, and --wait 10m unless given. With --key the same key gives the
+same workspace again, so that a script can be repeated. Without one, each run claims another workspace.
 
-A workspace out of standby is started first: the claim is yours at once, and the command waits for the start for as long
-as --start-wait says. If it cannot be started, the status is 1 and it stays yours until it is released.
+A workspace out of standby is started first. The claim is yours at once, and the command waits for the start for as
+long as --start-wait says. If it cannot be started, the status is 1 and it stays yours until it is released.
 
 With --exec the command after -- runs inside the workspace, on a terminal if this is one. Afterwards the workspace is
 released, unless --keep says otherwise, and the status is that of the command.
 
-Without a preset, --preset-parameter chooses the one whose parameters are all among those given, and of several the one
-with most; what it does not have goes to the agent. A miss says which parameter of the nearest preset differs.
+Without a preset, --preset-parameter chooses the one whose parameters are all among those given, and of several the
+one with most. What it does not have goes to the agent. A miss says which parameter of the nearest preset differs.
 
-With --count so many are claimed, all or none. With --lease the workspace is released by itself then, unless the lease is
-renewed ("prewarm workspace renew"). With --wait-ready on_claim has succeeded when the command returns: a workspace in
-which it fails is given up, and another claimed.
+With --count so many are claimed, all or none. With --lease the workspace is released by itself then, unless the lease
+is renewed ("prewarm workspace renew"). With --wait-ready on_claim has succeeded when the command returns. A workspace
+in which it fails is given up, and another claimed.
 
-With --parameter the agent of the workspace is given more, without a rebuild: NAME=VALUE, or NAME=@FILE for the content
-of a file, as befits a secret. The workspace's on_claim gets it as PARAM_NAME.
+With --parameter the agent of the workspace is given more, without a rebuild. It is NAME=VALUE, or NAME=@FILE for the
+content of a file, as befits a secret. The workspace's on_claim gets it as PARAM_NAME.
 
 With --secret the agent is given a secret, as a file in the folder $PREWARM_SECRETS of the workspace. It is never an
-argument, which others could see: NAME=- reads it from standard input, NAME=@FILE from a file, NAME=env:VARIABLE from the
-environment. The server forgets it as soon as the agent has it.
+argument, which others could see. NAME=- reads it from standard input, NAME=@FILE from a file, NAME=env:VARIABLE from
+the environment. The server forgets it as soon as the agent has it.
 
-With -o env the output is lines of "export NAME='value'" that a shell can eval: what is needed to enter the workspace,
-with PREWARM_CLAIM_ID, PREWARM_WORKSPACE, PREWARM_ADDRESS, which is the first address, and each address by its type, as
-in PREWARM_ADDRESS_TCP and PREWARM_ADDRESS_TCP_2. Assign it before the eval, so that a miss is noticed.`,
+With -o env the output is lines of "export NAME='value'" that a shell can eval. They have what is needed to enter the
+workspace, with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. PREWARM_ADDRESS is the first address. Each address also has a
+variable by its type, as in PREWARM_ADDRESS_TCP and PREWARM_ADDRESS_TCP_2. Assign it before the eval, so that a miss
+is noticed.`,
 		Example: `  prewarm claim quickstart/default
   prewarm claim quickstart/default --mode require -o json
   prewarm claim quickstart/default --wait 2m --key build-1234

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,11 +25,14 @@ func (a *app) cliDocsCommand() *cobra.Command {
 	}
 }
 
+// indented are lines that a help text sets apart, such as a list of variables.
+var indented = regexp.MustCompile(`(?m)^  .*(?:\n  .*)*`)
+
 func writeCommandDocs(out *strings.Builder, cmd *cobra.Command) {
 	if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
 		return
 	}
-	_, _ = fmt.Fprintf(out, "\n## %s\n\n%s\n", cmd.CommandPath(), cmd.Long)
+	_, _ = fmt.Fprintf(out, "\n## %s\n\n%s\n", cmd.CommandPath(), indented.ReplaceAllString(cmd.Long, "```\n$0\n```"))
 	if cmd.Runnable() && !cmd.HasAvailableSubCommands() || cmd.Flags().HasAvailableFlags() && cmd.HasParent() {
 		_, _ = fmt.Fprintf(out, "\n```\n%s\n```\n", cmd.UseLine())
 	}

@@ -58,20 +58,27 @@ func (a *app) token(server *url.URL) (string, error) {
 // defaultURL is where a server listens unless --listen says otherwise.
 const defaultURL = "http://127.0.0.1:7080"
 
-// server is the address of the server: the one that was named, with a scheme, else that of a server on this machine, which
-// leaves it in its data directory, else the default.
+// server is the address of the server, with a scheme: the one that was named, else where commands go without a name.
 func (a *app) server() string {
 	if a.url == "" {
-		a.url = defaultURL
-		for _, dir := range a.dataDirs() {
-			if address := leftAddress(filepath.Join(dir, "server-url")); address != "" {
-				a.url = address
-				break
-			}
-		}
+		a.url = a.unnamedServer()
 	}
 	a.url = withScheme(a.url)
 	return a.url
+}
+
+// unnamedServer is the address of a server on this machine, which leaves it in its data directory, else that of the last
+// login, else the default.
+func (a *app) unnamedServer() string {
+	for _, dir := range a.dataDirs() {
+		if address := leftAddress(filepath.Join(dir, "server-url")); address != "" {
+			return address
+		}
+	}
+	if saved, err := a.readCredentials(); err == nil && saved.Last != "" { // token reports the error
+		return saved.Last
+	}
+	return defaultURL
 }
 
 // leftAddress is the address that a server left in its data directory; empty where there is none that can be trusted. The
@@ -149,6 +156,7 @@ func loopback(host string) bool {
 // credentials is the file of saved logins, by the address of the server.
 type credentials struct {
 	Servers map[string]login `json:"servers"`
+	Last    string           `json:"last,omitempty"` // address of the last login
 }
 
 type login struct {

@@ -189,3 +189,39 @@ func TestTokenFileThatIsNone(t *testing.T) {
 		}
 	}
 }
+
+// After a login, commands go to its server without being given the address, as a new member expects; a server on this
+// machine goes first, and login says so.
+func TestLoginNamesTheServer(t *testing.T) {
+	t.Parallel()
+	server, _ := tokenServer(t)
+	sh := newShell(t, "")
+	home, local := t.TempDir(), t.TempDir()
+	sh.env = []string{"HOME=" + home}
+	sh.stdin = strings.NewReader("pw_good\n")
+	got := sh.run("login", strings.TrimPrefix(server.URL, "http://"))
+	if got.status != 0 || strings.Contains(got.stderr, "--url") {
+		t.Fatal(got)
+	}
+	if got := sh.run("whoami"); got.status != 0 || !strings.Contains(got.stdout, server.URL) {
+		t.Errorf("after the login: %s", got)
+	}
+	if got := sh.run("login", "one", "two"); got.status != 2 {
+		t.Errorf("with two addresses: %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(local, "server-url"), []byte("http://127.0.0.1:1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sh.env = append(sh.env, "PREWARM_DATA_DIR="+local)
+	sh.stdin = strings.NewReader("pw_good\n")
+	if got := sh.run("login", server.URL); !strings.Contains(got.stderr, "go to http://127.0.0.1:1. For this server: export PREWARM_URL="+server.URL) {
+		t.Errorf("beside a server of this machine: %s", got)
+	}
+	sh.env = sh.env[:1]
+	if got := sh.run("logout"); got.status != 0 {
+		t.Error(got)
+	}
+	if got := sh.app(nil, nil).server(); got != defaultURL {
+		t.Errorf("after the logout, commands go to %s", got)
+	}
+}

@@ -93,3 +93,8 @@ func presetArg(arg string) (template, preset string, err error) {
 	}
 	return template, preset, nil
 }
+
+// filterFlag narrows a list as the field above the same list of the pages does.
+func filterFlag(cmd *cobra.Command, q *string, of string) {
+	cmd.Flags().StringVar(q, "filter", "", "only those with each of these words as a part of "+of+", in any case")
+}

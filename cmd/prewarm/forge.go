@@ -55,8 +55,8 @@ func (a *app) forgeAddCommand(use string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use + " FORGE",
 		Short: map[string]string{"add": "Add an entity of a forge", "update": "Change an entity of a forge"}[use],
-		Long: `Adds or changes an entity. Its scope and path are fixed. Without --webhook-secret-file a new one gets a webhook secret
-made by chance, which is printed this once; "prewarm forge webhook install" needs nobody to know it.`,
+		Long: `Adds or changes an entity. Its scope and path are fixed. Without --webhook-secret-file a new one gets a
+random webhook secret, which is printed this once. "prewarm forge webhook install" needs nobody to know it.`,
 		Example: "  prewarm forge " + use + " acme --scope organization --path acme --credential acme-app",
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if use == "add" && req.Scope == "" {
@@ -205,9 +205,9 @@ func (a *app) forgeStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop FORGE",
 		Short: "Make no new runners for an entity",
-		Long: `Stops an entity until "prewarm forge start": no new runners are made for it, neither for jobs nor to be idle, and
-"prewarm preset explain" says so. Idle runners stay, and take jobs that the forge gives them; with --drain they go. Runners
-that are at a job finish it.`,
+		Long: `Stops an entity until "prewarm forge start". No new runners are made for it, neither for jobs nor to be
+idle, and "prewarm preset explain" says so. Idle runners stay, and take jobs that the forge gives them; with --drain
+they go. Runners that are at a job finish it.`,
 		Example: `  prewarm forge stop acme --reason "moving the organization"
   prewarm forge stop acme --drain --reason "the forge is moved tonight"`,
 		PreRunE:           func(*cobra.Command, []string) error { return checkReason(req.Reason) },
@@ -228,7 +228,7 @@ func (a *app) forgeDeleteCommand() *cobra.Command {
 
 func (a *app) forgeCheckCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs of it",
+		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs from it",
 		Long:    "Lists the runners and looks at the webhook, and says what works and which permission is missing. Changes nothing.",
 		Example: "  prewarm forge check acme",
 		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {

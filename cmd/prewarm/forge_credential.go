@@ -12,7 +12,7 @@ import (
 
 func (a *app) forgeCredentialCommand() *cobra.Command {
 	return a.group("credential", "Add, change, list and delete credentials for forges",
-		"A credential is a token, or a GitHub App as one installation of it. It is stored sealed, and never shown.",
+		"A credential is a token, or one installation of a GitHub App. It is stored sealed, and never shown.",
 		"  prewarm forge credential list",
 		a.credentialPutCommand("add", "Add a credential"), a.credentialPutCommand("update", "Change a credential"),
 		a.credentialListCommand(),
@@ -26,8 +26,8 @@ func (a *app) credentialPutCommand(use, short string) *cobra.Command {
 	var tokenFile, keyFile, caFile string
 	cmd := &cobra.Command{
 		Use: use + " CREDENTIAL", Short: short,
-		Long: short + `. The secret is read from a file, or from standard input where that is "-"; it is never an argument, since
-everybody on a machine can see these.`,
+		Long: short + `. The secret is read from a file, or from standard input where that is "-". It is never an
+argument, since everybody on a machine can see these.`,
 		Example: "  prewarm forge credential " + use + ` acme-app --kind github --app-id 1 --installation-id 2 --private-key-file app.pem
   prewarm forge credential ` + use + ` gitea --kind gitea --api-url https://gitea.example.com --forge-token-file -`,
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -26,10 +26,11 @@ func (a *app) forgeWaitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait FORGE",
 		Short: "Wait until an entity works, or until its jobs are served",
-		Long: `Waits until an entity works: the last round with its forge succeeded, one did so with the credential that it has now, and
-its webhook is there. A webhook that Prewarm did not install is there when it has delivered something.
+		Long: `Waits until an entity works. The last round with its forge must have succeeded, and one with the
+credential that it has now. Its webhook must be there. A webhook that Prewarm did not install is there when it has
+delivered something.
 
-With --for served it waits until no job of it waits for a runner, and all deliveries are handled.
+With --for served it waits until none of its jobs waits for a runner, and all deliveries are handled.
 
 What is missing is printed on stderr whenever it changes. The exit status is 1 after --timeout, and at once for an entity
 that is stopped: waiting does not end that.`,

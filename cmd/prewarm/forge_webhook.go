@@ -28,9 +28,9 @@ func (a *app) forgeWebhookCommand() *cobra.Command {
 func (a *app) hookInstallCommand() *cobra.Command {
 	var takeOver bool
 	cmd := newCommand("install FORGE", "Install the webhook at the forge, or bring it up to date",
-		`Installs the webhook at the forge, or brings it up to date. One for the same URL that a person made is left alone, and the
-command says so; with --take-over it is Prewarm's afterwards, with the entity's secret and the right event, and no second is
-left there.`, "  prewarm forge webhook install acme\n  prewarm forge webhook install acme --take-over",
+		`Installs the webhook at the forge, or brings it up to date. One for the same URL that a person made is left
+alone, and the command says so. With --take-over it is Prewarm's afterwards, with the entity's secret and the right
+event, and no second is left there.`, "  prewarm forge webhook install acme\n  prewarm forge webhook install acme --take-over",
 		show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeHook, error) {
 			if takeOver {
 				return c.TakeOverForgeHook(ctx, name)

@@ -16,9 +16,10 @@ import (
 // hosting is what this binary can be beside a client, on Linux: the server, and parts of workspaces.
 type hosting struct {
 	serve func(context.Context, coderd.Options) error
+	own   string // how a shell runs this program; where empty, as prewarm
 }
 
-func (a *app) host() { a.serve = coderd.Run }
+func (a *app) host() { a.serve, a.own = coderd.Run, ownCommand(os.Args[0]) }
 
 // branchOff ends the process as what it was started for, if that is a part of a workspace. The supervisor of a local
 // workspace lives as long as that and has its own way with signals, so it branches off before anything else is set up.

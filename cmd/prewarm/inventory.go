@@ -18,8 +18,8 @@ func (a *app) inventoryCommand() *cobra.Command {
 		Long: `Asks the providers and the database now, and shows where they differ, with what will follow once two inventories
 agree on it. Nothing is done by looking. With --all, also what is as it should be.
 
-The replicas make the same comparison by themselves, about each minute. "prewarm provider confirm" lets orphans be
-deleted at a provider that is new; "prewarm provider resume" closes a breaker.`,
+The replicas make the same comparison by themselves, about each minute. Use "prewarm provider confirm" to let orphans
+be deleted at a provider that is new. Use "prewarm provider resume" to close a breaker.`,
 		Example: `  prewarm inventory
   prewarm inventory --provider docker --all`,
 		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Inventory, error) {

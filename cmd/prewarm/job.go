@@ -25,14 +25,15 @@ func (a *app) jobListCommand() *cobra.Command {
 		Use: "list", Short: "List jobs, newest first",
 		Long: "Lists jobs of forges, newest first, with whose demand they are, where they run, and why nothing serves them." +
 			watchHelp("job"),
-		Example: "  prewarm job list --forge acme --state queued\n  prewarm job list --unserved\n  prewarm job list --watch",
+		Example: "  prewarm job list --forge acme --state queued\n  prewarm job list --unserved\n" +
+			"  prewarm job list --filter \"shop arm64\"\n  prewarm job list --watch",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			return cmp.Or(checkLimit(limit), watch.check(cmd, args))
 		},
 		RunE: list(a, view[sdk.ForgeJob]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.ForgeJob, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.ForgeJob, string, error) {
-					filter.Limit, filter.After = size, after
+					filter.Limit, filter.After = int32(size), after
 					page, err := c.ForgeJobs(ctx, filter)
 					return page.Jobs, page.Next, err
 				})
@@ -46,6 +47,7 @@ func (a *app) jobListCommand() *cobra.Command {
 	f.StringVar(&filter.State, "state", "", "only those that are waiting, queued, in_progress or completed")
 	f.StringVar(&filter.Template, "template", "", "only those of this template")
 	f.StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
+	filterFlag(cmd, &filter.Q, "the repository, job, workflow, labels, runner, forge or pool")
 	f.BoolVar(&filter.Unserved, "unserved", false, "only those that nothing can serve")
 	f.IntVar(&limit, "limit", 100, "at most so many; 0 is all")
 	watch.add(cmd)

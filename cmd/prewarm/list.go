@@ -50,7 +50,7 @@ func readPages[T any](limit int, read func(limit int, after string) (page []T, n
 			return nil, err
 		}
 		all = append(all, page...)
-		if next == "" || len(page) == 0 || limit > 0 && len(all) >= limit {
+		if next == "" || limit > 0 && len(all) >= limit {
 			return all, nil
 		}
 		after = next

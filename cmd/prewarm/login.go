@@ -17,16 +17,23 @@ import (
 
 func (a *app) loginCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "login",
+		Use:   "login [ADDRESS]",
 		Short: "Save a token for a server",
-		Long: `Takes a token from --token-file, else from standard input, asks the server who it speaks for, and saves
-it for the server's address in ~/.config/prewarm/credentials.json, which only you can read. Each address has its own
-login.
+		Long: `Takes a token from --token-file, else from standard input, and asks the server who it speaks for. It
+saves the token for the server's address in ~/.config/prewarm/credentials.json, which only you can read. Each address
+has its own login. ADDRESS does the same as --url. Later commands go to the server of the last login, unless --url or
+PREWARM_URL names another, or a server of yours runs on this machine.
 
 On the machine of the server its owner needs no login: the owner-token file in the data directory is found by itself.`,
-		Example: `  prewarm login < token.txt
-  prewarm login --url https://prewarm.example.com --token-file token.txt`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: `  prewarm login https://prewarm.example.com
+  prewarm login https://prewarm.example.com --token-file token.txt`,
+		Args: func(_ *cobra.Command, args []string) error {
+			return usageErrorIf(len(args) > 1, "login takes one address")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				a.url = args[0]
+			}
 			client, err := sdk.New(a.server(), "")
 			if err != nil {
 				return usageErrorf("%v", err)
@@ -47,11 +54,15 @@ On the machine of the server its owner needs no login: the owner-token file in t
 				return err
 			}
 			saved.Servers[client.URL.String()] = login{Token: client.Token, User: identity.User}
+			saved.Last = client.URL.String()
 			if err := a.writeCredentials(saved); err != nil {
 				return err
 			}
 			if a.env("PREWARM_TOKEN") != "" {
 				a.hint("PREWARM_TOKEN is set, and goes before what was saved.")
+			}
+			if next := withScheme(cmp.Or(a.env("PREWARM_URL"), a.unnamedServer())); next != saved.Last {
+				a.hint("Commands without --url go to %s. For this server: export PREWARM_URL=%s", next, saved.Last)
 			}
 			return a.printf(identity, "Logged in to %s as %s (%s).\n", client.URL, identity.User, identity.Role)
 		},

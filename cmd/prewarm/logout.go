@@ -28,6 +28,9 @@ use "prewarm token revoke" before.`,
 			_, known := saved.Servers[server.String()]
 			if known {
 				delete(saved.Servers, server.String())
+				if saved.Last == server.String() {
+					saved.Last = ""
+				}
 				if err := a.writeCredentials(saved); err != nil {
 					return err
 				}

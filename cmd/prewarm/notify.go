@@ -13,8 +13,8 @@ import (
 
 func (a *app) notifyCommand() *cobra.Command {
 	return a.group("notify", "See the notifications sent by webhook",
-		`The server tells people, by the webhook of "prewarm server --notify-url", of what will not mend itself: a preset
-whose creation stopped, a target that cannot be reached, passes that do not succeed any more.`,
+		`The server notifies people by the webhook of "prewarm server --notify-url" when they must act. Examples are a
+preset whose creation stopped, a target that cannot be reached, and passes that do not succeed any more.`,
 		"  prewarm admin notify test",
 		a.notifyTestCommand(), a.notifyListCommand())
 }

@@ -18,8 +18,8 @@ func (a *app) planCommand() *cobra.Command {
 		Long: `Says what the next pass would create, cancel and drain, for each pool and why, and changes nothing. With -f
 it is said for the state that an apply of the file would make; "-" reads standard input.
 
-A plan has an id. "prewarm apply --plan ID" applies its file only if nothing that the plan depends on has moved: what
-the file changes, and what is planned for the pools that it touches. Plans are kept for a day.`,
+A plan has an id. Then "prewarm apply --plan ID" applies its file only if nothing that the plan depends on has moved.
+That is what the file changes, and what is planned for the pools that it touches. Plans are kept for a day.`,
 		Example: `  prewarm plan
   prewarm plan -f examples/quickstart.yaml
   prewarm plan -f examples/quickstart.yaml -o json`,

@@ -13,9 +13,9 @@ func (a *app) presetExplainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain TEMPLATE/PRESET",
 		Short: "Say why a pool is as it is, and when it will be warm",
-		Long: `Says in one sentence whether a pool is warm, and if not, why. Below is how that comes about: the lines from
-desired to what is created add up, each with the rule behind it and when it changes; then comes what goes and what is
-kept. It is decided at this instant, as the next pass would.
+		Long: `Says in one sentence whether a pool is warm, and if not, why. The reasons are below. The lines from
+desired to what is created add up, each with the rule behind it and when it changes. Then comes what is deleted and
+what is kept. It is decided at this instant, as the next pass would.
 
 Expected times are at the earliest, by the median time that the preset's latest prebuilds took.`,
 		Example: "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,21 +13,36 @@ import (
 
 func (a *app) presetListCommand() *cobra.Command {
 	var watch watchFlags
+	var filter string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List presets with the counts of their pools",
 		Long: `Lists all presets: how many prebuilds are ready of those desired, how many workspaces are claimed, and the one
 thing most worth knowing of each. -o wide shows all counts.` + watchHelp("preset"),
-		Example:     "  prewarm preset list\n  prewarm preset list -o wide\n  prewarm preset list --watch\n  prewarm preset list -o json",
+		Example:     "  prewarm preset list\n  prewarm preset list -o wide\n  prewarm preset list --filter linux\n  prewarm preset list --watch\n  prewarm preset list -o json",
 		Annotations: map[string]string{outputs: "table,wide,json,yaml"},
 		PreRunE:     watch.check,
 		RunE: list(a, view[sdk.Preset]{
-			ask: noArg((*sdk.Client).Presets), text: a.presetsText, watch: &watch, name: presetName, line: presetLine,
+			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Preset, error) {
+				all, err := c.Presets(ctx)
+				return matching(all, filter), err
+			},
+			text: a.presetsText, watch: &watch, name: presetName, line: presetLine,
 			none: "There are no presets yet. Make some with: prewarm apply -f examples/quickstart.yaml",
 		}),
 	}
+	filterFlag(cmd, &filter, "the name, the provider or the pause")
 	watch.add(cmd)
 	return cmd
+}
+
+// matching are the presets that have each word of a text, as the page of pools filters them.
+func matching(all []sdk.Preset, text string) []sdk.Preset {
+	words := strings.Fields(strings.ToLower(text))
+	return slices.DeleteFunc(all, func(p sdk.Preset) bool {
+		in := strings.ToLower(presetName(p) + " " + p.Provider + " " + p.Paused)
+		return slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(in, word) })
+	})
 }
 
 func presetLine(p sdk.Preset) string {

@@ -15,11 +15,12 @@ func (a *app) presetReplayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay TEMPLATE/PRESET",
 		Short: "Show what another size would have done to a preset",
-		Long: `Plays the claims of the last days again, as they came, against a pool of another size, and against one that autosize
-sizes: how many would have hit, and how long prebuilds would have been idle. Nothing is changed.
+		Long: `Plays the claims of the last days again, as they came, against a pool of another size, and against one
+that autosize sizes. It shows how many would have hit, and how long prebuilds would have been idle. Nothing is
+changed.
 
-The pool is taken to refill at once and to build a prebuild in the time that it took on average of late; autosize starts
-with no history at the beginning of these days, under the preset's settings or the usual ones.`,
+The pool is taken to refill at once and to build a prebuild in the time that it took on average of late. The autosize
+starts with no history at the beginning of these days, under the preset's settings or the usual ones.`,
 		Example: "  prewarm preset replay quickstart/default --days 14\n" +
 			"  prewarm preset replay quickstart/default --instances 8",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {

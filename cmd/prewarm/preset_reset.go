@@ -11,8 +11,8 @@ import (
 
 func (a *app) presetResetCommand() *cobra.Command {
 	cmd := a.presetAction("reset", "Let creates of a preset begin again after failures",
-		`Forgets the failures of a preset's creates: they begin again at once, also where the hard limit had stopped them or
-a rollout had come to its progress deadline. Repair the cause first: "prewarm preset failures" shows it.`,
+		`Forgets the failures of a preset's creates. They begin again at once, also where the hard limit had stopped
+them or a rollout had come to its progress deadline. Repair the cause first: "prewarm preset failures" shows it.`,
 		"Reset", (*sdk.Client).ResetPreset)
 	cmd.ValidArgsFunction = a.completePresets(func(p sdk.Preset) bool { return p.Failures > 0 })
 	return cmd
@@ -20,8 +20,8 @@ a rollout had come to its progress deadline. Repair the cause first: "prewarm pr
 
 func (a *app) presetInvalidateCommand() *cobra.Command {
 	return a.presetAction("invalidate", "Replace all prebuilds of a preset",
-		`Makes all unclaimed prebuilds of a preset outdated, as a new version would: they are replaced by the rules of the
-template's rollout, and stay claimable meanwhile if the template keeps outdated ones. What is claimed stays.`,
+		`Makes all unclaimed prebuilds of a preset outdated, as a new version would. They are replaced by the rules of
+the template's rollout, and stay claimable meanwhile if the template keeps outdated ones. What is claimed stays.`,
 		"Invalidated", (*sdk.Client).InvalidatePreset)
 }
 

@@ -19,8 +19,8 @@ func (a *app) presetSizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "size TEMPLATE/PRESET",
 		Short: "Recommend a size for a preset by its claims",
-		Long: `Recommends how many prebuilds a preset should have, so that a claim finds one ready as often as --target says, by
-what was claimed in the last days and how long a prebuild takes.
+		Long: `Recommends how many prebuilds a preset should have, so that a claim finds one ready as often as
+--target says. It computes this from what was claimed in the last days and how long a prebuild takes.
 
 The recommendation is the smallest size that would have reached the target, had it been there. The others are the sizes
 of two models for the busiest hour, which know of no bursts, and what autosize would have done. With idle_cost_per_hour in

@@ -26,9 +26,10 @@ func (a *app) providerListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List providers, and whether they work",
-		Long: `Lists the providers, with what they can do (agent: it runs templates with an agent) and, as the server that answers sees
-it, whether they work. PROTOCOL is what is spoken with an executable, and whether it gives a schema of what it understands.
-Orphans are deleted only at a provider that is CONFIRMED. One that is deleted is listed until nothing is left there.`,
+		Long: `Lists the providers, with what they can do (agent: it runs templates with an agent). WORKS is as the
+server that answers sees it. PROTOCOL is what is spoken with an executable, and whether it gives a schema of what it
+understands. Orphans are deleted only at a provider that is CONFIRMED. One that is deleted is listed until nothing is
+left there.`,
 		Example: "  prewarm provider list",
 		RunE:    list(a, view[sdk.Provider]{ask: noArg((*sdk.Client).Providers), text: a.providersText}),
 	}
@@ -80,12 +81,13 @@ func (a *app) providerCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check PROVIDER",
 		Short: "Check a provider against the contract that all must keep",
-		Long: `Checks whether a provider does what Prewarm counts on: makes one workspace where it is asked twice for the same,
-finds it by name and id, leaves others alone, deletes everything. There is one line a case, as soon as it is over; on a
-cloud that takes minutes.
+		Long: `Checks whether a provider does what Prewarm counts on. It must make one workspace where it is asked
+twice for the same, find it by name and id, leave others alone, and delete everything. There is one line a case, as
+soon as it is over; on a cloud that takes minutes.
 
-The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider, touches
-nothing else, and deletes them. Their names begin with "check-". An interrupt ends it, after what was made is deleted.`,
+The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider. It
+deletes them, and touches nothing else. Their names begin with "check-". An interrupt ends it, after what was made is
+deleted.`,
 		Example: "  prewarm provider check openstack --preset runners/small",
 		PreRunE: func(*cobra.Command, []string) error {
 			var ok bool

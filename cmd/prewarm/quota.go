@@ -32,8 +32,9 @@ func (a *app) quotaSetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
 		Short: "Change the quotas",
-		Long: `Changes how many workspaces of the organization may be claimed at once. "none", or 0, is any number; what is not
-given stays as it is. What is claimed stays claimed, also where it is more than that. Only owners may.`,
+		Long: `Changes how many workspaces of the organization may be claimed at once. The value "none", or 0, is any
+number. What is not given stays as it is. What is claimed stays claimed, also where it is more than that. Only owners
+may.`,
 		Example: `  prewarm quota set --maximum 50 --maximum-per-user 3
   prewarm quota set --maximum none`,
 		PreRunE: func(*cobra.Command, []string) (err error) {

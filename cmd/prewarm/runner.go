@@ -26,14 +26,14 @@ func (a *app) runnerListCommand() *cobra.Command {
 		Use: "list", Short: "List runners",
 		Long: "Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word." +
 			watchHelp("runner"),
-		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --watch",
+		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --filter linux\n  prewarm runner list --watch",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			return cmp.Or(checkLimit(limit), watch.check(cmd, args))
 		},
 		RunE: list(a, view[sdk.Runner]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Runner, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.Runner, string, error) {
-					filter.Limit, filter.After = size, after
+					filter.Limit, filter.After = int32(size), after
 					page, err := c.Runners(ctx, filter)
 					return page.Runners, page.Next, err
 				})
@@ -47,6 +47,7 @@ func (a *app) runnerListCommand() *cobra.Command {
 	f.StringVar(&filter.Status, "status", "", "only those that are pending, idle, active, offline or gone at the forge")
 	f.StringVar(&filter.Template, "template", "", "only those of this template")
 	f.StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
+	filterFlag(cmd, &filter.Q, "the name, the pool, the forge, the labels or the job")
 	f.BoolVar(&filter.Gone, "gone", false, "also those that there are no more")
 	f.IntVar(&limit, "limit", 0, "at most so many; 0 is all")
 	watch.add(cmd)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -29,7 +30,7 @@ func (a *app) serverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
-		Long: `Runs one replica of the server until it is stopped (SIGTERM, SIGINT): it then takes no more work,
+		Long: `Runs one replica of the server until it is stopped (SIGTERM, SIGINT). It then takes no more work,
 finishes or hands back what it has, and ends. A second signal ends it at once.
 
 Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of
@@ -50,8 +51,9 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 			); err != nil {
 				return err
 			}
+			opts.Command = a.own
 			if opts.DataDir != a.defaultDataDir() { // where a command finds the server by itself
-				opts.Command = "PREWARM_DATA_DIR=" + shellWord(opts.DataDir) + " prewarm"
+				opts.Command = "PREWARM_DATA_DIR=" + shellWord(opts.DataDir) + " " + cmp.Or(a.own, "prewarm")
 			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)
@@ -61,6 +63,9 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:7080", "address to listen at; port 0 takes a free one")
 	flags.StringVar(&opts.AccessURL, "access-url", "",
 		"address at which workspaces reach this or any other replica (default that of --listen)")
+	flags.StringVar(&opts.Advertise, "advertise-url", "",
+		"address at which the other replicas reach this one, to hand on requests into workspaces "+
+			"(default that of --listen, where that names a machine)")
 	flags.StringVar(&accessCAFile, "access-ca-file", "",
 		"PEM file of authorities by which agents trust the access URL, as well as those of their system")
 	flags.StringVar(&opts.DataDir, "data-dir", "",
@@ -93,6 +98,23 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 	hook.register(flags)
 	flags.VisitAll(fromEnv)
 	return cmd
+}
+
+// ownCommand is how a shell in this folder runs this program: by its name if PATH has it, else as it was called.
+func ownCommand(called string) string {
+	const name = "prewarm"
+	if !strings.Contains(called, "/") {
+		return name
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		found, err1 := os.Stat(path)
+		own, err2 := os.Stat(called)
+		if err1 == nil && err2 == nil && os.SameFile(found, own) {
+			return name
+		}
+	}
+	return shellWord(called)
 }
 
 // replicaName is what a replica can be called: it is shown in lists and metrics.
@@ -166,6 +188,11 @@ func completeAccess(opts *coderd.Options, caFile string) error {
 	if opts.AccessURL != "" {
 		if _, err := sdk.ParseURL(opts.AccessURL); err != nil {
 			return usageErrorf("--access-url: %v", err)
+		}
+	}
+	if opts.Advertise != "" {
+		if _, err := sdk.ParseURL(opts.Advertise); err != nil {
+			return usageErrorf("--advertise-url: %v", err)
 		}
 	}
 	if caFile == "" {

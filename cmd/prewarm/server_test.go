@@ -152,3 +152,28 @@ func TestServerThatFails(t *testing.T) {
 		}
 	}
 }
+
+// The lines that a server prints work as printed: with the name where PATH has this program, else as it was called.
+func TestOwnCommand(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "prewarm")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "prewarm")
+	if err := os.WriteFile(other, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, called, want string }{
+		{"", program, program},
+		{dir, program, "prewarm"},
+		{dir, "prewarm", "prewarm"},
+		{dir, other, other},
+		{"", "my bin/prewarm", "'my bin/prewarm'"},
+	} {
+		t.Setenv("PATH", c.path)
+		if got := ownCommand(c.called); got != c.want {
+			t.Errorf("called as %s with PATH=%s: %s, not %s", c.called, c.path, got, c.want)
+		}
+	}
+}

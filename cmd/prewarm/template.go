@@ -94,7 +94,7 @@ func (a *app) templateText(tpl sdk.Template) string {
 
 func (a *app) templateDeprecateCommand() *cobra.Command {
 	cmd := newCommand("deprecate TEMPLATE", "Let a template's pools run empty",
-		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed of it. What is claimed
+		`Marks a template as deprecated: its pools scale to zero and nothing more can be claimed from it. What is claimed
 stays until it is released. It can be undone with "undeprecate".`,
 		"  prewarm template deprecate quickstart",
 		act(a, (*sdk.Client).DeprecateTemplate, "deprecated", "Deprecated template %s.\n"))

@@ -22,8 +22,8 @@ type watchFlags struct {
 func watchHelp(what string) string {
 	return `
 
-With --watch it goes on until interrupted: a terminal is drawn again in place; elsewhere there is one line for each
-` + what + ` that changed, and with -o json one array, on one line, for each change; with -o yaml one document.`
+With --watch it goes on until interrupted. A terminal is drawn again in place. Elsewhere there is one line for each
+` + what + ` that changed. With -o json there is one array, on one line, for each change; with -o yaml one document.`
 }
 
 func (f *watchFlags) add(cmd *cobra.Command) {

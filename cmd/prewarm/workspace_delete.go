@@ -17,7 +17,7 @@ func (a *app) workspaceDeleteCommand() *cobra.Command {
 		Long: `Deletes a workspace and all that is in it, even one that somebody is using; to give back your own, use
 "release". If its pool is then short of one, another is made.
 
-With --force errors of the provider do not stop it: the workspace counts as deleted, and what may be left of it at the
+With --force errors of the provider do not stop it. The workspace counts as deleted, and what it may have left at the
 provider is looked for later.
 
 The runner of a forge is unregistered first; while it has a job, it is not deleted, whatever the flags. An owner may do

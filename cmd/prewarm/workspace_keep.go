@@ -17,9 +17,9 @@ func (a *app) workspaceKeepCommand() *cobra.Command {
 		Use:               "keep WORKSPACE",
 		ValidArgsFunction: a.completeStates("ready", "standby", "starting", "quarantined"),
 		Short:             "Keep an unclaimed workspace for inspection",
-		Long: `Takes an unclaimed workspace out of its pool, to look into it: it is quarantined, never claimed and left alone by
-passes, while its pool builds another. One that is quarantined is kept for longer. When the time is over it is deleted.
-"prewarm workspace retry" gives it back to its pool.`,
+		Long: `Takes an unclaimed workspace out of its pool, so that you can look into it. It is quarantined, never
+claimed and left alone by passes. Its pool builds another. One that is quarantined is kept for longer. When the time
+is over it is deleted. "prewarm workspace retry" gives it back to its pool.`,
 		Example: `  prewarm workspace keep prebuild-aebagbafaydqqcikbmga2 --reason "its disk is full" --for 8h`,
 		PreRunE: func(*cobra.Command, []string) error {
 			return usageErrorIf(reason == "", "--reason is missing: say why, for others who find it")

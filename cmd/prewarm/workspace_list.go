@@ -19,12 +19,13 @@ func (a *app) workspaceListCommand() *cobra.Command {
 are provisioning, starting, ready, standby, claimed, draining, deleting, deleted and quarantined.`,
 		Example: `  prewarm workspace list
   prewarm workspace list --state ready --template quickstart
-  prewarm workspace list --owner alice -o json`,
+  prewarm workspace list --owner alice -o json
+  prewarm workspace list --filter "ide ali"`,
 		PreRunE: func(*cobra.Command, []string) error { return checkLimit(limit) },
 		RunE: list(a, view[sdk.Workspace]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Workspace, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.Workspace, string, error) {
-					filter.Limit, filter.After = size, after
+					filter.Limit, filter.After = int32(size), after
 					page, err := c.Workspaces(ctx, filter)
 					return page.Workspaces, page.Next, err
 				})
@@ -36,6 +37,7 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 	cmd.Flags().StringVar(&filter.Template, "template", "", "only those of this template")
 	cmd.Flags().StringVar(&filter.Preset, "preset", "", "only those of presets of this name")
 	cmd.Flags().StringVar(&filter.Owner, "owner", "", "only those of this user")
+	filterFlag(cmd, &filter.Q, "the name, the pool, the owner, the provider or its id there")
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 is all")
 	a.completeFlag(cmd, "template", "TEMPLATE")
 	oneOf(cmd, "state", "provisioning", "starting", "ready", "standby", "claimed", "draining", "deleting", "deleted", "quarantined")

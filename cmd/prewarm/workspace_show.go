@@ -14,8 +14,9 @@ func (a *app) workspaceShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show WORKSPACE",
 		Short: "Show one workspace and its history",
-		Long: `Shows one workspace: where and whose it is, the work under way on it, and every state it was in, with how long,
-who brought it there and why. Of one that failed, where its template keeps failures, it shows the end of its output.`,
+		Long: `Shows one workspace: where and whose it is, and the work under way on it. It shows every state the
+workspace was in, with how long, who caused it and why. Of one that failed, where its template keeps failures, it
+shows the end of its output.`,
 		Example: "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
 		RunE: show(a, (*sdk.Client).Workspace, func(w sdk.Workspace) string {
 			return a.workspaceDetails(w) + a.timelineText(w) + faultText(w) + evidenceText(w)

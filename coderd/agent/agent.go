@@ -49,7 +49,8 @@ type agent struct {
 	written   uuid.UUID // the claim whose files are written
 	heartbeat time.Duration
 
-	runner sync.WaitGroup // the workspace's runner, and what is said of its end
+	runner  sync.WaitGroup // the workspace's runner, and what is said of its end
+	tunnels sync.WaitGroup // its data plane
 }
 
 // condition is what is reported of the workspace.
@@ -107,6 +108,7 @@ func (a *agent) live(ctx context.Context) {
 	eg.Go(func() error { a.serve(ctx); return nil })
 	_ = eg.Wait()
 	a.runner.Wait()
+	a.tunnels.Wait()
 }
 
 // serve is the workspace's life as its user sees it: start, claim, and claims after that.
@@ -119,6 +121,9 @@ func (a *agent) serve(ctx context.Context) {
 	a.heartbeat = heartbeatEvery(m.Agent.HeartbeatTimeoutS)
 	a.mu.Unlock()
 	env := environment(m, a.Env, a.Dir)
+	if !m.Agent.DataPlaneOff() {
+		a.tunnels.Go(func() { a.enter(ctx, env) })
+	}
 	if !a.begin(ctx, m, env) {
 		return
 	}

@@ -75,6 +75,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.token, s.renew = s.renew, ""
 		}
 		_ = json.NewEncoder(w).Encode(receipt)
+	case "/api/v1/instance/tunnel":
+		w.WriteHeader(http.StatusNotFound) // a server of before
 	case "/api/v1/instance/events":
 		for {
 			s.mu.Lock()

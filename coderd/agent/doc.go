@@ -12,6 +12,10 @@
 // that was made while there was no connection is the answer to the first question after. Both try for ever, with
 // jittered backoff. A report that gets no answer also ends the open question, whose connection is likely dead too.
 //
+// A third loop holds a tunnel to the server, through which the user of a claim runs processes (package processes). Nothing
+// else depends on it. Where the server asks for another tunnel, because it stops, the old one is served until it is cut. A
+// token that is refused twice in a row is that of work that has ended: so do the processes.
+//
 // What a claim brings is written to the agent's directory before on_claim begins: claim.json, and claim.env for shells.
 // on_claim is not run again for a claim that it was run for, even by another agent process (claim.done).
 //

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coder/quartz"
+	"github.com/coder/websocket"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
@@ -154,6 +155,15 @@ func (s *server) events(ctx context.Context, known uuid.UUID) (e sdk.InstanceEve
 		return err
 	})
 	return e, err
+}
+
+// openTunnel opens the connection that carries streams into the workspace.
+func (s *server) openTunnel(ctx context.Context) (ws *websocket.Conn, err error) {
+	err = s.speak(ctx, callTimeout, func(ctx context.Context, c *sdk.Client) error {
+		ws, err = c.OpenTunnel(ctx)
+		return err
+	})
+	return ws, err
 }
 
 // holdLine returns the context of a question that stays open, which hangUp can end. done must follow its answer.

@@ -20,8 +20,8 @@ var presetLabels = []string{"organization", "template", "preset"}
 
 var (
 	descWorkspaces = gauge("prewarm_preset_workspaces",
-		"Workspaces of a preset by count (C3: desired, actual, eligible, starting, …), as its last pass saw them; "+
-			"waiting and queued are the claims and jobs that want one.",
+		"Workspaces of a preset by count (C3: desired, actual, eligible, starting, …), as its last pass saw them. "+
+			"Waiting and queued are the claims and jobs that want one.",
 		append(presetLabels[:3:3], "count")...)
 	descToCreate = gauge("prewarm_preset_to_create",
 		"Workspaces that the last pass over the preset created.", presetLabels...)

@@ -24,6 +24,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/site"
@@ -67,6 +68,9 @@ type Options struct {
 	Events     *events.Hub
 	// Webhooks takes what forges send; nil: there are none.
 	Webhooks Webhooks
+	// Tunnels lead into workspaces; nil: there are none. Sessions records who is in them.
+	Tunnels  *tunnel.Service
+	Sessions *auth.Recorder
 	// AccessURL is where this or any other replica is reached, without a slash at the end.
 	AccessURL string
 	// Installation is whose workspaces the providers have.
@@ -110,6 +114,7 @@ func New(o Options) http.Handler {
 	s.register()
 	s.serveHealth(router)
 	s.serveWebhooks(router)
+	s.serveRelay(router)
 	s.servePages(router)
 	return router
 }
@@ -141,6 +146,7 @@ func (s *server) register() {
 	s.registerWorkspaces()
 	s.registerLogs()
 	s.registerExec()
+	s.registerProcesses()
 	s.registerTemplates()
 	s.registerVersions()
 	s.registerApply()
@@ -164,6 +170,7 @@ func (s *server) register() {
 	s.registerInstanceSystem()
 	s.registerInstanceRunner()
 	s.registerInstanceGARM()
+	s.registerInstanceTunnel()
 	s.registerEvents()
 }
 

@@ -13,27 +13,27 @@ import (
 )
 
 func (s *server) registerApply() {
-	register(s, operation{
+	answer(s, operation{
 		id: "apply", method: http.MethodPost, path: "/apply", action: auth.ActApply, tag: "templates",
 		summary: "Make providers, templates, versions and presets what a file says",
 		description: "All or nothing. What is wrong with the file is in the errors of a 422, each with its " +
-			"file:line:column. With the id of a plan, it is refused with 409 if what the plan depends on has moved, and the " +
-			"document may be left out. See docs/configuration.md.",
+			"file:line:column. With the id of a plan, it is refused with 409 if what the plan depends on has moved. The " +
+			"document may then be left out. See docs/configuration.md.",
 	}, s.apply)
 }
 
 func (s *server) apply(
 	ctx context.Context, who auth.Identity, in *body[sdk.ApplyRequest],
-) (*body[sdk.ApplyResult], error) {
+) (sdk.ApplyResult, error) {
 	req := templates.Request{By: who, File: in.Body.File, Source: in.Body.Document, DryRun: in.Body.DryRun}
 	if in.Body.Plan != "" {
 		if err := s.asPlanned(ctx, who, in.Body.Plan, &req); err != nil {
-			return nil, err
+			return sdk.ApplyResult{}, err
 		}
 	}
 	result, err := s.Templates.Apply(ctx, req)
 	if err != nil {
-		return nil, err
+		return sdk.ApplyResult{}, err
 	}
 	provider := func(c sdk.Change) bool { return c.Kind == "provider" }
 	if !in.Body.DryRun && slices.ContainsFunc(result.Changes, provider) {
@@ -46,5 +46,5 @@ func (s *server) apply(
 		s.Hints.Nudge(result.Templates...)
 		s.Hints.DemandChanged()
 	}
-	return bodyOf(sdk.ApplyResult{DryRun: in.Body.DryRun, Changes: result.Changes}), nil
+	return sdk.ApplyResult{DryRun: in.Body.DryRun, Changes: result.Changes}, nil
 }

@@ -14,22 +14,16 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-type listClaimsInput struct {
-	State    string `query:"state" enum:"waiting,bound,released,missed" default:"bound" doc:"bound: those that hold a workspace"`
-	Outcome  string `query:"outcome" enum:"hit,waited,cold,miss"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	User     string `query:"user" doc:"Name of who claimed"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
 func (s *server) registerClaimList() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-claims", method: http.MethodGet, path: "/claims", action: auth.ActReadWorkspace, tag: "claims",
-		summary: "List claims: the line of those that wait, or the others, newest first",
+		summary:     "List claims: the line of those that wait, or the others, newest first",
+		description: "A search of those that are over ends a page after some thousands of them, even an empty one: next goes on.",
 	}, s.listClaims)
 }
+
+// mostTogether is how many claims one request may be: the maximum of its count.
+const mostTogether = 100
 
 // placed is a claim of a page: where it is in the order of the page, and in its line if it waits.
 type placed struct {
@@ -38,24 +32,23 @@ type placed struct {
 	place int32
 }
 
-func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClaimsInput) (*body[sdk.ClaimList], error) {
-	page, err := s.claimPage(ctx, who, in)
+func (s *server) listClaims(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) (sdk.ClaimList, error) {
+	page, end, err := s.claimPage(ctx, who, in)
 	if err != nil {
-		return nil, err
+		return sdk.ClaimList{}, err
 	}
 	list := sdk.ClaimList{Claims: []sdk.ClaimRecord{}}
-	if len(page) > int(in.Limit) {
-		page = page[:in.Limit]
+	if end != nil {
+		list.Next = encodeCursor(end.at, end.id)
+	}
+	page, more := firstOf(page, in.Limit)
+	if more {
 		last := page[len(page)-1]
 		list.Next = encodeCursor(last.at, last.id)
 	}
-	ids := make([]uuid.UUID, len(page))
-	for i, p := range page {
-		ids[i] = p.id
-	}
-	rows, err := viewsdb.New(s.Store).ClaimViews(ctx, ids)
+	rows, err := viewsdb.New(s.Store).ClaimViews(ctx, listOf(page, func(p placed) uuid.UUID { return p.id }))
 	if err != nil {
-		return nil, xerrors.Errorf("list claims: %w", err)
+		return sdk.ClaimList{}, xerrors.Errorf("list claims: %w", err)
 	}
 	byID := make(map[uuid.UUID]viewsdb.ClaimViewsRow, len(rows))
 	for _, row := range rows {
@@ -66,91 +59,112 @@ func (s *server) listClaims(ctx context.Context, who auth.Identity, in *listClai
 			list.Claims = append(list.Claims, claimRecordOf(row, p.place))
 		}
 	}
-	return bodyOf(list), nil
+	return list, nil
 }
 
-// claimPage is a page, and one more where there is another page.
-func (s *server) claimPage(ctx context.Context, who auth.Identity, in *listClaimsInput) ([]placed, error) {
+// claimPage is a page, and one more where there is another page; and where a search stopped, if there is more to search.
+func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.ClaimFilter) ([]placed, *placed, error) {
 	user, err := s.ownerFilter(ctx, who, in.User)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var afterAt *time.Time
-	var afterID uuid.NullUUID
-	if in.After != "" {
-		at, id, err := decodeCursor(in.After)
-		if err != nil {
-			return nil, err
-		}
-		afterAt, afterID = &at, uuid.NullUUID{UUID: id, Valid: true}
+	if in.Group != "" {
+		page, err := s.claimsOfGroup(ctx, who, in.Group)
+		return page, nil, err
 	}
-	var outcome *database.ClaimOutcome
-	if in.Outcome != "" {
-		o := database.ClaimOutcome(in.Outcome)
-		outcome = &o
+	afterAt, afterID, err := afterOf(in.After)
+	if err != nil {
+		return nil, nil, err
 	}
-	page := []placed{}
+	outcome := given(database.ClaimOutcome(in.Outcome))
 	switch state := database.ClaimState(in.State); state {
 	case database.ClaimStateWaiting:
 		if outcome != nil {
-			return page, nil // they have none yet
+			return nil, nil, nil // they have none yet
 		}
 		rows, err := viewsdb.New(s.Store).WaitingClaims(ctx, viewsdb.WaitingClaimsParams{
 			OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Preset: given(in.Preset),
-			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+			Words: patterns(in.Q), AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
 		if err != nil {
-			return nil, xerrors.Errorf("find waiting claims: %w", err)
+			return nil, nil, xerrors.Errorf("find waiting claims: %w", err)
 		}
-		for _, r := range rows {
-			page = append(page, placed{r.ID, r.At, r.Place})
-		}
+		return listOf(rows, func(r viewsdb.WaitingClaimsRow) placed { return placed{r.ID, r.At, r.Place} }), nil, nil
 	case database.ClaimStateBound:
-		return s.boundClaims(ctx, viewsdb.BoundClaimsParams{
+		page, err := s.boundClaims(ctx, viewsdb.BoundClaimsParams{
 			OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Outcome: outcome,
-			AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+			Words: patterns(in.Q), AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		}, user)
+		return page, nil, err
 	default:
-		rows, err := viewsdb.New(s.Store).EndedClaims(ctx, viewsdb.EndedClaimsParams{
-			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template),
+		return s.endedClaims(ctx, viewsdb.EndedClaimsParams{
+			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Words: patterns(in.Q),
 			Preset: given(in.Preset), Outcome: outcome, AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
-		if err != nil {
-			return nil, xerrors.Errorf("find claims that are over: %w", err)
-		}
-		for _, r := range rows {
-			page = append(page, placed{id: r.ID, at: r.At})
+	}
+}
+
+// claimsOfGroup are the claims of one request with a count, of which a member sees the own ones.
+func (s *server) claimsOfGroup(ctx context.Context, who auth.Identity, group string) ([]placed, error) {
+	id, err := uuid.Parse(group)
+	if err != nil {
+		return nil, auth.Refuse(auth.ErrInvalid, "group: %q is no id", group)
+	}
+	rows, err := viewsdb.New(s.Store).ClaimsOfGroup(ctx, viewsdb.ClaimsOfGroupParams{
+		GroupID: id, OrganizationID: who.OrganizationID, UserID: who.OnlyOwn(auth.ActReadWorkspace), MaxClaims: mostTogether,
+	})
+	if err != nil {
+		return nil, xerrors.Errorf("find claims of a request: %w", err)
+	}
+	return listOf(rows, func(r viewsdb.ClaimsOfGroupRow) placed { return placed{id: r.ID, at: r.At} }), nil
+}
+
+// endedClaims is a page of those that are over. A search among them goes as far as their window.
+func (s *server) endedClaims(ctx context.Context, params viewsdb.EndedClaimsParams) ([]placed, *placed, error) {
+	var end *placed
+	if len(params.Words) > 0 {
+		window, err := viewsdb.New(s.Store).EndedClaimsWindow(ctx, viewsdb.EndedClaimsWindowParams{
+			State: params.State, OrganizationID: params.OrganizationID, AfterAt: params.AfterAt, AfterID: params.AfterID,
+			Size: searched - 1,
+		})
+		switch {
+		case err == nil:
+			end = &placed{id: window.ID, at: window.At}
+			params.BottomAt, params.BottomID = &window.At, uuid.NullUUID{UUID: window.ID, Valid: true}
+		case !database.NoRows(err):
+			return nil, nil, xerrors.Errorf("find how far to search claims: %w", err)
 		}
 	}
-	return page, nil
+	rows, err := viewsdb.New(s.Store).EndedClaims(ctx, params)
+	if err != nil {
+		return nil, nil, xerrors.Errorf("find claims that are over: %w", err)
+	}
+	page := []placed{}
+	for _, r := range rows {
+		page = append(page, placed{id: r.ID, at: r.At})
+	}
+	return page, end, nil
 }
 
 // boundClaims is a page of those that hold a workspace, of everybody or of one user.
 func (s *server) boundClaims(
 	ctx context.Context, params viewsdb.BoundClaimsParams, user uuid.NullUUID,
 ) ([]placed, error) {
-	page := []placed{}
 	if user.Valid {
 		rows, err := viewsdb.New(s.Store).BoundClaimsOf(ctx, viewsdb.BoundClaimsOfParams{
 			OrganizationID: params.OrganizationID, UserID: user.UUID, Template: params.Template, Preset: params.Preset,
-			Outcome: params.Outcome, AfterAt: params.AfterAt, AfterID: params.AfterID, MaxClaims: params.MaxClaims,
+			Words: params.Words, Outcome: params.Outcome, AfterAt: params.AfterAt, AfterID: params.AfterID, MaxClaims: params.MaxClaims,
 		})
 		if err != nil {
 			return nil, xerrors.Errorf("find bound claims of a user: %w", err)
 		}
-		for _, r := range rows {
-			page = append(page, placed{id: r.ID, at: r.At})
-		}
-		return page, nil
+		return listOf(rows, func(r viewsdb.BoundClaimsOfRow) placed { return placed{id: r.ID, at: r.At} }), nil
 	}
 	rows, err := viewsdb.New(s.Store).BoundClaims(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("find bound claims: %w", err)
 	}
-	for _, r := range rows {
-		page = append(page, placed{id: r.ID, at: r.At})
-	}
-	return page, nil
+	return listOf(rows, func(r viewsdb.BoundClaimsRow) placed { return placed{id: r.ID, at: r.At} }), nil
 }
 
 func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
@@ -158,10 +172,7 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		ClaimID: row.ID, State: string(row.State), Mode: string(row.Mode), User: row.UserName, Template: row.Template,
 		Preset: row.Preset, Workspace: row.Workspace, Standby: row.FromStandby, Cold: row.Cold, Place: int(place),
 		Reason: row.Reason, ReasonCode: row.ReasonCode, CreatedAt: row.CreatedAt, BoundAt: row.BoundAt, ReleasedAt: row.ReleasedAt,
-		WaitedMS: *rounded(max(0, row.WaitMs)),
-	}
-	if row.Outcome != nil {
-		c.Outcome = string(*row.Outcome)
+		WaitedMS: *rounded(max(0, row.WaitMs)), Outcome: string(orZero(row.Outcome)), Lease: inSeconds(row.LeaseS),
 	}
 	switch row.State {
 	case database.ClaimStateWaiting:
@@ -172,21 +183,16 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		c.WaitedMS = 0 // how long is not on record
 	case database.ClaimStateReleased:
 	}
+	if row.GroupID.Valid && row.GroupSize > 1 {
+		c.Group = &sdk.ClaimGroup{
+			ID: row.GroupID.UUID, Count: int(row.GroupSize), Alike: int(row.GroupAlike), Ready: int(min(row.GroupReady, row.GroupSize)),
+		}
+	}
 	if row.LeaseS > 0 {
 		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()
 	}
-	var r sdk.Receipt
-	if c.Outcome == string(database.ClaimOutcomeWaited) || c.Outcome == string(database.ClaimOutcomeCold) {
-		r.WaitMS = rounded(row.WaitMs)
-	}
-	if row.Told {
-		r.ToldMS = rounded(row.ToldMs)
-	}
-	if row.Ready {
-		r.HookMS = rounded(row.HookMs)
-	}
-	if r != (sdk.Receipt{}) {
-		c.Receipt = &r
-	}
+	c.Receipt = storedReceipt(viewsdb.ClaimReceiptRow{
+		Outcome: row.Outcome, WaitMs: row.WaitMs, Told: row.Told, ToldMs: row.ToldMs, Ready: row.Ready, HookMs: row.HookMs,
+	})
 	return c
 }

@@ -145,7 +145,7 @@ func (s *server) checkReceiver(ctx context.Context, who auth.Identity, in sdk.Cl
 	}
 	if i, ok := provider.As[provider.Isolator](p); ok && i.Isolated() != nil {
 		return auth.Refuse(auth.ErrConflict, "provider %s cannot be sure to end all that earlier users of its workspaces started, "+
-			"which could read a secret: %v; leave the secrets out, or have the server's machine allow namespaces "+
+			"which could read a secret: %v. Leave the secrets out, or have the server's machine allow namespaces "+
 			"(docs/providers/local.md)", pool.Provider, i.Isolated())
 	}
 	return nil

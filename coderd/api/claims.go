@@ -17,41 +17,41 @@ import (
 )
 
 func (s *server) registerClaims() {
-	register(s, operation{
+	answer(s, operation{
 		id: "create-claim", method: http.MethodPost, path: "/claims", action: auth.ActCreateClaim, tag: "claims",
 		endless: true, summary: "Claim a workspace",
-		description: "Answers at once with a warm workspace (hit), or waits for one if the mode is prefer (waited), or for one " +
+		description: "Answers at once with a warm workspace (hit). If the mode is prefer, it waits for one (waited), or for one " +
 			"that is built for it (cold). " +
-			"One out of standby is started first, which the answer does not wait for: it says starting, and the " +
+			"One out of standby is started first, which the answer does not wait for: it says starting. The " +
 			"workspace can be used when it says so no longer. " +
 			"That there is none is an answer too (miss), with status 200 and a reason. With a key the request can be " +
 			"repeated: it gives the same workspace. 409 if a quota is exceeded, 422 for a preset of runners, which jobs claim.",
 	}, s.createClaim)
 }
 
-func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sdk.ClaimRequest]) (*body[sdk.Claim], error) {
+func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sdk.ClaimRequest]) (sdk.Claim, error) {
 	req, err := claimRequest(who, in.Body)
 	if err != nil {
-		return nil, err
+		return sdk.Claim{}, err
 	}
 	asked := in.Body
 	if asked.Preset == "" {
 		chosen, why, err := s.choosePreset(ctx, who, asked)
 		switch {
 		case err != nil:
-			return nil, err
+			return sdk.Claim{}, err
 		case why != "":
-			return bodyOf(sdk.Claim{
+			return sdk.Claim{
 				Template: asked.Template, Outcome: string(database.ClaimOutcomeMiss), Reason: why, ReasonCode: "no_such_preset",
 				Addresses:   []sdk.Address{},
 				Environment: map[string]string{},
-			}), nil
+			}, nil
 		}
 		asked.Preset, req.Names.Preset = chosen.name, chosen.name
 		req.Parameters = chosen.late(req.Parameters)
 	}
 	if err := s.checkReceiver(ctx, who, asked, req); err != nil {
-		return nil, err
+		return sdk.Claim{}, err
 	}
 	result, err := withPreset(ctx, s, who, asked.Template, asked.Preset, func(id uuid.UUID) (claim.Result, bool, error) {
 		req.PresetID = id
@@ -62,13 +62,9 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 		return result, result.Gone, nil
 	})
 	if err != nil {
-		return nil, err
+		return sdk.Claim{}, err
 	}
-	answer, err := claimOf(asked, result)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(answer), nil
+	return claimOf(asked, result)
 }
 
 func claimOf(req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {

@@ -38,8 +38,8 @@ func (s *server) registerEvents() {
 	register(s, operation{
 		id: "stream-events", method: http.MethodGet, path: "/events", action: auth.ActReadSelf, tag: "server",
 		endless: true, summary: "Hear what changes, over a WebSocket",
-		description: "The server's messages are JSON: hints, each a topic and an id, of what has changed and you may read; " +
-			"or everything, first of all and in place of very many. A slow client finds its hints merged. Once the stream " +
+		description: "The server's messages are JSON. A hint has a topic and an id of what has changed and you may read. " +
+			"The first message says that everything may have changed, as does one in place of very many. A slow client finds its hints merged. Once the stream " +
 			"has ended, connect again after reconnect_ms; the status 4401 says that the token is no longer valid.",
 	}, s.streamEvents)
 	// No operation answers with it, but clients are generated from the document.

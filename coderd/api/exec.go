@@ -2,14 +2,11 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
-	"cdr.dev/slog"
-	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -29,44 +26,51 @@ func (s *server) registerExec() {
 		summary: "Run a command inside a claimed workspace, over a WebSocket",
 		description: "The client's first message is text, JSON with command, env, tty, rows and cols. Then come binary " +
 			"messages whose first byte is the stream: 0 stdin, 1 stdout, 2 stderr, 3 end of stdin, 4 window size as JSON. " +
-			"The server's last message is text, JSON with exit_code or error. 501 if the provider cannot run commands, " +
-			"421 if another replica reaches the workspace.",
+			"The server's last message is text, JSON with exit_code or error. It goes through the workspace's agent where that " +
+			"has a tunnel, else through its provider. The answer is 501 if that cannot run commands, and 421 if another " +
+			"replica reaches the workspace.",
 	}, s.execWorkspace)
 }
 
 func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execInput) (*huma.StreamResponse, error) {
-	row, execer, err := reach[provider.Execer](ctx, s, who, in.Ref, "run commands")
+	e, err := s.entranceOf(ctx, who, auth.ActEnterWorkspace, in.Ref)
 	if err != nil {
 		return nil, err
 	}
-	// A prebuild that somebody was in would be handed on as new.
-	if row.State != database.WorkspaceStateClaimed {
-		return nil, auth.Refuse(auth.ErrConflict, "workspace %s is %s: only a claimed one can be entered", row.Name, row.State)
+	run, err := s.execThrough(ctx, e)
+	if err != nil {
+		return nil, err
 	}
 	if !strings.EqualFold(in.Upgrade, "websocket") {
 		return nil, huma.NewError(http.StatusUpgradeRequired, "exec speaks over a WebSocket: ask for an upgrade")
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		r, w := humachi.Unwrap(hc)
-		conn, err := websocket.Accept(w, r, nil) // refuses another origin, and answers itself
-		if err != nil {
-			s.Log.Debug(ctx, "exec without a connection", slog.F("request", requestIDOf(ctx)), slog.Error(err))
-			return
-		}
-		err = sdk.ServeExec(ctx, s.Clock, conn, func(ctx context.Context, session sdk.ExecSession) (int, error) {
-			code, err := execer.Exec(ctx, refOf(row), provider.ExecRequest{
-				Command: session.Command, Env: session.Env, TTY: session.TTY, Stdin: session.Stdin,
-				Stdout: session.Stdout, Stderr: session.Stderr, Resize: resizes(ctx, session.Resize),
-			})
-			if why := context.Cause(ctx); errors.Is(why, auth.ErrNotAllowed) { // the client is told, and not what it did to the command
-				return 0, why
-			}
-			return code, err
+	return s.speakExec(ctx, func(ctx context.Context, session sdk.ExecSession) (int, error) {
+		end := s.begin(e, "exec", nil)
+		code, err := run(ctx, session)
+		end(map[string]any{"exit_code": code})
+		return code, err
+	}), nil
+}
+
+// execThrough is how a command gets into a workspace: through the tunnel of its agent where there is one, else through its
+// provider, which may reach it from here.
+func (s *server) execThrough(ctx context.Context, e entrance) (func(context.Context, sdk.ExecSession) (int, error), error) {
+	if s.Tunnels != nil && e.DataPlane && e.TunnelID != uuid.Nil {
+		return func(ctx context.Context, session sdk.ExecSession) (int, error) { return s.execInside(ctx, e, session) }, nil
+	}
+	row, execer, err := reach[provider.Execer](ctx, s, e.who, e.ID.String(), "run commands")
+	if err != nil {
+		return nil, err
+	}
+	if row.State != database.WorkspaceStateClaimed || row.Incarnation != e.Incarnation {
+		return nil, auth.Refuse(auth.ErrConflict, "workspace %s is %s: only a claimed one can be entered", row.Name, row.State)
+	}
+	return func(ctx context.Context, session sdk.ExecSession) (int, error) {
+		return execer.Exec(ctx, refOf(row), provider.ExecRequest{
+			Command: session.Command, Env: session.Env, TTY: session.TTY, Stdin: session.Stdin,
+			Stdout: session.Stdout, Stderr: session.Stderr, Resize: resizes(ctx, session.Resize),
 		})
-		if err != nil {
-			s.Log.Debug(ctx, "exec ended early", slog.F("request", requestIDOf(ctx)), slog.Error(err))
-		}
-	}}, nil
+	}, nil
 }
 
 // resizes hands on the sizes of the client's terminal until it is gone.

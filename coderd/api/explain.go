@@ -18,10 +18,10 @@ import (
 )
 
 // explainPreset decides as a nudge's pass over the template would at this instant, and says why.
-func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Explanation], error) {
+func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *presetInput) (sdk.Explanation, error) {
 	view, err := s.presetView(ctx, who, in)
 	if err != nil {
-		return nil, err
+		return sdk.Explanation{}, err
 	}
 	var preview reconcile.Preview
 	var took viewsdb.ProvisionTimeRow
@@ -44,11 +44,11 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return sdk.Explanation{}, err
 	}
 	at := slices.IndexFunc(preview.Presets, func(p reconcile.Previewed) bool { return p.Preset.ID == view.ID })
 	if at < 0 { // deleted at this moment
-		return nil, s.unknownPreset(ctx, who, in.Template, in.Preset)
+		return sdk.Explanation{}, s.unknownPreset(ctx, who, in.Template, in.Preset)
 	}
 	p := preview.Presets[at]
 	out := sdk.Explanation{
@@ -58,7 +58,7 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	}
 	if p.Err != nil {
 		out.Error, out.Headline = p.Err.Error(), "Not decided: "+p.Err.Error()+"."
-		return bodyOf(out), nil //nolint:nilerr // the answer says so
+		return out, nil //nolint:nilerr // the answer says so
 	}
 	provision := time.Duration(took.MedianS * float64(time.Second)).Round(time.Millisecond)
 	e := explain.Explain(p.Workspaces, p.Plan, preview.Now, provision)
@@ -76,5 +76,5 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	if shown, err := presetOf(view); err == nil {
 		out.Runner = shown.Runner
 	}
-	return bodyOf(out), nil
+	return out, nil
 }

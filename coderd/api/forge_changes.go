@@ -17,43 +17,43 @@ import (
 )
 
 func (s *server) registerForgeChanges() {
-	register(s, operation{
+	answer(s, operation{
 		id: "put-forge-credential", method: http.MethodPut, path: "/forges/credentials/{credential}",
 		action: auth.ActWriteForges, tag: "forges", summary: "Make a credential for a forge, or change what is given of one",
 		description: "Its secret is sealed with a key that is not in the database, and never shown. All replicas use the new " +
 			"one within a second.",
 	}, s.putForgeCredential)
-	register(s, operation{
+	act(s, operation{
 		id: "delete-forge-credential", method: http.MethodDelete, path: "/forges/credentials/{credential}",
-		action: auth.ActWriteForges, tag: "forges", status: http.StatusNoContent,
+		action: auth.ActWriteForges, tag: "forges",
 		summary: "Delete a credential that no entity uses",
 	}, s.deleteForgeCredential)
-	register(s, operation{
+	answer(s, operation{
 		id: "put-forge", method: http.MethodPut, path: "/forges/{forge}", action: auth.ActWriteForges, tag: "forges",
 		summary: "Make an entity, or change what is given of one",
 		description: "A webhook secret that was made by chance is in the answer, this once. With another one, the one before " +
 			"stays good for overlap_s.",
 	}, s.putForge)
-	register(s, operation{
+	act(s, operation{
 		id: "delete-forge", method: http.MethodDelete, path: "/forges/{forge}", action: auth.ActWriteForges, tag: "forges",
-		status: http.StatusNoContent, summary: "Delete an entity that no preset names and that has no runners",
+		summary: "Delete an entity that no preset names and that has no runners",
 	}, s.deleteForge)
-	register(s, operation{
+	answer(s, operation{
 		id: "stop-forge", method: http.MethodPost, path: "/forges/{forge}/stop", action: auth.ActWriteForges, tag: "forges",
 		summary: "Make no new runners for an entity for now",
 		description: "Neither its jobs nor the least number of idle runners make any. With drain those without a job go too; " +
 			"one with a job finishes it. Without drain, idle ones stay, and a drain of an earlier stop ends.",
 	}, s.stopForge)
-	register(s, operation{
+	answer(s, operation{
 		id: "start-forge", method: http.MethodPost, path: "/forges/{forge}/start", action: auth.ActWriteForges, tag: "forges",
 		summary: "Make runners for an entity again",
 	}, s.startForge)
-	register(s, operation{
+	answer(s, operation{
 		id: "rotate-forge-secret", method: http.MethodPost, path: "/forges/{forge}/rotate-secret",
 		action: auth.ActWriteForges, tag: "forges", summary: "Give an entity another webhook secret",
 		description: "The one before stays good for overlap_s. A webhook that Prewarm installed gets the new one.",
 	}, s.rotateForgeSecret)
-	register(s, operation{
+	answer(s, operation{
 		id: "reseal-forges", method: http.MethodPost, path: "/forges/reseal", action: auth.ActResealForges, tag: "forges",
 		summary:     "Seal all secrets with the first encryption key of the replica that answers",
 		description: "After it, and once every replica has the key, the keys before can be taken out of the files.",
@@ -67,40 +67,40 @@ type putCredentialInput struct {
 
 func (s *server) putForgeCredential(
 	ctx context.Context, who auth.Identity, in *putCredentialInput,
-) (*body[sdk.ForgeCredential], error) {
+) (sdk.ForgeCredential, error) {
 	err := s.Forges.PutCredential(ctx, who, in.Credential, entities.Credential{
 		Kind: in.Body.Kind, URL: in.Body.URL, Token: in.Body.Token, AppID: in.Body.AppID,
 		InstallationID: in.Body.InstallationID, PrivateKey: in.Body.PrivateKey, CABundle: in.Body.CABundle,
 	})
 	if err != nil {
-		return nil, err
+		return sdk.ForgeCredential{}, err
 	}
 	rows, err := viewsdb.New(s.Store).ForgeCredentialViews(ctx, viewsdb.ForgeCredentialViewsParams{
 		OrganizationID: who.OrganizationID, Name: &in.Credential,
 	})
 	if err != nil {
-		return nil, xerrors.Errorf("read forge credential: %w", err)
+		return sdk.ForgeCredential{}, xerrors.Errorf("read forge credential: %w", err)
 	}
 	if len(rows) == 0 {
-		return nil, auth.Refuse(auth.ErrNotFound, "credential %s was deleted since", in.Credential)
+		return sdk.ForgeCredential{}, auth.Refuse(auth.ErrNotFound, "credential %s was deleted since", in.Credential)
 	}
-	return bodyOf(forgeCredentialOf(rows[0])), nil
+	return forgeCredentialOf(rows[0]), nil
 }
 
 type credentialInput struct {
 	Credential string `path:"credential"`
 }
 
-func (s *server) deleteForgeCredential(ctx context.Context, who auth.Identity, in *credentialInput) (*struct{}, error) {
+func (s *server) deleteForgeCredential(ctx context.Context, who auth.Identity, in *credentialInput) error {
 	found, err := s.Forges.DeleteCredential(ctx, who, in.Credential)
 	if err != nil || found {
-		return nil, err
+		return err
 	}
 	names, err := s.credentialNames(ctx, who)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, noCredential(auth.ErrNotFound, in.Credential, names)
+	return noCredential(auth.ErrNotFound, in.Credential, names)
 }
 
 func (s *server) credentialNames(ctx context.Context, who auth.Identity) ([]string, error) {
@@ -108,11 +108,7 @@ func (s *server) credentialNames(ctx context.Context, who auth.Identity) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(all.Body))
-	for i, c := range all.Body {
-		names[i] = c.Name
-	}
-	return names, nil
+	return listOf(all, func(c sdk.ForgeCredential) string { return c.Name }), nil
 }
 
 // noCredential says which credentials there are.
@@ -120,19 +116,14 @@ func noCredential(kind error, name string, names []string) error {
 	return auth.Refuse(kind, "there is no credential %q%s", name, templates.Known(name, names, "credential"))
 }
 
-type putForgeInput struct {
-	Forge string `path:"forge" doc:"Name of the entity"`
-	Body  sdk.PutForgeEntity
-}
-
-func (s *server) putForge(ctx context.Context, who auth.Identity, in *putForgeInput) (*body[sdk.SavedForgeEntity], error) {
+func (s *server) putForge(ctx context.Context, who auth.Identity, in *forgeBody[sdk.PutForgeEntity]) (sdk.SavedForgeEntity, error) {
 	if in.Body.Credential != "" {
 		names, err := s.credentialNames(ctx, who)
 		if err != nil {
-			return nil, err
+			return sdk.SavedForgeEntity{}, err
 		}
 		if !slices.Contains(names, in.Body.Credential) {
-			return nil, noCredential(auth.ErrInvalid, in.Body.Credential, names)
+			return sdk.SavedForgeEntity{}, noCredential(auth.ErrInvalid, in.Body.Credential, names)
 		}
 	}
 	made, err := s.Forges.Put(ctx, who, in.Forge, entities.Change{
@@ -140,27 +131,22 @@ func (s *server) putForge(ctx context.Context, who auth.Identity, in *putForgeIn
 		WebhookSecret: in.Body.WebhookSecret, Overlap: time.Duration(in.Body.OverlapS) * time.Second,
 	})
 	if err != nil {
-		return nil, err
+		return sdk.SavedForgeEntity{}, err
 	}
 	return s.savedForge(ctx, who, in.Forge, made, in.Body.WebhookSecret != "")
 }
 
-type rotateForgeInput struct {
-	Forge string `path:"forge" doc:"Name of the entity"`
-	Body  sdk.RotateForgeSecret
-}
-
 func (s *server) rotateForgeSecret(
-	ctx context.Context, who auth.Identity, in *rotateForgeInput,
-) (*body[sdk.SavedForgeEntity], error) {
+	ctx context.Context, who auth.Identity, in *forgeBody[sdk.RotateForgeSecret],
+) (sdk.SavedForgeEntity, error) {
 	if _, err := s.forgeNamed(ctx, who, in.Forge); err != nil {
-		return nil, err
+		return sdk.SavedForgeEntity{}, err
 	}
 	made, err := s.Forges.Rotate(ctx, who, in.Forge, entities.Change{
 		WebhookSecret: in.Body.WebhookSecret, Overlap: time.Duration(in.Body.OverlapS) * time.Second,
 	})
 	if err != nil {
-		return nil, err
+		return sdk.SavedForgeEntity{}, err
 	}
 	return s.savedForge(ctx, who, in.Forge, made, true)
 }
@@ -169,10 +155,10 @@ func (s *server) rotateForgeSecret(
 // the change holds all the same, and the secret before is good for a while yet.
 func (s *server) savedForge(
 	ctx context.Context, who auth.Identity, name, made string, tell bool,
-) (*body[sdk.SavedForgeEntity], error) {
+) (sdk.SavedForgeEntity, error) {
 	entity, err := s.forgeNamed(ctx, who, name)
 	if err != nil {
-		return nil, err
+		return sdk.SavedForgeEntity{}, err
 	}
 	s.Hints.DemandChanged()
 	saved := sdk.SavedForgeEntity{ForgeEntity: entity, WebhookSecret: made}
@@ -181,54 +167,49 @@ func (s *server) savedForge(
 			saved.HookError = err.Error()
 		}
 	}
-	return bodyOf(saved), nil
+	return saved, nil
 }
 
-func (s *server) deleteForge(ctx context.Context, who auth.Identity, in *forgeInput) (*struct{}, error) {
+func (s *server) deleteForge(ctx context.Context, who auth.Identity, in *forgeInput) error {
 	if _, err := s.forgeNamed(ctx, who, in.Forge); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.Forges.Delete(ctx, who, in.Forge); err != nil {
-		return nil, err
+		return err
 	}
 	s.Hints.DemandChanged()
-	return nil, nil //nolint:nilnil // There is no body.
+	return nil
 }
 
-type stopForgeInput struct {
-	Forge string `path:"forge" doc:"Name of the entity"`
-	Body  sdk.StopForgeEntity
-}
-
-func (s *server) stopForge(ctx context.Context, who auth.Identity, in *stopForgeInput) (*body[sdk.ForgeEntity], error) {
+func (s *server) stopForge(ctx context.Context, who auth.Identity, in *forgeBody[sdk.StopForgeEntity]) (sdk.ForgeEntity, error) {
 	return s.changedForge(ctx, who, in.Forge, in.Body.Reason, in.Body.Drain)
 }
 
-func (s *server) startForge(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeEntity], error) {
+func (s *server) startForge(ctx context.Context, who auth.Identity, in *forgeInput) (sdk.ForgeEntity, error) {
 	return s.changedForge(ctx, who, in.Forge, "", false)
 }
 
 func (s *server) changedForge(
 	ctx context.Context, who auth.Identity, name, reason string, drain bool,
-) (*body[sdk.ForgeEntity], error) {
+) (sdk.ForgeEntity, error) {
 	if _, err := s.forgeNamed(ctx, who, name); err != nil {
-		return nil, err
+		return sdk.ForgeEntity{}, err
 	}
 	affected, err := s.Forges.Stop(ctx, who, name, reason, drain)
 	if err != nil {
-		return nil, err
+		return sdk.ForgeEntity{}, err
 	}
 	s.Hints.DemandChanged()
 	s.Hints.Nudge(affected...)
-	return s.getForge(ctx, who, &forgeInput{Forge: name})
+	return s.forgeNamed(ctx, who, name)
 }
 
-func (s *server) resealForges(ctx context.Context, who auth.Identity, _ *none) (*body[sdk.Resealed], error) {
+func (s *server) resealForges(ctx context.Context, who auth.Identity, _ *none) (sdk.Resealed, error) {
 	r, err := s.Forges.Reseal(ctx, who)
 	if err != nil {
-		return nil, err
+		return sdk.Resealed{}, err
 	}
-	return bodyOf(sdk.Resealed{SealedBy: r.Key, Credentials: r.Credentials, Entities: r.Entities, SigningKeys: r.SigningKeys}), nil
+	return sdk.Resealed{SealedBy: r.Key, Credentials: r.Credentials, Entities: r.Entities, SigningKeys: r.SigningKeys}, nil
 }
 
 // badGateway tells what the forge said.

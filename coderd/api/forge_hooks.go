@@ -18,28 +18,28 @@ import (
 )
 
 func (s *server) registerForgeHooks() {
-	register(s, operation{
+	answer(s, operation{
 		id: "check-forge", method: http.MethodPost, path: "/forges/{forge}/check", action: auth.ActWriteForges, tag: "forges",
-		summary:     "Ask a forge for what Prewarm needs of it",
+		summary:     "Ask a forge for what Prewarm needs from it",
 		description: "Lists runners, and looks at the webhook and its deliveries. Nothing is changed there.",
 	}, s.checkForge)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-forge-hook", method: http.MethodGet, path: "/forges/{forge}/webhook", action: auth.ActReadForges,
 		tag: "forges", summary: "Show the webhook as the forge has it, Prewarm's or a person's",
 	}, s.getForgeHook)
-	register(s, operation{
+	answer(s, operation{
 		id: "install-forge-hook", method: http.MethodPost, path: "/forges/{forge}/webhook", action: auth.ActWriteForges,
 		tag: "forges", summary: "Install the webhook at the forge, bring it up to date, or take over a person's",
-		description: "409 where there is one for the same URL that Prewarm did not install: with take_over it is Prewarm's " +
+		description: "409 where there is one for the same URL that Prewarm did not install. With take_over it is Prewarm's " +
 			"afterwards, with the entity's secret and the right event, and no second is left.",
 	}, s.installForgeHook)
-	register(s, operation{
+	act(s, operation{
 		id: "ping-forge-hook", method: http.MethodPost, path: "/forges/{forge}/webhook/ping", action: auth.ActWriteForges,
-		tag: "forges", status: http.StatusNoContent, summary: "Have the forge send a delivery, to see whether it arrives",
+		tag: "forges", summary: "Have the forge send a delivery, to see whether it arrives",
 	}, s.pingForgeHook)
-	register(s, operation{
+	act(s, operation{
 		id: "remove-forge-hook", method: http.MethodDelete, path: "/forges/{forge}/webhook", action: auth.ActWriteForges,
-		tag: "forges", status: http.StatusNoContent, summary: "Remove the webhook at the forge",
+		tag: "forges", summary: "Remove the webhook at the forge",
 	}, s.removeForgeHook)
 }
 
@@ -75,9 +75,9 @@ func (s *server) forgeProblem(e entities.Entity, doing string, err error) error 
 		return auth.Refuse(auth.ErrConflict, "forge %s: %s: the forge has no API for that; what is queued there next is a delivery as "+
 			"good", e.Name, doing)
 	case errors.Is(err, forge.ErrUnsupported):
-		return auth.Refuse(auth.ErrConflict, "the forge has no API for webhooks of this %s: add one there by hand, with the URL %s, "+
-			"content type application/json, the event workflow_job, and the entity's secret (`prewarm forge rotate-secret %s` "+
-			"makes one and shows it once)", e.Scope, s.webhookURL(e.Name), e.Name)
+		return auth.Refuse(auth.ErrConflict, "the forge has no API for webhooks of this %s: add one there by hand. It has the URL %s, "+
+			"content type application/json, the event workflow_job, and the entity's secret. `prewarm forge rotate-secret %s` "+
+			"makes one and shows it once", e.Scope, s.webhookURL(e.Name), e.Name)
 	case errors.Is(err, forge.ErrNotFound):
 		return auth.Refuse(auth.ErrNotFound, "forge %s: %s: not found at the forge, or the credential may not see it", e.Name, doing)
 	case errors.Is(err, forge.ErrRefused):
@@ -122,25 +122,25 @@ func hookOf(h forge.Hook) sdk.ForgeHook {
 }
 
 // getForgeHook shows the webhook that is ours, else one that a person made, and the others that call the same address.
-func (s *server) getForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeHook], error) {
+func (s *server) getForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (sdk.ForgeHook, error) {
 	entity, client, err := s.client(ctx, who, in.Forge)
 	if err != nil {
-		return nil, err
+		return sdk.ForgeHook{}, err
 	}
 	var hook forge.Hook
 	if entity.HookID != 0 {
 		if hook, err = client.Hook(ctx, entity.HookID); err != nil {
-			return nil, s.forgeProblem(entity, "show webhook", err)
+			return sdk.ForgeHook{}, s.forgeProblem(entity, "show webhook", err)
 		}
 	}
 	all, err := client.Hooks(ctx, s.webhookURL(entity.Name))
 	if err != nil && !errors.Is(err, forge.ErrUnsupported) {
-		return nil, s.forgeProblem(entity, "list webhooks", err)
+		return sdk.ForgeHook{}, s.forgeProblem(entity, "list webhooks", err)
 	}
 	others := slices.DeleteFunc(all, func(h forge.Hook) bool { return h.ID == entity.HookID })
 	if entity.HookID == 0 {
 		if len(others) == 0 {
-			return nil, noHook(in.Forge)
+			return sdk.ForgeHook{}, noHook(in.Forge)
 		}
 		hook, others = others[0], others[1:]
 	}
@@ -149,7 +149,7 @@ func (s *server) getForgeHook(ctx context.Context, who auth.Identity, in *forgeI
 	for _, h := range others {
 		shown.Others = append(shown.Others, hookOf(h))
 	}
-	return bodyOf(shown), nil
+	return shown, nil
 }
 
 func noHook(name string) error {
@@ -161,14 +161,14 @@ type installHookInput struct {
 	TakeOver bool   `query:"take_over" doc:"Make webhooks that a person made for the same URL ours: one is kept, with another secret, and no second"`
 }
 
-func (s *server) installForgeHook(ctx context.Context, who auth.Identity, in *installHookInput) (*body[sdk.ForgeHook], error) {
+func (s *server) installForgeHook(ctx context.Context, who auth.Identity, in *installHookInput) (sdk.ForgeHook, error) {
 	hook, err := s.installHook(ctx, who, in.Forge, in.TakeOver)
 	if err != nil {
-		return nil, err
+		return sdk.ForgeHook{}, err
 	}
 	shown := hookOf(hook)
 	shown.Ours = true
-	return bodyOf(shown), nil
+	return shown, nil
 }
 
 // installHook makes the webhook, or brings ours up to date. One that a person made for the same address is theirs until somebody
@@ -188,7 +188,7 @@ func (s *server) installHook(ctx context.Context, who auth.Identity, name string
 	}
 	others := slices.DeleteFunc(there, func(h forge.Hook) bool { return h.ID == entity.HookID })
 	if len(others) > 0 && !takeOver {
-		return forge.Hook{}, auth.Refuse(auth.ErrConflict, "webhook %d of %s calls %s too, and Prewarm did not install it: remove it "+
+		return forge.Hook{}, auth.Refuse(auth.ErrConflict, "webhook %d of %s calls %s too, and Prewarm did not install it. Remove it "+
 			"there, or make it Prewarm's with `prewarm forge webhook install %s --take-over`", others[0].ID, name, url, name)
 	}
 	id, action := entity.HookID, "forge.install-hook"
@@ -217,30 +217,30 @@ func (s *server) installHook(ctx context.Context, who auth.Identity, name string
 	return hook, nil
 }
 
-func (s *server) pingForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (*struct{}, error) {
+func (s *server) pingForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) error {
 	entity, client, err := s.hooked(ctx, who, in.Forge)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := client.PingHook(ctx, entity.HookID); err != nil {
-		return nil, s.forgeProblem(entity, pinging, err)
+		return s.forgeProblem(entity, pinging, err)
 	}
-	return nil, s.Forges.Record(ctx, who, "forge.ping-hook", entity)
+	return s.Forges.Record(ctx, who, "forge.ping-hook", entity)
 }
 
-func (s *server) removeForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) (*struct{}, error) {
+func (s *server) removeForgeHook(ctx context.Context, who auth.Identity, in *forgeInput) error {
 	entity, client, err := s.hooked(ctx, who, in.Forge)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := client.RemoveHook(ctx, entity.HookID); err != nil && !errors.Is(err, forge.ErrNotFound) {
-		return nil, s.forgeProblem(entity, "remove webhook", err)
+		return s.forgeProblem(entity, "remove webhook", err)
 	}
-	return nil, s.Forges.SetHook(ctx, who, in.Forge, "forge.remove-hook", 0)
+	return s.Forges.SetHook(ctx, who, in.Forge, "forge.remove-hook", 0)
 }
 
 // checkForge asks for one thing after the other, and goes on after what fails.
-func (s *server) checkForge(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeCheck], error) {
+func (s *server) checkForge(ctx context.Context, who auth.Identity, in *forgeInput) (sdk.ForgeCheck, error) {
 	check := sdk.ForgeCheck{OK: true}
 	add := func(name, detail string, entity entities.Entity, err error) {
 		step := sdk.ForgeCheckStep{Name: name, Outcome: "passed", Detail: detail}
@@ -258,10 +258,10 @@ func (s *server) checkForge(ctx context.Context, who auth.Identity, in *forgeInp
 	if errors.As(err, &refusal) && errors.Is(refusal.Kind, auth.ErrConflict) {
 		check.OK = false
 		check.Steps = []sdk.ForgeCheckStep{{Name: "credential", Outcome: "failed", Detail: refusal.Text}}
-		return bodyOf(check), nil
+		return check, nil
 	}
 	if err != nil {
-		return nil, err
+		return sdk.ForgeCheck{}, err
 	}
 	runners, err := client.Runners(ctx)
 	add("runners", fmt.Sprintf("%d are registered", len(runners)), entity, err)
@@ -282,5 +282,5 @@ func (s *server) checkForge(ctx context.Context, who auth.Identity, in *forgeInp
 	if rate := client.Rate(); rate.Limit > 0 {
 		add("rate", fmt.Sprintf("%d of %d requests are left", rate.Remaining, rate.Limit), entity, nil)
 	}
-	return bodyOf(check), s.Forges.Record(ctx, who, "forge.check", entity)
+	return check, s.Forges.Record(ctx, who, "forge.check", entity)
 }

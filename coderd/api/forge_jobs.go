@@ -1,10 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -17,82 +17,61 @@ import (
 )
 
 func (s *server) registerForgeJobs() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-forge-jobs", method: http.MethodGet, path: "/forge-jobs", action: auth.ActReadForges, tag: "forges",
-		summary: "List the jobs of forges, newest first, with counts by state",
+		summary:     "List the jobs of forges, newest first, with counts by state",
+		description: "A search by words ends a page after some thousands of jobs, even an empty one: next goes on.",
 	}, s.listForgeJobs)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-forge-job", method: http.MethodGet, path: "/forge-jobs/{job}", action: auth.ActReadForges, tag: "forges",
 		summary:     "Show the attempts of a job, newest first",
 		description: "The job is named by the forge's number, or by the id of one attempt, which is then the only one shown.",
 	}, s.getForgeJob)
 }
 
-type listForgeJobsInput struct {
-	Forge    string `query:"forge" doc:"Name of an entity"`
-	State    string `query:"state" enum:"waiting,queued,in_progress,completed"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	Unserved bool   `query:"unserved" doc:"Only those that nothing can serve"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
 func (s *server) listForgeJobs(
-	ctx context.Context, who auth.Identity, in *listForgeJobsInput,
-) (*body[sdk.ForgeJobList], error) {
+	ctx context.Context, who auth.Identity, in *sdk.ForgeJobFilter,
+) (sdk.ForgeJobList, error) {
 	entity, err := s.forgeFilter(ctx, who, in.Forge)
 	if err != nil {
-		return nil, err
+		return sdk.ForgeJobList{}, err
 	}
 	params := viewsdb.ForgeJobPageParams{
 		OrganizationID: who.OrganizationID, EntityID: entity, Unserved: in.Unserved, Template: given(in.Template),
-		Preset: given(in.Preset), MaxJobs: in.Limit + 1,
-	}
-	if in.State != "" {
-		state := database.ForgeJobState(in.State)
-		params.State = &state
+		Preset: given(in.Preset), State: given(database.ForgeJobState(in.State)), Words: patterns(in.Q), MaxJobs: in.Limit + 1,
 	}
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
-		return nil, err
+		return sdk.ForgeJobList{}, err
+	}
+	var list sdk.ForgeJobList
+	bottom := "" // where a search stopped; empty: there is nothing more to search
+	if len(params.Words) > 0 {
+		window, err := viewsdb.New(s.Store).ForgeJobWindow(ctx, viewsdb.ForgeJobWindowParams{
+			OrganizationID: who.OrganizationID, AfterAt: params.AfterAt, AfterID: params.AfterID, Size: searched - 1,
+		})
+		switch {
+		case err == nil:
+			bottom = encodeCursor(window.QueuedAt, window.ID)
+			params.BottomAt, params.BottomID = &window.QueuedAt, uuid.NullUUID{UUID: window.ID, Valid: true}
+		case !database.NoRows(err):
+			return sdk.ForgeJobList{}, xerrors.Errorf("find how far to search jobs: %w", err)
+		}
 	}
 	page, err := viewsdb.New(s.Store).ForgeJobPage(ctx, params)
 	if err != nil {
-		return nil, xerrors.Errorf("find jobs of forges: %w", err)
+		return sdk.ForgeJobList{}, xerrors.Errorf("find jobs of forges: %w", err)
 	}
-	list := sdk.ForgeJobList{}
 	if list.Counts, err = s.forgeJobCounts(ctx, who, entity); err != nil {
-		return nil, err
+		return sdk.ForgeJobList{}, err
 	}
-	more := len(page) > int(in.Limit)
-	if more {
-		page = page[:in.Limit]
-	}
-	ids := make([]uuid.UUID, len(page))
-	for i, row := range page {
-		ids[i] = row.ID
-	}
-	if list.Jobs, err = s.forgeJobs(ctx, ids); err != nil {
-		return nil, err
-	}
-	n, err := fitting(list.Jobs)
+	page, more := firstOf(page, in.Limit)
+	jobs, err := s.forgeJobs(ctx, listOf(page, func(row viewsdb.ForgeJobPageRow) uuid.UUID { return row.ID }))
 	if err != nil {
-		return nil, err
+		return sdk.ForgeJobList{}, err
 	}
-	if (more || n < len(list.Jobs)) && n > 0 {
-		list.Jobs = list.Jobs[:n]
-		list.Next = encodeCursor(list.Jobs[n-1].QueuedAt, list.Jobs[n-1].ID)
-	}
-	return bodyOf(list), nil
-}
-
-// afterOf is where a page begins; nil and null for the first.
-func afterOf(cursor string) (*time.Time, uuid.NullUUID, error) {
-	if cursor == "" {
-		return nil, uuid.NullUUID{}, nil
-	}
-	at, id, err := decodeCursor(cursor)
-	return &at, uuid.NullUUID{UUID: id, Valid: true}, err
+	list.Jobs, list.Next, err = fitting(jobs, more, func(j sdk.ForgeJob) string { return encodeCursor(j.QueuedAt, j.ID) })
+	list.Next = cmp.Or(list.Next, bottom)
+	return list, err
 }
 
 func (s *server) forgeJobCounts(ctx context.Context, who auth.Identity, entity uuid.NullUUID) (sdk.ForgeJobCounts, error) {
@@ -112,11 +91,7 @@ func (s *server) forgeJobs(ctx context.Context, ids []uuid.UUID) ([]sdk.ForgeJob
 	if err != nil {
 		return nil, xerrors.Errorf("read jobs of forges: %w", err)
 	}
-	jobs := make([]sdk.ForgeJob, len(rows))
-	for i, row := range rows {
-		jobs[i] = forgeJobOf(row)
-	}
-	return jobs, nil
+	return listOf(rows, forgeJobOf), nil
 }
 
 func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {
@@ -124,7 +99,7 @@ func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {
 		ID: row.ID, Entity: row.Entity, JobID: row.JobID, Attempt: int(row.Attempt), Repository: row.Repository,
 		Workflow: row.Workflow, Name: row.Name, URL: row.Url, Labels: row.Labels, State: string(row.State),
 		Conclusion: row.Conclusion, Template: row.Template, Preset: row.Preset, Runner: row.RunnerName,
-		QueuedAt: row.QueuedAt, StartedAt: row.StartedAt, CompletedAt: row.CompletedAt, WaitS: row.WaitS,
+		Workspace: idOrNil(row.WorkspaceID), QueuedAt: row.QueuedAt, StartedAt: row.StartedAt, CompletedAt: row.CompletedAt, WaitS: row.WaitS,
 	}
 	if row.State == database.ForgeJobStateQueued {
 		j.Unserved = row.Unserved
@@ -133,9 +108,6 @@ func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {
 		delay := explain.LeftAlone(*row.RunnersWaitUntil, row.RunnersError)
 		j.Delay = &sdk.JobDelay{Code: string(delay.Code), Text: delay.Text, Until: *row.RunnersWaitUntil}
 	}
-	if row.WorkspaceID.Valid {
-		j.Workspace = &row.WorkspaceID.UUID
-	}
 	return j
 }
 
@@ -143,7 +115,7 @@ type forgeJobInput struct {
 	Job string `path:"job" doc:"The forge's number of the job, or the id of one attempt"`
 }
 
-func (s *server) getForgeJob(ctx context.Context, who auth.Identity, in *forgeJobInput) (*body[[]sdk.ForgeJob], error) {
+func (s *server) getForgeJob(ctx context.Context, who auth.Identity, in *forgeJobInput) ([]sdk.ForgeJob, error) {
 	var ids []uuid.UUID
 	if number, err := strconv.ParseInt(in.Job, 10, 64); err == nil {
 		ids, err = viewsdb.New(s.Store).ForgeJobNamed(ctx, viewsdb.ForgeJobNamedParams{OrganizationID: who.OrganizationID, JobID: number})
@@ -165,9 +137,5 @@ func (s *server) getForgeJob(ctx context.Context, who auth.Identity, in *forgeJo
 		return nil, auth.Refuse(auth.ErrNotFound, "there is no job %q on record: name it by the forge's number or by an id of "+
 			"`prewarm job list -o json`", in.Job)
 	}
-	jobs, err := s.forgeJobs(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(jobs), nil
+	return s.forgeJobs(ctx, ids)
 }

@@ -15,15 +15,15 @@ import (
 )
 
 func (s *server) registerForges() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-forge-credentials", method: http.MethodGet, path: "/forges/credentials", action: auth.ActReadForges,
 		tag: "forges", summary: "List the credentials for forges, without their secrets",
 	}, s.listForgeCredentials)
-	register(s, operation{
+	answer(s, operation{
 		id: "list-forges", method: http.MethodGet, path: "/forges", action: auth.ActReadForges, tag: "forges",
 		summary: "List repositories, organizations and enterprises of forges, and how it goes with them",
 	}, s.listForges)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-forge", method: http.MethodGet, path: "/forges/{forge}", action: auth.ActReadForges, tag: "forges",
 		summary: "Show one entity of a forge",
 	}, s.getForge)
@@ -31,51 +31,42 @@ func (s *server) registerForges() {
 	s.registerForgeHooks()
 }
 
-func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.ForgeCredential], error) {
+func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ *none) ([]sdk.ForgeCredential, error) {
 	rows, err := viewsdb.New(s.Store).ForgeCredentialViews(ctx, viewsdb.ForgeCredentialViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list forge credentials: %w", err)
 	}
-	list := make([]sdk.ForgeCredential, len(rows))
-	for i, row := range rows {
-		list[i] = forgeCredentialOf(row)
-	}
-	return bodyOf(list), nil
+	return listOf(rows, forgeCredentialOf), nil
 }
 
 func forgeCredentialOf(row viewsdb.ForgeCredentialViewsRow) sdk.ForgeCredential {
-	c := sdk.ForgeCredential{
+	return sdk.ForgeCredential{
 		Name: row.Name, Kind: string(row.Kind), URL: row.Url, Auth: string(row.Auth), CABundle: row.HasCaBundle,
 		SealedBy: row.SealedBy, Entities: int(row.Entities), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		AppID: orZero(row.AppID), InstallationID: orZero(row.InstallationID),
 	}
-	if row.AppID != nil && row.InstallationID != nil {
-		c.AppID, c.InstallationID = *row.AppID, *row.InstallationID
-	}
-	return c
 }
 
-func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.ForgeEntity], error) {
+func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) ([]sdk.ForgeEntity, error) {
 	rows, err := viewsdb.New(s.Store).ForgeEntityViews(ctx, viewsdb.ForgeEntityViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list forges: %w", err)
 	}
-	list := make([]sdk.ForgeEntity, len(rows))
-	for i, row := range rows {
-		list[i] = s.forgeEntityOf(ctx, row)
-	}
-	return bodyOf(list), nil
+	return listOf(rows, func(row viewsdb.ForgeEntityViewsRow) sdk.ForgeEntity { return s.forgeEntityOf(ctx, row) }), nil
 }
 
 type forgeInput struct {
 	Forge string `path:"forge" doc:"Name of the entity"`
 }
 
-func (s *server) getForge(ctx context.Context, who auth.Identity, in *forgeInput) (*body[sdk.ForgeEntity], error) {
-	entity, err := s.forgeNamed(ctx, who, in.Forge)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(entity), nil
+// forgeBody is a forgeInput with what is asked of the entity.
+type forgeBody[T any] struct {
+	Forge string `path:"forge" doc:"Name of the entity"`
+	Body  T
+}
+
+func (s *server) getForge(ctx context.Context, who auth.Identity, in *forgeInput) (sdk.ForgeEntity, error) {
+	return s.forgeNamed(ctx, who, in.Forge)
 }
 
 func (s *server) forgeNamed(ctx context.Context, who auth.Identity, name string) (sdk.ForgeEntity, error) {
@@ -97,10 +88,7 @@ func (s *server) unknownForge(ctx context.Context, who auth.Identity, name strin
 	if err != nil {
 		return xerrors.Errorf("list names of forges: %w", err)
 	}
-	names := make([]string, len(rows))
-	for i, row := range rows {
-		names[i] = row.Name
-	}
+	names := listOf(rows, func(row viewsdb.ForgeEntityNamesRow) string { return row.Name })
 	return auth.Refuse(auth.ErrNotFound, "there is no forge %q%s", name, templates.Known(name, names, "forge"))
 }
 
@@ -132,6 +120,7 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 		Credential: row.Credential, Balance: row.Balance, WebhookURL: s.webhookURL(row.Name), Presets: row.Presets,
 		Queued: int(row.Queued), Unserved: int(row.Unserved), InProgress: int(row.InProgress), Runners: int(row.Runners),
 		CreatedAt: row.CreatedAt, StoppedAt: row.StoppedAt, SecretOverlap: inFuture(row.BeforeUntil, row.Now),
+		HookID: orZero(row.HookID),
 		Status: sdk.ForgeStatus{
 			Running: row.StoppedAt == nil && row.Error == "", Error: row.Error, ErrorAt: row.ErrorAt,
 			SucceededAt: row.SucceededAt, Checked: row.CredentialChecked, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),
@@ -144,9 +133,6 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 	}
 	if row.StoppedAt != nil {
 		e.Stopped, e.Draining = row.StoppedReason, row.Drains
-	}
-	if row.HookID != nil {
-		e.HookID = *row.HookID
 	}
 	return e
 }

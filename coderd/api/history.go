@@ -35,54 +35,54 @@ type historyInput struct {
 }
 
 func (s *server) registerHistory() {
-	register(s, operation{
+	answer(s, operation{
 		id: "get-preset-history", method: http.MethodGet, path: "/presets/{template}/{preset}/history",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show what a pool looked like over time",
 		description: "In at most " + mostHours + " steps and the one that lasts still, whatever the range. Counts are sampled every " +
 			"five minutes and kept for 14 days; claims and provision times are counted each minute.",
 	}, s.getHistory)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-preset-durations", method: http.MethodGet, path: "/presets/{template}/{preset}/durations",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show how long workspaces of a preset usually are in each state",
 		description: "By the latest 200 of those that are there unclaimed, of those claimed, and of those deleted.",
 	}, s.getDurations)
 }
 
-func (s *server) getHistory(ctx context.Context, who auth.Identity, in *historyInput) (*body[sdk.PresetHistory], error) {
+func (s *server) getHistory(ctx context.Context, who auth.Identity, in *historyInput) (sdk.PresetHistory, error) {
 	view, err := s.presetView(ctx, who, &presetInput{Template: in.Template, Preset: in.Preset})
 	if err != nil {
-		return nil, err
+		return sdk.PresetHistory{}, err
 	}
 	h := newHistory(view.Now, in.Hours)
 	samples, err := viewsdb.New(s.Store).PresetSamples(ctx, viewsdb.PresetSamplesParams{
 		PresetID: view.ID, Since: h.from.Add(-sampleHolds),
 	})
 	if err != nil {
-		return nil, xerrors.Errorf("read samples: %w", err)
+		return sdk.PresetHistory{}, xerrors.Errorf("read samples: %w", err)
 	}
 	claims, err := viewsdb.New(s.Store).ClaimHistory(ctx, viewsdb.ClaimHistoryParams{PresetID: view.ID, Since: h.from})
 	if err != nil {
-		return nil, xerrors.Errorf("read history: %w", err)
+		return sdk.PresetHistory{}, xerrors.Errorf("read history: %w", err)
 	}
 	h.sampled(samples)
 	h.see(len(h.points)-1, sizes{view.Desired, view.Actual, view.Starting, view.Claimed})
 	h.counted(claims)
-	return bodyOf(sdk.PresetHistory{
+	return sdk.PresetHistory{
 		Template: view.Template, Preset: view.Preset, From: h.from, To: view.Now, StepSeconds: int(h.step.Seconds()),
 		Points: h.points,
-	}), nil
+	}, nil
 }
 
-func (s *server) getDurations(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.PresetDurations], error) {
+func (s *server) getDurations(ctx context.Context, who auth.Identity, in *presetInput) (sdk.PresetDurations, error) {
 	id, templateID, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
-		return nil, err
+		return sdk.PresetDurations{}, err
 	}
 	rows, err := viewsdb.New(s.Store).StateDurations(ctx, viewsdb.StateDurationsParams{
 		TemplateID: templateID, PresetID: id, Most: mostMeasured,
 	})
 	if err != nil {
-		return nil, xerrors.Errorf("read durations: %w", err)
+		return sdk.PresetDurations{}, xerrors.Errorf("read durations: %w", err)
 	}
 	out := sdk.PresetDurations{Template: in.Template, Preset: in.Preset, States: make([]sdk.StateDuration, len(rows))}
 	for i, r := range rows {
@@ -90,7 +90,7 @@ func (s *server) getDurations(ctx context.Context, who auth.Identity, in *preset
 			State: string(r.State), P50MS: milliseconds(r.P50S), P95MS: milliseconds(r.P95S), Measured: int(r.Measured),
 		}
 	}
-	return bodyOf(out), nil
+	return out, nil
 }
 
 func milliseconds(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }

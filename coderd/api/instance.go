@@ -44,7 +44,7 @@ func (s *server) registerInstance() {
 	registerForInstance(s, operation{
 		id: "wait-instance-events", method: http.MethodGet, path: "/instance/events", action: auth.ActReadInstance,
 		endless: true, summary: "Wait until a workspace is claimed",
-		description: "Answers at once if the workspace is held by another claim than the one that is known, else when it is, " +
+		description: "Answers at once if the workspace is held by another claim than the one that is known. Else it answers when it is, " +
 			"or after some 25 s with what is so then. The answer is read from the database, so that nothing is missed by not " +
 			"being connected: ask again with what you know.",
 	}, s.instanceEvents)
@@ -124,9 +124,9 @@ func bearerOf(authorization string) string {
 func (s *server) reportInstance(
 	ctx context.Context, i instance.Instance, in *body[sdk.AgentReport],
 ) (*body[sdk.AgentReceipt], error) {
-	report := instance.Report{Status: statusOf(in.Body.Status), Message: in.Body.Message, SecretsWritten: in.Body.SecretsWritten}
-	if in.Body.ClaimID != nil {
-		report.ClaimID = *in.Body.ClaimID
+	report := instance.Report{
+		Status: statusOf(in.Body.Status), Message: in.Body.Message, SecretsWritten: in.Body.SecretsWritten,
+		ClaimID: orZero(in.Body.ClaimID),
 	}
 	if info := in.Body.SystemInfo; info != nil {
 		var object map[string]any
@@ -168,9 +168,7 @@ func (s *server) instanceMetadata(
 	if err != nil {
 		return nil, err
 	}
-	if config != nil {
-		m.Agent = *config
-	}
+	m.Agent = orZero(config)
 	if m.Claim, err = instanceClaimOf(row); err != nil {
 		return nil, err
 	}

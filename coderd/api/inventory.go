@@ -20,18 +20,18 @@ type Inventories interface {
 }
 
 func (s *server) registerInventory() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-inventories", method: http.MethodGet, path: "/inventory", action: auth.ActReadProviders, tag: "providers",
 		summary: "Compare providers with the database",
 		description: "Asks both sides now, and shows each with a verdict and what would follow. Nothing is done about it. A " +
 			"provider with sites is compared at the site of the replica that answers.",
 	}, s.listInventories)
-	register(s, operation{
+	answer(s, operation{
 		id: "resume-provider", method: http.MethodPost, path: "/providers/{provider}/resume", action: auth.ActResumeProvider,
 		tag: "providers", summary: "Close the breaker of a provider",
 		description: "Creates and deletes go on there. It is no error if the breaker is closed.",
 	}, s.resumeProvider)
-	register(s, operation{
+	answer(s, operation{
 		id: "confirm-provider", method: http.MethodPost, path: "/providers/{provider}/confirm",
 		action: auth.ActConfirmProvider, tag: "providers", summary: "Let orphans be deleted at a provider",
 		description: "Until then inventories only show what they would delete there. Nothing takes it back.",
@@ -45,7 +45,7 @@ type inventoryInput struct {
 	Limit         int32 `query:"limit" minimum:"0" maximum:"100000" doc:"At most so many entries of each provider; all where 0"`
 }
 
-func (s *server) listInventories(ctx context.Context, _ auth.Identity, in *inventoryInput) (*body[[]sdk.Inventory], error) {
+func (s *server) listInventories(ctx context.Context, _ auth.Identity, in *inventoryInput) ([]sdk.Inventory, error) {
 	if in.Provider != "" {
 		if err := s.checkProvider(ctx, in.Provider); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (s *server) listInventories(ctx context.Context, _ auth.Identity, in *inven
 		}
 		list = append(list, now)
 	}
-	return bodyOf(list), nil
+	return list, nil
 }
 
 func entryOf(j inventory.Judged) sdk.InventoryEntry {
@@ -134,9 +134,9 @@ type providerInput struct {
 }
 
 // resumeProvider closes the breaker, and has everything go on that waited for it.
-func (s *server) resumeProvider(ctx context.Context, who auth.Identity, in *providerInput) (*body[sdk.Provider], error) {
+func (s *server) resumeProvider(ctx context.Context, who auth.Identity, in *providerInput) (sdk.Provider, error) {
 	if err := s.checkProvider(ctx, in.Provider); err != nil {
-		return nil, err
+		return sdk.Provider{}, err
 	}
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "resume provider"},
 		func(ctx context.Context, tx pgx.Tx) error {
@@ -156,18 +156,18 @@ func (s *server) resumeProvider(ctx context.Context, who auth.Identity, in *prov
 			return nil
 		})
 	if err != nil {
-		return nil, err
+		return sdk.Provider{}, err
 	}
 	if err := s.nudgeScope(ctx, database.PauseScopeProvider, in.Provider); err != nil {
-		return nil, err
+		return sdk.Provider{}, err
 	}
 	s.Hints.WakeHere()
 	return s.providerNamed(ctx, who, in.Provider)
 }
 
-func (s *server) confirmProvider(ctx context.Context, who auth.Identity, in *providerInput) (*body[sdk.Provider], error) {
+func (s *server) confirmProvider(ctx context.Context, who auth.Identity, in *providerInput) (sdk.Provider, error) {
 	if err := s.checkProvider(ctx, in.Provider); err != nil {
-		return nil, err
+		return sdk.Provider{}, err
 	}
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "confirm provider"},
 		func(ctx context.Context, tx pgx.Tx) error {
@@ -184,20 +184,20 @@ func (s *server) confirmProvider(ctx context.Context, who auth.Identity, in *pro
 			})
 		})
 	if err != nil {
-		return nil, err
+		return sdk.Provider{}, err
 	}
 	return s.providerNamed(ctx, who, in.Provider)
 }
 
-func (s *server) providerNamed(ctx context.Context, who auth.Identity, name string) (*body[sdk.Provider], error) {
+func (s *server) providerNamed(ctx context.Context, who auth.Identity, name string) (sdk.Provider, error) {
 	all, err := s.listProviders(ctx, who, &none{})
 	if err != nil {
-		return nil, err
+		return sdk.Provider{}, err
 	}
-	for _, p := range all.Body {
+	for _, p := range all {
 		if p.Name == name {
-			return bodyOf(p), nil
+			return p, nil
 		}
 	}
-	return nil, s.checkProvider(ctx, name)
+	return sdk.Provider{}, s.checkProvider(ctx, name)
 }

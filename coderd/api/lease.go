@@ -20,21 +20,17 @@ type renewInput struct {
 	Body *sdk.RenewRequest // none: as long as it was asked for at first
 }
 
-func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *renewInput) (*body[sdk.Workspace], error) {
-	var asked sdk.RenewRequest
-	if in.Body != nil {
-		asked = *in.Body
-	}
-	lease, err := claimDuration("lease", asked.Lease, 0, time.Second, maxLease)
+func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *renewInput) (sdk.Workspace, error) {
+	lease, err := claimDuration("lease", orZero(in.Body).Lease, 0, time.Second, maxLease)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	row, err := s.findWorkspace(ctx, who, auth.ActRenewLease, in.Ref)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	if row.State != database.WorkspaceStateClaimed {
-		return nil, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
+		return sdk.Workspace{}, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
 	}
 	var until *time.Time
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "renew lease"},
@@ -55,19 +51,15 @@ func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *rene
 		})
 	switch {
 	case database.NoRows(err) && row.LeaseUntil == nil && lease == 0:
-		return nil, auth.Refuse(auth.ErrConflict, "the claim of workspace %s has no lease to renew: say how long it is to last",
+		return sdk.Workspace{}, auth.Refuse(auth.ErrConflict, "the claim of workspace %s has no lease to renew: say how long it is to last",
 			row.Name)
 	case database.NoRows(err):
-		return nil, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
+		return sdk.Workspace{}, xerrors.Errorf("renew: %w", workspaces.ErrNotClaimed)
 	case err != nil:
-		return nil, xerrors.Errorf("renew lease: %w", err)
+		return sdk.Workspace{}, xerrors.Errorf("renew lease: %w", err)
 	}
 	row.LeaseUntil = until
-	w, err := workspaceOf(who, row)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(w), nil
+	return workspaceOf(who, row)
 }
 
 // receipt is what is known of how long the claim of a workspace took; nil where there is nothing to tell.
@@ -79,8 +71,13 @@ func (s *server) receipt(ctx context.Context, claimID uuid.UUID) (*sdk.Receipt, 
 	if err != nil {
 		return nil, xerrors.Errorf("read receipt: %w", err)
 	}
+	return storedReceipt(row), nil
+}
+
+// storedReceipt is a receipt as far as it is on record; nil of a hit without an agent, and of a miss.
+func storedReceipt(row viewsdb.ClaimReceiptRow) *sdk.Receipt {
 	var r sdk.Receipt
-	if row.Outcome != nil && *row.Outcome != database.ClaimOutcomeHit {
+	if o := orZero(row.Outcome); o == database.ClaimOutcomeWaited || o == database.ClaimOutcomeCold {
 		r.WaitMS = rounded(row.WaitMs)
 	}
 	if row.Told {
@@ -90,9 +87,9 @@ func (s *server) receipt(ctx context.Context, claimID uuid.UUID) (*sdk.Receipt, 
 		r.HookMS = rounded(row.HookMs)
 	}
 	if r == (sdk.Receipt{}) {
-		return nil, nil //nolint:nilnil // A hit without an agent.
+		return nil
 	}
-	return &r, nil
+	return &r
 }
 
 func rounded(ms float64) *float64 { return inMS(time.Duration(ms * float64(time.Millisecond))) }

@@ -10,7 +10,7 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-func (s *server) listMachines(ctx context.Context, _ auth.Identity, in *providerInput) (*body[[]sdk.Machine], error) {
+func (s *server) listMachines(ctx context.Context, _ auth.Identity, in *providerInput) ([]sdk.Machine, error) {
 	if err := s.checkProvider(ctx, in.Provider); err != nil {
 		return nil, err
 	}
@@ -18,13 +18,11 @@ func (s *server) listMachines(ctx context.Context, _ auth.Identity, in *provider
 	if err != nil {
 		return nil, xerrors.Errorf("list machines: %w", err)
 	}
-	list := make([]sdk.Machine, len(rows))
-	for i, row := range rows {
-		list[i] = sdk.Machine{
+	return listOf(rows, func(row viewsdb.MachineViewsRow) sdk.Machine {
+		return sdk.Machine{
 			Machine: row.Machine, Address: row.Address, State: row.State, Error: row.Error, Workspace: row.Workspace,
 			WorkspaceState: row.WorkspaceState, Incarnation: row.Incarnation, Holder: row.Holder, ReservedAt: row.ReservedAt,
 			SeenAt: row.SeenAt, Failures: row.Failures, RetryAt: row.RetryAt,
 		}
-	}
-	return bodyOf(list), nil
+	}), nil
 }

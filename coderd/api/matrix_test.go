@@ -23,6 +23,7 @@ var open = map[string]string{
 	"GET /openapi.json":       "the document of the API",
 	"GET /docs":               "the same for people",
 	"GET /":                   "the page, which asks the API like anybody",
+	"GET /relay":              "replicas prove to be such within the connection (coderd/tunnel.TestRelay_strangers)",
 	"POST /webhooks/{entity}": "a forge signs what it delivers, with the entity's secret",
 }
 

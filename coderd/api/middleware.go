@@ -1,9 +1,8 @@
 package api
 
 import (
-	"bufio"
+	"cmp"
 	"context"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -11,8 +10,8 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
-	"golang.org/x/xerrors"
 )
 
 // trace is what is known of a request for its line in the log. The user is noted when it is known.
@@ -55,64 +54,24 @@ func noteUser(ctx context.Context, user string) {
 func (s *server) accessLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := s.Clock.Now("api", "request")
-		rec := &recorder{ResponseWriter: w}
+		rec := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		next.ServeHTTP(rec, r)
 		t, _ := r.Context().Value(traceKey).(*trace)
 		write := s.Log.Debug
-		switch status := rec.answered(); {
+		switch status := answered(rec); {
 		case status >= http.StatusInternalServerError:
 			write = s.Log.Warn
 		case status >= http.StatusBadRequest:
 			write = s.Log.Info
 		}
 		write(r.Context(), "request", slog.F("request", t.id), slog.F("method", r.Method), slog.F("path", r.URL.Path),
-			slog.F("status", rec.answered()), slog.F("bytes", rec.bytes), slog.F("user", t.user),
+			slog.F("status", answered(rec)), slog.F("bytes", rec.BytesWritten()), slog.F("user", t.user),
 			slog.F("remote", hostOf(r.RemoteAddr)), slog.F("took", s.Clock.Since(start, "api", "request")))
 	})
 }
 
-// recorder notes what was answered.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	bytes  int
-}
-
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	n, err := r.ResponseWriter.Write(p)
-	r.bytes += n
-	return n, err
-}
-
-// Hijack is for WebSockets.
-func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	r.status = http.StatusSwitchingProtocols
-	conn, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, xerrors.Errorf("take over connection: %w", err)
-	}
-	return conn, rw, nil
-}
-
-// Unwrap is for http.ResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-func (r *recorder) answered() int {
-	if r.status == 0 {
-		return http.StatusOK
-	}
-	return r.status
-}
+// answered is the status of an answer; one that was written without a status is a 200.
+func answered(w middleware.WrapResponseWriter) int { return cmp.Or(w.Status(), http.StatusOK) }
 
 // recoverPanics keeps a panic of one request from being anything else's.
 func (s *server) recoverPanics(next http.Handler) http.Handler {
@@ -127,7 +86,7 @@ func (s *server) recoverPanics(next http.Handler) http.Handler {
 			}
 			s.Log.Critical(r.Context(), "request panicked", slog.F("request", requestIDOf(r.Context())),
 				slog.F("panic", p), slog.F("stack", string(debug.Stack())))
-			if rec, ok := w.(*recorder); !ok || rec.status == 0 {
+			if rec, ok := w.(middleware.WrapResponseWriter); !ok || rec.Status() == 0 {
 				writeProblem(w, http.StatusInternalServerError,
 					"something went wrong in the server; its log says more at request "+requestIDOf(r.Context()))
 			}

@@ -39,6 +39,22 @@ type body[T any] struct{ Body T }
 
 func bodyOf[T any](v T) *body[T] { return &body[T]{Body: v} }
 
+// answer declares an operation whose handler returns the body of the answer.
+func answer[I, T any](s *server, op operation, handle func(ctx context.Context, who auth.Identity, in *I) (T, error)) {
+	register(s, op, func(ctx context.Context, who auth.Identity, in *I) (*body[T], error) {
+		v, err := handle(ctx, who, in)
+		return bodyOf(v), err
+	})
+}
+
+// act declares an operation that answers nothing, with status 204.
+func act[I any](s *server, op operation, handle func(ctx context.Context, who auth.Identity, in *I) error) {
+	op.status = http.StatusNoContent
+	register(s, op, func(ctx context.Context, who auth.Identity, in *I) (*struct{}, error) {
+		return nil, handle(ctx, who, in)
+	})
+}
+
 // register declares an operation. The handler runs only for who may do the action at all; where that is only on what
 // is one's own, the handler sees to it.
 func register[I, O any](

@@ -61,6 +61,9 @@ func (o operation) request() (path, body string) {
 
 		"keep-workspace": `{"reason":"x"}`,
 
+		"start-process": `{"shell":"x"}`, "run-process": `{"shell":"x"}`, "signal-process": `{"signal":"TERM"}`,
+		"resize-process": `{"rows":1,"cols":1}`,
+
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 		"stop-forge": `{"reason":"x"}`, "rotate-forge-secret": `{}`,
 		"check-provider": `{}`, "rollback-template": `{}`, "reset-preset": `{}`, "invalidate-preset": `{}`,
@@ -208,7 +211,8 @@ func TestOthersWorkspaces(t *testing.T) {
 			continue
 		}
 		for _, ref := range []string{theirs.Name, theirs.ID.String(), prebuild.Name} {
-			a := w.call(w.token["member"], op.method, strings.Replace(op.path, "{workspace}", ref, 1), "")
+			_, body := op.request()
+			a := w.call(w.token["member"], op.method, strings.Replace(op.path, "{workspace}", ref, 1), body)
 			require.Equal(t, http.StatusNotFound, a.status, "%s: %s", op.id, a.body)
 			tried++
 		}

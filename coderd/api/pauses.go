@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -18,31 +19,27 @@ import (
 )
 
 func (s *server) registerPauses() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-pauses", method: http.MethodGet, path: "/pauses", action: auth.ActReadPauses, tag: "pauses",
 		summary: "List what is paused",
 	}, s.listPauses)
-	register(s, operation{
+	answer(s, operation{
 		id: "create-pause", method: http.MethodPost, path: "/pauses", action: auth.ActWritePauses, tag: "pauses",
 		summary:     "Stop creates and drains in a scope; claims go on",
 		description: "A scope that is paused already gets the new reason and end.",
 	}, s.createPause)
-	register(s, operation{
+	act(s, operation{
 		id: "delete-pause", method: http.MethodDelete, path: "/pauses", action: auth.ActWritePauses, tag: "pauses",
-		status: http.StatusNoContent, summary: "Resume a scope",
+		summary: "Resume a scope",
 	}, s.deletePause)
 }
 
-func (s *server) listPauses(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Pause], error) {
+func (s *server) listPauses(ctx context.Context, who auth.Identity, _ *none) ([]sdk.Pause, error) {
 	rows, err := viewsdb.New(s.Store).Pauses(ctx, who.OrganizationID)
 	if err != nil {
 		return nil, xerrors.Errorf("list pauses: %w", err)
 	}
-	pauses := make([]sdk.Pause, len(rows))
-	for i, r := range rows {
-		pauses[i] = pauseOf(r)
-	}
-	return bodyOf(pauses), nil
+	return listOf(rows, pauseOf), nil
 }
 
 func pauseOf(r viewsdb.PausesRow) sdk.Pause {
@@ -54,16 +51,16 @@ func pauseOf(r viewsdb.PausesRow) sdk.Pause {
 
 func (s *server) createPause(
 	ctx context.Context, who auth.Identity, in *body[sdk.PauseRequest],
-) (*body[sdk.Pause], error) {
+) (sdk.Pause, error) {
 	expiresIn, err := parseEnd("expires_in", in.Body.ExpiresIn)
 	if err != nil {
-		return nil, err
+		return sdk.Pause{}, err
 	}
 	params := apidb.UpsertPauseParams{
 		ID: uuid.New(), Scope: database.PauseScope(in.Body.Scope), Reason: in.Body.Reason, CreatedBy: who.UserID,
 	}
 	if params.Target, err = s.findTarget(ctx, who, in.Body.Scope, in.Body.Target); err != nil {
-		return nil, err
+		return sdk.Pause{}, err
 	}
 	if expiresIn > 0 {
 		seconds := expiresIn.Seconds()
@@ -83,16 +80,16 @@ func (s *server) createPause(
 				map[string]any{"reason": params.Reason, "expires_at": made.ExpiresAt})
 		})
 	if err != nil {
-		return nil, err
+		return sdk.Pause{}, err
 	}
 	// A pass tells the pools' watchers, and learns when the pause ends.
 	if err := s.nudgeScope(ctx, params.Scope, params.Target); err != nil {
-		return nil, err
+		return sdk.Pause{}, err
 	}
-	return bodyOf(sdk.Pause{
+	return sdk.Pause{
 		Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, CreatedBy: who.User,
 		CreatedAt: made.CreatedAt, ExpiresAt: made.ExpiresAt,
-	}), nil
+	}, nil
 }
 
 type resumeInput struct {
@@ -101,10 +98,10 @@ type resumeInput struct {
 }
 
 // deletePause resumes, and asks for a pass over what was paused. What is not paused is resumed already.
-func (s *server) deletePause(ctx context.Context, who auth.Identity, in *resumeInput) (*struct{}, error) {
+func (s *server) deletePause(ctx context.Context, who auth.Identity, in *resumeInput) error {
 	target, err := s.findTarget(ctx, who, in.Scope, in.Target)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	scope := database.PauseScope(in.Scope)
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "resume"},
@@ -119,9 +116,9 @@ func (s *server) deletePause(ctx context.Context, who auth.Identity, in *resumeI
 			return recordPause(ctx, tx, who, "pause.delete", in.Scope, in.Target, before, nil)
 		})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, s.nudgeScope(ctx, scope, target)
+	return s.nudgeScope(ctx, scope, target)
 }
 
 // nudgeScope asks for a pass over what a pause covers.
@@ -166,16 +163,8 @@ func (s *server) findTarget(ctx context.Context, who auth.Identity, scope, targe
 	case "provider":
 		return target, s.checkProvider(ctx, target)
 	case "template":
-		rows, err := viewsdb.New(s.Store).TemplateViews(ctx, viewsdb.TemplateViewsParams{
-			OrganizationID: who.OrganizationID, Name: &target,
-		})
-		if err != nil {
-			return "", xerrors.Errorf("find template: %w", err)
-		}
-		if len(rows) == 0 {
-			return "", s.unknownTemplate(ctx, who, target)
-		}
-		return rows[0].ID.String(), nil
+		row, err := s.findTemplate(ctx, who, target)
+		return row.ID.String(), err
 	default:
 		template, preset, ok := strings.Cut(target, "/")
 		if !ok {
@@ -191,12 +180,8 @@ func (s *server) checkProvider(ctx context.Context, name string) error {
 	if err != nil {
 		return xerrors.Errorf("list providers: %w", err)
 	}
-	names := make([]string, len(rows))
-	for i, r := range rows {
-		if r.Name == name {
-			return nil
-		}
-		names[i] = r.Name
+	if slices.ContainsFunc(rows, func(r database.Provider) bool { return r.Name == name }) {
+		return nil
 	}
-	return auth.Refuse(auth.ErrNotFound, "there is no provider %q%s", name, templates.Known(name, names, "provider"))
+	return templates.UnknownProvider(ctx, s.Store, name)
 }

@@ -33,7 +33,7 @@ type Previewer interface {
 const plansAreKept = 24 * time.Hour
 
 func (s *server) registerPlans() {
-	register(s, operation{
+	answer(s, operation{
 		id: "create-plan", method: http.MethodPost, path: "/plans", action: auth.ActPlan, tag: "templates",
 		summary: "Say what the next pass would do, with a file applied or not",
 		description: "Nothing is changed. The plan's id lets the file be applied only if nothing that the plan depends on has " +
@@ -41,17 +41,17 @@ func (s *server) registerPlans() {
 	}, s.createPlan)
 }
 
-func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk.PlanRequest]) (*body[sdk.Plan], error) {
+func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk.PlanRequest]) (sdk.Plan, error) {
 	var plan sdk.Plan
 	var based basis
 	document, file := in.Body.Document, in.Body.File
 	if r := in.Body.Resize; r != nil {
 		if document != "" {
-			return nil, auth.Refuse(auth.ErrInvalid, "a plan is of a document or of a resize: leave one of them out")
+			return sdk.Plan{}, auth.Refuse(auth.ErrInvalid, "a plan is of a document or of a resize: leave one of them out")
 		}
 		var err error
 		if document, err = s.Templates.Resized(ctx, who, r.Template, r.Preset, r.Instances); err != nil {
-			return nil, err
+			return sdk.Plan{}, err
 		}
 		file = fmt.Sprintf("resize of %s/%s to %d", r.Template, r.Preset, r.Instances)
 	}
@@ -73,7 +73,7 @@ func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk
 			return look(ctx, tx, []sdk.Change{})
 		})
 		if err != nil {
-			return nil, err
+			return sdk.Plan{}, err
 		}
 	} else {
 		params.Document = &document
@@ -81,19 +81,19 @@ func (s *server) createPlan(ctx context.Context, who auth.Identity, in *body[sdk
 			By: who, File: file, Source: document, DryRun: true, Inspect: look,
 		})
 		if err != nil {
-			return nil, err
+			return sdk.Plan{}, err
 		}
 	}
 	var err error
 	if params.Basis, err = json.Marshal(based); err != nil {
-		return nil, xerrors.Errorf("encode basis of plan: %w", err)
+		return sdk.Plan{}, xerrors.Errorf("encode basis of plan: %w", err)
 	}
 	kept, err := apidb.New(s.Store).InsertPlan(ctx, params)
 	if err != nil {
-		return nil, xerrors.Errorf("keep plan: %w", err)
+		return sdk.Plan{}, xerrors.Errorf("keep plan: %w", err)
 	}
 	plan.ID, plan.ExpiresAt = params.ID, kept.ExpiresAt
-	return bodyOf(plan), nil
+	return plan, nil
 }
 
 // only says whether nothing is changed but the instances of one preset, if that.
@@ -171,14 +171,12 @@ func presetPlanOf(p reconcile.Previewed, now time.Time) sdk.PresetPlan {
 }
 
 func linesOf(explained []explain.Explained) []sdk.LedgerLine {
-	lines := make([]sdk.LedgerLine, len(explained))
-	for i, l := range explained {
-		lines[i] = sdk.LedgerLine{
+	return listOf(explained, func(l explain.Explained) sdk.LedgerLine {
+		return sdk.LedgerLine{
 			Label: l.Label, Count: l.Count, Rule: l.Rule, Reason: l.Text, ReasonCode: string(l.Code), Sentence: l.Sentence, Expected: l.Expected,
 			ExpectedAt: timeOrNil(l.ExpectedAt),
 		}
-	}
-	return lines
+	})
 }
 
 func timeOrNil(t time.Time) *time.Time {

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
@@ -34,64 +35,50 @@ type listPoolsInput struct {
 }
 
 func (s *server) registerPools() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-pools", method: http.MethodGet, path: "/pools", action: auth.ActReadPresets, tag: "presets",
 		summary: "List presets by their names, each in one line: its slots, its hits, and what is wrong with it",
 	}, s.listPools)
 }
 
-func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPoolsInput) (*body[sdk.PoolList], error) {
+func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPoolsInput) (sdk.PoolList, error) {
 	params := viewsdb.PoolViewsParams{OrganizationID: who.OrganizationID, MaxPools: in.Limit + 1}
 	for _, text := range in.IDs {
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return nil, auth.Refuse(auth.ErrInvalid, "ids: %q is no id", text)
+			return sdk.PoolList{}, auth.Refuse(auth.ErrInvalid, "ids: %q is no id", text)
 		}
 		params.Ids = append(params.Ids, id)
 	}
 	if in.After != "" {
 		var found bool
 		if params.AfterTemplate, params.AfterPreset, found = strings.Cut(in.After, "/"); !found {
-			return nil, auth.Refuse(auth.ErrInvalid, "after: not what a page gave as next")
+			return sdk.PoolList{}, auth.Refuse(auth.ErrInvalid, "after: not what a page gave as next")
 		}
 	}
 	rows, err := viewsdb.New(s.Store).PoolViews(ctx, params)
 	if err != nil {
-		return nil, xerrors.Errorf("list pools: %w", err)
+		return sdk.PoolList{}, xerrors.Errorf("list pools: %w", err)
 	}
-	list := sdk.PoolList{Pools: []sdk.Pool{}}
-	more := len(rows) > int(in.Limit)
-	if more {
-		rows = rows[:in.Limit]
-	}
-	ids := make([]uuid.UUID, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
+	rows, more := firstOf(rows, in.Limit)
+	ids := listOf(rows, func(row viewsdb.PoolViewsRow) uuid.UUID { return row.ID })
 	hours, err := viewsdb.New(s.Store).PoolHours(ctx, ids)
 	if err != nil {
-		return nil, xerrors.Errorf("read claims of pools: %w", err)
+		return sdk.PoolList{}, xerrors.Errorf("read claims of pools: %w", err)
 	}
 	claims := map[uuid.UUID][]viewsdb.PoolHoursRow{}
 	for _, h := range hours {
 		claims[h.PresetID] = append(claims[h.PresetID], h)
 	}
-	for _, row := range rows {
-		pool, err := poolOf(row, claims[row.ID])
-		if err != nil {
-			return nil, err
+	pools := make([]sdk.Pool, len(rows))
+	for i, row := range rows {
+		if pools[i], err = poolOf(row, claims[row.ID]); err != nil {
+			return sdk.PoolList{}, err
 		}
-		list.Pools = append(list.Pools, pool)
 	}
-	n, err := fitting(list.Pools)
-	if err != nil {
-		return nil, err
-	}
-	if more || n < len(list.Pools) {
-		list.Pools = list.Pools[:n]
-		list.Next = list.Pools[n-1].Template + "/" + list.Pools[n-1].Preset
-	}
-	return bodyOf(list), nil
+	var list sdk.PoolList
+	list.Pools, list.Next, err = fitting(pools, more, func(p sdk.Pool) string { return p.Template + "/" + p.Preset })
+	return list, err
 }
 
 func poolOf(row viewsdb.PoolViewsRow, hours []viewsdb.PoolHoursRow) (sdk.Pool, error) {
@@ -118,6 +105,11 @@ func poolOf(row viewsdb.PoolViewsRow, hours []viewsdb.PoolHoursRow) (sdk.Pool, e
 		p.Hours[at+1] += int(h.Hits)
 		p.Claims += int(h.Claims)
 		p.Hits += int(h.Hits)
+	}
+	if row.IdleCostPerHour > 0 || row.StoppedCostPerHour > 0 {
+		running := float64(row.Actual + row.Outdated - row.Stopped)
+		day := hoursShown * (running*row.IdleCostPerHour + float64(row.Stopped)*row.StoppedCostPerHour)
+		p.Cost = &sdk.PoolCost{PerDay: day, PerClaim: sizing.CostPerClaim(day, p.Claims)}
 	}
 	if row.Schedule != nil {
 		schedule, err := prebuilds.DecodeSchedule(row.Schedule)

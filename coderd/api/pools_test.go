@@ -204,3 +204,26 @@ func TestPoolsAtScale(t *testing.T) {
 		require.LessOrEqual(t, read, float64(2*each), "rows of workspaces for one pool (%s)", settings)
 	}
 }
+
+// What is idle now has a cost where the template names a price, and so has each claim of the last day.
+func TestPools_sayWhatIdleCosts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	cost := func() *sdk.PoolCost {
+		list, err := w.as("member").Pools(ctx, nil, 0, "")
+		require.NoError(t, err)
+		return list.Pools[1].Cost
+	}
+	for range 3 {
+		w.workspace("quickstart", "ready", "prewarm")
+	}
+	w.workspace("quickstart", "standby", "prewarm")
+	require.Nil(t, cost(), "no price")
+	w.exec("UPDATE templates SET idle_cost_per_hour = 0.5 WHERE name = 'quickstart'")
+	require.Equal(t, &sdk.PoolCost{PerDay: 24 * 4 * 0.5}, cost(), "a stopped one costs as much where nothing else is said")
+	w.exec("UPDATE templates SET stopped_cost_per_hour = 0.25 WHERE name = 'quickstart'")
+	w.exec(`INSERT INTO claim_history (preset_id, bucket, claims, hits)
+		SELECT p.id, now() - interval '1 h', 10, 4 FROM presets p JOIN templates t ON t.id = p.template_id WHERE t.name = 'quickstart'`)
+	require.Equal(t, &sdk.PoolCost{PerDay: 24 * (3*0.5 + 0.25), PerClaim: 4.2}, cost())
+}

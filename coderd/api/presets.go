@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -25,45 +24,45 @@ type presetInput struct {
 }
 
 func (s *server) registerPresets() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-presets", method: http.MethodGet, path: "/presets", action: auth.ActReadPresets, tag: "presets",
 		summary: "List presets with their live counts",
 	}, s.listPresets)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-preset", method: http.MethodGet, path: "/presets/{template}/{preset}", action: auth.ActReadPresets,
 		tag: "presets", summary: "Show a preset with its live counts",
 	}, s.getPreset)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-preset-schedule", method: http.MethodGet, path: "/presets/{template}/{preset}/schedule",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show the next 7 days of a pool's schedule",
 	}, s.getSchedule)
-	register(s, operation{
+	answer(s, operation{
 		id: "explain-preset", method: http.MethodGet, path: "/presets/{template}/{preset}/explain",
 		action: auth.ActReadPresets, tag: "presets", summary: "Say why a pool is as it is, and when it will be warm",
 	}, s.explainPreset)
-	register(s, operation{
+	answer(s, operation{
 		id: "list-preset-failures", method: http.MethodGet, path: "/presets/{template}/{preset}/failures",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show why creates of a preset failed, grouped by cause",
 	}, s.listFailures)
-	register(s, operation{
+	act(s, operation{
 		id: "reset-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/reset",
-		action: auth.ActResetPreset, tag: "presets", status: http.StatusNoContent,
+		action: auth.ActResetPreset, tag: "presets",
 		summary: "Forget the failures of a preset's creates, so that they begin again",
-	}, s.resetPreset)
-	register(s, operation{
+	}, s.onPreset((*templates.Service).Reset))
+	act(s, operation{
 		id: "invalidate-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/invalidate",
-		action: auth.ActInvalidate, tag: "presets", status: http.StatusNoContent,
+		action: auth.ActInvalidate, tag: "presets",
 		summary: "Replace all unclaimed prebuilds of a preset, as a new version would",
-	}, s.invalidatePreset)
-	register(s, operation{
+	}, s.onPreset((*templates.Service).Invalidate))
+	act(s, operation{
 		id: "nudge-preset", method: http.MethodPost, path: "/presets/{template}/{preset}/nudge",
-		action: auth.ActNudgePreset, tag: "presets", status: http.StatusNoContent,
+		action: auth.ActNudgePreset, tag: "presets",
 		summary:     "Ask for a pass over the preset's template now",
 		description: "A nudge carries no state: without it the next tick does the same.",
 	}, s.nudgePreset)
 }
 
-func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Preset], error) {
+func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) ([]sdk.Preset, error) {
 	rows, err := viewsdb.New(s.Store).PresetViews(ctx, viewsdb.PresetViewsParams{OrganizationID: who.OrganizationID})
 	if err != nil {
 		return nil, xerrors.Errorf("list presets: %w", err)
@@ -74,28 +73,24 @@ func (s *server) listPresets(ctx context.Context, who auth.Identity, _ *none) (*
 			return nil, err
 		}
 	}
-	return bodyOf(presets), nil
+	return presets, nil
 }
 
-func (s *server) getPreset(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Preset], error) {
+func (s *server) getPreset(ctx context.Context, who auth.Identity, in *presetInput) (sdk.Preset, error) {
 	row, err := s.presetView(ctx, who, in)
 	if err != nil {
-		return nil, err
+		return sdk.Preset{}, err
 	}
-	preset, err := presetOf(row)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(preset), nil
+	return presetOf(row)
 }
 
-func (s *server) nudgePreset(ctx context.Context, who auth.Identity, in *presetInput) (*struct{}, error) {
+func (s *server) nudgePreset(ctx context.Context, who auth.Identity, in *presetInput) error {
 	_, templateID, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.Hints.Nudge(templateID)
-	return nil, nil //nolint:nilnil // There is no body.
+	return nil
 }
 
 // findPreset resolves a name to the preset's and its template's id, or says what there is.
@@ -140,6 +135,7 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,
 		Paused: pausedBy(row.PausedScope, row.PausedReason), PausedScope: row.PausedScope, PausedUntil: row.PausedUntil, Unattainable: row.Unattainable,
+		TTL: inSeconds(orZero(row.TtlS)), MinRemaining: inSeconds(row.MinRemainingS), Scheduled: row.Schedule != nil,
 		Counts: sdk.Counts{
 			Desired: int(row.Desired), Actual: int(row.Actual), Standby: int(row.Standby), Eligible: int(row.Eligible),
 			Starting: int(row.Starting),
@@ -151,19 +147,9 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 	if len(row.RunnerLabels) > 0 {
 		p.Runner = &sdk.RunnerSettings{
 			Forge: row.Forge, Labels: row.RunnerLabels, Group: row.RunnerGroup,
-			RegistrationTimeout: (time.Duration(row.RunnerRegistrationTimeoutS) * time.Second).String(),
-		}
-		if row.RunnerMaximum != nil {
-			p.Runner.Maximum = int(*row.RunnerMaximum)
+			RegistrationTimeout: inSeconds(row.RunnerRegistrationTimeoutS), Maximum: int(orZero(row.RunnerMaximum)),
 		}
 	}
-	if row.TtlS != nil {
-		p.TTL = (time.Duration(*row.TtlS) * time.Second).String()
-	}
-	if row.MinRemainingS > 0 {
-		p.MinRemaining = (time.Duration(row.MinRemainingS) * time.Second).String()
-	}
-	p.Scheduled = row.Schedule != nil
 	if p.Failures = int(row.Failures); p.Failures > 0 {
 		p.Fault = row.LastError
 	}

@@ -23,7 +23,7 @@ type deleteProviderInput struct {
 
 // deleteProvider also ends the pause of the provider, which would hold what is to go, and by force the backoff of what is on its
 // way out.
-func (s *server) deleteProvider(ctx context.Context, who auth.Identity, in *deleteProviderInput) (*body[sdk.Provider], error) {
+func (s *server) deleteProvider(ctx context.Context, who auth.Identity, in *deleteProviderInput) (sdk.Provider, error) {
 	var affected []uuid.UUID
 	var deleted bool
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "delete provider"},
@@ -54,7 +54,7 @@ func (s *server) deleteProvider(ctx context.Context, who auth.Identity, in *dele
 			return workspaces.ForceAt(ctx, tx, in.Provider)
 		})
 	if err != nil {
-		return nil, err
+		return sdk.Provider{}, err
 	}
 	if deleted {
 		s.Hints.Nudge(affected...)

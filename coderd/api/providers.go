@@ -29,22 +29,22 @@ const (
 )
 
 func (s *server) registerProviders() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-providers", method: http.MethodGet, path: "/providers", action: auth.ActReadProviders, tag: "providers",
 		summary: "List providers, and whether they work on this replica",
 	}, s.listProviders)
-	register(s, operation{
+	answer(s, operation{
 		id: "list-machines", method: http.MethodGet, path: "/providers/{provider}/machines", action: auth.ActReadProviders,
 		tag: "providers", summary: "List a provider's machines, where they exist beforehand",
 		description: "As they were listed last, each minute: which are unused, whose the others are, and what is wrong with " +
 			"them. Empty for a provider that makes what it is asked for.",
 	}, s.listMachines)
-	register(s, operation{
+	answer(s, operation{
 		id: "delete-provider", method: http.MethodDelete, path: "/providers/{provider}", action: auth.ActDeleteProvider,
 		tag: "providers", summary: "Delete a provider",
 		description: "Nothing is created there any more, and it is listed until an inventory finds nothing there. Refused with " +
-			"409 while templates use it or workspaces live there, which are named. By force pools on it run empty, what it does not " +
-			"delete at once is given up, and what is claimed stays until it is released. What was left there is in the audit log. " +
+			"409 while templates use it or workspaces live there, which are named. By force pools on it run empty, and what it does not " +
+			"delete at once is given up. What is claimed stays until it is released. What was left there is in the audit log. " +
 			"An apply that declares it takes it back.",
 	}, s.deleteProvider)
 	register(s, operation{
@@ -56,7 +56,7 @@ func (s *server) registerProviders() {
 	}, s.checkProviderContract)
 }
 
-func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*body[[]sdk.Provider], error) {
+func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) ([]sdk.Provider, error) {
 	q := viewsdb.New(s.Store)
 	rows, err := q.Providers(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) (*
 			list[i].Protocol, list[i].Schema, list[i].NoAgent = said.Version, said.Schema, said.NoAgent
 		}
 	}
-	return bodyOf(list), nil
+	return list, nil
 }
 
 func limitsOf(row database.Provider) sdk.ProviderLimits {
@@ -148,7 +148,7 @@ func (s *server) checkProviderContract(
 	if err != nil {
 		return nil, err
 	}
-	if is.Body.DeletedAt != nil {
+	if is.DeletedAt != nil {
 		return nil, auth.Refuse(auth.ErrConflict, "provider %s is deleted: nothing is made there any more", in.Provider)
 	}
 	p, err := s.Providers.Get(in.Provider)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -86,7 +87,7 @@ func TestApply_providerIsKnown(t *testing.T) {
 		registry := provider.NewRegistry(map[string]provider.Factory{
 			"sim": func(json.RawMessage) (provider.Provider, error) { return cloud, nil },
 		}, database.InTransaction)
-		registry.From(t.Context(), replica.Configured(w.store))
+		registry.From(t.Context(), quartz.NewReal(), replica.Configured(w.store))
 		require.NoError(t, registry.Read(t.Context()))
 		c, err := sdk.New(w.serve(api.Options{
 			Providers: registry, Templates: &templates.Service{Store: w.store, NewProvider: registry.New},

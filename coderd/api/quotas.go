@@ -16,11 +16,11 @@ import (
 )
 
 func (s *server) registerQuotas() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-quotas", method: http.MethodGet, path: "/quotas", action: auth.ActReadQuotas, tag: "quotas",
 		summary: "Show how many workspaces may be claimed at once, and how many are",
 	}, s.listQuotas)
-	register(s, operation{
+	answer(s, operation{
 		id: "set-quota", method: http.MethodPut, path: "/quotas", action: auth.ActSetQuota, tag: "quotas",
 		summary: "Change how many workspaces may be claimed at once",
 		description: "By all users of the organization together, and by each of them, over all templates. 0 is any number; " +
@@ -28,7 +28,7 @@ func (s *server) registerQuotas() {
 	}, s.setQuota)
 }
 
-func (s *server) listQuotas(ctx context.Context, who auth.Identity, _ *none) (*body[[]sdk.Quota], error) {
+func (s *server) listQuotas(ctx context.Context, who auth.Identity, _ *none) ([]sdk.Quota, error) {
 	row, err := viewsdb.New(s.Store).Quota(ctx, who.OrganizationID)
 	if err != nil {
 		return nil, xerrors.Errorf("read quota: %w", err)
@@ -37,13 +37,13 @@ func (s *server) listQuotas(ctx context.Context, who auth.Identity, _ *none) (*b
 	if err != nil {
 		return nil, err
 	}
-	return bodyOf([]sdk.Quota{quota}), nil
+	return []sdk.Quota{quota}, nil
 }
 
 // setQuota changes limits, on the record. Claims in flight are counted against the limit that they have read.
-func (s *server) setQuota(ctx context.Context, who auth.Identity, in *body[sdk.QuotaRequest]) (*body[sdk.Quota], error) {
+func (s *server) setQuota(ctx context.Context, who auth.Identity, in *body[sdk.QuotaRequest]) (sdk.Quota, error) {
 	if in.Body.Maximum == nil && in.Body.MaximumPerUser == nil {
-		return nil, auth.Refuse(auth.ErrInvalid, "say maximum, maximum_per_user or both: 0 is any number")
+		return sdk.Quota{}, auth.Refuse(auth.ErrInvalid, "say maximum, maximum_per_user or both: 0 is any number")
 	}
 	var quota sdk.Quota
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "set quota"},
@@ -77,9 +77,9 @@ func (s *server) setQuota(ctx context.Context, who auth.Identity, in *body[sdk.Q
 			})
 		})
 	if err != nil {
-		return nil, err
+		return sdk.Quota{}, err
 	}
-	return bodyOf(quota), nil
+	return quota, nil
 }
 
 // limit is what a limit is from now on; nil for any number.

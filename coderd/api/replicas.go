@@ -12,20 +12,20 @@ import (
 )
 
 func (s *server) registerReplicas() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-replicas", method: http.MethodGet, path: "/replicas", action: auth.ActReadReplicas, tag: "server",
 		summary: "List the server processes",
 	}, s.listReplicas)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-last-pass", method: http.MethodGet, path: "/passes/last", action: auth.ActReadReplicas, tag: "server",
 		summary: "Say which replica did the last pass, and how long ago",
 	}, s.lastPass)
 }
 
-func (s *server) lastPass(ctx context.Context, _ auth.Identity, _ *none) (*body[sdk.LastPass], error) {
+func (s *server) lastPass(ctx context.Context, _ auth.Identity, _ *none) (sdk.LastPass, error) {
 	row, err := viewsdb.New(s.Store).LastPass(ctx)
 	if err != nil {
-		return nil, xerrors.Errorf("read last pass: %w", err)
+		return sdk.LastPass{}, xerrors.Errorf("read last pass: %w", err)
 	}
 	p := sdk.LastPass{
 		Replica: row.Holder, Sequence: row.Seq, BeganAt: row.BeganAt, FullBeganAt: row.FullBeganAt,
@@ -35,10 +35,10 @@ func (s *server) lastPass(ctx context.Context, _ auth.Identity, _ *none) (*body[
 		staleness := max(0, row.Now.Sub(*row.FullBeganAt))
 		p.StalenessMS, p.Stale = staleness.Milliseconds(), staleness > s.StaleAfter
 	}
-	return bodyOf(p), nil
+	return p, nil
 }
 
-func (s *server) listReplicas(ctx context.Context, _ auth.Identity, _ *none) (*body[[]sdk.Replica], error) {
+func (s *server) listReplicas(ctx context.Context, _ auth.Identity, _ *none) ([]sdk.Replica, error) {
 	rows, err := viewsdb.New(s.Store).Replicas(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list replicas: %w", err)
@@ -60,5 +60,5 @@ func (s *server) listReplicas(ctx context.Context, _ auth.Identity, _ *none) (*b
 			}
 		}
 	}
-	return bodyOf(replicas), nil
+	return replicas, nil
 }

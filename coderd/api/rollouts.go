@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -26,38 +28,33 @@ type presetReasonInput struct {
 	Body     sdk.ReasonRequest
 }
 
-func (s *server) rollbackTemplate(ctx context.Context, who auth.Identity, in *rollbackInput) (*body[sdk.RollbackResult], error) {
+func (s *server) rollbackTemplate(ctx context.Context, who auth.Identity, in *rollbackInput) (sdk.RollbackResult, error) {
 	done, err := s.Templates.Rollback(ctx, who, in.Name, int32(in.Body.Version), in.Body.Reason)
 	if err != nil {
-		return nil, err
+		return sdk.RollbackResult{}, err
 	}
 	s.Hints.Nudge(done.TemplateID)
 	s.Hints.DemandChanged()
-	return bodyOf(sdk.RollbackResult{Template: in.Name, From: int(done.From), To: int(done.To)}), nil
+	return sdk.RollbackResult{Template: in.Name, From: int(done.From), To: int(done.To)}, nil
 }
 
-func (s *server) resetPreset(ctx context.Context, who auth.Identity, in *presetReasonInput) (*struct{}, error) {
-	id, err := s.Templates.Reset(ctx, who, in.Template, in.Preset, in.Body.Reason)
-	if err != nil {
-		return nil, err
+// onPreset is the handler of reset and invalidate, which differ only in what they call.
+func (s *server) onPreset(
+	do func(_ *templates.Service, _ context.Context, by auth.Identity, template, preset, reason string) (uuid.UUID, error),
+) func(context.Context, auth.Identity, *presetReasonInput) error {
+	return func(ctx context.Context, who auth.Identity, in *presetReasonInput) error {
+		id, err := do(s.Templates, ctx, who, in.Template, in.Preset, in.Body.Reason)
+		if err == nil {
+			s.Hints.Nudge(id)
+		}
+		return err
 	}
-	s.Hints.Nudge(id)
-	return nil, nil //nolint:nilnil // There is no body.
 }
 
-func (s *server) invalidatePreset(ctx context.Context, who auth.Identity, in *presetReasonInput) (*struct{}, error) {
-	id, err := s.Templates.Invalidate(ctx, who, in.Template, in.Preset, in.Body.Reason)
-	if err != nil {
-		return nil, err
-	}
-	s.Hints.Nudge(id)
-	return nil, nil //nolint:nilnil // There is no body.
-}
-
-func (s *server) listFailures(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Failures], error) {
+func (s *server) listFailures(ctx context.Context, who auth.Identity, in *presetInput) (sdk.Failures, error) {
 	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
-		return nil, err
+		return sdk.Failures{}, err
 	}
 	failures := sdk.Failures{Template: in.Template, Preset: in.Preset, Causes: []sdk.Cause{}}
 	streak, err := viewsdb.New(s.Store).FailureStreak(ctx, id)
@@ -65,11 +62,11 @@ func (s *server) listFailures(ctx context.Context, who auth.Identity, in *preset
 	case err == nil:
 		failures.Streak, failures.Permanent, failures.Since = int(streak.Streak), int(streak.Permanent), &streak.FirstAt
 	case !database.NoRows(err):
-		return nil, xerrors.Errorf("read failures: %w", err)
+		return sdk.Failures{}, xerrors.Errorf("read failures: %w", err)
 	}
 	rows, err := viewsdb.New(s.Store).FailureCauses(ctx, viewsdb.FailureCausesParams{PresetID: id, Most: mostCauses})
 	if err != nil {
-		return nil, xerrors.Errorf("list causes of failures: %w", err)
+		return sdk.Failures{}, xerrors.Errorf("list causes of failures: %w", err)
 	}
 	for _, r := range rows {
 		failures.Causes = append(failures.Causes, sdk.Cause{
@@ -77,12 +74,5 @@ func (s *server) listFailures(ctx context.Context, who auth.Identity, in *preset
 			Message: printable.Headline(r.LastFault), Workspace: r.LastWorkspace, Version: int(r.LastVersion),
 		})
 	}
-	return bodyOf(failures), nil
-}
-
-func deref(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
+	return failures, nil
 }

@@ -16,10 +16,10 @@ import (
 // scheduleShown is how far ahead a schedule is shown.
 const scheduleShown = 7 * 24 * time.Hour
 
-func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetInput) (*body[sdk.Schedule], error) {
+func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetInput) (sdk.Schedule, error) {
 	row, err := s.presetView(ctx, who, in)
 	if err != nil {
-		return nil, err
+		return sdk.Schedule{}, err
 	}
 	shown := sdk.Schedule{
 		Template: row.Template, Preset: row.Preset, Timezone: "UTC", Ranges: []sdk.ScheduleRange{},
@@ -31,7 +31,7 @@ func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetI
 	var schedule *prebuilds.Schedule
 	if row.Schedule != nil {
 		if schedule, err = prebuilds.DecodeSchedule(row.Schedule); err != nil {
-			return nil, err
+			return sdk.Schedule{}, err
 		}
 		shown.Timezone = schedule.Timezone
 		for _, r := range schedule.Ranges() {
@@ -43,7 +43,7 @@ func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetI
 			From: w.From, To: w.To, Instances: w.Instances, Cron: w.Cron,
 		})
 	}
-	return bodyOf(shown), nil
+	return shown, nil
 }
 
 // presetView is the row of one preset, or a refusal that names what there is.

@@ -15,11 +15,11 @@ import (
 )
 
 func (s *server) registerSigningKeys() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-signing-keys", method: http.MethodGet, path: "/signing-keys", action: auth.ActReadSigningKeys,
 		tag: "signing keys", summary: "List the keys that sign instance tokens",
 	}, s.listSigningKeys)
-	register(s, operation{
+	answer(s, operation{
 		id: "rotate-signing-key", method: http.MethodPost, path: "/signing-keys", action: auth.ActRotateSigningKey,
 		tag: "signing keys", summary: "Sign instance tokens with a new key",
 		description: "Agents get a token of the new key by themselves; an older key is retired when no agent uses it. With " +
@@ -27,7 +27,7 @@ func (s *server) registerSigningKeys() {
 	}, s.rotateSigningKey)
 }
 
-func (s *server) listSigningKeys(ctx context.Context, _ auth.Identity, _ *none) (*body[[]sdk.SigningKey], error) {
+func (s *server) listSigningKeys(ctx context.Context, _ auth.Identity, _ *none) ([]sdk.SigningKey, error) {
 	rows, err := viewsdb.New(s.Store).SigningKeyViews(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("list signing keys: %w", err)
@@ -40,12 +40,12 @@ func (s *server) listSigningKeys(ctx context.Context, _ auth.Identity, _ *none) 
 		}
 		signs = signs && r.RetiredAt != nil
 	}
-	return bodyOf(keys), nil
+	return keys, nil
 }
 
 func (s *server) rotateSigningKey(
 	ctx context.Context, who auth.Identity, in *body[sdk.RotateRequest],
-) (*body[[]sdk.SigningKey], error) {
+) ([]sdk.SigningKey, error) {
 	err := s.Store.InTx(ctx, database.TxOptions{Label: "rotate signing key"},
 		func(ctx context.Context, tx pgx.Tx) error {
 			made, retired, err := s.Instances.Rotate(ctx, tx, in.Body.RetireNow)

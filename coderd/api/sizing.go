@@ -36,24 +36,24 @@ type replayInput struct {
 }
 
 func (s *server) registerSizing() {
-	register(s, operation{
+	answer(s, operation{
 		id: "size-preset", method: http.MethodGet, path: "/presets/{template}/{preset}/size",
 		action: auth.ActReadPresets, tag: "presets", summary: "Recommend a size for a preset by its claims",
 	}, s.sizePreset)
-	register(s, operation{
+	answer(s, operation{
 		id: "replay-preset", method: http.MethodGet, path: "/presets/{template}/{preset}/replay",
 		action: auth.ActReadPresets, tag: "presets", summary: "Show what another size would have done to a preset",
 	}, s.replayPreset)
 }
 
-func (s *server) sizePreset(ctx context.Context, who auth.Identity, in *sizeInput) (*body[sdk.PresetSize], error) {
+func (s *server) sizePreset(ctx context.Context, who auth.Identity, in *sizeInput) (sdk.PresetSize, error) {
 	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
-		return nil, err
+		return sdk.PresetSize{}, err
 	}
 	a, err := s.Sizes.Advise(ctx, id, in.Days, in.Target)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was
+		return sdk.PresetSize{}, err //nolint:wrapcheck // it says what it was
 	}
 	out := sdk.PresetSize{
 		PresetPast: pastOf(in.Template, in.Preset, a.View, a.Past), Target: a.Target, Busiest: a.Busiest, ModelWaits: a.Waits,
@@ -73,16 +73,16 @@ func (s *server) sizePreset(ctx context.Context, who auth.Identity, in *sizeInpu
 			out.Autosize.Size = &size
 		}
 		if out.Autosize.Attained, err = attained(ctx, viewsdb.New(s.Store), id, a.Past.Provision); err != nil {
-			return nil, err
+			return sdk.PresetSize{}, err
 		}
 	}
-	return bodyOf(out), nil
+	return out, nil
 }
 
-func (s *server) replayPreset(ctx context.Context, who auth.Identity, in *replayInput) (*body[sdk.PresetReplay], error) {
+func (s *server) replayPreset(ctx context.Context, who auth.Identity, in *replayInput) (sdk.PresetReplay, error) {
 	id, _, err := s.findPreset(ctx, who, in.Template, in.Preset)
 	if err != nil {
-		return nil, err
+		return sdk.PresetReplay{}, err
 	}
 	miss := sizing.MissWaits
 	if in.Cold {
@@ -90,14 +90,14 @@ func (s *server) replayPreset(ctx context.Context, who auth.Identity, in *replay
 	}
 	r, err := s.Sizes.Replay(ctx, id, in.Days, in.Instances, miss)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was
+		return sdk.PresetReplay{}, err //nolint:wrapcheck // it says what it was
 	}
-	return bodyOf(sdk.PresetReplay{
+	return sdk.PresetReplay{
 		PresetPast: pastOf(in.Template, in.Preset, r.View, r.Past),
 		Outcomes: []sdk.SizeOutcome{
 			outcomeOf(strconv.Itoa(r.Instances), r.Static, r.Past.IdleCost), outcomeOf("autosize", r.Autosized, r.Past.IdleCost),
 		},
-	}), nil
+	}, nil
 }
 
 func pastOf(template, preset string, view viewsdb.SizingViewRow, p autosize.Past) sdk.PresetPast {
@@ -112,8 +112,6 @@ func outcomeOf(size string, r sizing.Replay, costPerHour float64) sdk.SizeOutcom
 		Size: size, Hits: r.Hits, HitRate: r.HitRate(), IdleHours: r.Idle.Hours(), MeanIdle: r.MeanIdle(), Peak: r.Peak,
 		IdleCost: r.Idle.Hours() * costPerHour,
 	}
-	if r.Claims > 0 {
-		o.CostPerClaim = o.IdleCost / float64(r.Claims)
-	}
+	o.CostPerClaim = sizing.CostPerClaim(o.IdleCost, r.Claims)
 	return o
 }

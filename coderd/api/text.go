@@ -4,8 +4,10 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
@@ -67,4 +69,29 @@ func nameOf(field reflect.StructField) string {
 		}
 	}
 	return strings.ToLower(field.Name)
+}
+
+// orZero is what a pointer points to, the zero value for nil.
+func orZero[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// idOrNil is an id that may be missing.
+func idOrNil(id uuid.NullUUID) *uuid.UUID {
+	if !id.Valid {
+		return nil
+	}
+	return &id.UUID
+}
+
+// inSeconds writes so many seconds as a duration, such as 1m30s; empty for none.
+func inSeconds[N int32 | int64](n N) string {
+	if n == 0 {
+		return ""
+	}
+	return (time.Duration(n) * time.Second).String()
 }

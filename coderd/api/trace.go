@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -25,16 +26,16 @@ func (s *server) traced(next http.Handler) http.Handler {
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := s.Tracer.Start(ctx, r.Method, oteltrace.WithSpanKind(oteltrace.SpanKindServer))
 		defer span.End()
-		rec := &recorder{ResponseWriter: w}
+		rec := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		next.ServeHTTP(rec, r.WithContext(ctx))
 		span.SetAttributes(attribute.String("http.request.method", r.Method),
-			attribute.Int("http.response.status_code", rec.answered()))
+			attribute.Int("http.response.status_code", answered(rec)))
 		if route := chi.RouteContext(r.Context()); route != nil && route.RoutePattern() != "" {
 			span.SetName(r.Method + " " + route.RoutePattern())
 			span.SetAttributes(attribute.String("http.route", route.RoutePattern()))
 		}
-		if rec.answered() >= http.StatusInternalServerError {
-			span.SetStatus(codes.Error, http.StatusText(rec.answered()))
+		if answered(rec) >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, http.StatusText(answered(rec)))
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -29,19 +30,19 @@ type versionInput struct {
 }
 
 func (s *server) registerVersions() {
-	register(s, operation{
+	answer(s, operation{
 		id: "export-template", method: http.MethodGet, path: "/templates/{template}/export",
 		action: auth.ActReadTemplates, tag: "templates", summary: "Write a template as a file that can be applied",
 	}, s.exportTemplate)
-	register(s, operation{
+	answer(s, operation{
 		id: "list-template-versions", method: http.MethodGet, path: "/templates/{template}/versions",
 		action: auth.ActReadTemplates, tag: "templates", summary: "List the versions of a template without their specs, newest first",
 	}, s.listVersions)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-template-version", method: http.MethodGet, path: "/templates/{template}/versions/{version}",
 		action: auth.ActReadTemplates, tag: "templates", summary: "Show a version of a template with its spec",
 	}, s.getVersion)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-template-rollout", method: http.MethodGet, path: "/templates/{template}/rollout",
 		action: auth.ActReadTemplates, tag: "templates", summary: "Show how far the active version of a template has come",
 	}, s.getRollout)
@@ -54,25 +55,25 @@ func (s *server) findTemplate(ctx context.Context, who auth.Identity, name strin
 		return viewsdb.TemplateViewsRow{}, xerrors.Errorf("read template: %w", err)
 	}
 	if len(rows) == 0 {
-		return viewsdb.TemplateViewsRow{}, s.unknownTemplate(ctx, who, name)
+		return viewsdb.TemplateViewsRow{}, templates.UnknownTemplate(ctx, s.Store, who.OrganizationID, name)
 	}
 	return rows[0], nil
 }
 
-func (s *server) exportTemplate(ctx context.Context, who auth.Identity, in *templateInput) (*body[sdk.TemplateFile], error) {
+func (s *server) exportTemplate(ctx context.Context, who auth.Identity, in *templateInput) (sdk.TemplateFile, error) {
 	document, err := s.Templates.Export(ctx, who, in.Name)
 	if err != nil {
-		return nil, err
+		return sdk.TemplateFile{}, err
 	}
-	return bodyOf(sdk.TemplateFile{Template: in.Name, Document: document}), nil
+	return sdk.TemplateFile{Template: in.Name, Document: document}, nil
 }
 
 func (s *server) listVersions(
 	ctx context.Context, who auth.Identity, in *listVersionsInput,
-) (*body[sdk.TemplateVersionList], error) {
+) (sdk.TemplateVersionList, error) {
 	template, err := s.findTemplate(ctx, who, in.Name)
 	if err != nil {
-		return nil, err
+		return sdk.TemplateVersionList{}, err
 	}
 	params := viewsdb.VersionPageParams{TemplateID: template.ID, MaxVersions: in.Limit + 1}
 	if in.Before > 0 {
@@ -80,16 +81,16 @@ func (s *server) listVersions(
 	}
 	rows, err := viewsdb.New(s.Store).VersionPage(ctx, params)
 	if err != nil {
-		return nil, xerrors.Errorf("list versions: %w", err)
+		return sdk.TemplateVersionList{}, xerrors.Errorf("list versions: %w", err)
 	}
+	rows, more := firstOf(rows, in.Limit)
 	list := sdk.TemplateVersionList{Versions: []sdk.TemplateVersion{}}
-	if len(rows) > int(in.Limit) {
-		rows = rows[:in.Limit]
+	if more {
 		list.Next = int(rows[len(rows)-1].Number)
 	}
 	slots, err := viewsdb.New(s.Store).VersionSlots(ctx, template.ID)
 	if err != nil {
-		return nil, xerrors.Errorf("count workspaces of versions: %w", err)
+		return sdk.TemplateVersionList{}, xerrors.Errorf("count workspaces of versions: %w", err)
 	}
 	claimed, unclaimed := map[int32]int{}, map[int32]int{}
 	for _, n := range slots {
@@ -102,37 +103,37 @@ func (s *server) listVersions(
 			CreatedBy: v.CreatedBy, Unclaimed: unclaimed[v.Number], Claimed: claimed[v.Number],
 		})
 	}
-	return bodyOf(list), nil
+	return list, nil
 }
 
-func (s *server) getVersion(ctx context.Context, who auth.Identity, in *versionInput) (*body[sdk.TemplateVersionSpec], error) {
+func (s *server) getVersion(ctx context.Context, who auth.Identity, in *versionInput) (sdk.TemplateVersionSpec, error) {
 	template, err := s.findTemplate(ctx, who, in.Name)
 	if err != nil {
-		return nil, err
+		return sdk.TemplateVersionSpec{}, err
 	}
 	v, err := viewsdb.New(s.Store).VersionNumbered(ctx, viewsdb.VersionNumberedParams{TemplateID: template.ID, Number: in.Number})
 	if database.NoRows(err) {
-		return nil, auth.Refuse(auth.ErrNotFound, "template %s has no version %d: the active one is %d", in.Name, in.Number,
+		return sdk.TemplateVersionSpec{}, auth.Refuse(auth.ErrNotFound, "template %s has no version %d: the active one is %d", in.Name, in.Number,
 			template.ActiveVersion)
 	}
 	if err != nil {
-		return nil, xerrors.Errorf("read version: %w", err)
+		return sdk.TemplateVersionSpec{}, xerrors.Errorf("read version: %w", err)
 	}
 	agent, err := agentConfigOf(v.Agent)
 	if err != nil {
-		return nil, err
+		return sdk.TemplateVersionSpec{}, err
 	}
 	text, err := versionText(v.Provider, v.Spec, v.Agent)
 	if err != nil {
-		return nil, err
+		return sdk.TemplateVersionSpec{}, err
 	}
-	return bodyOf(sdk.TemplateVersionSpec{
+	return sdk.TemplateVersionSpec{
 		Version: sdk.Version{
 			ID: v.ID, Number: int(v.Number), Hash: v.Hash, Active: v.Active, Provider: v.Provider, Spec: v.Spec, Agent: agent,
 			CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy,
 		},
 		Text: text,
-	}), nil
+	}, nil
 }
 
 // versionText is all that makes a version as YAML: the same version has the same lines, whatever wrote it.
@@ -163,11 +164,11 @@ func versionText(provider string, spec, agent json.RawMessage) (string, error) {
 	return string(text), nil
 }
 
-func (s *server) getRollout(ctx context.Context, who auth.Identity, in *templateInput) (*body[sdk.TemplateRollout], error) {
+func (s *server) getRollout(ctx context.Context, who auth.Identity, in *templateInput) (sdk.TemplateRollout, error) {
 	q := viewsdb.New(s.Store)
 	template, err := s.findTemplate(ctx, who, in.Name)
 	if err != nil {
-		return nil, err
+		return sdk.TemplateRollout{}, err
 	}
 	deadline := time.Duration(template.ProgressDeadlineS) * time.Second
 	out := sdk.TemplateRollout{
@@ -178,19 +179,19 @@ func (s *server) getRollout(ctx context.Context, who auth.Identity, in *template
 	case err == nil:
 		out.Back = int(back.Number)
 	case !database.NoRows(err):
-		return nil, xerrors.Errorf("find version to roll back to: %w", err)
+		return sdk.TemplateRollout{}, xerrors.Errorf("find version to roll back to: %w", err)
 	}
 	presets, err := q.RolloutsOf(ctx, template.ID)
 	if err != nil {
-		return nil, xerrors.Errorf("list presets of template: %w", err)
+		return sdk.TemplateRollout{}, xerrors.Errorf("list presets of template: %w", err)
 	}
 	pools, err := s.poolsOf(ctx, who, presets)
 	if err != nil {
-		return nil, err
+		return sdk.TemplateRollout{}, err
 	}
 	slots, err := q.VersionSlots(ctx, template.ID)
 	if err != nil {
-		return nil, xerrors.Errorf("count workspaces of versions: %w", err)
+		return sdk.TemplateRollout{}, xerrors.Errorf("count workspaces of versions: %w", err)
 	}
 	versions := map[uuid.UUID][]sdk.VersionSlots{}
 	for _, n := range slots {
@@ -220,17 +221,14 @@ func (s *server) getRollout(ctx context.Context, who auth.Identity, in *template
 		}
 		out.Presets = append(out.Presets, shown)
 	}
-	return bodyOf(out), nil
+	return out, nil
 }
 
 // poolsOf is what list-pools shows of presets, without their claims.
 func (s *server) poolsOf(
 	ctx context.Context, who auth.Identity, presets []viewsdb.RolloutsOfRow,
 ) (map[uuid.UUID]sdk.Pool, error) {
-	ids := make([]uuid.UUID, len(presets))
-	for i, p := range presets {
-		ids[i] = p.ID
-	}
+	ids := listOf(presets, func(p viewsdb.RolloutsOfRow) uuid.UUID { return p.ID })
 	rows, err := viewsdb.New(s.Store).PoolViews(ctx, viewsdb.PoolViewsParams{
 		OrganizationID: who.OrganizationID, Ids: ids, MaxPools: int32(len(ids)),
 	})

@@ -11,20 +11,39 @@ import (
 // outage, when everybody looks.
 const mostWeight = 900_000
 
-// fitting is how many of the entries fit into a page. The first always does.
-func fitting[T any](entries []T) (int, error) {
+// firstOf is as much as was asked for of what was read, which is one more than that if there is more.
+func firstOf[T any](read []T, limit int32) (page []T, more bool) {
+	n := min(len(read), int(limit))
+	return read[:n], n < len(read)
+}
+
+// fitting is the entries that fit into a page, of which the first always does, and the place of the last of them, after which
+// the next page begins; the zero place on the last page. more says whether there are others after the entries.
+func fitting[T any, P string | int64](entries []T, more bool, place func(T) P) (page []T, next P, err error) {
 	var scale counter
 	encoder := json.NewEncoder(&scale)
 	encoder.SetEscapeHTML(false) // as answers are written
 	for i, entry := range entries {
 		if err := encoder.Encode(entry); err != nil {
-			return 0, xerrors.Errorf("weigh entry of list: %w", err)
+			return nil, next, xerrors.Errorf("weigh entry of list: %w", err)
 		}
 		if scale > mostWeight && i > 0 {
-			return i, nil
+			return entries[:i], place(entries[i-1]), nil
 		}
 	}
-	return len(entries), nil
+	if more && len(entries) > 0 {
+		next = place(entries[len(entries)-1])
+	}
+	return entries, next, nil
+}
+
+// listOf is rows as the API has them.
+func listOf[R, T any](rows []R, of func(R) T) []T {
+	list := make([]T, len(rows))
+	for i, row := range rows {
+		list[i] = of(row)
+	}
+	return list
 }
 
 // counter counts what is written to it. Entries end with a line break there, and with a comma in a list.

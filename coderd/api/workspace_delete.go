@@ -25,21 +25,21 @@ type deleteWorkspaceInput struct {
 
 func (s *server) deleteWorkspace(
 	ctx context.Context, who auth.Identity, in *deleteWorkspaceInput,
-) (*body[sdk.Workspace], error) {
+) (sdk.Workspace, error) {
 	row, err := s.findWorkspace(ctx, who, auth.ActDeleteWorkspace, in.Ref)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	if in.Force && !who.May(auth.ActForceWorkspace, row.OwnerID) {
-		return nil, auth.Refuse(auth.ErrForbidden, "only owners delete by force; you have role %s", who.Role)
+		return sdk.Workspace{}, auth.Refuse(auth.ErrForbidden, "only owners delete by force; you have role %s", who.Role)
 	}
 	if in.AbandonRunner && !who.May(auth.ActAbandonRunner, row.OwnerID) {
-		return nil, auth.Refuse(auth.ErrForbidden, "only owners give up on a runner; you have role %s", who.Role)
+		return sdk.Workspace{}, auth.Refuse(auth.ErrForbidden, "only owners give up on a runner; you have role %s", who.Role)
 	}
 	by := actor(who, "deleted by hand", row)
 	runner, err := s.letRunnerGo(ctx, by, row, in.AbandonRunner)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	moved := workspaces.Moved{WorkspaceID: row.ID, TemplateID: row.TemplateID}
 	if !runner.goes || in.Force {
@@ -48,7 +48,7 @@ func (s *server) deleteWorkspace(
 			moved, err = s.goneWithItsRunner(ctx, by, row)
 		}
 		if err != nil {
-			return nil, xerrors.Errorf("delete: %w", err)
+			return sdk.Workspace{}, xerrors.Errorf("delete: %w", err)
 		}
 	}
 	return s.retired(ctx, who, row.ID, moved)

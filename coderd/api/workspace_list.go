@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"strings"
@@ -15,69 +16,42 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-type listWorkspacesInput struct {
-	State    string `query:"state" enum:"provisioning,starting,ready,standby,claimed,draining,deleting,deleted,quarantined" doc:"All but the deleted where empty"`
-	Template string `query:"template"`
-	Preset   string `query:"preset"`
-	Owner    string `query:"owner" doc:"Name of a user"`
-	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After    string `query:"after" doc:"What the page before gave as next"`
-}
-
 func (s *server) listWorkspaces(
-	ctx context.Context, who auth.Identity, in *listWorkspacesInput,
-) (*body[sdk.WorkspaceList], error) {
+	ctx context.Context, who auth.Identity, in *sdk.WorkspaceFilter,
+) (sdk.WorkspaceList, error) {
 	ids, err := s.page(ctx, who, in)
 	if err != nil {
-		return nil, err
+		return sdk.WorkspaceList{}, err
 	}
-	more := len(ids) > int(in.Limit)
-	if more {
-		ids = ids[:in.Limit]
-	}
+	ids, more := firstOf(ids, in.Limit)
 	rows, err := viewsdb.New(s.Store).WorkspaceViews(ctx, ids)
 	if err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		return sdk.WorkspaceList{}, xerrors.Errorf("list workspaces: %w", err)
 	}
-	list := sdk.WorkspaceList{Workspaces: []sdk.Workspace{}}
-	for _, row := range rows {
-		w, err := workspaceOf(who, viewsdb.WorkspaceViewRow(row))
-		if err != nil {
-			return nil, err
+	workspaces := make([]sdk.Workspace, len(rows))
+	for i, row := range rows {
+		if workspaces[i], err = workspaceOf(who, viewsdb.WorkspaceViewRow(row)); err != nil {
+			return sdk.WorkspaceList{}, err
 		}
-		list.Workspaces = append(list.Workspaces, w)
 	}
-	n, err := fitting(list.Workspaces)
-	if err != nil {
-		return nil, err
-	}
-	if (more || n < len(rows)) && n > 0 {
-		list.Workspaces = list.Workspaces[:n]
-		last := list.Workspaces[n-1]
-		list.Next = encodeCursor(last.CreatedAt, last.ID)
-	}
-	return bodyOf(list), nil
+	var list sdk.WorkspaceList
+	list.Workspaces, list.Next, err = fitting(workspaces, more, func(w sdk.Workspace) string { return encodeCursor(w.CreatedAt, w.ID) })
+	return list, err
 }
 
 // page is the ids of a page, and one more where there is another page.
-func (s *server) page(ctx context.Context, who auth.Identity, in *listWorkspacesInput) ([]uuid.UUID, error) {
+func (s *server) page(ctx context.Context, who auth.Identity, in *sdk.WorkspaceFilter) ([]uuid.UUID, error) {
 	params := viewsdb.WorkspacePageParams{
 		OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset),
-		MaxWorkspaces: in.Limit + 1,
-		Claimed:       in.State == "" || in.State == string(database.WorkspaceStateClaimed),
-		Deleted:       in.State == string(database.WorkspaceStateDeleted),
+		Words: patterns(in.Q), MaxWorkspaces: in.Limit + 1,
+		Claimed: in.State == "" || in.State == string(database.WorkspaceStateClaimed),
+		Deleted: in.State == string(database.WorkspaceStateDeleted),
 	}
 	params.Unclaimed = in.State == "" || !params.Claimed && !params.Deleted
-	if in.State != "" {
-		state := database.WorkspaceState(in.State)
-		params.State = &state
-	}
-	if in.After != "" {
-		at, id, err := decodeCursor(in.After)
-		if err != nil {
-			return nil, err
-		}
-		params.AfterAt, params.AfterID = &at, uuid.NullUUID{UUID: id, Valid: true}
+	params.State = given(database.WorkspaceState(in.State))
+	var err error
+	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
+		return nil, err
 	}
 	owner, err := s.ownerFilter(ctx, who, in.Owner)
 	if err != nil {
@@ -92,7 +66,7 @@ func (s *server) page(ctx context.Context, who auth.Identity, in *listWorkspaces
 	}
 	ids, err := viewsdb.New(s.Store).WorkspacePageOf(ctx, viewsdb.WorkspacePageOfParams{
 		Claimed: params.Claimed, State: params.State, OrganizationID: params.OrganizationID, OwnerID: owner.UUID,
-		Template: params.Template, Preset: params.Preset, AfterAt: params.AfterAt, AfterID: params.AfterID,
+		Template: params.Template, Preset: params.Preset, Words: params.Words, AfterAt: params.AfterAt, AfterID: params.AfterID,
 		MaxWorkspaces: params.MaxWorkspaces, Unclaimed: params.Unclaimed, Deleted: params.Deleted,
 	})
 	if err != nil {
@@ -119,7 +93,7 @@ func (s *server) ownerFilter(ctx context.Context, who auth.Identity, name string
 }
 
 // given is a filter, nil where it is empty.
-func given(s string) *string {
+func given[T ~string](s T) *T {
 	if s == "" {
 		return nil
 	}
@@ -131,20 +105,17 @@ func encodeCursor(at time.Time, id uuid.UUID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(at.UTC().Format(time.RFC3339Nano) + " " + id.String()))
 }
 
-func decodeCursor(s string) (time.Time, uuid.UUID, error) {
-	refused := auth.Refuse(auth.ErrInvalid, "after: not what a page gave as next")
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return time.Time{}, uuid.Nil, refused
+// afterOf is where a page begins; nil and null for the first.
+func afterOf(cursor string) (*time.Time, uuid.NullUUID, error) {
+	if cursor == "" {
+		return nil, uuid.NullUUID{}, nil
 	}
+	b, malformed := base64.RawURLEncoding.DecodeString(cursor)
 	first, second, _ := strings.Cut(string(b), " ")
-	at, err := time.Parse(time.RFC3339Nano, first)
-	if err != nil {
-		return time.Time{}, uuid.Nil, refused
+	at, noTime := time.Parse(time.RFC3339Nano, first)
+	id, noID := uuid.Parse(second)
+	if cmp.Or(malformed, noTime, noID) != nil {
+		return nil, uuid.NullUUID{}, auth.Refuse(auth.ErrInvalid, "after: not what a page gave as next")
 	}
-	id, err := uuid.Parse(second)
-	if err != nil {
-		return time.Time{}, uuid.Nil, refused
-	}
-	return at, id, nil
+	return &at, uuid.NullUUID{UUID: id, Valid: true}, nil
 }

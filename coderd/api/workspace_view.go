@@ -20,10 +20,7 @@ func workspaceOf(who auth.Identity, row viewsdb.WorkspaceViewRow) (sdk.Workspace
 		Owner: row.Owner, ProviderID: row.ProviderID, Site: row.Site, OSName: row.OsName, OSVersion: row.OsVersion, Addresses: []sdk.Address{},
 		Environment: map[string]string{}, Parameters: map[string]string{}, Fault: row.Fault, CreatedAt: row.CreatedAt,
 		StateAt: row.StateAt, ReadyAt: row.ReadyAt, ClaimedAt: row.ClaimedAt, ExpiresAt: row.ExpiresAt,
-		DeletedAt: row.DeletedAt, LeaseUntil: row.LeaseUntil, Job: jobOf(row),
-	}
-	if row.ClaimID.Valid {
-		w.ClaimID = &row.ClaimID.UUID
+		DeletedAt: row.DeletedAt, LeaseUntil: row.LeaseUntil, ClaimID: idOrNil(row.ClaimID), Job: jobOf(row),
 	}
 	if err := json.Unmarshal(row.Addresses, &w.Addresses); err != nil {
 		return w, xerrors.Errorf("decode addresses: %w", err)
@@ -52,17 +49,10 @@ func jobOf(row viewsdb.WorkspaceViewRow) *sdk.Job {
 }
 
 func transitionsOf(rows []viewsdb.HistoryViewsRow) []sdk.Transition {
-	transitions := make([]sdk.Transition, len(rows))
-	for i, r := range rows {
+	return listOf(rows, func(r viewsdb.HistoryViewsRow) sdk.Transition {
 		t := sdk.Transition{
 			To: string(r.ToState), At: r.At, Actor: r.Actor, Reason: r.Reason, Incarnation: int(r.Incarnation),
-			Attempt: int(r.Attempt), Failures: int(r.Failures),
-		}
-		if r.FromState != nil {
-			t.From = string(*r.FromState)
-		}
-		if r.JobKind != nil {
-			t.Job = string(*r.JobKind)
+			Attempt: int(r.Attempt), Failures: int(r.Failures), From: string(orZero(r.FromState)), Job: string(orZero(r.JobKind)),
 		}
 		if r.Failures > 0 && r.Error != r.Reason {
 			t.Error = r.Error
@@ -71,7 +61,6 @@ func transitionsOf(rows []viewsdb.HistoryViewsRow) []sdk.Transition {
 			ms := int64(math.Round(r.LastedS * 1000))
 			t.LastedMS = &ms
 		}
-		transitions[i] = t
-	}
-	return transitions
+		return t
+	})
 }

@@ -21,73 +21,73 @@ type WorkspaceRef struct {
 }
 
 func (s *server) registerWorkspaces() {
-	register(s, operation{
+	answer(s, operation{
 		id: "list-workspaces", method: http.MethodGet, path: "/workspaces", action: auth.ActReadWorkspace,
 		tag: "workspaces", summary: "List workspaces, newest first",
 		description: "Members see their own. The environment is given only to who may enter the workspace.",
 	}, s.listWorkspaces)
-	register(s, operation{
+	answer(s, operation{
 		id: "get-workspace", method: http.MethodGet, path: "/workspaces/{workspace}", action: auth.ActReadWorkspace,
 		tag: "workspaces", summary: "Show a workspace with its history",
 	}, s.getWorkspace)
-	register(s, operation{
+	answer(s, operation{
 		id: "release-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/release",
 		action: auth.ActReleaseWorkspace, tag: "workspaces", summary: "End the claim on a workspace",
 		description: "The workspace is deleted then, or reset where its template uses it again; the answer does " +
 			"not wait for that.",
-	}, s.releaseWorkspace)
-	register(s, operation{
+	}, s.move(auth.ActReleaseWorkspace, "released", WorkspaceActions.Release))
+	answer(s, operation{
 		id: "renew-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/renew",
 		action: auth.ActRenewLease, tag: "workspaces", summary: "Renew the lease of a claimed workspace",
 		description: "From now on it lasts as long as it was asked for, or as this request says. 409 if the workspace is not " +
 			"claimed (any more), or has no lease and none is asked for.",
 	}, s.renewWorkspace)
-	register(s, operation{
+	answer(s, operation{
 		id: "retry-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/retry",
 		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace again",
 		description: "It is asked for readiness again, or created again if nothing was ever made. 409 if its pool has no " +
 			"room for it.",
-	}, s.retryWorkspace)
-	register(s, operation{
+	}, s.move(auth.ActRetryWorkspace, "retried by hand", WorkspaceActions.Retry))
+	answer(s, operation{
 		id: "keep-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/keep",
 		action: auth.ActKeepWorkspace, tag: "workspaces", summary: "Keep a workspace for inspection",
 		description: "An unclaimed one is quarantined, with the reason: it is never claimed, left alone by passes, and its pool " +
 			"builds another. One that is quarantined is kept for longer. 409 if it is claimed, or not built yet, or going.",
 	}, s.keepWorkspace)
-	register(s, operation{
+	answer(s, operation{
 		id: "delete-workspace", method: http.MethodDelete, path: "/workspaces/{workspace}",
 		action: auth.ActDeleteWorkspace, tag: "workspaces", summary: "Delete a workspace, also a claimed one",
-		description: "The answer does not wait for the deletion. The runner of a forge is unregistered first: 409 if it has a " +
-			"job, and 502 if its forge does not answer as it should; then nothing was deleted.",
+		description: "The answer does not wait for the deletion. The runner of a forge is unregistered first. 409 if it has a " +
+			"job, and 502 if its forge does not answer as it should. Then nothing was deleted.",
 	}, s.deleteWorkspace)
 }
 
-func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *WorkspaceRef) (*body[sdk.Workspace], error) {
+func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *WorkspaceRef) (sdk.Workspace, error) {
 	row, err := s.findWorkspace(ctx, who, auth.ActReadWorkspace, in.Ref)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	w, err := workspaceOf(who, row)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	history, err := viewsdb.New(s.Store).HistoryViews(ctx, row.ID)
 	if err != nil {
-		return nil, xerrors.Errorf("read history: %w", err)
+		return sdk.Workspace{}, xerrors.Errorf("read history: %w", err)
 	}
 	w.History = transitionsOf(history)
 	if w.Evidence, err = s.evidenceOf(ctx, who, row); err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	if w.Agent, err = s.agentOf(ctx, row.ID); err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	if row.ClaimID.Valid {
 		if w.Receipt, err = s.receipt(ctx, row.ClaimID.UUID); err != nil {
-			return nil, err
+			return sdk.Workspace{}, err
 		}
 	}
-	return bodyOf(w), nil
+	return w, nil
 }
 
 // evidenceOf is the end of the output of a workspace that failed. What it wrote is inside of it, so that it is for who may
@@ -119,30 +119,22 @@ func (s *server) agentOf(ctx context.Context, id uuid.UUID) (*sdk.Agent, error) 
 	}, nil
 }
 
-func (s *server) releaseWorkspace(
-	ctx context.Context, who auth.Identity, in *WorkspaceRef,
-) (*body[sdk.Workspace], error) {
-	row, err := s.findWorkspace(ctx, who, auth.ActReleaseWorkspace, in.Ref)
-	if err != nil {
-		return nil, err
+// move is the handler of release and retry, which differ only in what they call.
+func (s *server) move(
+	action auth.Action, reason string,
+	do func(WorkspaceActions, context.Context, workspaces.Actor, uuid.UUID) (workspaces.Moved, error),
+) func(context.Context, auth.Identity, *WorkspaceRef) (sdk.Workspace, error) {
+	return func(ctx context.Context, who auth.Identity, in *WorkspaceRef) (sdk.Workspace, error) {
+		row, err := s.findWorkspace(ctx, who, action, in.Ref)
+		if err != nil {
+			return sdk.Workspace{}, err
+		}
+		moved, err := do(s.Workspaces, ctx, actor(who, reason, row), row.ID)
+		if err != nil {
+			return sdk.Workspace{}, xerrors.Errorf("%s: %w", action, err)
+		}
+		return s.retired(ctx, who, row.ID, moved)
 	}
-	moved, err := s.Workspaces.Release(ctx, actor(who, "released", row), row.ID)
-	if err != nil {
-		return nil, xerrors.Errorf("release: %w", err)
-	}
-	return s.retired(ctx, who, row.ID, moved)
-}
-
-func (s *server) retryWorkspace(ctx context.Context, who auth.Identity, in *WorkspaceRef) (*body[sdk.Workspace], error) {
-	row, err := s.findWorkspace(ctx, who, auth.ActRetryWorkspace, in.Ref)
-	if err != nil {
-		return nil, err
-	}
-	moved, err := s.Workspaces.Retry(ctx, actor(who, "retried by hand", row), row.ID)
-	if err != nil {
-		return nil, xerrors.Errorf("retry: %w", err)
-	}
-	return s.retired(ctx, who, row.ID, moved)
 }
 
 type keepInput struct {
@@ -155,21 +147,21 @@ const (
 	maxKeep   = 30 * 24 * time.Hour // as of a template's keep_failures
 )
 
-func (s *server) keepWorkspace(ctx context.Context, who auth.Identity, in *keepInput) (*body[sdk.Workspace], error) {
+func (s *server) keepWorkspace(ctx context.Context, who auth.Identity, in *keepInput) (sdk.Workspace, error) {
 	row, err := s.findWorkspace(ctx, who, auth.ActKeepWorkspace, in.Ref)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	if in.Body == nil {
-		return nil, auth.Refuse(auth.ErrInvalid, "reason: say why the workspace is to be kept, for others who find it")
+		return sdk.Workspace{}, auth.Refuse(auth.ErrInvalid, "reason: say why the workspace is to be kept, for others who find it")
 	}
 	keep, err := claimDuration("for", in.Body.For, usualKeep, time.Minute, maxKeep)
 	if err != nil {
-		return nil, err
+		return sdk.Workspace{}, err
 	}
 	moved, err := s.Workspaces.Keep(ctx, actor(who, "kept by "+who.User+": "+in.Body.Reason, row), row.ID, keep)
 	if err != nil {
-		return nil, xerrors.Errorf("keep: %w", err)
+		return sdk.Workspace{}, xerrors.Errorf("keep: %w", err)
 	}
 	return s.retired(ctx, who, row.ID, moved)
 }
@@ -177,20 +169,16 @@ func (s *server) keepWorkspace(ctx context.Context, who auth.Identity, in *keepI
 // retired sends the hints that follow a release or a deletion, and answers with what the workspace is now.
 func (s *server) retired(
 	ctx context.Context, who auth.Identity, id uuid.UUID, moved workspaces.Moved,
-) (*body[sdk.Workspace], error) {
+) (sdk.Workspace, error) {
 	s.Hints.Nudge(moved.TemplateID)
 	s.Hints.WakeHere()
 	row, err := viewsdb.New(s.Store).WorkspaceView(ctx, viewsdb.WorkspaceViewParams{
 		OrganizationID: who.OrganizationID, ID: uuid.NullUUID{UUID: id, Valid: true},
 	})
 	if err != nil {
-		return nil, xerrors.Errorf("read workspace: %w", err)
+		return sdk.Workspace{}, xerrors.Errorf("read workspace: %w", err)
 	}
-	w, err := workspaceOf(who, row)
-	if err != nil {
-		return nil, err
-	}
-	return bodyOf(w), nil
+	return workspaceOf(who, row)
 }
 
 // findWorkspace looks a workspace up by name or id. One that the asker may do nothing with does not exist for it.

@@ -15,7 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
-func sdkFilter(state string, limit int, after string) sdk.WorkspaceFilter {
+func sdkFilter(state string, limit int32, after string) sdk.WorkspaceFilter {
 	return sdk.WorkspaceFilter{State: state, Limit: limit, After: after}
 }
 

@@ -40,6 +40,7 @@ const (
 	ActCreateClaim      Action = "claim.create"
 	ActReadWorkspace    Action = "workspace.read"
 	ActEnterWorkspace   Action = "workspace.enter" // exec, logs and environment: what is inside, not only that it exists
+	ActUseWorkspace     Action = "workspace.use"   // the data plane: processes in what one has claimed oneself
 	ActReleaseWorkspace Action = "workspace.release"
 	ActRenewLease       Action = "workspace.renew"
 	ActDeleteWorkspace  Action = "workspace.delete"
@@ -65,6 +66,7 @@ const (
 	// What workspaces do, by instance tokens; no role does these.
 	ActReportInstance Action = "instance.report"
 	ActReadInstance   Action = "instance.read"
+	ActTunnelInstance Action = "instance.tunnel"
 )
 
 // Part is how far a role reaches in an action.
@@ -78,68 +80,72 @@ const (
 
 type parts map[database.Role]Part
 
-// policy is the only place that says who may do what. What is not in it is forbidden.
-var policy = map[Action]parts{
-	ActReadSelf: everybody,
-	ActLogin:    everybody,
+// policy is the only place that says who may do what, and what an action is to a person: the words follow "cannot". What is not
+// in it is forbidden.
+var policy = map[Action]struct {
+	parts
+	words string
+}{
+	ActReadSelf: {everybody, "view its own account"},
+	ActLogin:    {everybody, "log in"},
 
-	ActReadPresets:  everybody,
-	ActNudgePreset:  admins(None),
-	ActResetPreset:  admins(None),
-	ActInvalidate:   admins(None),
-	ActReadPauses:   auditors(None),
-	ActWritePauses:  admins(None),
-	ActReadReplicas: auditors(None),
-	ActReadAudit:    {database.RoleOwner: Any, database.RoleAuditor: Any},
+	ActReadPresets:  {everybody, "view presets"},
+	ActNudgePreset:  {admins(None), "nudge a preset"},
+	ActResetPreset:  {admins(None), "reset the failures of a preset"},
+	ActInvalidate:   {admins(None), "invalidate the prebuilds of a preset"},
+	ActReadPauses:   {auditors(None), "view pauses"},
+	ActWritePauses:  {admins(None), "pause or resume pools"},
+	ActReadReplicas: {auditors(None), "view replicas"},
+	ActReadAudit:    {parts{database.RoleOwner: Any, database.RoleAuditor: Any}, "view the audit log"},
 
-	ActReadProviders:  auditors(None),
-	ActApplyProvider:  owners(None),
-	ActDeleteProvider: owners(None),
-	ActCheckProvider:  admins(None),
+	ActReadProviders:  {auditors(None), "view providers"},
+	ActApplyProvider:  {owners(None), "create or change a provider"},
+	ActDeleteProvider: {owners(None), "delete a provider"},
+	ActCheckProvider:  {admins(None), "check a provider"},
 
-	ActResumeProvider:  admins(None),
-	ActConfirmProvider: admins(None),
+	ActResumeProvider:  {admins(None), "resume a provider"},
+	ActConfirmProvider: {admins(None), "confirm a provider"},
 
-	ActReadForges:   auditors(None),
-	ActWriteForges:  admins(None),
-	ActResealForges: owners(None),
+	ActReadForges:   {auditors(None), "view forges"},
+	ActWriteForges:  {admins(None), "change forges"},
+	ActResealForges: {owners(None), "reseal secrets"},
 
-	ActReadTemplates:     everybody,
-	ActApply:             admins(None),
-	ActPlan:              admins(None),
-	ActRollBack:          admins(None),
-	ActDeprecateTemplate: admins(None),
-	ActDeleteTemplate:    admins(None),
+	ActReadTemplates:     {everybody, "view templates"},
+	ActApply:             {admins(None), "apply a file"},
+	ActPlan:              {admins(None), "plan a change"},
+	ActRollBack:          {admins(None), "roll back a template"},
+	ActDeprecateTemplate: {admins(None), "deprecate a template"},
+	ActDeleteTemplate:    {admins(None), "delete a template"},
 
-	ActCreateClaim:      admins(Any),
-	ActReadWorkspace:    auditors(Own),
-	ActEnterWorkspace:   admins(Own),
-	ActReleaseWorkspace: admins(Own),
-	ActRenewLease:       admins(Own),
-	ActDeleteWorkspace:  admins(Own),
-	ActRetryWorkspace:   admins(Own),
-	ActKeepWorkspace:    admins(Own),
-	ActForceWorkspace:   owners(None),
-	ActAbandonRunner:    owners(None),
+	ActCreateClaim:      {admins(Any), "claim a workspace"},
+	ActReadWorkspace:    {auditors(Own), "view workspaces"},
+	ActEnterWorkspace:   {admins(Own), "enter a workspace"},
+	ActUseWorkspace:     {parts{database.RoleOwner: Own, database.RoleTemplateAdmin: Own, database.RoleMember: Own}, "run processes in a workspace"},
+	ActReleaseWorkspace: {admins(Own), "release a workspace"},
+	ActRenewLease:       {admins(Own), "renew the lease of a workspace"},
+	ActDeleteWorkspace:  {admins(Own), "delete a workspace"},
+	ActRetryWorkspace:   {admins(Own), "retry a workspace"},
+	ActKeepWorkspace:    {admins(Own), "keep a workspace"},
+	ActForceWorkspace:   {owners(None), "force the deletion of a workspace"},
+	ActAbandonRunner:    {owners(None), "abandon a runner"},
 
-	ActReadQuotas: auditors(Any),
-	ActSetQuota:   owners(None),
+	ActReadQuotas: {auditors(Any), "view quotas"},
+	ActSetQuota:   {owners(None), "set quotas"},
 
-	ActReadTokens: {
-		database.RoleOwner: Any, database.RoleAuditor: Any, database.RoleTemplateAdmin: Own, database.RoleMember: Own,
-	},
-	ActCreateToken:  owners(Own),
-	ActRevokeToken:  owners(Own),
-	ActManageOthers: owners(None),
+	ActReadTokens:   {parts{database.RoleOwner: Any, database.RoleAuditor: Any, database.RoleTemplateAdmin: Own, database.RoleMember: Own}, "view tokens"},
+	ActCreateToken:  {owners(Own), "create tokens"},
+	ActRevokeToken:  {owners(Own), "revoke tokens"},
+	ActManageOthers: {owners(None), "manage other users and their tokens"},
 
-	ActReadSigningKeys:  {database.RoleOwner: Any, database.RoleAuditor: Any},
-	ActRotateSigningKey: owners(None),
+	ActReadSigningKeys:  {parts{database.RoleOwner: Any, database.RoleAuditor: Any}, "view signing keys"},
+	ActRotateSigningKey: {owners(None), "rotate the signing key"},
 
-	ActReadNotifications: auditors(None),
-	ActTestNotification:  admins(None),
+	ActReadNotifications: {auditors(None), "view notifications"},
+	ActTestNotification:  {admins(None), "send a test notification"},
 
-	ActReportInstance: {},
-	ActReadInstance:   {},
+	ActReportInstance: {parts{}, "report for a workspace"},
+	ActReadInstance:   {parts{}, "read the configuration of a workspace"},
+	ActTunnelInstance: {parts{}, "open the tunnel of a workspace"},
 }
 
 // everybody is all people.
@@ -165,7 +171,12 @@ func owners(others Part) parts {
 }
 
 // PartOf says how far a role reaches in an action.
-func PartOf(role database.Role, action Action) Part { return policy[action][role] }
+func PartOf(role database.Role, action Action) Part { return policy[action].parts[role] }
+
+// Cannot says in a sentence that a role does not have an action.
+func Cannot(role database.Role, action Action) string {
+	return "Your role (" + string(role) + ") cannot " + policy[action].words
+}
 
 // Actions lists all there are, in no order.
 func Actions() []Action {

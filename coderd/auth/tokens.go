@@ -37,7 +37,7 @@ func CreateToken(
 		req.User = actor.User
 	}
 	if !actor.May(ActCreateToken, actor.UserID) {
-		return viewsdb.TokensRow{}, "", Refuse(ErrForbidden, "role %s may not make tokens", actor.Role)
+		return viewsdb.TokensRow{}, "", Refuse(ErrForbidden, "%s", Cannot(actor.Role, ActCreateToken))
 	}
 	if req.User != actor.User && actor.Part(ActManageOthers) != Any {
 		return viewsdb.TokensRow{}, "", Refuse(ErrForbidden,

@@ -13,7 +13,7 @@ import (
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for action := range policy {
-		assert.NotEmpty(t, words[action], action)
+		assert.NotEmpty(t, policy[action].words, action)
 	}
 	require.Equal(t, "Your role (member) cannot view the audit log", Cannot(database.RoleMember, ActReadAudit))
 }

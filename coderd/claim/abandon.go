@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -29,17 +28,7 @@ const (
 // one nobody ever learns of it, so the claim leaves the line, or is released; so does that of a user who may not claim any
 // more. It returns why the client is gone.
 func (s *Service) abandon(ctx context.Context, req Request, id, templateID uuid.UUID) error {
-	cause := context.Cause(ctx)
-	if req.Key == "" || errors.Is(cause, auth.ErrNotAllowed) {
-		req.Key = "" // nobody asks again
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-		defer cancel()
-		if err := s.giveBack(ctx, req, id); err != nil {
-			s.settle(req, id)
-		}
-	}
-	s.Hints.Nudge(templateID)
-	return cause
+	return s.abandonAll(ctx, req, []uuid.UUID{id}, templateID)
 }
 
 // settle undoes, in the background, a claim whose outcome is unknown because a write of it failed: it may have been

@@ -95,9 +95,8 @@ func (s *Service) waitTogether(ctx context.Context, req Request, ids []uuid.UUID
 	s.Hints.Cause(ctx, templateID)
 	s.Hints.Nudge(templateID)
 
-	end := s.Clock.NewTimer(req.Wait, "claim", "wait")
-	defer end.Stop()
-	look := s.Clock.NewTicker(lookEvery, "claim", "look")
+	end := s.Clock.Now().Add(req.Wait)
+	look := s.Clock.NewTimer(lookEvery, "claim", "look")
 	defer look.Stop()
 	for {
 		done, err := s.lookTogether(ctx, req, ids)
@@ -107,12 +106,14 @@ func (s *Service) waitTogether(ctx context.Context, req Request, ids []uuid.UUID
 		case done:
 			return s.deliverTogether(ctx, req, ids, templateID)
 		}
+		look.Reset(min(lookEvery, s.Clock.Until(end)), "claim", "look")
 		select {
 		case <-ctx.Done():
 			return Result{}, s.abandonAll(ctx, req, ids, templateID)
-		case <-end.C:
-			return s.timeUpTogether(ctx, req, ids, templateID)
 		case <-look.C:
+			if s.Clock.Until(end) <= 0 {
+				return s.timeUpTogether(ctx, req, ids, templateID)
+			}
 		}
 	}
 }

@@ -28,8 +28,7 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 	s.Hints.Cause(ctx, templateID)
 	s.Hints.Nudge(templateID) // only passes create workspaces, and they count who waits
 
-	end := s.Clock.NewTimer(req.Wait, "claim", "wait")
-	defer end.Stop()
+	end := s.Clock.Now().Add(req.Wait)
 	look := s.Clock.NewTimer(lookEvery, "claim", "look")
 	defer look.Stop()
 	for {
@@ -40,7 +39,7 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 		case c.State != database.ClaimStateWaiting:
 			return s.deliver(ctx, req, c, templateID)
 		}
-		look.Reset(lookEvery, "claim", "look")
+		look.Reset(min(lookEvery, s.Clock.Until(end)), "claim", "look")
 		select { // who was bound is not told that its time is up
 		case <-woken:
 			continue
@@ -49,10 +48,11 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 		select {
 		case <-ctx.Done():
 			return Result{}, s.abandon(ctx, req, id, templateID)
-		case <-end.C:
-			return s.timeUp(ctx, req, id, templateID)
 		case <-woken:
 		case <-look.C:
+			if s.Clock.Until(end) <= 0 {
+				return s.timeUp(ctx, req, id, templateID)
+			}
 		}
 	}
 }

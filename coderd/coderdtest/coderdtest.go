@@ -67,7 +67,7 @@ func NewWorldWith(t testing.TB, behavior sim.Behavior, wrap func(provider.Provid
 	w.Providers = provider.NewRegistry(map[string]provider.Factory{
 		"sim": func(json.RawMessage) (provider.Provider, error) { return wrap(w.Cloud), nil },
 	}, database.InTransaction)
-	w.Providers.From(ctx, replica.Configured(w.Store))
+	w.Providers.From(ctx, quartz.NewReal(), replica.Configured(w.Store))
 	require.NoError(t, w.Providers.Read(ctx))
 	return w
 }

@@ -22,6 +22,8 @@ type way struct {
 	cut    bool
 	open   map[net.Conn]bool
 	again  time.Time // of the first connection after the way was mended
+	most   int64     // bytes of an agent, after which a connection is cut; 0 is any number
+	cuts   int
 }
 
 func newWay(t *testing.T) *way {
@@ -54,7 +56,7 @@ func (w *way) carry(conn net.Conn) {
 	if w.again.IsZero() {
 		w.again = time.Now()
 	}
-	target := w.target
+	target, most := w.target, w.most
 	w.open[conn] = true
 	w.mu.Unlock()
 	server, err := net.Dial("tcp", target)
@@ -63,7 +65,16 @@ func (w *way) carry(conn net.Conn) {
 	}
 	defer server.Close()
 	go func() {
-		_, _ = io.Copy(server, conn)
+		if most > 0 {
+			if n, _ := io.CopyN(server, conn, most); n == most {
+				w.mu.Lock()
+				w.cuts++
+				w.mu.Unlock()
+				_ = conn.Close()
+			}
+		} else {
+			_, _ = io.Copy(server, conn)
+		}
 		_ = server.Close()
 	}()
 	_, _ = io.Copy(conn, server)

@@ -70,15 +70,19 @@ templates:
 	require.Equal(t, "prepared\n"+first.Name+" small", inside(m, "started"))
 	require.Equal(t, "ready", show(t, c, first.Name).Agent.Status)
 
-	// A restart of the machine: silent, back to starting, started again, ready.
-	m.Reboot(t)
-	coderdtest.Eventually(t, "it to be ready again", func() bool {
+	// A restart of the machine: silent, back to starting, started again, ready. It is off until then, as a listing would
+	// bring the agent back before.
+	path := func() string {
 		var path []string
 		for _, h := range show(t, c, first.Name).History {
 			path = append(path, h.To)
 		}
-		return strings.Join(path, " ") == "provisioning starting ready starting ready"
-	})
+		return strings.Join(path, " ")
+	}
+	m.PowerOff(t)
+	coderdtest.Eventually(t, "it to be starting", func() bool { return path() == "provisioning starting ready starting" })
+	m.Start(t)
+	coderdtest.Eventually(t, "it to be ready again", func() bool { return path() == "provisioning starting ready starting ready" })
 	claim, err := c.Claim(ctx, sdk.ClaimRequest{
 		Template: "agents", Preset: "default", Mode: "require", WaitReady: "1m",
 		Parameters: map[string]string{"key": "late"}, Secrets: map[string]string{"deploy": "hunter2"},
@@ -92,8 +96,9 @@ templates:
 
 	// A claimed one's agent comes back too, with the next listing, and on_claim is not run twice.
 	require.NoError(t, os.Remove(filepath.Join(m.Home, ".prewarm/workspace/claimed")))
-	m.Reboot(t)
+	m.PowerOff(t)
 	coderdtest.Eventually(t, "the silence of the claimed one", func() bool { return show(t, c, first.Name).Agent.Silent })
+	m.Start(t)
 	_, err = c.Inventories(ctx, "fleet")
 	require.NoError(t, err)
 	coderdtest.Eventually(t, "the agent of the claimed one", func() bool {

@@ -110,6 +110,11 @@ templates:
 
 	// Gone for good, and deleted by force: only what is claimed is left, and goes when it is released. Applied again, it is back.
 	client, run := server.Client, func(args ...string) e2etest.Outcome { return e2etest.Run(ctx, t, as(t, server), args...) }
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(run("preset", "explain", "vm/default").Stdout)
+		}
+	})
 	claim, err := client.Claim(ctx, sdk.ClaimRequest{Template: "vm", Preset: "default", Mode: "require"})
 	require.NoError(t, err)
 	require.Contains(t, run("workspace", "show", claim.Name).Stdout, "ubuntu", "the provider says that it is one")

@@ -99,7 +99,12 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 		}
 		return fmt.Sprintf("Warm: %d of %s ready.%s", c.Actual, wanted, note), time.Time{}
 	}
+	rollout := x.plan.Ledger.Rollout
+	serves := rollout != nil && rollout.Phase == prebuilds.RolloutProgressing && c.Eligible > 0 && x.preset.FailureStreak == 0
 	text := fmt.Sprintf("Not warm: %d of %s ready", c.Actual, wanted)
+	if serves { // a healthy rollout is no alarm
+		text = fmt.Sprintf("Rolling out: %d claimable, %d of %s of the new version ready", c.Eligible, c.Actual, wanted)
+	}
 	if c.Waiting > 0 {
 		text += ", " + plural(c.Waiting, "claim") + " waiting"
 	}
@@ -112,7 +117,7 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	if x.plan.Create > 0 {
 		text += fmt.Sprintf(", %d to be created", x.plan.Create)
 	}
-	if c.Eligible > c.Actual {
+	if c.Eligible > c.Actual && !serves {
 		text += fmt.Sprintf("; %d can be claimed meanwhile", c.Eligible)
 	}
 	if p := x.preset; p.FailureStreak > 0 && !slices.ContainsFunc(x.plan.Ledger.Creates, tellsFailures) {

@@ -82,7 +82,7 @@ var sentences = map[key]sentence{
 		"its provider is not known, so nothing can be made there:", arguments, never("when the provider is back"),
 	},
 	{p.LabelHeldBack, p.RunnerMaximum}: {
-		"there may be no more runners of it at once: the maximum", arguments,
+		"no more runners may exist at once: the maximum", arguments,
 		never("when one of its runners goes, or with a higher maximum"),
 	},
 	{p.LabelHeldBack, p.ProviderMaximum}: {"the provider is full: maximum", arguments, never("when a workspace there goes")},

@@ -34,7 +34,7 @@ var wordings = map[p.Code]wording{
 	p.BreakerOpen: {"breaker of provider ", func(a p.Args) string { return a.Provider + ": " + a.Cause }},
 	p.HardLimited: {"hard limit, until the version changes or a reset: ", inARow},
 	p.Backoff: {"backoff, until ", func(a p.Args) string {
-		return fmt.Sprintf("%s: %s in a row%s", instant(a.Until), plural(a.Count, "failed create"), because(a.Cause))
+		return fmt.Sprintf("%s: %s in a row%s", a.Until.UTC().Format(time.RFC3339), plural(a.Count, "failed create"), because(a.Cause))
 	}},
 	p.RolloutHeld: {"rollout stopped: ", nil}, // and what is behind it
 	p.MaxSurge:    {"max_surge ", func(a p.Args) string { return fmt.Sprintf("%s, on top of %d outdated", a.Share, a.Count) }},
@@ -59,7 +59,7 @@ var wordings = map[p.Code]wording{
 	}},
 
 	p.Extraneous:        {"extraneous", nil},
-	p.SurplusHalves:     {"surplus: half of it goes each minute", nil},
+	p.SurplusHalves:     {"surplus: half goes each minute", nil},
 	p.Outdated:          {"outdated", nil},
 	p.OutdatedUnready:   {"outdated", nil},
 	p.Expired:           {"expired", nil},

@@ -10,6 +10,7 @@
 //	WakeHere          the workers                 not at all: theirs find it by polling
 //	Bound             the client that waits       prewarm_claim with the claim's id, unless the client waits here
 //	Claimed           not needed                  prewarm_claimed: an agent elsewhere may have a new owner
+//	Released          not needed                  prewarm_released: tunnels elsewhere may be over
 //	ProvidersChanged  the registry of providers   prewarm_providers
 //	InboxFull         not needed                  prewarm_inbox: there is more than one replica takes at a time
 //	DemandChanged     the matching of jobs        not at all
@@ -31,13 +32,14 @@ const (
 	Nudges    = "prewarm_nudge" // also in queries/reconcile/reconcile.sql
 	Bindings  = "prewarm_claim"
 	Claims    = "prewarm_claimed"
+	Releases  = "prewarm_released"
 	Jobs      = "prewarm_jobs"
 	Providers = "prewarm_providers"
 	Inbox     = "prewarm_inbox"
 )
 
 // Channels are all of them.
-func Channels() []string { return []string{Nudges, Bindings, Claims, Jobs, Providers, Inbox} }
+func Channels() []string { return []string{Nudges, Bindings, Claims, Releases, Jobs, Providers, Inbox} }
 
 // publishFor bounds how long telling the others takes.
 const publishFor = time.Second
@@ -54,11 +56,12 @@ type Ears struct {
 	Wake  func()                                        // there are jobs
 	Bound func(claim uuid.UUID) (waits bool)            // a claim has its workspace; true: its client waits here
 
-	Claimed   func() // agents may have a new owner
-	Providers func() // the configured providers may be others
-	Inbox     func() // there may be deliveries
-	Demand    func() // whose demand a job is may be another than before
-	Settle    func() // jobs or runners may have changed
+	Claimed   func()               // agents may have a new owner
+	Released  func(payload string) // claims of these workspaces have ended; of any, where it is empty
+	Providers func()               // the configured providers may be others
+	Inbox     func()               // there may be deliveries
+	Demand    func()               // whose demand a job is may be another than before
+	Settle    func()               // jobs or runners may have changed
 
 	HeardNudge   func(payload string) // another replica has nudged
 	MissedNudges func()               // others may have nudged
@@ -130,6 +133,9 @@ func (h *Hints) waits(claim uuid.UUID) bool { return h.ears.Bound != nil && h.ea
 // Claimed tells the other replicas that an agent has a new owner. In this replica coderd/instance delivers it.
 func (h *Hints) Claimed() { h.publish(Claims, "") }
 
+// Released tells the other replicas that claims of these workspaces, with commas between their ids, have ended.
+func (h *Hints) Released(workspaces string) { h.publish(Releases, workspaces) }
+
 // ProvidersChanged has all replicas read the providers again.
 func (h *Hints) ProvidersChanged() {
 	ring(h.ears.Providers)
@@ -173,6 +179,10 @@ func (h *Hints) Heard(channel, payload string) {
 		}
 	case Claims:
 		ring(h.ears.Claimed)
+	case Releases:
+		if h.ears.Released != nil {
+			h.ears.Released(payload)
+		}
 	case Jobs:
 		ring(h.ears.Wake)
 	case Providers:

@@ -57,7 +57,7 @@ func ears(heard *[]string, waits bool) hints.Ears {
 				note("nudge " + t.String())()
 			}
 		},
-		Wake: note("wake"), Claimed: note("claimed"), Providers: note("providers"), Inbox: note("inbox"),
+		Wake: note("wake"), Claimed: note("claimed"), Released: func(what string) { note("released" + what)() }, Providers: note("providers"), Inbox: note("inbox"),
 		Demand: note("demand"), Settle: note("settle"), Any: note("any"),
 		Bound:       func(claim uuid.UUID) bool { note("bound " + claim.String())(); return waits },
 		HeardNudge:  func(payload string) { note("heard nudge " + payload)() },
@@ -89,6 +89,7 @@ func TestHints(t *testing.T) {
 			nil,
 		},
 		"claimed":   {(*hints.Hints).Claimed, false, nil, []string{"prewarm_claimed "}},
+		"released":  {func(h *hints.Hints) { h.Released("x") }, false, nil, []string{"prewarm_released x"}},
 		"providers": {(*hints.Hints).ProvidersChanged, false, []string{"providers"}, []string{"prewarm_providers "}},
 		"inbox":     {(*hints.Hints).InboxFull, false, nil, []string{"prewarm_inbox "}},
 		"demand":    {(*hints.Hints).DemandChanged, false, []string{"demand"}, nil},
@@ -141,8 +142,8 @@ func TestHeard(t *testing.T) {
 		h.Heard(channel, "")
 	}
 	require.Equal(t, []string{
-		"any", "heard nudge x", "any", "bound " + claim.String(), "any", "any", "claimed", "any", "wake", "any", "providers",
-		"any", "inbox",
+		"any", "heard nudge x", "any", "bound " + claim.String(), "any", "any", "claimed", "any", "released", "any", "wake",
+		"any", "providers", "any", "inbox",
 	}, heard)
 
 	heard = nil
@@ -150,7 +151,7 @@ func TestHeard(t *testing.T) {
 		h.Missed(channel)
 	}
 	heard = slices.DeleteFunc(heard, func(s string) bool { return s == "any" })
-	require.Equal(t, []string{"missed nudges", "missed bound", "claimed", "wake", "providers", "inbox"}, heard)
+	require.Equal(t, []string{"missed nudges", "missed bound", "claimed", "released", "wake", "providers", "inbox"}, heard)
 }
 
 // Nobody hears, and nobody is told.
@@ -162,6 +163,7 @@ func TestHints_ofNobody(t *testing.T) {
 	h.Wake()
 	h.Bound(uuid.New(), uuid.New())
 	h.Claimed()
+	h.Released("x")
 	for _, channel := range hints.Channels() {
 		h.Heard(channel, uuid.NewString())
 		h.Missed(channel)

@@ -35,13 +35,6 @@ const (
 	Unreadable     Verdict = "unreadable"
 )
 
-// Verdicts are all there are, in the order of this file.
-func Verdicts() []Verdict {
-	return []Verdict{
-		OK, Making, Going, Adopt, Orphan, Unknown, Missing, Gone, ClaimedMissing, Contradiction, Failed, Stopped, Vanished, Unreadable,
-	}
-}
-
 // Amiss says whether it is a discrepancy: kept as a finding, and counted by the breaker.
 func (v Verdict) Amiss() bool { return v != OK && v != Making && v != Going && v != Gone }
 
@@ -149,9 +142,9 @@ func (c *Comparison) End() {
 
 // take is what was found of a workspace.
 func (c *Comparison) take(id uuid.UUID) (found []*provider.Instance) {
-	n := 0
-	for n < len(c.rest) && c.rest[n].Tags.WorkspaceID == id {
-		n++
+	n := slices.IndexFunc(c.rest, func(r *provider.Instance) bool { return r.Tags.WorkspaceID != id })
+	if n < 0 {
+		n = len(c.rest)
 	}
 	found, c.rest = c.rest[:n], c.rest[n:]
 	return found

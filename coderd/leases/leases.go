@@ -34,13 +34,18 @@ type Ender struct {
 	Clock  quartz.Clock
 	Log    slog.Logger
 	Hints  *hints.Hints
+	Jitter func(time.Duration) time.Duration // from zero to below the given span; nil: by chance
 }
 
 // Run ends leases until ctx ends.
 func (e *Ender) Run(ctx context.Context) {
+	jitter := e.Jitter
+	if jitter == nil {
+		jitter = rand.N[time.Duration]
+	}
 	lease.Loop{
 		Clock: e.Clock, Log: e.Log, What: "end leases", Tags: []string{"leases"}, Later: true,
-		Pause: func() time.Duration { return every/2 + rand.N(every) },
+		Pause: func() time.Duration { return every/2 + jitter(every) },
 	}.Run(ctx, e.End)
 }
 

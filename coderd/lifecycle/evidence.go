@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -33,41 +32,18 @@ func (w *Worker) lastOutput(ctx context.Context, j *work) string {
 	}
 	ref := j.ref
 	ref.ProviderID = cmp.Or(ref.ProviderID, j.made)
-	var end []byte
+	end := &provider.Tail{Limit: maxLog}
 	err := w.call(ctx, logTimeout, func(ctx context.Context) error {
 		output, err := logger.Logs(ctx, ref, false)
 		if err != nil {
 			return err
 		}
 		defer output.Close()
-		end, err = tail(io.LimitReader(output, maxRead))
+		_, err = io.Copy(end, io.LimitReader(output, maxRead))
 		return err
 	})
 	if err != nil {
 		w.log.Debug(ctx, "read output of what failed", slog.F("workspace", ref.Name), slog.Error(err))
 	}
-	return database.Text(string(end))
-}
-
-// tail reads to the end and returns the last maxLog bytes, from the beginning of a line where something was left out.
-func tail(r io.Reader) ([]byte, error) {
-	var end []byte
-	chunk := make([]byte, maxLog)
-	cut := false
-	for {
-		n, err := io.ReadFull(r, chunk)
-		end = append(end, chunk[:n]...)
-		if over := len(end) - maxLog; over > 0 {
-			end, cut = append(end[:0], end[over:]...), true
-		}
-		if err != nil {
-			if _, rest, found := bytes.Cut(end, []byte("\n")); cut && found {
-				end = rest
-			}
-			if err == io.EOF || err == io.ErrUnexpectedEOF {
-				err = nil
-			}
-			return end, err
-		}
-	}
+	return database.Text(end.String())
 }

@@ -127,11 +127,11 @@ func TestCreate_permanentErrorsReachTheHardLimit(t *testing.T) {
 	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), `SELECT f.streak, f.last_error, s.ledger::text
 		FROM preset_failures f JOIN preset_status s USING (preset_id)`).Scan(&streak, &cause, &ledger))
 	require.Equal(t, 3, streak)
-	require.Equal(t, "fatal: no such branch 7 (setup ended with exit status 128)", cause)
+	require.Regexp(t, `^fatal: no such branch 7 \(create workspace prebuild-\w+: setup ended with exit status 128\)$`, cause)
 	var grouped, last string
 	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT cause, last_fault FROM preset_failure_causes").
 		Scan(&grouped, &last))
-	require.Equal(t, "fatal: no such branch N (setup ended with exit status N)", grouped)
+	require.Equal(t, "fatal: no such branch N (create workspace PREBUILD: setup ended with exit status N)", grouped)
 	require.Contains(t, last, "Cloning into 'x' 7...\nfatal: no such branch 7")
 	coderdtest.Eventually(t, "the ledger says so", func() bool {
 		require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT ledger::text FROM preset_status").Scan(&ledger))
@@ -210,7 +210,7 @@ func TestDelete_repeatsUntilItIsGone_orForced(t *testing.T) {
 		err := w.Store.Pool.QueryRow(ctx, "SELECT last_error FROM jobs WHERE kind = 'delete' AND failures > 0").Scan(&cause)
 		return err == nil
 	})
-	require.Equal(t, "credentials expired", cause)
+	require.Regexp(t, `^delete workspace prebuild-\w+: credentials expired$`, cause)
 
 	_, err = r.Writer.Delete(ctx, by, res.Workspace.ID, false)
 	require.ErrorIs(t, err, workspaces.ErrGone)

@@ -41,7 +41,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"kind"}),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prewarm_registration_timeouts_total",
-			Help: "Workspaces given up since they were not ready, or their agent had not reported, within the boot timeout, or a runner not seen at its forge within the registration timeout.",
+			Help: "Workspaces given up since they were not ready, or their agent had not reported, within the boot timeout. Also runners not seen at their forge within the registration timeout.",
 		}, []string{"provider"}),
 	}
 	m.stops = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -182,12 +182,5 @@ func (w *Worker) requeue(ctx context.Context, j *work) {
 
 // sleep is false if ctx ended first.
 func (w *Worker) sleep(ctx context.Context, d time.Duration) bool {
-	timer := w.Clock.NewTimer(d, "lifecycle", "sleep")
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return provider.Sleep(ctx, w.Clock, d, "lifecycle", "sleep") == nil
 }

@@ -143,6 +143,6 @@ func TestReset_fails(t *testing.T) {
 	var streaks int
 	require.NoError(t, w.Store.Pool.QueryRow(ctx, "SELECT fault, (SELECT count(*) FROM preset_failures) FROM workspaces WHERE id = $1",
 		res.Workspace.ID).Scan(&fault, &streaks))
-	require.Equal(t, "reset: disk on fire", fault)
+	require.Regexp(t, `^reset: reset workspace prebuild-\w+: disk on fire$`, fault)
 	require.Zero(t, streaks)
 }

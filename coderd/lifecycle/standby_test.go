@@ -149,7 +149,7 @@ func TestC17_failedStart(t *testing.T) {
 	res, err := w.Claim(t, r, "go", claim.Request{})
 	require.NoError(t, err)
 	require.True(t, res.Standby)
-	require.Equal(t, "start: no host has room for it", usable(t, w, res.Workspace.ID))
+	require.Regexp(t, `^start: start workspace prebuild-\w+: no host has room for it$`, usable(t, w, res.Workspace.ID))
 	now, err := viewsdb.New(w.Store).WorkspaceState(t.Context(), res.Workspace.ID)
 	require.NoError(t, err)
 	require.Equal(t, database.WorkspaceStateClaimed, now.State)

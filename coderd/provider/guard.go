@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -14,11 +15,21 @@ var ErrInTransaction = xerrors.New("provider called inside a database transactio
 
 // Guarded wraps p so that any call whose ctx inTx says is inside a database transaction is refused with
 // ErrInTransaction before it reaches p. A provider may hang for minutes, and a transaction that waits for it holds its
-// locks and its snapshot as long; effects at a provider do not roll back either.
+// locks and its snapshot as long; effects at a provider do not roll back either. An error says which call failed and for which
+// workspace, so that no provider has to.
 //
 // The wrapper has the methods of every optional interface. Whether p does is for As to say.
 func Guarded(p Provider, inTx func(context.Context) bool) Provider {
 	return &guarded{inner: p, inTx: inTx}
+}
+
+// Bounded wraps p so that each call that Watch may watch ends after so long.
+func Bounded(p Provider, most time.Duration) Provider {
+	watch := func(ctx context.Context, _, _ string) (context.Context, func(error)) {
+		ctx, cancel := context.WithTimeout(ctx, most)
+		return ctx, func(error) { cancel() }
+	}
+	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, watch: watch}
 }
 
 // As returns p as a T, one of the optional interfaces, if the innermost provider is one. A type assertion will not do:
@@ -99,11 +110,30 @@ func (g *guarded) Spoken() Protocol {
 // Unwrap is how As finds what is wrapped.
 func (g *guarded) Unwrap() Provider { return g.inner }
 
-func (g *guarded) check(ctx context.Context, call string) error {
+// do runs one call of a provider: it refuses one inside of a transaction, has it watched where it has a name for that, and
+// says in its error which call failed, and for which workspace; once, where guards are nested.
+func do[T any](
+	ctx context.Context, g *guarded, name, what string, call func(context.Context) (T, error),
+) (answer T, err error) {
 	if g.inTx(ctx) {
-		return xerrors.Errorf("%s: %w", call, ErrInTransaction)
+		return answer, xerrors.Errorf("%s: %w", what, ErrInTransaction)
 	}
-	return nil
+	if g.watch != nil && name != "" {
+		var end func(error)
+		ctx, end = g.watch(ctx, g.name, name)
+		defer func() { end(err) }()
+	}
+	answer, err = call(ctx)
+	if _, nested := g.inner.(*guarded); err != nil && !nested {
+		err = xerrors.Errorf("%s: %w", what, err)
+	}
+	return answer, err
+}
+
+// change is do for a call that answers nothing.
+func (g *guarded) change(ctx context.Context, name, what string, call func(context.Context) error) error {
+	_, err := do(ctx, g, name, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
 }
 
 // Validate looks at nothing but its arguments, so it may be called anywhere.
@@ -111,49 +141,34 @@ func (g *guarded) Validate(spec json.RawMessage, parameters map[string]string) [
 	return g.inner.Validate(spec, parameters)
 }
 
-func (g *guarded) Create(ctx context.Context, req CreateRequest) (inst Instance, err error) {
-	ctx, end, err := g.begin(ctx, "create", "create workspace")
-	if err != nil {
-		return inst, err
-	}
-	defer func() { end(err) }()
-	return g.inner.Create(ctx, req)
+func (g *guarded) Create(ctx context.Context, req CreateRequest) (Instance, error) {
+	return do(ctx, g, "create", "create workspace "+req.Name, func(ctx context.Context) (Instance, error) {
+		return g.inner.Create(ctx, req)
+	})
 }
 
-func (g *guarded) Get(ctx context.Context, ref Ref) (inst Instance, err error) {
-	ctx, end, err := g.begin(ctx, "get", "get workspace")
-	if err != nil {
-		return inst, err
-	}
-	defer func() { end(err) }()
-	return g.inner.Get(ctx, ref)
+func (g *guarded) Get(ctx context.Context, ref Ref) (Instance, error) {
+	return do(ctx, g, "get", "get workspace "+ref.Name, func(ctx context.Context) (Instance, error) {
+		return g.inner.Get(ctx, ref)
+	})
 }
 
-func (g *guarded) List(ctx context.Context, installation uuid.UUID) (all []Instance, err error) {
-	ctx, end, err := g.begin(ctx, "list", "list workspaces")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { end(err) }()
-	return g.inner.List(ctx, installation)
+func (g *guarded) List(ctx context.Context, installation uuid.UUID) ([]Instance, error) {
+	return do(ctx, g, "list", "list workspaces", func(ctx context.Context) ([]Instance, error) {
+		return g.inner.List(ctx, installation)
+	})
 }
 
-func (g *guarded) Ready(ctx context.Context, ref Ref) (state Readiness, err error) {
-	ctx, end, err := g.begin(ctx, "ready", "probe workspace")
-	if err != nil {
-		return state, err
-	}
-	defer func() { end(err) }()
-	return g.inner.Ready(ctx, ref)
+func (g *guarded) Ready(ctx context.Context, ref Ref) (Readiness, error) {
+	return do(ctx, g, "ready", "probe workspace "+ref.Name, func(ctx context.Context) (Readiness, error) {
+		return g.inner.Ready(ctx, ref)
+	})
 }
 
-func (g *guarded) Delete(ctx context.Context, ref Ref) (err error) {
-	ctx, end, err := g.begin(ctx, "delete", "delete workspace")
-	if err != nil {
-		return err
-	}
-	defer func() { end(err) }()
-	return g.inner.Delete(ctx, ref)
+func (g *guarded) Delete(ctx context.Context, ref Ref) error {
+	return g.change(ctx, "delete", "delete workspace "+ref.Name, func(ctx context.Context) error {
+		return g.inner.Delete(ctx, ref)
+	})
 }
 
 // Site is empty (reached from everywhere) unless the wrapped provider is Sited.
@@ -165,78 +180,64 @@ func (g *guarded) Site() string {
 }
 
 func (g *guarded) Exec(ctx context.Context, ref Ref, req ExecRequest) (int, error) {
-	if err := g.check(ctx, "exec in workspace"); err != nil {
-		return 0, err
-	}
-	e, ok := As[Execer](g.inner)
-	if !ok {
-		return 0, xerrors.New("exec in workspace: the provider cannot run commands in a workspace")
-	}
-	if err := CheckEnvironment(req.Env); err != nil {
-		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
-	}
-	return e.Exec(ctx, ref, req)
+	return do(ctx, g, "", "exec in workspace "+ref.Name, func(ctx context.Context) (int, error) {
+		e, ok := As[Execer](g.inner)
+		if !ok {
+			return 0, xerrors.New("the provider cannot run commands in a workspace")
+		}
+		if err := CheckEnvironment(req.Env); err != nil {
+			return 0, err
+		}
+		return e.Exec(ctx, ref, req)
+	})
 }
 
 func (g *guarded) Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser, error) {
-	if err := g.check(ctx, "read workspace logs"); err != nil {
-		return nil, err
-	}
-	l, ok := As[Logger](g.inner)
-	if !ok {
-		return nil, xerrors.New("read workspace logs: the provider keeps no logs")
-	}
-	return l.Logs(ctx, ref, follow)
+	return do(ctx, g, "", "read logs of workspace "+ref.Name, func(ctx context.Context) (io.ReadCloser, error) {
+		l, ok := As[Logger](g.inner)
+		if !ok {
+			return nil, xerrors.New("the provider keeps no logs")
+		}
+		return l.Logs(ctx, ref, follow)
+	})
 }
 
-func (g *guarded) Stop(ctx context.Context, ref Ref) (err error) {
-	ctx, end, err := g.begin(ctx, "stop", "stop workspace")
-	if err != nil {
-		return err
-	}
-	defer func() { end(err) }()
-	s, ok := As[Stopper](g.inner)
-	if !ok {
-		return xerrors.New("stop workspace: the provider cannot stop one")
-	}
-	return s.Stop(ctx, ref)
+func (g *guarded) Stop(ctx context.Context, ref Ref) error {
+	return g.change(ctx, "stop", "stop workspace "+ref.Name, func(ctx context.Context) error {
+		s, ok := As[Stopper](g.inner)
+		if !ok {
+			return xerrors.New("the provider cannot stop one")
+		}
+		return s.Stop(ctx, ref)
+	})
 }
 
-func (g *guarded) Start(ctx context.Context, ref Ref) (err error) {
-	ctx, end, err := g.begin(ctx, "start", "start workspace")
-	if err != nil {
-		return err
-	}
-	defer func() { end(err) }()
-	s, ok := As[Stopper](g.inner)
-	if !ok {
-		return xerrors.New("start workspace: the provider cannot start one")
-	}
-	return s.Start(ctx, ref)
+func (g *guarded) Start(ctx context.Context, ref Ref) error {
+	return g.change(ctx, "start", "start workspace "+ref.Name, func(ctx context.Context) error {
+		s, ok := As[Stopper](g.inner)
+		if !ok {
+			return xerrors.New("the provider cannot start one")
+		}
+		return s.Start(ctx, ref)
+	})
 }
 
-func (g *guarded) Reset(ctx context.Context, req CreateRequest) (inst Instance, err error) {
-	ctx, end, err := g.begin(ctx, "reset", "reset workspace")
-	if err != nil {
-		return inst, err
-	}
-	defer func() { end(err) }()
-	r, ok := As[Resetter](g.inner)
-	if !ok {
-		return Instance{}, Permanent(xerrors.New("reset workspace: the provider cannot reset one"))
-	}
-	return r.Reset(ctx, req)
+func (g *guarded) Reset(ctx context.Context, req CreateRequest) (Instance, error) {
+	return do(ctx, g, "reset", "reset workspace "+req.Name, func(ctx context.Context) (Instance, error) {
+		r, ok := As[Resetter](g.inner)
+		if !ok {
+			return Instance{}, Permanent(xerrors.New("the provider cannot reset one"))
+		}
+		return r.Reset(ctx, req)
+	})
 }
 
-func (g *guarded) ListMachines(ctx context.Context) (all []Machine, err error) {
-	ctx, end, err := g.begin(ctx, "machines", "list machines")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { end(err) }()
-	r, ok := As[Reserver](g.inner)
-	if !ok {
-		return nil, xerrors.New("list machines: the provider has none that exist beforehand")
-	}
-	return r.ListMachines(ctx)
+func (g *guarded) ListMachines(ctx context.Context) ([]Machine, error) {
+	return do(ctx, g, "machines", "list machines", func(ctx context.Context) ([]Machine, error) {
+		r, ok := As[Reserver](g.inner)
+		if !ok {
+			return nil, xerrors.New("the provider has none that exist beforehand")
+		}
+		return r.ListMachines(ctx)
+	})
 }

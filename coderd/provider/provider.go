@@ -9,6 +9,7 @@
 //   - A provider is safe for concurrent use, and every call returns soon after its context ends. What an interrupted
 //     call left behind is found again by name.
 //   - List returns only what carries this installation's tag.
+//   - An error says what is wrong. Which call failed, and for which workspace, is said by Guarded for all of them.
 //
 // No call is made inside a database transaction (I8); Guarded enforces it. What a provider can do beyond Provider (be
 // Sited, an Execer, a Logger, a Stopper, a Resetter, a Reserver) is asked for with As, which sees through such wrappers.
@@ -264,6 +265,21 @@ type ExecRequest struct {
 	Stderr  io.Writer
 	TTY     bool
 	Resize  <-chan WindowSize // with TTY
+}
+
+// Resizes gives the command's terminal the sizes that come, until the command has ended.
+func (r ExecRequest) Resizes(ended <-chan struct{}, resize func(WindowSize)) {
+	for {
+		select {
+		case <-ended:
+			return
+		case size, ok := <-r.Resize:
+			if !ok {
+				return
+			}
+			resize(size)
+		}
+	}
 }
 
 // WindowSize is a terminal's size in characters.

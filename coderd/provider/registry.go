@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/quartz"
 	"golang.org/x/xerrors"
 )
 
@@ -38,6 +39,7 @@ type Registry struct {
 	watch  Watch           // may be nil
 	source Source          // may be nil
 	ctx    context.Context // of the source
+	clock  quartz.Clock    // of the source
 
 	updating sync.Mutex // held while providers are made, which may take a while; readers do not wait for it
 	mu       sync.RWMutex
@@ -48,10 +50,14 @@ type Registry struct {
 // readFor bounds a reading of the source for a name that is not known.
 const readFor = 5 * time.Second
 
+// retryEvery is how often a provider that can't be had is looked for again at most, when somebody asks for it.
+const retryEvery = time.Second
+
 type entry struct {
 	row      Row
 	provider Provider
 	err      error
+	asked    time.Time // with an error: when the source was last read for it
 }
 
 // NewRegistry makes an empty registry of the given kinds. inTx is for Guarded.
@@ -63,7 +69,9 @@ func NewRegistry(kinds map[string]Factory, inTx func(context.Context) bool) *Reg
 func (r *Registry) OnCall(watch Watch) { r.watch = watch }
 
 // From says where the providers come from, until ctx ends. To be set before the first Read and Get.
-func (r *Registry) From(ctx context.Context, source Source) { r.ctx, r.source = ctx, source }
+func (r *Registry) From(ctx context.Context, clock quartz.Clock, source Source) {
+	r.ctx, r.clock, r.source = ctx, clock, source
+}
 
 // Read makes the registry hold what its source has; without one it stays as it is.
 func (r *Registry) Read(ctx context.Context) error {
@@ -104,11 +112,12 @@ func (r *Registry) Update(rows []Row) {
 func (r *Registry) update(rows []Row) {
 	next := make(map[string]entry, len(rows))
 	for _, row := range rows {
+		old, ok := r.entries[row.Name]
 		if row.Removed {
-			next[row.Name] = entry{row: row, err: xerrors.Errorf("provider %q has been removed from the configuration", row.Name)}
+			err := xerrors.Errorf("provider %q has been removed from the configuration", row.Name)
+			next[row.Name] = entry{row: row, err: err, asked: old.asked}
 			continue
 		}
-		old, ok := r.entries[row.Name]
 		if ok && old.err == nil && old.row.Kind == row.Kind && bytes.Equal(old.row.Config, row.Config) {
 			next[row.Name] = old
 			continue
@@ -118,7 +127,7 @@ func (r *Registry) update(rows []Row) {
 		if err != nil {
 			err = xerrors.Errorf("make provider %q: %w", row.Name, err)
 		}
-		next[row.Name] = entry{row: row, provider: p, err: err}
+		next[row.Name] = entry{row: row, provider: p, err: err, asked: old.asked}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,17 +151,19 @@ func (r *Registry) make(kind string, config json.RawMessage, name string, watch 
 	return &guarded{inner: p, inTx: r.inTx, name: name, watch: watch}, nil
 }
 
-// Get returns the provider configured under name, or why there is none. For a name that it does not know it reads its
-// source, once until the next Read: another replica may have applied the provider just now, and have sent a job here.
+// Get returns the provider configured under name, or why there is none. For one that it has not it reads its source first:
+// another replica may have applied the provider just now, and have sent a job here, or what kept it from being made is
+// mended. For a name that it does not know it does so once until the next Read, else once per retryEvery.
 func (r *Registry) Get(name string) (Provider, error) {
-	e, ok, asked := r.lookUp(name)
-	if !ok && !asked && r.source != nil {
+	e, ok := r.lookUp(name)
+	if (!ok || e.err != nil) && r.asks(name) {
 		ctx, cancel := context.WithTimeout(r.ctx, readFor)
 		defer cancel()
-		if err := r.read(ctx); err != nil {
+		err := r.read(ctx)
+		if err != nil && !ok {
 			return nil, xerrors.Errorf("provider %q is not known here, and the configured ones can't be read: %w", name, err)
 		}
-		if e, ok, _ = r.lookUp(name); !ok {
+		if e, ok = r.lookUp(name); !ok && err == nil {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.unknown == nil {
@@ -167,11 +178,30 @@ func (r *Registry) Get(name string) (Provider, error) {
 	return e.provider, e.err
 }
 
-func (r *Registry) lookUp(name string) (e entry, known, asked bool) {
+// asks says whether to read the source for a name.
+func (r *Registry) asks(name string) bool {
+	if r.source == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.entries[name]
+	switch {
+	case !ok:
+		return !r.unknown[name]
+	case e.err == nil || r.clock.Since(e.asked) < retryEvery:
+		return false
+	}
+	e.asked = r.clock.Now() // one of many who ask at once
+	r.entries[name] = e
+	return true
+}
+
+func (r *Registry) lookUp(name string) (e entry, known bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	e, known = r.entries[name]
-	return e, known, r.unknown[name]
+	return e, known
 }
 
 // Refuses says why a provider would refuse a spec with its parameters now; nil where it would not. judged is false where

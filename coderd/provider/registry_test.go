@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/coder/quartz"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/xerrors"
@@ -57,7 +60,7 @@ func TestRegistryReadsForAnUnknownName(t *testing.T) {
 	var rows []provider.Row
 	var refused error
 	reads := 0
-	r.From(t.Context(), func(context.Context) ([]provider.Row, error) {
+	r.From(t.Context(), quartz.NewReal(), func(context.Context) ([]provider.Row, error) {
 		reads++
 		return rows, refused
 	})
@@ -83,6 +86,51 @@ func TestRegistryReadsForAnUnknownName(t *testing.T) {
 	require.ErrorIs(t, err, refused)
 	_, err = r.Get("b")
 	require.NoError(t, err, "what is known stays")
+}
+
+// What kept a provider from being made may be mended any time: whoever asks for it finds out, at most once a second.
+func TestRegistryLooksAgainForWhatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var fault error
+		tried := 0
+		r := provider.NewRegistry(map[string]provider.Factory{
+			"able": func(json.RawMessage) (provider.Provider, error) {
+				tried++
+				return &able{}, fault
+			},
+		}, inTx)
+		rows := []provider.Row{{Name: "a", Kind: "able"}}
+		r.From(t.Context(), quartz.NewReal(), func(context.Context) ([]provider.Row, error) { return rows, nil })
+		fault = xerrors.New("no such root")
+		require.NoError(t, r.Read(t.Context()))
+		for range 3 {
+			_, err := r.Get("a")
+			require.ErrorContains(t, err, "no such root")
+		}
+		require.Equal(t, 2, tried, "all in one second")
+
+		time.Sleep(time.Second)
+		for range 3 {
+			_, err := r.Get("a")
+			require.ErrorContains(t, err, "no such root")
+		}
+		require.Equal(t, 3, tried)
+
+		fault = nil
+		time.Sleep(time.Second)
+		_, err := r.Get("a")
+		require.NoError(t, err)
+
+		rows[0].Removed = true
+		require.NoError(t, r.Read(t.Context()))
+		_, err = r.Get("a")
+		require.ErrorContains(t, err, "removed")
+		rows[0].Removed = false
+		time.Sleep(time.Second)
+		_, err = r.Get("a")
+		require.NoError(t, err, "applied again elsewhere")
+	})
 }
 
 func TestRegistryKeepsErrorsApart(t *testing.T) {

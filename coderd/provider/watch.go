@@ -23,18 +23,3 @@ func Result(ctx context.Context, err error) string {
 	}
 	return "error"
 }
-
-// Results are all that Result says.
-func Results() []string { return []string{"ok", "not-found", "permanent", "cancelled", "error"} }
-
-// begin refuses a call inside of a transaction, and has all others watched.
-func (g *guarded) begin(ctx context.Context, name, what string) (context.Context, func(error), error) {
-	if err := g.check(ctx, what); err != nil {
-		return ctx, nil, err
-	}
-	if g.watch == nil {
-		return ctx, func(error) {}, nil
-	}
-	ctx, end := g.watch(ctx, g.name, name)
-	return ctx, end, nil
-}

@@ -80,12 +80,12 @@ func (r *Reconciler) write(ctx context.Context, db database.DBTX, plans []*prebu
 			continue
 		}
 		for i := range p.Create {
-			name, err := prebuilds.Name(r.random)
+			name, err := prebuilds.Name(r.Random)
 			if err != nil {
 				return err
 			}
 			w := workspaces.Planned{
-				ID: r.newID(), JobID: r.newID(), PresetID: p.PresetID, Name: name, Priority: workspaces.PriorityPrebuild,
+				ID: r.NewID(), JobID: r.NewID(), PresetID: p.PresetID, Name: name, Priority: workspaces.PriorityPrebuild,
 				Reason: fmt.Sprintf("C5: %d of %d", p.Counts.Actual+p.Counts.Starting+i+1, p.Counts.Desired+p.Counts.Waiting+p.Counts.Queued),
 			}
 			if i < p.Counts.Waiting+p.Counts.Queued { // somebody waits for it, or a job
@@ -106,7 +106,7 @@ func (r *Reconciler) write(ctx context.Context, db database.DBTX, plans []*prebu
 			moves.Reasons = append(moves.Reasons, explain.Text(m.Reason))
 		}
 	}
-	if err := r.writer.Plan(ctx, db, planned); err != nil {
+	if err := r.Writer.Plan(ctx, db, planned); err != nil {
 		return err
 	}
 	if len(intents.WorkspaceIds) > 0 {

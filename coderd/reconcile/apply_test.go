@@ -100,14 +100,14 @@ func TestApply_nameInUse(t *testing.T) {
 				require.NoError(t, err)
 			}
 			r := testReconciler(store, "one")
-			r.random = &drawn{same: []int{1}}
+			r.Random = &drawn{same: []int{1}}
 			want("t1", 1)
 			pass(ctx, t, r)
 			require.Equal(t, 1, count(ctx, t, store, "t1"))
 
 			want("t1", 2)
 			want("t2", 1)
-			r.random = &drawn{same: tc.same}
+			r.Random = &drawn{same: tc.same}
 			res, err := r.pass(ctx, nil)
 			require.NoError(t, err)
 			require.Equal(t, tc.built, count(ctx, t, store, "t1")+count(ctx, t, store, "t2"))

@@ -78,9 +78,9 @@ func (r *Reconciler) tell(ctx context.Context, trigger string, res Result, took 
 		for name, n := range d.Counts.All {
 			fields = append(fields, slog.F(name, n))
 		}
-		r.log.Info(ctx, "decided", append(fields, slog.F("pass", res.Seq), slog.F("took", took.String()))...)
+		r.Log.Info(ctx, "decided", append(fields, slog.F("pass", res.Seq), slog.F("took", took.String()))...)
 	}
-	if r.nameVictims {
+	if r.NameVictims {
 		r.tellVictims(ctx, res)
 	}
 }
@@ -96,9 +96,9 @@ func (r *Reconciler) tellVictims(ctx context.Context, res Result) {
 	if len(ids) == 0 {
 		return
 	}
-	rows, err := reconciledb.New(r.store).WorkspaceNames(ctx, ids)
+	rows, err := reconciledb.New(r.Store).WorkspaceNames(ctx, ids)
 	if err != nil {
-		r.log.Debug(ctx, "read names of victims", slog.Error(err))
+		r.Log.Debug(ctx, "read names of victims", slog.Error(err))
 		return
 	}
 	names := make(map[uuid.UUID]string, len(rows))
@@ -107,7 +107,7 @@ func (r *Reconciler) tellVictims(ctx context.Context, res Result) {
 	}
 	for _, d := range res.Decisions {
 		for _, in := range d.Intents {
-			r.log.Debug(ctx, "victim chosen", slog.F("preset", d.Template+"/"+d.Preset), slog.F("workspace", names[in.WorkspaceID]),
+			r.Log.Debug(ctx, "victim chosen", slog.F("preset", d.Template+"/"+d.Preset), slog.F("workspace", names[in.WorkspaceID]),
 				slog.F("workspace_id", in.WorkspaceID), slog.F("kind", in.Kind), slog.F("why", explain.Text(in.Reason)),
 				slog.F("rule", in.Rule), slog.F("pass", res.Seq))
 		}

@@ -75,7 +75,7 @@ func pass(ctx context.Context, t *testing.T, r *Reconciler) {
 func loseOne(ctx context.Context, t *testing.T, r *Reconciler) {
 	t.Helper()
 	var id uuid.UUID
-	require.NoError(t, r.store.Pool.QueryRow(ctx, "SELECT id FROM workspaces WHERE state = 'provisioning' LIMIT 1").Scan(&id))
-	_, err := r.writer.Delete(ctx, workspaces.Actor{UserID: workspaces.Prewarm, Reason: "test"}, id, false)
+	require.NoError(t, r.Store.Pool.QueryRow(ctx, "SELECT id FROM workspaces WHERE state = 'provisioning' LIMIT 1").Scan(&id))
+	_, err := r.Writer.Delete(ctx, workspaces.Actor{UserID: workspaces.Prewarm, Reason: "test"}, id, false)
 	require.NoError(t, err)
 }

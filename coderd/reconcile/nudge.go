@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -42,7 +43,7 @@ func (r *Reconciler) Nudge(templates ...uuid.UUID) {
 // Heard takes a nudge that another replica published.
 func (r *Reconciler) Heard(payload string) {
 	var n notice
-	if err := json.Unmarshal([]byte(payload), &n); err != nil || n.From == r.replica {
+	if err := json.Unmarshal([]byte(payload), &n); err != nil || n.From == r.Replica {
 		return
 	}
 	r.mu.Lock()
@@ -54,8 +55,15 @@ func (r *Reconciler) Heard(payload string) {
 	r.wake.Ring()
 }
 
-// Missed is told that notifications may have been lost: everything is looked at again (I9).
+// Missed asks for a full pass, because notifications may have been lost (I9). They were heard again just now, so the
+// database answers: a pass that failed is tried again at once.
 func (r *Reconciler) Missed() {
+	r.tickNow()
+	r.answers.Ring()
+}
+
+// tickNow makes the next pass a full one.
+func (r *Reconciler) tickNow() {
 	r.mu.Lock()
 	r.ticked = true
 	r.mu.Unlock()
@@ -85,15 +93,15 @@ func (r *Reconciler) giveBack(taken map[uuid.UUID]nudged) {
 // unserved drops the nudges that a pass begun after them has served, here or on another replica.
 func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) ([]uuid.UUID, error) {
 	var ask, templates []uuid.UUID
-	for t, at := range taken {
-		if time.Time(at).IsZero() {
+	for _, t := range sorted(slices.Collect(maps.Keys(taken))) {
+		if time.Time(taken[t]).IsZero() {
 			templates = append(templates, t)
 		} else {
 			ask = append(ask, t)
 		}
 	}
 	if len(ask) > 0 {
-		passes, err := reconciledb.New(r.store).PassesOf(ctx, ask)
+		passes, err := reconciledb.New(r.Store).PassesOf(ctx, ask)
 		if err != nil {
 			return nil, xerrors.Errorf("read passes: %w", err)
 		}
@@ -107,9 +115,14 @@ func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) (
 			}
 		}
 	}
-	// Any order serves all of them in one pass; a stable one makes passes comparable.
+	return sorted(templates), nil
+}
+
+// sorted puts templates in an order that is always the same. Any serves all of them in one pass; this makes passes
+// comparable.
+func sorted(templates []uuid.UUID) []uuid.UUID {
 	slices.SortFunc(templates, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	return templates, nil
+	return templates
 }
 
 // publishNudges tells the other replicas, many nudges at a time. A failure costs nothing but time: this process serves
@@ -122,8 +135,8 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		case <-r.publish:
 		}
 		r.mu.Lock()
-		arg := reconciledb.PublishNudgesParams{Sender: r.replica}
-		for t := range r.unpublished {
+		arg := reconciledb.PublishNudgesParams{Sender: r.Replica}
+		for _, t := range sorted(slices.Collect(maps.Keys(r.unpublished))) {
 			arg.TemplateIds = append(arg.TemplateIds, t)
 			arg.Traces = append(arg.Traces, r.traces[t])
 			delete(r.traces, t)
@@ -133,8 +146,8 @@ func (r *Reconciler) publishNudges(ctx context.Context) {
 		if len(arg.TemplateIds) == 0 {
 			continue
 		}
-		if err := reconciledb.New(r.store).PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
-			r.log.Debug(ctx, "publish nudges", slog.Error(err))
+		if err := reconciledb.New(r.Store).PublishNudges(ctx, arg); err != nil && ctx.Err() == nil {
+			r.Log.Debug(ctx, "publish nudges", slog.Error(err))
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // A nudge from this process that a busy lock put off is not replaced by one from elsewhere: a pass that began after that
 // one, but before the commit which this one is about, would then drop it.
 func TestGiveBack_keepsWhatIsFromHere(t *testing.T) {
-	here, template := &Reconciler{nudges: map[uuid.UUID]nudged{}, replica: "a", wake: make(chan struct{}, 1)}, uuid.New()
+	here, template := &Reconciler{nudges: map[uuid.UUID]nudged{}, Options: Options{Replica: "a"}, wake: make(chan struct{}, 1)}, uuid.New()
 	taken := map[uuid.UUID]nudged{template: {}}
 	here.Heard(`{"from": "b", "template": "` + template.String() + `", "at_us": 1}`)
 	here.giveBack(taken)
@@ -25,7 +25,7 @@ func TestGiveBack_keepsWhatIsFromHere(t *testing.T) {
 // serves a nudge that came since.
 func TestForgetCauses(t *testing.T) {
 	header := func(n int) string { return fmt.Sprintf("00-%032x-%016x-01", n, n) }
-	here := &Reconciler{nudges: map[uuid.UUID]nudged{}, replica: "a", wake: make(chan struct{}, 1), tracer: tracing.Off()}
+	here := &Reconciler{nudges: map[uuid.UUID]nudged{}, wake: make(chan struct{}, 1), Options: Options{Replica: "a", Tracer: tracing.Off()}}
 	hear := func(template uuid.UUID, n int) {
 		here.Heard(fmt.Sprintf(`{"from": "b", "template": %q, "at_us": 1, "trace": %q}`, template, header(n)))
 	}

@@ -56,7 +56,7 @@ func (r *Reconciler) pass(ctx context.Context, templates []uuid.UUID) (Result, e
 	var res Result
 	runs := 0
 	opts := database.TxOptions{Label: "pass", Isolation: pgx.RepeatableRead}
-	err := r.store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+	err := r.Store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
 		runs++
 		var err error
 		res, err = r.passInTx(ctx, tx, templates)
@@ -81,7 +81,7 @@ func (r *Reconciler) passInTx(ctx context.Context, tx pgx.Tx, templates []uuid.U
 	// The statement above took its snapshot before it had the lock. If another pass committed in between, this UPDATE
 	// fails with 40001 and the pass runs again on what that one wrote.
 	fence, err := q.AdvanceFence(ctx, reconciledb.AdvanceFenceParams{
-		Holder: r.replica, IsFull: templates == nil, OverdueS: (r.tick + r.tick/2).Seconds(),
+		Holder: r.Replica, IsFull: templates == nil, OverdueS: (r.Tick + r.Tick/2).Seconds(),
 	})
 	if err != nil {
 		return Result{}, xerrors.Errorf("advance fence: %w", err)

@@ -42,23 +42,12 @@ type Options struct {
 
 // Reconciler runs passes on one replica.
 type Reconciler struct {
-	store   *database.Store
-	writer  *workspaces.Writer
-	clock   quartz.Clock
-	log     slog.Logger
-	metrics *metrics
-	replica string
-	tick    time.Duration
-	random  io.Reader
-	newID   func() uuid.UUID
-	hints   *hints.Hints
-	tracer  trace.Tracer
-	jitter  func(time.Duration) time.Duration
-
-	nameVictims bool
-	deadline    time.Duration // of a pass, from this side
+	Options
+	metrics  *metrics
+	deadline time.Duration // of a pass, from this side
 
 	wake, publish hints.Bell
+	answers       hints.Bell // the database answers again
 
 	mu          sync.Mutex // guards what follows
 	ticked      bool       // since the loop looked last
@@ -82,14 +71,12 @@ func New(o Options) *Reconciler {
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]
 	}
+	o.Log, o.Tracer = o.Log.Named("reconcile"), tracing.OrOff(o.Tracer)
 	return &Reconciler{
-		store: o.Store, writer: o.Writer, clock: o.Clock, log: o.Log.Named("reconcile"),
-		metrics: newMetrics(o.Registerer), replica: o.Replica, tick: o.Tick, random: o.Random, newID: o.NewID,
-		hints: o.Hints, tracer: tracing.OrOff(o.Tracer), refusedAt: map[string]time.Time{},
-		traces: map[uuid.UUID]string{},
-		wake:   hints.NewBell(), publish: hints.NewBell(),
-		jitter: o.Jitter, nameVictims: o.NameVictims, deadline: passDeadline,
-		nudges: map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
+		Options: o, metrics: newMetrics(o.Registerer), deadline: passDeadline, wake: hints.NewBell(), publish: hints.NewBell(),
+		answers: hints.NewBell(),
+		nudges:  map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
+		refusedAt: map[string]time.Time{}, traces: map[uuid.UUID]string{},
 	}
 }
 
@@ -106,14 +93,14 @@ func (r *Reconciler) Run(ctx context.Context) {
 	both.Go(func() { r.publishNudges(ctx) })
 	both.Go(func() { r.loop(ctx) })
 	both.Wait()
-	r.log.Info(context.WithoutCancel(ctx), "loop ended", slog.F("why", context.Cause(ctx).Error()))
+	r.Log.Info(context.WithoutCancel(ctx), "loop ended", slog.F("why", context.Cause(ctx).Error()))
 }
 
 func (r *Reconciler) loop(ctx context.Context) {
-	r.Missed() // C1: a pass at start
-	ticker := r.clock.NewTimer(r.jittered(), "reconcile", "tick")
+	r.tickNow() // C1: a pass at start
+	ticker := r.Clock.NewTimer(r.jittered(), "reconcile", "tick")
 	defer ticker.Stop()
-	later := r.clock.NewTimer(time.Hour, "reconcile", "later")
+	later := r.Clock.NewTimer(time.Hour, "reconcile", "later")
 	defer later.Stop()
 	failures := 0
 	for {
@@ -122,11 +109,11 @@ func (r *Reconciler) loop(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errBusy):
-			next = busyLeast + r.jitter(busySpread)
+			next = busyLeast + r.Jitter(busySpread)
 		case err != nil:
 			next = errorPause << min(failures, errorPauses)
 			failures++
-			r.log.Error(ctx, "pass failed; it will be tried again", slog.F("in", next.String()), slog.Error(err))
+			r.Log.Error(ctx, "pass failed; it will be tried again", slog.F("in", next.String()), slog.Error(err))
 		default:
 			failures = 0
 			next = r.untilRetry()
@@ -138,7 +125,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 		}
 		select { // a tick that came during the pass goes before hints, whatever the next select would choose
 		case <-ticker.C:
-			r.Missed()
+			r.tickNow()
 			ticker.Reset(r.jittered(), "reconcile", "tick")
 		default:
 		}
@@ -146,9 +133,11 @@ func (r *Reconciler) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			r.Missed()
+			r.tickNow()
 			ticker.Reset(r.jittered(), "reconcile", "tick")
 		case <-wake:
+		case <-r.answers:
+			failures = 0
 		case <-later.C:
 			r.retryDue()
 		}
@@ -157,7 +146,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 
 // jittered is one interval, up to a tenth shorter or longer, so that replicas do not march in step.
 func (r *Reconciler) jittered() time.Duration {
-	return r.tick - r.tick/10 + r.jitter(r.tick/5+1)
+	return r.Tick - r.Tick/10 + r.Jitter(r.Tick/5+1)
 }
 
 // serve does what is pending: the tick if there is one, which covers all nudges, else the nudges. An error leaves all of
@@ -186,7 +175,7 @@ func (r *Reconciler) doneElsewhere(ctx context.Context) bool {
 	if r.tickAt.IsZero() {
 		return false
 	}
-	last, err := viewsdb.New(r.store).LastPass(ctx)
+	last, err := viewsdb.New(r.Store).LastPass(ctx)
 	if err != nil || last.FullBeganAt == nil || !last.FullBeganAt.After(r.tickAt) {
 		return false
 	}
@@ -202,7 +191,7 @@ func (r *Reconciler) serveTick(ctx context.Context) error {
 		return nil
 	}
 	if errors.Is(err, errBusy) && r.tickAt.IsZero() {
-		if last, lastErr := viewsdb.New(r.store).LastPass(ctx); lastErr == nil {
+		if last, lastErr := viewsdb.New(r.Store).LastPass(ctx); lastErr == nil {
 			r.tickAt = last.Now
 		}
 	}
@@ -237,23 +226,23 @@ func (r *Reconciler) serveNudges(ctx context.Context, taken map[uuid.UUID]nudged
 
 // run does one pass and everything that follows from it.
 func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.UUID) error {
-	start := r.clock.Now("reconcile", "pass")
+	start := r.Clock.Now("reconcile", "pass")
 	spanned, span, causes := r.startTrace(ctx, trigger, templates)
 	res, err := r.pass(spanned, templates)
 	r.endTrace(span, causes, res, err)
-	took := r.clock.Since(start, "reconcile", "pass")
+	took := r.Clock.Since(start, "reconcile", "pass")
 	r.metrics.observe(trigger, res, took, err)
 	r.observeLock(trigger, start, err)
 	if errors.Is(err, errBusy) {
 		if watchErr := r.watchHolder(ctx); watchErr != nil && ctx.Err() == nil {
-			r.log.Warn(ctx, "watch the holder of the lock", slog.Error(watchErr))
+			r.Log.Warn(ctx, "watch the holder of the lock", slog.Error(watchErr))
 		}
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	now := r.clock.Now("reconcile", "retry")
+	now := r.Clock.Now("reconcile", "retry")
 	if res.Full {
 		clear(r.retryAt)
 	}
@@ -265,11 +254,11 @@ func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.U
 		r.retryAt[t] = now.Add(at.Sub(res.BeganAt) + 10*time.Millisecond)
 	}
 	for id, presetErr := range res.Errors {
-		r.log.Error(ctx, "preset could not be reconciled", slog.F("preset_id", id), slog.Error(presetErr))
+		r.Log.Error(ctx, "preset could not be reconciled", slog.F("preset_id", id), slog.Error(presetErr))
 	}
 	if res.Created+res.Intents+res.Moves > 0 {
 		r.tell(spanned, trigger, res, took)
-		r.hints.Wake()
+		r.Hints.Wake()
 	}
 	if len(res.Again) > 0 {
 		r.Nudge(res.Again...)
@@ -280,7 +269,7 @@ func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.U
 // untilRetry is the time to the earliest plan that changes by time alone.
 func (r *Reconciler) untilRetry() time.Duration {
 	next := time.Hour
-	now := r.clock.Now("reconcile", "retry")
+	now := r.Clock.Now("reconcile", "retry")
 	for _, at := range r.retryAt {
 		next = min(next, max(0, at.Sub(now)))
 	}
@@ -289,7 +278,7 @@ func (r *Reconciler) untilRetry() time.Duration {
 
 // retryDue nudges, within this process, the templates whose time has come.
 func (r *Reconciler) retryDue() {
-	now := r.clock.Now("reconcile", "retry")
+	now := r.Clock.Now("reconcile", "retry")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t, at := range r.retryAt {

@@ -44,3 +44,38 @@ func TestMissed_duringAPass(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	coderdtest.Eventually(t, "another full pass", func() bool { return w.Count(t, "a", "provisioning") == 4 })
 }
+
+// A pass that failed waits longer each time, up to 8 s. That notifications are heard again says that the database answers, so
+// the next pass does not wait for the rest of it.
+func TestMissed_afterFailures(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	w.Pool(t, "a", 2, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := w.Store.Pool.Exec(ctx, "ALTER TABLE presets RENAME TO lost")
+	require.NoError(t, err)
+	var failed atomic.Int32
+	r := reconcile.New(reconcile.Options{
+		Store: w.Store, Writer: workspaces.New(w.Store, uuid.New, "a"), Clock: quartz.NewMock(t), // no wait ends by itself
+		Log: slog.Make(sink(func() { failed.Add(1) })), Registerer: prometheus.NewRegistry(), Replica: "a", Tick: time.Hour,
+		Random: rand.Reader, NewID: uuid.New, Hints: hints.Local(hints.Ears{}),
+	})
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	coderdtest.Eventually(t, "a failed pass", func() bool { return failed.Load() > 0 })
+	_, err = w.Store.Pool.Exec(ctx, "ALTER TABLE lost RENAME TO presets")
+	require.NoError(t, err)
+	r.Missed()
+	coderdtest.Eventually(t, "a pass", func() bool { return w.Count(t, "a", "provisioning") == 2 })
+}
+
+// sink calls f for each error in the log.
+type sink func()
+
+func (f sink) LogEntry(_ context.Context, e slog.SinkEntry) {
+	if e.Level >= slog.LevelError {
+		f()
+	}
+}
+
+func (sink) Sync() {}

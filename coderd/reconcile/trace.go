@@ -74,7 +74,7 @@ func (r *Reconciler) startTrace(ctx context.Context, trigger string, templates [
 		}
 		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: c.SpanContext}))
 	}
-	ctx, span := r.tracer.Start(ctx, "pass", opts...)
+	ctx, span := r.Tracer.Start(ctx, "pass", opts...)
 	return ctx, span, taken
 }
 

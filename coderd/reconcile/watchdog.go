@@ -31,11 +31,11 @@ type holder struct {
 // watchHolder is called while the lock is busy. It ends the backend that has held it for too long, so that a frozen
 // replica stops the pool for seconds and not for ever.
 func (r *Reconciler) watchHolder(ctx context.Context) error {
-	now := r.clock.Now("reconcile", "watch")
+	now := r.Clock.Now("reconcile", "watch")
 	if now.Sub(r.holder.seen) < watchEvery {
 		return nil
 	}
-	row, err := reconciledb.New(r.store).PassLockHolder(ctx)
+	row, err := reconciledb.New(r.Store).PassLockHolder(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {
 		r.holder = holder{seen: now}
 		return nil
@@ -51,13 +51,13 @@ func (r *Reconciler) watchHolder(ctx context.Context) error {
 	if now.Sub(r.holder.since) < frozenAfter {
 		return nil
 	}
-	ended, err := reconciledb.New(r.store).EndPassLockHolder(ctx, reconciledb.EndPassLockHolderParams{
+	ended, err := reconciledb.New(r.Store).EndPassLockHolder(ctx, reconciledb.EndPassLockHolderParams{
 		Pid: r.holder.pid, XactStart: r.holder.xact,
 	})
 	if err != nil {
 		return xerrors.Errorf("end lock holder: %w", err)
 	}
-	r.log.Warn(ctx, "ended a pass that held the lock for too long",
+	r.Log.Warn(ctx, "ended a pass that held the lock for too long",
 		slog.F("pid", r.holder.pid), slog.F("held_by", row.ApplicationName), slog.F("ended", ended))
 	r.metrics.frozen.Inc()
 	r.holder = holder{seen: now}

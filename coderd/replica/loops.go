@@ -5,7 +5,7 @@ import "context"
 // Loops are all that a replica does by itself. Each runs until its context ends; the worker goes on for its grace.
 func (r *Replica) Loops() []func(context.Context) {
 	loops := []func(context.Context){
-		r.Reconciler.Run, r.Worker.Run, r.Instances.Run, r.refreshProviders, r.Inventory.Run, r.Machines.Run, r.Keeper.Run,
+		r.Reconciler.Run, r.Worker.Run, r.Instances.Run, r.Tunnels.Run, r.Sessions.Run, r.refreshProviders, r.Inventory.Run, r.Machines.Run, r.Keeper.Run,
 		r.Sizes.Run, r.Registered.Run, r.Notifier.Run, r.Watchdog.Run, r.Events.Run, r.Leases.Run,
 	}
 	if r.Inbox != nil {

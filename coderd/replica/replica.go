@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/prewarm-dev/prewarm/coderd/alerts"
+	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/autosize"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
@@ -36,6 +37,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/retention"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/pubsub"
@@ -86,6 +88,8 @@ type Parts struct {
 	InstanceID uuid.UUID      // of this run, in the list of replicas, with what follows
 	Version    string
 	Address    string
+	// AdvertiseURL is where the other replicas reach this one; empty: nowhere.
+	AdvertiseURL string
 }
 
 // Replica is everything of a replica but its API. It is safe for concurrent use.
@@ -97,6 +101,8 @@ type Replica struct {
 	Worker     *lifecycle.Worker
 	Claims     *claim.Service
 	Instances  *instance.Service
+	Tunnels    *tunnel.Service
+	Sessions   *auth.Recorder // of those who are in workspaces
 	Inventory  *inventory.Service
 	Machines   *inventory.Machines
 	Inbox      *inbox.Service   // nil, as the next, where there are no forges
@@ -140,7 +146,16 @@ func New(ctx context.Context, p Parts) *Replica {
 		URL: p.URL, CABundle: p.CABundle, Binaries: p.Binaries, Keys: p.Keys, SealKeys: p.SealKeys,
 	})
 	r.Writer.OnClaimed(r.Instances.Claimed)
-	r.Writer.OnReleased(countFinished(p.Registerer))
+	r.Tunnels = tunnel.New(tunnel.Options{
+		Store: p.Store, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints, InstanceID: p.InstanceID,
+		URL: p.AdvertiseURL, Keys: func(ctx context.Context) ([][]byte, error) { return r.Instances.Derive(ctx, "prewarm/relay") },
+	})
+	r.Sessions = auth.NewRecorder(p.Store, p.Clock, p.Log.Named("auth"))
+	finished := countFinished(p.Registerer)
+	r.Writer.OnReleased(func(moved workspaces.Moved) {
+		r.Tunnels.Ended(moved.WorkspaceID)
+		finished(moved)
+	})
 	if p.Directory != nil {
 		r.Inbox = inbox.New(inbox.Options{
 			Store: p.Store, Directory: p.Directory, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Replica: p.Name,
@@ -177,6 +192,7 @@ func New(ctx context.Context, p Parts) *Replica {
 	}
 	r.Leases = &leases.Ender{
 		Store: p.Store, Writer: r.Writer, Clock: p.Clock, Log: p.Log.Named("leases"), Hints: r.Hints,
+		Jitter: p.Jitter,
 	}
 	r.Sizes = autosize.New(autosize.Options{
 		Store: p.Store, Clock: p.Clock, Log: p.Log.Named("autosize"), Hints: r.Hints,
@@ -210,7 +226,7 @@ func (r *Replica) ears() hints.Ears {
 	ears := hints.Ears{
 		Nudge: r.Reconciler.Nudge, Cause: r.Reconciler.Cause, HeardNudge: r.Reconciler.Heard,
 		MissedNudges: r.Reconciler.Missed, Wake: r.Worker.Wake, Bound: r.Claims.Bound, MissedBound: r.Claims.Missed,
-		Claimed: r.Instances.Heard, Providers: r.providersChanged.Ring, Any: r.Events.Heard,
+		Claimed: r.Instances.Heard, Released: r.Tunnels.Heard, Providers: r.providersChanged.Ring, Any: r.Events.Heard,
 	}
 	if r.Inbox != nil {
 		ears.Inbox, ears.Demand, ears.Settle = r.Inbox.Wake, r.Inbox.MatchSoon, r.Runners.SettleSoon

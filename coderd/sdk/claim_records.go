@@ -30,23 +30,32 @@ type ClaimRecord struct {
 	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it ends by itself unless the lease is renewed"`
 	WaitedMS   float64    `json:"waited_ms" doc:"In line, until a workspace was bound to it or until now"`
 	Receipt    *Receipt   `json:"receipt,omitempty"`
+
+	Group *ClaimGroup `json:"group,omitempty" doc:"Where it is one of several that were one request"`
+}
+
+// ClaimGroup is a request with a count: its claims are bound together, all or none, and are released one by one.
+type ClaimGroup struct {
+	ID    uuid.UUID `json:"id" doc:"Give it as group to list its claims"`
+	Count int       `json:"count" doc:"How many claims it is"`
+	Alike int       `json:"alike" doc:"How many of them are in the state of this one"`
+	Ready int       `json:"ready" doc:"While it waits: how many ready workspaces there are for it"`
 }
 
 // ClaimFilter narrows a listing of claims. A State that is empty is bound; other empty fields match everything.
 type ClaimFilter struct {
-	State    string // waiting, bound, released or missed
-	Outcome  string // hit, waited, cold or miss
-	Template string
-	Preset   string
-	User     string
-	Limit    int    // of one page; the server's choice where 0
-	After    string // Next of the page before
+	State    string `query:"state" enum:"waiting,bound,released,missed" default:"bound" doc:"bound: those that hold a workspace"`
+	Outcome  string `query:"outcome" enum:"hit,waited,cold,miss"`
+	Template string `query:"template"`
+	Preset   string `query:"preset"`
+	User     string `query:"user" doc:"Name of who claimed"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the pool, the user or the workspace, in any case"`
+	Group    string `query:"group" format:"uuid" doc:"All claims of one request with a count, whatever their state; other filters are not looked at"`
+	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	After    string `query:"after" doc:"What the page before gave as next"`
 }
 
 // Claims lists one page of claims: those that wait as they stand in line, others the newest first.
 func (c *Client) Claims(ctx context.Context, f ClaimFilter) (ClaimList, error) {
-	return ask[ClaimList](ctx, c, read("claims").where(query{
-		"state": f.State, "outcome": f.Outcome, "template": f.Template, "preset": f.Preset, "user": f.User,
-		"limit": f.Limit, "after": f.After,
-	}))
+	return ask[ClaimList](ctx, c, read("claims").filtered(f))
 }

@@ -12,7 +12,7 @@ type ClaimRequest struct {
 	Template string `json:"template" minLength:"1" maxLength:"64"`
 	Preset   string `json:"preset,omitempty" maxLength:"64" doc:"Its name; where it is left out, preset_parameters choose"`
 
-	PresetParameters map[string]string `json:"preset_parameters,omitempty" doc:"Chooses the preset whose parameters are all among these, and of those the one with most; what it does not have is given to the agent"`
+	PresetParameters map[string]string `json:"preset_parameters,omitempty" doc:"Chooses the preset whose parameters are all among these, and of those the one with most. What it does not have is given to the agent"`
 
 	Mode  string `json:"mode,omitempty" enum:"prefer,require,bypass" default:"prefer" doc:"require: a warm one or a miss; prefer: else wait for one up to wait; bypass: one that is built for this claim"`
 	Cold  bool   `json:"cold,omitempty" doc:"With mode prefer: where none is warm, wait for one that is built for this claim"`

@@ -8,11 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/coder/quartz"
-	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 )
 
@@ -85,30 +85,28 @@ func (r call) repeatable() call {
 // query is what a request is narrowed by.
 type query map[string]any
 
-// where adds a query. Empty texts, ids and times, false, and numbers not above 0 are left out: they narrow nothing.
+// where adds a query. What is zero is left out: it narrows nothing.
 func (r call) where(q query) call {
 	r.query = url.Values{}
 	for name, value := range q {
-		given := true
-		switch v := value.(type) {
-		case string:
-			given = v != ""
-		case bool:
-			given = v
-		case int:
-			given = v > 0
-		case int64:
-			given = v > 0
-		case uuid.UUID:
-			given = v != uuid.Nil
-		case time.Time:
-			given, value = !v.IsZero(), v.Format(time.RFC3339Nano)
+		if reflect.ValueOf(value).IsZero() {
+			continue
 		}
-		if given {
-			r.query.Set(name, fmt.Sprint(value))
+		if t, ok := value.(time.Time); ok {
+			value = t.Format(time.RFC3339Nano)
 		}
+		r.query.Set(name, fmt.Sprint(value))
 	}
 	return r
+}
+
+// filtered adds a filter as a query. The tags of its fields name them there, for the client and for the server.
+func (r call) filtered(filter any) call {
+	q, v := query{}, reflect.ValueOf(filter)
+	for i := range v.NumField() {
+		q[v.Type().Field(i).Tag.Get("query")] = v.Field(i).Interface()
+	}
+	return r.where(q)
 }
 
 // do makes a call, decoding the answer. Answers of no content leave into as it is.

@@ -31,6 +31,11 @@ func (c *Client) Exec(ctx context.Context, ref string, req ExecRequest) (exitCod
 	if err != nil {
 		return 0, err
 	}
+	return execOn(ctx, conn, req)
+}
+
+// execOn speaks the client's side on conn, and closes it.
+func execOn(ctx context.Context, conn *websocket.Conn, req ExecRequest) (exitCode int, err error) {
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(execReadLimit)
 	start, err := json.Marshal(req.ExecStart)

@@ -6,32 +6,31 @@ import (
 
 // ForgeJobFilter narrows a listing of jobs; what is empty matches everything.
 type ForgeJobFilter struct {
-	Forge    string // name of an entity
-	State    string // waiting, queued, in_progress or completed
-	Template string
-	Preset   string
-	Unserved bool   // only those that nothing can serve
-	Limit    int    // of one page; the server's choice where 0
-	After    string // Next of the page before
+	Forge    string `query:"forge" doc:"Name of an entity"`
+	State    string `query:"state" enum:"waiting,queued,in_progress,completed"`
+	Template string `query:"template"`
+	Preset   string `query:"preset"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the repository, job, workflow, labels, runner, forge or pool, in any case"`
+	Unserved bool   `query:"unserved" doc:"Only those that nothing can serve"`
+	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	After    string `query:"after" doc:"What the page before gave as next"`
 }
 
 // RunnerFilter narrows a listing of runners; what is empty matches everything.
 type RunnerFilter struct {
-	Forge    string // name of an entity
-	Status   string // pending, idle, active, offline or gone
-	Template string
-	Preset   string
-	Gone     bool   // also those that there are no more
-	Limit    int    // of one page; the server's choice where 0
-	After    string // Next of the page before
+	Forge    string `query:"forge" doc:"Name of an entity"`
+	Status   string `query:"status" enum:"pending,idle,active,offline,gone" doc:"At the forge; gone implies gone=true"`
+	Template string `query:"template"`
+	Preset   string `query:"preset"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the name, the pool, the forge, the labels or the job, in any case"`
+	Gone     bool   `query:"gone" doc:"Also those that there are no more"`
+	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	After    string `query:"after" doc:"What the page before gave as next"`
 }
 
 // ForgeJobs lists one page of the forges' jobs, newest first.
 func (c *Client) ForgeJobs(ctx context.Context, f ForgeJobFilter) (ForgeJobList, error) {
-	return ask[ForgeJobList](ctx, c, read("forge-jobs").where(query{
-		"forge": f.Forge, "state": f.State, "template": f.Template, "preset": f.Preset, "unserved": f.Unserved,
-		"limit": f.Limit, "after": f.After,
-	}))
+	return ask[ForgeJobList](ctx, c, read("forge-jobs").filtered(f))
 }
 
 // ForgeJob shows the attempts of a job, newest first. The job is named by the id of one attempt, or by the forge's number.
@@ -41,10 +40,7 @@ func (c *Client) ForgeJob(ctx context.Context, job string) ([]ForgeJob, error) {
 
 // Runners lists one page of runners, newest first.
 func (c *Client) Runners(ctx context.Context, f RunnerFilter) (RunnerList, error) {
-	return ask[RunnerList](ctx, c, read("runners").where(query{
-		"forge": f.Forge, "status": f.Status, "template": f.Template, "preset": f.Preset, "gone": f.Gone,
-		"limit": f.Limit, "after": f.After,
-	}))
+	return ask[RunnerList](ctx, c, read("runners").filtered(f))
 }
 
 // Runner shows one runner, named by its name or the id of its workspace.

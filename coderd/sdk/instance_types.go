@@ -13,7 +13,11 @@ type AgentConfig struct {
 	Runner            []string `json:"runner,omitempty" doc:"Program and arguments, run after on_start in the workspaces of runner presets"`
 	OnClaim           []string `json:"on_claim,omitempty" doc:"Program and arguments, run once for each claim"`
 	HeartbeatTimeoutS int      `json:"heartbeat_timeout_s" doc:"Seconds without a report after which the agent is silent"`
+	DataPlane         *bool    `json:"data_plane,omitempty" doc:"False: nobody can run commands in the workspace through the agent"`
 }
+
+// DataPlaneOff says whether the template turns the data plane off.
+func (c AgentConfig) DataPlaneOff() bool { return c.DataPlane != nil && !*c.DataPlane }
 
 // Agent is what people see of the agent in a workspace.
 type Agent struct {
@@ -119,7 +123,7 @@ type SigningKey struct {
 	CreatedAt time.Time  `json:"created_at"`
 	RetiredAt *time.Time `json:"retired_at,omitempty"`
 	Signs     bool       `json:"signs" doc:"Whether new tokens are signed with it"`
-	Agents    int        `json:"agents" doc:"Agents of live workspaces last seen with a token of it"`
+	Agents    int        `json:"agents" doc:"Agents of live workspaces last seen with a token that it signed"`
 }
 
 // RotateRequest makes a new signing key. Older ones go on verifying until no agent uses them, or with RetireNow end at

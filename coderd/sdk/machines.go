@@ -7,7 +7,7 @@ import (
 
 // Machine is one of a provider whose machines exist beforehand, as it was listed last.
 type Machine struct {
-	Machine string `json:"machine" doc:"The provider's id of it"`
+	Machine string `json:"machine" doc:"Its id at the provider"`
 	Address string `json:"address,omitempty" doc:"Empty where none is known"`
 	State   string `json:"state" enum:"used,unused,possibly_used" doc:"possibly_used: nobody can say; error says why"`
 	Error   string `json:"error,omitempty"`

@@ -25,6 +25,8 @@ type Pool struct {
 	Hits   int   `json:"hits" doc:"Of these, those that got a prebuild at once"`
 	Hours  []int `json:"hours" doc:"Claims and hits of each of the last 24 hours, in turns, the oldest first; empty where nothing was claimed"`
 
+	Cost *PoolCost `json:"cost,omitempty" doc:"Of its idle prebuilds, where its template says what one costs"`
+
 	NextChange  *PoolChange `json:"next_change,omitempty" doc:"By its schedule, within 24 hours"`
 	Rollout     *Rollout    `json:"rollout,omitempty" doc:"While a version replaces another"`
 	Reasons     []string    `json:"reasons" doc:"Why actual is not desired, as the last pass saw it"`
@@ -45,6 +47,12 @@ type Slots struct {
 	Leaving  int `json:"leaving" doc:"Stopping, deleting or expired"`
 	Failed   int `json:"failed" doc:"Quarantined, for inspection"`
 	Claimed  int `json:"claimed"`
+}
+
+// PoolCost is what the prebuilds cost that are idle now, in the currency of idle_cost_per_hour of the template.
+type PoolCost struct {
+	PerDay   float64 `json:"per_day" doc:"Of a day with as many idle as now"`
+	PerClaim float64 `json:"per_claim,omitempty" doc:"The same for each claim of the last 24 hours; left out where there was none"`
 }
 
 // Attention is why somebody should look at a pool.

@@ -17,8 +17,8 @@ type TemplateVersion struct {
 	Provider  string    `json:"provider"`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by"`
-	Unclaimed int       `json:"unclaimed" doc:"Workspaces of it that nobody has, whatever their state"`
-	Claimed   int       `json:"claimed" doc:"Workspaces of it that somebody has"`
+	Unclaimed int       `json:"unclaimed" doc:"Its workspaces that nobody has, whatever their state"`
+	Claimed   int       `json:"claimed" doc:"Its workspaces that somebody has"`
 }
 
 // TemplateVersionSpec is one version with all that makes it what it is.

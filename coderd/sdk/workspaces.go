@@ -7,19 +7,18 @@ import (
 
 // WorkspaceFilter narrows a listing; empty fields match everything.
 type WorkspaceFilter struct {
-	State    string
-	Template string
-	Preset   string
-	Owner    string
-	Limit    int    // of one page; the server's choice where 0
-	After    string // Next of the page before
+	State    string `query:"state" enum:"provisioning,starting,ready,standby,claimed,draining,deleting,deleted,quarantined" doc:"All but the deleted where empty"`
+	Template string `query:"template"`
+	Preset   string `query:"preset"`
+	Owner    string `query:"owner" doc:"Name of a user"`
+	Q        string `query:"q" maxLength:"200" doc:"Words, each a part of the name, the pool, the owner, the provider or its id there, in any case"`
+	Limit    int32  `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	After    string `query:"after" doc:"What the page before gave as next"`
 }
 
 // Workspaces lists one page.
 func (c *Client) Workspaces(ctx context.Context, f WorkspaceFilter) (WorkspaceList, error) {
-	return ask[WorkspaceList](ctx, c, read("workspaces").where(query{
-		"state": f.State, "template": f.Template, "preset": f.Preset, "owner": f.Owner, "limit": f.Limit, "after": f.After,
-	}))
+	return ask[WorkspaceList](ctx, c, read("workspaces").filtered(f))
 }
 
 // Workspace looks one up by name or id, with its history.

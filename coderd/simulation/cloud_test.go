@@ -3,9 +3,11 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -91,6 +93,7 @@ func (c cloud) Get(ctx context.Context, ref provider.Ref) (provider.Instance, er
 func (c cloud) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	return ask(ctx, c, "list", "", func(ctx context.Context) ([]provider.Instance, error) {
 		list, err := c.real.List(ctx, installation)
+		slices.SortFunc(list, func(a, b provider.Instance) int { return cmp.Compare(a.Name, b.Name) })
 		list = c.p.w.twisted(list)
 		if err == nil && c.p.w.forgets() {
 			return c.p.w.forgetful(list)

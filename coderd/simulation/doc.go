@@ -33,6 +33,10 @@
 //	mischief_test.go   what goes wrong alone, once all was well
 //	shrink_test.go     the shortest trace of a failing seed
 //
+// What arrives at the gate between two steps is put in order by what it is: its process, its statement or call, its
+// arguments, its transaction, the request that it belongs to, the functions that made it. What the product leaves to chance
+// otherwise (the order of a map, a select of two timers of one instant) shows as another trace; mend it there.
+//
 // A process that simulates runs on one thread and collects no garbage meanwhile, since the order in which goroutines run
 // would otherwise be the operating system's to choose. Many seeds run in several such processes. The race detector makes
 // that order a matter of chance on purpose, so with it there is nothing here to run.

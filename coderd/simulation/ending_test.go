@@ -126,6 +126,7 @@ func (w *world) wishes() {
 	}
 	a := c["a"]
 	a.instances, a.ttl, a.schedule = max(1, a.instances), 0, 0
+	a.most = 0            // so that a claim can be made without what follows one
 	if a.running == "0" { // one that runs is claimed at last
 		a.running = "1"
 	}

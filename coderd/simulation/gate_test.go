@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type call struct {
 	sql  string
 	args []any
 	mark mark
+	from string // the functions that made it
 	// subject is what a call of the provider, or an answer, is about.
 	subject string
 	act     func(f fate) (any, error) // of what is no statement; runs on the scheduler
@@ -62,7 +64,7 @@ var errLost = fmt.Errorf("simulated loss of the connection: %w", io.ErrUnexpecte
 // submit stands at the gate until the scheduler has let the call through, or the caller's context ends.
 func (p *process) submit(c *call) reply {
 	w := p.w
-	c.p, c.reply = p, make(chan reply, 1)
+	c.p, c.reply, c.from = p, make(chan reply, 1), callers()
 	if p.dead || w.over {
 		return reply{err: errLost}
 	}
@@ -85,6 +87,20 @@ func (p *process) submit(c *call) reply {
 			c.tx.broken = true
 		}
 		return reply{err: c.ctx.Err()}
+	}
+}
+
+// callers are the functions on the stack of what stands at the gate.
+func callers() string {
+	var pcs [48]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	var b strings.Builder
+	for {
+		f, more := frames.Next()
+		fmt.Fprint(&b, f.Function, ":", f.Line, " ")
+		if !more {
+			return b.String()
+		}
 	}
 }
 
@@ -156,6 +172,7 @@ func (l link) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
 // tx is a transaction of a process on a session of its own.
 type tx struct {
 	p      *process
+	seq    int // of its begin
 	s      *session
 	iso    pgx.TxIsoLevel
 	began  time.Time // of the database's clock; what a REPEATABLE READ one goes by

@@ -182,7 +182,9 @@ func (w *world) happenOf(possible []happening, purpose string) bool {
 	return false
 }
 
-func allHappenings() []happening { return slices.Concat(happenings, jobsHappen, behindHappen) }
+func allHappenings() []happening {
+	return slices.Concat(happenings, jobsHappen, behindHappen, termsHappen)
+}
 
 func (w *world) anyReady() bool {
 	for _, ws := range w.model.now.workspaces {

@@ -36,7 +36,7 @@ func (m *model) transition(before state, seen []event, e event) {
 		m.w.fired("claimed by a job")
 	}
 	if e.from == "claimed" && e.to != "claimed" {
-		m.released(e)
+		m.released(before, e)
 	}
 }
 
@@ -52,10 +52,14 @@ func chained(seen []event, e event) bool {
 }
 
 // released: only a person ends a claim, or Prewarm one that nobody was told of (I2, I7).
-func (m *model) released(e event) {
+func (m *model) released(before state, e event) {
 	over := life{e.workspace, e.incarnation}
 	if e.to == "starting" { // recorded of the incarnation that begins
 		over.incarnation--
+	}
+	lapsed := strings.HasPrefix(e.reason, "the lease of")
+	if lapsed && e.actor == workspaces.Prewarm {
+		m.lapsed(before, over)
 	}
 	for id, told := range m.w.people.told {
 		if told.life != over || m.w.people.asked[over] {
@@ -66,7 +70,7 @@ func (m *model) released(e event) {
 	if e.actor == workspaces.ForgeJobs {
 		m.finished(e)
 	}
-	if e.actor == workspaces.Prewarm && !strings.HasPrefix(e.reason, "the client went away") {
+	if e.actor == workspaces.Prewarm && !strings.HasPrefix(e.reason, "the client went away") && !lapsed {
 		m.w.violate("I2", "Prewarm ended a claim: %s", e.reason)
 	}
 }

@@ -64,7 +64,8 @@ type claimRow struct {
 	forJob      bool // of a forge
 	workspace   uuid.NullUUID
 	incarnation *int32
-	deadline    time.Time // of one that waits
+	deadline    time.Time  // of one that waits
+	lease       *time.Time // when it is over; nil: there is none
 }
 
 type job struct {
@@ -88,6 +89,7 @@ type preset struct {
 	running           string // how many of its prebuilds run; empty: all
 	queued            int    // jobs of a forge that are its demand
 	most              int    // runners; 0: no limit
+	quota             int    // claims at once; 0: no limit
 }
 
 type leaseKey struct {
@@ -223,7 +225,7 @@ const (
 		w.gone_at IS NOT NULL AND w.state IN ('claimed', 'quarantined', 'draining', 'deleting') FROM workspaces w
 		LEFT JOIN intents i ON i.workspace_id = w.id AND i.incarnation = w.incarnation WHERE w.state <> 'deleted'`
 	selectClaims = `SELECT id, preset_id, state::text, user_id = '00000000-0000-4000-8000-000000000003', workspace_id, incarnation,
-		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END FROM claims`
+		CASE WHEN state = 'waiting' THEN deadline_at ELSE 'epoch' END, lease_until FROM claims`
 	selectJobs = `SELECT id, workspace_id, kind::text, state::text, leased_by, attempt, failures, due_at, force
 		FROM jobs
 		WHERE state IN ('pending', 'running')`
@@ -231,7 +233,8 @@ const (
 		coalesce(least(p.ttl_s / 10.0, t.boot_timeout_s), 0)::double precision,
 		p.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL OR t.deprecated_at IS NOT NULL, coalesce(f.streak, 0), t.keep_failures,
 		coalesce((p.schedule -> 'ranges' -> 0 ->> 'instances')::int, -1), coalesce(p.standby_running, ''),
-		(SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id), coalesce(p.runner_maximum, 0)
+		(SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id), coalesce(p.runner_maximum, 0),
+		coalesce(t.max_claimed, 0)
 		FROM presets p JOIN templates t ON t.id = p.template_id
 		LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key`
 	selectRest = `SELECT (SELECT maximum FROM providers WHERE name = 'sim'), (SELECT seq FROM reconcile_fence),
@@ -277,6 +280,7 @@ func (m *model) look(c *call) {
 	m.leasesHeld(c, before)
 	m.resources()
 	m.claimsKept()
+	m.onTerms(before)
 	m.setAside(fresh)
 	m.regretted(fresh)
 	m.lastJob(fresh)
@@ -338,7 +342,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 	batch.Queue(selectClaims).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var c claimRow
-			if err := rows.Scan(&c.id, &c.preset, &c.state, &c.forJob, &c.workspace, &c.incarnation, &c.deadline); err != nil {
+			if err := rows.Scan(&c.id, &c.preset, &c.state, &c.forJob, &c.workspace, &c.incarnation, &c.deadline, &c.lease); err != nil {
 				return err
 			}
 			s.claims[c.id] = c
@@ -360,7 +364,7 @@ func (p *postgres) snapshot(after int64) (s state, events []event, err error) {
 			var p preset
 			var ahead float64 // seconds
 			if err := rows.Scan(&p.id, &p.template, &p.key, &p.name, &p.desired, &ahead, &p.retired, &p.streak,
-				&p.kept, &p.scheduled, &p.running, &p.queued, &p.most); err != nil {
+				&p.kept, &p.scheduled, &p.running, &p.queued, &p.most, &p.quota); err != nil {
 				return err
 			}
 			p.ahead = time.Duration(ahead * float64(time.Second))

@@ -31,6 +31,7 @@ type people struct {
 	asked    map[life]bool      // that somebody asked to be released or deleted
 	released map[uuid.UUID]bool // claims whose release was acknowledged
 	clients  *clients
+	requests int                  // how many there were
 	agents   []context.CancelFunc // of those that ever lived
 	claims   int
 }
@@ -92,6 +93,7 @@ type templateConfig struct {
 	schedule           int    // instances in even minutes; 0: no schedule
 	running            string // how many of them run, empty for all; the others are in standby
 	runner             bool   // they are runners of the forge
+	most               int    // claims at once; 0: any number
 }
 
 func (c config) yaml() string {
@@ -113,6 +115,9 @@ func (c config) yaml() string {
 		}
 		if t.kept > 0 {
 			fmt.Fprintf(&b, "    keep_failures: {maximum: %d, ttl: 15s}\n", t.kept)
+		}
+		if t.most > 0 {
+			fmt.Fprintf(&b, "    claims: {maximum: %d}\n", max(t.most, t.instances, t.schedule)) // less is refused
 		}
 		if t.agent {
 			b.WriteString("    agent: {heartbeat_timeout: 5s}\n")
@@ -150,6 +155,7 @@ func (w *world) furnish() {
 	}
 	w.upkeep(&a, &b)
 	w.tiers(&a, &b)
+	w.agree(&a)
 	w.people.config.templates["a"], w.people.config.templates["b"] = a, b
 	w.connect()
 	w.turn()
@@ -182,10 +188,14 @@ func (w *world) any(purpose string) *process {
 	return up[w.dice(purpose).IntN(len(up))]
 }
 
+// requestKey is where a context has the number of the request that it belongs to, for what else looks the same.
+type requestKey struct{}
+
 // ask is a request to a process, on a goroutine of its own. answered runs on the scheduler when the answer has reached
 // the client, which it does not if the process is gone by then, or the client.
 func (w *world) ask(p *process, do func(ctx context.Context) error, answered func(err error)) *client {
-	ctx, cancel := context.WithCancel(context.Background())
+	w.people.requests++
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), requestKey{}, w.people.requests))
 	c := &client{leave: cancel}
 	w.people.clients.add(c)
 	go func() {

@@ -95,6 +95,9 @@ func (w *world) start(name string) *process {
 	}
 	p.Replica = replica.New(ctx, parts)
 	p.Start(ctx, p.Reconciler.Run, p.Worker.Run, p.Instances.Run, p.Inventory.Run)
+	if w.terms != nil {
+		p.Start(ctx, p.Leases.Run)
+	}
 	if w.hub != nil {
 		p.Start(ctx, p.Inbox.Run, p.Runners.Run)
 	}

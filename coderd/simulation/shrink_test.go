@@ -61,7 +61,7 @@ func report(t *testing.T, p plan, o outcome) {
 		trace = append([]string{fmt.Sprintf("(%d lines before, which the replay shows)", n-most)}, trace[n-most:]...)
 	}
 	settings := ""
-	for _, name := range []string{"PREWARM_SIM_FORGE", "PREWARM_SIM_BEHIND"} {
+	for _, name := range []string{"PREWARM_SIM_FORGE", "PREWARM_SIM_BEHIND", "PREWARM_SIM_TERMS"} {
 		if v := os.Getenv(name); v != "" {
 			settings += name + "=" + v + " "
 		}

@@ -39,8 +39,9 @@ type world struct {
 	without      map[string]bool
 	pg           *postgres
 	cloud        *sim.Provider
-	hub          *hub  // nil: this seed has no forge
-	back         *back // nil: nobody does anything behind it
+	hub          *hub   // nil: this seed has no forge
+	back         *back  // nil: nobody does anything behind it
+	terms        *terms // nil: claims last until they are released, come one by one, and are not counted
 	installation uuid.UUID
 	owner        uuid.UUID
 
@@ -201,6 +202,7 @@ func (w *world) advance() {
 	case !w.calm && roll < 0.07 && !w.lurking() && w.happen():
 	case !w.calm && w.hub != nil && w.dice("hub").Float64() < 0.08 && w.happenOf(jobsHappen, "at the hub"):
 	case !w.calm && w.back != nil && w.dice("back").Float64() < 0.03 && w.happenOf(behindHappen, behindTheBack):
+	case !w.calm && w.terms != nil && w.dice("terms").Float64() < 0.05 && w.happenOf(termsHappen, onTerms):
 	case len(runnable) == 0 || roll < 0.15 && !w.calm:
 		w.pass(d, len(runnable) > 0)
 	default:
@@ -219,14 +221,22 @@ func (w *world) admit() {
 	for _, c := range w.arrivals {
 		w.seq++
 		c.seq = w.seq
+		if c.mark == markBegin {
+			c.tx.seq = w.seq
+		}
 	}
 	w.pending = append(w.pending, w.arrivals...)
 	w.arrivals = nil
 }
 
 func (c *call) key() string {
-	args, _ := json.Marshal(c.args)
-	return fmt.Sprint(c.p.name, c.p.run, c.name, c.subject, string(args))
+	raw, _ := json.Marshal(c.args)
+	args := strings.ReplaceAll(string(raw), c.p.w.owner.String(), "owner") // who has another id in each database
+	inside := 0
+	if c.tx != nil {
+		inside = c.tx.seq
+	}
+	return fmt.Sprint(c.p.name, c.p.run, c.name, c.subject, args, inside, c.ctx.Value(requestKey{}), c.from)
 }
 
 // runnable is all that could go on now, in the order in which it came up.

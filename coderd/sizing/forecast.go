@@ -171,7 +171,7 @@ func (e estimator) count(at []time.Time, width time.Duration) (claims, buckets f
 			buckets++
 			if len(most) < 2*len(at) {
 				most = append(most, c)
-			} else if i := lowest(most); c > most[i] {
+			} else if i := slices.Index(most, slices.Min(most)); c > most[i] {
 				most[i] = c
 			}
 		}
@@ -188,16 +188,6 @@ func (e estimator) count(at []time.Time, width time.Duration) (claims, buckets f
 		}
 	}
 	return claims, buckets
-}
-
-func lowest(of []float64) int {
-	at := 0
-	for i := range of {
-		if of[i] < of[at] {
-			at = i
-		}
-	}
-	return at
 }
 
 // similar is count on the other days of the last two weeks that were as busy around this time as those it is given, or nearly;
@@ -237,14 +227,7 @@ func (e estimator) peaks(like []time.Time) []float64 {
 }
 
 // sameDays are the same time of the same day in past weeks, as far as they are known.
-func (e estimator) sameDays() (like []time.Time) {
-	for n := 1; n <= weeks; n++ {
-		if then := e.daysAgo(7 * n); !then.Before(e.h.since) {
-			like = append(like, then)
-		}
-	}
-	return like
-}
+func (e estimator) sameDays() []time.Time { return e.known(7, weeks) }
 
 // daysBetween are the same time of the other days of the last two weeks, as far as they are known.
 func (e estimator) daysBetween() (days []time.Time) {
@@ -257,9 +240,11 @@ func (e estimator) daysBetween() (days []time.Time) {
 }
 
 // otherDays are the same time of the last days, as far as they are known.
-func (e estimator) otherDays() (like []time.Time) {
-	for n := 1; n < 7; n++ {
-		if then := e.daysAgo(n); !then.Before(e.h.since) {
+func (e estimator) otherDays() []time.Time { return e.known(1, 6) }
+
+func (e estimator) known(apart, most int) (like []time.Time) {
+	for n := 1; n <= most; n++ {
+		if then := e.daysAgo(apart * n); !then.Before(e.h.since) {
 			like = append(like, then)
 		}
 	}

@@ -1,6 +1,9 @@
 package sizing
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // Miss is what becomes of a claim that finds nothing ready.
 type Miss string
@@ -33,17 +36,8 @@ func HitRate(miss Miss, size int, load float64) float64 {
 
 // SizeFor is the smallest size with at least the target hit rate (0 to 1, exclusive), and at most `most`.
 func SizeFor(miss Miss, load, target float64, most int) int {
-	// The hit rate grows with the size, so the answer can be halved down to.
-	low, high := 0, most
-	for low < high {
-		middle := (low + high) / 2
-		if HitRate(miss, middle, load) >= target {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low
+	// The hit rate grows with the size.
+	return sort.Search(most, func(size int) bool { return HitRate(miss, size, load) >= target })
 }
 
 // erlangB is the probability that all servers are taken, by the usual recursion, which stays between 0 and 1 at any load.

@@ -19,9 +19,8 @@ func (d decoder) agent(n ast.Node) *Agent {
 		setting{key: "on_start", read: func(n ast.Node) { a.OnStart = d.command(n, "on_start") }},
 		setting{key: "runner", read: func(n ast.Node) { a.Runner = d.command(n, "runner") }},
 		setting{key: "on_claim", read: func(n ast.Node) { a.OnClaim = d.command(n, "on_claim") }},
-		setting{key: "heartbeat_timeout", read: func(n ast.Node) {
-			a.HeartbeatTimeout = d.duration(n, "heartbeat_timeout", maxHeartbeat)
-		}})
+		d.durationInto(&a.HeartbeatTimeout, "heartbeat_timeout", maxHeartbeat),
+		setting{key: "data_plane", read: func(n ast.Node) { a.NoDataPlane = !d.boolean(n, "data_plane") }})
 	return a
 }
 
@@ -38,10 +37,11 @@ func (d decoder) command(n ast.Node, what string) []string {
 
 // agentState is an agent as a version stores it. The agent itself reads the same from its metadata.
 type agentState struct {
-	OnStart           []string `json:"on_start,omitempty"`
-	OnClaim           []string `json:"on_claim,omitempty"`
-	Runner            []string `json:"runner,omitempty"`
+	OnStart           []string `json:"on_start,omitempty" file:"on_start"`
+	OnClaim           []string `json:"on_claim,omitempty" file:"on_claim"`
+	Runner            []string `json:"runner,omitempty" file:"runner"`
 	HeartbeatTimeoutS int64    `json:"heartbeat_timeout_s"`
+	DataPlane         *bool    `json:"data_plane,omitempty"` // nil where it is on: versions of before stay what they are
 }
 
 // encodeAgent is nil for none, and canonical.
@@ -49,7 +49,13 @@ func encodeAgent(a *Agent) (json.RawMessage, error) {
 	if a == nil {
 		return nil, nil
 	}
-	raw, err := json.Marshal(agentState{a.OnStart, a.OnClaim, a.Runner, int64(a.HeartbeatTimeout / time.Second)})
+	state := agentState{
+		OnStart: a.OnStart, OnClaim: a.OnClaim, Runner: a.Runner, HeartbeatTimeoutS: int64(a.HeartbeatTimeout / time.Second),
+	}
+	if a.NoDataPlane {
+		state.DataPlane = new(bool)
+	}
+	raw, err := json.Marshal(state)
 	if err != nil {
 		return nil, xerrors.Errorf("encode agent: %w", err)
 	}

@@ -154,13 +154,19 @@ func (a *applying) run(ctx context.Context) error {
 		return xerrors.Errorf("lock templates: %w", err)
 	}
 	for _, t := range templates {
-		i := slices.IndexFunc(rows, func(r database.Template) bool { return r.Name == t.Name })
-		var row *database.Template
-		if i >= 0 {
-			row = &rows[i]
-		}
+		row := find(rows, func(r *database.Template) bool { return r.Name == t.Name })
 		if err := a.template(ctx, t, row); err != nil {
 			return xerrors.Errorf("apply template %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// find is the first that is meant, nil where there is none.
+func find[T any](all []T, is func(*T) bool) *T {
+	for i := range all {
+		if is(&all[i]) {
+			return &all[i]
 		}
 	}
 	return nil

@@ -5,34 +5,35 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/templatesdb"
 )
 
-// presetState is what a preset's row says, for comparison and for the record.
+// presetState is what a preset's row says.
 type presetState struct {
-	Parameters   map[string]string `json:"parameters"`
-	Instances    *int32            `json:"instances"` // null: no pool
-	AllMachines  bool              `json:"all_machines,omitempty"`
-	Schedule     json.RawMessage   `json:"schedule,omitempty"`
-	TTL          string            `json:"ttl,omitempty"`
-	TTLJitter    string            `json:"ttl_jitter,omitempty"` // means something with a TTL only
-	MinRemaining string            `json:"min_remaining,omitempty"`
-	Priority     int32             `json:"priority"`
-	Autosize     *sizing.Config    `json:"autosize,omitempty"`
+	poolState
+	Parameters map[string]string `json:"parameters" file:"parameters"`
+	Runner     *runnerState      `json:"runner,omitempty" file:"runner"`
+}
 
-	CreatesInFlight *int32  `json:"creates_in_flight,omitempty"`
-	StandbyRunning  *string `json:"standby_running,omitempty"`
-
-	Runner *runnerState `json:"runner,omitempty"`
+// poolState is what is below prebuilds in a file.
+type poolState struct {
+	Instances       *int32          `json:"instances"` // null: no pool
+	AllMachines     bool            `json:"all_machines,omitempty"`
+	Schedule        json.RawMessage `json:"schedule,omitempty" file:"schedule"`
+	TTL             span            `json:"ttl,omitempty" file:"ttl"`
+	TTLJitter       string          `json:"ttl_jitter,omitempty" file:"ttl_jitter" default:"10%"` // means something with a TTL only
+	MinRemaining    span            `json:"min_remaining,omitempty" file:"min_remaining"`
+	Priority        int32           `json:"priority" file:"priority"`
+	Autosize        *autosize       `json:"autosize,omitempty" file:"autosize" default:"off"`
+	StandbyRunning  *running        `json:"standby_running,omitempty" file:"standby" default:"all running"`
+	CreatesInFlight *int32          `json:"creates_in_flight,omitempty" file:"creates_in_flight"`
 }
 
 // population is the unclaimed workspaces of a template, counted by preset and version.
@@ -71,14 +72,12 @@ func (a *applying) presets(
 		old[p.Name] = p
 	}
 	for _, p := range t.Presets {
-		before, found := old[p.Name]
-		delete(old, p.Name)
-		if found {
-			err = a.updatePreset(ctx, t, p, before, version, unclaimed.of(before.ID))
-		} else {
-			err = a.createPreset(ctx, t, p, row, version)
+		var before *database.Preset
+		if is, found := old[p.Name]; found {
+			before = &is
 		}
-		if err != nil {
+		delete(old, p.Name)
+		if err := a.preset(ctx, p, before, row, version, unclaimed); err != nil {
 			return xerrors.Errorf("apply preset %s: %w", p.Name, err)
 		}
 	}
@@ -92,116 +91,85 @@ func (a *applying) presets(
 	return nil
 }
 
-func (a *applying) createPreset(
-	ctx context.Context, t Template, p Preset, row *database.Template, version database.TemplateVersion,
+// preset makes one preset what the file says; row is nil where there is none yet.
+func (a *applying) preset(
+	ctx context.Context, p Preset, row *database.Preset, template *database.Template, version database.TemplateVersion,
+	unclaimed population,
 ) error {
-	runner := a.forges.runner(p)
-	key, err := PoolKey(PoolKeyOf{a.by.OrganizationID, row.ID, version.Hash, p.Name, p.Parameters, 1, runner})
+	q := templatesdb.New(a.db)
+	old := database.Preset{
+		ID: uuid.New(), OrganizationID: template.OrganizationID, TemplateID: template.ID, Name: p.Name, Generation: 1,
+	}
+	if row != nil {
+		old = *row
+	}
+	asked, err := p.asked(old, a.forges.runner(p))
 	if err != nil {
 		return err
 	}
-	parameters, err := json.Marshal(p.Parameters)
-	if err != nil {
-		return xerrors.Errorf("encode parameters: %w", err)
+	if asked.PoolKey, err = poolKeyOf(asked, version.Hash); err != nil {
+		return err
 	}
-	state := p.state()
-	autosize, err := encodeAutosize(state.Autosize)
-	if err != nil {
-		return xerrors.Errorf("encode autosize: %w", err)
-	}
-	entity, labels := runner.columns()
-	params := templatesdb.InsertPresetParams{
-		ID: uuid.New(), OrganizationID: a.by.OrganizationID, TemplateID: row.ID, Name: p.Name, Parameters: parameters,
-		PoolKey: key, Instances: state.Instances, AllMachines: state.AllMachines, TtlS: p.ttl(), TtlJitter: p.ttlJitter(),
-		MinRemainingS: p.minRemaining(), Schedule: state.Schedule, Priority: state.Priority,
-		CreatesInFlight: state.CreatesInFlight, Autosize: autosize, StandbyRunning: state.StandbyRunning,
-		ForgeEntityID: entity, RunnerLabels: labels, RunnerGroup: p.Runner.group(), RunnerMaximum: p.Runner.maximum(),
-		RunnerRegistrationTimeoutS: p.Runner.registrationTimeout(),
-	}
-	if err := templatesdb.New(a.db).InsertPreset(ctx, params); err != nil {
-		return xerrors.Errorf("insert preset: %w", err)
-	}
-	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "create"}
-	switch {
-	case state.Instances == nil || row.DeprecatedAt != nil:
-	case state.AllMachines:
-		change.Effect = "a prebuild is built on every unused machine"
-	default:
-		n := int(*state.Instances)
-		change.Effect = fmt.Sprintf("%s %s built", count(n), is(n))
-	}
-	a.affected[row.ID] = true
-	return a.changed(ctx, change, params.ID.String(), nil, state)
-}
-
-func (a *applying) updatePreset(
-	ctx context.Context, t Template, p Preset, row database.Preset, version database.TemplateVersion, unclaimed int,
-) error {
-	before, err := stateOf(row, a.forges)
+	after, err := stateOf(asked, a.forges)
 	if err != nil {
 		return err
 	}
-	after, runner := p.state(), a.forges.runner(p)
-	before.Runner.tellApart(runnerOf(row), runner)
-	key, err := PoolKey(PoolKeyOf{
-		row.OrganizationID, row.TemplateID, version.Hash, p.Name, p.Parameters, row.Generation, runner,
-	})
-	if err != nil {
-		return err
+	change := sdk.Change{Kind: "preset", Name: template.Name + "/" + p.Name, Action: "create"}
+	var before any
+	if row == nil {
+		err := q.InsertPreset(ctx, templatesdb.InsertPresetParams{
+			ID: old.ID, OrganizationID: old.OrganizationID, TemplateID: old.TemplateID, Name: old.Name, PoolKey: asked.PoolKey,
+		})
+		if err != nil {
+			return xerrors.Errorf("insert preset: %w", err)
+		}
+		switch {
+		case after.Instances == nil || template.DeprecatedAt != nil:
+		case after.AllMachines:
+			change.Effect = "a prebuild is built on every unused machine"
+		default:
+			change.Effect = counted(int(*after.Instances), "") + " built"
+		}
+	} else {
+		was, err := stateOf(old, a.forges)
+		if err != nil {
+			return err
+		}
+		was.Runner.tellApart(runnerOf(old), runnerOf(asked))
+		before, change.Action = was, "update"
+		change.Fields = append(fields(field{"instances", shownInstances(was), shownInstances(after)}), differences(was, after)...)
+		if len(change.Fields) == 0 && asked.PoolKey == old.PoolKey {
+			return nil
+		}
+		other := !maps.Equal(was.Parameters, after.Parameters) || !was.Runner.registersAs(after.Runner)
+		if n := unclaimed.of(old.ID); other && n > 0 {
+			change.Effect = counted(n, "") + " replaced"
+		}
 	}
-	changes := append(
-		fields(
-			field{"instances", shownInstances(before), shownInstances(after)},
-			field{"schedule", string(before.Schedule), string(after.Schedule)},
-			field{"ttl", before.TTL, after.TTL},
-			field{"ttl_jitter", before.TTLJitter, after.TTLJitter},
-			field{"min_remaining", before.MinRemaining, after.MinRemaining},
-			field{"priority", before.Priority, after.Priority},
-			field{"autosize", shownAutosize(before.Autosize), shownAutosize(after.Autosize)},
-			field{"standby", shownStandby(before.StandbyRunning), shownStandby(after.StandbyRunning)},
-			field{"creates_in_flight", shownLimit(before.CreatesInFlight), shownLimit(after.CreatesInFlight)},
-		),
-		mapFields("parameters", before.Parameters, after.Parameters)...)
-	changes = append(changes, runnerFields(before.Runner, after.Runner)...)
-	if len(changes) == 0 && key == row.PoolKey {
-		return nil
-	}
-	parameters, err := json.Marshal(p.Parameters)
-	if err != nil {
-		return xerrors.Errorf("encode parameters: %w", err)
-	}
-	autosize, err := encodeAutosize(after.Autosize)
-	if err != nil {
-		return xerrors.Errorf("encode autosize: %w", err)
-	}
-	entity, labels := runner.columns()
-	err = templatesdb.New(a.db).UpdatePreset(ctx, templatesdb.UpdatePresetParams{
-		ID: row.ID, Parameters: parameters, PoolKey: key, Instances: after.Instances, AllMachines: after.AllMachines, TtlS: p.ttl(),
-		TtlJitter: p.ttlJitter(), MinRemainingS: p.minRemaining(), Schedule: after.Schedule, Priority: after.Priority,
-		CreatesInFlight: after.CreatesInFlight, Autosize: autosize, StandbyRunning: after.StandbyRunning,
-		ForgeEntityID: entity, RunnerLabels: labels, RunnerGroup: p.Runner.group(), RunnerMaximum: p.Runner.maximum(),
-		RunnerRegistrationTimeoutS: p.Runner.registrationTimeout(),
+	err = q.UpdatePreset(ctx, templatesdb.UpdatePresetParams{
+		ID: asked.ID, Parameters: asked.Parameters, PoolKey: asked.PoolKey, Instances: asked.Instances, AllMachines: asked.AllMachines,
+		TtlS: asked.TtlS, TtlJitter: asked.TtlJitter, MinRemainingS: asked.MinRemainingS, Schedule: asked.Schedule,
+		Priority: asked.Priority, CreatesInFlight: asked.CreatesInFlight, Autosize: asked.Autosize,
+		StandbyRunning: asked.StandbyRunning, ForgeEntityID: asked.ForgeEntityID, RunnerLabels: asked.RunnerLabels,
+		RunnerGroup: asked.RunnerGroup, RunnerMaximum: asked.RunnerMaximum,
+		RunnerRegistrationTimeoutS: asked.RunnerRegistrationTimeoutS,
 	})
 	if err != nil {
 		return xerrors.Errorf("update preset: %w", err)
 	}
-	if entity.Valid && !row.ForgeEntityID.Valid {
-		err := templatesdb.New(a.db).EndWaitingOf(ctx, templatesdb.EndWaitingOfParams{
+	if row != nil && asked.ForgeEntityID.Valid && !old.ForgeEntityID.Valid {
+		err := q.EndWaitingOf(ctx, templatesdb.EndWaitingOfParams{
 			PresetID: row.ID, Reason: "the preset became one of runners, which jobs claim",
 		})
 		if err != nil {
 			return xerrors.Errorf("end waiting claims: %w", err)
 		}
 	}
-	a.affected[row.TemplateID] = true
-	if len(changes) == 0 { // only the version is another one, which is told and recorded already
+	a.affected[template.ID] = true
+	if row != nil && len(change.Fields) == 0 { // only the version is another one, which the template's change already says and records
 		return nil
 	}
-	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + p.Name, Action: "update", Fields: changes}
-	if other := !maps.Equal(before.Parameters, after.Parameters) || !before.Runner.registersAs(after.Runner); other && unclaimed > 0 {
-		change.Effect = fmt.Sprintf("%s %s replaced", count(unclaimed), is(unclaimed))
-	}
-	return a.changed(ctx, change, row.ID.String(), before, after)
+	return a.changed(ctx, change, asked.ID.String(), before, after)
 }
 
 func (a *applying) deletePreset(ctx context.Context, t Template, row database.Preset, unclaimed int) error {
@@ -214,58 +182,49 @@ func (a *applying) deletePreset(ctx context.Context, t Template, row database.Pr
 	}
 	change := sdk.Change{Kind: "preset", Name: t.Name + "/" + row.Name, Action: "delete"}
 	if unclaimed > 0 {
-		change.Effect = fmt.Sprintf("%s %s deleted; what is claimed stays until released", count(unclaimed),
-			is(unclaimed))
+		change.Effect = counted(unclaimed, "") + " deleted; what is claimed stays until released"
 	}
 	a.affected[row.TemplateID] = true
 	return a.changed(ctx, change, row.ID.String(), before, nil)
 }
 
-func (p Preset) state() presetState {
-	s := presetState{Parameters: p.Parameters, Runner: p.Runner.state()}
+// asked is the row as the file asks for it; runner is how its prebuilds register, nil where they do not.
+func (p Preset) asked(row database.Preset, runner *RunnerOf) (_ database.Preset, err error) {
+	pool := Prebuilds{TTLJitter: defaultTTLJitter}
+	row.Instances, row.TtlS, row.Autosize = nil, nil, nil
 	if p.Prebuilds != nil {
-		s.Instances, s.Priority, s.Autosize = &p.Prebuilds.Instances, p.Prebuilds.Priority, p.Prebuilds.Autosize
-		s.AllMachines = p.Prebuilds.AllMachines
-		s.Schedule, s.CreatesInFlight = p.Prebuilds.Schedule, p.Prebuilds.CreatesInFlight
-		s.StandbyRunning = p.standbyRunning()
-		if p.Prebuilds.TTL > 0 {
-			s.TTL, s.TTLJitter = p.Prebuilds.TTL.String(), percent(p.ttlJitter())
+		pool = *p.Prebuilds
+		row.Instances = &pool.Instances
+	}
+	row.AllMachines, row.Schedule, row.Priority, row.CreatesInFlight = pool.AllMachines, pool.Schedule, pool.Priority, pool.CreatesInFlight
+	row.TtlJitter, row.MinRemainingS, row.StandbyRunning = pool.TTLJitter, int64(seconds(pool.MinRemaining)), p.standbyRunning()
+	if pool.TTL > 0 {
+		row.TtlS = new(int64(seconds(pool.TTL)))
+	}
+	r := Runner{RegistrationTimeout: defaultRegistration}
+	if p.Runner != nil {
+		r = *p.Runner
+	}
+	row.ForgeEntityID, row.RunnerLabels = runner.columns()
+	row.RunnerGroup, row.RunnerMaximum, row.RunnerRegistrationTimeoutS = r.Group, r.Maximum, seconds(r.RegistrationTimeout)
+	if pool.Autosize != nil {
+		if row.Autosize, err = json.Marshal(pool.Autosize); err != nil {
+			return row, xerrors.Errorf("encode autosize: %w", err)
 		}
-		if p.Prebuilds.MinRemaining > 0 {
-			s.MinRemaining = p.Prebuilds.MinRemaining.String()
-		}
 	}
-	return s
-}
-
-func (p Preset) ttlJitter() int32 {
-	if p.Prebuilds == nil {
-		return defaultTTLJitter
+	if row.Parameters, err = json.Marshal(p.Parameters); err != nil {
+		return row, xerrors.Errorf("encode parameters: %w", err)
 	}
-	return p.Prebuilds.TTLJitter
-}
-
-func percent(n int32) string { return fmt.Sprintf("%d%%", n) }
-
-func (p Preset) minRemaining() int64 {
-	if p.Prebuilds == nil {
-		return 0
-	}
-	return int64(p.Prebuilds.MinRemaining / time.Second)
-}
-
-func (p Preset) ttl() *int64 {
-	if p.Prebuilds == nil || p.Prebuilds.TTL == 0 {
-		return nil
-	}
-	s := int64(p.Prebuilds.TTL / time.Second)
-	return &s
+	return row, nil
 }
 
 func stateOf(row database.Preset, forges forges) (presetState, error) {
 	s := presetState{
-		Instances: row.Instances, AllMachines: row.AllMachines, Priority: row.Priority, CreatesInFlight: row.CreatesInFlight,
-		StandbyRunning: row.StandbyRunning, Runner: forges.state(row),
+		poolState: poolState{
+			Instances: row.Instances, AllMachines: row.AllMachines, Priority: row.Priority, CreatesInFlight: row.CreatesInFlight,
+			StandbyRunning: (*running)(row.StandbyRunning), MinRemaining: spanOf(row.MinRemainingS),
+		},
+		Runner: forges.state(row),
 	}
 	if row.Schedule != nil {
 		var stored prebuilds.StoredSchedule // as jsonb it has another order and other spaces
@@ -277,11 +236,8 @@ func stateOf(row database.Preset, forges forges) (presetState, error) {
 			return s, xerrors.Errorf("encode schedule: %w", err)
 		}
 	}
-	if row.MinRemainingS > 0 {
-		s.MinRemaining = (time.Duration(row.MinRemainingS) * time.Second).String()
-	}
 	if row.TtlS != nil {
-		s.TTL, s.TTLJitter = (time.Duration(*row.TtlS) * time.Second).String(), percent(row.TtlJitter)
+		s.TTL, s.TTLJitter = spanOf(*row.TtlS), fmt.Sprintf("%d%%", row.TtlJitter)
 	}
 	if err := json.Unmarshal(row.Parameters, &s.Parameters); err != nil {
 		return s, xerrors.Errorf("decode parameters: %w", err)
@@ -304,16 +260,10 @@ func shownInstances(s presetState) string {
 	return fmt.Sprint(*s.Instances)
 }
 
-func count(n int) string {
+// counted begins what becomes of some prebuilds: "1 prebuild is", "3 prebuilds of other versions are".
+func counted(n int, which string) string {
 	if n == 1 {
-		return "1 prebuild"
+		return "1 prebuild" + which + " is"
 	}
-	return fmt.Sprintf("%d prebuilds", n)
-}
-
-func is(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
+	return fmt.Sprintf("%d prebuilds%s are", n, which)
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-// providerState is what a provider's row says, for comparison and for the record.
+// providerState is what a provider's row says.
 type providerState struct {
 	Kind            string          `json:"kind"`
 	Config          json.RawMessage `json:"config"`
-	Maximum         int32           `json:"maximum"`
-	CreatesInFlight int32           `json:"creates_in_flight"`
-	Chunk           int32           `json:"chunk"`
-	CreateEvery     string          `json:"create_every,omitempty"`
-	CreateBurst     int32           `json:"create_burst"`
-	InventoryEvery  string          `json:"inventory_every"`
-	Breaker         Breaker         `json:"breaker"`
-	Deleted         bool            `json:"deleted,omitempty"`
+	Maximum         int32           `json:"maximum" file:"maximum"`
+	CreatesInFlight int32           `json:"creates_in_flight" file:"creates_in_flight"`
+	Chunk           int32           `json:"chunk" file:"chunk"`
+	CreateEvery     string          `json:"create_every,omitempty" file:"create_every"`
+	CreateBurst     int32           `json:"create_burst" file:"create_burst"`
+	InventoryEvery  string          `json:"inventory_every" file:"inventory_every"`
+	Breaker         Breaker         `json:"breaker" file:"breaker"`
+	Deleted         bool            `json:"deleted,omitempty" file:"deleted"`
 }
 
 // trusted are the kinds of which a provider is confirmed from the start: orphans are deleted there at once. Elsewhere
@@ -63,12 +63,7 @@ func (a *applying) providers(ctx context.Context, providers []Provider) error {
 		return xerrors.Errorf("lock providers: %w", err)
 	}
 	for _, p := range providers {
-		i := slices.IndexFunc(rows, func(r database.Provider) bool { return r.Name == p.Name })
-		var row *database.Provider
-		if i >= 0 {
-			row = &rows[i]
-		}
-		if err := a.provider(ctx, p, row); err != nil {
+		if err := a.provider(ctx, p, providerNamed(rows, p.Name)); err != nil {
 			return xerrors.Errorf("apply provider %s: %w", p.Name, err)
 		}
 		rows = slices.DeleteFunc(rows, func(r database.Provider) bool { return r.Name == p.Name })
@@ -79,6 +74,10 @@ func (a *applying) providers(ctx context.Context, providers []Provider) error {
 		}
 	}
 	return nil
+}
+
+func providerNamed(rows []database.Provider, name string) *database.Provider {
+	return find(rows, func(r *database.Provider) bool { return r.Name == name })
 }
 
 // providerChange is what a file would change in a provider. Action is empty where that is nothing.
@@ -119,20 +118,7 @@ func changeOf(doc *Document, p Provider, row *database.Provider) (providerChange
 	}
 	old, after := providerStateOf(*row, stored), c.after
 	c.before = old
-	c.Fields = append(jsonFields("config", old.Config, after.Config),
-		fields(
-			field{"maximum", old.Maximum, after.Maximum},
-			field{"creates_in_flight", old.CreatesInFlight, after.CreatesInFlight},
-			field{"chunk", old.Chunk, after.Chunk},
-			field{"create_every", old.CreateEvery, after.CreateEvery},
-			field{"create_burst", old.CreateBurst, after.CreateBurst},
-			field{"inventory_every", old.InventoryEvery, after.InventoryEvery},
-			field{"breaker.count", old.Breaker.Count, after.Breaker.Count},
-			field{"breaker.percent", old.Breaker.Percent, after.Breaker.Percent},
-			field{"breaker.errors", old.Breaker.Errors, after.Breaker.Errors},
-			field{"breaker.clean", old.Breaker.Clean, after.Breaker.Clean},
-			field{"deleted", old.Deleted, after.Deleted},
-		)...)
+	c.Fields = append(jsonFields("config", old.Config, after.Config), differences(old, after)...)
 	c.Action = "update"
 	if len(c.Fields) == 0 {
 		c.Action = ""
@@ -154,18 +140,16 @@ func mayChange(by auth.Identity, c providerChange) error {
 		}
 		what = "this file would change " + strings.Join(names, ", ")
 	}
-	return auth.Refuse(auth.ErrForbidden, "apply provider %s: %s, and only an owner may create or change providers (provider.apply): "+
-		"leave it out of the file, or let an owner apply it first", c.Name, what)
+	return auth.Refuse(auth.ErrForbidden, "apply provider %s: %s, and only an owner may create or change providers (provider.apply). "+
+		"Leave it out of the file, or let an owner apply it first", c.Name, what)
 }
 
 // mayApply refuses a file before anything of it is tried out, such as the executable that a provider of it names. Others
 // may change the providers meanwhile: what is written is asked for again in the transaction.
 func mayApply(by auth.Identity, doc *Document, existing []database.Provider) error {
 	for _, p := range doc.Providers {
-		i := slices.IndexFunc(existing, func(r database.Provider) bool { return r.Name == p.Name })
-		var row *database.Provider
-		if i >= 0 {
-			row = &existing[i]
+		row := providerNamed(existing, p.Name)
+		if row != nil {
 			p = p.ofMachines(row.Reserves) // what it is by this file is not known before it was made
 		}
 		c, err := changeOf(doc, p, row)

@@ -15,62 +15,74 @@ import (
 	"github.com/prewarm-dev/prewarm/database/templatesdb"
 )
 
-// templateState is what a template's row says, for comparison and for the record.
+// templateState is what a template's row says.
 type templateState struct {
-	Description  string `json:"description"`
-	Provider     string `json:"provider"`
-	KeepOutdated bool   `json:"keep_outdated"`
-	BootTimeout  string `json:"boot_timeout"`
-	rolloutState
-	upkeepState
-	claimingState
+	Description  string `json:"description" file:"description"`
+	Provider     string `json:"provider" file:"provider"`
+	KeepOutdated bool   `json:"keep_outdated" file:"keep_outdated" default:"true"`
+	BootTimeout  span   `json:"boot_timeout" file:"boot_timeout" default:"20m0s"`
 	// IdleCost is left out where it is not said, so that records from before it compare equal.
-	IdleCost float64 `json:"idle_cost_per_hour,omitempty"`
+	IdleCost float64 `json:"idle_cost_per_hour,omitempty" file:"idle_cost_per_hour"`
 	// StoppedCost likewise.
-	StoppedCost *float64 `json:"stopped_cost_per_hour,omitempty"`
+	StoppedCost *float64 `json:"stopped_cost_per_hour,omitempty" file:"stopped_cost_per_hour" none:"as idle_cost_per_hour"`
+
+	MaxSurge         string `json:"max_surge" file:"rollout.max_surge" default:"100%"`
+	MaxUnavailable   string `json:"max_unavailable,omitempty" file:"rollout.max_unavailable"`
+	ProgressDeadline span   `json:"progress_deadline" file:"rollout.progress_deadline" default:"1h0m0s"`
+	CreatesInFlight  *int32 `json:"creates_in_flight,string,omitempty" file:"creates_in_flight"`
+
+	KeepFailures    int32 `json:"keep_failures" file:"keep_failures.maximum"`
+	KeepFailuresTTL span  `json:"keep_failures_ttl" file:"keep_failures.ttl" default:"24h0m0s"`
+	MaxUses         int32 `json:"max_uses" file:"max_uses" default:"1"`
+
+	ClaimLease        span  `json:"claim_lease,omitempty" file:"claims.lease"`
+	MaxClaimed        int32 `json:"max_claimed,omitempty" file:"claims.maximum"`
+	MaxClaimedPerUser int32 `json:"max_claimed_per_user,omitempty" file:"claims.maximum_per_user"`
+}
+
+func templateStateOf(row database.Template) templateState {
+	return templateState{
+		Description: row.Description, Provider: row.Provider, KeepOutdated: row.KeepOutdated, BootTimeout: spanOf(row.BootTimeoutS),
+		IdleCost: row.IdleCostPerHour, StoppedCost: row.StoppedCostPerHour, MaxSurge: row.MaxSurge, MaxUnavailable: row.MaxUnavailable,
+		ProgressDeadline: spanOf(row.ProgressDeadlineS), CreatesInFlight: row.CreatesInFlight, KeepFailures: row.KeepFailures,
+		KeepFailuresTTL: spanOf(row.KeepFailuresS), MaxUses: row.MaxUses, ClaimLease: spanOf(orZero(row.ClaimLeaseS)),
+		MaxClaimed: orZero(row.MaxClaimed), MaxClaimedPerUser: orZero(row.MaxClaimedPerUser),
+	}
+}
+
+// asked is the row as the file asks for it.
+func (t Template) asked(row database.Template) database.Template {
+	row.Description, row.Provider, row.KeepOutdated = t.Description, t.Provider, t.KeepOutdated
+	row.BootTimeoutS, row.IdleCostPerHour, row.StoppedCostPerHour = seconds(t.BootTimeout), t.IdleCost, t.StoppedCost
+	row.MaxSurge, row.MaxUnavailable = string(t.Rollout.MaxSurge), string(t.Rollout.MaxUnavailable)
+	row.ProgressDeadlineS, row.CreatesInFlight = seconds(t.Rollout.ProgressDeadline), t.CreatesInFlight
+	row.KeepFailures, row.KeepFailuresS, row.MaxUses = t.KeepFailures.Maximum, seconds(t.KeepFailures.TTL), t.Reuse.MaxUses
+	row.ClaimLeaseS, row.MaxClaimed, row.MaxClaimedPerUser = nil, t.Claims.Max, t.Claims.MaxPerUser
+	if t.Claims.Lease > 0 {
+		row.ClaimLeaseS = new(seconds(t.Claims.Lease))
+	}
+	return row
 }
 
 // template makes one template what the file says; row is nil where there is none yet.
 func (a *applying) template(ctx context.Context, t Template, row *database.Template) error {
 	q := templatesdb.New(a.db)
-	after := templateState{
-		t.Description, t.Provider, t.KeepOutdated, t.BootTimeout.String(), t.rollout(), t.upkeep(),
-		t.claiming(), t.IdleCost, t.StoppedCost,
-	}
-	change := sdk.Change{Kind: "template", Name: t.Name, Action: "create"}
+	change := sdk.Change{Kind: "template", Name: t.Name, Action: "update"}
 	var before any
 	if row == nil {
 		made, err := q.InsertTemplate(ctx, templatesdb.InsertTemplateParams{
-			ID: uuid.New(), OrganizationID: a.by.OrganizationID, Name: t.Name, Description: t.Description,
-			Provider: t.Provider, KeepOutdated: t.KeepOutdated, BootTimeoutS: seconds(t.BootTimeout),
-			KeepFailures: t.KeepFailures.Maximum, KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses,
-			IdleCostPerHour: t.IdleCost, StoppedCostPerHour: t.StoppedCost, ClaimLeaseS: t.leaseOf(),
-			MaxClaimed: t.Claims.Max, MaxClaimedPerUser: t.Claims.MaxPerUser,
-			MaxSurge: after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
-			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,
+			ID: uuid.New(), OrganizationID: a.by.OrganizationID, Name: t.Name, Provider: t.Provider,
 		})
 		if err != nil {
 			return xerrors.Errorf("insert template: %w", err)
 		}
-		row = &made
-	} else {
-		old := templateState{
-			row.Description, row.Provider, row.KeepOutdated,
-			(time.Duration(row.BootTimeoutS) * time.Second).String(), rolloutOf(*row), upkeepOf(row), claimingOf(row),
-			row.IdleCostPerHour, row.StoppedCostPerHour,
-		}
-		change.Action, before = "update", old
-		change.Fields = fields(
-			field{"description", old.Description, after.Description},
-			field{"provider", old.Provider, after.Provider},
-			field{"keep_outdated", old.KeepOutdated, after.KeepOutdated},
-			field{"boot_timeout", old.BootTimeout, after.BootTimeout},
-			field{"idle_cost_per_hour", old.IdleCost, after.IdleCost},
-			field{"stopped_cost_per_hour", shownCost(old.StoppedCost), shownCost(after.StoppedCost)},
-		)
-		change.Fields = append(change.Fields, rolloutFields(old.rolloutState, after.rolloutState)...)
-		change.Fields = append(change.Fields, upkeepFields(old.upkeepState, after.upkeepState)...)
-		change.Fields = append(change.Fields, claimingFields(old.claimingState, after.claimingState)...)
+		row, change.Action = &made, "create"
+	}
+	asked := t.asked(*row)
+	after := templateStateOf(asked)
+	if change.Action == "update" {
+		old := templateStateOf(*row)
+		before, change.Fields = old, differences(old, after)
 	}
 	a.note = ""
 	if row.DeprecatedAt != nil {
@@ -95,14 +107,13 @@ func (a *applying) template(ctx context.Context, t Template, row *database.Templ
 	if activated || len(change.Fields) > 0 {
 		a.affected[row.ID] = true
 		err := q.UpdateTemplate(ctx, templatesdb.UpdateTemplateParams{
-			ID: row.ID, Description: t.Description, Provider: t.Provider, KeepOutdated: t.KeepOutdated,
-			BootTimeoutS: seconds(t.BootTimeout), KeepFailures: t.KeepFailures.Maximum,
-			KeepFailuresS: seconds(t.KeepFailures.TTL), MaxUses: t.Reuse.MaxUses, IdleCostPerHour: t.IdleCost,
-			StoppedCostPerHour: t.StoppedCost,
-			ClaimLeaseS:        t.leaseOf(), MaxClaimed: t.Claims.Max, MaxClaimedPerUser: t.Claims.MaxPerUser,
+			ID: row.ID, Description: asked.Description, Provider: asked.Provider, KeepOutdated: asked.KeepOutdated,
+			BootTimeoutS: asked.BootTimeoutS, KeepFailures: asked.KeepFailures, KeepFailuresS: asked.KeepFailuresS,
+			MaxUses: asked.MaxUses, MaxSurge: asked.MaxSurge, MaxUnavailable: asked.MaxUnavailable,
+			ProgressDeadlineS: asked.ProgressDeadlineS, CreatesInFlight: asked.CreatesInFlight,
+			IdleCostPerHour: asked.IdleCostPerHour, StoppedCostPerHour: asked.StoppedCostPerHour, ClaimLeaseS: asked.ClaimLeaseS,
+			MaxClaimed: asked.MaxClaimed, MaxClaimedPerUser: asked.MaxClaimedPerUser,
 			ActiveVersionID: uuid.NullUUID{UUID: version.ID, Valid: true},
-			MaxSurge:        after.MaxSurge, MaxUnavailable: after.MaxUnavailable,
-			ProgressDeadlineS: seconds(t.Rollout.ProgressDeadline), CreatesInFlight: t.CreatesInFlight,
 		})
 		if err != nil {
 			return xerrors.Errorf("update template: %w", err)
@@ -164,10 +175,10 @@ func (a *applying) version(
 			}
 		}
 		before = versionState{active.Number, active.Hash, true}
-		change.Fields = slices.Concat(fields(field{"active version", active.Number, version.Number}),
+		change.Fields = slices.Concat(fields(field{"active version", fmt.Sprint(active.Number), fmt.Sprint(version.Number)}),
 			jsonFields("spec", stored, spec), agentFields(had, agent))
 		if n := unclaimed.notOf(version.ID); n > 0 {
-			change.Effect = fmt.Sprintf("%s of other versions %s replaced", count(n), is(n))
+			change.Effect = counted(n, " of other versions") + " replaced"
 		}
 	}
 	return version, true, a.changed(ctx, change, version.ID.String(), before,

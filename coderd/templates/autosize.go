@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -116,8 +115,11 @@ func (d decoder) cost(n ast.Node, what string) float64 {
 	return value
 }
 
-// shownAutosize is a setting for a reader: its parts, or off.
-func shownAutosize(c *sizing.Config) string {
+// autosize is the setting in a state; nil is off.
+type autosize sizing.Config
+
+// String has its parts, for a reader.
+func (c *autosize) String() string {
 	if c == nil {
 		return "off"
 	}
@@ -128,10 +130,12 @@ func shownAutosize(c *sizing.Config) string {
 	return s
 }
 
-// encodeAutosize is what the row has of it; nil where it is off.
-func encodeAutosize(c *sizing.Config) (json.RawMessage, error) {
-	if c == nil {
-		return nil, nil
+func (c *autosize) inFile() any {
+	// As somebody wrote it: what a fraction is not exact in is beyond twelve digits.
+	target := strconv.FormatFloat(c.Target*100, 'g', 12, 64)
+	o := object{"mode": c.Mode, "min": c.Min, "max": c.Max, "target": target + "%"}
+	if c.Timezone != "" {
+		o["timezone"] = c.Timezone
 	}
-	return json.Marshal(c) //nolint:wrapcheck // the caller says what it was
+	return o
 }

@@ -57,10 +57,9 @@ type made struct {
 
 // declared checks a provider of the file.
 func (c *checker) declared(p Provider, existing []database.Provider) {
-	i := slices.IndexFunc(existing, func(e database.Provider) bool { return e.Name == p.Name })
-	if i >= 0 && existing[i].Kind != p.Kind {
+	if is := providerNamed(existing, p.Name); is != nil && is.Kind != p.Kind {
 		c.problems.add(p.kindAt, "provider %q is of kind %s: its workspaces could not be deleted by another kind; "+
-			"give the new provider another name", p.Name, existing[i].Kind)
+			"give the new provider another name", p.Name, is.Kind)
 		return
 	}
 	v, err := c.newProvider(p.Kind, p.Config)
@@ -77,7 +76,7 @@ func (c *checker) declared(p Provider, existing []database.Provider) {
 // template checks one template's spec with each of its presets.
 func (c *checker) template(t Template, existing []database.Provider) {
 	if !slices.Contains(c.names, t.Provider) {
-		if slices.ContainsFunc(existing, func(e database.Provider) bool { return e.Name == t.Provider }) {
+		if providerNamed(existing, t.Provider) != nil {
 			c.problems.add(t.providerAt, "provider %q is deleted: declare it under providers to have it again, or take another",
 				t.Provider)
 			return
@@ -112,7 +111,7 @@ func (c *checker) template(t Template, existing []database.Provider) {
 	for _, preset := range t.Presets {
 		if preset.Runner != nil && t.Agent == nil && t.agentAt == (Pos{}) && !installs {
 			c.problems.add(preset.Runner.at, "preset %q has a runner, but the template has no agent, from which a runner gets its "+
-				"configuration: add \"agent: {}\" to the template, or one with an on_start that registers", preset.Name)
+				"configuration. Add \"agent: {}\" to the template, or one with an on_start that registers", preset.Name)
 		}
 	}
 	if _, ok := provider.As[provider.Resetter](p); t.Reuse.On && !ok {
@@ -145,14 +144,13 @@ func (c *checker) provider(name string, existing []database.Provider) (provider.
 	if m, ok := c.made[name]; ok {
 		return m.provider, m.err
 	}
-	for _, e := range existing {
-		if e.Name == name && !c.declares(name) {
-			p, err := c.newProvider(e.Kind, e.Config)
-			c.made[name] = made{p, err}
-			return p, err
-		}
+	e := providerNamed(existing, name)
+	if e == nil || c.declares(name) {
+		return nil, nil // declared, but not readable: told where it is declared
 	}
-	return nil, nil // declared, but not readable: told where it is declared
+	p, err := c.newProvider(e.Kind, e.Config)
+	c.made[name] = made{p, err}
+	return p, err
 }
 
 func (c *checker) declares(name string) bool {

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"github.com/prewarm-dev/prewarm/database"
 )
 
 // maxClaimLease ends what everybody has forgotten.
@@ -23,7 +21,7 @@ type Claiming struct {
 func (d decoder) claims(n ast.Node) Claiming {
 	var c Claiming
 	d.object(n, "claims",
-		setting{key: "lease", read: func(n ast.Node) { c.Lease = d.duration(n, "lease", maxClaimLease) }},
+		d.durationInto(&c.Lease, "lease", maxClaimLease),
 		setting{key: "maximum", read: func(n ast.Node) {
 			c.Max, c.maxAt = d.quota(n, "maximum of claims"), position(n)
 		}},
@@ -58,46 +56,6 @@ func (d decoder) checkQuota(t *Template) {
 				"than that can never be claimed at once", p.Name, p.Prebuilds.Instances, *limit)
 		}
 	}
-}
-
-// claimingState is what a template's row says of claims, for comparison and for the record; left out where it says
-// nothing, so that records from before compare equal.
-type claimingState struct {
-	ClaimLease        string `json:"claim_lease,omitempty"`
-	MaxClaimed        int32  `json:"max_claimed,omitempty"`
-	MaxClaimedPerUser int32  `json:"max_claimed_per_user,omitempty"`
-}
-
-func (t Template) claiming() claimingState {
-	return claimingState{shownDuration(seconds(t.Claims.Lease)), orZero(t.Claims.Max), orZero(t.Claims.MaxPerUser)}
-}
-
-func claimingOf(row *database.Template) claimingState {
-	return claimingState{shownDuration(orZero(row.ClaimLeaseS)), orZero(row.MaxClaimed), orZero(row.MaxClaimedPerUser)}
-}
-
-func claimingFields(old, fresh claimingState) []string {
-	return fields(
-		field{"claims.lease", old.ClaimLease, fresh.ClaimLease},
-		field{"claims.maximum", old.MaxClaimed, fresh.MaxClaimed},
-		field{"claims.maximum_per_user", old.MaxClaimedPerUser, fresh.MaxClaimedPerUser},
-	)
-}
-
-// leaseOf is null for none.
-func (t Template) leaseOf() *int32 {
-	if t.Claims.Lease == 0 {
-		return nil
-	}
-	s := seconds(t.Claims.Lease)
-	return &s
-}
-
-func shownDuration(s int32) string {
-	if s == 0 {
-		return ""
-	}
-	return (time.Duration(s) * time.Second).String()
 }
 
 func orZero(n *int32) int32 {

@@ -181,6 +181,16 @@ func (d decoder) integer(n ast.Node, what string, least, most int32, why string)
 	return int32(value)
 }
 
+// integerInto is a setting that is a whole number and nothing else.
+func (d decoder) integerInto(to *int32, key string, least, most int32, why string) setting {
+	return setting{key: key, read: func(n ast.Node) { *to = d.integer(n, key, least, most, why) }}
+}
+
+// durationInto is a setting that is a duration and nothing else.
+func (d decoder) durationInto(to *time.Duration, key string, most time.Duration) setting {
+	return setting{key: key, read: func(n ast.Node) { *to = d.duration(n, key, most) }}
+}
+
 // duration reads whole seconds between one and most.
 func (d decoder) duration(n ast.Node, what string, most time.Duration) time.Duration {
 	const examples = `write it like "90s", "30m" or "8h"`

@@ -45,7 +45,7 @@ func DeleteProvider(
 		return nil, false, xerrors.Errorf("lock provider: %w", err)
 	}
 	if len(rows) == 0 || rows[0].EmptiedAt != nil {
-		return nil, false, unknownProvider(ctx, db, name)
+		return nil, false, UnknownProvider(ctx, db, name)
 	}
 	if rows[0].DeletedAt != nil && (rows[0].DeleteForced || !force) {
 		return nil, false, nil
@@ -142,7 +142,8 @@ func livingAt(organization uuid.UUID, rows []templatesdb.LeftAtProviderRow) []st
 	return order
 }
 
-func unknownProvider(ctx context.Context, db database.DBTX, name string) error {
+// UnknownProvider is the refusal of a provider that is not there. It names those that are.
+func UnknownProvider(ctx context.Context, db database.DBTX, name string) error {
 	rows, err := viewsdb.New(db).Providers(ctx)
 	if err != nil {
 		return xerrors.Errorf("list providers: %w", err)
@@ -156,10 +157,10 @@ func unknownProvider(ctx context.Context, db database.DBTX, name string) error {
 
 // deletedProvider refuses templates on a provider that is deleted. rows are locked, so that none is deleted meanwhile.
 func deletedProvider(rows []database.Provider, name string) error {
-	i := slices.IndexFunc(rows, func(r database.Provider) bool { return r.Name == name })
-	if i < 0 || rows[i].DeletedAt == nil {
+	row := providerNamed(rows, name)
+	if row == nil || row.DeletedAt == nil {
 		return nil
 	}
 	return auth.Refuse(auth.ErrConflict, "provider %s was deleted %s: declare it under providers to have it again, or take another",
-		name, rows[i].DeletedAt.UTC().Format(time.RFC3339))
+		name, row.DeletedAt.UTC().Format(time.RFC3339))
 }

@@ -70,10 +70,10 @@ type Provider struct {
 
 // Breaker is when a provider's breaker opens and closes (S3).
 type Breaker struct {
-	Count   int32 `json:"count"`   // of new discrepancies, at which it opens
-	Percent int32 `json:"percent"` // of all that there is, which they must be as well
-	Errors  int32 `json:"errors"`  // per cent of calls that fail, at which it opens
-	Clean   int32 `json:"clean"`   // inventories in a row after which it closes
+	Count   int32 `json:"count" file:"count"`     // of new discrepancies, at which it opens
+	Percent int32 `json:"percent" file:"percent"` // of all that there is, which they must be as well
+	Errors  int32 `json:"errors" file:"errors"`   // per cent of calls that fail, at which it opens
+	Clean   int32 `json:"clean" file:"clean"`     // inventories in a row after which it closes
 }
 
 // Template is a named kind of workspace on one provider.
@@ -118,6 +118,7 @@ type Agent struct {
 	OnClaim          []string      // program and arguments, run once for each claim
 	Runner           []string      // program and arguments, run after OnStart in the workspaces of runner presets
 	HeartbeatTimeout time.Duration // whole seconds; not heard of for longer, the agent is silent
+	NoDataPlane      bool          // nobody can run commands in its workspaces through it
 }
 
 // Preset is a named set of parameters; with Prebuilds it is a pool.

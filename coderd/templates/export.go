@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/jackc/pgx/v5"
@@ -26,94 +27,33 @@ func (s *Service) Export(ctx context.Context, by auth.Identity, template string)
 				OrganizationID: by.OrganizationID, Name: template,
 			})
 			if database.NoRows(err) {
-				return unknownTemplate(ctx, tx, by.OrganizationID, template)
+				return UnknownTemplate(ctx, tx, by.OrganizationID, template)
 			}
 			if err != nil {
 				return xerrors.Errorf("read template: %w", err)
 			}
-			written, err := writeWhole(ctx, tx, row, func(string, *presetState) {})
+			written, err := writeTemplate(ctx, tx, row, func(string, *poolState) {})
 			if err != nil {
 				return err
 			}
-			withoutDefaults(row, written)
 			document, err = writeYAML(object{"templates": []object{written}})
 			return err
 		})
 	return document, err
 }
 
-// withoutDefaults leaves out what a file need not say. TestExport holds that an apply then reads the same.
-func withoutDefaults(row database.Template, template object) {
-	template.drop("description", "")
-	template.drop("keep_outdated", true)
-	template.drop("idle_cost_per_hour", 0.0)
-	template.shorten("boot_timeout")
-	template.drop("boot_timeout", shortDuration(defaultBoot.String()))
-	if rollout, ok := template["rollout"].(object); ok {
-		is := defaultRollout()
-		rollout.shorten("progress_deadline")
-		rollout.drop("max_surge", string(is.MaxSurge))
-		rollout.drop("progress_deadline", shortDuration(is.ProgressDeadline.String()))
-		if len(rollout) == 0 {
-			delete(template, "rollout")
-		}
+// span is a duration in a state: "20m0s", or "20m" as people write it in a file; empty for none.
+type span string
+
+func spanOf[N int32 | int64](seconds N) span {
+	if seconds == 0 {
+		return ""
 	}
-	if claims, ok := template["claims"].(object); ok {
-		claims.shorten("lease")
-		if len(claims) == 0 {
-			delete(template, "claims")
-		}
-	}
-	if kept, ok := template["keep_failures"].(object); ok {
-		kept.shorten("ttl")
-		kept.drop("ttl", shortDuration(defaultKeptTTL.String()))
-		if row.KeepFailures == 0 && len(kept) == 1 {
-			delete(template, "keep_failures")
-		}
-	}
-	if agent, ok := template["agent"].(object); ok {
-		agent.shorten("heartbeat_timeout")
-		agent.drop("heartbeat_timeout", shortDuration(defaultHeartbeat.String()))
-	}
-	presets, _ := template["presets"].([]object)
-	for _, preset := range presets {
-		if parameters, ok := preset["parameters"].(map[string]string); ok && len(parameters) == 0 {
-			delete(preset, "parameters")
-		}
-		if runner, ok := preset["runner"].(*runnerState); ok && runner.RegistrationTimeout == defaultRegistration.String() {
-			short := *runner
-			short.RegistrationTimeout = ""
-			preset["runner"] = &short
-		}
-		pool, ok := preset["prebuilds"].(object)
-		if !ok {
-			continue
-		}
-		pool.drop("priority", int32(0))
-		pool.shorten("ttl")
-		pool.shorten("min_remaining")
-		pool.drop("ttl_jitter", percent(defaultTTLJitter))
-	}
-	if len(presets) == 0 {
-		delete(template, "presets")
-	}
+	return span((time.Duration(seconds) * time.Second).String())
 }
 
-// drop leaves a setting out where it has that value.
-func (o object) drop(key string, value any) {
-	if o[key] == value {
-		delete(o, key)
-	}
-}
-
-func (o object) shorten(key string) {
-	if text, ok := o[key].(string); ok {
-		o[key] = shortDuration(text)
-	}
-}
-
-// shortDuration is "20m" for "20m0s", as people write it.
-func shortDuration(text string) string {
+func (s span) inFile() any {
+	text := string(s)
 	if short, ok := strings.CutSuffix(text, "m0s"); ok {
 		text = short + "m"
 	}
@@ -129,7 +69,7 @@ var settingsOrder = []string{
 	"priority", // of a pool, and of what bounds claims and failures
 	"name", "description", "provider", "boot_timeout", "keep_outdated", "rollout", "creates_in_flight", "reuse", "max_uses",
 	"claims", "keep_failures", "idle_cost_per_hour", "stopped_cost_per_hour", "agent", "spec", "presets",
-	"parameters", "prebuilds", "on_start", "runner", "on_claim", "heartbeat_timeout", "mode", "min", "max", "target", "timezone",
+	"parameters", "prebuilds", "on_start", "runner", "on_claim", "heartbeat_timeout", "data_plane", "mode", "min", "max", "target", "timezone",
 }
 
 // MarshalJSON writes the settings in the order of settingsOrder.

@@ -23,13 +23,9 @@ func forgesOf(ctx context.Context, db database.DBTX, organization uuid.UUID) (fo
 	return rows, nil
 }
 
-// named finds one that is not deleted.
-func (f forges) named(name string) (templatesdb.ForgesOfRow, bool) {
-	i := slices.IndexFunc(f, func(e templatesdb.ForgesOfRow) bool { return e.Name == name && !e.Deleted })
-	if i < 0 {
-		return templatesdb.ForgesOfRow{}, false
-	}
-	return f[i], true
+// named finds one that is not deleted, nil where there is none.
+func (f forges) named(name string) *templatesdb.ForgesOfRow {
+	return find(f, func(e *templatesdb.ForgesOfRow) bool { return e.Name == name && !e.Deleted })
 }
 
 // check notes runners of forges that are not there, or that cannot be asked for them in that way.
@@ -49,9 +45,9 @@ func (f forges) check(doc *Document, problems *Problems) {
 			if p.Runner == nil || p.Runner.Forge == "" {
 				continue
 			}
-			e, found := f.named(p.Runner.Forge)
+			e := f.named(p.Runner.Forge)
 			switch {
-			case !found:
+			case e == nil:
 				problems.add(p.Runner.forgeAt, "unknown forge %q%s: there are %s; `prewarm forge` adds others", p.Runner.Forge,
 					DidYouMean(p.Runner.Forge, names), known)
 			case p.Runner.Group != "" && e.Kind == database.ForgeKindGitea:
@@ -68,8 +64,7 @@ func (f forges) runner(p Preset) *RunnerOf {
 	if p.Runner == nil {
 		return nil
 	}
-	e, _ := f.named(p.Runner.Forge)
-	return &RunnerOf{e.ID, p.Runner.Labels, p.Runner.Group}
+	return &RunnerOf{f.named(p.Runner.Forge).ID, p.Runner.Labels, p.Runner.Group}
 }
 
 // state is what a row says of its runners; nil where there are none.
@@ -79,7 +74,7 @@ func (f forges) state(row database.Preset) *runnerState {
 	}
 	s := runnerState{
 		row.ForgeEntityID.UUID.String(), row.RunnerLabels, row.RunnerGroup, row.RunnerMaximum,
-		shownDuration(row.RunnerRegistrationTimeoutS),
+		spanOf(row.RunnerRegistrationTimeoutS),
 	}
 	for _, e := range f {
 		if e.ID == row.ForgeEntityID.UUID {

@@ -57,7 +57,7 @@ func (d decoder) template(n ast.Node) Template {
 		setting{key: "keep_outdated", read: func(n ast.Node) { t.KeepOutdated = d.boolean(n, "keep_outdated") }},
 		setting{key: "rollout", read: func(n ast.Node) { t.Rollout = d.rollout(n) }},
 		setting{key: "creates_in_flight", read: func(n ast.Node) { t.CreatesInFlight = d.inFlight(n) }},
-		setting{key: "boot_timeout", read: func(n ast.Node) { t.BootTimeout = d.duration(n, "boot_timeout", maxBoot) }},
+		d.durationInto(&t.BootTimeout, "boot_timeout", maxBoot),
 		setting{key: "idle_cost_per_hour", read: func(n ast.Node) { t.IdleCost = d.cost(n, "idle_cost_per_hour") }},
 		setting{key: "stopped_cost_per_hour", read: func(n ast.Node) {
 			cost := d.cost(n, "stopped_cost_per_hour")
@@ -133,12 +133,12 @@ func (d decoder) prebuilds(n ast.Node) *Prebuilds {
 			p.Instances = d.integer(n, "instances", 0, MaxInstances, "")
 		}},
 		setting{key: "schedule", read: func(n ast.Node) { p.Schedule = d.schedule(n) }},
-		setting{key: "ttl", read: func(n ast.Node) { p.TTL = d.duration(n, "ttl", maxTTL) }},
+		d.durationInto(&p.TTL, "ttl", maxTTL),
 		setting{key: "ttl_jitter", read: func(n ast.Node) { p.TTLJitter = d.percent(n, "ttl_jitter", maxTTLJitter) }},
 		setting{key: "min_remaining", read: func(n ast.Node) {
 			p.MinRemaining, remainingAt = d.duration(n, "min_remaining", maxTTL), position(n)
 		}},
-		setting{key: "priority", read: func(n ast.Node) { p.Priority = d.integer(n, "priority", -maxPriority, maxPriority, "") }},
+		d.integerInto(&p.Priority, "priority", -maxPriority, maxPriority, ""),
 		setting{key: "creates_in_flight", read: func(n ast.Node) { p.CreatesInFlight = d.inFlight(n) }},
 		setting{key: "autosize", read: func(n ast.Node) { p.Autosize = d.autosize(n) }},
 		setting{key: "standby", read: func(n ast.Node) { p.Standby = d.standby(n) }})

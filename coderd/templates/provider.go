@@ -44,10 +44,9 @@ func (p Provider) ofMachines(reserves bool) Provider {
 const maxEvery = 24 * time.Hour // between two creates or inventories
 
 func (d decoder) provider(n ast.Node) Provider {
-	p := Provider{Config: json.RawMessage(`{}`), at: position(n)}
-	var limits []func(p *Provider) // which hold over the defaults
-	limit := func(set func(*Provider)) { limits = append(limits, set) }
 	const never = ": with 0 nothing would ever be created"
+	p := defaultLimits()
+	p.Config, p.at = json.RawMessage(`{}`), position(n)
 	d.object(n, titled(n, "provider"),
 		setting{key: "name", required: true, read: func(n ast.Node) { p.Name, p.at = d.name(n, "provider name"), position(n) }},
 		setting{key: "kind", required: true, read: func(n ast.Node) { p.Kind, p.kindAt = d.text(n, "kind"), position(n) }},
@@ -56,36 +55,16 @@ func (d decoder) provider(n ast.Node) Provider {
 			p.Config, _ = d.freeform(n, "config")
 		}},
 		setting{key: "maximum", read: func(n ast.Node) {
-			maximum := d.integer(n, "maximum", 0, maxLimit, "; 0 is no limit")
-			limit(func(p *Provider) { p.Maximum, p.said.maximum = maximum, true })
+			p.Maximum, p.said.maximum = d.integer(n, "maximum", 0, maxLimit, "; 0 is no limit"), true
 		}},
-		setting{key: "creates_in_flight", read: func(n ast.Node) {
-			inFlight := d.integer(n, "creates_in_flight", 1, maxLimit, never)
-			limit(func(p *Provider) { p.CreatesInFlight = inFlight })
-		}},
-		setting{key: "chunk", read: func(n ast.Node) {
-			chunk := d.integer(n, "chunk", 1, maxLimit, never)
-			limit(func(p *Provider) { p.Chunk, p.said.chunk = chunk, true })
-		}},
+		d.integerInto(&p.CreatesInFlight, "creates_in_flight", 1, maxLimit, never),
+		setting{key: "chunk", read: func(n ast.Node) { p.Chunk, p.said.chunk = d.integer(n, "chunk", 1, maxLimit, never), true }},
 		setting{key: "create_every", read: func(n ast.Node) {
-			every := d.duration(n, "create_every", maxEvery)
-			limit(func(p *Provider) { p.CreateEvery, p.said.every = every, true })
+			p.CreateEvery, p.said.every = d.duration(n, "create_every", maxEvery), true
 		}},
-		setting{key: "create_burst", read: func(n ast.Node) {
-			burst := d.integer(n, "create_burst", 1, maxLimit, never)
-			limit(func(p *Provider) { p.CreateBurst = burst })
-		}},
-		setting{key: "inventory_every", read: func(n ast.Node) {
-			every := d.duration(n, "inventory_every", maxEvery)
-			limit(func(p *Provider) { p.InventoryEvery = every })
-		}},
-		setting{key: "breaker", read: func(n ast.Node) { limit(d.breaker(n)) }})
-	read := p
-	p = defaultLimits()
-	p.Name, p.Kind, p.Config, p.at, p.kindAt, p.configAt = read.Name, read.Kind, read.Config, read.at, read.kindAt, read.configAt
-	for _, set := range limits {
-		set(&p)
-	}
+		d.integerInto(&p.CreateBurst, "create_burst", 1, maxLimit, never),
+		d.durationInto(&p.InventoryEvery, "inventory_every", maxEvery),
+		setting{key: "breaker", read: func(n ast.Node) { d.breaker(n, &p.Breaker) }})
 	d.checkRoot(p)
 	return p
 }
@@ -106,31 +85,12 @@ func (d decoder) checkRoot(p Provider) {
 }
 
 // breaker reads when a breaker opens and closes. What is left out keeps its default.
-func (d decoder) breaker(n ast.Node) func(*Provider) {
-	var given []func(*Breaker)
-	set := func(to func(*Breaker)) { given = append(given, to) }
+func (d decoder) breaker(n ast.Node, b *Breaker) {
 	d.object(n, "breaker",
-		setting{key: "count", read: func(n ast.Node) {
-			v := d.integer(n, "count", 1, maxLimit, ": with 0 it would always be open")
-			set(func(b *Breaker) { b.Count = v })
-		}},
-		setting{key: "percent", read: func(n ast.Node) {
-			v := d.someOf(n, "percent")
-			set(func(b *Breaker) { b.Percent = v })
-		}},
-		setting{key: "errors", read: func(n ast.Node) {
-			v := d.someOf(n, "errors")
-			set(func(b *Breaker) { b.Errors = v })
-		}},
-		setting{key: "clean", read: func(n ast.Node) {
-			v := d.integer(n, "clean", 1, 1_000, ": with 0 it would close before anything is better")
-			set(func(b *Breaker) { b.Clean = v })
-		}})
-	return func(p *Provider) {
-		for _, to := range given {
-			to(&p.Breaker)
-		}
-	}
+		d.integerInto(&b.Count, "count", 1, maxLimit, ": with 0 it would always be open"),
+		setting{key: "percent", read: func(n ast.Node) { b.Percent = d.someOf(n, "percent") }},
+		setting{key: "errors", read: func(n ast.Node) { b.Errors = d.someOf(n, "errors") }},
+		d.integerInto(&b.Clean, "clean", 1, 1_000, ": with 0 it would close before anything is better"))
 }
 
 // someOf reads a share like "25%" that is not nothing.

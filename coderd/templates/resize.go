@@ -1,19 +1,15 @@
 package templates
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
-	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
-	"github.com/prewarm-dev/prewarm/coderd/sizing"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/templatesdb"
 )
@@ -32,10 +28,9 @@ func (s *Service) Resized(ctx context.Context, by auth.Identity, template, prese
 				return auth.Refuse(auth.ErrConflict, "preset %s/%s has no prebuilds block, so there is nothing to resize: add one to "+
 					"its file and apply that", template, preset)
 			}
-			written, err := writeWhole(ctx, tx, row, func(name string, state *presetState) {
+			written, err := writeTemplate(ctx, tx, row, func(name string, pool *poolState) {
 				if name == wanted.Name {
-					n := int32(min(max(instances, 0), MaxInstances))
-					state.Instances, state.AllMachines = &n, false
+					pool.Instances, pool.AllMachines = new(int32(min(max(instances, 0), MaxInstances))), false
 				}
 			})
 			if err != nil {
@@ -47,8 +42,9 @@ func (s *Service) Resized(ctx context.Context, by auth.Identity, template, prese
 	return document, err
 }
 
-// writeWhole is all that a file says of a template, with its presets as change leaves them.
-func writeWhole(ctx context.Context, tx pgx.Tx, row database.Template, change func(string, *presetState)) (object, error) {
+// writeTemplate is all that a file says of a template, with its pools as change leaves them. TestExport holds that an apply then
+// reads the same.
+func writeTemplate(ctx context.Context, tx pgx.Tx, row database.Template, change func(string, *poolState)) (object, error) {
 	q := templatesdb.New(tx)
 	version, err := q.VersionByID(ctx, row.ActiveVersionID.UUID)
 	if err != nil {
@@ -58,148 +54,83 @@ func writeWhole(ctx context.Context, tx pgx.Tx, row database.Template, change fu
 	if err != nil {
 		return nil, xerrors.Errorf("read presets: %w", err)
 	}
-	written, err := writeTemplate(row, version)
-	if err != nil {
-		return nil, err
-	}
 	forges, err := forgesOf(ctx, tx, row.OrganizationID)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]object, len(presets))
-	for i, p := range presets {
-		state, err := stateOf(p, forges)
-		if err != nil {
-			return nil, err
-		}
-		change(p.Name, &state)
-		if list[i], err = writePreset(p.Name, state); err != nil {
-			return nil, xerrors.Errorf("write preset %s: %w", p.Name, err)
-		}
+	o := object{"name": row.Name}
+	o.put(templateStateOf(row))
+	if row.MaxUses > 1 {
+		o["reuse"] = true
 	}
-	written["presets"] = list
-	return written, nil
-}
-
-type object map[string]any
-
-// set is to be left out where it is nothing.
-func (o object) set(key string, value any, is bool) {
-	if is {
-		o[key] = value
+	if kept, ok := o["keep_failures"].(object); ok {
+		kept["maximum"] = row.KeepFailures // also 0: within the mapping it is not what is meant by nothing
 	}
-}
-
-// writeTemplate is all that a file says of a template, but its presets.
-func writeTemplate(row database.Template, version database.TemplateVersion) (object, error) {
-	spec, err := writeFreeform(version.Spec)
-	if err != nil {
+	if o["spec"], err = writeFreeform(version.Spec); err != nil {
 		return nil, err
 	}
-	rollout := object{"max_surge": row.MaxSurge, "progress_deadline": shownDuration(row.ProgressDeadlineS)}
-	rollout.set("max_unavailable", row.MaxUnavailable, row.MaxUnavailable != "")
-	claims := object{}
-	claims.set("lease", shownDuration(orZero(row.ClaimLeaseS)), row.ClaimLeaseS != nil)
-	claims.set("maximum", row.MaxClaimed, row.MaxClaimed != nil)
-	claims.set("maximum_per_user", row.MaxClaimedPerUser, row.MaxClaimedPerUser != nil)
-	o := object{
-		"name": row.Name, "description": row.Description, "provider": row.Provider, "keep_outdated": row.KeepOutdated,
-		"rollout": rollout, "boot_timeout": shownDuration(row.BootTimeoutS), "idle_cost_per_hour": row.IdleCostPerHour,
-		"spec": spec, "claims": claims,
-		"keep_failures": object{"maximum": row.KeepFailures, "ttl": shownDuration(row.KeepFailuresS)},
-	}
-	o.set("creates_in_flight", row.CreatesInFlight, row.CreatesInFlight != nil)
-	o.set("stopped_cost_per_hour", row.StoppedCostPerHour, row.StoppedCostPerHour != nil)
-	o.set("reuse", true, row.MaxUses > 1)
-	o.set("max_uses", row.MaxUses, row.MaxUses > 1)
 	if version.Agent != nil {
 		var a agentState
 		if err := json.Unmarshal(version.Agent, &a); err != nil {
 			return nil, xerrors.Errorf("decode agent: %w", err)
 		}
-		agent := object{"heartbeat_timeout": (time.Duration(a.HeartbeatTimeoutS) * time.Second).String()}
-		agent.set("on_start", a.OnStart, len(a.OnStart) > 0)
-		agent.set("on_claim", a.OnClaim, len(a.OnClaim) > 0)
-		agent.set("runner", a.Runner, len(a.Runner) > 0)
+		agent := object{}
+		agent.put(a)
+		if a.HeartbeatTimeoutS != int64(seconds(defaultHeartbeat)) {
+			agent["heartbeat_timeout"] = spanOf(a.HeartbeatTimeoutS).inFile()
+		}
+		if a.DataPlane != nil && !*a.DataPlane {
+			agent["data_plane"] = false
+		}
 		o["agent"] = agent
 	}
-	return o, nil
-}
-
-func writePreset(name string, s presetState) (object, error) {
-	o := object{"name": name, "parameters": s.Parameters}
-	if s.Instances == nil {
-		return o, nil
-	}
-	p := object{"instances": s.Instances, "priority": s.Priority}
-	p.set("instances", all, s.AllMachines)
-	p.set("ttl", s.TTL, s.TTL != "")
-	p.set("ttl_jitter", s.TTLJitter, s.TTL != "")
-	p.set("min_remaining", s.MinRemaining, s.MinRemaining != "")
-	p.set("creates_in_flight", s.CreatesInFlight, s.CreatesInFlight != nil)
-	if s.StandbyRunning != nil {
-		p["standby"] = object{"running": *s.StandbyRunning}
-	}
-	if s.Schedule != nil {
-		var stored prebuilds.StoredSchedule
-		if err := json.Unmarshal(s.Schedule, &stored); err != nil {
-			return nil, xerrors.Errorf("decode schedule: %w", err)
+	var list []object
+	for _, p := range presets {
+		state, err := stateOf(p, forges)
+		if err != nil {
+			return nil, err
 		}
-		p["schedule"] = stored
+		change(p.Name, &state.poolState)
+		list = append(list, writePreset(p.Name, state))
 	}
-	if s.Autosize != nil {
-		p["autosize"] = writeAutosize(*s.Autosize)
-	}
-	o["prebuilds"] = p
-	if s.Runner != nil {
-		o["runner"] = s.Runner
+	if len(list) > 0 {
+		o["presets"] = list
 	}
 	return o, nil
 }
 
-func writeAutosize(c sizing.Config) object {
-	// As somebody wrote it: what a fraction is not exact in is beyond twelve digits.
-	target := strconv.FormatFloat(c.Target*100, 'g', 12, 64)
-	o := object{"mode": c.Mode, "min": c.Min, "max": c.Max, "target": target + "%"}
-	o.set("timezone", c.Timezone, c.Timezone != "")
+type object map[string]any
+
+func writePreset(name string, s presetState) object {
+	o := object{"name": name}
+	o.put(s)
+	if s.Instances != nil {
+		pool := object{"instances": s.Instances}
+		if s.AllMachines {
+			pool["instances"] = all
+		}
+		pool.put(s.poolState)
+		o["prebuilds"] = pool
+	}
 	return o
 }
 
 // writeFreeform is a stored value with its numbers as a file can have them.
 func writeFreeform(raw json.RawMessage) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, xerrors.Errorf("decode JSON: %w", err)
-	}
-	return readable(value), nil
+	value, err := decoded(raw)
+	return withNumbers(value, readable), err
 }
 
 // readable has large numbers with an exponent: jsonb writes all their zeros, and YAML reads those as an integer that is too
 // large to be one.
-func readable(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, part := range v {
-			v[key] = readable(part)
-		}
-	case []any:
-		for i, part := range v {
-			v[i] = readable(part)
-		}
-	case json.Number:
-		if _, err := v.Int64(); err == nil || strings.ContainsAny(v.String(), ".eE") {
-			return v
-		}
-		if _, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
-			return v
-		}
-		if f, err := v.Float64(); err == nil {
-			return json.RawMessage(strconv.FormatFloat(f, 'e', -1, 64))
-		}
+func readable(n json.Number) any {
+	_, notInt := n.Int64()
+	_, notUint := strconv.ParseUint(n.String(), 10, 64)
+	f, notFloat := n.Float64()
+	if notInt == nil || notUint == nil || notFloat != nil || strings.ContainsAny(n.String(), ".eE") {
+		return n
 	}
-	return value
+	return json.RawMessage(strconv.FormatFloat(f, 'e', -1, 64))
 }
 
 func writeJSON(value any) (string, error) {

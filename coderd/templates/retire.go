@@ -54,28 +54,21 @@ func (s *Service) retire(
 	err = s.Store.InTx(ctx, database.TxOptions{Label: "write " + action},
 		func(ctx context.Context, tx pgx.Tx) error {
 			id = uuid.Nil
-			if _, err := database.New(tx).LockOrganization(ctx, by.OrganizationID); err != nil {
-				return xerrors.Errorf("lock organization: %w", err)
-			}
-			rows, err := templatesdb.New(tx).LockTemplates(ctx,
-				templatesdb.LockTemplatesParams{OrganizationID: by.OrganizationID, Names: []string{name}})
+			row, err := lockTemplate(ctx, tx, by.OrganizationID, name)
 			if err != nil {
-				return xerrors.Errorf("lock template: %w", err)
-			}
-			if len(rows) == 0 {
-				return unknownTemplate(ctx, tx, by.OrganizationID, name)
+				return err
 			}
 			from := active
-			if rows[0].DeprecatedAt != nil {
+			if row.DeprecatedAt != nil {
 				from = deprecated
 			}
 			if from == to {
 				return nil
 			}
-			if err := write(templatesdb.New(tx), ctx, rows[0].ID); err != nil {
+			if err := write(templatesdb.New(tx), ctx, row.ID); err != nil {
 				return xerrors.Errorf("mark template %s: %w", to, err)
 			}
-			id = rows[0].ID
+			id = row.ID
 			return auth.Record(ctx, tx, auth.Entry{
 				ActorID: by.UserID, OrganizationID: by.OrganizationID, Action: action, TargetType: "template",
 				TargetID: id.String(), TargetName: name, Source: by.Source,
@@ -88,7 +81,8 @@ func (s *Service) retire(
 	return id, nil
 }
 
-func unknownTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID, name string) error {
+// UnknownTemplate is the refusal of a template that is not there. It names those that are.
+func UnknownTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID, name string) error {
 	names, err := viewsdb.New(db).TemplateNames(ctx, organization)
 	if err != nil {
 		return xerrors.Errorf("list templates: %w", err)

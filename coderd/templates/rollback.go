@@ -3,7 +3,6 @@ package templates
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -57,7 +56,7 @@ func (s *Service) Rollback(ctx context.Context, by auth.Identity, name string, n
 				return xerrors.Errorf("read presets: %w", err)
 			}
 			for _, p := range presets {
-				if err := setPoolKey(ctx, tx, p, to.Hash, p.Generation); err != nil {
+				if err := setPoolKey(ctx, tx, p, to.Hash); err != nil {
 					return err
 				}
 			}
@@ -111,11 +110,12 @@ func (s *Service) Invalidate(ctx context.Context, by auth.Identity, template, pr
 			if err != nil {
 				return xerrors.Errorf("read active version: %w", err)
 			}
-			if err := setPoolKey(ctx, tx, p, version.Hash, p.Generation+1); err != nil {
+			p.Generation++
+			if err := setPoolKey(ctx, tx, p, version.Hash); err != nil {
 				return err
 			}
 			return auth.Record(ctx, tx, presetEntry(by, "preset.invalidate", template, p, reason,
-				map[string]int32{"generation": p.Generation}, map[string]int32{"generation": p.Generation + 1}))
+				map[string]int32{"generation": p.Generation - 1}, map[string]int32{"generation": p.Generation}))
 		})
 	return id, err
 }
@@ -154,17 +154,22 @@ func presetEntry(by auth.Identity, action, template string, p database.Preset, r
 	}
 }
 
-// setPoolKey makes a preset's pool that of a version and generation.
-func setPoolKey(ctx context.Context, db database.DBTX, p database.Preset, version string, generation int32) error {
-	of := PoolKeyOf{p.OrganizationID, p.TemplateID, version, p.Name, nil, generation, runnerOf(p)}
+// poolKeyOf is the key of a preset's pool with a version of its template.
+func poolKeyOf(p database.Preset, version string) (uuid.UUID, error) {
+	of := PoolKeyOf{p.OrganizationID, p.TemplateID, version, p.Name, nil, p.Generation, runnerOf(p)}
 	if err := json.Unmarshal(p.Parameters, &of.Parameters); err != nil {
-		return xerrors.Errorf("decode parameters: %w", err)
+		return uuid.Nil, xerrors.Errorf("decode parameters: %w", err)
 	}
-	key, err := PoolKey(of)
+	return PoolKey(of)
+}
+
+// setPoolKey makes a preset's pool that of a version.
+func setPoolKey(ctx context.Context, db database.DBTX, p database.Preset, version string) error {
+	key, err := poolKeyOf(p, version)
 	if err != nil {
 		return err
 	}
-	if err := templatesdb.New(db).SetPoolKey(ctx, templatesdb.SetPoolKeyParams{ID: p.ID, PoolKey: key, Generation: generation}); err != nil {
+	if err := templatesdb.New(db).SetPoolKey(ctx, templatesdb.SetPoolKeyParams{ID: p.ID, PoolKey: key, Generation: p.Generation}); err != nil {
 		return xerrors.Errorf("write pool key of preset %s: %w", p.Name, err)
 	}
 	return nil
@@ -180,7 +185,7 @@ func lockTemplate(ctx context.Context, db database.DBTX, organization uuid.UUID,
 		return database.Template{}, xerrors.Errorf("lock template: %w", err)
 	}
 	if len(rows) == 0 {
-		return database.Template{}, unknownTemplate(ctx, db, organization, name)
+		return database.Template{}, UnknownTemplate(ctx, db, organization, name)
 	}
 	return rows[0], nil
 }
@@ -205,11 +210,4 @@ func lockPreset(
 	}
 	return row, database.Preset{}, auth.Refuse(auth.ErrNotFound, "template %q has no preset %q%s", template, preset,
 		Known(preset, names, "preset"))
-}
-
-func shownLimit(n *int32) string {
-	if n == nil {
-		return ""
-	}
-	return fmt.Sprint(*n)
 }

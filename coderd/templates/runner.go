@@ -2,7 +2,6 @@ package templates
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -50,9 +49,7 @@ func (d decoder) runner(n ast.Node) *Runner {
 			limit := d.integer(n, "maximum", 1, MaxInstances, ": leave it out for no limit of its own")
 			r.Maximum, r.maximumAt = &limit, position(n)
 		}},
-		setting{key: "registration_timeout", read: func(n ast.Node) {
-			r.RegistrationTimeout = d.duration(n, "registration_timeout", maxBoot)
-		}})
+		d.durationInto(&r.RegistrationTimeout, "registration_timeout", maxBoot))
 	return &r
 }
 
@@ -101,7 +98,7 @@ func (d decoder) checkRunner(p Preset) {
 	switch {
 	case r == nil:
 	case pool == nil:
-		d.problems.add(r.at, "preset %q has a runner, but no prebuilds: add prebuilds with the least that are to be idle; with "+
+		d.problems.add(r.at, "preset %q has a runner, but no prebuilds: add prebuilds with the least that are to be idle. With "+
 			"instances 0 there are runners only for jobs that wait", p.Name)
 	case pool.AllMachines:
 		d.problems.add(pool.instancesAt, "instances is all, but how many runners there are is by their jobs: give the least that "+
@@ -144,49 +141,31 @@ func (d decoder) checkRunners(t *Template) {
 				"reuse out", p.Name)
 		case claims && !people:
 			d.problems.add(p.Runner.at, "preset %q has a runner, as all presets have, but the template has claims, which hold for claims "+
-				"of people: a job has no lease and no quota; leave claims out, and give the runner a maximum", p.Name)
+				"of people. A job has no lease and no quota. Leave claims out, and give the runner a maximum", p.Name)
 		}
 	}
 }
 
-// group is empty for none, also of no runner.
-func (r *Runner) group() string {
-	if r == nil {
-		return ""
-	}
-	return r.Group
-}
-
-func (r *Runner) maximum() *int32 {
-	if r == nil {
-		return nil
-	}
-	return r.Maximum
-}
-
-// registrationTimeout is in seconds, the default of what is no runner.
-func (r *Runner) registrationTimeout() int32 {
-	if r == nil {
-		return seconds(defaultRegistration)
-	}
-	return seconds(r.RegistrationTimeout)
-}
-
-// runnerState is what a preset's row says of its runners, for comparison, for the record, and as a file has it.
+// runnerState is what a preset's row says of its runners.
 type runnerState struct {
-	Forge   string   `json:"forge"`
-	Labels  []string `json:"labels"`
-	Group   string   `json:"group,omitempty"`
-	Maximum *int32   `json:"maximum,omitempty"`
+	Forge   string `json:"forge" file:"forge"`
+	Labels  labels `json:"labels" file:"labels"`
+	Group   string `json:"group,omitempty" file:"group"`
+	Maximum *int32 `json:"maximum,omitempty" file:"maximum" none:"no limit"`
 
-	RegistrationTimeout string `json:"registration_timeout,omitempty"`
+	RegistrationTimeout span `json:"registration_timeout,omitempty" file:"registration_timeout"`
 }
 
-func (r *Runner) state() *runnerState {
-	if r == nil {
-		return nil
+type labels []string
+
+func (l labels) String() string { return strings.Join(l, ", ") }
+
+func (s *runnerState) inFile() any {
+	short := *s
+	if short.RegistrationTimeout == spanOf(seconds(defaultRegistration)) {
+		short.RegistrationTimeout = ""
 	}
-	return &runnerState{r.Forge, r.Labels, r.Group, r.Maximum, r.RegistrationTimeout.String()}
+	return &short
 }
 
 // registersAs says whether runners of both are the same to their forge; nil is none.
@@ -202,29 +181,4 @@ func (s *runnerState) tellApart(before, now *RunnerOf) {
 	if before != nil && now != nil && before.Entity != now.Entity {
 		s.Forge += " (deleted)"
 	}
-}
-
-// runnerFields tells what differs.
-func runnerFields(old, fresh *runnerState) []string {
-	var o, f runnerState
-	if old != nil {
-		o = *old
-	}
-	if fresh != nil {
-		f = *fresh
-	}
-	return fields(
-		field{"runner.forge", o.Forge, f.Forge},
-		field{"runner.labels", strings.Join(o.Labels, ", "), strings.Join(f.Labels, ", ")},
-		field{"runner.group", o.Group, f.Group},
-		field{"runner.maximum", shownMaximum(o.Maximum), shownMaximum(f.Maximum)},
-		field{"runner.registration_timeout", o.RegistrationTimeout, f.RegistrationTimeout},
-	)
-}
-
-func shownMaximum(n *int32) string {
-	if n == nil {
-		return "no limit"
-	}
-	return fmt.Sprint(*n)
 }

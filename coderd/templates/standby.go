@@ -35,13 +35,18 @@ func (d decoder) standby(n ast.Node) Standby {
 	return s
 }
 
-// shownStandby is a setting for a reader.
-func shownStandby(running *string) string {
-	if running == nil {
+// running is the setting in a state: the share of desired that are kept running; nil is all.
+type running string
+
+// String is the setting for a reader.
+func (r *running) String() string {
+	if r == nil {
 		return "all running"
 	}
-	return *running + " running"
+	return string(*r) + " running"
 }
+
+func (r *running) inFile() any { return object{"running": *r} }
 
 // standbyRunning is what the row has of it; nil where there is no tier.
 func (p Preset) standbyRunning() *string {
@@ -50,12 +55,4 @@ func (p Preset) standbyRunning() *string {
 	}
 	running := string(p.Prebuilds.Standby.Running)
 	return &running
-}
-
-// shownCost is an amount of money for a reader; nil is one that is not said.
-func shownCost(cost *float64) any {
-	if cost == nil {
-		return "as idle_cost_per_hour"
-	}
-	return *cost
 }

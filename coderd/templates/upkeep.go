@@ -1,11 +1,7 @@
 package templates
 
 import (
-	"time"
-
 	"github.com/goccy/go-yaml/ast"
-
-	"github.com/prewarm-dev/prewarm/database"
 )
 
 // keepFailures reads what is kept of prebuilds that fail; with nothing under its key, the defaults.
@@ -46,27 +42,4 @@ func (d decoder) checkReuse(t *Template) {
 		}
 		t.Reuse.MaxUses = 1
 	}
-}
-
-// upkeepState is what a template's row says of failures and reuse, for comparison and for the record.
-type upkeepState struct {
-	KeepFailures    int32  `json:"keep_failures"`
-	KeepFailuresTTL string `json:"keep_failures_ttl"`
-	MaxUses         int32  `json:"max_uses"`
-}
-
-func (t Template) upkeep() upkeepState {
-	return upkeepState{t.KeepFailures.Maximum, t.KeepFailures.TTL.String(), t.Reuse.MaxUses}
-}
-
-func upkeepOf(row *database.Template) upkeepState {
-	return upkeepState{row.KeepFailures, (time.Duration(row.KeepFailuresS) * time.Second).String(), row.MaxUses}
-}
-
-func upkeepFields(old, fresh upkeepState) []string {
-	return fields(
-		field{"keep_failures.maximum", old.KeepFailures, fresh.KeepFailures},
-		field{"keep_failures.ttl", old.KeepFailuresTTL, fresh.KeepFailuresTTL},
-		field{"max_uses", old.MaxUses, fresh.MaxUses},
-	)
 }

@@ -113,42 +113,57 @@ func join(path, key string) string {
 // canonical is JSON with its keys sorted, no space, and numbers in their shortest form, so that equal values are equal
 // bytes, whether they come from a file or from a jsonb column.
 func canonical(raw json.RawMessage) (json.RawMessage, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, xerrors.Errorf("decode JSON: %w", err)
+	value, err := decoded(raw)
+	if err != nil {
+		return nil, err
 	}
-	encoded, err := json.Marshal(shortest(value))
+	encoded, err := json.Marshal(withNumbers(value, shortest))
 	if err != nil {
 		return nil, xerrors.Errorf("encode JSON: %w", err)
 	}
 	return encoded, nil
 }
 
-func shortest(value any) any {
+// decoded is a value with its numbers as they are written.
+func decoded(raw json.RawMessage) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, xerrors.Errorf("decode JSON: %w", err)
+	}
+	return value, nil
+}
+
+// withNumbers is a decoded value with each of its numbers written in another way. It changes the value.
+func withNumbers(value any, write func(json.Number) any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, item := range v {
-			v[key] = shortest(item)
+			v[key] = withNumbers(item, write)
 		}
 	case []any:
 		for i, item := range v {
-			v[i] = shortest(item)
+			v[i] = withNumbers(item, write)
 		}
 	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		if u, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
-			return u
-		}
-		if f, err := v.Float64(); err == nil {
-			if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-				return int64(f)
-			}
-			return f
-		}
+		return write(v)
 	}
 	return value
+}
+
+func shortest(n json.Number) any {
+	if i, err := n.Int64(); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
+		return u
+	}
+	f, err := n.Float64()
+	switch {
+	case err != nil:
+		return n
+	case f == math.Trunc(f) && math.Abs(f) < 1<<53:
+		return int64(f)
+	}
+	return f
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -96,14 +97,8 @@ func removeOld(cache string) {
 			clusters = append(clusters, info)
 		}
 	}
-	for len(clusters) >= keptClusters {
-		oldest := 0
-		for i, info := range clusters {
-			if info.ModTime().Before(clusters[oldest].ModTime()) {
-				oldest = i
-			}
-		}
-		_ = os.RemoveAll(filepath.Join(cache, clusters[oldest].Name()))
-		clusters = append(clusters[:oldest], clusters[oldest+1:]...)
+	slices.SortFunc(clusters, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, old := range clusters[min(len(clusters), keptClusters-1):] {
+		_ = os.RemoveAll(filepath.Join(cache, old.Name()))
 	}
 }

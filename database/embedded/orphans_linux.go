@@ -4,8 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
+
+	"github.com/prometheus/procfs"
 )
 
 // orphans finds the processes called postgres that work in the cluster's folder. A root without the right to look at
@@ -16,39 +17,26 @@ func orphans(cluster string) []int {
 		return nil
 	}
 	postmaster := postmasterPID(cluster)
-	entries, err := filepath.Glob("/proc/[0-9]*/comm")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil
 	}
 	var found []int
-	for _, entry := range entries {
-		if comm, err := os.ReadFile(entry); err != nil || strings.TrimSpace(string(comm)) != "postgres" {
+	for _, p := range all {
+		// One that is dead only waits for its parent to notice.
+		if s, err := p.Stat(); err != nil || s.Comm != "postgres" || s.State == "Z" || s.State == "X" {
 			continue
 		}
-		proc := filepath.Dir(entry)
-		pid, err := strconv.Atoi(filepath.Base(proc))
-		if err != nil || isZombie(proc) {
-			continue
-		}
+		proc := filepath.Join("/proc", strconv.Itoa(p.PID))
 		cwd, err := os.Stat(filepath.Join(proc, "cwd"))
 		switch {
 		case err == nil && os.SameFile(cwd, folder):
-			found = append(found, pid)
-		case err != nil && pid == postmaster && sameOwner(proc, folder):
-			found = append(found, pid)
+			found = append(found, p.PID)
+		case err != nil && p.PID == postmaster && sameOwner(proc, folder):
+			found = append(found, p.PID)
 		}
 	}
 	return found
-}
-
-// isZombie says whether the process is dead and only waits for its parent to notice.
-func isZombie(proc string) bool {
-	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
-	if err != nil {
-		return true
-	}
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }
 
 func sameOwner(proc string, folder os.FileInfo) bool {

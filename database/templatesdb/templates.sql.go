@@ -143,122 +143,50 @@ func (q *Queries) ForgesOf(ctx context.Context, organizationID uuid.UUID) ([]For
 }
 
 const insertPreset = `-- name: InsertPreset :exec
-INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
-                     min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     forge_entity_id, runner_labels, runner_group, runner_maximum,
-                     runner_registration_timeout_s, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-        $10, $11, $12, $13, $14,
-        $15, $16, $17, $18, $19,
-        $20, $21, prewarm_now(), prewarm_now())
+INSERT INTO presets (id, organization_id, template_id, name, pool_key, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, prewarm_now(), prewarm_now())
 `
 
 type InsertPresetParams struct {
-	ID                         uuid.UUID
-	OrganizationID             uuid.UUID
-	TemplateID                 uuid.UUID
-	Name                       string
-	Parameters                 json.RawMessage
-	PoolKey                    uuid.UUID
-	Instances                  *int32
-	TtlS                       *int64
-	TtlJitter                  int32
-	MinRemainingS              int64
-	Schedule                   json.RawMessage
-	Priority                   int32
-	CreatesInFlight            *int32
-	Autosize                   json.RawMessage
-	AllMachines                bool
-	StandbyRunning             *string
-	ForgeEntityID              uuid.NullUUID
-	RunnerLabels               []string
-	RunnerGroup                string
-	RunnerMaximum              *int32
-	RunnerRegistrationTimeoutS int32
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	TemplateID     uuid.UUID
+	Name           string
+	PoolKey        uuid.UUID
 }
 
+// With the settings that the schema gives it; UpdatePreset writes those of the file.
 func (q *Queries) InsertPreset(ctx context.Context, arg InsertPresetParams) error {
 	_, err := q.db.Exec(ctx, insertPreset,
 		arg.ID,
 		arg.OrganizationID,
 		arg.TemplateID,
 		arg.Name,
-		arg.Parameters,
 		arg.PoolKey,
-		arg.Instances,
-		arg.TtlS,
-		arg.TtlJitter,
-		arg.MinRemainingS,
-		arg.Schedule,
-		arg.Priority,
-		arg.CreatesInFlight,
-		arg.Autosize,
-		arg.AllMachines,
-		arg.StandbyRunning,
-		arg.ForgeEntityID,
-		arg.RunnerLabels,
-		arg.RunnerGroup,
-		arg.RunnerMaximum,
-		arg.RunnerRegistrationTimeoutS,
 	)
 	return err
 }
 
 const insertTemplate = `-- name: InsertTemplate :one
-INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
-                       keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
-                       idle_cost_per_hour, stopped_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user,
-                       created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-        $9, $10, $11, $12, $13, $14,
-        $15, $16, $17, $18,
-        $19, prewarm_now(), prewarm_now())
+INSERT INTO templates (id, organization_id, name, provider, created_at, updated_at)
+VALUES ($1, $2, $3, $4, prewarm_now(), prewarm_now())
 RETURNING id, organization_id, name, description, provider, active_version_id, keep_outdated, boot_timeout_s, created_at, updated_at, deprecated_at, deleted_at, keep_failures, keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight, previous_version_id, idle_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user, stopped_cost_per_hour
 `
 
 type InsertTemplateParams struct {
-	ID                 uuid.UUID
-	OrganizationID     uuid.UUID
-	Name               string
-	Description        string
-	Provider           string
-	KeepOutdated       bool
-	BootTimeoutS       int32
-	KeepFailures       int32
-	KeepFailuresS      int32
-	MaxUses            int32
-	MaxSurge           string
-	MaxUnavailable     string
-	ProgressDeadlineS  int32
-	CreatesInFlight    *int32
-	IdleCostPerHour    float64
-	StoppedCostPerHour *float64
-	ClaimLeaseS        *int32
-	MaxClaimed         *int32
-	MaxClaimedPerUser  *int32
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	Name           string
+	Provider       string
 }
 
+// With the settings that the schema gives it; UpdateTemplate writes those of the file.
 func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) (Template, error) {
 	row := q.db.QueryRow(ctx, insertTemplate,
 		arg.ID,
 		arg.OrganizationID,
 		arg.Name,
-		arg.Description,
 		arg.Provider,
-		arg.KeepOutdated,
-		arg.BootTimeoutS,
-		arg.KeepFailures,
-		arg.KeepFailuresS,
-		arg.MaxUses,
-		arg.MaxSurge,
-		arg.MaxUnavailable,
-		arg.ProgressDeadlineS,
-		arg.CreatesInFlight,
-		arg.IdleCostPerHour,
-		arg.StoppedCostPerHour,
-		arg.ClaimLeaseS,
-		arg.MaxClaimed,
-		arg.MaxClaimedPerUser,
 	)
 	var i Template
 	err := row.Scan(

@@ -30,8 +30,11 @@ WHERE (a.organization_id = $1::uuid OR a.organization_id IS NULL)
   AND ($7::text IS NULL OR u.name = $7::text)
   AND ($8::text IS NULL OR a.target_id = $8::text
        OR a.target_name = $8::text)
+  AND ($9::text[] IS NULL
+       OR concat_ws(' ', u.name, a.action, a.target_type, a.target_name, a.target_id, a.reason, a.source) ILIKE ALL ($9::text[]))
+  AND ($10::bigint IS NULL OR a.id >= $10::bigint)
 ORDER BY a.id DESC
-LIMIT $9
+LIMIT $11
 `
 
 type AuditLogParams struct {
@@ -43,6 +46,8 @@ type AuditLogParams struct {
 	Action         *string
 	Actor          *string
 	Target         *string
+	Words          []string
+	BottomID       *int64
 	MaxEntries     int32
 }
 
@@ -63,7 +68,8 @@ type AuditLogRow struct {
 }
 
 // The audit log and the tokens, as people see them.
-// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log.
+// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log. words are
+// patterns, each of which must match what an entry says; a search goes down to bottom_id (AuditWindow).
 func (q *Queries) AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogRow, error) {
 	rows, err := q.db.Query(ctx, auditLog,
 		arg.OrganizationID,
@@ -74,6 +80,8 @@ func (q *Queries) AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogR
 		arg.Action,
 		arg.Actor,
 		arg.Target,
+		arg.Words,
+		arg.BottomID,
 		arg.MaxEntries,
 	)
 	if err != nil {
@@ -106,6 +114,29 @@ func (q *Queries) AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogR
 		return nil, err
 	}
 	return items, nil
+}
+
+const auditWindow = `-- name: AuditWindow :one
+SELECT a.id
+FROM audit_log a
+WHERE (a.organization_id = $1::uuid OR a.organization_id IS NULL)
+  AND ($2::bigint IS NULL OR a.id < $2::bigint)
+ORDER BY a.id DESC
+OFFSET $3 LIMIT 1
+`
+
+type AuditWindowParams struct {
+	OrganizationID uuid.UUID
+	BeforeID       *int64
+	Size           int32
+}
+
+// The last of so many entries from before_id down: how far one search goes. No row where there are fewer.
+func (q *Queries) AuditWindow(ctx context.Context, arg AuditWindowParams) (int64, error) {
+	row := q.db.QueryRow(ctx, auditWindow, arg.OrganizationID, arg.BeforeID, arg.Size)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const tokens = `-- name: Tokens :many

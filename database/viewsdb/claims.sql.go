@@ -23,10 +23,14 @@ WHERE w.state = 'claimed' AND w.organization_id = $1
        OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $3::text))
   AND ($4::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = $4::claim_outcome)
-  AND ($5::timestamptz IS NULL
-       OR (w.state_at, w.claim_id) < ($5::timestamptz, $6::uuid))
+  AND ($5::text[] IS NULL
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL ($5::text[]))
+  AND ($6::timestamptz IS NULL
+       OR (w.state_at, w.claim_id) < ($6::timestamptz, $7::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
-LIMIT $7
+LIMIT $8
 `
 
 type BoundClaimsParams struct {
@@ -34,6 +38,7 @@ type BoundClaimsParams struct {
 	Template       *string
 	Preset         *string
 	Outcome        *database.ClaimOutcome
+	Words          []string
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxClaims      int32
@@ -51,6 +56,7 @@ func (q *Queries) BoundClaims(ctx context.Context, arg BoundClaimsParams) ([]Bou
 		arg.Template,
 		arg.Preset,
 		arg.Outcome,
+		arg.Words,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxClaims,
@@ -84,10 +90,14 @@ WHERE w.state = 'claimed' AND w.organization_id = $1
        OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $4::text))
   AND ($5::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = $5::claim_outcome)
-  AND ($6::timestamptz IS NULL
-       OR (w.state_at, w.claim_id) < ($6::timestamptz, $7::uuid))
+  AND ($6::text[] IS NULL
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL ($6::text[]))
+  AND ($7::timestamptz IS NULL
+       OR (w.state_at, w.claim_id) < ($7::timestamptz, $8::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
-LIMIT $8
+LIMIT $9
 `
 
 type BoundClaimsOfParams struct {
@@ -96,6 +106,7 @@ type BoundClaimsOfParams struct {
 	Template       *string
 	Preset         *string
 	Outcome        *database.ClaimOutcome
+	Words          []string
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxClaims      int32
@@ -114,6 +125,7 @@ func (q *Queries) BoundClaimsOf(ctx context.Context, arg BoundClaimsOfParams) ([
 		arg.Template,
 		arg.Preset,
 		arg.Outcome,
+		arg.Words,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxClaims,
@@ -144,7 +156,12 @@ SELECT c.id, c.state, c.outcome, c.mode, c.cold, c.from_standby, c.reason, c.rea
        coalesce(extract(epoch FROM coalesce(c.bound_at, prewarm_now()) - c.created_at) * 1000, 0)::double precision AS wait_ms,
        coalesce(extract(epoch FROM a.claim_seen_at - c.bound_at) * 1000, 0)::double precision AS told_ms,
        coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms,
-       (a.claim_seen_at IS NOT NULL)::boolean AS told, (a.claim_ready_at IS NOT NULL)::boolean AS ready
+       (a.claim_seen_at IS NOT NULL)::boolean AS told, (a.claim_ready_at IS NOT NULL)::boolean AS ready,
+       c.group_id, (SELECT count(*) FROM claims g WHERE g.group_id = c.group_id)::int AS group_size,
+       (SELECT count(*) FROM claims g WHERE g.group_id = c.group_id AND g.state = c.state)::int AS group_alike,
+       -- One that waits gets all of its workspaces at once: how many are there by now.
+       coalesce(CASE WHEN c.group_id IS NOT NULL AND c.state = 'waiting' THEN
+         (SELECT count(*) FROM workspaces r WHERE r.preset_id = c.preset_id AND r.state = 'ready') END, 0)::int AS group_ready
 FROM claims c
 LEFT JOIN users u ON u.id = c.user_id
 LEFT JOIN presets p ON p.id = c.preset_id
@@ -181,6 +198,10 @@ type ClaimViewsRow struct {
 	HookMs      float64
 	Told        bool
 	Ready       bool
+	GroupID     uuid.NullUUID
+	GroupSize   int32
+	GroupAlike  int32
+	GroupReady  int32
 }
 
 // What is shown of each, in no order. The stages are those of ClaimReceipt.
@@ -220,7 +241,58 @@ func (q *Queries) ClaimViews(ctx context.Context, ids []uuid.UUID) ([]ClaimViews
 			&i.HookMs,
 			&i.Told,
 			&i.Ready,
+			&i.GroupID,
+			&i.GroupSize,
+			&i.GroupAlike,
+			&i.GroupReady,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimsOfGroup = `-- name: ClaimsOfGroup :many
+SELECT c.id, c.created_at AS at
+FROM claims c
+WHERE c.group_id = $1::uuid AND c.organization_id = $2
+  AND ($3::uuid IS NULL OR c.user_id = $3::uuid)
+ORDER BY c.id
+LIMIT $4
+`
+
+type ClaimsOfGroupParams struct {
+	GroupID        uuid.UUID
+	OrganizationID uuid.UUID
+	UserID         uuid.NullUUID
+	MaxClaims      int32
+}
+
+type ClaimsOfGroupRow struct {
+	ID uuid.UUID
+	At time.Time
+}
+
+// The claims of one request with a count, whatever their state.
+func (q *Queries) ClaimsOfGroup(ctx context.Context, arg ClaimsOfGroupParams) ([]ClaimsOfGroupRow, error) {
+	rows, err := q.db.Query(ctx, claimsOfGroup,
+		arg.GroupID,
+		arg.OrganizationID,
+		arg.UserID,
+		arg.MaxClaims,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ClaimsOfGroupRow{}
+	for rows.Next() {
+		var i ClaimsOfGroupRow
+		if err := rows.Scan(&i.ID, &i.At); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -266,10 +338,16 @@ WHERE c.state IN ('released', 'missed') AND c.state = $1 AND c.organization_id =
   AND ($5::text IS NULL
        OR c.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
   AND ($6::claim_outcome IS NULL OR c.outcome = $6::claim_outcome)
-  AND ($7::timestamptz IS NULL
-       OR (coalesce(c.released_at, c.created_at), c.id) < ($7::timestamptz, $8::uuid))
+  AND ($7::text[] IS NULL
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> c.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> c.user_id::text,
+                    (SELECT w.name FROM workspaces w WHERE w.id = c.workspace_id)) ILIKE ALL ($7::text[]))
+  AND ($8::timestamptz IS NULL
+       OR (coalesce(c.released_at, c.created_at), c.id) >= ($8::timestamptz, $9::uuid))
+  AND ($10::timestamptz IS NULL
+       OR (coalesce(c.released_at, c.created_at), c.id) < ($10::timestamptz, $11::uuid))
 ORDER BY coalesce(c.released_at, c.created_at) DESC, c.id DESC
-LIMIT $9
+LIMIT $12
 `
 
 type EndedClaimsParams struct {
@@ -279,6 +357,9 @@ type EndedClaimsParams struct {
 	Template       *string
 	Preset         *string
 	Outcome        *database.ClaimOutcome
+	Words          []string
+	BottomAt       *time.Time
+	BottomID       uuid.NullUUID
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxClaims      int32
@@ -298,6 +379,9 @@ func (q *Queries) EndedClaims(ctx context.Context, arg EndedClaimsParams) ([]End
 		arg.Template,
 		arg.Preset,
 		arg.Outcome,
+		arg.Words,
+		arg.BottomAt,
+		arg.BottomID,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxClaims,
@@ -318,6 +402,43 @@ func (q *Queries) EndedClaims(ctx context.Context, arg EndedClaimsParams) ([]End
 		return nil, err
 	}
 	return items, nil
+}
+
+const endedClaimsWindow = `-- name: EndedClaimsWindow :one
+SELECT c.id, coalesce(c.released_at, c.created_at)::timestamptz AS at
+FROM claims c
+WHERE c.state IN ('released', 'missed') AND c.state = $1 AND c.organization_id = $2
+  AND ($3::timestamptz IS NULL
+       OR (coalesce(c.released_at, c.created_at), c.id) < ($3::timestamptz, $4::uuid))
+ORDER BY coalesce(c.released_at, c.created_at) DESC, c.id DESC
+OFFSET $5 LIMIT 1
+`
+
+type EndedClaimsWindowParams struct {
+	State          database.ClaimState
+	OrganizationID uuid.UUID
+	AfterAt        *time.Time
+	AfterID        uuid.NullUUID
+	Size           int32
+}
+
+type EndedClaimsWindowRow struct {
+	ID uuid.UUID
+	At time.Time
+}
+
+// The last of so many that are over, from (after_at, after_id) on: how far one search goes. No row where there are fewer.
+func (q *Queries) EndedClaimsWindow(ctx context.Context, arg EndedClaimsWindowParams) (EndedClaimsWindowRow, error) {
+	row := q.db.QueryRow(ctx, endedClaimsWindow,
+		arg.State,
+		arg.OrganizationID,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.Size,
+	)
+	var i EndedClaimsWindowRow
+	err := row.Scan(&i.ID, &i.At)
+	return i, err
 }
 
 const poolView = `-- name: PoolView :one
@@ -393,6 +514,11 @@ SELECT id, name, created_at, max_claimed, max_claimed_per_user FROM organization
 
 // Claims as people see them: a page of ids in the order of the state that is asked for, each by the index that is that
 // state's, and then what is shown of them. Nothing here locks or writes.
+//
+// words are patterns, each of which must match what a claim is found by: its pool, its user, its workspace. Pools and
+// users are read once, and only where there are words, so that the plan is the one of a list without them. Those that wait or
+// are bound are as many as the fleet, and a list sorts them in any case; of those that are over only a window is searched at a
+// time (EndedClaimsWindow).
 func (q *Queries) Quota(ctx context.Context, id uuid.UUID) (Organization, error) {
 	row := q.db.QueryRow(ctx, quota, id)
 	var i Organization
@@ -419,10 +545,12 @@ JOIN templates t ON t.id = p.template_id
 WHERE ($2::uuid IS NULL OR x.user_id = $2::uuid)
   AND ($3::text IS NULL OR t.name = $3::text)
   AND ($4::text IS NULL OR p.name = $4::text)
-  AND ($5::timestamptz IS NULL
-       OR (x.created_at, x.id) > ($5::timestamptz, $6::uuid))
+  AND ($5::text[] IS NULL
+       OR concat_ws(' ', t.name || '/' || p.name, (SELECT u.name FROM users u WHERE u.id = x.user_id)) ILIKE ALL ($5::text[]))
+  AND ($6::timestamptz IS NULL
+       OR (x.created_at, x.id) > ($6::timestamptz, $7::uuid))
 ORDER BY x.created_at, x.id
-LIMIT $7
+LIMIT $8
 `
 
 type WaitingClaimsParams struct {
@@ -430,6 +558,7 @@ type WaitingClaimsParams struct {
 	UserID         uuid.NullUUID
 	Template       *string
 	Preset         *string
+	Words          []string
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxClaims      int32
@@ -448,6 +577,7 @@ func (q *Queries) WaitingClaims(ctx context.Context, arg WaitingClaimsParams) ([
 		arg.UserID,
 		arg.Template,
 		arg.Preset,
+		arg.Words,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxClaims,

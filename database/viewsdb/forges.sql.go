@@ -336,10 +336,17 @@ WHERE j.organization_id = $1
          SELECT p.id FROM presets p JOIN templates t ON t.id = p.template_id
          WHERE ($5::text IS NULL OR t.name = $5::text)
            AND ($6::text IS NULL OR p.name = $6::text)))
-  AND ($7::timestamptz IS NULL
-       OR (j.queued_at, j.id) < ($7::timestamptz, $8::uuid))
+  AND ($7::text[] IS NULL
+       OR concat_ws(' ', j.repository, j.name, j.workflow, j.job_id::text, j.runner_name, array_to_string(j.labels, ' '),
+            (SELECT e.name FROM forge_entities e WHERE e.id = j.entity_id),
+            (SELECT t.name || '/' || p.name FROM presets p JOIN templates t ON t.id = p.template_id
+             WHERE p.id = coalesce(r.preset_id, j.preset_id))) ILIKE ALL ($7::text[]))
+  AND ($8::timestamptz IS NULL
+       OR (j.queued_at, j.id) >= ($8::timestamptz, $9::uuid))
+  AND ($10::timestamptz IS NULL
+       OR (j.queued_at, j.id) < ($10::timestamptz, $11::uuid))
 ORDER BY j.queued_at DESC, j.id DESC
-LIMIT $9
+LIMIT $12
 `
 
 type ForgeJobPageParams struct {
@@ -349,6 +356,9 @@ type ForgeJobPageParams struct {
 	Unserved       bool
 	Template       *string
 	Preset         *string
+	Words          []string
+	BottomAt       *time.Time
+	BottomID       uuid.NullUUID
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxJobs        int32
@@ -360,7 +370,8 @@ type ForgeJobPageRow struct {
 }
 
 // The ids of a page, newest first, from (after_at, after_id) on. Whose a job is: the runner's preset where it runs on one
-// of ours, else the one whose demand it is.
+// of ours, else the one whose demand it is. words are patterns, each of which must match what a job is found by; a search goes
+// down to (bottom_at, bottom_id), which is ForgeJobWindow's.
 func (q *Queries) ForgeJobPage(ctx context.Context, arg ForgeJobPageParams) ([]ForgeJobPageRow, error) {
 	rows, err := q.db.Query(ctx, forgeJobPage,
 		arg.OrganizationID,
@@ -369,6 +380,9 @@ func (q *Queries) ForgeJobPage(ctx context.Context, arg ForgeJobPageParams) ([]F
 		arg.Unserved,
 		arg.Template,
 		arg.Preset,
+		arg.Words,
+		arg.BottomAt,
+		arg.BottomID,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxJobs,
@@ -483,6 +497,41 @@ func (q *Queries) ForgeJobViews(ctx context.Context, ids []uuid.UUID) ([]ForgeJo
 		return nil, err
 	}
 	return items, nil
+}
+
+const forgeJobWindow = `-- name: ForgeJobWindow :one
+SELECT j.id, j.queued_at
+FROM forge_jobs j
+WHERE j.organization_id = $1
+  AND ($2::timestamptz IS NULL
+       OR (j.queued_at, j.id) < ($2::timestamptz, $3::uuid))
+ORDER BY j.queued_at DESC, j.id DESC
+OFFSET $4 LIMIT 1
+`
+
+type ForgeJobWindowParams struct {
+	OrganizationID uuid.UUID
+	AfterAt        *time.Time
+	AfterID        uuid.NullUUID
+	Size           int32
+}
+
+type ForgeJobWindowRow struct {
+	ID       uuid.UUID
+	QueuedAt time.Time
+}
+
+// The last of so many jobs from (after_at, after_id) on: how far one search goes. No row where there are fewer.
+func (q *Queries) ForgeJobWindow(ctx context.Context, arg ForgeJobWindowParams) (ForgeJobWindowRow, error) {
+	row := q.db.QueryRow(ctx, forgeJobWindow,
+		arg.OrganizationID,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.Size,
+	)
+	var i ForgeJobWindowRow
+	err := row.Scan(&i.ID, &i.QueuedAt)
+	return i, err
 }
 
 const runnerOf = `-- name: RunnerOf :one
@@ -607,10 +656,13 @@ WHERE w.organization_id = $1
   AND ($6::forge_runner_status IS NULL OR r.status = $6::forge_runner_status)
   AND ($7::text IS NULL OR t.name = $7::text)
   AND ($8::text IS NULL OR p.name = $8::text)
-  AND ($9::timestamptz IS NULL
-       OR (r.created_at, r.workspace_id) < ($9::timestamptz, $10::uuid))
+  AND ($9::text[] IS NULL
+       OR concat_ws(' ', w.name, r.name, t.name || '/' || p.name, e.name, array_to_string(p.runner_labels, ' '),
+                    (SELECT j.repository || ' ' || j.name FROM forge_jobs j WHERE j.id = job.id)) ILIKE ALL ($9::text[]))
+  AND ($10::timestamptz IS NULL
+       OR (r.created_at, r.workspace_id) < ($10::timestamptz, $11::uuid))
 ORDER BY r.created_at DESC, r.workspace_id DESC, r.incarnation DESC
-LIMIT $11
+LIMIT $12
 `
 
 type RunnerPageParams struct {
@@ -622,6 +674,7 @@ type RunnerPageParams struct {
 	Status         *database.ForgeRunnerStatus
 	Template       *string
 	Preset         *string
+	Words          []string
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxRunners     int32
@@ -655,6 +708,7 @@ func (q *Queries) RunnerPage(ctx context.Context, arg RunnerPageParams) ([]Runne
 		arg.Status,
 		arg.Template,
 		arg.Preset,
+		arg.Words,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxRunners,

@@ -585,39 +585,51 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $4::text))
       AND ($5::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
-      AND ($6::timestamptz IS NULL
-           OR (w.created_at, w.id) < ($6::timestamptz, $7::uuid))
+      AND ($6::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($6::text[]))
+      AND ($7::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
     ORDER BY w.created_at DESC, w.id DESC
-    LIMIT $8)
+    LIMIT $9)
   UNION ALL
   (SELECT w.id, w.created_at FROM workspaces w
-    WHERE $9::boolean AND w.state NOT IN ('claimed', 'deleted')
+    WHERE $10::boolean AND w.state NOT IN ('claimed', 'deleted')
       AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
       AND w.organization_id = $3
       AND ($4::text IS NULL
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $4::text))
       AND ($5::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
-      AND ($6::timestamptz IS NULL
-           OR (w.created_at, w.id) < ($6::timestamptz, $7::uuid))
+      AND ($6::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($6::text[]))
+      AND ($7::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
     ORDER BY w.created_at DESC, w.id DESC
-    LIMIT $8)
+    LIMIT $9)
   UNION ALL
   (SELECT w.id, w.created_at FROM workspaces w
-    WHERE $10::boolean AND w.state = 'deleted'
+    WHERE $11::boolean AND w.state = 'deleted'
       AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
       AND w.organization_id = $3
       AND ($4::text IS NULL
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $4::text))
       AND ($5::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $5::text))
-      AND ($6::timestamptz IS NULL
-           OR (w.created_at, w.id) < ($6::timestamptz, $7::uuid))
+      AND ($6::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($6::text[]))
+      AND ($7::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
     ORDER BY w.created_at DESC, w.id DESC
-    LIMIT $8)
+    LIMIT $9)
 ) page
 ORDER BY page.created_at DESC, page.id DESC
-LIMIT $8
+LIMIT $9
 `
 
 type WorkspacePageParams struct {
@@ -626,6 +638,7 @@ type WorkspacePageParams struct {
 	OrganizationID uuid.UUID
 	Template       *string
 	Preset         *string
+	Words          []string
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxWorkspaces  int32
@@ -635,7 +648,9 @@ type WorkspacePageParams struct {
 
 // The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
 // words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
-// parameter only, a prepared statement would come to read all rows.
+// parameter only, a prepared statement would come to read all rows. words are patterns, each of which must match what a
+// workspace is found by. The names are read once, and only where there are words; a branch reads its rows for
+// their order in any case.
 func (q *Queries) WorkspacePage(ctx context.Context, arg WorkspacePageParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, workspacePage,
 		arg.Claimed,
@@ -643,6 +658,7 @@ func (q *Queries) WorkspacePage(ctx context.Context, arg WorkspacePageParams) ([
 		arg.OrganizationID,
 		arg.Template,
 		arg.Preset,
+		arg.Words,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxWorkspaces,
@@ -678,13 +694,17 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $5::text))
       AND ($6::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
-      AND ($7::timestamptz IS NULL
-           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
+      AND ($7::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($7::text[]))
+      AND ($8::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($8::timestamptz, $9::uuid))
     ORDER BY w.created_at DESC, w.id DESC
-    LIMIT $9)
+    LIMIT $10)
   UNION ALL
   (SELECT w.id, w.created_at FROM workspaces w
-    WHERE $10::boolean AND w.state NOT IN ('claimed', 'deleted')
+    WHERE $11::boolean AND w.state NOT IN ('claimed', 'deleted')
       AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
       AND w.organization_id = $3
       AND w.owner_id = $4
@@ -692,13 +712,17 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $5::text))
       AND ($6::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
-      AND ($7::timestamptz IS NULL
-           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
+      AND ($7::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($7::text[]))
+      AND ($8::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($8::timestamptz, $9::uuid))
     ORDER BY w.created_at DESC, w.id DESC
-    LIMIT $9)
+    LIMIT $10)
   UNION ALL
   (SELECT w.id, w.created_at FROM workspaces w
-    WHERE $11::boolean AND w.state = 'deleted'
+    WHERE $12::boolean AND w.state = 'deleted'
       AND ($2::workspace_state IS NULL OR w.state = $2::workspace_state)
       AND w.organization_id = $3
       AND w.owner_id = $4
@@ -706,13 +730,17 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = $5::text))
       AND ($6::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = $6::text))
-      AND ($7::timestamptz IS NULL
-           OR (w.created_at, w.id) < ($7::timestamptz, $8::uuid))
+      AND ($7::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL ($7::text[]))
+      AND ($8::timestamptz IS NULL
+           OR (w.created_at, w.id) < ($8::timestamptz, $9::uuid))
     ORDER BY w.created_at DESC, w.id DESC
-    LIMIT $9)
+    LIMIT $10)
 ) page
 ORDER BY page.created_at DESC, page.id DESC
-LIMIT $9
+LIMIT $10
 `
 
 type WorkspacePageOfParams struct {
@@ -722,6 +750,7 @@ type WorkspacePageOfParams struct {
 	OwnerID        uuid.UUID
 	Template       *string
 	Preset         *string
+	Words          []string
 	AfterAt        *time.Time
 	AfterID        uuid.NullUUID
 	MaxWorkspaces  int32
@@ -738,6 +767,7 @@ func (q *Queries) WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams
 		arg.OwnerID,
 		arg.Template,
 		arg.Preset,
+		arg.Words,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.MaxWorkspaces,

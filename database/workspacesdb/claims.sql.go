@@ -673,7 +673,8 @@ func (q *Queries) PickReadyLast(ctx context.Context, arg PickReadyLastParams) ([
 const renewLease = `-- name: RenewLease :one
 UPDATE claims c
 SET lease_s = coalesce($1::integer, c.lease_s),
-    lease_until = prewarm_now() + coalesce($1::integer, c.lease_s) * interval '1 second'
+    lease_until = greatest(prewarm_now() + coalesce($1::integer, c.lease_s) * interval '1 second',
+                           CASE WHEN $1::integer IS NULL THEN c.lease_until END)
 WHERE c.id = $2 AND c.state = 'bound' AND coalesce($1::integer, c.lease_s) IS NOT NULL
 RETURNING c.lease_until
 `
@@ -684,7 +685,8 @@ type RenewLeaseParams struct {
 }
 
 // Only of a claim that holds its workspace, by the lease it had unless another is asked for. No row: it is over, or it
-// has no lease and none was asked for.
+// has no lease and none was asked for. A lease of the same length never ends before the end that was confirmed, also where
+// the database's clock was set back.
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (*time.Time, error) {
 	row := q.db.QueryRow(ctx, renewLease, arg.LeaseS, arg.ClaimID)
 	var lease_until *time.Time

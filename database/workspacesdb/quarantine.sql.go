@@ -128,15 +128,13 @@ WITH ws AS (
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.kind = 'reset' AND j.state IN ('pending', 'running'))
   FOR NO KEY UPDATE OF w
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w
   SET state = 'quarantined', fault = CASE WHEN ws.fault = '' THEN $3 ELSE ws.fault END,
       state_at = CASE WHEN ws.state = 'quarantined' THEN w.state_at ELSE prewarm_now() END,
       expires_at = prewarm_now() + $4::double precision * interval '1 second'
-  FROM ws
+  FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.expires_at
 ), hist AS (
@@ -222,15 +220,13 @@ WITH ws AS (
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.kind = 'reset' AND j.state IN ('pending', 'running'))
   FOR NO KEY UPDATE OF w
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w
   SET state = 'quarantined', state_at = prewarm_now(), fault = $4,
       expires_at = prewarm_now() + $5::double precision * interval '1 second',
       gone_at = CASE WHEN $6::boolean THEN prewarm_now() END
-  FROM ws
+  FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id
 ), hist AS (

@@ -75,14 +75,9 @@ ORDER BY name FOR NO KEY UPDATE;
 SELECT * FROM templates WHERE organization_id = @organization_id AND deleted_at IS NULL AND name = @name;
 
 -- name: InsertTemplate :one
-INSERT INTO templates (id, organization_id, name, description, provider, keep_outdated, boot_timeout_s, keep_failures,
-                       keep_failures_s, max_uses, max_surge, max_unavailable, progress_deadline_s, creates_in_flight,
-                       idle_cost_per_hour, stopped_cost_per_hour, claim_lease_s, max_claimed, max_claimed_per_user,
-                       created_at, updated_at)
-VALUES (@id, @organization_id, @name, @description, @provider, @keep_outdated, @boot_timeout_s, @keep_failures,
-        @keep_failures_s, @max_uses, @max_surge, @max_unavailable, @progress_deadline_s, sqlc.narg(creates_in_flight),
-        @idle_cost_per_hour, sqlc.narg(stopped_cost_per_hour), sqlc.narg(claim_lease_s), sqlc.narg(max_claimed),
-        sqlc.narg(max_claimed_per_user), prewarm_now(), prewarm_now())
+-- With the settings that the schema gives it; UpdateTemplate writes those of the file.
+INSERT INTO templates (id, organization_id, name, provider, created_at, updated_at)
+VALUES (@id, @organization_id, @name, @provider, prewarm_now(), prewarm_now())
 RETURNING *;
 
 -- name: UpdateTemplate :exec
@@ -143,14 +138,9 @@ RETURNING *;
 SELECT * FROM presets WHERE template_id = @template_id AND deleted_at IS NULL ORDER BY name;
 
 -- name: InsertPreset :exec
-INSERT INTO presets (id, organization_id, template_id, name, parameters, pool_key, instances, ttl_s, ttl_jitter,
-                     min_remaining_s, schedule, priority, creates_in_flight, autosize, all_machines, standby_running,
-                     forge_entity_id, runner_labels, runner_group, runner_maximum,
-                     runner_registration_timeout_s, created_at, updated_at)
-VALUES (@id, @organization_id, @template_id, @name, @parameters, @pool_key, @instances, @ttl_s, @ttl_jitter,
-        @min_remaining_s, sqlc.narg(schedule), @priority, sqlc.narg(creates_in_flight), sqlc.narg(autosize),
-        @all_machines, sqlc.narg(standby_running), sqlc.narg(forge_entity_id), @runner_labels, @runner_group,
-        sqlc.narg(runner_maximum), @runner_registration_timeout_s, prewarm_now(), prewarm_now());
+-- With the settings that the schema gives it; UpdatePreset writes those of the file.
+INSERT INTO presets (id, organization_id, template_id, name, pool_key, created_at, updated_at)
+VALUES (@id, @organization_id, @template_id, @name, @pool_key, prewarm_now(), prewarm_now());
 
 -- name: UpdatePreset :exec
 UPDATE presets

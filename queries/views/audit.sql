@@ -1,7 +1,8 @@
 -- The audit log and the tokens, as people see them.
 
 -- name: AuditLog :many
--- Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log.
+-- Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log. words are
+-- patterns, each of which must match what an entry says; a search goes down to bottom_id (AuditWindow).
 SELECT a.id, a.at, a.actor_id, coalesce(u.name, '') AS actor, coalesce(o.name, '') AS organization, a.action,
        a.target_type, a.target_id, a.target_name, a.before, a.after, a.reason, a.source
 FROM audit_log a
@@ -16,8 +17,20 @@ WHERE (a.organization_id = @organization_id::uuid OR a.organization_id IS NULL)
   AND (sqlc.narg(actor)::text IS NULL OR u.name = sqlc.narg(actor)::text)
   AND (sqlc.narg(target)::text IS NULL OR a.target_id = sqlc.narg(target)::text
        OR a.target_name = sqlc.narg(target)::text)
+  AND (sqlc.narg(words)::text[] IS NULL
+       OR concat_ws(' ', u.name, a.action, a.target_type, a.target_name, a.target_id, a.reason, a.source) ILIKE ALL (sqlc.narg(words)::text[]))
+  AND (sqlc.narg(bottom_id)::bigint IS NULL OR a.id >= sqlc.narg(bottom_id)::bigint)
 ORDER BY a.id DESC
 LIMIT @max_entries;
+
+-- name: AuditWindow :one
+-- The last of so many entries from before_id down: how far one search goes. No row where there are fewer.
+SELECT a.id
+FROM audit_log a
+WHERE (a.organization_id = @organization_id::uuid OR a.organization_id IS NULL)
+  AND (sqlc.narg(before_id)::bigint IS NULL OR a.id < sqlc.narg(before_id)::bigint)
+ORDER BY a.id DESC
+OFFSET @size LIMIT 1;
 
 -- name: Tokens :many
 -- Of one user, or of all where user_id is null; newest first.

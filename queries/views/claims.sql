@@ -1,5 +1,10 @@
 -- Claims as people see them: a page of ids in the order of the state that is asked for, each by the index that is that
 -- state's, and then what is shown of them. Nothing here locks or writes.
+--
+-- words are patterns, each of which must match what a claim is found by: its pool, its user, its workspace. Pools and
+-- users are read once, and only where there are words, so that the plan is the one of a list without them. Those that wait or
+-- are bound are as many as the fleet, and a list sorts them in any case; of those that are over only a window is searched at a
+-- time (EndedClaimsWindow).
 
 -- name: Quota :one
 SELECT * FROM organizations WHERE id = @id;
@@ -18,6 +23,8 @@ JOIN templates t ON t.id = p.template_id
 WHERE (sqlc.narg(user_id)::uuid IS NULL OR x.user_id = sqlc.narg(user_id)::uuid)
   AND (sqlc.narg(template)::text IS NULL OR t.name = sqlc.narg(template)::text)
   AND (sqlc.narg(preset)::text IS NULL OR p.name = sqlc.narg(preset)::text)
+  AND (sqlc.narg(words)::text[] IS NULL
+       OR concat_ws(' ', t.name || '/' || p.name, (SELECT u.name FROM users u WHERE u.id = x.user_id)) ILIKE ALL (sqlc.narg(words)::text[]))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (x.created_at, x.id) > (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY x.created_at, x.id
@@ -34,6 +41,10 @@ WHERE w.state = 'claimed' AND w.organization_id = @organization_id
        OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
   AND (sqlc.narg(outcome)::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = sqlc.narg(outcome)::claim_outcome)
+  AND (sqlc.narg(words)::text[] IS NULL
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL (sqlc.narg(words)::text[]))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (w.state_at, w.claim_id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
@@ -51,6 +62,10 @@ WHERE w.state = 'claimed' AND w.organization_id = @organization_id
        OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
   AND (sqlc.narg(outcome)::claim_outcome IS NULL
        OR (SELECT c.outcome FROM claims c WHERE c.id = w.claim_id) = sqlc.narg(outcome)::claim_outcome)
+  AND (sqlc.narg(words)::text[] IS NULL
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text,
+                    w.name) ILIKE ALL (sqlc.narg(words)::text[]))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (w.state_at, w.claim_id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY w.state_at DESC, w.claim_id DESC
@@ -68,9 +83,34 @@ WHERE c.state IN ('released', 'missed') AND c.state = @state AND c.organization_
   AND (sqlc.narg(preset)::text IS NULL
        OR c.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
   AND (sqlc.narg(outcome)::claim_outcome IS NULL OR c.outcome = sqlc.narg(outcome)::claim_outcome)
+  AND (sqlc.narg(words)::text[] IS NULL
+       OR concat_ws(' ', (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> c.preset_id::text,
+                    (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> c.user_id::text,
+                    (SELECT w.name FROM workspaces w WHERE w.id = c.workspace_id)) ILIKE ALL (sqlc.narg(words)::text[]))
+  AND (sqlc.narg(bottom_at)::timestamptz IS NULL
+       OR (coalesce(c.released_at, c.created_at), c.id) >= (sqlc.narg(bottom_at)::timestamptz, sqlc.narg(bottom_id)::uuid))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (coalesce(c.released_at, c.created_at), c.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY coalesce(c.released_at, c.created_at) DESC, c.id DESC
+LIMIT @max_claims;
+
+-- name: EndedClaimsWindow :one
+-- The last of so many that are over, from (after_at, after_id) on: how far one search goes. No row where there are fewer.
+SELECT c.id, coalesce(c.released_at, c.created_at)::timestamptz AS at
+FROM claims c
+WHERE c.state IN ('released', 'missed') AND c.state = @state AND c.organization_id = @organization_id
+  AND (sqlc.narg(after_at)::timestamptz IS NULL
+       OR (coalesce(c.released_at, c.created_at), c.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+ORDER BY coalesce(c.released_at, c.created_at) DESC, c.id DESC
+OFFSET @size LIMIT 1;
+
+-- name: ClaimsOfGroup :many
+-- The claims of one request with a count, whatever their state.
+SELECT c.id, c.created_at AS at
+FROM claims c
+WHERE c.group_id = @group_id::uuid AND c.organization_id = @organization_id
+  AND (sqlc.narg(user_id)::uuid IS NULL OR c.user_id = sqlc.narg(user_id)::uuid)
+ORDER BY c.id
 LIMIT @max_claims;
 
 -- name: ClaimViews :many
@@ -82,7 +122,12 @@ SELECT c.id, c.state, c.outcome, c.mode, c.cold, c.from_standby, c.reason, c.rea
        coalesce(extract(epoch FROM coalesce(c.bound_at, prewarm_now()) - c.created_at) * 1000, 0)::double precision AS wait_ms,
        coalesce(extract(epoch FROM a.claim_seen_at - c.bound_at) * 1000, 0)::double precision AS told_ms,
        coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms,
-       (a.claim_seen_at IS NOT NULL)::boolean AS told, (a.claim_ready_at IS NOT NULL)::boolean AS ready
+       (a.claim_seen_at IS NOT NULL)::boolean AS told, (a.claim_ready_at IS NOT NULL)::boolean AS ready,
+       c.group_id, (SELECT count(*) FROM claims g WHERE g.group_id = c.group_id)::int AS group_size,
+       (SELECT count(*) FROM claims g WHERE g.group_id = c.group_id AND g.state = c.state)::int AS group_alike,
+       -- One that waits gets all of its workspaces at once: how many are there by now.
+       coalesce(CASE WHEN c.group_id IS NOT NULL AND c.state = 'waiting' THEN
+         (SELECT count(*) FROM workspaces r WHERE r.preset_id = c.preset_id AND r.state = 'ready') END, 0)::int AS group_ready
 FROM claims c
 LEFT JOIN users u ON u.id = c.user_id
 LEFT JOIN presets p ON p.id = c.preset_id

@@ -78,7 +78,8 @@ WHERE e.organization_id = @organization_id AND e.deleted_at IS NULL ORDER BY e.n
 
 -- name: ForgeJobPage :many
 -- The ids of a page, newest first, from (after_at, after_id) on. Whose a job is: the runner's preset where it runs on one
--- of ours, else the one whose demand it is.
+-- of ours, else the one whose demand it is. words are patterns, each of which must match what a job is found by; a search goes
+-- down to (bottom_at, bottom_id), which is ForgeJobWindow's.
 SELECT j.id, j.queued_at
 FROM forge_jobs j
 LEFT JOIN forge_runners r ON r.workspace_id = j.workspace_id AND r.incarnation = j.incarnation
@@ -91,10 +92,27 @@ WHERE j.organization_id = @organization_id
          SELECT p.id FROM presets p JOIN templates t ON t.id = p.template_id
          WHERE (sqlc.narg(template)::text IS NULL OR t.name = sqlc.narg(template)::text)
            AND (sqlc.narg(preset)::text IS NULL OR p.name = sqlc.narg(preset)::text)))
+  AND (sqlc.narg(words)::text[] IS NULL
+       OR concat_ws(' ', j.repository, j.name, j.workflow, j.job_id::text, j.runner_name, array_to_string(j.labels, ' '),
+            (SELECT e.name FROM forge_entities e WHERE e.id = j.entity_id),
+            (SELECT t.name || '/' || p.name FROM presets p JOIN templates t ON t.id = p.template_id
+             WHERE p.id = coalesce(r.preset_id, j.preset_id))) ILIKE ALL (sqlc.narg(words)::text[]))
+  AND (sqlc.narg(bottom_at)::timestamptz IS NULL
+       OR (j.queued_at, j.id) >= (sqlc.narg(bottom_at)::timestamptz, sqlc.narg(bottom_id)::uuid))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (j.queued_at, j.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY j.queued_at DESC, j.id DESC
 LIMIT @max_jobs;
+
+-- name: ForgeJobWindow :one
+-- The last of so many jobs from (after_at, after_id) on: how far one search goes. No row where there are fewer.
+SELECT j.id, j.queued_at
+FROM forge_jobs j
+WHERE j.organization_id = @organization_id
+  AND (sqlc.narg(after_at)::timestamptz IS NULL
+       OR (j.queued_at, j.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
+ORDER BY j.queued_at DESC, j.id DESC
+OFFSET @size LIMIT 1;
 
 -- name: ForgeJobViews :many
 SELECT j.id, coalesce(e.name, '') AS entity, j.job_id, j.attempt, j.repository, j.run_id, j.workflow, j.name, j.url, j.labels,
@@ -157,6 +175,9 @@ WHERE w.organization_id = @organization_id
   AND (sqlc.narg(status)::forge_runner_status IS NULL OR r.status = sqlc.narg(status)::forge_runner_status)
   AND (sqlc.narg(template)::text IS NULL OR t.name = sqlc.narg(template)::text)
   AND (sqlc.narg(preset)::text IS NULL OR p.name = sqlc.narg(preset)::text)
+  AND (sqlc.narg(words)::text[] IS NULL
+       OR concat_ws(' ', w.name, r.name, t.name || '/' || p.name, e.name, array_to_string(p.runner_labels, ' '),
+                    (SELECT j.repository || ' ' || j.name FROM forge_jobs j WHERE j.id = job.id)) ILIKE ALL (sqlc.narg(words)::text[]))
   AND (sqlc.narg(after_at)::timestamptz IS NULL
        OR (r.created_at, r.workspace_id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
 ORDER BY r.created_at DESC, r.workspace_id DESC, r.incarnation DESC

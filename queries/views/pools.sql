@@ -18,7 +18,9 @@ SELECT p.id, t.name AS template, p.name AS preset, coalesce(v.number, 0)::int AS
        d.desired,
        coalesce(u.actual, 0)::int AS actual, coalesce(u.starting, 0)::int AS starting,
        coalesce(u.leaving, 0)::int AS leaving, coalesce(u.outdated, 0)::int AS outdated,
-       coalesce(u.quarantined, 0)::int AS quarantined, coalesce(c.n, 0)::int AS claimed, coalesce(q.n, 0)::int AS waiting,
+       coalesce(u.quarantined, 0)::int AS quarantined, coalesce(u.stopped, 0)::int AS stopped,
+       t.idle_cost_per_hour, coalesce(t.stopped_cost_per_hour, t.idle_cost_per_hour)::double precision AS stopped_cost_per_hour,
+       coalesce(c.n, 0)::int AS claimed, coalesce(q.n, 0)::int AS waiting,
        coalesce(f.streak, 0)::int AS failures, coalesce(f.last_error, '') AS last_error,
        coalesce(s.ledger, 'null')::jsonb AS ledger, coalesce(s.error, '') AS error,
        coalesce(pause.scope::text, '')::text AS paused_scope, coalesce(pause.reason, '')::text AS paused_reason
@@ -32,7 +34,8 @@ LEFT JOIN LATERAL (
   SELECT count(*) FILTER (WHERE w.class = 'actual') AS actual, count(*) FILTER (WHERE w.class = 'starting') AS starting,
          count(*) FILTER (WHERE w.class IN ('expired', 'stopping', 'deleting')) AS leaving,
          count(*) FILTER (WHERE w.class = 'outdated') AS outdated,
-         count(*) FILTER (WHERE w.class = 'quarantined') AS quarantined
+         count(*) FILTER (WHERE w.class = 'quarantined') AS quarantined,
+         count(*) FILTER (WHERE w.class IN ('actual', 'outdated') AND w.state = 'standby') AS stopped
   FROM unclaimed_workspaces w
   WHERE w.template_id = p.template_id AND w.preset_id = p.id
 ) u ON true

@@ -121,7 +121,9 @@ ORDER BY v.number DESC;
 -- name: WorkspacePage :many
 -- The ids of a page, newest first, from (after_at, after_id) on. There is a branch for each of the partial indexes, in
 -- words that match its predicate, and the caller switches on those that the wanted state is in: with the state as a
--- parameter only, a prepared statement would come to read all rows.
+-- parameter only, a prepared statement would come to read all rows. words are patterns, each of which must match what a
+-- workspace is found by. The names are read once, and only where there are words; a branch reads its rows for
+-- their order in any case.
 SELECT page.id FROM (
   (SELECT w.id, w.created_at FROM workspaces w
     WHERE @claimed::boolean AND w.state = 'claimed'
@@ -131,6 +133,10 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
       AND (sqlc.narg(preset)::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(words)::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL (sqlc.narg(words)::text[]))
       AND (sqlc.narg(after_at)::timestamptz IS NULL
            OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -144,6 +150,10 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
       AND (sqlc.narg(preset)::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(words)::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL (sqlc.narg(words)::text[]))
       AND (sqlc.narg(after_at)::timestamptz IS NULL
            OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -157,6 +167,10 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
       AND (sqlc.narg(preset)::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(words)::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL (sqlc.narg(words)::text[]))
       AND (sqlc.narg(after_at)::timestamptz IS NULL
            OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -177,6 +191,10 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
       AND (sqlc.narg(preset)::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(words)::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL (sqlc.narg(words)::text[]))
       AND (sqlc.narg(after_at)::timestamptz IS NULL
            OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -191,6 +209,10 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
       AND (sqlc.narg(preset)::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(words)::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL (sqlc.narg(words)::text[]))
       AND (sqlc.narg(after_at)::timestamptz IS NULL
            OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
     ORDER BY w.created_at DESC, w.id DESC
@@ -205,6 +227,10 @@ SELECT page.id FROM (
            OR w.template_id IN (SELECT t.id FROM templates t WHERE t.name = sqlc.narg(template)::text))
       AND (sqlc.narg(preset)::text IS NULL
            OR w.preset_id IN (SELECT p.id FROM presets p WHERE p.name = sqlc.narg(preset)::text))
+      AND (sqlc.narg(words)::text[] IS NULL
+           OR concat_ws(' ', w.name, w.provider, w.provider_id,
+                        (SELECT jsonb_object_agg(p.id, t.name || '/' || p.name) FROM presets p JOIN templates t ON t.id = p.template_id) ->> w.preset_id::text,
+                        (SELECT jsonb_object_agg(u.id, u.name) FROM users u) ->> w.owner_id::text) ILIKE ALL (sqlc.narg(words)::text[]))
       AND (sqlc.narg(after_at)::timestamptz IS NULL
            OR (w.created_at, w.id) < (sqlc.narg(after_at)::timestamptz, sqlc.narg(after_id)::uuid))
     ORDER BY w.created_at DESC, w.id DESC

@@ -237,10 +237,12 @@ SELECT moved.claim_id::uuid AS claim_id, moved.id AS workspace_id, moved.templat
 
 -- name: RenewLease :one
 -- Only of a claim that holds its workspace, by the lease it had unless another is asked for. No row: it is over, or it
--- has no lease and none was asked for.
+-- has no lease and none was asked for. A lease of the same length never ends before the end that was confirmed, also where
+-- the database's clock was set back.
 UPDATE claims c
 SET lease_s = coalesce(sqlc.narg(lease_s)::integer, c.lease_s),
-    lease_until = prewarm_now() + coalesce(sqlc.narg(lease_s)::integer, c.lease_s) * interval '1 second'
+    lease_until = greatest(prewarm_now() + coalesce(sqlc.narg(lease_s)::integer, c.lease_s) * interval '1 second',
+                           CASE WHEN sqlc.narg(lease_s)::integer IS NULL THEN c.lease_until END)
 WHERE c.id = @claim_id AND c.state = 'bound' AND coalesce(sqlc.narg(lease_s)::integer, c.lease_s) IS NOT NULL
 RETURNING c.lease_until;
 

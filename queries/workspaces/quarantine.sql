@@ -53,15 +53,13 @@ WITH ws AS (
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.kind = 'reset' AND j.state IN ('pending', 'running'))
   FOR NO KEY UPDATE OF w
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w
   SET state = 'quarantined', fault = CASE WHEN ws.fault = '' THEN @reason ELSE ws.fault END,
       state_at = CASE WHEN ws.state = 'quarantined' THEN w.state_at ELSE prewarm_now() END,
       expires_at = prewarm_now() + sqlc.arg(keep_s)::double precision * interval '1 second'
-  FROM ws
+  FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id, w.expires_at
 ), hist AS (
@@ -88,15 +86,13 @@ WITH ws AS (
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.kind = 'reset' AND j.state IN ('pending', 'running'))
   FOR NO KEY UPDATE OF w
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w
   SET state = 'quarantined', state_at = prewarm_now(), fault = @fault,
       expires_at = prewarm_now() + sqlc.arg(keep_s)::double precision * interval '1 second',
       gone_at = CASE WHEN @gone::boolean THEN prewarm_now() END
-  FROM ws
+  FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
   WHERE w.id = ws.id
   RETURNING w.id, w.incarnation, w.template_id, w.preset_id
 ), hist AS (

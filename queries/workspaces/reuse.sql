@@ -54,10 +54,7 @@ WITH ws AS (
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'claimed' AND w.incarnation < t.max_uses
   FOR NO KEY UPDATE OF w
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
-  RETURNING j.workspace_id, CASE WHEN j.leased_by = '' THEN NULL ELSE j.due_at END AS lease_end
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w
   SET state = 'starting', state_at = prewarm_now(), incarnation = w.incarnation + 1, owner_id = @prewarm_id, claim_id = NULL,

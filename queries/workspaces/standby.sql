@@ -34,10 +34,7 @@ WITH ws AS (
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'standby'
   FOR NO KEY UPDATE
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
-  RETURNING j.workspace_id, CASE WHEN j.leased_by = '' THEN NULL ELSE j.due_at END AS lease_end
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w SET state = 'starting', state_at = prewarm_now()
   FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id
@@ -81,10 +78,7 @@ WITH pool AS (
 ), picked AS (
   SELECT fresh.id FROM fresh UNION ALL SELECT outdated.id FROM outdated
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM picked
-  WHERE j.workspace_id = picked.id AND j.state IN ('pending', 'running')
-  RETURNING j.workspace_id, CASE WHEN j.leased_by = '' THEN NULL ELSE j.due_at END AS lease_end
+  SELECT picked.id AS workspace_id, prewarm_cancel_job(picked.id) AS lease_end FROM picked
 ), moved AS (
   UPDATE workspaces w
   SET state = 'claimed', state_at = prewarm_now(), claimed_at = prewarm_now(), owner_id = @user_id,
@@ -205,10 +199,7 @@ WITH ws AS (
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'claimed'
   FOR NO KEY UPDATE
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
-  RETURNING j.workspace_id, CASE WHEN j.leased_by = '' THEN NULL ELSE j.due_at END AS lease_end
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w SET fault = ''
   FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id

@@ -218,10 +218,7 @@ WITH ws AS (
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = ANY ((@from_states::text[])::workspace_state[])
   FOR NO KEY UPDATE
 ), old_job AS (
-  UPDATE jobs j SET state = 'cancelled', finished_at = prewarm_now()
-  FROM ws
-  WHERE j.workspace_id = ws.id AND j.state IN ('pending', 'running')
-  RETURNING j.workspace_id, CASE WHEN j.leased_by = '' THEN NULL ELSE j.due_at END AS lease_end
+  SELECT ws.id AS workspace_id, prewarm_cancel_job(ws.id) AS lease_end FROM ws
 ), moved AS (
   UPDATE workspaces w SET state = 'draining', state_at = prewarm_now()
   FROM ws LEFT JOIN old_job ON old_job.workspace_id = ws.id

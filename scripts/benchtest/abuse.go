@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,19 +39,16 @@ type target struct {
 // abused measures one kind of abuse on a server of its own.
 func (b *bench) abused(ctx context.Context, name string, measure func(context.Context, *target)) {
 	const pools, each = 4, 100
-	f := b.fleet(ctx, pools, each)
-	defer f.drop()
-	r := b.serve(ctx, f, name, 15*time.Second)
-	defer r.stop()
-	f.full(ctx, pools*each)
+	f, r, end := b.running(ctx, pools, each, name)
+	defer end()
 	t := &target{fleet: f, replica: r, bench: b, name: "abuse." + name}
 	t.claims(ctx) // the first ones warm it up
 	within(name, func() { measure(ctx, t) })
 }
 
-// beside measures claims without and with what flood begins, in turns. What flood returns ends it, and must have ended it
-// when it returns.
-func (t *target) beside(ctx context.Context, flood func(context.Context) (end func())) {
+// beside measures claims without and with what flood begins, in turns: what it runs in all ends with its context. report is
+// called before that.
+func (t *target) beside(ctx context.Context, flood func(ctx context.Context, all *sync.WaitGroup) (report func())) {
 	var calm, flooded []sample
 	var before, most int
 	for range t.bench.rounds {
@@ -59,9 +58,15 @@ func (t *target) beside(ctx context.Context, flood func(context.Context) (end fu
 		}
 		t.forgetPeak()
 		func() {
-			defer flood(ctx)()
+			flooding, cancel := context.WithCancel(ctx)
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer cancel()
+			report := flood(flooding, &all)
 			flooded = append(flooded, t.claims(ctx))
+			report()
 		}()
+		pause(ctx, time.Second) // the server notices its end
 		_, peak := t.resident()
 		most = max(most, peak)
 	}
@@ -73,24 +78,13 @@ func (t *target) beside(ctx context.Context, flood func(context.Context) (end fu
 // claims are those of honest clients for a window, as they come at a steady rate. Each is a hit: a miss is a failure.
 func (t *target) claims(ctx context.Context) sample {
 	const most = 30 * time.Second // only a server that hangs takes so long
-	workers := make([]func(), 32)
-	ids := make([][]uuid.UUID, len(workers))
-	for i := range workers {
-		workers[i] = func() {
-			c := dialHTTP(t.host(), t.token.Reveal())
-			defer c.close()
-			must(c.conn.SetDeadline(time.Now().Add(most)))
-			id := c.claim(ctx, t.pools[int(t.turn.Add(1))%len(t.pools)])
-			if id == uuid.Nil {
-				must(errMiss)
-			}
-			ids[i] = append(ids[i], id)
-		}
-	}
-	s := t.bench.loop(workers, honestRate, 3*t.bench.window())
-	for _, mine := range ids {
-		t.distinct(mine)
-	}
+	clients := slices.Repeat([]claimer{func(ctx context.Context, p pool) uuid.UUID {
+		c := dialHTTP(t.host(), t.token.Reveal())
+		defer c.close()
+		must(c.conn.SetDeadline(time.Now().Add(most)))
+		return c.claim(ctx, p)
+	}}, 32)
+	s := t.fleet.claims(ctx, t.bench, clients, &t.turn, honestRate, 3*t.bench.window())
 	fmt.Fprintf(os.Stderr, "# %s: %d claims, p50 %.1f ms, p99 %.1f ms\n", t.name, s.n, p50(s), p99(s))
 	return s
 }

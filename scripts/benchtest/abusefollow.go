@@ -43,21 +43,15 @@ func followers(ctx context.Context, t *target) {
 		}
 		requests = append(requests, "workspaces/"+claim.WorkspaceID.String()+"/logs?follow=true HTTP/1.1")
 	}
-	t.beside(ctx, func(ctx context.Context) func() {
-		ctx, cancel := context.WithCancel(ctx)
-		h := held{answers: map[string]int{}}
+	t.beside(ctx, func(ctx context.Context, all *sync.WaitGroup) func() {
+		h := held{all: all, answers: map[string]int{}}
 		for range each {
 			for _, r := range requests {
 				h.hold(ctx, t, fmt.Sprintf("GET /api/v1/%s\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", r, t.host(), member.Token))
 			}
 		}
 		h.asked.Wait()
-		return func() {
-			fmt.Fprintf(os.Stderr, "# %s: answers %v\n", t.name, h.answers)
-			cancel()
-			h.all.Wait()
-			pause(context.WithoutCancel(ctx), time.Second) // the server notices
-		}
+		return func() { fmt.Fprintf(os.Stderr, "# %s: answers %v\n", t.name, h.answers) }
 	})
 }
 
@@ -76,9 +70,10 @@ func (t *target) forgetTalkers(ctx context.Context) {
 
 // held are connections that somebody keeps open, and how the server answered there.
 type held struct {
-	asked, all sync.WaitGroup
-	mu         sync.Mutex
-	answers    map[string]int // by their first line
+	all     *sync.WaitGroup
+	asked   sync.WaitGroup
+	mu      sync.Mutex
+	answers map[string]int // by their first line
 }
 
 // hold sends a request, and reads no more of its answer than how it begins. Little is kept unread here: the rest has to wait

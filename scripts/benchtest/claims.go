@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 )
@@ -20,10 +19,7 @@ type setting struct {
 func claims(ctx context.Context, b *bench) {
 	y, dropYard := b.yardstick(ctx)
 	defer dropYard()
-	big := 200_000
-	if b.quick {
-		big = 40_000
-	}
+	big := sized(b, 200_000, 40_000)
 	base := &setting{pools: 1}
 	others := []*setting{
 		{name: ".1000-pools", pools: 1000},
@@ -79,7 +75,7 @@ func (b *bench) fewClients(ctx context.Context, y *yardstick, base *setting, cli
 func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, others []*setting) {
 	const clients = 32
 	var yard []sample
-	var failed []error
+	var failed failures
 	for range b.rounds {
 		for _, side := range sides {
 			var with sample
@@ -91,8 +87,7 @@ func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, ot
 					continue
 				}
 				var got sample
-				if err := attempt(func() { got = other.measure(ctx, b, side, clients) }); err != nil {
-					failed = append(failed, err)
+				if !failed.unless(other.name, func() { got = other.measure(ctx, b, side, clients) }) {
 					others[i] = nil
 					continue
 				}
@@ -115,7 +110,7 @@ func (b *bench) manyClients(ctx context.Context, y *yardstick, base *setting, ot
 			lineRatio(full+".processor.beside-one-pool", middle(s.samples[side], micros), "us", median(s.costs[side]), of)
 		}
 	}
-	must(errors.Join(failed...))
+	failed.must()
 }
 
 func (s *setting) print(clients int, y *yardstick, yard []sample) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/procfs"
 
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/embedded"
@@ -36,7 +37,7 @@ func startCluster(ctx context.Context, dir string) *cluster {
 		'synchronous_commit', current_setting('synchronous_commit'), 'full_page_writes', current_setting('full_page_writes'),
 		'shared_buffers', current_setting('shared_buffers'))`).Scan(&backend, &c.version, &settings))
 	fmt.Fprintln(os.Stderr, "#", settings)
-	c.postmaster = get(procStat(backend)).parent
+	c.postmaster = get(procStat(backend)).PPID
 	return c
 }
 
@@ -94,52 +95,31 @@ func (c *cluster) processor() processor {
 	var self syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self)
 	p := processor{here: time.Duration(self.Utime.Nano() + self.Stime.Nano())}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		s, err := procStat(pid)
+	all, _ := procfs.AllProcs()
+	for _, one := range all {
+		s, err := one.Stat()
 		switch {
 		case err != nil:
-		case pid == c.postmaster:
-			p.server += s.own + s.children
-		case s.parent == c.postmaster:
-			p.server += s.own
+		case s.PID == c.postmaster:
+			p.server += spent(s) + tick*time.Duration(s.CUTime+s.CSTime) // with its children that have ended
+		case s.PPID == c.postmaster:
+			p.server += spent(s)
 		}
 	}
 	return p
 }
 
+// tick is the kernel's unit of processor time.
+const tick = time.Second / 100
+
+// spent is the processor time of a process, without its children.
+func spent(s procfs.ProcStat) time.Duration { return tick * time.Duration(s.UTime+s.STime) }
+
 func (p processor) since(before processor) processor {
 	return processor{p.here - before.here, p.server - before.server}
 }
 
-type stat struct {
-	parent        int
-	own, children time.Duration // of children: those that have ended
-}
-
-// procStat reads /proc/PID/stat.
-func procStat(pid int) (stat, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return stat{}, err
-	}
-	// Behind the name, which may have spaces: state, parent, …
-	_, rest, _ := strings.Cut(string(raw), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 15 {
-		return stat{}, fmt.Errorf("/proc/%d/stat is short", pid)
-	}
-	number := func(i int) int { n, _ := strconv.Atoi(fields[i]); return n }
-	const tick = time.Second / 100
-	return stat{
-		parent: number(1), own: time.Duration(number(11)+number(12)) * tick,
-		children: time.Duration(number(13)+number(14)) * tick,
-	}, nil
-}
+func procStat(pid int) (procfs.ProcStat, error) { return get(procfs.NewProc(pid)).Stat() }
 
 // wal is how far the log has come, in bytes.
 func (c *cluster) wal(ctx context.Context) (at int64) {

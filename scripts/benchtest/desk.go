@@ -113,25 +113,37 @@ func (d *desk) measure(ctx context.Context, b *bench, at side, clients int, rate
 }
 
 func (d *desk) run(ctx context.Context, b *bench, at side, clients int, rate float64, window time.Duration) sample {
-	ids := make([][]uuid.UUID, clients)
-	workers := make([]func(), clients)
-	for i := range workers {
+	claimers := make([]claimer, clients)
+	for i := range claimers {
 		claim, leave := d.claimer(at)
 		defer leave()
+		claimers[i] = claim
+	}
+	log := b.wal(ctx)
+	s := d.claims(ctx, b, claimers, &d.turn, rate, window)
+	s.wal = float64(b.wal(ctx)-log) / float64(s.n)
+	return s
+}
+
+// claims has each client claim from the pools in turn, as loop has it. None may be handed out twice.
+func (f *fleet) claims(
+	ctx context.Context, b *bench, clients []claimer, turn *atomic.Int64, rate float64, window time.Duration,
+) sample {
+	ids := make([][]uuid.UUID, len(clients))
+	workers := make([]func(), len(clients))
+	for i, claim := range clients {
 		ids[i] = make([]uuid.UUID, 0, 10_000)
 		workers[i] = func() {
-			id := claim(ctx, d.pools[int(d.turn.Add(1))%len(d.pools)])
+			id := claim(ctx, f.pools[int(turn.Add(1))%len(f.pools)])
 			if id == uuid.Nil {
 				must(errMiss)
 			}
 			ids[i] = append(ids[i], id)
 		}
 	}
-	log := b.wal(ctx)
 	s := b.loop(workers, rate, window)
-	s.wal = float64(b.wal(ctx)-log) / float64(s.n)
 	for _, mine := range ids {
-		d.distinct(mine)
+		f.distinct(mine)
 	}
 	return s
 }

@@ -61,19 +61,13 @@ func containers(ctx context.Context, b *bench) {
 		}
 	}
 	must(err)
-	f := b.fleet(ctx, 0, 0)
-	defer f.drop()
-	r := b.serve(ctx, f, "docker", 15*time.Second)
-	defer r.stop()
+	_, r, end := b.running(ctx, 0, 0, "docker")
+	defer end()
 	y.client = r.client
 	get(y.client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(pooled, engine.Host, y.network, dockertest.GuestImage,
 		guestPort, guestPort)}))
-	n := 100
-	if b.quick {
-		n = 10
-	}
 	turns := []func(){func() { y.warm(ctx, "running") }, func() { y.warm(ctx, "stopped") }, func() { y.cold(ctx) }}
-	for i := range n {
+	for i := range sized(b, 100, 10) {
 		for turn := range turns {
 			y.atRest(ctx)
 			turns[(i+turn)%len(turns)]()

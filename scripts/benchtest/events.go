@@ -20,19 +20,15 @@ import (
 func events(ctx context.Context, b *bench) {
 	const screens, perSecond = 500, 50
 	spell := 4 * b.window()
-	f := b.fleet(ctx, 1, 0)
-	defer f.drop()
-	r := b.serve(ctx, f, "events", 15*time.Second)
-	defer r.stop()
-	// spent writes changes for a spell, and returns what the replica has spent of a core, in per cent.
-	spent := func() float64 {
-		before := get(procStat(r.cmd.Process.Pid))
-		began := time.Now()
+	f, r, end := b.running(ctx, 1, 0, "events")
+	defer end()
+	// core writes changes for a spell, and returns what the replica has spent of a core, in per cent.
+	core := func() float64 {
+		before, began := spent(get(procStat(r.cmd.Process.Pid))), time.Now()
 		f.change(ctx, perSecond, spell)
-		after := get(procStat(r.cmd.Process.Pid))
-		return 100 * (after.own - before.own).Seconds() / time.Since(began).Seconds()
+		return 100 * (spent(get(procStat(r.cmd.Process.Pid))) - before).Seconds() / time.Since(began).Seconds()
 	}
-	idle := spent()
+	idle := core()
 	idleMemory, _ := r.resident()
 	looking, leave := context.WithCancel(ctx)
 	defer leave()
@@ -52,7 +48,7 @@ func events(ctx context.Context, b *bench) {
 	joined.Wait()
 	heard.Store(0)
 	began := time.Now()
-	busy := spent()
+	busy := core()
 	lasted := time.Since(began).Seconds()
 	n := heard.Load()
 	memory, _ := r.resident()

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // A measurement that fails ends at once, wherever it is: there is nobody to go on without it. must and get end it with what
 // failed, deferred calls clean up, and attempt returns the error to whoever goes on with the next measurement.
@@ -41,3 +44,17 @@ func attempt(do func()) (err error) {
 	do()
 	return nil
 }
+
+// failures are of measurements after which others go on.
+type failures []error
+
+// unless is false where do failed, which is noted under that name.
+func (f *failures) unless(name string, do func()) bool {
+	err := attempt(do)
+	if err != nil {
+		*f = append(*f, fmt.Errorf("%s: %w", name, err))
+	}
+	return err == nil
+}
+
+func (f *failures) must() { must(errors.Join(*f...)) }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -23,7 +22,7 @@ var phases = []phase{
 // lock is killed, or frozen, in each phase of its pass. Replicas are processes.
 func failover(ctx context.Context, b *bench) {
 	const pools, each = 1000, 20
-	var failed []error
+	var failed failures
 	for _, end := range []struct {
 		name string
 		kill bool
@@ -35,17 +34,16 @@ func failover(ctx context.Context, b *bench) {
 				rounds = 1 // more than ten seconds each
 			}
 			for range rounds {
-				err := attempt(func() { all = append(all, b.failoverOnce(ctx, pools, each, phase, end.kill).Seconds()*1000) })
-				if err != nil {
-					failed = append(failed, fmt.Errorf("%s while %s: %w", end.name, phase.name, err))
-				}
+				failed.unless(end.name+" while "+phase.name, func() {
+					all = append(all, b.failoverOnce(ctx, pools, each, phase, end.kill).Seconds()*1000)
+				})
 			}
 			if len(all) > 0 {
 				line("failover."+end.name+"."+phase.name, median(all), "ms", 0, "")
 			}
 		}
 	}
-	must(errors.Join(failed...))
+	failed.must()
 }
 
 func (b *bench) failoverOnce(ctx context.Context, pools, each int, in phase, kill bool) time.Duration {

@@ -43,10 +43,7 @@ type plant struct {
 // many idle runners as the pool wants.
 func forgeJobs(ctx context.Context, b *bench) {
 	const burst = 20
-	jobs, every := 500, 5*time.Second
-	if b.quick {
-		jobs, every = 60, 3*time.Second
-	}
+	jobs, every := sized(b, 500, 60), sized(b, 5*time.Second, 3*time.Second)
 	runner := b.program(ctx, "coderd/demand/forgetest/runner")
 	cold := 0.0
 	for _, c := range []struct {

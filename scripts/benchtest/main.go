@@ -14,7 +14,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -126,33 +125,27 @@ func run(ctx context.Context, only map[string]bool, quick bool, rounds int, prof
 	scratch := get(os.MkdirTemp("", "prewarm-bench-"))
 	defer os.RemoveAll(scratch)
 	must(os.Chmod(scratch, 0o755)) // PostgreSQL may run as another user
-	b := &bench{quick: quick, rounds: rounds, scratch: scratch, sql: sql, asked: only != nil}
-	if b.rounds == 0 {
-		b.rounds = 3
-		if quick {
-			b.rounds = 1
-		}
-	}
+	b := &bench{quick: quick, scratch: scratch, sql: sql, asked: only != nil}
+	b.rounds = cmp.Or(rounds, sized(b, 3, 1))
 	b.cluster = startCluster(ctx, scratch)
 	defer b.stop()
 	defer startProfile(profile)()
-	var failed []error
+	var failed failures
 	for _, g := range groups {
 		if only == nil && g.name == "tune" || only != nil && !only[g.name] {
 			continue
 		}
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "# %s: %s\n", g.name, g.what)
-		if err := attempt(func() { b.group(ctx, g.run, cmp.Or(g.most, mostLasts)) }); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", g.name, err))
-			fmt.Fprintf(os.Stderr, "# %s failed, and the others go on: %v\n", g.name, err)
+		if !failed.unless(g.name, func() { b.group(ctx, g.run, cmp.Or(g.most, mostLasts)) }) {
+			fmt.Fprintf(os.Stderr, "# a group failed, and the others go on: %v\n", failed[len(failed)-1])
 		}
 		fmt.Fprintf(os.Stderr, "# %s took %s\n", g.name, time.Since(began).Round(time.Second))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	must(errors.Join(failed...))
+	failed.must()
 }
 
 const (
@@ -169,9 +162,12 @@ func (b *bench) group(ctx context.Context, run func(context.Context, *bench), mo
 }
 
 // window is how long one measurement takes.
-func (b *bench) window() time.Duration {
+func (b *bench) window() time.Duration { return sized(b, 5*time.Second, 2*time.Second) }
+
+// sized is one of two sizes: the second where this is only to see that everything works.
+func sized[T any](b *bench, whole, quick T) T {
 	if b.quick {
-		return 2 * time.Second
+		return quick
 	}
-	return 5 * time.Second
+	return whole
 }

@@ -12,10 +12,7 @@ import (
 
 // memory is what a replica needs beside a fleet that it passes over again and again, before an inventory and after it.
 func memory(ctx context.Context, b *bench) {
-	pools, each, passes := 1000, 100, 20
-	if b.quick {
-		pools, passes = 200, 5
-	}
+	pools, each, passes := sized(b, 1000, 200), 100, sized(b, 20, 5)
 	f := b.fleet(ctx, pools, each)
 	defer f.drop()
 	// All the resources are there, as at an inventory on any ordinary day.

@@ -14,11 +14,8 @@ import (
 // that passes, creates, probes and deletes run as fast as claims do.
 func mixed(ctx context.Context, b *bench) {
 	const pools, each, clients = 20, 50, 8
-	f := b.fleet(ctx, pools, each)
-	defer f.drop()
-	r := b.serve(ctx, f, "mixed", 15*time.Second)
-	defer r.stop()
-	f.full(ctx, pools*each)
+	f, r, end := b.running(ctx, pools, each, "mixed")
+	defer end()
 	counts := func() (passes, created, deleted int) {
 		must(f.store.Pool.QueryRow(ctx, `SELECT (SELECT seq FROM reconcile_fence), count(*), count(*) FILTER (WHERE state = 'deleted')
 			FROM workspaces`).Scan(&passes, &created, &deleted))
@@ -33,13 +30,13 @@ func mixed(ctx context.Context, b *bench) {
 		misses atomic.Int64
 	)
 	began := time.Now()
-	end := began.Add(4 * b.window())
+	over := began.Add(4 * b.window())
 	for i := range clients {
 		conn := dialHTTP(r.host(), f.token.Reveal())
 		defer conn.close()
 		eg.Go(func() error {
 			return attempt(func() {
-				for n := i; time.Now().Before(end); n += clients {
+				for n := i; time.Now().Before(over); n += clients {
 					start := time.Now()
 					id := conn.claim(ctx, f.pools[n%pools])
 					lasted := time.Since(start)
@@ -63,8 +60,7 @@ func mixed(ctx context.Context, b *bench) {
 	hits := float64(len(took))
 	line("mixed.hits", hits/lasted, "/s", 0, "")
 	line("mixed.hit-rate", 100*hits/(hits+float64(misses.Load())), "percent", 0, "")
-	line("mixed.p50", millis(took, 0.5), "ms", 0, "")
-	line("mixed.p99", millis(took, 0.99), "ms", 0, "")
+	quantiles("mixed", took)
 	line("mixed.passes", float64(passesAfter-passes)/lasted, "/s", 0, "")
 	line("mixed.creates", float64(createdAfter-created)/lasted, "/s", 0, "")
 	line("mixed.deletes", float64(deletedAfter-deleted)/lasted, "/s", 0, "")

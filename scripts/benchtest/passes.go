@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -68,12 +67,9 @@ func (f *fleet) bareRead(ctx context.Context) time.Duration {
 
 // idlePasses are passes that find nothing to do.
 func idlePasses(ctx context.Context, b *bench) {
-	claimed := 200_000
-	if b.quick {
-		claimed = 20_000
-	}
+	claimed := sized(b, 200_000, 20_000)
 	times := map[string]float64{}
-	var failed []error
+	var failed failures
 	for _, c := range []idleCase{
 		{"100x10", 100, 10, 0, ""},
 		{"1000x10", 1000, 10, 0, ""},
@@ -81,8 +77,7 @@ func idlePasses(ctx context.Context, b *bench) {
 		{"1000x100", 1000, 100, 0, "1000x10"},
 	} {
 		var ours, yard []float64
-		if err := attempt(func() { ours, yard = b.idle(ctx, c) }); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
+		if !failed.unless(c.name, func() { ours, yard = b.idle(ctx, c) }) {
 			continue
 		}
 		times[c.name] = median(ours)
@@ -91,7 +86,7 @@ func idlePasses(ctx context.Context, b *bench) {
 			line("passes.idle."+c.name+".beside-"+c.than, median(ours), "ms", times[c.than], "passes.idle."+c.than)
 		}
 	}
-	must(errors.Join(failed...))
+	failed.must()
 }
 
 type idleCase struct {
@@ -122,18 +117,16 @@ func (b *bench) idle(ctx context.Context, c idleCase) (ours, yard []float64) {
 // creatingPasses are passes that create prebuilds: workspace, job, history and audit row each. What a pass made is taken
 // away before the next, so that each finds the pools of its name: a pass also reads all that is in progress.
 func creatingPasses(ctx context.Context, b *bench) {
-	var failed []error
+	var failed failures
 	for _, c := range []createCase{
 		{"1000-at-100x10", 100, 10, 1000},
 		{"1000-at-1000x10", 1000, 10, 1000},
 		{"1000-at-1000x100", 1000, 100, 1000},
 		{"10000-at-100x0", 100, 0, 10_000},
 	} {
-		if err := attempt(func() { b.creating(ctx, c) }); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
-		}
+		failed.unless(c.name, func() { b.creating(ctx, c) })
 	}
-	must(errors.Join(failed...))
+	failed.must()
 }
 
 type createCase struct {

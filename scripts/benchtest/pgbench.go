@@ -25,10 +25,7 @@ type yardstick struct {
 
 func (b *bench) yardstick(ctx context.Context) (*yardstick, func()) {
 	address, drop := b.database(ctx, "")
-	y := &yardstick{url: address, program: findPgbench(), scale: 50}
-	if b.quick {
-		y.scale = 10
-	}
+	y := &yardstick{url: address, program: findPgbench(), scale: sized(b, 50, 10)}
 	began := time.Now()
 	y.fill(ctx)
 	fmt.Fprintf(os.Stderr, "# %s at scale %d, filled in %s\n", y.name(), y.scale, time.Since(began).Round(time.Second))

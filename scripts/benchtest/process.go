@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -59,6 +60,17 @@ func (b *bench) serve(ctx context.Context, f *fleet, name string, tick time.Dura
 	return r
 }
 
+// running is a fleet with a server on it, whose pools are full.
+func (b *bench) running(ctx context.Context, pools, each int, name string) (f *fleet, r *replica, end func()) {
+	f = b.fleet(ctx, pools, each)
+	if err := attempt(func() { r = b.serve(ctx, f, name, 15*time.Second) }); err != nil {
+		f.drop()
+		must(err)
+	}
+	f.full(ctx, pools*each)
+	return f, r, func() { r.stop(); f.drop() }
+}
+
 // program builds a command of this module, once.
 func (b *bench) program(ctx context.Context, of string) (path string) {
 	path = filepath.Join(b.scratch, filepath.Base(of))
@@ -94,12 +106,8 @@ func (r *replica) host() string { return strings.TrimPrefix(r.address, "http://"
 
 // resident is the memory of the process, now and at most, in bytes.
 func (r *replica) resident() (now, most int) {
-	raw := get(os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid)))
-	for l := range strings.Lines(string(raw)) {
-		_, _ = fmt.Sscanf(l, "VmRSS: %d kB", &now)
-		_, _ = fmt.Sscanf(l, "VmHWM: %d kB", &most)
-	}
-	return now << 10, most << 10
+	is := get(get(procfs.NewProc(r.cmd.Process.Pid)).NewStatus())
+	return int(is.VmRSS), int(is.VmHWM)
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -13,15 +13,9 @@ import (
 // clock, on a running server whose tick is 15 s: nudge, pass, commit, wake-up and lease.
 func refill(ctx context.Context, b *bench) {
 	const pools, each, perSecond = 20, 5, 20
-	n := 400
-	if b.quick {
-		n = 80
-	}
-	f := b.fleet(ctx, pools, each)
-	defer f.drop()
-	r := b.serve(ctx, f, "refill", 15*time.Second)
-	defer r.stop()
-	f.full(ctx, pools*each)
+	n := sized(b, 400, 80)
+	f, r, end := b.running(ctx, pools, each, "refill")
+	defer end()
 	for i := range n {
 		res := get(r.client.Claim(ctx, sdk.ClaimRequest{Template: f.pools[i%pools].name, Preset: "default", Mode: "prefer"}))
 		if res.WorkspaceID == nil {
@@ -46,6 +40,5 @@ func refill(ctx context.Context, b *bench) {
 	if len(took) < n/2 {
 		fail("%d refills for %d claims", len(took), n)
 	}
-	line("refill.leased.p50", millis(took, 0.5), "ms", 0, "")
-	line("refill.leased.p99", millis(took, 0.99), "ms", 0, "")
+	quantiles("refill.leased", took)
 }

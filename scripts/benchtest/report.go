@@ -93,6 +93,12 @@ func millis(d []time.Duration, q float64) float64 {
 	return float64(quantile(d, q).Microseconds()) / 1000
 }
 
+// quantiles prints the median and the 99th percentile.
+func quantiles(name string, took []time.Duration) {
+	line(name+".p50", millis(took, 0.5), "ms", 0, "")
+	line(name+".p99", millis(took, 0.99), "ms", 0, "")
+}
+
 // quantile of durations, which it sorts.
 func quantile(d []time.Duration, q float64) time.Duration {
 	if len(d) == 0 {

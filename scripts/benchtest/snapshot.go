@@ -13,10 +13,7 @@ import (
 // entry of what is claimed can be removed.
 func openSnapshot(ctx context.Context, b *bench) {
 	const clients = 32
-	long := 60 * time.Second
-	if b.quick {
-		long = 6 * time.Second
-	}
+	long := sized(b, 60*time.Second, 6*time.Second)
 	d := b.fleet(ctx, 1, 0).open()
 	defer d.close()
 	rate := 12_000.0

@@ -41,6 +41,22 @@ var rooms = []room{
 	}},
 }
 
+// nearest are the packages whose tests judge the room, those of the folder of a file first: they are the likeliest to notice.
+func (r room) nearest(file string) []string {
+	own := "./" + filepath.Dir(file)
+	packages := slices.Clone(r.tests)
+	slices.SortStableFunc(packages, func(a, b string) int {
+		switch {
+		case a == own && b != own:
+			return -1
+		case b == own && a != own:
+			return 1
+		}
+		return 0
+	})
+	return packages
+}
+
 // site is one change: what stands at a place of a file, and what is put there.
 type site struct {
 	room     string

@@ -12,6 +12,9 @@
 //	paths       no path of one developer's machine
 //	length      a file past 500 lines does two things
 //	words       pages, commands and messages use plain words
+//	sentences   and sentences of at most 25 words
+//
+// The words of the web UI are held to the last two by site/src/words.test.ts, which reads the same list and the same cases.
 //
 // What imports what is the business of coderd/imports_test.go. The places that may break a rule, with the reason for
 // each, are in allowed.go.

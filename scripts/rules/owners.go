@@ -25,6 +25,7 @@ var owners = map[string][]string{
 	"reconcile": {"create_rates", "headroom", "intents", "preset_status", "reconcile_fence", "standby_moves", "template_passes"},
 	"replicas":  {"replicas"},
 	"runners":   {"forge_runners", "forge_status"},
+	"tunnel":    {"tunnels"},
 	"templates": {"presets", "providers", "template_versions", "templates"},
 	"workspaces": {
 		"failure_logs", "jobs", "pool_proofs", "preset_failure_causes", "preset_failures", "workspace_history", "workspaces",

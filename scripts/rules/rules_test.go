@@ -56,13 +56,28 @@ var cases = []struct {
 }{
 	{
 		name: "words of a page", rule: "words", file: "docs/x.md", lines: []int{1, 5, 8},
-		text: "It is told.\n```sh\nprewarm told\n```\nfine `beside` and look: all\nof it\n\nWhoever comes.\n",
+		text: "It is told.\n```sh\nprewarm told\n```\nfine `beside` and look: all of\nit\n\nWhoever comes.\n",
 	},
 	{
 		name: "words of a message", rule: "words", file: "coderd/x/x.go", lines: []int{3, 6},
 		text: "package x\n\nvar a = \"made anew at once\"\n\nvar b = `one line\nbeside another`\n\nvar name = \"beside\" // told to nobody\n",
 	},
 	{name: "words of a decision", rule: "words", file: "docs/decisions/x.md", text: "It is told.\n"},
+	{
+		name: "long sentences of a page", rule: "sentences", file: "docs/x.md", lines: []int{3, 8, 10},
+		text: "# " + strings.Repeat("word ", 25) + "\n\nShort. " + long + ".\nShort: `" + long + "`.\n" +
+			"```sh\n" + long + "\n```\n- " + long + "\n\n| a | " + long + " |\n",
+	},
+	{
+		name: "long sentences of a message", rule: "sentences", file: "cmd/x/x.go", lines: []int{3, 5, 9, 15, 20},
+		text: "package x\n\nvar a = \"" + long + "\"\n\nvar b = \"twelve \" + name +\n\t\"" + long + "\"\n\n" +
+			"var c = `Short.\n" + long + "\n\n  " + long + "\n`\n\n" +
+			"type T struct {\n\tA string `json:\"a\" doc:\"" + long + "\"`\n}\n\nvar d = `cd a && " + long + "`\n" +
+			"\nvar e = \"short \" + f(\"" + long + "\")\n",
+	},
+	{name: "long sentences of a decision", rule: "sentences", file: "docs/decisions/x.md", text: long + "\n"},
+	{name: "words of the policy", rule: "words", file: "SECURITY.md", lines: []int{1}, text: "Whoever comes.\n"},
+	{name: "words of the history", rule: "words", file: "CHANGELOG.md", text: "Whoever came.\n"},
 	{
 		name: "the wall clock", rule: "clock", file: "coderd/x/x.go", lines: []int{5, 6},
 		text: "package x\n\nimport \"time\"\n\nvar now = time.Now\nfunc f() { time.Sleep(time.Second) }\n",
@@ -183,6 +198,9 @@ var cases = []struct {
 		text: planted,
 	},
 }
+
+// long is a sentence with one word too many.
+var long = "Word" + strings.Repeat(" word", maxWords)
 
 // planted validates a spec inside a transaction, which is fine, and calls the provider: itself, and in a nested function.
 const planted = `package planted

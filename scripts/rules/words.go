@@ -2,6 +2,8 @@ package rules
 
 import (
 	"bytes"
+	_ "embed" // the list of words
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -9,38 +11,37 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// plain has the words that readers stumble over, and what to write in their place. A phrase may go over the end of a line.
-var plain = []struct {
-	words   *regexp.Regexp
-	instead string
-}{
-	{phrase(`why it is so`), `"why this state"`},
-	{phrase(`as many as the preset is to have`), `"desired"`},
-	{phrase(`(?:is|are) ready already`), `"ready"`},
-	{phrase(`no such thing`), `"not found"`},
-	{phrase(`has no end`), `"never expires"`},
-	{phrase(`(?:what|all|none|nothing|anything) of it`), `"details", "everything", "nothing", or the noun`},
-	{phrase(`what (?:comes|came|becomes|became) of`), `"outcome", or what happens`},
-	{phrase(`come about`), `"progress"`},
-	{phrase(`(?:a retry )?cannot mend`), `"will not succeed on retry"`},
-	{phrase(`like new`), `"reset"`},
-	{phrase(`told`), `"notified", "asked", "reported", "configured": who does what`},
-	{phrase(`anew`), `"again"`},
-	{phrase(`beside`), `"next to", "in addition to", "with", "compared with"`},
-	{phrase(`whoever`), `"everybody who", "the user who", or the noun`},
+// listed has the words that readers stumble over, and what to write in their place. A phrase may go over the end of a line.
+// The test of the pages in site/src reads the same file.
+//
+//go:embed words.json
+var listed []byte
+
+type plainWord struct {
+	Words   string
+	Instead string
+
+	pattern *regexp.Regexp
 }
 
-func phrase(words string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b` + strings.ReplaceAll(words, " ", `\s+`) + `\b`)
-}
+var plain = sync.OnceValue(func() (all []plainWord) {
+	if err := json.Unmarshal(listed, &all); err != nil {
+		panic(err)
+	}
+	for i, p := range all {
+		all[i].pattern = regexp.MustCompile(`(?i)\b` + strings.ReplaceAll(p.Words, " ", `\s+`) + `\b`)
+	}
+	return all
+})
 
 // pages are the folders of Markdown that users read. Records of decisions, of measurements and of proofs are for developers.
 var pages = map[string]bool{".": true, "docs": true, "docs/providers": true}
 
-// notPages are files there that are generated, grow with each change, or have an owner of their own.
-var notPages = map[string]bool{"CHANGELOG.md": true, "CONTRIBUTING.md": true, "SECURITY.md": true, "docs/SECURITY.md": true}
+// notPages is the history: it says what was, in the words of its day.
+var notPages = map[string]bool{"CHANGELOG.md": true}
 
 // spoken are the folders of Go whose texts reach users: the command line and the server.
 var spoken = regexp.MustCompile(`^(?:cmd|coderd)/`)
@@ -61,15 +62,23 @@ func wordsRule() Rule {
 			var findings []Finding
 			for _, f := range t.Files {
 				switch {
-				case path.Ext(f.Path) == ".md" && pages[path.Dir(f.Path)] && !notPages[f.Path]:
+				case isPage(f):
 					findings = append(findings, unplain(f.Path, 1, blanked(f.Text))...)
-				case f.Go != nil && !f.Test && !f.Generated && spoken.MatchString(f.Path) && !unspoken.MatchString(f.Path):
+				case speaks(f):
 					findings = append(findings, unplainTexts(t.Fset, f)...)
 				}
 			}
 			return findings, nil
 		},
 	}
+}
+
+func isPage(f *File) bool {
+	return path.Ext(f.Path) == ".md" && pages[path.Dir(f.Path)] && !notPages[f.Path]
+}
+
+func speaks(f *File) bool {
+	return f.Go != nil && !f.Test && !f.Generated && spoken.MatchString(f.Path) && !unspoken.MatchString(f.Path)
 }
 
 // blanked is Markdown without its code, with the same lines.
@@ -96,11 +105,11 @@ func unplainTexts(fset *token.FileSet, f *File) (findings []Finding) {
 }
 
 func unplain(file string, line int, text string) (findings []Finding) {
-	for _, p := range plain {
-		for _, at := range p.words.FindAllStringIndex(text, -1) {
+	for _, p := range plain() {
+		for _, at := range p.pattern.FindAllStringIndex(text, -1) {
 			found := strings.Join(strings.Fields(text[at[0]:at[1]]), " ")
 			findings = append(findings, Finding{
-				file, line + strings.Count(text[:at[0]], "\n"), fmt.Sprintf("%q: write %s", found, p.instead),
+				file, line + strings.Count(text[:at[0]], "\n"), fmt.Sprintf("%q: write %s", found, p.Instead),
 			})
 		}
 	}

@@ -46,7 +46,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// Each long run takes seeds that no other took, beside fixed ones, and says which they are.
+// Each run of CI takes seeds that no other took, beside a fixed few, and says which they are.
 func TestSimulation_fresh(t *testing.T) {
 	const first = "PREWARM_SIM_FRESH_FIRST="
 	one, other := simulation(10, 50), simulation(10, 50)

@@ -145,16 +145,16 @@ test("a version that does not become ready stops, is compared with the one befor
     await page.getByText("progress deadline of 2s", { exact: false }).waitFor();
     await rollout.getByText("version 3").waitFor();
     await rollout.getByRole("img", { name: "4 outdated" }).waitFor();
-    const differs = page.getByRole("figure", { name: "version 2 beside version 3: 1 lines removed, 1 added" });
+    const differs = page.getByRole("figure", { name: "version 2 compared with version 3: 1 lines removed, 1 added" });
     await differs.getByText("1h").last().waitFor();
     await accessible(page);
 
     // Any two versions are compared, and which is in the address.
     await page.getByLabel("Before").selectOption({ label: "version 1" });
-    await page.getByRole("figure", { name: /^version 1 beside version 3/ }).waitFor();
+    await page.getByRole("figure", { name: /^version 1 compared with version 3/ }).waitFor();
     expect(page.url()).toContain("from=1");
     await page.reload();
-    await page.getByRole("figure", { name: /^version 1 beside version 3/ }).waitFor();
+    await page.getByRole("figure", { name: /^version 1 compared with version 3/ }).waitFor();
 
     await page.getByRole("button", { name: "Roll back to 2" }).click();
     const dialog = page.getByRole("dialog", { name: "Make version 2 of rolling the active one?" });
@@ -224,9 +224,9 @@ test("claims are seen in line and in use, are renewed and released, and found by
     await page.getByRole("table", { name: "Released claims" }).getByText(claim.name).waitFor();
 
     // A filter is in the address, a moment after it was written.
-    await page.getByLabel("Who").fill("nobody");
+    await page.getByLabel("Filter").fill("nobody");
     await page.getByText("No claim matches").waitFor();
-    expect(page.url()).toContain("user=nobody");
+    expect(page.url()).toContain("q=nobody");
     expect(page.url()).toContain("state=released");
   });
 });
@@ -335,7 +335,7 @@ test("a token's secret is shown once; its role decides what is there; revoked, i
       await theirs.getByRole("region", { name: "Limits" }).waitFor();
       expect(await theirs.getByRole("button", { name: "Check provider" }).count()).toBe(0);
       await theirs.goto(`${server.url}/apply`);
-      await theirs.getByText("Your role may not change the configuration", { exact: false }).waitFor();
+      await theirs.getByText("Your role cannot change the configuration", { exact: false }).waitFor();
       await theirs.goto(`${server.url}/tokens`);
       await theirs.getByRole("region", { name: "Quota of default" }).waitFor();
       expect(await theirs.getByRole("button").filter({ hasText: /Revoke|Change|Create token/ }).count()).toBe(0);

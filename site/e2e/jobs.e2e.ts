@@ -66,7 +66,12 @@ test("jobs are narrowed by the address, and come page by page", async () => {
     await page.getByRole("status").filter({ hasText: "100 jobs, and there are more" }).waitFor();
     await page.getByRole("button", { name: "Show more" }).click();
     await page.getByRole("status").filter({ hasText: /^130 jobs$/ }).waitFor();
-    await page.getByLabel("Forge", { exact: true }).fill("legacy");
+    await page.getByLabel("Filter").fill("CME/ no-such-job");
+    await page.getByText("No job matches").waitFor();
+    await page.getByLabel("Filter").fill("CME/ lin"); // a part of the repository, and of a label
+    await table.getByText("acme/").first().waitFor();
+    expect(page.url()).toContain("q=CME");
+    await page.getByLabel(/^Forge/).selectOption("legacy");
     await page.getByText("No job matches").waitFor();
     expect(page.url()).toContain("forge=legacy");
     expect(page.url()).toContain("show=completed");

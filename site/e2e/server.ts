@@ -109,7 +109,7 @@ function serverOf(url: string, token: string, database: string, root: string, st
 }
 
 /** endWorkspaces ends the local workspaces below a directory, which outlive their server: each goes with its supervisor. */
-function endWorkspaces(root: string): void {
+export function endWorkspaces(root: string): void {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
       const [, command, directory] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");

@@ -103,6 +103,7 @@ const claims = createRoute({
   getParentRoute: () => inside,
   path: "/claims",
   validateSearch: (s: Record<string, unknown>): ClaimSearch => ({
+    q: name(s["q"]),
     state: among(states, s["state"]),
     outcome: among(outcomes, s["outcome"]),
     template: name(s["template"]),
@@ -119,6 +120,7 @@ const jobs = createRoute({
   getParentRoute: () => inside,
   path: "/jobs",
   validateSearch: (s: Record<string, unknown>): JobSearch => ({
+    q: name(s["q"]),
     show: among(shows, s["show"]),
     forge: name(s["forge"]),
     template: name(s["template"]),
@@ -147,6 +149,8 @@ const template = createRoute({
 const apply = createRoute({
   getParentRoute: () => inside,
   path: "/apply",
+  // The template whose file is there to change.
+  validateSearch: (s: Record<string, unknown>): { template?: string } => ({ template: text(s["template"]) }),
   component: lazyRouteComponent(() => patiently(() => import("./routes/templates/Apply")), "ApplyPage"),
 });
 
@@ -172,6 +176,7 @@ const audit = createRoute({
   getParentRoute: () => inside,
   path: "/audit",
   validateSearch: (s: Record<string, unknown>): AuditSearch => ({
+    q: name(s["q"]),
     actor: name(s["actor"]),
     action: name(s["action"]),
     target: name(s["target"]),

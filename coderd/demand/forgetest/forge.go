@@ -1,6 +1,7 @@
 package forgetest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"math/rand/v2"
@@ -100,21 +101,9 @@ type runner struct {
 
 // Start serves until the context ends or Close is called.
 func Start(ctx context.Context, opts Options) (*Forge, error) {
-	if opts.Token == "" {
-		opts.Token = "secret-token"
-	}
-	if opts.Clock == nil {
-		opts.Clock = quartz.NewReal()
-	}
-	if opts.TokenLife == 0 {
-		opts.TokenLife = time.Hour
-	}
-	if opts.RateWindow == 0 {
-		opts.RateWindow = time.Hour
-	}
-	if opts.Address == "" {
-		opts.Address = "127.0.0.1:0"
-	}
+	opts.Token, opts.Address = cmp.Or(opts.Token, "secret-token"), cmp.Or(opts.Address, "127.0.0.1:0")
+	opts.TokenLife, opts.RateWindow = cmp.Or(opts.TokenLife, time.Hour), cmp.Or(opts.RateWindow, time.Hour)
+	opts.Clock = cmp.Or(opts.Clock, quartz.NewReal())
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", opts.Address)
 	if err != nil {
 		return nil, xerrors.Errorf("listen: %w", err)

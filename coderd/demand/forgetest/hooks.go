@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -60,14 +61,7 @@ func (f *Forge) tell(j *job) {
 	}
 }
 
-func (f *Forge) hookIDs() []int64 {
-	ids := make([]int64, 0, len(f.hooks))
-	for id := range f.hooks {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+func (f *Forge) hookIDs() []int64 { return slices.Sorted(maps.Keys(f.hooks)) }
 
 // deliver sends one, as chance has it. The forge is locked.
 func (f *Forge) deliver(h *hook, event, action string, body []byte) {

@@ -13,7 +13,6 @@ type Work struct {
 	Repository string // default: acme/shop
 	Labels     []string
 	For        time.Duration // how long it runs, unless End comes first
-	Waits      bool          // it is held back until Release
 }
 
 // Record is how a job went, for whoever judges.
@@ -64,26 +63,12 @@ func (f *Forge) Queue(work ...Work) []int64 {
 			QueuedAt: f.clock.Now(),
 		}}
 		j.RunID = j.ID + 1_000_000
-		if w.Waits {
-			j.State = forge.Waiting
-		}
 		f.jobs, f.byID[j.ID] = append(f.jobs, j), j
 		ids = append(ids, j.ID)
 		f.tell(j)
 	}
 	f.dispatch()
 	return ids
-}
-
-// Release queues a job that waits.
-func (f *Forge) Release(id int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if j := f.byID[id]; j != nil && j.State == forge.Waiting {
-		j.State = forge.Queued
-		f.tell(j)
-		f.dispatch()
-	}
 }
 
 // End lets a job end well, before its time is over: at once where a runner has it, else as soon as one does.
@@ -105,7 +90,7 @@ func (f *Forge) End(id int64) {
 func (f *Forge) Cancel(id int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if j := f.byID[id]; j != nil && (j.State == forge.Waiting || j.State == forge.Queued) {
+	if j := f.byID[id]; j != nil && j.State == forge.Queued {
 		f.complete(j, "cancelled")
 	}
 }

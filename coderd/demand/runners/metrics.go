@@ -29,14 +29,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	reg.MustRegister(m.handed, m.rounds, m.settled, m.vetoes)
-	for _, result := range []string{"handed out", "refused", "failed"} {
-		m.handed.WithLabelValues(result)
-	}
-	for _, result := range []string{"done", "failed", "limited"} {
-		m.rounds.WithLabelValues(result)
-	}
-	for _, done := range []string{"claimed", "released", "drained"} {
-		m.settled.WithLabelValues(done)
+	for counter, values := range map[*prometheus.CounterVec][]string{
+		m.handed: {"handed out", "refused", "failed"}, m.rounds: {"done", "failed", "limited"},
+		m.settled: {"claimed", "released", "drained"},
+	} {
+		for _, value := range values {
+			counter.WithLabelValues(value)
+		}
 	}
 	return m
 }

@@ -3,7 +3,6 @@ package runners
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"cdr.dev/slog"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/runnersdb"
 )
 
@@ -187,9 +187,4 @@ func (s *Service) removeQuarantined(ctx context.Context, r runnersdb.LeaseRounds
 const maxError = 1000 // bytes of an error that are kept
 
 // brief makes a text that came from a forge fit for the database.
-func brief(text string) string {
-	if len(text) > maxError {
-		text = text[:maxError] + " …"
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
-}
+func brief(text string) string { return database.TextAtMost(text, maxError) }

@@ -1,6 +1,7 @@
 package runners
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -74,22 +75,10 @@ type Pace struct {
 }
 
 func (p Pace) orDefault() Pace {
-	for _, d := range []struct {
-		of    *time.Duration
-		usual time.Duration
-	}{
-		{&p.Idle, time.Minute},
-		{&p.Awaited, 10 * time.Second},
-		{&p.Fresh, 2 * time.Second},
-		{&p.Backoff, time.Minute},
-		{&p.Look, time.Second},
-		{&p.Settle, 15 * time.Second},
-	} {
-		if *d.of == 0 {
-			*d.of = d.usual
-		}
+	return Pace{
+		Idle: cmp.Or(p.Idle, time.Minute), Awaited: cmp.Or(p.Awaited, 10*time.Second), Fresh: cmp.Or(p.Fresh, 2*time.Second),
+		Backoff: cmp.Or(p.Backoff, time.Minute), Look: cmp.Or(p.Look, time.Second), Settle: cmp.Or(p.Settle, 15*time.Second),
 	}
-	return p
 }
 
 // Service does it for one replica. It is safe for concurrent use.

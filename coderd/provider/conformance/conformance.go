@@ -7,6 +7,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,7 @@ type Case struct {
 	Safe  bool   // may be run against a provider that is in use
 	Nicer bool   // Prewarm works without it: its calls are repeated until they succeed
 	needs func(provider.Provider) bool
-	run   func(context.Context, *trial) error
+	run   func(context.Context, *trial)
 }
 
 // Cases are all there are, in an order in which what builds on something comes after it.
@@ -77,11 +78,11 @@ func Cases() []Case {
 		{"AnotherWorkspaceIsNotMeant", "nothing is done to a workspace of the same name with another id", true, false, nil, anotherWorkspace},
 		{"ListIsByInstallation", "a listing has all of this installation and nothing of another", true, false, nil, list},
 		{"BecomesReady", "a workspace becomes ready", true, false, nil, becomesReady},
-		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, spoken, firstBootScript},
-		{"StopAndStart", "a workspace can be stopped and started", true, false, canStop, stopAndStart},
+		{"FirstBootScript", "a workspace runs the script that it is given at its first boot, and none that installs a runner", true, false, can[provider.Spoken], firstBootScript},
+		{"StopAndStart", "a workspace can be stopped and started", true, false, can[provider.Stopper], stopAndStart},
 		{"ResetIsFenced", "a used workspace can be reset, and a late reset changes nothing", true, false, canReset, resetFenced},
-		{"MachinesSayWhoseTheyAre", "a machine is unused, used by who has it, and unused again", true, false, reserves, machinesSay},
-		{"OneMachineIsOneWorkspace", "a machine that somebody has is no one else's, and one that is not there is refused", true, false, reserves, oneMachine},
+		{"MachinesSayWhoseTheyAre", "a machine is unused, used by who has it, and unused again", true, false, can[provider.Reserver], machinesSay},
+		{"OneMachineIsOneWorkspace", "a machine that somebody has is no one else's, and one that is not there is refused", true, false, can[provider.Reserver], oneMachine},
 		{"EndedContext", "a call that was given up does nothing", true, false, nil, endedContext},
 		{"DeleteTwice", "a delete that is repeated succeeds, and leaves nothing", true, false, nil, deleteTwice},
 		{"DeletesAtOnce", "five deletes of one workspace at once all succeed", true, true, nil, deletesAtOnce},
@@ -92,46 +93,35 @@ func Cases() []Case {
 	}
 }
 
+func can[T any](p provider.Provider) bool {
+	_, ok := provider.As[T](p)
+	return ok
+}
+
 // Offered says whether the provider can do what the case is about.
 func (c Case) Offered(p provider.Provider) bool { return c.needs == nil || c.needs(p) }
 
 // Run runs the case and deletes what it made. The error says what is not as the contract has it.
 func (c Case) Run(ctx context.Context, s Subject) error {
-	if s.Other == nil {
-		s.Other = s.Provider
-	}
-	if s.Installation == uuid.Nil {
-		s.Installation = uuid.New()
-	}
-	if s.ForeignInstallation == uuid.Nil {
-		s.ForeignInstallation = uuid.New()
-	}
-	if s.Deadline == 0 {
-		s.Deadline = 30 * time.Second
-	}
-	if s.CutOff == 0 {
-		s.CutOff = 15 * time.Millisecond
-	}
-	if s.Rounds == 0 {
-		s.Rounds = 15
-	}
-	if s.Clock == nil {
-		s.Clock = quartz.NewReal()
-	}
+	s.Other, s.Clock = cmp.Or(s.Other, s.Provider), cmp.Or(s.Clock, quartz.NewReal())
+	s.Installation, s.ForeignInstallation = cmp.Or(s.Installation, uuid.New()), cmp.Or(s.ForeignInstallation, uuid.New())
+	s.Deadline, s.CutOff = cmp.Or(s.Deadline, 30*time.Second), cmp.Or(s.CutOff, 15*time.Millisecond)
+	s.Rounds = cmp.Or(s.Rounds, 15)
 	t := &trial{
-		Subject: s, stopper: s.Provider,
-		mine:   side{s.Installation, &bounded{s.Provider, s.Deadline}, &bounded{s.Other, s.Deadline}},
-		theirs: side{s.ForeignInstallation, &bounded{s.Provider, s.Deadline}, &bounded{s.Provider, s.Deadline}},
+		Subject: s,
+		mine:    side{s.Installation, provider.Bounded(s.Provider, s.Deadline), provider.Bounded(s.Other, s.Deadline)},
 	}
+	t.theirs = side{s.ForeignInstallation, t.mine.p, t.mine.p}
 	t.Provider, t.Other = t.mine.p, t.mine.other
 	if s.Foreign != nil {
-		t.theirs.p = &bounded{s.Foreign, s.Deadline}
+		t.theirs.p = provider.Bounded(s.Foreign, s.Deadline)
 		t.theirs.other = t.theirs.p
 	}
 	if err := t.findMachines(ctx); err != nil {
 		return err
 	}
-	err := c.run(ctx, t)
+	t.attempt(func() { c.run(ctx, t) })
+	err := errors.Join(t.failed...)
 	// Also when ctx has ended: nothing is to stay behind.
 	if left := t.deleteAll(context.WithoutCancel(ctx)); left != nil {
 		err = errors.Join(err, xerrors.Errorf("clean up: %w", left))
@@ -142,10 +132,10 @@ func (c Case) Run(ctx context.Context, s Subject) error {
 // trial is one run of one case.
 type trial struct {
 	Subject
-	stopper provider.Provider // not bounded: what else it can do is asked of this one
-	mine    side
-	theirs  side
-	made    []provider.Ref // by mine
+	mine   side
+	theirs side
+	made   []provider.Ref // by mine
+	failed []error        // what is not as the contract has it
 	machines
 }
 
@@ -172,20 +162,46 @@ func (t *trial) requestOf(s side, name string) provider.CreateRequest {
 	return req
 }
 
-func (t *trial) create(ctx context.Context, name string) (provider.CreateRequest, provider.Instance, error) {
+// over ends a case that cannot go on.
+type over struct{}
+
+// attempt runs a case to its end, or to what it cannot go on without.
+func (t *trial) attempt(run func()) {
+	defer func() {
+		if why := recover(); why != nil && why != (over{}) {
+			panic(why)
+		}
+	}()
+	run()
+}
+
+// check notes what is wrong, after which the case goes on.
+func (t *trial) check(errs ...error) { t.failed = append(t.failed, errs...) }
+
+// must ends the case where something is wrong that it cannot go on without.
+func (t *trial) must(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		t.check(err)
+		panic(over{})
+	}
+}
+
+// did is must for what was just done.
+func (t *trial) did(doing string, err error) {
+	if err != nil {
+		t.must(xerrors.Errorf("%s: %w", doing, err))
+	}
+}
+
+func (t *trial) create(ctx context.Context, name string) (provider.CreateRequest, provider.Instance) {
 	return t.createOf(ctx, t.mine, name)
 }
 
-func (t *trial) createOf(ctx context.Context, s side, name string) (provider.CreateRequest, provider.Instance, error) {
+func (t *trial) createOf(ctx context.Context, s side, name string) (provider.CreateRequest, provider.Instance) {
 	req := t.requestOf(s, name)
 	i, err := s.p.Create(ctx, req)
-	if err != nil {
-		return req, i, xerrors.Errorf("create %s: %w", req.Name, err)
-	}
-	if i.Status == provider.StatusError {
-		return req, i, xerrors.Errorf("create %s: the provider reports an error: %s", req.Name, i.Fault)
-	}
-	return req, i, nil
+	t.did("create "+req.Name, errors.Join(err, want(i.Status != provider.StatusError, "the provider reports an error: %s", i.Fault)))
+	return req, i
 }
 
 // list is what a side sees of the names that are ours.

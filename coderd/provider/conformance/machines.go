@@ -21,15 +21,13 @@ type machines struct {
 
 // findMachines does what the database does in use: it keeps the workspaces of a case on machines of their own.
 func (t *trial) findMachines(ctx context.Context) error {
-	reserver, ok := provider.As[provider.Reserver](t.stopper)
+	reserver, ok := provider.As[provider.Reserver](t.Provider)
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
-	defer cancel()
 	all, err := reserver.ListMachines(ctx)
 	if err != nil {
-		return xerrors.Errorf("list machines: %w", err)
+		return err
 	}
 	for _, m := range all {
 		if m.State == provider.MachineUnused {
@@ -54,19 +52,12 @@ func (t *trial) machineOf(name string) string {
 	return t.reserved[name]
 }
 
-func reserves(p provider.Provider) bool {
-	_, ok := provider.As[provider.Reserver](p)
-	return ok
-}
-
 // machine is what is said of one.
 func (t *trial) machine(ctx context.Context, id string) (provider.Machine, error) {
-	reserver, _ := provider.As[provider.Reserver](t.stopper)
-	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
-	defer cancel()
+	reserver, _ := provider.As[provider.Reserver](t.Provider)
 	all, err := reserver.ListMachines(ctx)
 	if err != nil {
-		return provider.Machine{}, xerrors.Errorf("list machines: %w", err)
+		return provider.Machine{}, err
 	}
 	for i, m := range all {
 		if i > 0 && all[i-1].ID >= m.ID {
@@ -81,45 +72,35 @@ func (t *trial) machine(ctx context.Context, id string) (provider.Machine, error
 	return provider.Machine{}, xerrors.Errorf("machine %s is not listed any more", id)
 }
 
-func machinesSay(ctx context.Context, t *trial) error {
-	req, i, err := t.create(ctx, "on-a-machine")
-	if err != nil {
-		return err
-	}
-	if err := t.settle(ctx, func() error {
+func machinesSay(ctx context.Context, t *trial) {
+	req, i := t.create(ctx, "on-a-machine")
+	t.must(t.settle(ctx, func() error {
 		m, err := t.machine(ctx, req.Machine)
 		return errors.Join(err, want(err != nil || m.State == provider.MachineUsed && m.Holder == req.Tags && m.HolderName == req.Name &&
 			!m.SeenAt.IsZero(), "machine %s is %+v, want it used by %s with %+v, and seen", req.Machine, m, req.Name, req.Tags))
-	}); err != nil {
-		return err
-	}
-	if err := t.Other.Delete(ctx, refOf(i)); err != nil {
-		return xerrors.Errorf("delete: %w", err)
-	}
-	return t.settle(ctx, func() error {
+	}))
+	t.did("delete", t.Other.Delete(ctx, refOf(i)))
+	t.check(t.settle(ctx, func() error {
 		m, err := t.machine(ctx, req.Machine)
 		return errors.Join(err, want(err != nil || m.State == provider.MachineUnused, "after the deletion machine %s is %s %s, want it unused",
 			req.Machine, m.State, m.Error))
-	})
+	}))
 }
 
-func oneMachine(ctx context.Context, t *trial) error {
-	has, i, err := t.create(ctx, "has-it")
-	if err != nil {
-		return err
-	}
+func oneMachine(ctx context.Context, t *trial) {
+	has, i := t.create(ctx, "has-it")
 	rival, none, unknown := t.request("wants-it"), t.request("has-none"), t.request("wants-another")
 	rival.Machine, none.Machine, unknown.Machine = has.Machine, "", "no-such-machine"
 	_, rivalErr := t.Provider.Create(ctx, rival)
 	_, noneErr := t.Provider.Create(ctx, none)
 	_, unknownErr := t.Provider.Create(ctx, unknown)
-	deleteErr := t.Provider.Delete(ctx, provider.Ref{Name: rival.Name, WorkspaceID: rival.Tags.WorkspaceID, Machine: has.Machine})
-	errs := []error{
+	t.check(
 		wantError(rivalErr, provider.ErrMachineTaken, "create on a machine that another workspace has"),
 		want(!provider.IsPermanent(rivalErr), "that a machine is taken is a permanent error: %v", rivalErr),
 		wantError(noneErr, provider.ErrNoMachine, "create without a machine"),
-		wantError(unknownErr, provider.ErrNoMachine, "create on a machine that is not there"), deleteErr,
-	}
+		wantError(unknownErr, provider.ErrNoMachine, "create on a machine that is not there"),
+		t.Provider.Delete(ctx, provider.Ref{Name: rival.Name, WorkspaceID: rival.Tags.WorkspaceID, Machine: has.Machine}),
+	)
 	if t.Foreign != nil { // what another installation has is not touched either
 		theirs := t.requestOf(t.theirs, "theirs")
 		for _, theirs.Machine = range t.unused {
@@ -127,20 +108,19 @@ func oneMachine(ctx context.Context, t *trial) error {
 				break
 			}
 		}
-		if _, err := t.theirs.p.Create(ctx, theirs); err != nil {
-			return errors.Join(append(errs, xerrors.Errorf("create another installation's: %w", err))...)
-		}
+		_, err := t.theirs.p.Create(ctx, theirs)
+		t.did("create another installation's", err)
 		late := t.request("late")
 		late.Machine = theirs.Machine
 		_, lateErr := t.Provider.Create(ctx, late)
 		m, err := t.machine(ctx, theirs.Machine)
-		errs = append(errs, wantError(lateErr, provider.ErrMachineTaken, "create on a machine that another installation has"), err,
+		t.check(wantError(lateErr, provider.ErrMachineTaken, "create on a machine that another installation has"), err,
 			t.Provider.Delete(ctx, provider.Ref{Name: theirs.Name, WorkspaceID: late.Tags.WorkspaceID, Machine: theirs.Machine}),
 			want(err != nil || m.State == provider.MachineUsed && m.Holder == theirs.Tags, "machine %s is %+v, want it used by another "+
 				"installation", theirs.Machine, m), t.wantNames(ctx, t.theirs, "theirs"))
 	}
-	there, err := t.wantRunning(ctx, t.Other, refOf(i))
-	return errors.Join(append(errs, err, want(err != nil || there.Tags == has.Tags, "its tags are %+v now, before %+v", there.Tags, has.Tags))...)
+	there := t.running(ctx, t.Other, refOf(i))
+	t.check(want(there.Tags == has.Tags, "its tags are %+v now, before %+v", there.Tags, has.Tags))
 }
 
 // most is n, or how many machines there are.

@@ -13,41 +13,29 @@ import (
 // scriptKey is how the executables of GARM's family take the script of a first boot.
 const scriptKey = "runner_install_template"
 
-func spoken(p provider.Provider) bool {
-	_, ok := provider.As[provider.Spoken](p)
-	return ok
-}
-
 // firstBootScript finds out whether the executable takes a script, and holds that against what Prewarm goes by. One that takes
 // it renders it as a template before it makes anything, so that a template which nobody can render fails; one that does not
 // makes the workspace. A script that is not taken leaves the executable's own, which installs a runner of a forge that is not
 // there, and reports that this has failed.
-func firstBootScript(ctx context.Context, t *trial) error {
-	s, _ := provider.As[provider.Spoken](t.stopper)
+func firstBootScript(ctx context.Context, t *trial) {
+	s, _ := provider.As[provider.Spoken](t.Provider)
 	given := s.Spoken().InstallScript != ""
 	spec, err := withScript(t.Spec, "{{")
-	if err != nil {
-		return err
-	}
+	t.must(err)
 	takes := false
 	if len(t.Provider.Validate(spec, t.Parameters)) == 0 { // else its schema has no such key
 		req := t.request("script")
 		req.Spec = spec
 		_, err := t.Provider.Create(ctx, req)
 		takes = err != nil
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		t.must(ctx.Err())
 	}
-	switch {
-	case takes && !given:
-		return xerrors.New("it takes " + scriptKey + ", and is given none: set install_script: " + scriptKey +
-			" in the provider's config, else its workspaces install a runner of a forge at their first boot, and no agent can be installed")
-	case given && !takes:
-		return xerrors.New("it is given " + scriptKey + ", and ignores it: set install_script: none in the provider's config, " +
-			"leave agent out of templates, and see in its documentation how to keep it from installing a runner")
-	}
-	return nil
+	t.check(
+		want(!takes || given, "it takes %s, and is given none: set install_script: %[1]s in the provider's config. Else its "+
+			"workspaces install a runner of a forge at their first boot, and no agent can be installed", scriptKey),
+		want(!given || takes, "it is given %s, and ignores it: set install_script: none in the provider's config, and leave agent "+
+			"out of templates. Its documentation says how to keep it from installing a runner", scriptKey),
+	)
 }
 
 // withScript is the spec with a template for the first boot.

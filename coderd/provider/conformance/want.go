@@ -2,14 +2,12 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -42,12 +40,8 @@ func (t *trial) poll(ctx context.Context, most time.Duration, look func() error)
 		if err == nil || t.Clock.Since(start, "conformance", "poll") >= most {
 			return err
 		}
-		timer := t.Clock.NewTimer(pause, "conformance", "poll")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(err, ctx.Err())
-		case <-timer.C:
+		if ended := provider.Sleep(ctx, t.Clock, pause, "conformance", "poll"); ended != nil {
+			return errors.Join(err, ended)
 		}
 	}
 }
@@ -81,17 +75,16 @@ func (t *trial) wantGone(ctx context.Context, ref provider.Ref) error {
 	})
 }
 
-// wantRunning is an error unless the provider says that it runs. It returns what the provider says.
-func (t *trial) wantRunning(ctx context.Context, p provider.Provider, ref provider.Ref) (i provider.Instance, err error) {
-	err = t.settle(ctx, func() error {
-		var err error
+// running is what the provider says of one that it must say runs.
+func (t *trial) running(ctx context.Context, p provider.Provider, ref provider.Ref) (i provider.Instance) {
+	t.must(t.settle(ctx, func() (err error) {
 		if i, err = p.Get(ctx, ref); err != nil {
 			return xerrors.Errorf("get %+v: %w", ref, err)
 		}
 		return want(i.Status == provider.StatusRunning, "get %+v: the status is %q %s, want %q", ref, i.Status, i.Fault,
 			provider.StatusRunning)
-	})
-	return i, err
+	}))
+	return i
 }
 
 // wantReady is an error unless it becomes ready in time, and has not failed.
@@ -117,46 +110,4 @@ func each(n int, f func(n int) error) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// bounded ends each call of a provider after a while.
-type bounded struct {
-	inner provider.Provider
-	most  time.Duration
-}
-
-var _ provider.Provider = (*bounded)(nil)
-
-func (b *bounded) Validate(spec json.RawMessage, parameters map[string]string) []provider.Problem {
-	return b.inner.Validate(spec, parameters)
-}
-
-func (b *bounded) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Create(ctx, req)
-}
-
-func (b *bounded) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Get(ctx, ref)
-}
-
-func (b *bounded) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.List(ctx, installation)
-}
-
-func (b *bounded) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Ready(ctx, ref)
-}
-
-func (b *bounded) Delete(ctx context.Context, ref provider.Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, b.most)
-	defer cancel()
-	return b.inner.Delete(ctx, ref)
 }

@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/docker/go-units"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // Config is a provider's configuration. All of it may be left out where an engine listens at the usual place.
@@ -36,9 +37,9 @@ type Config struct {
 	// Prepull are images to be pulled before a template asks for them.
 	Prepull []string `json:"prepull"`
 	// PullEvery is how old the last pull of an image may be where a spec says `pull: always`; 0: an hour.
-	PullEvery Duration `json:"pull_every"`
+	PullEvery specs.Duration `json:"pull_every"`
 	// PullTimeout bounds one pull; 0: 30 minutes.
-	PullTimeout Duration `json:"pull_timeout"`
+	PullTimeout specs.Duration `json:"pull_timeout"`
 	// Binds are directories of the engine's machine that a spec may mount read-only, or what is below them.
 	Binds []Bind `json:"binds"`
 	// Privileges are the most that a spec may ask for; nil: what the engine gives where it is not asked.
@@ -89,35 +90,11 @@ func parseSize(raw json.RawMessage) (int64, bool) {
 	return n, err == nil && n > 0
 }
 
-// Duration is written as 90s or 20m.
-type Duration time.Duration
-
-// UnmarshalJSON reads "20m".
-func (d *Duration) UnmarshalJSON(raw []byte) error {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	parsed, err := time.ParseDuration(s)
-	if err != nil || parsed <= 0 {
-		return xerrors.Errorf(`%s is not a duration such as "90s" or "20m"`, bytes.TrimSpace(raw))
-	}
-	*d = Duration(parsed)
-	return nil
-}
-
-func (d Duration) or(otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return time.Duration(d)
-}
-
 // ParseConfig reads a configuration. Fields that it does not know are errors.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil && len(bytes.TrimSpace(raw)) > 0 {
-		return c, xerrors.Errorf("read configuration: %w", err)
+	if err := specs.Config(raw, &c); err != nil {
+		return c, err
 	}
 	return c, c.check()
 }
@@ -137,18 +114,15 @@ func (c Config) check() error {
 			return xerrors.Errorf("publish_address: %q is not an IP address", c.PublishAddress)
 		}
 	}
-	if strings.ContainsAny(c.CallbackHost, "/@ ") {
-		return xerrors.Errorf("callback_host: %q is neither a host nor host:port", c.CallbackHost)
+	if err := specs.CheckCallbackHost(c.CallbackHost); err != nil {
+		return err
 	}
 	for name, path := range map[string]string{
 		"agent_binary": c.AgentBinary, "registry_auth_file": c.RegistryAuthFile, "tls.ca_file": c.TLS.CAFile,
 		"tls.cert_file": c.TLS.CertFile, "tls.key_file": c.TLS.KeyFile,
 	} {
-		if path == "" {
-			continue
-		}
-		if _, err := os.Stat(path); err != nil || !filepath.IsAbs(path) {
-			return xerrors.Errorf("%s: %q is not the absolute path of a file that is there", name, path)
+		if err := specs.CheckFile(name, path); err != nil {
+			return err
 		}
 	}
 	for _, b := range c.Binds {

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"maps"
 	"net/netip"
 	"os"
 	"strings"
@@ -71,13 +70,8 @@ func (p *Provider) options(
 
 // environment is what the container gets over what its image says: parameters, then the spec, then what it is.
 func environment(req provider.CreateRequest, s spec) []string {
-	env := map[string]string{}
-	for name, value := range req.Parameters {
-		env[provider.ParameterVariable(name)] = value
-	}
-	maps.Copy(env, s.environment)
-	maps.Copy(env, identity(req.Name, req.Tags, req.Template, req.Preset))
-	return provider.Environ(env)
+	is := provider.Identity(req.Name, req.Tags, req.Template, req.Preset)
+	return provider.Environ(provider.Environment(req.Parameters, s.environment, is))
 }
 
 func mounts(req provider.CreateRequest, s spec) []mount.Mount {

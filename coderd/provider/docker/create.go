@@ -20,14 +20,6 @@ const createGrace = 10 * time.Second
 
 // Create makes the container and starts it, or goes on with the one that was made before.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.create(ctx, req)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("create workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	s, err := p.specOf(req)
 	if err != nil {
 		return provider.Instance{}, err

@@ -9,7 +9,6 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
@@ -23,10 +22,7 @@ func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 			err = p.remove(ctx, f)
 		}
 	}
-	if err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
-	}
-	return nil
+	return err
 }
 
 func (p *Provider) remove(ctx context.Context, f found) error {

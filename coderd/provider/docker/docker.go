@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -123,18 +122,9 @@ func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) [
 	return problems
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
-func checkName(name string) error {
-	if !validName.MatchString(name) {
-		return provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", name))
-	}
-	return nil
-}
-
 // specOf checks a request before anything is done for it.
 func (p *Provider) specOf(req provider.CreateRequest) (spec, error) {
-	if err := checkName(req.Name); err != nil {
+	if err := provider.CheckName(req.Name); err != nil {
 		return spec{}, err
 	}
 	s, problems := parseSpec(p.config, req.Spec, req.Parameters)

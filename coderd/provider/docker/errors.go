@@ -39,25 +39,13 @@ func (p *Provider) mapped(ctx context.Context, err error) error {
 func (p *Provider) lasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := p.clock.NewTimer(grace, "docker", "lasting")
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-lasting.Done():
-		}
+		_ = provider.Sleep(lasting, p.clock, grace, "docker", "lasting")
+		cancel()
 	})
 	return lasting, func() { stop(); cancel() }
 }
 
 // pause waits a little, or until ctx ends.
 func (p *Provider) pause(ctx context.Context, d time.Duration) error {
-	timer := p.clock.NewTimer(d, "docker", "pause")
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return provider.Sleep(ctx, p.clock, d, "docker", "pause")
 }

@@ -27,20 +27,16 @@ const (
 // Exec runs a command in the container, in its working directory, as its user and with its environment.
 func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
 	if len(req.Command) == 0 {
-		return 0, xerrors.Errorf("exec in workspace %s: no command is given", ref.Name)
+		return 0, xerrors.New("no command is given")
 	}
 	f, err := p.find(ctx, ref)
-	if err == nil && f.State != container.StateRunning {
-		err = xerrors.New("it is not running")
-	}
-	status := 0
-	if err == nil {
-		status, err = p.exec(ctx, f.ID, req)
-	}
 	if err != nil {
-		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
+		return 0, err
 	}
-	return status, nil
+	if f.State != container.StateRunning {
+		return 0, xerrors.New("it is not running")
+	}
+	return p.exec(ctx, f.ID, req)
 }
 
 // exec runs a command to its end, or until ctx ends, which kills it.
@@ -66,7 +62,7 @@ func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest
 	ended := make(chan struct{})
 	defer close(ended)
 	if req.TTY {
-		go p.follow(ctx, made.ID, req.Resize, ended)
+		go req.Resizes(ended, func(size provider.WindowSize) { p.resize(ctx, made.ID, size) })
 	}
 	if req.Stdin != nil {
 		go func() {
@@ -121,21 +117,6 @@ func (p *Provider) exitCode(ctx context.Context, exec string) (int, error) {
 		}
 		if err := p.pause(ctx, wait); err != nil {
 			return 0, err
-		}
-	}
-}
-
-// follow gives the terminal the sizes that come, until ended.
-func (p *Provider) follow(ctx context.Context, exec string, sizes <-chan provider.WindowSize, ended <-chan struct{}) {
-	for {
-		select {
-		case <-ended:
-			return
-		case size, ok := <-sizes:
-			if !ok {
-				return
-			}
-			p.resize(ctx, exec, size)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/moby/moby/client"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
@@ -15,7 +14,7 @@ import (
 func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
 	f, err := p.find(ctx, ref)
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
+		return provider.Instance{}, err
 	}
 	return f.instance(), nil
 }
@@ -24,7 +23,7 @@ func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	all, err := p.list(ctx, "label", labelInstallation+"="+installation.String())
 	if err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		return nil, err
 	}
 	list := make([]provider.Instance, len(all))
 	for i, f := range all {

@@ -10,21 +10,16 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// pulls are those that are under way, and when the others succeeded. Each image is pulled by one at a time.
+// pulls are those that are under way, of each image one at a time, and when the others ended.
 type pulls struct {
-	mu     sync.Mutex
-	going  map[string]*pull
-	pulled map[string]time.Time
-}
-
-type pull struct {
-	over chan struct{}
-	err  error // once over
+	going  singleflight.Group
+	pulled sync.Map // when, by reference
 }
 
 // image sees to it that the image is there, as the policy has it, and returns what it is.
@@ -61,47 +56,32 @@ func (p *Provider) image(ctx context.Context, s spec) (image.InspectResponse, er
 
 // stale says whether the last pull of an image is long ago. The first one to ask pulls it, and nobody else meanwhile.
 func (p *Provider) stale(ref string) bool {
-	p.images.mu.Lock()
-	defer p.images.mu.Unlock()
-	last, ok := p.images.pulled[ref]
-	return !ok || p.clock.Since(last, "docker", "pulled") > p.config.PullEvery.or(time.Hour)
+	last, ok := p.images.pulled.Load(ref)
+	return !ok || p.clock.Since(last.(time.Time), "docker", "pulled") > p.config.PullEvery.Or(time.Hour)
 }
 
 // pull pulls an image, or waits for who does. It goes on when ctx ends, for whoever comes next.
 func (p *Provider) pull(ctx context.Context, ref string) error {
-	p.images.mu.Lock()
-	if p.images.going == nil {
-		p.images.going, p.images.pulled = map[string]*pull{}, map[string]time.Time{}
-	}
-	one := p.images.going[ref]
-	if one == nil {
-		one = &pull{over: make(chan struct{})}
-		p.images.going[ref] = one
-		go p.fetch(context.WithoutCancel(ctx), ref, one)
-	}
-	p.images.mu.Unlock()
+	over := p.images.going.DoChan(ref, func() (any, error) { return nil, p.fetch(context.WithoutCancel(ctx), ref) })
 	select {
-	case <-one.over:
-		return one.err
+	case pulled := <-over:
+		return pulled.Err
 	case <-ctx.Done():
 		return xerrors.Errorf("it goes on in the background: %w", ctx.Err())
 	}
 }
 
-func (p *Provider) fetch(ctx context.Context, ref string, one *pull) {
-	ctx, cancel := context.WithTimeout(ctx, p.config.PullTimeout.or(30*time.Minute))
+func (p *Provider) fetch(ctx context.Context, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, p.config.PullTimeout.Or(30*time.Minute))
 	defer cancel()
 	start := p.clock.Now("docker", "pull")
-	one.err = p.fetchOnce(ctx, ref)
-	p.images.mu.Lock()
-	defer p.images.mu.Unlock()
-	delete(p.images.going, ref)
+	err := p.fetchOnce(ctx, ref)
 	// One that failed is not asked for again at every create either, where an image is here.
-	p.images.pulled[ref] = p.clock.Now("docker", "pull")
-	close(one.over)
-	if one.err == nil {
+	p.images.pulled.Store(ref, p.clock.Now("docker", "pull"))
+	if err == nil {
 		p.logger.Info(ctx, "pulled image", slog.F("image", ref), slog.F("took", p.clock.Since(start, "docker", "pull")))
 	}
+	return err
 }
 
 func (p *Provider) fetchOnce(ctx context.Context, ref string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // An image is pulled once for all who ask for it at once, with the credentials of a file, and the pull goes on when who
@@ -69,7 +70,7 @@ func TestPullAlways(t *testing.T) {
 	registry := dockertest.NewRegistry(t, "", "")
 	clock := quartz.NewMock(t)
 	p, err := docker.New(t.Context(), docker.Options{
-		Config: docker.Config{Host: e.Host, Network: "none", PullEvery: docker.Duration(time.Hour)}, Clock: clock,
+		Config: docker.Config{Host: e.Host, Network: "none", PullEvery: specs.Duration(time.Hour)}, Clock: clock,
 	})
 	require.NoError(t, err)
 	spec := fmt.Sprintf(`{"image": "%s/guest:1", "pull": "always"}`, registry.Host)

@@ -1,11 +1,10 @@
 package docker
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"syscall"
+
+	"github.com/prometheus/procfs"
 )
 
 // KillCommand is the argument with which the prewarm binary kills, inside of a container, the processes of one command:
@@ -20,7 +19,7 @@ func RunKill(args []string) int {
 	}
 	for range 1000 { // each time, what the last ones started meanwhile
 		killed := false
-		for pid := range marked([]byte(envExec + "=" + args[0] + "\x00")) {
+		for pid := range marked(envExec + "=" + args[0]) {
 			killed = syscall.Kill(pid, syscall.SIGKILL) == nil || killed
 		}
 		if !killed {
@@ -31,21 +30,17 @@ func RunKill(args []string) int {
 }
 
 // marked are the processes, zombies apart, that have the mark or an ancestor that has it.
-func marked(mark []byte) map[int]bool {
+func marked(mark string) map[int]bool {
 	parents, found := map[int]int{}, map[int]bool{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		content, readErr := os.ReadFile(path)
-		// What is in brackets may hold brackets: the state and the parent come after the last one.
-		fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
-		if err != nil || readErr != nil || len(fields) < 2 || string(fields[0]) == "Z" {
+	all, _ := procfs.AllProcs()
+	for _, p := range all {
+		s, err := p.Stat()
+		if err != nil || s.State == "Z" {
 			continue
 		}
-		parents[pid], _ = strconv.Atoi(string(fields[1]))
-		environment, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
-		if bytes.Contains(environment, mark) {
-			found[pid] = true
+		parents[p.PID] = s.PPID
+		if environment, _ := p.Environ(); slices.Contains(environment, mark) {
+			found[p.PID] = true
 		}
 	}
 	for grown := true; grown; {

@@ -83,7 +83,7 @@ func foundIn(all []container.Summary) []found {
 func (f found) instance() provider.Instance {
 	i := provider.Instance{
 		ProviderID: f.ID, Name: f.name, Tags: f.tags, Addresses: f.addresses(), CreatedAt: time.Unix(f.Created, 0).UTC(),
-		Environment: identity(f.name, f.tags, f.Labels[labelTemplate], f.Labels[labelPreset]), KnownAs: []string{f.ID},
+		Environment: provider.Identity(f.name, f.tags, f.Labels[labelTemplate], f.Labels[labelPreset]), KnownAs: []string{f.ID},
 	}
 	if replaces := f.Labels[labelReplaces]; replaces != "" {
 		i.KnownAs = append(i.KnownAs, replaces)
@@ -106,17 +106,6 @@ func (f found) instance() provider.Instance {
 		i.Status = provider.StatusUnknown
 	}
 	return i
-}
-
-// identity is what a workspace is told of itself, and whoever claims it of the workspace.
-func identity(name string, tags provider.Tags, template, preset string) map[string]string {
-	return map[string]string{
-		"PREWARM_WORKSPACE":    name,
-		"PREWARM_WORKSPACE_ID": tags.WorkspaceID.String(),
-		"PREWARM_INCARNATION":  strconv.Itoa(int(tags.Incarnation)),
-		"PREWARM_TEMPLATE":     template,
-		"PREWARM_PRESET":       preset,
-	}
 }
 
 // published are the ports that the engine's machine takes connections at, each once, by their number inside.

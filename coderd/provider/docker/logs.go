@@ -10,7 +10,6 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
@@ -19,13 +18,13 @@ import (
 func (p *Provider) Logs(ctx context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
 	f, err := p.find(ctx, ref)
 	if err != nil {
-		return nil, xerrors.Errorf("read logs of workspace %s: %w", ref.Name, err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	logs, err := p.logs(ctx, f.ID, time.Time{}, follow)
 	if err != nil {
 		cancel()
-		return nil, xerrors.Errorf("read logs of workspace %s: %w", ref.Name, err)
+		return nil, err
 	}
 	r, w := io.Pipe()
 	go func() {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
@@ -20,10 +19,7 @@ func (p *Provider) Stop(ctx context.Context, ref provider.Ref) error {
 		_, err = p.client.ContainerStop(ctx, f.ID, client.ContainerStopOptions{})
 		err = p.mapped(ctx, err)
 	}
-	if err != nil {
-		return xerrors.Errorf("stop workspace %s: %w", ref.Name, err)
-	}
-	return nil
+	return err
 }
 
 // markStopped writes down, in the container itself, that its run is ended on purpose: an engine does not tell a container
@@ -50,11 +46,8 @@ func (p *Provider) stopped(ctx context.Context, id string, state *container.Stat
 // Start runs the container's command again; one that runs goes on. Published ports may be others than before.
 func (p *Provider) Start(ctx context.Context, ref provider.Ref) error {
 	f, err := p.find(ctx, ref)
-	if err == nil {
-		err = p.start(ctx, f.ID)
-	}
 	if err != nil {
-		return xerrors.Errorf("start workspace %s: %w", ref.Name, err)
+		return err
 	}
-	return nil
+	return p.start(ctx, f.ID)
 }

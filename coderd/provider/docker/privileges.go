@@ -2,12 +2,13 @@ package docker
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // What a container may do as its root is a set of capabilities.
@@ -44,27 +45,23 @@ func (c Config) permitted() Privileges {
 
 func (p *reader) privileges(path string, raw json.RawMessage) *Privileges {
 	asked, most := &Privileges{}, p.config.permitted()
-	for _, f := range p.Object(path, raw) {
-		path := path + "." + f.Key
-		switch f.Key {
-		case "capabilities":
-			for i, item := range p.List(path, f.Value) {
-				path := fmt.Sprintf("%s[%d]", path, i)
+	p.Mapping(path, raw, specs.Fields{
+		"capabilities": func(path string, raw json.RawMessage) {
+			asked.Capabilities = specs.List(&p.Reader, path, raw, func(path string, item json.RawMessage) string {
 				name := capability(p.NonEmpty(path, item))
 				if !p.Has(path) && !slices.Contains(most.Capabilities, name) && !slices.Contains(ownCapabilities, name) {
 					p.Add(path, "%q is not one of the capabilities that `privileges` of the provider's configuration permits", name)
 				}
-				asked.Capabilities = append(asked.Capabilities, name)
-			}
-		case "new_privileges":
-			asked.NewPrivileges = p.Boolean(path, f.Value)
+				return name
+			})
+		},
+		"new_privileges": func(path string, raw json.RawMessage) {
+			asked.NewPrivileges = p.Boolean(path, raw)
 			if asked.NewPrivileges && !most.NewPrivileges {
 				p.Add(path, "is not permitted by `privileges` of the provider's configuration")
 			}
-		default:
-			p.Unknown(path, "capabilities, new_privileges")
-		}
-	}
+		},
+	})
 	return asked
 }
 

@@ -16,21 +16,12 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // Ready asks the workspace's own condition once.
 func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
-	state, err := p.ready(ctx, ref)
-	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
-	}
-	return state, nil
-}
-
-func (p *Provider) ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	f, err := p.find(ctx, ref)
 	if err != nil {
 		return provider.Readiness{}, err
@@ -89,10 +80,9 @@ func (p *Provider) lastLines(ctx context.Context, id string) string {
 		return ""
 	}
 	defer logs.Close()
-	var b bytes.Buffer
-	_, _ = stdcopy.StdCopy(&b, &b, logs)
-	text := bytes.TrimRight(b.Bytes(), "\n")
-	return string(bytes.ToValidUTF8(text[max(0, len(text)-most):], []byte("?")))
+	end := &provider.Tail{Limit: most}
+	_, _ = stdcopy.StdCopy(end, end, logs)
+	return strings.TrimRight(end.String(), "\n")
 }
 
 // unhealthy says what the engine's own check waits for.

@@ -3,22 +3,12 @@ package docker
 import (
 	"context"
 
-	"golang.org/x/xerrors"
-
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // Reset removes the container with its volumes, and makes a fresh one of the same name. One that is cut off between the
 // two finds nothing when it is repeated.
 func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.reset(ctx, req)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("reset workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	var none provider.Instance
 	s, err := p.specOf(req)
 	if err != nil {

@@ -78,9 +78,6 @@ func (r readiness) String() string {
 	return string(raw)
 }
 
-const knownFields = "command, cpus, entrypoint, environment, health, image, init, memory, networks, pids, ports, privileges, " +
-	"pull, readiness, stop_grace, user, volumes, working_dir"
-
 // parseSpec reads a spec and returns all that is wrong with it.
 func parseSpec(c Config, raw json.RawMessage, parameters map[string]string) (spec, []provider.Problem) {
 	p := &reader{config: c}
@@ -90,9 +87,26 @@ func parseSpec(c Config, raw json.RawMessage, parameters map[string]string) (spe
 	if c.Limits.Pids > 0 {
 		s.pids = c.Limits.Pids
 	}
-	for _, f := range p.Object("", raw) {
-		p.field(&s, f)
-	}
+	p.Mapping("", raw, specs.Fields{
+		"image":       specs.To(&s.image, p.image),
+		"command":     specs.To(&s.command, p.Command),
+		"entrypoint":  specs.To(&s.entrypoint, p.Command),
+		"environment": specs.To(&s.environment, p.Environment),
+		"working_dir": specs.To(&s.workingDir, p.Path),
+		"user":        specs.To(&s.user, p.NonEmpty),
+		"ports":       specs.To(&s.ports, p.ports),
+		"networks":    specs.To(&s.networks, p.networks),
+		"volumes":     specs.To(&s.volumes, p.volumes),
+		"cpus":        specs.To(&s.cpus, p.cpus),
+		"memory":      specs.To(&s.memory, p.memory),
+		"pids":        specs.To(&s.pids, p.pids),
+		"pull":        specs.To(&s.pull, p.policy),
+		"health":      specs.To(&s.health, p.health),
+		"readiness":   specs.To(&s.readiness, p.readiness),
+		"stop_grace":  specs.To(&s.stopGrace, p.grace),
+		"init":        specs.To(&s.init, p.Boolean),
+		"privileges":  specs.To(&s.privileges, p.privileges),
+	})
 	if s.image == "" && !p.Has("image") {
 		p.Add("image", "is missing: give the reference of an image, such as debian:12")
 	}
@@ -119,53 +133,20 @@ func (p *reader) size(path string, raw json.RawMessage) int64 {
 	return n
 }
 
-func (p *reader) field(s *spec, f specs.Field) {
-	switch f.Key {
-	case "image":
-		s.image = p.image(f.Key, f.Value)
-	case "command":
-		s.command = p.Command(f.Key, f.Value)
-	case "entrypoint":
-		s.entrypoint = p.Command(f.Key, f.Value)
-	case "environment":
-		s.environment = p.Environment(f.Key, f.Value)
-	case "working_dir":
-		s.workingDir = p.Path(f.Key, f.Value)
-	case "user":
-		s.user = p.NonEmpty(f.Key, f.Value)
-	case "ports":
-		s.ports = p.ports(f.Key, f.Value)
-	case "networks":
-		s.networks = p.networks(f.Key, f.Value)
-	case "volumes":
-		s.volumes = p.volumes(f.Key, f.Value)
-	case "cpus":
-		s.cpus = p.cpus(f.Key, f.Value)
-	case "memory":
-		s.memory = p.memory(f.Key, f.Value)
-	case "pids":
-		s.pids = p.pids(f.Key, f.Value)
-	case "pull":
-		s.pull = p.NonEmpty(f.Key, f.Value)
-		if !slices.Contains([]string{pullMissing, pullNever, pullAlways}, s.pull) && !p.Has(f.Key) {
-			p.Add(f.Key, "must be missing, never or always")
-		}
-	case "health":
-		s.health = p.health(f.Key, f.Value)
-	case "readiness":
-		s.readiness = p.readiness(f.Key, f.Value)
-	case "stop_grace":
-		s.stopGrace = p.Duration(f.Key, f.Value, 0, maxStopGrace)
-		if s.stopGrace%time.Second != 0 {
-			p.Add(f.Key, "must be of whole seconds")
-		}
-	case "init":
-		s.init = p.Boolean(f.Key, f.Value)
-	case "privileges":
-		s.privileges = p.privileges(f.Key, f.Value)
-	default:
-		p.Unknown(f.Key, knownFields)
+func (p *reader) policy(path string, raw json.RawMessage) string {
+	policy := p.NonEmpty(path, raw)
+	if !slices.Contains([]string{pullMissing, pullNever, pullAlways}, policy) && !p.Has(path) {
+		p.Add(path, "must be missing, never or always")
 	}
+	return policy
+}
+
+func (p *reader) grace(path string, raw json.RawMessage) time.Duration {
+	grace := p.Span(0, maxStopGrace)(path, raw)
+	if grace%time.Second != 0 {
+		p.Add(path, "must be of whole seconds")
+	}
+	return grace
 }
 
 func (p *reader) image(path string, raw json.RawMessage) string {
@@ -180,9 +161,7 @@ func (p *reader) image(path string, raw json.RawMessage) string {
 }
 
 func (p *reader) ports(path string, raw json.RawMessage) []network.Port {
-	var ports []network.Port
-	for i, item := range p.List(path, raw) {
-		path := fmt.Sprintf("%s[%d]", path, i)
+	ports := specs.List(&p.Reader, path, raw, func(path string, item json.RawMessage) network.Port {
 		var n uint16
 		var s string
 		if json.Unmarshal(item, &n) == nil {
@@ -193,23 +172,21 @@ func (p *reader) ports(path string, raw json.RawMessage) []network.Port {
 		port, err := network.ParsePort(s)
 		if err != nil || port.Num() == 0 || !slices.Contains([]network.IPProtocol{network.TCP, network.UDP}, port.Proto()) {
 			p.Add(path, `must be a port from 1 to 65535, such as 8080 or "53/udp"`)
-			continue
+			return network.Port{}
 		}
-		ports = append(ports, port)
-	}
-	return ports
+		return port
+	})
+	return slices.DeleteFunc(ports, network.Port.IsZero)
 }
 
 func (p *reader) networks(path string, raw json.RawMessage) []string {
-	var names []string
-	for i, item := range p.List(path, raw) {
-		path := fmt.Sprintf("%s[%d]", path, i)
+	names := specs.List(&p.Reader, path, raw, func(path string, item json.RawMessage) string {
 		name := p.NonEmpty(path, item)
 		if !p.Has(path) && !p.config.attachable(name) {
 			p.Add(path, "%q is not one of the networks that the provider's configuration allows", name)
 		}
-		names = append(names, name)
-	}
+		return name
+	})
 	if alone := slices.ContainsFunc(names, func(n string) bool { return n == "none" || n == "host" }); alone && len(names) > 1 {
 		p.Add(path, "none and host must be alone")
 	}
@@ -217,34 +194,25 @@ func (p *reader) networks(path string, raw json.RawMessage) []string {
 }
 
 func (p *reader) volumes(path string, raw json.RawMessage) []volume {
-	var volumes []volume
-	for i, item := range p.List(path, raw) {
-		path := fmt.Sprintf("%s[%d]", path, i)
-		var v volume
-		for _, f := range p.Object(path, item) {
-			path := path + "." + f.Key
-			switch f.Key {
-			case "path":
-				v.path = p.Path(path, f.Value)
-			case "tmpfs":
-				v.tmpfs = p.size(path, f.Value)
-			case "bind":
-				v.bind = p.Path(path, f.Value)
-			case "volume":
-				v.name = p.NonEmpty(path, f.Value)
-				if !p.Has(path) && !validName.MatchString(v.name) {
-					p.Add(path, "%q is not a name of lower-case letters, digits and hyphens", v.name)
-				}
-			case "read_only":
-				v.readOnly = p.Boolean(path, f.Value)
-			default:
-				p.Unknown(path, "bind, path, read_only, tmpfs, volume")
-			}
-		}
+	return specs.List(&p.Reader, path, raw, func(path string, item json.RawMessage) (v volume) {
+		p.Mapping(path, item, specs.Fields{
+			"path":      specs.To(&v.path, p.Path),
+			"tmpfs":     specs.To(&v.tmpfs, p.size),
+			"bind":      specs.To(&v.bind, p.Path),
+			"volume":    specs.To(&v.name, p.volumeName),
+			"read_only": specs.To(&v.readOnly, p.Boolean),
+		})
 		p.checkVolume(path, v)
-		volumes = append(volumes, v)
+		return v
+	})
+}
+
+func (p *reader) volumeName(path string, raw json.RawMessage) string {
+	name := p.NonEmpty(path, raw)
+	if !p.Has(path) && !provider.ValidName(name) {
+		p.Add(path, "%q is not a name of lower-case letters, digits and hyphens", name)
 	}
-	return volumes
+	return name
 }
 
 func (p *reader) checkVolume(path string, v volume) {
@@ -307,25 +275,18 @@ func (p *reader) pids(path string, raw json.RawMessage) int64 {
 
 func (p *reader) health(path string, raw json.RawMessage) *health {
 	h := &health{interval: 5 * time.Second, timeout: 5 * time.Second, retries: 3}
-	for _, f := range p.Object(path, raw) {
-		path := path + "." + f.Key
-		switch f.Key {
-		case "command":
-			h.command = p.Command(path, f.Value)
-		case "interval":
-			h.interval = p.Duration(path, f.Value, 0, time.Hour)
-		case "timeout":
-			h.timeout = p.Duration(path, f.Value, 0, time.Hour)
-		case "start_period":
-			h.startPeriod = p.Duration(path, f.Value, 0, time.Hour)
-		case "retries":
-			if json.Unmarshal(f.Value, &h.retries) != nil || h.retries < 1 {
+	span := p.Span(0, time.Hour)
+	p.Mapping(path, raw, specs.Fields{
+		"command":      specs.To(&h.command, p.Command),
+		"interval":     specs.To(&h.interval, span),
+		"timeout":      specs.To(&h.timeout, span),
+		"start_period": specs.To(&h.startPeriod, span),
+		"retries": func(path string, raw json.RawMessage) {
+			if json.Unmarshal(raw, &h.retries) != nil || h.retries < 1 {
 				p.Add(path, "must be a number from 1")
 			}
-		default:
-			p.Unknown(path, "command, interval, retries, start_period, timeout")
-		}
-	}
+		},
+	})
 	if len(h.command) == 0 && !p.Has(path) {
 		p.Add(path+".command", "is missing: give a program and its arguments")
 	}
@@ -334,25 +295,16 @@ func (p *reader) health(path string, raw json.RawMessage) *health {
 
 func (p *reader) readiness(path string, raw json.RawMessage) readiness {
 	var r readiness
-	fields := p.Object(path, raw)
-	if len(fields) > 1 {
-		p.Add(path, "must have one of command, healthy, running and tcp")
-	}
-	for _, f := range fields {
-		path := path + "." + f.Key
-		switch f.Key {
-		case "running", "healthy":
-			p.True(path, f.Value)
-			r.Healthy = f.Key == "healthy"
-		case "tcp":
-			if json.Unmarshal(f.Value, &r.TCP) != nil || r.TCP == 0 {
+	var running bool
+	p.Choice(path, raw, specs.Fields{
+		"running": specs.To(&running, p.True),
+		"healthy": specs.To(&r.Healthy, p.True),
+		"tcp": func(path string, raw json.RawMessage) {
+			if json.Unmarshal(raw, &r.TCP) != nil || r.TCP == 0 {
 				p.Add(path, "must be a port of the container, from 1 to 65535")
 			}
-		case "command":
-			r.Command = p.Command(path, f.Value)
-		default:
-			p.Unknown(path, "command, healthy, running, tcp")
-		}
-	}
+		},
+		"command": specs.To(&r.Command, p.Command),
+	})
 	return r
 }

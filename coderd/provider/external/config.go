@@ -1,18 +1,19 @@
 package external
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/cloudbase/garm-provider-common/execution/common"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // Config is a provider's configuration.
@@ -41,63 +42,39 @@ type Config struct {
 
 // Timeouts bound one run of the executable each; zero takes the default.
 type Timeouts struct {
-	Create Duration `json:"create"` // 20m
-	Delete Duration `json:"delete"` // 20m
-	Get    Duration `json:"get"`    // 1m
-	List   Duration `json:"list"`   // 2m
-	Start  Duration `json:"start"`  // 10m
-	Stop   Duration `json:"stop"`   // 10m
-	Probe  Duration `json:"probe"`  // 10s, for all questions about versions and schemas together
-}
-
-// Duration is written as 90s or 20m.
-type Duration time.Duration
-
-// UnmarshalJSON reads "20m".
-func (d *Duration) UnmarshalJSON(raw []byte) error {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	parsed, err := time.ParseDuration(s)
-	if err != nil || parsed <= 0 {
-		return xerrors.Errorf(`%s is not a duration such as "90s" or "20m"`, bytes.TrimSpace(raw))
-	}
-	*d = Duration(parsed)
-	return nil
-}
-
-func (d Duration) or(otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return time.Duration(d)
+	Create specs.Duration `json:"create"` // 20m
+	Delete specs.Duration `json:"delete"` // 20m
+	Get    specs.Duration `json:"get"`    // 1m
+	List   specs.Duration `json:"list"`   // 2m
+	Start  specs.Duration `json:"start"`  // 10m
+	Stop   specs.Duration `json:"stop"`   // 10m
+	Probe  specs.Duration `json:"probe"`  // 10s, for all questions about versions and schemas together
 }
 
 func (t Timeouts) of(command common.ExecutionCommand) time.Duration {
 	switch command {
 	case common.CreateInstanceCommand:
-		return t.Create.or(20 * time.Minute)
+		return t.Create.Or(20 * time.Minute)
 	case common.DeleteInstanceCommand:
-		return t.Delete.or(20 * time.Minute)
+		return t.Delete.Or(20 * time.Minute)
 	case common.ListInstancesCommand:
-		return t.List.or(2 * time.Minute)
+		return t.List.Or(2 * time.Minute)
 	case common.StartInstanceCommand:
-		return t.Start.or(10 * time.Minute)
+		return t.Start.Or(10 * time.Minute)
 	case common.StopInstanceCommand:
-		return t.Stop.or(10 * time.Minute)
+		return t.Stop.Or(10 * time.Minute)
 	case common.GetInstanceCommand:
-		return t.Get.or(time.Minute)
+		return t.Get.Or(time.Minute)
 	default:
-		return t.Probe.or(10 * time.Second)
+		return t.Probe.Or(10 * time.Second)
 	}
 }
 
 // ParseConfig reads a configuration and looks whether what it names is there.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil && len(bytes.TrimSpace(raw)) > 0 {
-		return c, xerrors.Errorf("read configuration: %w", err)
+	if err := specs.Config(raw, &c); err != nil {
+		return c, err
 	}
 	return c, c.check()
 }
@@ -162,11 +139,9 @@ func checkFile(key, path string) error {
 	return nil
 }
 
-var validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 func checkVariable(key, value string) error {
 	switch {
-	case !validVariable.MatchString(key):
+	case !provider.ValidVariable(key):
 		return xerrors.Errorf("%q is not a name for a variable", key)
 	case strings.HasPrefix(key, "GARM_"):
 		return xerrors.Errorf("%s: names that begin with GARM_ are the protocol's", key)

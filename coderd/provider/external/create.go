@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"cdr.dev/slog"
 	"github.com/cloudbase/garm-provider-common/execution/common"
@@ -22,14 +23,6 @@ var creating keyLock
 // Create makes the workspace, or finds the one it made before. It looks first: not every executable minds a second
 // resource of the same name.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.create(ctx, req)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("create workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
 	if err := checkName(req.Name); err != nil {
 		return none, err
@@ -51,7 +44,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	}
 	if r := req.Runner; r != nil && len(r.Tools) == 0 && req.Callback.InstallScript == nil && p.installsRunner(s) {
 		return none, provider.Permanent(xerrors.New("the forge offers no download of its runner, which the executable's own script would " +
-			"install: add an agent to the template, or a script of your own as extra_specs." + installTemplate))
+			"install. Add an agent to the template, or a script of your own as extra_specs." + installTemplate))
 	}
 	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
 	if err != nil {
@@ -265,9 +258,7 @@ func (p *Provider) withInstallScript(s spec, script []byte, runner bool) json.Ra
 		script = []byte(noRunner)
 	}
 	with := spec{ExtraSpecs: map[string]json.RawMessage{}}
-	for k, v := range s.ExtraSpecs {
-		with.ExtraSpecs[k] = v
-	}
+	maps.Copy(with.ExtraSpecs, s.ExtraSpecs)
 	with.ExtraSpecs[key], _ = json.Marshal(script) // base64, as the schema has it
 	return with.extraSpecs()
 }

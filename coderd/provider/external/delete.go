@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/google/uuid"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
@@ -13,13 +12,6 @@ import (
 // Delete deletes until the executable, or the listing, says that there is nothing. It asks the executable even where a
 // look-up finds nothing: what an interrupted create left need not be visible yet.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
-	if err := p.delete(ctx, ref); err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
-	}
-	return nil
-}
-
-func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
 	ids, err := p.own(ctx, ref)
 	if err != nil {
 		return err

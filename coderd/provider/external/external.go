@@ -120,7 +120,7 @@ func (p *Provider) Spoken() provider.Protocol {
 		said.NoAgent = "the schema of its executable has no " + installTemplate + ", by which an agent is installed"
 	default:
 		said.NoAgent = "its executable, which speaks " + said.Version + ", gives no schema that says whether it takes " + installTemplate +
-			", by which an agent is installed: prewarm provider check finds out; if it does, set install_script: " + installTemplate +
+			", by which an agent is installed. Run prewarm provider check to find out. If it does, set install_script: " + installTemplate +
 			" in the provider's config"
 	}
 	return said

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 func TestResourceNames(t *testing.T) {
@@ -103,12 +105,12 @@ func TestSchemas(t *testing.T) {
 
 func TestTailKeepsWholeLines(t *testing.T) {
 	t.Parallel()
-	kept := &tail{limit: 20}
+	kept := &provider.Tail{Limit: 20}
 	for range 1000 {
 		_, _ = kept.Write([]byte("password=hunter2\n"))
 	}
 	assert.Equal(t, "password=hunter2\n", kept.String())
-	short := &tail{limit: 20}
+	short := &provider.Tail{Limit: 20}
 	_, _ = short.Write([]byte("all of it"))
 	assert.Equal(t, "all of it", short.String())
 }

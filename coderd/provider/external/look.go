@@ -8,7 +8,6 @@ import (
 	"github.com/cloudbase/garm-provider-common/execution/common"
 	"github.com/cloudbase/garm-provider-common/params"
 	"github.com/google/uuid"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
@@ -20,24 +19,17 @@ const (
 
 // Get looks a workspace up.
 func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
-	i, err := p.find(ctx, ref)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
-	}
-	return i, nil
+	return p.find(ctx, ref)
 }
 
 // List returns the workspaces of the installation. What is in its pool and has no workspace's id in its name is passed
 // over: somebody else uses the same controller id and pool id.
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	list, err := p.list(ctx, installation)
-	if err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
-	}
 	for i := range list {
 		list[i].Environment = nil
 	}
-	return list, nil
+	return list, err
 }
 
 func (p *Provider) list(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {

@@ -4,25 +4,18 @@ import (
 	"context"
 
 	"github.com/cloudbase/garm-provider-common/execution/common"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // Stop stops a workspace, and does nothing to one that is stopped: some executables fail at that.
 func (p *Provider) Stop(ctx context.Context, ref provider.Ref) error {
-	if err := p.power(ctx, ref, common.StopInstanceCommand, provider.StatusStopped); err != nil {
-		return xerrors.Errorf("stop workspace %s: %w", ref.Name, err)
-	}
-	return nil
+	return p.power(ctx, ref, common.StopInstanceCommand, provider.StatusStopped)
 }
 
 // Start starts a stopped workspace, and does nothing to one that runs.
 func (p *Provider) Start(ctx context.Context, ref provider.Ref) error {
-	if err := p.power(ctx, ref, common.StartInstanceCommand, provider.StatusRunning); err != nil {
-		return xerrors.Errorf("start workspace %s: %w", ref.Name, err)
-	}
-	return nil
+	return p.power(ctx, ref, common.StartInstanceCommand, provider.StatusRunning)
 }
 
 func (p *Provider) power(

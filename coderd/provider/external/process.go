@@ -14,6 +14,8 @@ import (
 	"github.com/coder/quartz"
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 const (
@@ -49,7 +51,7 @@ func (p process) run(ctx context.Context, clock quartz.Clock) (output, error) {
 	if err := ctx.Err(); err != nil {
 		return output{}, err
 	}
-	stdout, stderr := &capped{limit: maxStdout}, &tail{limit: keptStderr}
+	stdout, stderr := &capped{limit: maxStdout}, &provider.Tail{Limit: keptStderr}
 	cmd := exec.Command(p.path) //nolint:noctx // the operator's program; its group is ended below
 	cmd.Dir, cmd.Env = p.dir, p.env
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(p.stdin), stderr
@@ -171,31 +173,4 @@ func (c *capped) Write(p []byte) (int, error) {
 		return 0, errTooMuch
 	}
 	return c.buf.Write(p)
-}
-
-// tail keeps the end of what is written.
-type tail struct {
-	limit int
-	buf   []byte
-	cut   bool
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p...)
-	if len(t.buf) > 2*t.limit {
-		t.buf, t.cut = bytes.Clone(t.buf[len(t.buf)-t.limit:]), true
-	}
-	return len(p), nil
-}
-
-// String is the end, from the beginning of a line.
-func (t *tail) String() string {
-	kept := t.buf
-	if len(kept) > t.limit {
-		kept, t.cut = kept[len(kept)-t.limit:], true
-	}
-	if i := bytes.IndexByte(kept, '\n'); t.cut && i >= 0 {
-		kept = kept[i+1:] // half a line may be half a secret
-	}
-	return string(bytes.ToValidUTF8(kept, []byte("?")))
 }

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/xerrors"
-
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -14,7 +12,7 @@ import (
 func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	i, err := p.recent.find(ctx, ref)
 	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
+		return provider.Readiness{}, err
 	}
 	switch i.Status {
 	case provider.StatusRunning:

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -100,17 +102,9 @@ func (s *schema) has(property string) bool {
 					return true
 				}
 			}
-			for _, child := range node {
-				if search(child) {
-					return true
-				}
-			}
+			return slices.ContainsFunc(slices.Collect(maps.Values(node)), search)
 		case []any:
-			for _, child := range node {
-				if search(child) {
-					return true
-				}
-			}
+			return slices.ContainsFunc(node, search)
 		}
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cloudbase/garm-provider-common/params"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // spec is what a template's spec says, over the defaults of the configuration.
@@ -78,52 +79,26 @@ func (s *spec) overlay(raw json.RawMessage) []provider.Problem {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
 	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return []provider.Problem{{Message: "must be a mapping"}}
-	}
-	known := map[string]struct {
-		into  any
-		shape string
-	}{
-		"image": {&s.Image, "a string"}, "flavor": {&s.Flavor, "a string"}, "os_type": {&s.OSType, "a string"},
-		"os_arch": {&s.OSArch, "a string"}, "repo_url": {&s.RepoURL, "a string"},
-		"runner_group": {&s.RunnerGroup, "a string"}, "ca_bundle": {&s.CABundle, "a string"},
-		"labels": {&s.Labels, "a list of strings"}, "ssh_keys": {&s.SSHKeys, "a list of strings"},
-		"user_data": {&s.UserData, "a mapping with disable_updates_on_boot, enable_boot_debug and extra_packages"},
-	}
-	var problems []provider.Problem
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[key]
-		if key == "extra_specs" {
-			var over map[string]json.RawMessage
-			if json.Unmarshal(value, &over) != nil {
-				problems = append(problems, provider.Problem{Path: key, Message: "must be a mapping"})
-			}
-			merged := maps.Clone(s.ExtraSpecs)
-			if merged == nil {
-				merged = map[string]json.RawMessage{}
-			}
-			maps.Copy(merged, over)
-			s.ExtraSpecs = merged
-			continue
-		}
-		field, ok := known[key]
-		switch {
-		case !ok:
-			problems = append(problems, provider.Problem{Path: key, Message: "is not known here; known are extra_specs, " +
-				strings.Join(slices.Sorted(maps.Keys(known)), ", ")})
-		case strictly(value, field.into) != nil:
-			problems = append(problems, provider.Problem{Path: key, Message: "must be " + field.shape})
-		}
-	}
-	return problems
-}
-
-func strictly(raw json.RawMessage, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
+	const text, texts = "a string", "a list of strings"
+	var p specs.Reader
+	p.Mapping("", raw, specs.Fields{
+		"image":        p.Into(&s.Image, text),
+		"flavor":       p.Into(&s.Flavor, text),
+		"os_type":      p.Into(&s.OSType, text),
+		"os_arch":      p.Into(&s.OSArch, text),
+		"repo_url":     p.Into(&s.RepoURL, text),
+		"runner_group": p.Into(&s.RunnerGroup, text),
+		"ca_bundle":    p.Into(&s.CABundle, text),
+		"labels":       p.Into(&s.Labels, texts),
+		"ssh_keys":     p.Into(&s.SSHKeys, texts),
+		"user_data":    p.Into(&s.UserData, "a mapping with disable_updates_on_boot, enable_boot_debug and extra_packages"),
+		"extra_specs": func(path string, raw json.RawMessage) {
+			over := maps.Clone(s.ExtraSpecs)
+			p.Into(&over, "a mapping")(path, raw)
+			s.ExtraSpecs = over
+		},
+	})
+	return p.Problems
 }
 
 // extraSpecs is the mapping as the protocol wants it, never null.

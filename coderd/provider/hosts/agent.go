@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"golang.org/x/crypto/ssh"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -89,20 +90,13 @@ func (p *Provider) send(ctx context.Context, m *Host, a answer, sum string) erro
 	if err := binary.RunsOn(a.detail); err != nil {
 		return err
 	}
-	c, _, err := p.connections.get(ctx, m)
-	if err != nil {
-		return err
-	}
-	s, err := open(ctx, c)
-	if err != nil {
-		p.connections.done(c, true)
-		return xerrors.Errorf("open a session: %w", err)
-	}
 	said := &limited{}
-	s.Stdin, s.Stderr = binary, said
 	id := strings.ToLower(rand.Text())
-	err = runSession(ctx, s, "exec sh -c "+quote(receive)+" sh "+quote(a.dir)+" "+sum+" "+id)
-	p.connections.done(c, err != nil)
+	err = p.withSession(ctx, m, func(s *ssh.Session) (bool, error) {
+		s.Stdin, s.Stderr = binary, said
+		err := runSession(ctx, s, "exec sh -c "+quote(receive)+" sh "+quote(a.dir)+" "+sum+" "+id)
+		return err != nil, err
+	})
 	if words := strings.TrimSpace(said.String()); err != nil && ctx.Err() == nil && words != "" {
 		err = xerrors.Errorf("%w: it says: %s", err, words)
 	}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 )
 
@@ -23,21 +23,10 @@ func (p *Provider) ask(ctx context.Context, m *Host, r request) (answer, error) 
 	r.dir = p.config.Directory
 	a, err := p.answer(ctx, m, r)
 	if err != nil {
-		return a, &machineError{machine: m.Name, place: m.place(), err: err}
+		return a, m.says(err)
 	}
 	return a, nil
 }
-
-// machineError is what is wrong with one machine.
-type machineError struct {
-	machine, place string
-	err            error
-}
-
-func (e *machineError) Error() string {
-	return "machine " + e.machine + " (" + e.place + "): " + e.err.Error()
-}
-func (e *machineError) Unwrap() error { return e.err }
 
 func (p *Provider) answer(caller context.Context, m *Host, r request) (answer, error) {
 	if err := caller.Err(); err != nil {
@@ -83,14 +72,25 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// session runs a script on the machine, over a connection that may have been there before. One that turns out to be dead
-// before anything was sent is replaced once.
+// session runs a script on the machine.
 func (p *Provider) session(ctx context.Context, m *Host, script string) (*output, error) {
 	out := &output{}
+	err := p.withSession(ctx, m, func(s *ssh.Session) (broken bool, err error) {
+		s.Stdin, s.Stdout, s.Stderr = strings.NewReader(script), out, &out.errors
+		err = p.runScript(ctx, s)
+		_, missing := errors.AsType[*ssh.ExitMissingError](err)
+		return ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout) || missing, err
+	})
+	return out, err
+}
+
+// withSession uses a session on a connection that may have been there before. One that turns out to be dead before anything was
+// sent is replaced once. A connection that is broken is not used again.
+func (p *Provider) withSession(ctx context.Context, m *Host, use func(*ssh.Session) (broken bool, err error)) error {
 	for {
 		c, fresh, err := p.connections.get(ctx, m)
 		if err != nil {
-			return out, err
+			return err
 		}
 		s, err := open(ctx, c)
 		if err != nil {
@@ -98,13 +98,11 @@ func (p *Provider) session(ctx context.Context, m *Host, script string) (*output
 			if ctx.Err() == nil && !fresh {
 				continue
 			}
-			return out, xerrors.Errorf("open a session: %w", err)
+			return xerrors.Errorf("open a session: %w", err)
 		}
-		s.Stdin, s.Stdout, s.Stderr = strings.NewReader(script), out, &out.errors
-		err = p.runScript(ctx, s)
-		var missing *ssh.ExitMissingError
-		p.connections.done(c, ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout) || errors.As(err, &missing))
-		return out, err
+		broken, err := use(s)
+		p.connections.done(c, broken)
+		return err
 	}
 }
 
@@ -173,19 +171,9 @@ func exitStatus(err error) (int, error) {
 	case err == nil:
 		return 0, nil
 	case errors.As(err, &exit) && exit.Signal() != "":
-		return 128 + signalNumber(exit.Signal()), nil
+		return 128 + int(unix.SignalNum("SIG"+exit.Signal())), nil
 	case errors.As(err, &exit):
 		return exit.ExitStatus(), nil
 	}
 	return 0, err
 }
-
-func signalNumber(name string) int {
-	numbers := map[ssh.Signal]int{
-		ssh.SIGHUP: 1, ssh.SIGINT: 2, ssh.SIGQUIT: 3, ssh.SIGILL: 4, ssh.SIGABRT: 6, ssh.SIGFPE: 8, ssh.SIGKILL: 9,
-		ssh.SIGSEGV: 11, ssh.SIGPIPE: 13, ssh.SIGALRM: 14, ssh.SIGTERM: 15,
-	}
-	return numbers[ssh.Signal(name)]
-}
-
-var _ io.Writer = (*limited)(nil)

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // Config is a provider's configuration: the fleet, and how it is reached. No key is in it: a private one is a file of the
@@ -29,11 +31,11 @@ type Config struct {
 	CallbackHost string `json:"callback_host"` // host, or host:port, at which machines reach the server; that of its access URL
 	AgentBinary  string `json:"agent_binary"`  // absolute path of the static binary that is copied to machines; this program
 
-	Connections    int      `json:"connections"`     // most that are open at once; 64
-	Calls          int      `json:"calls"`           // most that use one connection at once; 4
-	ConnectTimeout Duration `json:"connect_timeout"` // 10s
-	CallTimeout    Duration `json:"call_timeout"`    // 30s, for one question to one machine
-	Keepalive      Duration `json:"keepalive"`       // 15s; a connection that does not answer for as long is closed
+	Connections    int            `json:"connections"`     // most that are open at once; 64
+	Calls          int            `json:"calls"`           // most that use one connection at once; 4
+	ConnectTimeout specs.Duration `json:"connect_timeout"` // 10s
+	CallTimeout    specs.Duration `json:"call_timeout"`    // 30s, for one question to one machine
+	Keepalive      specs.Duration `json:"keepalive"`       // 15s; a connection that does not answer for as long is closed
 
 	Machines []Host `json:"machines"`
 }
@@ -51,21 +53,6 @@ type Host struct {
 	pinned []ssh.PublicKey
 }
 
-// Duration is written as 90s or 20m.
-type Duration time.Duration
-
-// UnmarshalJSON reads "20m".
-func (d *Duration) UnmarshalJSON(raw []byte) error {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	parsed, err := time.ParseDuration(s)
-	if err != nil || parsed <= 0 {
-		return xerrors.Errorf(`%s is not a duration such as "90s" or "20m"`, bytes.TrimSpace(raw))
-	}
-	*d = Duration(parsed)
-	return nil
-}
-
 const (
 	maxMachines    = 10_000
 	maxConnections = 10_000
@@ -75,13 +62,11 @@ const (
 // ParseConfig reads a configuration, fills in defaults, and looks whether the key is there. It connects to nothing.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	c := Config{
-		Port: 22, Directory: ".prewarm", Connections: 64, Calls: 4, ConnectTimeout: Duration(10 * time.Second),
-		CallTimeout: Duration(30 * time.Second), Keepalive: Duration(15 * time.Second),
+		Port: 22, Directory: ".prewarm", Connections: 64, Calls: 4, ConnectTimeout: specs.Duration(10 * time.Second),
+		CallTimeout: specs.Duration(30 * time.Second), Keepalive: specs.Duration(15 * time.Second),
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil && len(bytes.TrimSpace(raw)) > 0 {
-		return c, xerrors.Errorf("read configuration: %w", err)
+	if err := specs.Config(raw, &c); err != nil {
+		return c, err
 	}
 	return c, c.check()
 }
@@ -108,10 +93,10 @@ func (c *Config) check() error {
 		strings.HasPrefix(clean, "..") {
 		return xerrors.Errorf("directory: %q is not a path of letters, digits and _ . - below the home or the root", c.Directory)
 	}
-	if strings.ContainsAny(c.CallbackHost, "/@ ") {
-		return xerrors.Errorf("callback_host: %q is neither a host nor host:port", c.CallbackHost)
+	if err := specs.CheckCallbackHost(c.CallbackHost); err != nil {
+		return err
 	}
-	if err := checkBinary("agent_binary", c.AgentBinary); err != nil {
+	if err := specs.CheckFile("agent_binary", c.AgentBinary); err != nil {
 		return err
 	}
 	for _, limit := range []struct {
@@ -126,16 +111,6 @@ func (c *Config) check() error {
 		}
 	}
 	return c.checkMachines()
-}
-
-func checkBinary(name, file string) error {
-	if file == "" {
-		return nil
-	}
-	if _, err := os.Stat(file); err != nil || !path.IsAbs(file) {
-		return xerrors.Errorf("%s: %q is not the absolute path of a file that is there", name, file)
-	}
-	return nil
 }
 
 func (c *Config) checkMachines() error {
@@ -177,7 +152,7 @@ func (c *Config) checkMachines() error {
 		if err := m.pin(); err != nil {
 			return xerrors.Errorf("%s.host_keys: %w", at, err)
 		}
-		if err := checkBinary(at+".agent_binary", m.AgentBinary); err != nil {
+		if err := specs.CheckFile(at+".agent_binary", m.AgentBinary); err != nil {
 			return err
 		}
 	}

@@ -17,14 +17,6 @@ import (
 // Exec runs a command in the workspace's directory, on a connection of its own. The command is sent beforehand, so that
 // neither it nor its environment is on a command line.
 func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
-	status, err := p.exec(ctx, ref, req)
-	if err != nil {
-		return status, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
-	}
-	return status, nil
-}
-
-func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
 	command, err := commandOf(req)
 	if err != nil {
 		return 0, provider.Permanent(err)
@@ -35,15 +27,11 @@ func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.Exec
 	}
 	r := request{op: "exec", ref: ref, exec: strings.ToLower(rand.Text()), command: command}
 	a, err := p.ask(ctx, m, r)
+	if err == nil {
+		err = m.refusal(a)
+	}
 	if err != nil {
 		return 0, err
-	}
-	switch a.outcome {
-	case "ok":
-	case "absent":
-		return 0, provider.ErrNotFound
-	default:
-		return 0, m.says(errors.New(a.detail))
 	}
 	s, done, err := p.ownSession(ctx, m)
 	if err != nil {
@@ -57,7 +45,7 @@ func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.Exec
 		}
 		resized := make(chan struct{})
 		defer close(resized)
-		go resize(s, req.Resize, resized)
+		go req.Resizes(resized, func(size provider.WindowSize) { _ = s.WindowChange(int(size.Rows), int(size.Cols)) })
 	}
 	status, err := exitStatus(runSession(ctx, s, "exec sh "+quote(a.dir+"/run/exec-"+r.exec)))
 	r.op, r.command, r.again = "kill", "", ctx.Err() != nil || err != nil
@@ -69,20 +57,6 @@ func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.Exec
 		return 0, m.says(err)
 	}
 	return status, nil
-}
-
-func resize(s *ssh.Session, sizes <-chan provider.WindowSize, over <-chan struct{}) {
-	for {
-		select {
-		case <-over:
-			return
-		case size, ok := <-sizes:
-			if !ok {
-				return
-			}
-			_ = s.WindowChange(int(size.Rows), int(size.Cols))
-		}
-	}
 }
 
 // commandOf is the function that writes what the command's session runs.
@@ -122,14 +96,6 @@ func (p *Provider) ownSession(ctx context.Context, m *Host) (*ssh.Session, func(
 
 // Logs returns the output of prepare and reset, from the beginning.
 func (p *Provider) Logs(ctx context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
-	logs, err := p.logs(ctx, ref, follow)
-	if err != nil {
-		return nil, xerrors.Errorf("read logs of workspace %s: %w", ref.Name, err)
-	}
-	return logs, nil
-}
-
-func (p *Provider) logs(ctx context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
 	m, _, err := p.find(ctx, ref)
 	if err != nil {
 		return nil, err

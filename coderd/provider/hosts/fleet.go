@@ -35,7 +35,7 @@ func (p *Provider) on(ctx context.Context, ref provider.Ref, r request) (*Host, 
 	var said answer
 	missing := map[string]error{}
 	var mu sync.Mutex
-	p.each(ctx, func(m *Host) {
+	p.each(ctx, func(_ int, m *Host) {
 		a, err := p.ask(ctx, m, r)
 		mu.Lock()
 		defer mu.Unlock()
@@ -62,8 +62,8 @@ func (p *Provider) find(ctx context.Context, ref provider.Ref) (*Host, answer, e
 	return p.on(ctx, ref, request{op: "find", ref: ref})
 }
 
-// each runs f for every machine, as many at once as connections are allowed.
-func (p *Provider) each(ctx context.Context, f func(*Host)) {
+// each runs f for every machine, by its place in the configuration, as many at once as connections are allowed.
+func (p *Provider) each(ctx context.Context, f func(i int, m *Host)) {
 	free := make(chan struct{}, p.config.Connections)
 	var all sync.WaitGroup
 	for i := range p.config.Machines {
@@ -72,7 +72,7 @@ func (p *Provider) each(ctx context.Context, f func(*Host)) {
 		case free <- struct{}{}:
 			all.Go(func() {
 				defer func() { <-free }()
-				f(&p.config.Machines[i])
+				f(i, &p.config.Machines[i])
 			})
 		}
 	}
@@ -82,15 +82,7 @@ func (p *Provider) each(ctx context.Context, f func(*Host)) {
 // looks asks every machine what it is, in the order of the configuration.
 func (p *Provider) looks(ctx context.Context) ([]answer, []error) {
 	answers, errs := make([]answer, len(p.config.Machines)), make([]error, len(p.config.Machines))
-	place := map[string]int{}
-	for i := range p.config.Machines {
-		place[p.config.Machines[i].Name] = i
-		errs[i] = ctx.Err()
-	}
-	p.each(ctx, func(m *Host) {
-		i := place[m.Name]
-		answers[i], errs[i] = p.ask(ctx, m, request{op: "look"})
-	})
+	p.each(ctx, func(i int, m *Host) { answers[i], errs[i] = p.ask(ctx, m, request{op: "look"}) })
 	return answers, errs
 }
 
@@ -99,7 +91,7 @@ func (p *Provider) looks(ctx context.Context) ([]answer, []error) {
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	answers, errs := p.looks(ctx)
 	if err := ctx.Err(); err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		return nil, err
 	}
 	var list []provider.Instance
 	missing := map[string]error{}
@@ -115,7 +107,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 		}
 	}
 	if len(missing) > 0 {
-		return list, xerrors.Errorf("list workspaces: %w", &provider.PartialListing{Machines: missing})
+		return list, &provider.PartialListing{Machines: missing}
 	}
 	return list, nil
 }
@@ -125,7 +117,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 func (p *Provider) ListMachines(ctx context.Context) ([]provider.Machine, error) {
 	answers, errs := p.looks(ctx)
 	if err := ctx.Err(); err != nil {
-		return nil, xerrors.Errorf("list machines: %w", err)
+		return nil, err
 	}
 	now := p.clock.Now("hosts", "list").UTC()
 	list := make([]provider.Machine, len(answers))

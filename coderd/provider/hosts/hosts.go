@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"time"
 
 	"cdr.dev/slog"
@@ -74,44 +73,46 @@ func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) [
 	return problems
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
 // Create takes the machine for the workspace and has it prepared, or finds that this was done before. It does not wait for
 // the preparation: Ready asks for that.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	if !validName.MatchString(req.Name) {
-		return provider.Instance{}, provider.Permanent(
-			xerrors.Errorf("create workspace: name %q is not lower-case letters, digits and hyphens", req.Name))
-	}
-	i, err := p.create(ctx, req)
-	if err != nil {
-		return i, xerrors.Errorf("create workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
+	if err := provider.CheckName(req.Name); err != nil {
+		return none, err
+	}
 	r, m, err := p.request("create", req)
 	if err != nil {
 		return none, err
 	}
 	a, err := p.askWithAgent(ctx, m, r)
+	if err == nil {
+		err = m.refusal(a)
+	}
 	if err != nil {
 		return none, err
 	}
+	return instance(m, a), nil
+}
+
+// refusal is why a machine did not do what it was asked; nil where it did.
+func (m *Host) refusal(a answer) error {
 	switch a.outcome {
 	case "ok":
-		return instance(m, a), nil
+		return nil
+	case "absent":
+		return provider.ErrNotFound
 	case "conflict":
-		return none, provider.ErrConflict
+		return provider.ErrConflict
+	case "superseded":
+		return provider.ErrSuperseded
 	case "taken":
-		return none, m.says(xerrors.Errorf("%s: %w", a.detail, provider.ErrMachineTaken))
+		return m.says(xerrors.Errorf("%s: %w", a.detail, provider.ErrMachineTaken))
+	case "dirty":
+		return m.says(xerrors.Errorf("it is not clean after its reset: %s", a.detail))
 	case "agent":
-		return none, m.says(errAgentGone)
-	default: // failed, busy
-		return none, m.says(errors.New(a.detail))
+		return m.says(errAgentGone)
 	}
+	return m.says(errors.New(a.detail)) // failed, busy
 }
 
 // request is what a create or reset sends, and to which machine.
@@ -133,14 +134,14 @@ func (p *Provider) request(op string, req provider.CreateRequest) (request, *Hos
 
 // says is an error of the machine's own.
 func (m *Host) says(err error) error {
-	return &machineError{machine: m.Name, place: m.place(), err: err}
+	return xerrors.Errorf("machine %s (%s): %w", m.Name, m.place(), err)
 }
 
 // Get looks a workspace up.
 func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
 	m, a, err := p.find(ctx, ref)
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
+		return provider.Instance{}, err
 	}
 	return instance(m, a), nil
 }
@@ -149,7 +150,7 @@ func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance
 func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	_, a, err := p.on(ctx, ref, request{op: "ready", ref: ref})
 	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
+		return provider.Readiness{}, err
 	}
 	switch a.outcome {
 	case "ready":
@@ -163,13 +164,6 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 // Delete has the machine reset, and returns when that is proven. It goes on where an earlier one was interrupted; a reset
 // that failed is tried once more.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
-	if err := p.delete(ctx, ref); err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
-	}
-	return nil
-}
-
-func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
 	m, a, err := p.on(ctx, ref, request{op: "delete", ref: ref})
 	if errors.Is(err, provider.ErrNotFound) {
 		return nil
@@ -201,14 +195,6 @@ func (a answer) of(ref provider.Ref) bool {
 
 // Reset makes the next incarnation of a workspace on its machine, with the same proof that nothing is left as Delete has.
 func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.reset(ctx, req)
-	if err != nil {
-		return i, xerrors.Errorf("reset workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	var done provider.Instance
 	if req.Machine == "" {
 		m, _, err := p.find(ctx, provider.Ref{Name: req.Name})
@@ -225,27 +211,11 @@ func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provi
 	err = p.until(ctx, func() (bool, error) {
 		a, err := p.askWithAgent(ctx, m, r)
 		r.again = false
-		if err != nil {
+		if err != nil || a.outcome == "waiting" {
 			return false, err
 		}
-		switch a.outcome {
-		case "ok":
-			done = instance(m, a)
-			return true, nil
-		case "waiting":
-			return false, nil
-		case "absent":
-			return false, provider.ErrNotFound
-		case "conflict":
-			return false, provider.ErrConflict
-		case "superseded":
-			return false, provider.ErrSuperseded
-		case "dirty":
-			return false, m.says(xerrors.Errorf("it is not clean after its reset: %s", a.detail))
-		case "agent":
-			return false, m.says(errAgentGone)
-		}
-		return false, m.says(errors.New(a.detail))
+		done = instance(m, a)
+		return true, m.refusal(a)
 	})
 	return done, err
 }
@@ -256,12 +226,8 @@ func (p *Provider) until(ctx context.Context, ask func() (bool, error)) error {
 		if over, err := ask(); over || err != nil {
 			return err
 		}
-		timer := p.clock.NewTimer(pause, "hosts", "poll")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := provider.Sleep(ctx, p.clock, pause, "hosts", "poll"); err != nil {
+			return err
 		}
 	}
 }

@@ -2,8 +2,8 @@ package hosts
 
 import (
 	"fmt"
-	"maps"
 	"strconv"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -13,19 +13,10 @@ import (
 // environment is what the workspace's scripts and commands get beside that of the machine's user. What the template sets
 // goes over parameters, identity over all.
 func environment(m *Host, s spec, req provider.CreateRequest) map[string]string {
-	env := map[string]string{}
-	for name, value := range req.Parameters {
-		env[provider.ParameterVariable(name)] = value
-	}
-	maps.Copy(env, s.environment)
-	env["PREWARM_WORKSPACE"] = req.Name
-	env["PREWARM_WORKSPACE_ID"] = req.Tags.WorkspaceID.String()
-	env["PREWARM_INCARNATION"] = strconv.Itoa(int(req.Tags.Incarnation))
-	env["PREWARM_ORGANIZATION"] = req.Organization
-	env["PREWARM_TEMPLATE"] = req.Template
-	env["PREWARM_PRESET"] = req.Preset
-	env["PREWARM_MACHINE"] = m.Name
-	return env
+	is := provider.Identity(req.Name, req.Tags, req.Template, req.Preset)
+	is["PREWARM_ORGANIZATION"] = req.Organization
+	is["PREWARM_MACHINE"] = m.Name
+	return provider.Environment(req.Parameters, s.environment, is)
 }
 
 // instance is a workspace as its machine describes it.
@@ -37,7 +28,7 @@ func instance(m *Host, a answer) provider.Instance {
 			"PREWARM_WORKSPACE": a.name, "PREWARM_WORKSPACE_ID": a.tags.WorkspaceID.String(),
 			"PREWARM_TEMPLATE": a.template, "PREWARM_PRESET": a.preset, "PREWARM_MACHINE": m.Name,
 			"PREWARM_SSH_HOST": m.Address, "PREWARM_SSH_PORT": strconv.Itoa(m.Port), "PREWARM_SSH_USER": m.User,
-			"PREWARM_SSH_HOST_KEY": string(trimmed(ssh.MarshalAuthorizedKey(m.pinned[0]))),
+			"PREWARM_SSH_HOST_KEY": strings.TrimSpace(string(ssh.MarshalAuthorizedKey(m.pinned[0]))),
 			"PREWARM_DIR":          a.dir + "/workspace",
 		},
 	}
@@ -50,11 +41,4 @@ func instance(m *Host, a answer) provider.Instance {
 		i.Status = provider.StatusUnknown // on its way out, or to the next incarnation
 	}
 	return i
-}
-
-func trimmed(line []byte) []byte {
-	for len(line) > 0 && line[len(line)-1] == '\n' {
-		line = line[:len(line)-1]
-	}
-	return line
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -63,11 +64,11 @@ func (r request) script() string {
 	return b.String()
 }
 
-func idOrEmpty(id [16]byte) string {
-	if id == [16]byte{} {
+func idOrEmpty(id uuid.UUID) string {
+	if id == uuid.Nil {
 		return ""
 	}
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	return id.String()
 }
 
 func flag(on bool) string {

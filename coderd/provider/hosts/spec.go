@@ -21,35 +21,23 @@ type spec struct {
 const (
 	maxScript  = 256 << 10
 	maxTimeout = 24 * time.Hour
-	known      = "check, check_timeout, environment, prepare, prepare_timeout, proof, reset, reset_timeout"
 )
 
 // parseSpec reads a spec and returns all that is wrong with it.
 func parseSpec(raw json.RawMessage, parameters map[string]string) (spec, []provider.Problem) {
 	p := &reader{}
 	s := spec{prepareTimeout: 10 * time.Minute, resetTimeout: 5 * time.Minute, checkTimeout: 10 * time.Second}
-	for _, f := range p.Object("", raw) {
-		switch f.Key {
-		case "prepare":
-			s.prepare = p.script(f)
-		case "reset":
-			s.reset = p.script(f)
-		case "check":
-			s.check = p.script(f)
-		case "proof":
-			s.proof = p.script(f)
-		case "prepare_timeout":
-			s.prepareTimeout = p.Duration(f.Key, f.Value, time.Second, maxTimeout)
-		case "reset_timeout":
-			s.resetTimeout = p.Duration(f.Key, f.Value, time.Second, maxTimeout)
-		case "check_timeout":
-			s.checkTimeout = p.Duration(f.Key, f.Value, time.Second, maxTimeout)
-		case "environment":
-			s.environment = p.Environment(f.Key, f.Value)
-		default:
-			p.Unknown(f.Key, known)
-		}
-	}
+	timeout := p.Span(time.Second, maxTimeout)
+	p.Mapping("", raw, specs.Fields{
+		"prepare":         specs.To(&s.prepare, p.script),
+		"reset":           specs.To(&s.reset, p.script),
+		"check":           specs.To(&s.check, p.script),
+		"proof":           specs.To(&s.proof, p.script),
+		"prepare_timeout": specs.To(&s.prepareTimeout, timeout),
+		"reset_timeout":   specs.To(&s.resetTimeout, timeout),
+		"check_timeout":   specs.To(&s.checkTimeout, timeout),
+		"environment":     specs.To(&s.environment, p.Environment),
+	})
 	if s.reset == "" && !p.Has("reset") {
 		p.Add("reset", "is missing: give the script that resets the machine; `true`, if it is enough to end the "+
 			"workspace's processes and to remove its directory")
@@ -60,14 +48,14 @@ func parseSpec(raw json.RawMessage, parameters map[string]string) (spec, []provi
 
 type reader struct{ specs.Reader }
 
-func (p *reader) script(f specs.Field) string {
-	s := p.Text(f.Key, f.Value)
+func (p *reader) script(path string, raw json.RawMessage) string {
+	s := p.Text(path, raw)
 	switch {
-	case p.Has(f.Key):
+	case p.Has(path):
 	case strings.TrimSpace(s) == "":
-		p.Add(f.Key, "is empty: give a shell script, or leave it out")
+		p.Add(path, "is empty: give a shell script, or leave it out")
 	case len(s) > maxScript:
-		p.Add(f.Key, "has %d bytes: at most %d are possible; have the script fetch what is larger", len(s), maxScript)
+		p.Add(path, "has %d bytes: at most %d are possible; have the script fetch what is larger", len(s), maxScript)
 	}
 	return s
 }

@@ -1,12 +1,13 @@
 package local
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
 
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // ParseConfig reads the config of a provider, which says what of Options an owner decides.
@@ -16,12 +17,8 @@ func ParseConfig(raw json.RawMessage) (Options, error) {
 		AllowRoot bool   `json:"allow_root"`
 		UIDs      string `json:"uids"`
 	}
-	if len(raw) > 0 {
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&c); err != nil {
-			return Options{}, xerrors.Errorf("read configuration: %w", err)
-		}
+	if err := specs.Config(raw, &c); err != nil {
+		return Options{}, err
 	}
 	opts := Options{Root: c.Root, AllowRoot: c.AllowRoot}
 	if c.UIDs == "" {

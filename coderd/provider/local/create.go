@@ -23,15 +23,12 @@ import (
 // Create that comes after one that was cut off.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
-	if err := checkName(req.Name); err != nil {
-		return none, xerrors.Errorf("create workspace: %w", err)
-	}
-	if _, problems := parseSpec(req.Spec, req.Parameters); len(problems) > 0 {
-		return none, xerrors.Errorf("create workspace: %w", provider.SpecError(problems))
+	if err := checkRequest(req); err != nil {
+		return none, err
 	}
 	lock, err := p.lockName(ctx, req.Name)
 	if err != nil {
-		return none, xerrors.Errorf("create workspace: %w", err)
+		return none, err
 	}
 	defer lock.Close()
 	d := p.dir(req.Name)
@@ -42,14 +39,19 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	case errors.Is(err, errUntagged), err == nil && w.Tags != req.Tags:
 		err = provider.ErrConflict
 	}
-	var i provider.Instance
-	if err == nil {
-		i, err = p.begin(ctx, d, w, lock)
-	}
 	if err != nil {
-		return none, xerrors.Errorf("create workspace %s: %w", req.Name, err)
+		return none, err
 	}
-	return i, nil
+	return p.begin(ctx, d, w, lock)
+}
+
+// checkRequest refuses what could not be made.
+func checkRequest(req provider.CreateRequest) error {
+	if err := provider.CheckName(req.Name); err != nil {
+		return err
+	}
+	_, problems := parseSpec(req.Spec, req.Parameters)
+	return provider.SpecError(problems)
 }
 
 // begin gives a prepared workspace its port, its user and its supervisor, as far as it has none.

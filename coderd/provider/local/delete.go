@@ -20,16 +20,9 @@ import (
 // next one of that name.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	name, err := refName(ref)
-	if err == nil {
-		err = p.delete(ctx, name, ref)
-	}
 	if err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
+		return err
 	}
-	return nil
-}
-
-func (p *Provider) delete(ctx context.Context, name string, ref provider.Ref) error {
 	lock, err := p.lockName(ctx, name)
 	if err != nil {
 		return err
@@ -64,14 +57,7 @@ func (p *Provider) delete(ctx context.Context, name string, ref provider.Ref) er
 
 // end ends the processes, gives the port back and takes the directory from its place.
 func (p *Provider) end(ctx context.Context, d dir, w workspace) error {
-	if err := p.stopSupervisor(ctx, d, w.spec.stopGrace); err != nil {
-		return err
-	}
-	v, err := observe(d)
-	if err != nil {
-		return err
-	}
-	if err := p.killStragglers(ctx, w.Tags.WorkspaceID, v.state); err != nil {
+	if _, err := p.endProcesses(ctx, d, w); err != nil {
 		return err
 	}
 	if err := p.release(w); err != nil {
@@ -85,6 +71,18 @@ func (p *Provider) end(ctx context.Context, d dir, w workspace) error {
 		return xerrors.Errorf("take directory from its place: %w", err)
 	}
 	return nil
+}
+
+// endProcesses ends all processes of a workspace, and returns what their supervisor recorded last.
+func (p *Provider) endProcesses(ctx context.Context, d dir, w workspace) (view, error) {
+	if err := p.stopSupervisor(ctx, d, w.spec.stopGrace); err != nil {
+		return view{}, err
+	}
+	v, err := observe(d)
+	if err != nil {
+		return view{}, err
+	}
+	return v, p.killStragglers(ctx, w.Tags.WorkspaceID, v.state)
 }
 
 // stopSupervisor asks the supervisor to end its processes and itself, and waits for that; one that does not, in the

@@ -31,14 +31,6 @@ const outputDelay = time.Second
 // this process, and with the workspace. A Stdin that is still being read when the command ends is left to its owner to
 // close.
 func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
-	code, err := p.exec(ctx, ref, req)
-	if err != nil {
-		return 0, xerrors.Errorf("exec in workspace %s: %w", ref.Name, err)
-	}
-	return code, nil
-}
-
-func (p *Provider) exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
 	if len(req.Command) == 0 {
 		return 0, xerrors.New("no command is given")
 	}
@@ -259,7 +251,7 @@ func (s *streams) begin(req provider.ExecRequest) {
 		}()
 	}
 	if s.terminal != nil {
-		go follow(s.terminal, req.Resize, s.ended)
+		go req.Resizes(s.ended, func(size provider.WindowSize) { resize(s.terminal, size) })
 	}
 	s.shown = make(chan struct{})
 	copied := make(chan struct{})

@@ -22,7 +22,7 @@ import (
 func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
 	d, w, v, err := p.find(ctx, ref)
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
+		return provider.Instance{}, err
 	}
 	return instance(d, w, v), nil
 }
@@ -32,14 +32,14 @@ func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	entries, err := os.ReadDir(p.root)
 	if err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		return nil, err
 	}
 	var list []provider.Instance
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
-			return nil, xerrors.Errorf("list workspaces: %w", err)
+			return nil, err
 		}
-		if !validName.MatchString(e.Name()) {
+		if !provider.ValidName(e.Name()) {
 			continue
 		}
 		d := p.dir(e.Name())
@@ -52,7 +52,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 			v, err = observe(d)
 		}
 		if err != nil {
-			return nil, xerrors.Errorf("list workspaces: %w", err)
+			return nil, err
 		}
 		if w.Tags.Installation == installation {
 			i := instance(d, w, v)
@@ -67,7 +67,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	d, w, v, err := p.find(ctx, ref)
 	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
+		return provider.Readiness{}, err
 	}
 	switch {
 	case v.lost():
@@ -82,10 +82,7 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 		return provider.Readiness{Detail: "waiting for its supervisor to start"}, nil
 	}
 	waitingFor, err := w.unready(ctx, d)
-	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
-	}
-	return provider.Readiness{Ready: waitingFor == "", Detail: waitingFor}, nil
+	return provider.Readiness{Ready: err == nil && waitingFor == "", Detail: waitingFor}, err
 }
 
 // unready says what a running workspace still waits for, empty if for nothing.
@@ -182,7 +179,8 @@ func instance(d dir, w workspace, v view) provider.Instance {
 	case v.Phase == phaseNone:
 		i.Status = provider.StatusUnknown // a Create is at it, or was cut off
 	case v.Phase == phaseFailed:
-		i.Status, i.Fault = provider.StatusError, v.Detail
+		// As readiness has it: a setup that fails before its create has returned is not asked again.
+		i.Status, i.Fault = provider.StatusError, withOutput(d, v.Detail)
 	case v.Phase == phaseExited, v.Phase == phaseStopped:
 		i.Status = provider.StatusStopped
 	default:

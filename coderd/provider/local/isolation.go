@@ -66,7 +66,7 @@ func (p *Provider) mayRun(w workspace) error {
 		return nil
 	}
 	if err := p.Isolated(); err != nil {
-		return provider.Permanent(xerrors.Errorf("the server runs as root and cannot run workspaces as other users: %w; run the "+
+		return provider.Permanent(xerrors.Errorf("the server runs as root and cannot run workspaces as other users: %w. Run the "+
 			"server as another user, or set allow_root: true in the provider's config if workspaces may be root", err))
 	}
 	if w.UID == 0 {

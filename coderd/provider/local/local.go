@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 
 	"cdr.dev/slog"
@@ -138,22 +137,11 @@ func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) [
 	return problems
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
-// checkName refuses what is not a DNS label. The core never makes such a name; that a path can never leave the root
-// must not depend on it.
-func checkName(name string) error {
-	if !validName.MatchString(name) {
-		return provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", name))
-	}
-	return nil
-}
-
 // refName is the name that ref means: the provider's id of a workspace is its name.
 func refName(ref provider.Ref) (string, error) {
 	name := ref.Name
 	if ref.ProviderID != "" {
 		name = ref.ProviderID
 	}
-	return name, checkName(name)
+	return name, provider.CheckName(name)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/coder/quartz"
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // tryLock takes the lock of an open file, if nobody has it. It is held until the last descriptor of this opening is
@@ -109,13 +111,7 @@ func newPause(clock quartz.Clock, longest time.Duration) *pause {
 }
 
 func (p *pause) wait(ctx context.Context) error {
-	t := p.clock.NewTimer(p.next, "local", "pause")
-	defer t.Stop()
+	d := p.next
 	p.next = min(2*p.next, p.max)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return provider.Sleep(ctx, p.clock, d, "local", "pause")
 }

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/xerrors"
-
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -19,11 +17,11 @@ import (
 func (p *Provider) Logs(ctx context.Context, ref provider.Ref, follow bool) (io.ReadCloser, error) {
 	d, w, _, err := p.find(ctx, ref)
 	if err != nil {
-		return nil, xerrors.Errorf("read logs of workspace %s: %w", ref.Name, err)
+		return nil, err
 	}
 	files, err := openLogs(d)
 	if err != nil {
-		return nil, xerrors.Errorf("read logs of workspace %s: %w", ref.Name, err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	return &logReader{ctx: ctx, cancel: cancel, p: p, d: d, w: w, files: files, follow: follow}, nil

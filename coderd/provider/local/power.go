@@ -13,18 +13,12 @@ import (
 // Stop ends all processes of a workspace and keeps its directory and its port. One that was cut off is found half done by
 // the next: a workspace without processes that does not say that it was stopped.
 func (p *Provider) Stop(ctx context.Context, ref provider.Ref) error {
-	err := p.locked(ctx, ref, func(ctx context.Context, d dir, w workspace, _ *os.File) error {
+	return p.locked(ctx, ref, func(ctx context.Context, d dir, w workspace, _ *os.File) error {
 		v, err := observe(d)
 		if err != nil || v.Phase == phaseStopped {
 			return err
 		}
-		if err := p.stopSupervisor(ctx, d, w.spec.stopGrace); err != nil {
-			return err
-		}
-		if v, err = observe(d); err != nil {
-			return err
-		}
-		if err := p.killStragglers(ctx, w.Tags.WorkspaceID, v.state); err != nil {
+		if v, err = p.endProcesses(ctx, d, w); err != nil {
 			return err
 		}
 		v.Phase, v.Detail, v.Main = phaseStopped, "stopped", process{}
@@ -33,16 +27,12 @@ func (p *Provider) Stop(ctx context.Context, ref provider.Ref) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return xerrors.Errorf("stop workspace %s: %w", ref.Name, err)
-	}
-	return nil
 }
 
 // Start runs the command of a workspace again that was stopped, or has ended by itself. Its setup is not run again if it
 // had succeeded.
 func (p *Provider) Start(ctx context.Context, ref provider.Ref) error {
-	err := p.locked(ctx, ref, func(ctx context.Context, d dir, w workspace, lock *os.File) error {
+	return p.locked(ctx, ref, func(ctx context.Context, d dir, w workspace, lock *os.File) error {
 		v, err := observe(d)
 		if err != nil || v.alive {
 			return err
@@ -61,10 +51,6 @@ func (p *Provider) Start(ctx context.Context, ref provider.Ref) error {
 		}
 		return p.startSupervisor(ctx, d, w, lock)
 	})
-	if err != nil {
-		return xerrors.Errorf("start workspace %s: %w", ref.Name, err)
-	}
-	return nil
 }
 
 // locked calls do with the workspace that ref means, under the lock of its name; provider.ErrNotFound if there is none.

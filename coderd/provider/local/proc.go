@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,7 +8,7 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/xerrors"
+	"github.com/prometheus/procfs"
 )
 
 // process names one process for good: a pid is used again sooner or later, but not with the same time of start.
@@ -18,78 +17,35 @@ type process struct {
 	Start uint64 `json:"start"` // clock ticks since the machine started
 }
 
-// procStat is what is used of /proc/<pid>/stat.
-type procStat struct {
-	process
-	parent  int
-	threads int
-	zombie  bool
-	kernel  bool // a thread of the kernel
-}
-
-func readStat(pid int) (procStat, error) {
-	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+// readStat reads /proc/<pid>/stat.
+func readStat(pid int) (procfs.ProcStat, error) {
+	p, err := procfs.NewProc(pid)
 	if err != nil {
-		return procStat{}, err
+		return procfs.ProcStat{}, err
 	}
-	return parseStat(pid, content)
+	return p.Stat()
 }
 
 // self is this process as /proc has it, which may be that of another PID namespace.
 func self() (process, error) {
-	content, err := os.ReadFile("/proc/self/stat")
+	p, err := procfs.Self()
 	if err != nil {
 		return process{}, err
 	}
-	number, _, _ := strings.Cut(string(content), " ")
-	pid, err := strconv.Atoi(number)
-	if err != nil {
-		return process{}, err
-	}
-	s, err := parseStat(pid, content)
-	return s.process, err
+	s, err := p.Stat()
+	return named(s), err
 }
 
-func parseStat(pid int, content []byte) (s procStat, err error) {
-	// The second field is the program's name in parentheses, and may hold anything; the third follows the last ')'.
-	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
-	if len(fields) < 20 {
-		return procStat{}, xerrors.Errorf("read stat of process %d: %d fields", pid, len(fields))
-	}
-	s = procStat{process: process{PID: pid}, zombie: fields[0] == "Z" || fields[0] == "X"}
-	s.parent, _ = strconv.Atoi(fields[1])
-	s.threads, _ = strconv.Atoi(fields[17])
-	flags, _ := strconv.ParseUint(fields[6], 10, 64)
-	s.kernel = flags&0x00200000 != 0 // PF_KTHREAD
-	s.Start, err = strconv.ParseUint(fields[19], 10, 64)
-	return s, err
-}
+func named(s procfs.ProcStat) process { return process{PID: s.PID, Start: s.Starttime} }
+
+// zombie says that a process is dead and only waits for its parent to notice.
+func zombie(s procfs.ProcStat) bool { return s.State == "Z" || s.State == "X" }
 
 // ended says that a process is gone, and with the first of a PID namespace all that were in it: the kernel ends these
 // before the last thread of that process is.
 func (p process) ended() bool {
 	s, err := readStat(p.PID)
-	return err != nil || s.Start != p.Start || s.zombie && s.threads <= 1
-}
-
-// pids lists all processes there are.
-func pids() ([]int, error) {
-	d, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	var all []int
-	for _, n := range names {
-		if pid, err := strconv.Atoi(n); err == nil {
-			all = append(all, pid)
-		}
-	}
-	return all, nil
+	return err != nil || s.Starttime != p.Start || zombie(s) && s.NumThreads <= 1
 }
 
 // send signals a process, if it is still the one that is meant. FindProcess holds on to a process rather than to a
@@ -103,7 +59,7 @@ func (p process) send(signals ...syscall.Signal) {
 		return
 	}
 	defer h.Release() //nolint:errcheck // closes a descriptor
-	if s, err := readStat(p.PID); err != nil || s.Start != p.Start {
+	if s, err := readStat(p.PID); err != nil || s.Starttime != p.Start {
 		return
 	}
 	for _, sig := range signals {
@@ -123,8 +79,8 @@ func descendants(ancestor int) ([]process, error) {
 	var found []process
 	for next := []int{ancestor}; len(next) > 0; next = next[1:] {
 		for _, pid := range children(next[0]) {
-			if s, err := readStat(pid); err == nil && !s.zombie {
-				found = append(found, s.process)
+			if s, err := readStat(pid); err == nil && !zombie(s) {
+				found = append(found, named(s))
 				next = append(next, pid)
 			}
 		}
@@ -149,14 +105,14 @@ func listedChildren(pid int) []int {
 
 // scannedChildren asks every process for its parent.
 func scannedChildren() (func(pid int) []int, error) {
-	all, err := pids()
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, err
 	}
 	children := map[int][]int{}
-	for _, pid := range all {
-		if s, err := readStat(pid); err == nil {
-			children[s.parent] = append(children[s.parent], pid)
+	for _, p := range all {
+		if s, err := p.Stat(); err == nil {
+			children[s.PPID] = append(children[s.PPID], p.PID)
 		}
 	}
 	return func(pid int) []int { return children[pid] }, nil

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io/fs"
 
-	"golang.org/x/xerrors"
-
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -14,20 +12,9 @@ import (
 // used it before. All under one lock of the name, so that nobody comes between; one that is cut off between the two finds
 // nothing when it is repeated.
 func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.reset(ctx, req)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("reset workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) reset(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	var none provider.Instance
-	if err := checkName(req.Name); err != nil {
+	if err := checkRequest(req); err != nil {
 		return none, err
-	}
-	if _, problems := parseSpec(req.Spec, req.Parameters); len(problems) > 0 {
-		return none, provider.SpecError(problems)
 	}
 	if err := p.Isolated(); err != nil {
 		return none, provider.Permanent(err) // what is left of who used it before could read what the next one does

@@ -36,24 +36,14 @@ type readiness struct {
 func parseSpec(raw json.RawMessage, parameters map[string]string) (spec, []provider.Problem) {
 	p := &reader{}
 	s := spec{stopGrace: defaultStopGrace}
-	for _, f := range p.Object("", raw) {
-		switch f.Key {
-		case "command":
-			s.command = p.Command(f.Key, f.Value)
-		case "setup":
-			s.setup = p.Command(f.Key, f.Value)
-		case "environment":
-			s.environment = p.Environment(f.Key, f.Value)
-		case "port":
-			s.port = p.Boolean(f.Key, f.Value)
-		case "stop_grace":
-			s.stopGrace = p.Duration(f.Key, f.Value, 0, maxStopGrace)
-		case "readiness":
-			s.readiness = p.readiness(f.Key, f.Value)
-		default:
-			p.Unknown(f.Key, "command, environment, port, readiness, setup, stop_grace")
-		}
-	}
+	p.Mapping("", raw, specs.Fields{
+		"command":     specs.To(&s.command, p.Command),
+		"setup":       specs.To(&s.setup, p.Command),
+		"environment": specs.To(&s.environment, p.Environment),
+		"port":        specs.To(&s.port, p.Boolean),
+		"stop_grace":  specs.To(&s.stopGrace, p.Span(0, maxStopGrace)),
+		"readiness":   specs.To(&s.readiness, p.readiness),
+	})
 	if len(s.command) == 0 && !p.Has("command") {
 		p.Add("command", "is missing: give the program and its arguments, such as [sleep, infinity]")
 	}
@@ -77,31 +67,21 @@ type reader struct {
 
 func (p *reader) readiness(path string, raw json.RawMessage) readiness {
 	var r readiness
-	fields := p.Object(path, raw)
-	if len(fields) > 1 {
-		p.Add(path, "must have one of file, setup and tcp")
-	}
-	for _, f := range fields {
-		path := path + "." + f.Key
-		switch f.Key {
-		case "setup":
-			p.setupReadiness = p.True(path, f.Value)
-		case "tcp":
-			var port int
-			if string(bytes.TrimSpace(f.Value)) == `"$PORT"` {
+	p.Choice(path, raw, specs.Fields{
+		"setup": specs.To(&p.setupReadiness, p.True),
+		"tcp": func(path string, raw json.RawMessage) {
+			if string(bytes.TrimSpace(raw)) == `"$PORT"` {
 				r.ownTCP = true
-			} else if json.Unmarshal(f.Value, &port) != nil || port < 1 || port > 65535 {
+			} else if json.Unmarshal(raw, &r.tcp) != nil || r.tcp < 1 || r.tcp > 65535 {
 				p.Add(path, `must be a port from 1 to 65535, or "$PORT"`)
 			}
-			r.tcp = port
-		case "file":
-			r.file = p.Text(path, f.Value)
+		},
+		"file": func(path string, raw json.RawMessage) {
+			r.file = p.Text(path, raw)
 			if !p.Has(path) && !filepath.IsLocal(r.file) {
 				p.Add(path, "must be a path within the workspace")
 			}
-		default:
-			p.Unknown(path, "file, setup, tcp")
-		}
-	}
+		},
+	})
 	return r
 }

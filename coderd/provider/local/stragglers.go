@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 )
@@ -48,14 +49,15 @@ func (p *Provider) killStragglers(ctx context.Context, id uuid.UUID, st state) e
 // their supervisor, for those that cleared or overwrote their environment. With unsure, there were others that could
 // not be told yet.
 func stragglers(id uuid.UUID, st state) (left []process, unsure bool, err error) {
-	all, err := pids()
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, false, err
 	}
 	session := lostSession(st)
 	mark := []byte("\x00" + envMark + "=" + id.String() + "\x00")
 	self := os.Getpid()
-	for _, pid := range all {
+	for _, p := range all {
+		pid := p.PID
 		if pid == self {
 			continue
 		}
@@ -69,12 +71,14 @@ func stragglers(id uuid.UUID, st state) (left []process, unsure bool, err error)
 			unsure = unsure || between
 			continue
 		}
-		if s, err := readStat(pid); err == nil && !s.zombie {
-			left = append(left, s.process)
+		if s, err := readStat(pid); err == nil && !zombie(s) {
+			left = append(left, named(s))
 		}
 	}
 	return left, unsure, nil
 }
+
+const kernelThread = 0x00200000 // PF_KTHREAD
 
 // environOf reads the environment that a process started with. A process in the middle of execve has neither that nor
 // arguments for a moment, and neither has one on its way out, which may still hold a port: they are in between.
@@ -88,7 +92,7 @@ func environOf(pid int) (environ []byte, between bool) {
 		return environ, false
 	}
 	s, err := readStat(pid)
-	return nil, err == nil && !s.zombie && !s.kernel
+	return nil, err == nil && !zombie(s) && s.Flags&kernelThread == 0
 }
 
 // lostSession is the session of the recorded supervisor, or 0 if that number may mean another one by now. The kernel
@@ -98,7 +102,7 @@ func lostSession(st state) int {
 	if st.Supervisor.PID <= 1 || st.BootID != bootID() {
 		return 0
 	}
-	if s, err := readStat(st.Supervisor.PID); err == nil && s.Start != st.Supervisor.Start {
+	if s, err := readStat(st.Supervisor.PID); err == nil && s.Starttime != st.Supervisor.Start {
 		return 0
 	}
 	return st.Supervisor.PID

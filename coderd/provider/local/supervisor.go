@@ -271,7 +271,7 @@ func (s *supervisor) begin(phase phase, command []string) error {
 	main, err := s.spawnMain(command, env)
 	if err != nil {
 		go s.stop()
-		return s.record(phaseFailed, 127, err.Error())
+		return s.record(phaseFailed, 127, xerrors.Errorf("start %s: %w", command[0], err).Error())
 	}
 	s.state.Main, s.state.SetupDone = main, phase == phaseRunning
 	return s.record(phase, 0, "")
@@ -281,20 +281,17 @@ func (s *supervisor) begin(phase phase, command []string) error {
 func (s *supervisor) spawnMain(command []string, env map[string]string) (process, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
+		return process{}, err
 	}
 	defer null.Close()
 	out, err := newPump(s.log)
 	if err != nil {
-		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
+		return process{}, err
 	}
 	defer out.w.Close()
-	pid, err := s.spawn(command, env, []*os.File{null, out.w, out.w}, false)
-	if err != nil {
-		return process{}, xerrors.Errorf("start %s: %w", command[0], err)
-	}
 	s.output = out
-	return process{PID: pid}, nil
+	pid, err := s.spawn(command, env, []*os.File{null, out.w, out.w}, false)
+	return process{PID: pid}, err
 }
 
 // spawn starts a command as the leader of a process group, or of a session on the terminal that its files are. It is

@@ -44,21 +44,11 @@ func interruptible(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// follow gives the terminal the sizes that come, until ended.
-func follow(terminal *os.File, sizes <-chan provider.WindowSize, ended <-chan struct{}) {
-	for {
-		select {
-		case <-ended:
-			return
-		case size, ok := <-sizes:
-			if !ok {
-				return
-			}
-			if raw, err := terminal.SyscallConn(); err == nil {
-				_ = raw.Control(func(fd uintptr) {
-					_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
-				})
-			}
-		}
+// resize gives a terminal a size.
+func resize(terminal *os.File, size provider.WindowSize) {
+	if raw, err := terminal.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
+		})
 	}
 }

@@ -106,14 +106,8 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 
 // identity is what the workspace is told of itself, and whoever claims it of the workspace.
 func (w workspace) identity(d dir) map[string]string {
-	env := map[string]string{
-		"PREWARM_WORKSPACE":   w.Name,
-		envWorkspaceID:        w.Tags.WorkspaceID.String(),
-		"PREWARM_INCARNATION": strconv.Itoa(int(w.Tags.Incarnation)),
-		"PREWARM_TEMPLATE":    w.Template,
-		"PREWARM_PRESET":      w.Preset,
-		"PREWARM_DIR":         d.home(),
-	}
+	env := provider.Identity(w.Name, w.Tags, w.Template, w.Preset)
+	env["PREWARM_DIR"] = d.home()
 	if w.Port != 0 {
 		env["PORT"] = strconv.Itoa(w.Port)
 	}
@@ -129,11 +123,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // environment, such as tokens, stays there. What the template sets goes over parameters, identity and mark over all.
 func (w workspace) environment(d dir) map[string]string {
 	env := map[string]string{"PATH": defaultPath, "HOME": d.home(), "TMPDIR": d.tmp(), "LANG": "C.UTF-8"}
-	for name, value := range w.Parameters {
-		env[provider.ParameterVariable(name)] = value
-	}
-	maps.Copy(env, w.spec.environment)
-	maps.Copy(env, w.identity(d))
+	maps.Copy(env, provider.Environment(w.Parameters, w.spec.environment, w.identity(d)))
 	env[envMark] = w.mark()
 	return env
 }

@@ -123,7 +123,7 @@ func TestSetupFails(t *testing.T) {
 	i, err := p.Get(t.Context(), refOf(i))
 	require.NoError(t, err)
 	assert.Equal(t, provider.StatusError, i.Status)
-	assert.Equal(t, "setup ended with exit status 4", i.Fault)
+	assert.Equal(t, ready.Detail, i.Fault, "a create that returns after the failure has the output too")
 	assert.NoFileExists(t, home(i)+"/ran")
 }
 

@@ -62,8 +62,8 @@ func (p *Program) read() error {
 	p.machine = binary.Machine
 	for _, part := range binary.Progs {
 		if part.Type == elf.PT_INTERP {
-			return xerrors.New("it needs a C library, which may not be where the workspace is: " +
-				"build prewarm with CGO_ENABLED=0, as `make build` does, or let agent_binary name one that is")
+			return xerrors.New("it needs a C library, which may not be where the workspace is. " +
+				"Build prewarm with CGO_ENABLED=0, as `make build` does, or let agent_binary name one that is")
 		}
 	}
 	return nil

@@ -3,15 +3,14 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // Behavior is how the cloud treats its callers. The probabilities are from 0 to 1.
@@ -65,35 +64,32 @@ func (b Behavior) with(raw json.RawMessage) (Behavior, []provider.Problem) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return b, nil
 	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return b, []provider.Problem{{Message: "must be a mapping"}}
-	}
-	latencies := map[string]*Latency{
+	var p specs.Reader
+	p.Mapping("", raw, b.fields(&p))
+	return b, p.Problems
+}
+
+// fields are what a mapping may say of it.
+func (b *Behavior) fields(p *specs.Reader) specs.Fields {
+	fields := specs.Fields{}
+	for key, latency := range map[string]*Latency{
 		"create_latency": &b.CreateLatency, "ready_latency": &b.ReadyLatency, "delete_latency": &b.DeleteLatency,
 		"stop_latency": &b.StopLatency, "start_latency": &b.StartLatency,
-	}
-	probabilities := map[string]*float64{
-		"fail": &b.Fail, "fail_permanent": &b.FailPermanent, "hang": &b.Hang, "lie": &b.Lie,
-		"error_status": &b.ErrorStatus,
-	}
-	var problems []provider.Problem
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		if l, ok := latencies[key]; ok {
-			if err := l.UnmarshalJSON(fields[key]); err != nil {
-				problems = append(problems, provider.Problem{Path: key, Message: err.Error()})
+	} {
+		fields[key] = func(path string, raw json.RawMessage) {
+			if err := latency.UnmarshalJSON(raw); err != nil {
+				p.Add(path, "%s", err)
 			}
-		} else if p, ok := probabilities[key]; ok {
-			if json.Unmarshal(fields[key], p) != nil || *p < 0 || *p > 1 {
-				problems = append(problems, provider.Problem{Path: key, Message: "must be a number from 0 to 1"})
-			}
-		} else {
-			known := slices.Sorted(maps.Keys(latencies))
-			known = slices.Concat(known, slices.Sorted(maps.Keys(probabilities)))
-			problems = append(problems, provider.Problem{
-				Path: key, Message: "is not known here; known are " + strings.Join(known, ", "),
-			})
 		}
 	}
-	return b, problems
+	for key, probability := range map[string]*float64{
+		"fail": &b.Fail, "fail_permanent": &b.FailPermanent, "hang": &b.Hang, "lie": &b.Lie, "error_status": &b.ErrorStatus,
+	} {
+		fields[key] = func(path string, raw json.RawMessage) {
+			if json.Unmarshal(raw, probability) != nil || *probability < 0 || *probability > 1 {
+				p.Add(path, "must be a number from 0 to 1")
+			}
+		}
+	}
+	return fields
 }

@@ -50,7 +50,7 @@ func newFleet(t *testing.T, n int) *fleet {
 			return p.Offered(), nil
 		},
 	}, database.InTransaction)
-	w.Providers.From(t.Context(), replica.Configured(w.Store))
+	w.Providers.From(t.Context(), quartz.NewReal(), replica.Configured(w.Store))
 	w.apply(t, fmt.Sprintf(`providers: [{name: fleet, kind: sim, create_every: 1s, create_burst: 50, config: {root: %q, machines: %d}}]`, w.root, n))
 	w.machines = &inventory.Machines{
 		Store: w.Store, Providers: w.Providers, Clock: quartz.NewReal(), Log: slog.Make(), Hints: hints.Local(hints.Ears{}),

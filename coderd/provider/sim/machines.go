@@ -52,7 +52,7 @@ func (f Fleet) ListMachines(ctx context.Context) ([]provider.Machine, error) {
 	p := f.Provider
 	before, after := hangs(p.dice("", "machines"), p.behavior)
 	if err := p.delay(ctx, 0, before || after); err != nil {
-		return nil, xerrors.Errorf("list machines: %w", err)
+		return nil, err
 	}
 	now := p.clock.Now().UTC()
 	list := make([]provider.Machine, p.machines)

@@ -3,25 +3,17 @@ package sim
 import (
 	"context"
 
-	"golang.org/x/xerrors"
-
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // Stop stops a resource. It keeps what it is, and is not ready until it was started.
 func (p *Provider) Stop(ctx context.Context, ref provider.Ref) error {
-	if err := p.power(ctx, ref, "stop", true); err != nil {
-		return xerrors.Errorf("stop workspace %s: %w", ref.Name, err)
-	}
-	return nil
+	return p.power(ctx, ref, "stop", true)
 }
 
 // Start starts a stopped resource.
 func (p *Provider) Start(ctx context.Context, ref provider.Ref) error {
-	if err := p.power(ctx, ref, "start", false); err != nil {
-		return xerrors.Errorf("start workspace %s: %w", ref.Name, err)
-	}
-	return nil
+	return p.power(ctx, ref, "start", false)
 }
 
 func (p *Provider) power(ctx context.Context, ref provider.Ref, kind string, stopped bool) error {

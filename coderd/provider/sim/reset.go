@@ -3,8 +3,6 @@ package sim
 import (
 	"context"
 
-	"golang.org/x/xerrors"
-
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -26,7 +24,7 @@ func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provi
 		err = ctx.Err()
 	}
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("reset workspace %s: %w", req.Name, err)
+		return provider.Instance{}, err
 	}
 	return p.Create(ctx, req)
 }

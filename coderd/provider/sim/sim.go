@@ -14,13 +14,15 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
-	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +31,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
 
 // Options are what a Provider needs.
@@ -43,34 +46,20 @@ type Options struct {
 // Config is the configuration of a provider of this kind: options and behavior in one mapping.
 func Config(raw json.RawMessage) (Options, error) {
 	var opts Options
-	var fields map[string]json.RawMessage
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return opts, xerrors.Errorf("read configuration: %w", err)
-		}
-	}
-	for key, to := range map[string]any{"root": &opts.Root, "seed": &opts.Seed, "machines": &opts.Machines} {
-		if value, ok := fields[key]; ok {
-			if err := json.Unmarshal(value, to); err != nil {
-				return opts, xerrors.Errorf("read configuration: %s: %w", key, err)
-			}
-		}
-		delete(fields, key)
-	}
-	if opts.Machines < 0 || opts.Machines > maxMachines {
-		return opts, xerrors.Errorf("read configuration: machines: %d is not from 0 to %d", opts.Machines, maxMachines)
-	}
-	rest, err := json.Marshal(fields)
-	if err != nil {
-		return opts, xerrors.Errorf("read configuration: %w", err)
-	}
-	if len(fields) == 0 {
+	if text := bytes.TrimSpace(raw); len(text) == 0 || string(text) == "null" {
 		return opts, nil
 	}
-	var problems []provider.Problem
-	opts.Behavior, problems = Behavior{}.with(rest)
-	if len(problems) > 0 {
-		return opts, xerrors.Errorf("read configuration: %s: %s", problems[0].Path, problems[0].Message)
+	var p specs.Reader
+	fields := opts.Behavior.fields(&p)
+	fields["root"] = p.Into(&opts.Root, "a string")
+	fields["seed"] = p.Into(&opts.Seed, "a number from 0")
+	fields["machines"] = p.Into(&opts.Machines, "a number")
+	p.Mapping("", raw, fields)
+	if opts.Machines < 0 || opts.Machines > maxMachines {
+		p.Add("machines", "%d is not from 0 to %d", opts.Machines, maxMachines)
+	}
+	if len(p.Problems) > 0 {
+		return opts, xerrors.Errorf("read configuration: %s: %s", p.Problems[0].Path, p.Problems[0].Message)
 	}
 	return opts, nil
 }
@@ -130,25 +119,15 @@ func (p *Provider) Validate(spec json.RawMessage, _ map[string]string) []provide
 	return problems
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
 // Create makes a resource, or finds the one it made before.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	i, err := p.create(ctx, req)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("create workspace %s: %w", req.Name, err)
-	}
-	return i, nil
-}
-
-func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	none := provider.Instance{}
 	b, problems := p.behavior.with(req.Spec)
 	if err := provider.SpecError(problems); err != nil {
 		return none, err
 	}
-	if !validName.MatchString(req.Name) {
-		return none, provider.Permanent(xerrors.Errorf("name %q is not lower-case letters, digits and hyphens", req.Name))
+	if err := provider.CheckName(req.Name); err != nil {
+		return none, err
 	}
 	if err := p.checkMachine(req.Machine); err != nil {
 		return none, err
@@ -169,7 +148,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	}
 	now := p.clock.Now().UTC()
 	r, err := p.insert(Resource{
-		ProviderID: "sim-" + randomHex(), Name: req.Name, Machine: req.Machine, Tags: req.Tags, Template: req.Template, Preset: req.Preset,
+		ProviderID: "sim-" + strings.ToLower(crand.Text()), Name: req.Name, Machine: req.Machine, Tags: req.Tags, Template: req.Template, Preset: req.Preset,
 		Parameters: req.Parameters, Behavior: b, Broken: broken, CreatedAt: now, ReadyAt: now.Add(readyIn),
 	})
 	if err != nil {
@@ -191,7 +170,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance, error) {
 	r, lied, err := p.find(ctx, ref, "get")
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("get workspace %s: %w", ref.Name, err)
+		return provider.Instance{}, err
 	}
 	i := r.instance()
 	if lied {
@@ -204,7 +183,7 @@ func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	before, after := hangs(p.dice("", "list"), p.behavior)
 	if err := p.delay(ctx, 0, before || after); err != nil {
-		return nil, xerrors.Errorf("list workspaces: %w", err)
+		return nil, err
 	}
 	var list []provider.Instance
 	err := p.each(func(r Resource) {
@@ -212,9 +191,6 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 			list = append(list, r.listed())
 		}
 	})
-	if err != nil {
-		err = xerrors.Errorf("list workspaces: %w", err)
-	}
 	return list, err
 }
 
@@ -222,7 +198,7 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readiness, error) {
 	r, _, err := p.find(ctx, ref, "ready")
 	if err != nil {
-		return provider.Readiness{}, xerrors.Errorf("probe workspace %s: %w", ref.Name, err)
+		return provider.Readiness{}, err
 	}
 	if r.Broken {
 		return provider.Readiness{Failed: true, Detail: brokenDetail}, nil
@@ -238,13 +214,6 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 
 // Delete removes a resource.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
-	if err := p.delete(ctx, ref); err != nil {
-		return xerrors.Errorf("delete workspace %s: %w", ref.Name, err)
-	}
-	return nil
-}
-
-func (p *Provider) delete(ctx context.Context, ref provider.Ref) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -309,7 +278,7 @@ func (p *Provider) look(ref provider.Ref) (Resource, error) {
 	err := fs.ErrNotExist
 	if p.machines > 0 {
 		r, err = p.onMachine(ref)
-	} else if validName.MatchString(ref.Name) {
+	} else if provider.ValidName(ref.Name) {
 		r, err = p.store.get(ref.Name)
 	} else if ref.ProviderID != "" {
 		r, err = p.byID(ref.ProviderID)
@@ -397,12 +366,5 @@ func (p *Provider) delay(ctx context.Context, d time.Duration, hang bool) error 
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
 	}
-	t := p.clock.NewTimer(d, "sim")
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return provider.Sleep(ctx, p.clock, d, "sim")
 }

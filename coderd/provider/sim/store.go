@@ -3,12 +3,11 @@ package sim
 import (
 	"bufio"
 	"bytes"
-	"encoding/hex"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,7 +164,7 @@ func (s *fileStore) insert(r Resource) (Resource, error) {
 		return r, xerrors.Errorf("insert resource: %w", err)
 	}
 	// Written under another name and linked, so that it is whole when it appears, and appears for one only.
-	fresh := s.path("new", randomHex())
+	fresh := s.path("new", rand.Text())
 	if err := os.WriteFile(fresh, content, 0o600); err != nil {
 		return r, xerrors.Errorf("insert resource: %w", err)
 	}
@@ -200,7 +199,7 @@ func (s *fileStore) get(place string) (Resource, error) {
 
 func (s *fileStore) remove(r Resource) error {
 	// Moved away first: of several at once, one has it.
-	gone := s.path("new", randomHex())
+	gone := s.path("new", rand.Text())
 	if there, err := s.has(r); !there || err != nil {
 		return err
 	}
@@ -323,12 +322,4 @@ func (s *fileStore) history() ([]Event, error) {
 		events = append(events, e)
 	}
 	return events, nil
-}
-
-func randomHex() string {
-	var b [8]byte
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	return hex.EncodeToString(b[:])
 }

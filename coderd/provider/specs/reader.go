@@ -1,11 +1,12 @@
-// Package specs reads the specs of templates for the providers that are part of Prewarm. A Reader returns values, and
-// collects every problem by its path, so that an author sees all of them at once.
+// Package specs reads the specs of templates, and the configurations of providers, for those that are part of Prewarm. A
+// Reader returns values of a spec, and collects every problem by its path, so that an author sees all of them at once.
 package specs
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -21,10 +22,12 @@ type Reader struct {
 	Problems []provider.Problem
 }
 
-// Field is a value in a mapping.
-type Field struct {
-	Key   string
-	Value json.RawMessage
+// Fields are what a mapping may have: by key, what reads its value.
+type Fields map[string]func(path string, raw json.RawMessage)
+
+// To stores what read, such as a method of a Reader, returns.
+func To[T any](into *T, read func(path string, raw json.RawMessage) T) func(string, json.RawMessage) {
+	return func(path string, raw json.RawMessage) { *into = read(path, raw) }
 }
 
 // Add adds a problem.
@@ -39,29 +42,65 @@ func (r *Reader) Has(path string) bool {
 	})
 }
 
-// Unknown adds the problem of a key that a mapping does not have.
-func (r *Reader) Unknown(path, known string) { r.Add(path, "is not known here; known are %s", known) }
+// Into reads a value into what it must be like, which shape says for people. Fields that it does not know are a problem.
+func (r *Reader) Into(into any, shape string) func(path string, raw json.RawMessage) {
+	return func(path string, raw json.RawMessage) {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if d.Decode(into) != nil {
+			r.Add(path, "must be %s", shape)
+		}
+	}
+}
 
-// Object returns the fields of a mapping in order of their keys.
-func (r *Reader) Object(path string, raw json.RawMessage) []Field {
+// Mapping reads the values of a mapping in order of their keys. A key that the mapping does not have is a problem.
+func (r *Reader) Mapping(path string, raw json.RawMessage, fields Fields) {
+	for key, value := range r.object(path, raw) {
+		at := strings.TrimPrefix(path+"."+key, ".")
+		if read, ok := fields[key]; ok {
+			read(at, value)
+		} else {
+			r.Add(at, "is not known here; known are %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+	}
+}
+
+// Choice reads a mapping that may have one of its fields.
+func (r *Reader) Choice(path string, raw json.RawMessage, fields Fields) {
+	var given map[string]json.RawMessage
+	if _ = json.Unmarshal(raw, &given); len(given) > 1 {
+		known := slices.Sorted(maps.Keys(fields))
+		last := len(known) - 1
+		r.Add(path, "must have one of %s and %s", strings.Join(known[:last], ", "), known[last])
+	}
+	r.Mapping(path, raw, fields)
+}
+
+func (r *Reader) object(path string, raw json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &m); err != nil || m == nil {
 		r.Add(path, "must be a mapping")
 	}
-	var fields []Field
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		fields = append(fields, Field{k, m[k]})
+	return func(yield func(string, json.RawMessage) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
 	}
-	return fields
 }
 
-// List returns the items of a list.
-func (r *Reader) List(path string, raw json.RawMessage) []json.RawMessage {
+// List reads the items of a list, each at its own path.
+func List[T any](r *Reader, path string, raw json.RawMessage, read func(path string, raw json.RawMessage) T) []T {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil || items == nil {
 		r.Add(path, "must be a list")
 	}
-	return items
+	var all []T
+	for i, item := range items {
+		all = append(all, read(fmt.Sprintf("%s[%d]", path, i), item))
+	}
+	return all
 }
 
 // Command reads a program and its arguments.
@@ -71,10 +110,7 @@ func (r *Reader) Command(path string, raw json.RawMessage) []string {
 		r.Add(path, "must be a list of a program and its arguments, such as [sh, -c, make]")
 		return nil
 	}
-	words := make([]string, len(items))
-	for i, item := range items {
-		words[i] = r.Text(fmt.Sprintf("%s[%d]", path, i), item)
-	}
+	words := List(r, path, raw, r.Text)
 	if words[0] == "" && !r.Has(path) {
 		r.Add(path+"[0]", "must name a program")
 	}
@@ -135,29 +171,31 @@ func (r *Reader) True(path string, raw json.RawMessage) bool {
 	return yes
 }
 
-// Duration reads one from least to most.
-func (r *Reader) Duration(path string, raw json.RawMessage, least, most time.Duration) time.Duration {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	d, err := time.ParseDuration(s)
-	if err != nil || d < least || d > most {
-		r.Add(path, "must be a duration from %s to %s, such as 5s", least, most)
+// Span reads a duration from least to most.
+func (r *Reader) Span(least, most time.Duration) func(path string, raw json.RawMessage) time.Duration {
+	return func(path string, raw json.RawMessage) time.Duration {
+		var s string
+		_ = json.Unmarshal(raw, &s)
+		d, err := time.ParseDuration(s)
+		if err != nil || d < least || d > most {
+			r.Add(path, "must be a duration from %s to %s, such as 5s", least, most)
+		}
+		return d
 	}
-	return d
 }
 
 // Environment reads variables, which are neither Prewarm's own nor impossible.
 func (r *Reader) Environment(path string, raw json.RawMessage) map[string]string {
 	env := map[string]string{}
-	for _, f := range r.Object(path, raw) {
-		path := path + "." + f.Key
+	for name, value := range r.object(path, raw) {
+		path := path + "." + name
 		switch {
-		case !provider.ValidVariable(f.Key):
+		case !provider.ValidVariable(name):
 			r.Add(path, "is not a name for a variable")
-		case strings.HasPrefix(f.Key, "PREWARM_"):
+		case strings.HasPrefix(name, "PREWARM_"):
 			r.Add(path, "names that begin with PREWARM_ are reserved")
 		}
-		env[f.Key] = r.Text(path, f.Value)
+		env[name] = r.Text(path, value)
 	}
 	return env
 }

@@ -48,7 +48,7 @@ export default {
     search: { provider: "local" },
     outline: [2, 3],
     sidebar: [
-      { text: "Set up", items: links([["Install", "/install"], ["TLS and replicas", "/tls"], ["Deployment", "/deployment"], ["Teams", "/teams"], ["Single sign-on", "/sso"], ["Kubernetes", "/kubernetes"]]) },
+      { text: "Set up", items: links([["Your first hour", "/first-hour"], ["Install", "/install"], ["TLS and replicas", "/tls"], ["Deployment", "/deployment"], ["Teams", "/teams"], ["Single sign-on", "/sso"], ["Kubernetes", "/kubernetes"]]) },
       { text: "Pools", items: links([["Configuration", "/configuration"], ["Pools over time", "/pools"], ["Sizes", "/SIZING"], ["Forges", "/forges"], ["The agent", "/agent"], ["What apply refuses", "/refusals"]]) },
       { text: "Providers", items: links([["local", "/providers/local"], ["docker", "/providers/docker"], ["hosts", "/providers/hosts"], ["external", "/providers/external"], ["sim", "/providers/sim"]]) },
       { text: "Use", items: links([["Claims", "/claims"], ["Web UI", "/ui"], ["Command line", "/cli"], ["API", "/api"]]) },

@@ -42,6 +42,7 @@ interface ConfirmProps {
   title: string;
   /** What will come of it, in so many words. */
   effect: ReactNode;
+  /** What is said once it is done, unless run says it. */
   done: string;
   look?: "plain" | "quiet" | "danger" | "primary";
   icon?: Parameters<typeof Button>[0]["icon"];
@@ -63,8 +64,8 @@ export function Confirm({ act, submit: does, title, effect, done, look = "plain"
     setBusy(true);
     setError("");
     try {
-      await run(why);
-      toast(done);
+      const said = await run(why);
+      toast(typeof said === "string" ? said : done);
       setOpen(false);
       setWhy("");
     } catch (e) {

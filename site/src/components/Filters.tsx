@@ -1,4 +1,6 @@
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { zone } from "../services/time";
+import { Button } from "./Button";
 
 /** How long after the last key a filter is looked by, in milliseconds. */
 const settle = 400;
@@ -64,6 +66,25 @@ export function FilterText({ label, value, onChange, placeholder, suggestions, c
   );
 }
 
+/** FilterWords narrows by words, each a part of what an entry is found by, as the filter of the pools does. */
+export function FilterWords({ of, ...rest }: { of: string } & Pick<FieldProps, "value" | "onChange" | "suggestions">) {
+  return <FilterText label="Filter" placeholder={of} className="w-full sm:w-80" {...rest} />;
+}
+
+/** Narrowed are whole names that a link has narrowed the list to, each with a button that ends that. */
+export function Narrowed({ by }: { by: readonly (readonly [label: string, value: string | undefined, clear: () => void])[] }) {
+  return by.map(
+    ([label, value, clear]) =>
+      value && (
+        <Button key={label} icon="cross" className="max-w-full" title={`Show all, not only ${label} ${value}`} onClick={clear}>
+          <span className="truncate">
+            <span className="text-ink-2">{label}</span> {value}
+          </span>
+        </Button>
+      ),
+  );
+}
+
 /** FilterChoice narrows by one of a few. */
 export function FilterChoice({ label, value, onChange, options, any = "any" }: {
   label: string;
@@ -105,7 +126,7 @@ export function FilterTime({ label, value, onChange }: {
 }) {
   return (
     <label className="flex w-full flex-col gap-1 text-xs font-medium text-ink-2 sm:w-52">
-      {label}
+      {label} ({zone(value ? new Date(value) : undefined)})
       <input
         className="field h-9 py-1 text-sm font-normal text-ink"
         type="datetime-local"

@@ -1,3 +1,5 @@
+import { counted } from "../services/words";
+
 const bar = 5;
 const gap = 2;
 
@@ -17,7 +19,7 @@ export function Hours({ hours, height = 22, wide = false }: { hours: readonly nu
   const top = Math.max(1, ...pairs.map((p) => p.claims));
   const claims = pairs.reduce((sum, p) => sum + p.claims, 0);
   const hits = pairs.reduce((sum, p) => sum + p.hits, 0);
-  const label = claims === 0 ? "No claims in 24 hours" : `${claims} claims in 24 hours, ${hits} of them hits`;
+  const label = claims === 0 ? "No claims in 24 hours" : `${counted(claims, "claim")} in 24 hours, ${counted(hits, "hit")} among them`;
   const width = 24 * (bar + gap) - gap;
   return (
     <svg

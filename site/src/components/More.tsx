@@ -1,3 +1,4 @@
+import { counted } from "../services/words";
 import { Button } from "./Button";
 
 interface Paged {
@@ -6,17 +7,17 @@ interface Paged {
   fetchNextPage: () => unknown;
 }
 
-/** More is below a page of a list, and fetches the next one. */
-export function More({ of, shown, what }: { of: Paged; shown: number; what: string }) {
+/** More is below a page of a list, and fetches the next one. A search may stop where it has found nothing yet. */
+export function More({ of, shown, what, plural = `${what}s` }: { of: Paged; shown: number; what: string; plural?: string }) {
   return (
     <div className="flex flex-wrap items-center justify-between gap-3 text-sm text-ink-2">
       <p role="status">
-        {shown} {what}
-        {of.hasNextPage ? ", and there are more" : ""}
+        {shown === 0 && of.hasNextPage ? `No ${what} matches among the newest; older ones were not searched` : counted(shown, what, plural)}
+        {shown > 0 && of.hasNextPage ? ", and there are more" : ""}
       </p>
       {of.hasNextPage && (
         <Button busy={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>
-          Show more
+          {shown === 0 ? "Search older ones" : "Show more"}
         </Button>
       )}
     </div>

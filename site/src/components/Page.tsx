@@ -18,7 +18,7 @@ export function Page({ title, above, actions, lead, children }: Props) {
     document.title = `${title} · Prewarm`;
   }, [title]);
   return (
-    <div className="mx-auto flex w-full max-w-7xl flex-col gap-6 px-4 py-6 sm:px-8 sm:py-8">
+    <div className="mx-auto flex w-full max-w-7xl flex-col gap-6 px-4 py-6 sm:px-8 sm:py-8 3xl:max-w-[150rem]">
       <header className="flex flex-wrap items-end gap-x-6 gap-y-3">
         <div className="min-w-0 grow">
           {above && <div className="mb-1 text-sm text-ink-2">{above}</div>}

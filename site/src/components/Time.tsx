@@ -1,14 +1,11 @@
-import { age, duration, useNow } from "../services/time";
+import { age, duration, instant, useNow } from "../services/time";
 
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-
-/** RelativeTime is an instant as its distance from now; the instant itself is its title. */
+/** RelativeTime is an instant as its distance from now; the instant itself, with its time zone, is its title. */
 export function RelativeTime({ at }: { at: string }) {
   const now = useNow();
-  const instant = new Date(at);
   return (
-    <time dateTime={at} title={full.format(instant)} className="whitespace-nowrap tabular-nums">
-      {age(instant.getTime(), now)}
+    <time dateTime={at} title={instant(at)} className="whitespace-nowrap tabular-nums">
+      {age(new Date(at).getTime(), now)}
     </time>
   );
 }

@@ -33,7 +33,7 @@ test("a share is 100 % only if nothing is missing", () => {
 
 test("a day of claims says its sums", () => {
   render(<Hours hours={[...Array(46).fill(0), 5, 4]} />);
-  expect(screen.getByRole("img", { name: "5 claims in 24 hours, 4 of them hits" })).toBeTruthy();
+  expect(screen.getByRole("img", { name: "5 claims in 24 hours, 4 hits among them" })).toBeTruthy();
 });
 
 test("a state is a word beside its colour", () => {

@@ -22,6 +22,8 @@ export interface Agent {
 }
 
 export interface AgentConfig {
+  /** False: nobody can run commands in the workspace through the agent */
+  data_plane?: boolean;
   /** Seconds without a report after which the agent is silent */
   heartbeat_timeout_s: number;
   /** Program and arguments, run once for each claim */
@@ -208,6 +210,17 @@ export interface Claim {
   workspaces?: ClaimedWorkspace[];
 }
 
+export interface ClaimGroup {
+  /** How many of them are in the state of this one */
+  alike: number;
+  /** How many claims it is */
+  count: number;
+  /** Give it as group to list its claims */
+  id: string;
+  /** While it waits: how many ready workspaces there are for it */
+  ready: number;
+}
+
 export interface ClaimList {
   claims: ClaimRecord[];
   /** Give it as after to get the next page; empty on the last */
@@ -224,6 +237,8 @@ export interface ClaimRecord {
   created_at: string;
   /** Until when it waits */
   deadline_at?: string;
+  /** Where it is one of several that were one request */
+  group?: ClaimGroup;
   /** For how long it was asked for, such as 2h0m0s; empty: for any time */
   lease?: string;
   /** When it ends by itself unless the lease is renewed */
@@ -266,7 +281,7 @@ export interface ClaimRequest {
   parameters?: Record<string, string>;
   /** Its name; where it is left out, preset_parameters choose */
   preset?: string;
-  /** Chooses the preset whose parameters are all among these, and of those the one with most; what it does not have is given to the agent */
+  /** Chooses the preset whose parameters are all among these, and of those the one with most. What it does not have is given to the agent */
   preset_parameters?: Record<string, string>;
   /** For the agent too, as files in the workspace: wiped here as soon as they are there */
   secrets?: Record<string, string>;
@@ -668,7 +683,7 @@ export interface InventoryEntry {
   /** Of the resource */
   status?: string;
   verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "gone" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
-  /** Its name; empty: no row is of it */
+  /** Its name; empty: it has no row */
   workspace?: string;
 }
 
@@ -752,7 +767,7 @@ export interface Machine {
   /** What the machine itself says it is used by */
   holder?: string;
   incarnation?: number;
-  /** The provider's id of it */
+  /** Its id at the provider */
   machine: string;
   reserved_at?: string;
   /** After failures: when it is reserved again, at the earliest */
@@ -844,6 +859,8 @@ export interface Pool {
   attention?: Attention;
   /** Over the last 24 hours; a claim of several is one; counted each minute, of what came since then up to fifty */
   claims: number;
+  /** Of its idle prebuilds, where its template says what one costs */
+  cost?: PoolCost;
   /** How many prebuilds it should have ready */
   desired: number;
   /** What the last pass could not do for this preset */
@@ -887,6 +904,13 @@ export interface Pool {
 export interface PoolChange {
   at: string;
   instances: number;
+}
+
+export interface PoolCost {
+  /** The same for each claim of the last 24 hours; left out where there was none */
+  per_claim?: number;
+  /** Of a day with as many idle as now */
+  per_day: number;
 }
 
 export interface PoolList {
@@ -1075,6 +1099,54 @@ export interface PresetSize {
   template: string;
   to: string;
   why: string;
+}
+
+export interface Process {
+  command: string[];
+  dir: string;
+  ended_at?: string;
+  /** When it has ended; 128 + n after signal n */
+  exit_code?: number;
+  id: string;
+  /** Offset of the first byte of output that is kept */
+  kept: number;
+  /** Offset after the last byte of output */
+  output: number;
+  pid: number;
+  started_at: string;
+  /** It was ended by its timeout */
+  timed_out?: boolean;
+  tty?: boolean;
+}
+
+export interface ProcessSignal {
+  /** Such as TERM, INT, HUP, USR1 or KILL */
+  signal: string;
+}
+
+export interface ProcessStart {
+  /** Of the terminal */
+  cols?: number;
+  /** Program and arguments; or leave it out and write shell */
+  command?: string[];
+  /** Where it runs; relative to the directory of the workspace */
+  dir?: string;
+  /** Over the environment of the workspace */
+  env?: Record<string, string>;
+  /** Chosen by the client: starting it again is the same process. Random where left out */
+  id?: string;
+  /** Of the terminal */
+  rows?: number;
+  /** A text for sh -c, instead of command */
+  shell?: string;
+  /** Whether it gets an input, to be written and ended by requests; an empty one otherwise */
+  stdin?: boolean;
+  /** After which it is ended, such as 10m; unlimited where left out */
+  timeout?: string;
+  /** Whether it gets a terminal: all its output is stdout then, and it has an input */
+  tty?: boolean;
+  /** As whom it runs, where the agent is root */
+  user?: string;
 }
 
 export interface Provider {
@@ -1401,7 +1473,7 @@ export interface ScheduleWindow {
 }
 
 export interface SigningKey {
-  /** Agents of live workspaces last seen with a token of it */
+  /** Agents of live workspaces last seen with a token that it signed */
   agents: number;
   created_at: string;
   id: string;
@@ -1522,7 +1594,7 @@ export interface TemplateRollout {
 
 export interface TemplateVersion {
   active: boolean;
-  /** Workspaces of it that somebody has */
+  /** Its workspaces that somebody has */
   claimed: number;
   created_at: string;
   created_by: string;
@@ -1530,7 +1602,7 @@ export interface TemplateVersion {
   id: string;
   number: number;
   provider: string;
-  /** Workspaces of it that nobody has, whatever their state */
+  /** Its workspaces that nobody has, whatever their state */
   unclaimed: number;
 }
 
@@ -1606,6 +1678,11 @@ export interface VersionSlots {
   version: number;
 }
 
+export interface WindowSize {
+  cols: number;
+  rows: number;
+}
+
 export interface Workspace {
   addresses: Address[];
   /** What runs inside it, if anything; only when one workspace is asked for */
@@ -1665,7 +1742,21 @@ export interface Operations {
     body: ApplyRequest;
     answer: ApplyResult;
   };
-  /** Ask a forge for what Prewarm needs of it. */
+  /** Attach to a process, over a WebSocket. */
+  "attach-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string; offset?: number };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Wait for the end of a process. */
+  "await-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Process;
+  };
+  /** Ask a forge for what Prewarm needs from it. */
   "check-forge": {
     path: { forge: string };
     query: { organization?: string };
@@ -1920,14 +2011,14 @@ export interface Operations {
   /** List the audit log, newest first. */
   "list-audit": {
     path: {  };
-    query: { organization?: string; limit?: number; before?: number; action?: string; actor?: string; target?: string; people?: boolean; since?: string; until?: string };
+    query: { organization?: string; limit?: number; before?: number; action?: string; actor?: string; target?: string; q?: string; people?: boolean; since?: string; until?: string };
     body: undefined;
     answer: AuditList;
   };
   /** List claims: the line of those that wait, or the others, newest first. */
   "list-claims": {
     path: {  };
-    query: { organization?: string; state?: "waiting" | "bound" | "released" | "missed"; outcome?: "hit" | "waited" | "cold" | "miss"; template?: string; preset?: string; user?: string; limit?: number; after?: string };
+    query: { organization?: string; state?: "waiting" | "bound" | "released" | "missed"; outcome?: "hit" | "waited" | "cold" | "miss"; template?: string; preset?: string; user?: string; q?: string; group?: string; limit?: number; after?: string };
     body: undefined;
     answer: ClaimList;
   };
@@ -1941,7 +2032,7 @@ export interface Operations {
   /** List the jobs of forges, newest first, with counts by state. */
   "list-forge-jobs": {
     path: {  };
-    query: { organization?: string; forge?: string; state?: "waiting" | "queued" | "in_progress" | "completed"; template?: string; preset?: string; unserved?: boolean; limit?: number; after?: string };
+    query: { organization?: string; forge?: string; state?: "waiting" | "queued" | "in_progress" | "completed"; template?: string; preset?: string; q?: string; unserved?: boolean; limit?: number; after?: string };
     body: undefined;
     answer: ForgeJobList;
   };
@@ -2001,6 +2092,13 @@ export interface Operations {
     body: undefined;
     answer: Preset[];
   };
+  /** List the processes in a claimed workspace. */
+  "list-processes": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Process[];
+  };
   /** List providers, and whether they work on this replica. */
   "list-providers": {
     path: {  };
@@ -2025,7 +2123,7 @@ export interface Operations {
   /** List the runners of forges, newest first. */
   "list-runners": {
     path: {  };
-    query: { organization?: string; forge?: string; status?: "pending" | "idle" | "active" | "offline" | "gone"; template?: string; preset?: string; gone?: boolean; limit?: number; after?: string };
+    query: { organization?: string; forge?: string; status?: "pending" | "idle" | "active" | "offline" | "gone"; template?: string; preset?: string; q?: string; gone?: boolean; limit?: number; after?: string };
     body: undefined;
     answer: RunnerList;
   };
@@ -2060,7 +2158,7 @@ export interface Operations {
   /** List workspaces, newest first. */
   "list-workspaces": {
     path: {  };
-    query: { organization?: string; state?: "provisioning" | "starting" | "ready" | "standby" | "claimed" | "draining" | "deleting" | "deleted" | "quarantined"; template?: string; preset?: string; owner?: string; limit?: number; after?: string };
+    query: { organization?: string; state?: "provisioning" | "starting" | "ready" | "standby" | "claimed" | "draining" | "deleting" | "deleted" | "quarantined"; template?: string; preset?: string; owner?: string; q?: string; limit?: number; after?: string };
     body: undefined;
     answer: WorkspaceList;
   };
@@ -2098,6 +2196,13 @@ export interface Operations {
     query: { organization?: string };
     body: PutForgeCredential;
     answer: ForgeCredential;
+  };
+  /** Read the output of a process from an offset on. */
+  "read-process-output": {
+    path: { workspace: string; process: string };
+    query: { organization?: string; offset?: number; follow?: boolean };
+    body: undefined;
+    answer: undefined;
   };
   /** End the claim on a workspace. */
   "release-workspace": {
@@ -2139,6 +2244,13 @@ export interface Operations {
     path: { template: string; preset: string };
     query: { organization?: string };
     body: ReasonRequest;
+    answer: undefined;
+  };
+  /** Set the size of the terminal of a process. */
+  "resize-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: WindowSize;
     answer: undefined;
   };
   /** Close the breaker of a provider. */
@@ -2183,12 +2295,33 @@ export interface Operations {
     body: RotateRequest;
     answer: SigningKey[];
   };
+  /** Start a process in a claimed workspace, and read its output. */
+  "run-process": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: ProcessStart;
+    answer: undefined;
+  };
   /** Change how many workspaces may be claimed at once. */
   "set-quota": {
     path: {  };
     query: { organization?: string };
     body: QuotaRequest;
     answer: Quota;
+  };
+  /** Show a process. */
+  "show-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Process;
+  };
+  /** Send a signal to a process and its children. */
+  "signal-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string };
+    body: ProcessSignal;
+    answer: undefined;
   };
   /** Recommend a size for a preset by its claims. */
   "size-preset": {
@@ -2203,6 +2336,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: ForgeEntity;
+  };
+  /** Start a process in a claimed workspace. */
+  "start-process": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: ProcessStart;
+    answer: Process;
   };
   /** Make no new runners for an entity for now. */
   "stop-forge": {
@@ -2239,11 +2379,20 @@ export interface Operations {
     body: undefined;
     answer: Identity;
   };
+  /** Write to the input of a process. */
+  "write-process": {
+    path: { workspace: string; process: string };
+    query: { organization?: string; eof?: boolean };
+    body: undefined;
+    answer: undefined;
+  };
 }
 
 /** Method and path of each operation. */
 export const operations: Readonly<Record<keyof Operations, readonly [method: string, path: string]>> = {
   "apply": ["POST", "/api/v1/apply"],
+  "attach-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/attach"],
+  "await-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/wait"],
   "check-forge": ["POST", "/api/v1/forges/{forge}/check"],
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
@@ -2292,6 +2441,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-pools": ["GET", "/api/v1/pools"],
   "list-preset-failures": ["GET", "/api/v1/presets/{template}/{preset}/failures"],
   "list-presets": ["GET", "/api/v1/presets"],
+  "list-processes": ["GET", "/api/v1/workspaces/{workspace}/processes"],
   "list-providers": ["GET", "/api/v1/providers"],
   "list-quotas": ["GET", "/api/v1/quotas"],
   "list-replicas": ["GET", "/api/v1/replicas"],
@@ -2306,31 +2456,40 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "ping-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook/ping"],
   "put-forge": ["PUT", "/api/v1/forges/{forge}"],
   "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
+  "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
   "replay-preset": ["GET", "/api/v1/presets/{template}/{preset}/replay"],
   "reseal-forges": ["POST", "/api/v1/forges/reseal"],
   "reset-preset": ["POST", "/api/v1/presets/{template}/{preset}/reset"],
+  "resize-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/resize"],
   "resume-provider": ["POST", "/api/v1/providers/{provider}/resume"],
   "retry-workspace": ["POST", "/api/v1/workspaces/{workspace}/retry"],
   "revoke-token": ["DELETE", "/api/v1/tokens/{token}"],
   "rollback-template": ["POST", "/api/v1/templates/{template}/rollback"],
   "rotate-forge-secret": ["POST", "/api/v1/forges/{forge}/rotate-secret"],
   "rotate-signing-key": ["POST", "/api/v1/signing-keys"],
+  "run-process": ["POST", "/api/v1/workspaces/{workspace}/run"],
   "set-quota": ["PUT", "/api/v1/quotas"],
+  "show-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}"],
+  "signal-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/signal"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
   "start-forge": ["POST", "/api/v1/forges/{forge}/start"],
+  "start-process": ["POST", "/api/v1/workspaces/{workspace}/processes"],
   "stop-forge": ["POST", "/api/v1/forges/{forge}/stop"],
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
   "whoami": ["GET", "/api/v1/whoami"],
+  "write-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/stdin"],
 };
 
 /** Roles with any part in an operation. What is shown goes by this; what is allowed, the server decides. */
 export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][]>> = {
   "apply": ["owner", "template-admin"],
+  "attach-process": ["owner", "template-admin", "member"],
+  "await-process": ["owner", "template-admin", "member"],
   "check-forge": ["owner", "template-admin"],
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
@@ -2379,6 +2538,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-pools": ["owner", "template-admin", "member", "auditor"],
   "list-preset-failures": ["owner", "template-admin", "member", "auditor"],
   "list-presets": ["owner", "template-admin", "member", "auditor"],
+  "list-processes": ["owner", "template-admin", "member"],
   "list-providers": ["owner", "template-admin", "auditor"],
   "list-quotas": ["owner", "template-admin", "member", "auditor"],
   "list-replicas": ["owner", "template-admin", "auditor"],
@@ -2393,24 +2553,31 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "ping-forge-hook": ["owner", "template-admin"],
   "put-forge": ["owner", "template-admin"],
   "put-forge-credential": ["owner", "template-admin"],
+  "read-process-output": ["owner", "template-admin", "member"],
   "release-workspace": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
   "replay-preset": ["owner", "template-admin", "member", "auditor"],
   "reseal-forges": ["owner"],
   "reset-preset": ["owner", "template-admin"],
+  "resize-process": ["owner", "template-admin", "member"],
   "resume-provider": ["owner", "template-admin"],
   "retry-workspace": ["owner", "template-admin", "member"],
   "revoke-token": ["owner", "template-admin", "member"],
   "rollback-template": ["owner", "template-admin"],
   "rotate-forge-secret": ["owner", "template-admin"],
   "rotate-signing-key": ["owner"],
+  "run-process": ["owner", "template-admin", "member"],
   "set-quota": ["owner"],
+  "show-process": ["owner", "template-admin", "member"],
+  "signal-process": ["owner", "template-admin", "member"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
   "start-forge": ["owner", "template-admin"],
+  "start-process": ["owner", "template-admin", "member"],
   "stop-forge": ["owner", "template-admin"],
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
   "whoami": ["owner", "template-admin", "member", "auditor"],
+  "write-process": ["owner", "template-admin", "member"],
 };

@@ -1,3 +1,5 @@
+import { bareTime } from "./time";
+
 /** What charts are made of: scales, ticks and paths. Pure, so that a test can say what is drawn. */
 
 /** Value of a step; undefined where nothing is known of it. */
@@ -98,5 +100,5 @@ export function timeTicks(from: number, to: number, most: number): TimeTick[] {
 
 function tickText(at: Date, every: number): string {
   if (every >= day) return at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
-  return at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  return bareTime(at);
 }

@@ -1,6 +1,11 @@
-import { expect, test } from "vitest";
+import { QueryClient } from "@tanstack/react-query";
+import { expect, test, vi } from "vitest";
+import type { Pool } from "../generated/api";
 import { pool } from "./pools.fixture";
-import { merge, slotsOf, warm } from "./pools";
+import { incomplete, merge, readAll, slotsOf, warm } from "./pools";
+
+const call = vi.hoisted(() => vi.fn());
+vi.mock("./api", () => ({ call }));
 
 test("a strip has a cell for each workspace, and one for each that is missing", () => {
   expect(slotsOf(pool({ desired: 5, slots: { ready: 2, starting: 1, claimed: 4 } }))).toEqual({
@@ -28,4 +33,25 @@ test("what was read anew takes the place of what was known, and what is gone goe
   expect(merged.map((p) => p.id)).toEqual(["a", "b", "bb"]);
   expect(merged[0]).toBe(known[0]);
   expect(merged[1]?.waiting).toBe(7);
+});
+
+test("the first pools are shown while the others are read, and only the first time", async () => {
+  const client = new QueryClient();
+  const key = ["list-pools"];
+  const seen: { ids: string[]; more: boolean }[] = [];
+  client.getQueryCache().subscribe(() => {
+    const known = client.getQueryData<Pool[]>(key);
+    if (known) seen.push({ ids: known.map((p) => p.id), more: incomplete(known) });
+  });
+  const [a, b] = [pool({ id: "a" }), pool({ id: "b" })];
+  call.mockResolvedValueOnce({ pools: [a], next: "a" }).mockResolvedValueOnce({ pools: [b] });
+  await client.fetchQuery({ queryKey: key, queryFn: () => readAll(client) });
+  expect(seen[0]).toEqual({ ids: ["a"], more: true });
+  expect(seen.at(-1)).toEqual({ ids: ["a", "b"], more: false });
+  expect(call.mock.calls[0]).toEqual(["list-pools", { params: { limit: 50, after: undefined } }]);
+
+  seen.length = 0;
+  call.mockResolvedValueOnce({ pools: [a], next: "a" }).mockResolvedValueOnce({ pools: [b] });
+  await client.fetchQuery({ queryKey: key, queryFn: () => readAll(client) });
+  expect(seen.every((s) => s.ids.length === 2 && !s.more)).toBe(true);
 });

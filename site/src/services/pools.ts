@@ -10,13 +10,30 @@ const key = ["list-pools"] as const;
 /** Past so many changed pools it is cheaper to read all. */
 const most = 100;
 
-async function readAll(): Promise<Pool[]> {
+/** A screen shows so many pools; they are there while the others are read. */
+const screenful = 50;
+
+/** The beginning of the list, as it is shown while the others are read. */
+const beginnings = new WeakSet<readonly Pool[]>();
+
+/** incomplete says whether other pools are being read for the first time. */
+export const incomplete = (pools: readonly Pool[]) => beginnings.has(pools);
+
+/** readAll reads all pools. The first time it shows the beginning of the list while it reads the others. */
+export async function readAll(client: QueryClient): Promise<Pool[]> {
   const pools: Pool[] = [];
+  const first = client.getQueryData(key) === undefined;
   let after: string | undefined;
   do {
-    const page = await call("list-pools", { params: { limit: 500, after } });
+    const begins = first && pools.length === 0;
+    const page = await call("list-pools", { params: { limit: begins ? screenful : 500, after } });
     pools.push(...page.pools);
     after = page.next;
+    if (begins && after) {
+      const beginning = [...pools];
+      beginnings.add(beginning);
+      client.setQueryData(key, beginning);
+    }
   } while (after);
   return pools;
 }
@@ -78,7 +95,7 @@ function follow(client: QueryClient): () => void {
 export function usePools() {
   const client = useQueryClient();
   useEffect(() => follow(client), [client]);
-  return useQuery({ queryKey: key, queryFn: readAll });
+  return useQuery({ queryKey: key, queryFn: () => readAll(client) });
 }
 
 /** slotsOf is the strip of a pool: its workspaces, and what is missing to desired. */

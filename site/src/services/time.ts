@@ -58,13 +58,44 @@ export function age(at: number, now: number): string {
   return `${Math.floor(seconds / size)} ${name} ago`;
 }
 
-const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const time = { hour: "2-digit", minute: "2-digit" } as const;
+const date = { year: "numeric", month: "short", day: "numeric" } as const;
+const zoned = { timeZoneName: "short" } as const;
+const hour = new Intl.DateTimeFormat(undefined, { ...time, ...zoned });
+const day = new Intl.DateTimeFormat(undefined, { ...date, ...time, ...zoned });
+const exact = new Intl.DateTimeFormat(undefined, { ...date, ...time, second: "2-digit", ...zoned });
+const bare = new Intl.DateTimeFormat(undefined, { ...time, hourCycle: "h23" });
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
+
+/** instant is a date, a time to the second, and its time zone. */
+export function instant(at: string | number): string {
+  return exact.format(new Date(at));
+}
+
+/** minutes is a date, a time to the minute, and its time zone. */
+export function minutes(at: string | number): string {
+  return day.format(new Date(at));
+}
+
+/** bareTime is a time of day without its zone, for ticks and lists whose heading says the zone. */
+export function bareTime(at: Date): string {
+  return bare.format(at);
+}
+
+/** zone is the browser's time zone at an instant, such as CET or GMT+2. */
+export function zone(at: Date = new Date()): string {
+  return hour.formatToParts(at).find((p) => p.type === "timeZoneName")?.value ?? "";
+}
+
+/** span is a day with two times of it and their zone: Mon, 2 Mar, 09:00 to 09:15 CET. */
+export function span(from: Date, to: Date): string {
+  return `${weekday.format(from)}, ${bareTime(from)} to ${bareTime(to)} ${zone(from)}`;
+}
 
 /** clock is an instant by the browser's clock: the time of day where it is within a day, else the date too. */
 export function clock(at: string, now: number): string {
-  const instant = new Date(at);
-  return Math.abs(instant.getTime() - now) < 86_400_000 && instant.getDate() === new Date(now).getDate()
-    ? hour.format(instant)
-    : day.format(instant);
+  const when = new Date(at);
+  return Math.abs(when.getTime() - now) < 86_400_000 && when.getDate() === new Date(now).getDate()
+    ? hour.format(when)
+    : day.format(when);
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -217,9 +218,15 @@ func (m *Machine) Thaw(t testing.TB) { t.Helper(); m.signal(t, syscall.SIGCONT) 
 // Reboot ends everything that runs on the machine, and starts it again.
 func (m *Machine) Reboot(t testing.TB) {
 	t.Helper()
+	m.PowerOff(t)
+	m.Start(t)
+}
+
+// PowerOff ends the machine and all that runs on it; Start begins it again, with nothing running.
+func (m *Machine) PowerOff(t testing.TB) {
+	t.Helper()
 	m.Kill(t)
 	m.endProcesses(t)
-	m.Start(t)
 }
 
 // NewHostKey installs the machine anew, as far as its host key shows.
@@ -318,9 +325,7 @@ func (f *Fleet) Config(t testing.TB, settings map[string]any) json.RawMessage {
 	me, err := user.Current()
 	require.NoError(t, err)
 	config := map[string]any{"user": me.Username, "key_file": f.KeyFile, "machines": f.At("127.0.0.1")}
-	for name, value := range settings {
-		config[name] = value
-	}
+	maps.Copy(config, settings)
 	raw, err := json.Marshal(config)
 	require.NoError(t, err)
 	return raw

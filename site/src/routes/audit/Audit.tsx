@@ -19,17 +19,11 @@ export function Audit() {
       <AuditFilters search={search} onChange={narrow} />
       {list.error && <ErrorState error={list.error} retry={() => void list.refetch()} />}
       {list.isPending && <Loading lines={6} />}
-      {entries?.length === 0 && (
-        <EmptyState icon="list" title={narrowed ? "Nothing on record matches" : "Nothing is on record yet"}>
-          {narrowed && "Actions, names and ids must be whole: workspace.release, and not release."}
-        </EmptyState>
+      {entries?.length === 0 && !list.hasNextPage && (
+        <EmptyState icon="list" title={narrowed ? "Nothing on record matches" : "Nothing is on record yet"} />
       )}
-      {entries && entries.length > 0 && (
-        <>
-          <AuditView entries={entries} onNarrow={narrow} />
-          <More of={list} shown={entries.length} what={entries.length === 1 ? "entry" : "entries"} />
-        </>
-      )}
+      {entries && entries.length > 0 && <AuditView entries={entries} onNarrow={narrow} />}
+      {entries && (entries.length > 0 || list.hasNextPage) && <More of={list} shown={entries.length} what="entry" plural="entries" />}
     </Page>
   );
 }

@@ -1,11 +1,12 @@
 import { Button } from "../../components/Button";
-import { Filters, FilterText, FilterTime } from "../../components/Filters";
+import { Filters, FilterTime, FilterWords, Narrowed } from "../../components/Filters";
 import { Table } from "../../components/Table";
 import { RelativeTime } from "../../components/Time";
 import type { AuditEntry } from "../../generated/api";
 import { changesOf } from "./changes";
 
 export interface AuditSearch {
+  q?: string | undefined;
   actor?: string | undefined;
   action?: string | undefined;
   target?: string | undefined;
@@ -38,6 +39,7 @@ const common = [
 ];
 
 const nothing: AuditSearch = {
+  q: undefined,
   actor: undefined,
   action: undefined,
   target: undefined,
@@ -50,15 +52,7 @@ export function AuditFilters({ search, onChange }: { search: AuditSearch; onChan
   const any = Object.values(search).some((v) => v !== undefined);
   return (
     <Filters>
-      <FilterText label="Who" value={search.actor} onChange={(actor) => onChange({ actor })} />
-      <FilterText
-        label="Action"
-        value={search.action}
-        onChange={(action) => onChange({ action })}
-        suggestions={common}
-        placeholder="workspace.release"
-      />
-      <FilterText label="On, by name or id" value={search.target} onChange={(target) => onChange({ target })} />
+      <FilterWords of="Who, action, target, reason" value={search.q} suggestions={common} onChange={(q) => onChange({ q })} />
       <FilterTime label="From" value={search.since} onChange={(since) => onChange({ since })} />
       <FilterTime label="Until" value={search.until} onChange={(until) => onChange({ until })} />
       <label className="flex h-9 items-center gap-2 text-sm">
@@ -69,6 +63,13 @@ export function AuditFilters({ search, onChange }: { search: AuditSearch; onChan
         />
         only people
       </label>
+      <Narrowed
+        by={[
+          ["Who", search.actor, () => onChange({ actor: undefined })],
+          ["Action", search.action, () => onChange({ action: undefined })],
+          ["On", search.target, () => onChange({ target: undefined })],
+        ]}
+      />
       {any && (
         <Button
           look="quiet"

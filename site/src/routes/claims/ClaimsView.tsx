@@ -2,19 +2,22 @@ import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
 import { Bar } from "../../components/Bar";
 import { Confirm } from "../../components/Dialog";
-import { FilterChoice, Filters, FilterText } from "../../components/Filters";
+import { FilterChoice, Filters, FilterWords, Narrowed } from "../../components/Filters";
+import { Icon } from "../../components/Icon";
 import { Badge } from "../../components/StateBadge";
 import { EmptyState } from "../../components/Status";
 import { Table, type Column } from "../../components/Table";
 import { RelativeTime, Since } from "../../components/Time";
 import type { ClaimRecord } from "../../generated/api";
 import { duration, useNow } from "../../services/time";
+import { rowsOf, saysGroup, type Row } from "./groups";
 import { leaseLeft, stages } from "./receipt";
 
 export type State = ClaimRecord["state"];
 export type Outcome = NonNullable<ClaimRecord["outcome"]>;
 
 export interface ClaimSearch {
+  q?: string | undefined;
   state?: State | undefined;
   outcome?: Outcome | undefined;
   template?: string | undefined;
@@ -54,9 +57,7 @@ export function ClaimFilters({ search, onChange }: { search: ClaimSearch; onChan
   const state = search.state ?? "bound";
   return (
     <Filters>
-      <FilterText label="Template" value={search.template} onChange={(template) => onChange({ template })} />
-      <FilterText label="Preset" value={search.preset} onChange={(preset) => onChange({ preset })} />
-      <FilterText label="Who" value={search.user} onChange={(user) => onChange({ user })} />
+      <FilterWords of="Who, pool, workspace" value={search.q} onChange={(q) => onChange({ q })} />
       {(state === "bound" || state === "released") && (
         <FilterChoice
           label="Outcome"
@@ -69,14 +70,21 @@ export function ClaimFilters({ search, onChange }: { search: ClaimSearch; onChan
           ]}
         />
       )}
+      <Narrowed
+        by={[
+          ["Template", search.template, () => onChange({ template: undefined })],
+          ["Preset", search.preset, () => onChange({ preset: undefined })],
+          ["Who", search.user, () => onChange({ user: undefined })],
+        ]}
+      />
     </Filters>
   );
 }
 
 export function NoClaims({ search }: { search: ClaimSearch }) {
   const state = search.state ?? "bound";
-  const narrowed = search.template || search.preset || search.user || search.outcome;
-  if (narrowed) return <EmptyState icon="search" title="No claim matches">Each filter must be the whole name.</EmptyState>;
+  const narrowed = search.q || search.template || search.preset || search.user || search.outcome;
+  if (narrowed) return <EmptyState icon="search" title="No claim matches" />;
   if (state === "waiting") return <EmptyState icon="check" title="Nobody waits">No claim is waiting for a workspace.</EmptyState>;
   if (state === "missed") return <EmptyState icon="check" title="No claim missed">Each of them got a workspace.</EmptyState>;
   if (state === "released") return <EmptyState icon="person" title="Nothing was released yet" />;
@@ -97,35 +105,58 @@ const outcomes: Record<Outcome, { icon: "check" | "clock" | "building" | "cross"
 interface Props {
   state: State;
   claims: readonly ClaimRecord[];
+  /** The claims of the requests with a count that are open, as far as they are read. */
+  members?: ReadonlyMap<string, readonly ClaimRecord[]>;
+  open?: ReadonlySet<string>;
+  onToggle?: (group: string) => void;
   onRelease?: ((workspace: string) => Promise<unknown>) | undefined;
   onRenew?: ((workspace: string, lease: string) => Promise<unknown>) | undefined;
 }
 
-/** ClaimsView is a page of claims of one state. */
-export function ClaimsView({ state, claims, onRelease, onRenew }: Props) {
-  const pool: Column<ClaimRecord> = {
+const none: ReadonlySet<string> = new Set();
+
+/** ClaimsView is a page of claims of one state. A request with a count is one row, which opens to its claims. */
+export function ClaimsView({ state, claims, members, open = none, onToggle, onRelease, onRenew }: Props) {
+  /** single is a cell that a request with a count has only in the rows of its claims. */
+  const single = (cell: (c: ClaimRecord) => ReactNode) => (r: Row) => (r.kind === "group" ? null : cell(r.claim));
+  const pool: Column<Row> = {
     title: "Pool",
-    cell: (c) => (
+    cell: ({ claim: c }) => (
       <Link to="/presets/$template/$preset" params={{ template: c.template, preset: c.preset }} className="link">
         {c.template}/{c.preset}
       </Link>
     ),
   };
-  const who: Column<ClaimRecord> = { title: "Who", cell: (c) => <span className="font-medium break-words">{c.user}</span> };
-  const workspace: Column<ClaimRecord> = {
+  const who: Column<Row> = {
+    title: "Who",
+    cell: (r) => (
+      <span className="font-medium break-words">
+        {r.kind === "member" && <Icon name="chevron" className="mr-1 inline size-3.5 text-ink-2" />}
+        {r.claim.user}
+      </span>
+    ),
+  };
+  const workspace: Column<Row> = {
     title: "Workspace",
-    cell: (c) =>
-      c.workspace ? (
-        <Link to="/workspaces/$workspace" params={{ workspace: c.workspace }} className="link font-mono text-xs break-all">
-          {c.workspace}
-        </Link>
+    cell: (r) =>
+      r.kind === "group" ? (
+        <Group claim={r.claim} open={open.has(r.claim.group?.id ?? "")} onToggle={onToggle} />
       ) : (
-        <span className="text-ink-2">no longer on record</span>
+        <>
+          {r.claim.workspace ? (
+            <Link to="/workspaces/$workspace" params={{ workspace: r.claim.workspace }} className="link font-mono text-xs break-all md:whitespace-nowrap">
+              {r.claim.workspace}
+            </Link>
+          ) : (
+            <span className="text-ink-2">{r.claim.state === "waiting" ? "none yet" : "no longer on record"}</span>
+          )}
+          {r.claim.state !== state && <span className="text-ink-2"> {r.claim.state}</span>}
+        </>
       ),
   };
-  const outcome: Column<ClaimRecord> = {
+  const outcome: Column<Row> = {
     title: "Outcome",
-    cell: (c) =>
+    cell: ({ claim: c }) =>
       c.outcome && (
         <div className="flex flex-col items-end gap-1 md:items-start">
           <Badge {...outcomes[c.outcome]} text={c.standby ? `${c.outcome}, out of standby` : c.outcome} />
@@ -133,23 +164,30 @@ export function ClaimsView({ state, claims, onRelease, onRenew }: Props) {
         </div>
       ),
   };
-  const columns: Record<State, Column<ClaimRecord>[]> = {
+  const columns: Record<State, Column<Row>[]> = {
     waiting: [
-      { title: "Place", cell: (c) => <Place claim={c} /> },
+      { title: "Place", cell: single((c) => <Place claim={c} />) },
       who,
+      ...(claims.some((c) => c.group) ? [workspace] : []),
       pool,
-      { title: "Waits for", cell: (c) => <Since at={c.created_at} />, right: true },
-      { title: "Gives up", cell: (c) => c.deadline_at && <RelativeTime at={c.deadline_at} />, right: true },
+      { title: "Waits for", cell: ({ claim: c }) => <Since at={c.created_at} />, right: true },
+      { title: "Gives up", cell: ({ claim: c }) => c.deadline_at && <RelativeTime at={c.deadline_at} />, right: true },
     ],
     bound: [
       who,
       workspace,
       pool,
       outcome,
-      { title: "Claimed", cell: (c) => <RelativeTime at={c.bound_at ?? c.created_at} />, right: true },
-      { title: "Lease", cell: (c) => <Lease claim={c} />, right: true },
+      { title: "Claimed", cell: ({ claim: c }) => <RelativeTime at={c.bound_at ?? c.created_at} />, right: true },
+      { title: "Lease", cell: single((c) => (c.state === "bound" ? <Lease claim={c} /> : null)), right: true },
       ...(onRelease || onRenew
-        ? [{ title: "Actions", cell: (c: ClaimRecord) => <Acts claim={c} onRelease={onRelease} onRenew={onRenew} />, right: true }]
+        ? [
+            {
+              title: "Actions",
+              cell: single((c) => (c.state === "bound" ? <Acts claim={c} onRelease={onRelease} onRenew={onRenew} /> : null)),
+              right: true,
+            },
+          ]
         : []),
     ],
     released: [
@@ -157,17 +195,35 @@ export function ClaimsView({ state, claims, onRelease, onRenew }: Props) {
       workspace,
       pool,
       outcome,
-      { title: "Held for", cell: (c) => held(c), right: true },
-      { title: "Released", cell: (c) => c.released_at && <RelativeTime at={c.released_at} />, right: true },
+      { title: "Held for", cell: single((c) => held(c)), right: true },
+      { title: "Released", cell: single((c) => c.released_at && <RelativeTime at={c.released_at} />), right: true },
     ],
     missed: [
       who,
+      ...(claims.some((c) => c.group) ? [workspace] : []),
       pool,
-      { title: "Why", cell: (c) => <span className="break-words">{c.reason}</span> },
-      { title: "Asked", cell: (c) => <RelativeTime at={c.created_at} />, right: true },
+      { title: "Why", cell: ({ claim: c }) => <span className="break-words">{c.reason}</span> },
+      { title: "Asked", cell: ({ claim: c }) => <RelativeTime at={c.created_at} />, right: true },
     ],
   };
-  return <Table label={labels[state]} rows={claims} keyOf={(c) => c.claim_id} columns={columns[state]} />;
+  return (
+    <Table label={labels[state]} rows={rowsOf(claims, members)} keyOf={(r) => `${r.kind} ${r.claim.claim_id}`} columns={columns[state]} />
+  );
+}
+
+/** Group is a request with a count: how it stands, and its claims where it is opened. */
+function Group({ claim: c, open, onToggle }: { claim: ClaimRecord; open: boolean; onToggle?: ((group: string) => void) | undefined }) {
+  return (
+    <button
+      type="button"
+      className="inline-flex items-center gap-1.5 rounded font-medium hover:underline"
+      aria-expanded={open}
+      onClick={() => c.group && onToggle?.(c.group.id)}
+    >
+      <Icon name="chevron" className={`size-3.5 text-ink-2 ${open ? "rotate-90" : ""}`} />
+      {saysGroup(c)}
+    </button>
+  );
 }
 
 const labels: Record<State, string> = {

@@ -56,7 +56,7 @@ function Shown({ search, held }: { search: JobSearch; held: number }) {
   }
 }
 
-const narrowed = ({ forge, template, preset }: JobSearch) => ({ forge, template, preset, limit: 100 });
+const narrowed = ({ q, forge, template, preset }: JobSearch) => ({ q, forge, template, preset, limit: 100 });
 
 /** Queued are those that wait, first those that would wait for ever. */
 function Queued({ search, held }: { search: JobSearch; held: number }) {
@@ -74,7 +74,7 @@ function Queued({ search, held }: { search: JobSearch; held: number }) {
         <Section title="Nothing can serve these">
           <div className="flex flex-col gap-3">
             <JobsView kind="unserved" jobs={first} />
-            <More of={unserved} shown={first.length} what={first.length === 1 ? "job" : "jobs"} />
+            <More of={unserved} shown={first.length} what="job" />
           </div>
         </Section>
       )}
@@ -104,7 +104,7 @@ function List({ search, kind, of = () => true, none }: {
       {jobs?.length === 0 && !list.hasNextPage && (none ?? <NoJobs search={search} />)}
       {jobs && jobs.length > 0 && <JobsView kind={kind} jobs={jobs} />}
       {jobs && (jobs.length > 0 || list.hasNextPage) && (
-        <More of={list} shown={jobs.length} what={jobs.length === 1 ? "job" : "jobs"} />
+        <More of={list} shown={jobs.length} what="job" />
       )}
     </>
   );
@@ -121,7 +121,7 @@ function Runners({ search }: { search: JobSearch }) {
       {runners && runners.length > 0 && (
         <>
           <RunnersView runners={runners} />
-          <More of={list} shown={runners.length} what={runners.length === 1 ? "runner" : "runners"} />
+          <More of={list} shown={runners.length} what="runner" />
         </>
       )}
     </>

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { FilterChoice, Filters, FilterText } from "../../components/Filters";
+import { FilterChoice, Filters, FilterWords, Narrowed } from "../../components/Filters";
 import { Badge } from "../../components/StateBadge";
 import { EmptyState } from "../../components/Status";
 import { Table, type Column } from "../../components/Table";
@@ -12,6 +12,7 @@ export type Show = "in_progress" | "completed" | "runners" | "forges";
 export interface JobSearch {
   /** Queued jobs where it is left out. */
   show?: Show | undefined;
+  q?: string | undefined;
   forge?: string | undefined;
   template?: string | undefined;
   preset?: string | undefined;
@@ -60,9 +61,13 @@ export function JobFilters({ search, forges, onChange }: {
   if (search.show === "forges") return null;
   return (
     <Filters>
-      <FilterText label="Forge" value={search.forge} suggestions={forges} onChange={(forge) => onChange({ forge })} />
-      <FilterText label="Template" value={search.template} onChange={(template) => onChange({ template })} />
-      <FilterText label="Preset" value={search.preset} onChange={(preset) => onChange({ preset })} />
+      <FilterWords of={search.show === "runners" ? "Name, pool, label, job" : "Repository, job, label, pool"} value={search.q} onChange={(q) => onChange({ q })} />
+      <FilterChoice
+        label="Forge"
+        value={search.forge}
+        onChange={(forge) => onChange({ forge })}
+        options={[...new Set([...forges, ...(search.forge ? [search.forge] : [])])].map((name) => [name, name] as const)}
+      />
       {search.show === "runners" && (
         <FilterChoice
           label="At the forge"
@@ -77,6 +82,12 @@ export function JobFilters({ search, forges, onChange }: {
           ]}
         />
       )}
+      <Narrowed
+        by={[
+          ["Template", search.template, () => onChange({ template: undefined })],
+          ["Preset", search.preset, () => onChange({ preset: undefined })],
+        ]}
+      />
     </Filters>
   );
 }
@@ -85,8 +96,8 @@ export function JobFilters({ search, forges, onChange }: {
 export function NoForge() {
   return (
     <EmptyState icon="job" title="No forge is connected yet">
-      Jobs of GitHub and Gitea run on prewarmed workspaces once their repository or organization is known here: add a credential
-      and a forge, have the webhook installed, and give a preset a <code>runner</code> block. On the command line:{" "}
+      Jobs of GitHub and Gitea run on prewarmed workspaces once their repository or organization is known here.
+      Add a credential and a forge, have the webhook installed, and give a preset a <code>runner</code> block. On the command line:{" "}
       <code>prewarm forge credential add</code>, <code>prewarm forge add</code>, <code>prewarm forge webhook install</code>.
     </EmptyState>
   );
@@ -94,12 +105,8 @@ export function NoForge() {
 
 /** NoJobs is what stands in the place of a list without one. */
 export function NoJobs({ search }: { search: JobSearch }) {
-  if (search.forge || search.template || search.preset || search.status) {
-    return (
-      <EmptyState icon="search" title={search.show === "runners" ? "No runner matches" : "No job matches"}>
-        Each filter must be the whole name.
-      </EmptyState>
-    );
+  if (search.q || search.forge || search.template || search.preset || search.status) {
+    return <EmptyState icon="search" title={search.show === "runners" ? "No runner matches" : "No job matches"} />;
   }
   switch (search.show) {
     case "in_progress":

@@ -11,6 +11,7 @@ import { useRead } from "../../services/query";
 import { clock, duration, useNow } from "../../services/time";
 import type { Wait } from "../../services/waits";
 import { Acts } from "../claims/ClaimsView";
+import { rowsOf, saysGroup } from "../claims/groups";
 import { leaseLeft } from "../claims/receipt";
 
 /** So many pools are listed at once; the filter finds the others. */
@@ -32,7 +33,7 @@ export function MineView({ held, waiting, waits, pools, onClaim, onRelease, onRe
   const words = q.toLowerCase().split(/\s+/);
   const found = pools.filter((p) => words.every((w) => `${p.template}/${p.preset}`.toLowerCase().includes(w)));
   // Waits of other tabs and of the command line, which are cancelled there.
-  const others = waiting.filter((c) => !waits.some((w) => w.template === c.template && w.preset === c.preset));
+  const others = rowsOf(waiting.filter((c) => !waits.some((w) => w.template === c.template && w.preset === c.preset)));
   return (
     <>
       {held.length === 0 ? (
@@ -40,7 +41,7 @@ export function MineView({ held, waiting, waits, pools, onClaim, onRelease, onRe
           Claim one below. A ready one is yours at once.
         </EmptyState>
       ) : (
-        <ul className="grid gap-4 xl:grid-cols-2" aria-label="Workspaces that you have">
+        <ul className="grid gap-4 xl:grid-cols-2 3xl:grid-cols-3" aria-label="Workspaces that you have">
           {held.map((c) => (
             <Held key={c.claim_id} claim={c} onRelease={onRelease} onRenew={onRenew} />
           ))}
@@ -57,8 +58,14 @@ export function MineView({ held, waiting, waits, pools, onClaim, onRelease, onRe
                 </Waiting>
               );
             })}
-            {others.map((c) => (
-              <Waiting key={c.claim_id} pool={`${c.template}/${c.preset}`} since={c.created_at} place={c.place}>
+            {others.map(({ claim: c, kind }) => (
+              <Waiting
+                key={c.claim_id}
+                pool={`${c.template}/${c.preset}`}
+                since={c.created_at}
+                place={kind === "group" ? undefined : c.place}
+                group={saysGroup(c)}
+              >
                 <span className="text-sm text-ink-2">Cancel it where it was started.</span>
               </Waiting>
             ))}
@@ -81,7 +88,7 @@ export function MineView({ held, waiting, waits, pools, onClaim, onRelease, onRe
                   onChange={(e) => setQ(e.target.value)}
                 />
               )}
-              <ul className="-mb-1 divide-y divide-line" aria-label="Pools that you can claim from">
+              <ul className="-mb-1 divide-y divide-line 3xl:grid 3xl:grid-cols-2 3xl:gap-x-12" aria-label="Pools that you can claim from">
                 {found.slice(0, most).map((p) => (
                   <Choice key={p.id} pool={p} onClaim={onClaim} busy={waits.some((w) => w.template === p.template && w.preset === p.preset)} />
                 ))}
@@ -141,7 +148,14 @@ function TimeLeft({ claim: c }: { claim: ClaimRecord }) {
   );
 }
 
-function Waiting({ pool, since, place, children }: { pool: string; since: string; place?: number | undefined; children: ReactNode }) {
+function Waiting({ pool, since, place, group, children }: {
+  pool: string;
+  since: string;
+  place?: number | undefined;
+  /** Of a request with a count: how it stands. */
+  group?: string;
+  children: ReactNode;
+}) {
   return (
     <li className="flex flex-wrap items-center gap-3 py-2.5">
       <span className="min-w-0 grow">
@@ -149,6 +163,7 @@ function Waiting({ pool, since, place, children }: { pool: string; since: string
         <b className="font-medium break-all">{pool}</b>
         {", for "}
         <Since at={since} />
+        {group && `, ${group}`}
         {place !== undefined && (place === 1 ? ", next in line" : `, place ${place} in line`)}
       </span>
       {children}

@@ -7,6 +7,7 @@ import { Progress } from "../../components/Progress";
 import { Strip } from "../../components/Strip";
 import { RelativeTime } from "../../components/Time";
 import type { Pool } from "../../generated/api";
+import { money } from "../../services/money";
 import { slotsOf } from "../../services/pools";
 import { statusOfPool, troubled } from "../../services/status";
 import type { Line } from "./arrange";
@@ -22,6 +23,7 @@ interface Props {
 
 /** PoolRows lists pools, of which only those in sight are there. */
 export function PoolRows({ lines, dense, selected, onSelect }: Props) {
+  const priced = lines.some((l) => l.pool?.cost);
   const list = useRef<HTMLUListElement>(null);
   const [offset, setOffset] = useState(0);
   useLayoutEffect(() => {
@@ -43,12 +45,14 @@ export function PoolRows({ lines, dense, selected, onSelect }: Props) {
     <div className="card">
       <div
         aria-hidden="true"
-        className={`hidden border-b border-line pr-5 text-xs font-medium text-ink-2 lg:grid lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-6 ${dense ? "py-1.5" : "py-2.5"} ${selected ? "pl-12" : "pl-5"}`}
+        className={`hidden border-b border-line pr-5 text-xs font-medium text-ink-2 lg:grid ${columns(priced)} lg:gap-6 ${dense ? "py-1.5" : "py-2.5"} ${selected ? "pl-12" : "pl-5"}`}
       >
         <span>Pool</span>
         <span>Slots</span>
+        <span className="hidden 3xl:block">Status</span>
         <span className="text-right">Ready / desired</span>
         <span>Hits in 24 h</span>
+        {priced && <span className="hidden 3xl:block">Cost of idle</span>}
       </div>
       <ul ref={list} aria-label="Pools" className="relative" style={{ height: rows.getTotalSize() }}>
         {rows.getVirtualItems().map((item) => {
@@ -75,7 +79,7 @@ export function PoolRows({ lines, dense, selected, onSelect }: Props) {
                         onChange={(e) => onSelect([line.pool], e.target.checked)}
                       />
                     )}
-                    <div className="min-w-0 grow">{dense ? <DenseRow pool={line.pool} /> : <Row pool={line.pool} />}</div>
+                    <div className="min-w-0 grow">{dense ? <DenseRow pool={line.pool} priced={priced} /> : <Row pool={line.pool} priced={priced} />}</div>
                   </div>
                 ) : (
                   <div className={`relative bg-sunken py-2 pr-5 text-sm ${selected ? "pl-12" : "pl-5"}`}>
@@ -102,11 +106,18 @@ export function PoolRows({ lines, dense, selected, onSelect }: Props) {
   );
 }
 
+/** columns are those of a row: a wide screen has the status in words, and the cost where something has one. */
+function columns(priced: boolean): string {
+  return priced
+    ? "lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] 3xl:grid-cols-[minmax(0,20rem)_minmax(0,1fr)_14rem_8rem_11rem_11rem]"
+    : "lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] 3xl:grid-cols-[minmax(0,20rem)_minmax(0,1fr)_14rem_8rem_11rem]";
+}
+
 /** Row is one pool. The whole of it leads to its page. */
-const Row = memo(function Row({ pool }: { pool: Pool }) {
+const Row = memo(function Row({ pool, priced }: { pool: Pool; priced: boolean }) {
   const status = statusOfPool(pool);
   return (
-    <div className="grid gap-x-6 gap-y-2.5 py-3.5 pr-5 lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:items-center">
+    <div className={`grid gap-x-6 gap-y-2.5 py-3.5 pr-5 ${columns(priced)} lg:items-center`}>
       <div className="min-w-0">
         <Link
           to="/presets/$template/$preset"
@@ -125,6 +136,7 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
         <Strip slots={slotsOf(pool)} room={36} />
         <Says pool={pool} />
       </div>
+      <p className="hidden truncate 3xl:block" aria-hidden="true">{status.text}</p>
       <div className="flex flex-wrap items-center gap-x-4 gap-y-0.5 lg:flex-col lg:items-end">
         <p className="flex items-center gap-1.5 tabular-nums">
           <Icon name={status.icon} className={`size-4 ${status.colour}`} />
@@ -159,16 +171,22 @@ const Row = memo(function Row({ pool }: { pool: Pool }) {
             </>
           )}
         </p>
+        {pool.cost && (
+          <p className="text-xs text-ink-2 tabular-nums 3xl:hidden">
+            <Cost cost={pool.cost} />
+          </p>
+        )}
       </div>
+      {priced && <p className="hidden text-sm text-ink-2 tabular-nums 3xl:block">{pool.cost && <Cost cost={pool.cost} />}</p>}
     </div>
   );
 });
 
 /** DenseRow is one pool in one line. */
-const DenseRow = memo(function DenseRow({ pool }: { pool: Pool }) {
+const DenseRow = memo(function DenseRow({ pool, priced }: { pool: Pool; priced: boolean }) {
   const status = statusOfPool(pool);
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 py-0.5 pr-5 text-xs lg:grid-cols-[minmax(0,15rem)_minmax(0,1fr)_7.5rem_11rem] lg:gap-x-6">
+    <div className={`grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 py-0.5 pr-5 text-xs ${columns(priced)} lg:gap-x-6`}>
       <Link
         to="/presets/$template/$preset"
         params={{ template: pool.template, preset: pool.preset }}
@@ -181,6 +199,7 @@ const DenseRow = memo(function DenseRow({ pool }: { pool: Pool }) {
         <Strip slots={slotsOf(pool)} room={24} />
         <span className="truncate text-ink-2">{troubled(pool) ? pool.attention?.text : ""}</span>
       </span>
+      <span className="hidden truncate 3xl:block" aria-hidden="true">{status.text}</span>
       <span className="flex items-center justify-end gap-1.5 tabular-nums">
         <Icon name={status.icon} className={`size-3.5 ${status.colour}`} />
         <span className="sr-only">{status.text}:</span>
@@ -196,9 +215,21 @@ const DenseRow = memo(function DenseRow({ pool }: { pool: Pool }) {
       <span className="hidden text-ink-2 tabular-nums lg:block">
         {pool.claims === 0 ? "no claims" : `${percent(pool.hits, pool.claims)} of ${pool.claims}`}
       </span>
+      {priced && <span className="hidden truncate text-ink-2 tabular-nums 3xl:block">{pool.cost && <Cost cost={pool.cost} />}</span>}
     </div>
   );
 });
+
+/** Cost is what the idle prebuilds of a pool cost in a day, and for each claim. */
+function Cost({ cost: c }: { cost: NonNullable<Pool["cost"]> }) {
+  return (
+    <span title="Of the prebuilds that are idle now; for each claim of the last 24 hours">
+      <span className="whitespace-nowrap 3xl:hidden">idle </span>
+      <span className="whitespace-nowrap">{money(c.per_day)} a day</span>
+      {c.per_claim !== undefined && <span className="whitespace-nowrap">, {money(c.per_claim)} a claim</span>}
+    </span>
+  );
+}
 
 /** Says is the one thing that is most worth saying of a pool, if there is any. */
 function Says({ pool }: { pool: Pool }) {

@@ -1,7 +1,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Page } from "../../components/Page";
 import { ErrorState, Loading } from "../../components/Status";
-import { usePools } from "../../services/pools";
+import { incomplete, usePools } from "../../services/pools";
 import { useMay } from "../../services/session";
 import { PauseAny, Pauses } from "./Pauses";
 import { PoolsView } from "./PoolsView";
@@ -25,6 +25,7 @@ export function Pools() {
           onFilter={(filter) => void navigate({ search: filter, replace: true })}
         />
       )}
+      {pools.data && incomplete(pools.data) && <Loading label="Loading the other pools" lines={2} />}
     </Page>
   );
 }

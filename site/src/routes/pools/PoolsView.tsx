@@ -7,6 +7,8 @@ import { EmptyState } from "../../components/Status";
 import { StripLegend } from "../../components/Strip";
 import type { Pool } from "../../generated/api";
 import { warm } from "../../services/pools";
+import { money } from "../../services/money";
+import { counted } from "../../services/words";
 import { troubled as needsAttention } from "../../services/status";
 import { arrange, groups, sortNames, sorts, type Group, type Sort } from "./arrange";
 import { Bulk } from "./Bulk";
@@ -110,7 +112,7 @@ export function PoolsView({ pools, filter, onFilter, bulk = false }: Props) {
             ))}
           </div>
           <p className="ml-auto text-sm text-ink-2" role="status">
-            {shown.length === pools.length ? `${pools.length} ${pools.length === 1 ? "preset" : "presets"}` : `${shown.length} of ${pools.length} presets`}
+            {shown.length === pools.length ? counted(pools.length, "preset") : `${shown.length} of ${counted(pools.length, "preset")}`}
           </p>
         </div>
         <div className="flex flex-wrap items-center gap-x-4 gap-y-2 text-sm">
@@ -170,7 +172,7 @@ export function PoolsView({ pools, filter, onFilter, bulk = false }: Props) {
             </Button>
           </EmptyState>
         )}
-        {chosen.length > 0 && <Bulk pools={chosen} onClear={() => setSelected(new Set())} />}
+        {bulk && <Bulk pools={chosen} onClear={() => setSelected(new Set())} />}
         <StripLegend />
       </section>
     </>
@@ -185,6 +187,7 @@ function Summary({ pools, troubled }: { pools: readonly Pool[]; troubled: number
   const hours = Array.from({ length: 48 }, (_, i) => sum((p) => p.hours[i] ?? 0));
   const desired = sum((p) => p.desired);
   const ready = sum((p) => p.slots.ready);
+  const priced = pools.some((p) => p.cost);
   return (
     <dl className="grid grid-cols-2 gap-3 lg:grid-cols-4">
       <Figure name="Pools warm" value={`${kept.filter(warm).length}`} of={` of ${kept.length}`}>
@@ -192,9 +195,10 @@ function Summary({ pools, troubled }: { pools: readonly Pool[]; troubled: number
       </Figure>
       <Figure name="Ready" value={`${ready}`} of={` of ${desired} desired`}>
         {sum((p) => p.slots.starting)} being built
+        {priced && `; idle costs ${money(sum((p) => p.cost?.per_day ?? 0))} a day`}
       </Figure>
       <Figure name="In use" value={`${sum((p) => p.slots.claimed)}`}>
-        {sum((p) => p.waiting)} claims waiting
+        {counted(sum((p) => p.waiting), "claim")} waiting
       </Figure>
       <Figure name="Hits in 24 h" value={percent(hits, claims)} of={claims > 0 ? ` of ${claims}` : ""}>
         <Hours hours={hours} wide height={18} />

@@ -8,6 +8,7 @@ import { call } from "../../services/api";
 import { useAct } from "../../services/query";
 import { useMay } from "../../services/session";
 import { blocked } from "../../services/status";
+import { counted, verb } from "../../services/words";
 
 /** Actions are those on the whole pool. What belongs to a part of the page is there: Nudge, Reset, Resize. */
 export function Actions({ preset, failures }: { preset: Preset; failures: number }) {
@@ -39,7 +40,7 @@ export function Actions({ preset, failures }: { preset: Preset; failures: number
           title={`Replace all prebuilds of ${name}?`}
           effect={
             <>
-              Replaces all {unclaimed} unclaimed prebuilds, as a new version would, while the pool stays available.
+              Replaces {counted(unclaimed, "unclaimed prebuild")}, as a new version would, while the pool stays available.
               Claimed workspaces are not touched.
             </>
           }
@@ -95,7 +96,7 @@ function Pause({ name, preset }: { name: string; preset: Preset }) {
         <>
           Nothing is created or drained in this pool until it is resumed or the pause ends. Claims go on, and take from the{" "}
           {preset.eligible} that can be claimed now; what is claimed is not replaced meanwhile.
-          {missing > 0 && ` ${missing} that are missing stay missing.`}
+          {missing > 0 && ` ${missing} missing ${verb(missing, "one stays", "ones stay")} missing.`}
         </>
       }
       done={`${name} is paused.`}

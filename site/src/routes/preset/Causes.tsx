@@ -34,7 +34,7 @@ function Entry({ cause: c, open: first }: { cause: Cause; open: boolean }) {
         {c.count}×
       </span>
       <div className="min-w-0 grow">
-        <p className="font-mono text-sm break-words">{c.cause}</p>
+        <p className="font-mono text-sm break-words">{c.message || c.cause}</p>
         <p className="mt-1 text-sm text-ink-2">
           last <RelativeTime at={c.last_at} />, version {c.version},{" "}
           <Link to="/workspaces/$workspace" params={{ workspace: c.workspace }} className="link break-all">
@@ -65,7 +65,8 @@ function Last({ cause }: { cause: Cause }) {
       {log ? (
         <Lines label={`The last lines of ${cause.workspace}`} text={lastLines(log, 20)} />
       ) : (
-        !workspace.isPending && (
+        !workspace.isPending &&
+        cause.fault === cause.cause && (
           <p className="mt-2 text-ink-2">
             {workspace.error ? "It is gone, and its output with it." : "No output was kept: it wrote none, or its template keeps no failures."}
           </p>

@@ -5,7 +5,7 @@ import { Section } from "../../components/Page";
 import { Mark, Plot } from "../../components/Plot";
 import type { HistoryPoint, Preset, PresetHistory } from "../../generated/api";
 import { block, stairs, top, type Value } from "../../services/chart";
-import { duration } from "../../services/time";
+import { duration, minutes, span, zone } from "../../services/time";
 
 /** The ranges that can be looked at, by what the URL says; without it a day. */
 export const ranges = [
@@ -50,7 +50,7 @@ export function History({ history: whole, now, range, params }: {
       beside={
         <span className="flex flex-wrap items-center gap-x-4 gap-y-1">
           <span className="tabular-nums" aria-live="off">
-            {pointed && when(pointed.at, history.step_seconds)}
+            {pointed ? when(pointed.at, history.step_seconds) : `Times in ${zone()}`}
           </span>
           <nav aria-label="Range" className="flex gap-1 rounded-lg bg-sunken p-0.5">
             {ranges.map((r) => (
@@ -87,9 +87,7 @@ export function History({ history: whole, now, range, params }: {
 
 const when = (at: string, seconds: number) => {
   const from = new Date(at);
-  const clock = (d: Date) => d.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const day = from.toLocaleDateString(undefined, { weekday: "short", day: "numeric", month: "short" });
-  return `${day}, ${clock(from)} to ${clock(new Date(from.getTime() + seconds * 1_000))}`;
+  return span(from, new Date(from.getTime() + seconds * 1_000));
 };
 
 interface ChartsProps {
@@ -265,7 +263,7 @@ function Numbers({ history }: { history: PresetHistory }) {
               {told.toReversed().map((p) => (
                 <tr key={p.at}>
                   <th scope="row" className="px-3 py-1.5 text-left font-normal whitespace-nowrap">
-                    {new Date(p.at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}
+                    {minutes(p.at)}
                   </th>
                   {[p.desired, p.ready, p.starting, p.claimed, p.claims ?? 0, p.hits ?? 0].map((v, i) => (
                     <td key={i} className="px-3 py-1.5">

@@ -68,6 +68,11 @@ export function PresetPage() {
                 failures={failures.data}
                 action={
                   <>
+                    {may("apply") && streak > 0 && (
+                      <Link to="/apply" search={{ template: params.template }} className="link">
+                        Mend the template
+                      </Link>
+                    )}
                     {may("rollback-template") && streak > 0 && preset.data.version > 1 && (
                       <Link to="/templates/$template" params={{ template: params.template }} className="link">
                         Roll back to another version

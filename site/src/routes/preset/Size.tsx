@@ -3,6 +3,8 @@ import { useEffect, useState, type ReactNode } from "react";
 import { percent } from "../../components/Hours";
 import { Section } from "../../components/Page";
 import type { PresetReplay, PresetSize, SizeOutcome } from "../../generated/api";
+import { money } from "../../services/money";
+import { counted } from "../../services/words";
 import { read } from "../../services/query";
 
 /** Days that a recommendation and its replays look back. */
@@ -25,7 +27,7 @@ export function perDay(total: number, past: { from: string; to: string }): numbe
 /** idle is what an outcome costs in a day: in money where the template has a price, else in hours of idle prebuilds. */
 export function idle(outcome: SizeOutcome, past: { from: string; to: string; idle_cost_per_hour: number }): string {
   if (past.idle_cost_per_hour > 0) {
-    return `${perDay(outcome.idle_cost, past).toLocaleString(undefined, { maximumFractionDigits: 2, minimumFractionDigits: 2 })} a day`;
+    return `${money(perDay(outcome.idle_cost, past))} a day`;
   }
   const hours = perDay(outcome.idle_hours, past);
   return `${hours.toLocaleString(undefined, { maximumFractionDigits: hours < 10 ? 1 : 0 })} h a day`;
@@ -156,5 +158,5 @@ const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function span(past: { from: string; to: string }): string {
   const hours = (new Date(past.to).getTime() - new Date(past.from).getTime()) / 3_600_000;
-  return hours < 48 ? `${Math.max(1, Math.round(hours))} h` : `${Math.round(hours / 24)} days`;
+  return hours < 48 ? `${Math.max(1, Math.round(hours))} h` : counted(Math.round(hours / 24), "day");
 }

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Section } from "../../components/Page";
 import { Cell, kinds, StripLegend, type Kind } from "../../components/Strip";
 import type { Preset, Workspace, WorkspaceList } from "../../generated/api";
+import { counted } from "../../services/words";
 
 const kindOf: Record<Workspace["state"], Kind> = {
   provisioning: "starting",
@@ -42,7 +43,7 @@ export function Slots({ preset, workspaces }: { preset: Preset; workspaces?: Wor
         <span className="tabular-nums">
           <b className="text-ink">{preset.actual}</b> ready of {preset.desired} desired, {preset.starting} being built,{" "}
           {preset.claimed} claimed
-          {preset.waiting > 0 && `, ${preset.waiting} claims waiting`}
+          {preset.waiting > 0 && `, ${counted(preset.waiting, "claim")} waiting`}
         </span>
       }
     >

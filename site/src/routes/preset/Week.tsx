@@ -1,5 +1,6 @@
 import { Section } from "../../components/Page";
 import type { Schedule } from "../../generated/api";
+import { bareTime, zone } from "../../services/time";
 
 const day = 86_400_000;
 
@@ -19,19 +20,17 @@ export function days(schedule: Schedule, from: Date, count = 7): { date: Date; p
     const parts = schedule.windows.flatMap((w) => {
       const a = Math.max(0, (new Date(w.from).getTime() - start) / day);
       const b = Math.min(1, (new Date(w.to).getTime() - start) / day);
-      return b > a ? [{ from: a, to: b, instances: w.instances, label: `${clock(w.from)} to ${clock(w.to)}` }] : [];
+      return b > a ? [{ from: a, to: b, instances: w.instances, label: `${bareTime(new Date(w.from))} to ${bareTime(new Date(w.to))} ${zone(new Date(w.from))}` }] : [];
     });
     return { date, parts };
   });
 }
 
-const clock = (at: string) => new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
-
 /** Week is what a schedule wants over the days to come: the more, the darker, and the number is written in it. */
 export function Week({ schedule }: { schedule: Schedule }) {
   const top = Math.max(1, ...schedule.windows.map((w) => w.instances));
   return (
-    <Section title="Schedule" beside={schedule.timezone}>
+    <Section title="Schedule" beside={`Set in ${schedule.timezone}, shown in ${zone()}`}>
       <ul className="flex flex-col gap-1.5">
         {days(schedule, new Date()).map(({ date, parts }) => (
           <li key={date.getTime()} className="flex items-center gap-3 text-xs">

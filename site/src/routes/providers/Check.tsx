@@ -5,6 +5,7 @@ import { Icon } from "../../components/Icon";
 import { Section } from "../../components/Page";
 import { address, request } from "../../services/api";
 import { duration } from "../../services/time";
+import { counted } from "../../services/words";
 
 /** Verdict is a line of the answer of check-provider, which is a stream and so has no type of its own. */
 export interface Verdict {
@@ -100,10 +101,10 @@ export function Check({ provider }: { provider: string }) {
       )}
       {state !== "idle" && (
         <p role="status" className="mb-2 text-sm text-ink-2">
-          {state === "running" && `${verdicts.length} cases so far; this page must stay open.`}
+          {state === "running" && `${counted(verdicts.length, "case")} so far; this page must stay open.`}
           {state === "stopped" && "Stopped; what it made is deleted."}
           {state === "ended" &&
-            (failed === 0 ? "It is safe to use." : `It is not safe to use: ${failed} of ${verdicts.length} cases failed.`)}
+            (failed === 0 ? "It is safe to use." : `It is not safe to use: ${failed} of ${counted(verdicts.length, "case")} failed.`)}
         </p>
       )}
       {error && (

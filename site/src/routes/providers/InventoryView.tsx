@@ -5,6 +5,7 @@ import { Notice } from "../../components/Status";
 import { RelativeTime } from "../../components/Time";
 import type { Inventory, InventoryEntry } from "../../generated/api";
 import { groups, tally, verdicts, type Group } from "./verdicts";
+import { counted } from "../../services/words";
 
 /** InventoryView is what both sides have now, by its verdict, and what follows from each. */
 export function InventoryView({ inventory: i }: { inventory: Inventory }) {
@@ -35,7 +36,7 @@ export function InventoryView({ inventory: i }: { inventory: Inventory }) {
       )}
       {amiss > i.entries.length && (
         <p className="text-sm text-ink-2">
-          {i.entries.length} of {amiss} discrepancies. All of them: <code>prewarm inventory --provider {i.provider}</code>
+          {i.entries.length} of {counted(amiss, "discrepancy", "discrepancies")}. All of them: <code>prewarm inventory --provider {i.provider}</code>
         </p>
       )}
     </div>
@@ -94,7 +95,7 @@ function Names({ entries }: { entries: readonly InventoryEntry[] }) {
           {e.since && (
             <span className="text-xs text-ink-2">
               found <RelativeTime at={e.since} />
-              {e.seen !== undefined && e.seen > 1 ? `, ${e.seen} times` : ""}
+              {e.seen !== undefined && e.seen > 1 ? `, ${counted(e.seen, "time")}` : ""}
             </span>
           )}
         </li>

@@ -5,6 +5,7 @@ import { ErrorState, Loading } from "../../components/Status";
 import { RelativeTime } from "../../components/Time";
 import type { Machine } from "../../generated/api";
 import { useRead } from "../../services/query";
+import { counted } from "../../services/words";
 
 const looks = {
   unused: { icon: "check", colour: "text-ready", text: "unused" },
@@ -73,7 +74,7 @@ function Row({ machine: m }: { machine: Machine }) {
           ) : (
             "never answered"
           )}
-          {m.failures !== undefined && m.failures > 0 && `; ${m.failures} failures in a row`}
+          {m.failures !== undefined && m.failures > 0 && `; ${counted(m.failures, "failure")} in a row`}
           {m.retry_at && (
             <>
               ; tried again <RelativeTime at={m.retry_at} />

@@ -14,6 +14,7 @@ import { InventoryView } from "./InventoryView";
 import { Machines } from "./Machines";
 import { BreakerSteps, Deleted, LastLooked, lastOf, Standing, Use } from "./ProviderCard";
 import { DeleteProvider } from "./DeleteProvider";
+import { counted } from "../../services/words";
 
 /** ProviderPage is one provider: whether it is trusted, how full it is, and what it has. */
 export function ProviderPage() {
@@ -153,7 +154,7 @@ function Limits({ provider: p }: { provider: Provider }) {
           ["Creates of one pass", l.chunk],
           ["Rate of creates", l.create_every ? `one each ${l.create_every}, ${l.create_burst} ahead` : "none"],
           ["Inventory", `each ${l.inventory_every}`],
-          ["Breaker opens at", `${l.breaker_count} discrepancies that are ${l.breaker_percent} % of all`],
+          ["Breaker opens at", `${counted(l.breaker_count, "discrepancy", "discrepancies")}, if ${l.breaker_percent} % of all`],
           ["or at failing calls", `${l.breaker_errors} %`],
         ]}
       />

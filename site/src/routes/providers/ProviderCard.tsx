@@ -4,6 +4,7 @@ import { Icon } from "../../components/Icon";
 import { Badge } from "../../components/StateBadge";
 import { RelativeTime } from "../../components/Time";
 import type { Breaker, LastInventory, Provider } from "../../generated/api";
+import { counted } from "../../services/words";
 
 /** Standing is how a provider is, as an icon and a word: the worst of it. */
 export function Standing({ provider: p }: { provider: Provider }) {
@@ -127,9 +128,7 @@ export function LastLooked({ last }: { last: LastInventory | undefined }) {
       Inventory <RelativeTime at={last.ended_at} />: {last.resources === 1 ? "1 resource" : `${last.resources} resources`},{" "}
       {last.discrepancies === 0
         ? "all as they should be"
-        : last.discrepancies === 1
-          ? "1 discrepancy"
-          : `${last.discrepancies} discrepancies`}
+        : counted(last.discrepancies, "discrepancy", "discrepancies")}
     </>
   );
 }

@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { Link, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
 import { Button } from "../../components/Button";
 import { Page, Section } from "../../components/Page";
-import { Notice } from "../../components/Status";
+import { ErrorState, Notice } from "../../components/Status";
 import { RelativeTime } from "../../components/Time";
 import type { ApplyResult, Plan } from "../../generated/api";
 import { call } from "../../services/api";
@@ -13,8 +13,9 @@ import { Applied, PlanView, Refusal } from "./PlanView";
 /** Most that a request may hold, in bytes; a configuration is far below it. */
 const most = 1 << 20;
 
-/** ApplyPage takes a file, shows what it would do, and applies just that. */
+/** ApplyPage takes a file, shows what it would do, and applies just that. It begins with that of a template, if one is named. */
 export function ApplyPage() {
+  const { template } = useSearch({ from: "/inside/apply" });
   const may = useMay();
   const client = useQueryClient();
   const [file, setFile] = useState("pasted.yaml");
@@ -47,6 +48,15 @@ export function ApplyPage() {
     plan.reset();
     apply.reset();
   };
+  const exported = useMutation({
+    networkMode: "always",
+    mutationFn: (of: string) => call("export-template", { params: { template: of } }),
+    onSuccess: (got) => edit(got.document, `${got.template}.yaml`),
+  });
+  const begin = exported.mutate;
+  useEffect(() => {
+    if (template) begin(template);
+  }, [template, begin]);
   const choose = async (chosen: File | undefined) => {
     if (!chosen) return;
     if (chosen.size > most) {
@@ -67,7 +77,7 @@ export function ApplyPage() {
       lead="Providers, templates and presets become what a YAML file says. First you see what that would do."
     >
       {!may("apply") ? (
-        <Notice tone="warning">Your role may not change the configuration: ask a template admin to apply it.</Notice>
+        <Notice tone="warning">Your role cannot change the configuration. Ask a template admin to apply it.</Notice>
       ) : (
         <>
           <Section title="The file" beside={source ? file : undefined}>
@@ -127,6 +137,7 @@ export function ApplyPage() {
               </div>
             </form>
           </Section>
+          {exported.error && <ErrorState error={exported.error} />}
           {plan.error && <Refusal error={plan.error} source={source} />}
           {apply.error && <Refusal error={apply.error} source={source} />}
           {applied && <Applied changes={applied.changes} />}

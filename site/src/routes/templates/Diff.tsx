@@ -20,7 +20,7 @@ export function Diff({ before, after, names }: { before: string; after: string; 
   if (added + removed === 0) return <p className="text-ink-2">They are the same, line by line.</p>;
   const rows = fold(lines);
   return (
-    <figure aria-label={`${names[0]} beside ${names[1]}: ${removed} lines removed, ${added} added`}>
+    <figure aria-label={`${names[0]} compared with ${names[1]}: ${removed} lines removed, ${added} added`}>
       <figcaption className="mb-2 flex flex-wrap gap-x-4 gap-y-1 text-sm text-ink-2">
         <span>
           <b className="text-failed">−{removed}</b> only in {names[0]}

@@ -4,6 +4,7 @@ import { Section } from "../../components/Page";
 import { Problem } from "../../services/api";
 import type { Change, Plan } from "../../generated/api";
 import { actions, busy, deeds, headingOf, place, subject } from "./plan";
+import { counted } from "../../services/words";
 
 const icons: Record<Change["action"], { icon: IconName; colour: string }> = {
   create: { icon: "check", colour: "text-ready" },
@@ -66,7 +67,7 @@ export function PlanView({ plan }: { plan: Plan }) {
           </ul>
         )}
         {moving.length > mostPresets && (
-          <p className="mt-3 text-sm text-ink-2">and {moving.length - mostPresets} more presets, which are in the sum above.</p>
+          <p className="mt-3 text-sm text-ink-2">and {counted(moving.length - mostPresets, "more preset")} in the sum above.</p>
         )}
       </Section>
     </>

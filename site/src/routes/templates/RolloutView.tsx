@@ -6,6 +6,7 @@ import { Notice } from "../../components/Status";
 import { Strip, StripLegend, type Slots } from "../../components/Strip";
 import { RelativeTime } from "../../components/Time";
 import type { PresetRollout, TemplateRollout, VersionSlots } from "../../generated/api";
+import { counted } from "../../services/words";
 
 /** phaseOf is the worst of a template's presets; nothing where no rollout is under way. */
 export function phaseOf(presets: readonly PresetRollout[]): "stopped" | "progressing" | undefined {
@@ -85,7 +86,7 @@ export function RolloutView({ rollout }: { rollout: TemplateRollout }) {
         )}
         {rollout.presets.length > mostPresets && (
           <p className="mt-3 text-sm text-ink-2">
-            {mostPresets} of {rollout.presets.length} presets, those that roll out first.
+            {mostPresets} of {counted(rollout.presets.length, "preset")}, those that roll out first.
           </p>
         )}
       </Section>

@@ -112,7 +112,7 @@ function Actions({ template: t, rollout }: { template: Template; rollout: Templa
           look="danger"
           icon="trash"
           title={`Delete ${t.name} for good?`}
-          effect={`Its ${t.presets.length === 1 ? "preset goes" : `${t.presets.length} presets go`}, with all versions. ${n > 0 ? `${theirs}, too. ` : ""}What is claimed stays until it is released. The same file can be applied anew.`}
+          effect={`Its ${t.presets.length === 1 ? "preset goes" : `${t.presets.length} presets go`}, with all versions. ${n > 0 ? `${theirs}, too. ` : ""}What is claimed stays until it is released. The same file can be applied again.`}
           done={`${t.name} is deleted.`}
           run={async () => {
             await remove.mutateAsync({ params });

@@ -56,7 +56,7 @@ test("of two lines only what differs is marked, and letters are not counted twic
 
 test("a diff says in words how much it is, and which line is on which side", () => {
   render(<Diff before={"cpu: 1\nram: 2\n"} after={"cpu: 4\nram: 2\n"} names={["version 1", "version 2"]} />);
-  const figure = screen.getByRole("figure", { name: "version 1 beside version 2: 1 lines removed, 1 added" });
+  const figure = screen.getByRole("figure", { name: "version 1 compared with version 2: 1 lines removed, 1 added" });
   expect(within(figure).getAllByText("removed:", { exact: false }).length).toBeGreaterThan(0);
   expect(within(figure).getAllByText("added:", { exact: false }).length).toBeGreaterThan(0);
   cleanup();

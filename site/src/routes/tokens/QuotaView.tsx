@@ -3,6 +3,7 @@ import { Bar } from "../../components/Bar";
 import { Confirm } from "../../components/Dialog";
 import { Section } from "../../components/Page";
 import type { Quota, QuotaRequest } from "../../generated/api";
+import { counted } from "../../services/words";
 
 interface Props {
   /** The generated type says number; the server answers null where there is no limit. */
@@ -15,7 +16,7 @@ export function effect(maximum: number, perUser: number, claimed: number): strin
   const all = maximum > 0 ? `at most ${maximum} at once by all users together` : "any number by all users together";
   const each = perUser > 0 ? `${perUser} by each` : "any number by each";
   const above =
-    maximum > 0 && claimed > maximum ? ` ${claimed} are claimed now: they stay so, and nobody gets another before some are released.` : "";
+    maximum > 0 && claimed > maximum ? ` Now ${counted(claimed, "workspace is", "workspaces are")} claimed. They stay claimed, and nobody gets another before some are released.` : "";
   return `Workspaces are claimed from now on: ${all}, ${each}.${above}`;
 }
 

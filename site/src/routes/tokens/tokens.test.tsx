@@ -67,7 +67,7 @@ test("a quota says what it means before it is set", async () => {
   const user = userEvent.setup();
   const change = vi.fn().mockResolvedValue(undefined);
   expect(effect(0, 0, 5)).toContain("any number by all users together");
-  expect(effect(3, 1, 5)).toContain("5 are claimed now");
+  expect(effect(3, 1, 5)).toContain("Now 5 workspaces are claimed.");
   render(<QuotaView quota={{ organization: "default", claimed: 4, maximum: 10, maximum_per_user: null }} onChange={change} />);
   expect(screen.getByRole("img", { name: "4 of 10 claimed" })).toBeTruthy();
   await user.click(screen.getByRole("button", { name: "Change" }));

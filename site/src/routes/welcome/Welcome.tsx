@@ -11,6 +11,7 @@ import type { Claim, Pool } from "../../generated/api";
 import { slotsOf, usePools, warm } from "../../services/pools";
 import { useAct } from "../../services/query";
 import { useMay } from "../../services/session";
+import { counted, verb } from "../../services/words";
 
 /** Welcome goes from nothing to a warm pool and a first claim. */
 export function Welcome() {
@@ -80,11 +81,11 @@ function MakePool({ pool }: { pool: Pool | undefined }) {
         <Link to="/presets/$template/$preset" params={{ template: pool.template, preset: pool.preset }} className="link text-ink">
           {pool.template}/{pool.preset}
         </Link>
-        , which keeps {pool.desired} workspaces ready.
+        , which keeps {counted(pool.desired, "workspace")} ready.
       </p>
     );
   }
-  if (!may("apply")) return <p className="text-ink-2">Your role may not make pools: ask a template admin for the first one.</p>;
+  if (!may("apply")) return <p className="text-ink-2">Your role cannot create pools. Ask a template admin for the first one.</p>;
   return (
     <>
       <p className="text-ink-2">
@@ -112,8 +113,8 @@ function Fill({ pool }: { pool: Pool }) {
     <>
       <p className="text-ink-2" role="status">
         {warm(pool)
-          ? `${pool.slots.ready} workspaces are ready. Whoever comes next waits for nothing.`
-          : `${pool.slots.ready} of ${pool.desired} are ready, ${pool.slots.starting} are being built.`}
+          ? `${counted(pool.slots.ready, "workspace")} ${verb(pool.slots.ready, "is", "are")} ready. The next claim does not wait.`
+          : `${pool.slots.ready} of ${pool.desired} ready, ${pool.slots.starting} being built.`}
       </p>
       <Strip slots={slotsOf(pool)} />
     </>

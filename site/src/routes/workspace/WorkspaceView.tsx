@@ -7,6 +7,7 @@ import { RelativeTime } from "../../components/Time";
 import type { Receipt, StateDuration, Workspace } from "../../generated/api";
 import { duration } from "../../services/time";
 import { Timeline, width } from "./Timeline";
+import { counted } from "../../services/words";
 
 /** WorkspaceView is the looks of the page of a workspace. */
 export function WorkspaceView({ workspace: w, usual, renew, logs, runner }: {
@@ -111,7 +112,7 @@ export function stagesOf(r: Receipt): { name: string; ms: number }[] {
     { name: "in line", ms: r.queue_ms },
     { name: "chosen", ms: r.statement_ms },
     { name: "waited for one", ms: r.wait_ms },
-    { name: "agent told", ms: r.told_ms },
+    { name: "agent notified", ms: r.told_ms },
     { name: "on_claim", ms: r.hook_ms },
   ].flatMap(({ name, ms }) => (ms === undefined ? [] : [{ name, ms }]));
 }
@@ -201,7 +202,7 @@ function Agent({ agent }: { agent: NonNullable<Workspace["agent"]> }) {
             last heard of <RelativeTime at={agent.heartbeat_at} />
           </p>
         )}
-        {agent.recoveries > 0 && <p className="text-ink-2">recovered {agent.recoveries} times</p>}
+        {agent.recoveries > 0 && <p className="text-ink-2">recovered {counted(agent.recoveries, "time")}</p>}
       </div>
     </Section>
   );

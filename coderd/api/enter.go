@@ -1,0 +1,248 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/tunnel"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
+)
+
+const (
+	// tunnelPatience is how long a request waits for an agent that is about to open its tunnel again, and tunnelAgain how
+	// soon it is looked for.
+	tunnelPatience = 5 * time.Second
+	tunnelAgain    = 50 * time.Millisecond
+	// maxRefusal bounds what an agent, which nobody trusts, can say of a refusal.
+	maxRefusal = 4 << 10
+)
+
+// entrance is a claimed workspace that who may enter.
+type entrance struct {
+	viewsdb.EntranceRow
+	who    auth.Identity
+	action auth.Action
+}
+
+// entranceOf finds a workspace to enter, in one read. It is a refusal where who may not, or where nobody can.
+func (s *server) entranceOf(ctx context.Context, who auth.Identity, action auth.Action, ref string) (entrance, error) {
+	params := viewsdb.EntranceParams{OrganizationID: who.OrganizationID}
+	if id, err := uuid.Parse(ref); err == nil {
+		params.ID = uuid.NullUUID{UUID: id, Valid: true}
+	} else {
+		params.Name = &ref
+	}
+	row, err := viewsdb.New(s.Store).Entrance(ctx, params)
+	if err != nil && !database.NoRows(err) {
+		return entrance{}, xerrors.Errorf("find workspace: %w", err)
+	}
+	if err != nil || !who.May(action, row.OwnerID) {
+		return entrance{}, auth.Refuse(auth.ErrNotFound, "there is no workspace %q that you have claimed; `prewarm workspace list` "+
+			"shows yours", ref)
+	}
+	e := entrance{row, who, action}
+	// A prebuild that somebody was in would be handed on as new.
+	if row.State != database.WorkspaceStateClaimed {
+		return e, auth.Refuse(auth.ErrConflict, "workspace %s is %s: only a claimed one can be entered", row.Name, row.State)
+	}
+	return e, nil
+}
+
+// inside refuses what cannot be entered through an agent.
+func (s *server) inside(ctx context.Context, who auth.Identity, ref string) (entrance, error) {
+	e, err := s.entranceOf(ctx, who, auth.ActUseWorkspace, ref)
+	switch {
+	case err != nil:
+		return e, err
+	case !e.HasAgent:
+		return e, huma.Error501NotImplemented("template " + e.Template + " has no agent, through which its workspaces could be entered: set agent in it, or use exec")
+	case !e.DataPlane:
+		return e, huma.Error501NotImplemented("template " + e.Template + " turns the data plane off")
+	case s.Tunnels == nil:
+		return e, huma.Error501NotImplemented("this server has no data plane")
+	}
+	return e, nil
+}
+
+func (e entrance) target() tunnel.Target {
+	return tunnel.Target{TunnelID: e.TunnelID, ReplicaID: e.ReplicaID, URL: e.Url}
+}
+
+// address is that of something the agent serves. The host names the tunnel, so that connections are of one only.
+func (e entrance) address(path string, query url.Values) string {
+	u := url.URL{Scheme: "http", Host: e.TunnelID.String(), Path: path, RawQuery: query.Encode()}
+	return u.String()
+}
+
+// call makes a request of the agent in a workspace. body is nil, bytes that can be sent again, or a stream that is sent once.
+// An agent that is about to open its tunnel again is waited for. The caller closes the body of the response, which is one of
+// success.
+func (s *server) call(
+	ctx context.Context, e entrance, method, path string, query url.Values, body io.Reader,
+) (*http.Response, error) {
+	var again []byte
+	if b, ok := body.(*bytes.Buffer); ok {
+		again = b.Bytes()
+	}
+	for began := s.Clock.Now("api", "tunnel"); ; {
+		if again != nil {
+			body = bytes.NewReader(again)
+		}
+		req, err := http.NewRequestWithContext(ctx, method, e.address(path, query), body)
+		if err != nil {
+			return nil, xerrors.Errorf("build request: %w", err)
+		}
+		req.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
+		resp, err := s.Tunnels.Transport(e.target()).RoundTrip(req)
+		if err == nil {
+			return resp, refusalOf(resp)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		// What was dialed and failed later may have been heard.
+		if !errors.Is(err, tunnel.ErrNone) || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
+			return nil, tunnelProblem(e, err)
+		}
+		if e, err = s.again(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// again looks for the tunnel of a workspace once more, a moment later.
+func (s *server) again(ctx context.Context, e entrance) (entrance, error) {
+	timer := s.Clock.NewTimer(tunnelAgain, "api", "tunnel")
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return e, ctx.Err()
+	case <-timer.C:
+	}
+	now, err := s.entranceOf(ctx, e.who, e.action, e.ID.String())
+	if err == nil && now.Incarnation != e.Incarnation {
+		return e, auth.Refuse(auth.ErrConflict, "workspace %s has another claim by now", e.Name)
+	}
+	return now, err
+}
+
+func tunnelProblem(e entrance, err error) error {
+	switch {
+	case errors.Is(err, tunnel.ErrTooMany):
+		return huma.Error429TooManyRequests(err.Error())
+	case errors.Is(err, tunnel.ErrNone):
+		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("the agent of workspace "+e.Name+" is not connected at the "+
+			"moment: try again"), http.Header{"Retry-After": {"1"}})
+	case errors.Is(err, tunnel.ErrNoWay):
+		return huma.Error503ServiceUnavailable(err.Error())
+	}
+	return huma.Error502BadGateway("the connection into workspace " + e.Name + " was cut; what was asked may have been done")
+}
+
+// refusalOf is what an agent refuses with. It closes the response then.
+func refusalOf(resp *http.Response) error {
+	if resp.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	defer resp.Body.Close()
+	var said struct {
+		Detail string `json:"detail"`
+	}
+	_ = json.NewDecoder(io.LimitReader(resp.Body, maxRefusal)).Decode(&said)
+	if said.Detail == "" {
+		said.Detail = "the agent refused it"
+	}
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusTooManyRequests:
+		return huma.NewError(resp.StatusCode, said.Detail)
+	}
+	return huma.Error502BadGateway(said.Detail)
+}
+
+// ask makes a request of the agent, and decodes its answer.
+func ask[T any](ctx context.Context, s *server, e entrance, method, path string, what any) (*body[T], error) {
+	var content io.Reader
+	if what != nil {
+		raw, err := json.Marshal(what)
+		if err != nil {
+			return nil, xerrors.Errorf("encode request: %w", err)
+		}
+		content = bytes.NewBuffer(raw)
+	}
+	resp, err := s.call(ctx, e, method, path, nil, content)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	out := &body[T]{}
+	if resp.StatusCode == http.StatusNoContent {
+		return out, nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&out.Body); err != nil {
+		return nil, huma.Error502BadGateway("the agent of workspace " + e.Name + " gave no answer that can be read")
+	}
+	return out, nil
+}
+
+// begin writes into the audit log that a session has begun, and what it returns that it has ended. What is done in it is in no
+// log.
+func (s *server) begin(e entrance, kind string, details map[string]any) (end func(after map[string]any)) {
+	after := map[string]any{"kind": kind, "claim_id": e.ClaimID.UUID}
+	for k, v := range details {
+		after[k] = v
+	}
+	entry := auth.Entry{
+		ActorID: e.who.UserID, OrganizationID: e.who.OrganizationID, Action: "session.begin", TargetType: "workspace",
+		TargetID: e.ID.String(), TargetName: e.Name, After: after, Source: e.who.Source,
+	}
+	s.Sessions.Add(entry)
+	return func(how map[string]any) {
+		entry.Action = "session.end"
+		ended := map[string]any{}
+		for k, v := range after {
+			ended[k] = v
+		}
+		for k, v := range how {
+			ended[k] = v
+		}
+		entry.After = ended
+		s.Sessions.Add(entry)
+	}
+}
+
+// watchEnd records the end of a process, which outlives the request that started it. It asks the agent, through whichever tunnel
+// it has, until the process or its claim has ended.
+func (s *server) watchEnd(ctx context.Context, e entrance, id uuid.UUID, end func(map[string]any)) {
+	const failures = 20
+	for failed := 0; failed < failures; {
+		p, err := ask[sdk.Process](ctx, s, e, http.MethodGet, "/processes/"+id.String()+"/wait", nil)
+		switch {
+		case err == nil && p.Body.ExitCode != nil:
+			end(map[string]any{"exit_code": *p.Body.ExitCode})
+			return
+		case err == nil:
+			failed = 0
+			continue
+		case s.Tunnels.Ready() != nil: // the replica stops, and nobody else watches
+			return
+		}
+		failed++
+		if e, err = s.again(ctx, e); errors.Is(err, auth.ErrNotFound) || errors.Is(err, auth.ErrConflict) {
+			break
+		}
+	}
+	end(map[string]any{"exit_code": nil, "reason": "the claim has ended, or the agent does not answer"})
+}

@@ -1,0 +1,30 @@
+package provider
+
+import "bytes"
+
+// Tail keeps the end of what is written to it.
+type Tail struct {
+	Limit int // bytes
+	buf   []byte
+	cut   bool
+}
+
+func (t *Tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
+	if len(t.buf) > 2*t.Limit {
+		t.buf, t.cut = bytes.Clone(t.buf[len(t.buf)-t.Limit:]), true
+	}
+	return len(p), nil
+}
+
+// String is the end, from the beginning of a line.
+func (t *Tail) String() string {
+	kept := t.buf
+	if len(kept) > t.Limit {
+		kept, t.cut = kept[len(kept)-t.Limit:], true
+	}
+	if i := bytes.IndexByte(kept, '\n'); t.cut && i >= 0 {
+		kept = kept[i+1:] // half a line may be half a secret
+	}
+	return string(bytes.ToValidUTF8(kept, []byte("?")))
+}

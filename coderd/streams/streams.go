@@ -1,0 +1,117 @@
+// Package streams carries many streams over one WebSocket: the tunnel between an agent and a replica, and the relay between
+// two replicas.
+//
+// Each stream has a window of 256 KiB, which is what it holds at most of what its reader has not read. One reader that does
+// not read holds up no other stream. A peer that does not answer for half a minute is taken for gone.
+//
+// yamux is 0.1.1 on purpose: docs/decisions/0035-tunnels-are-streams-of-http.md.
+package streams
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/hashicorp/yamux"
+	"golang.org/x/xerrors"
+)
+
+const (
+	// Window is how many bytes a stream holds at most for a reader that does not read.
+	Window = 256 << 10
+	// Most is how many streams one session carries at once.
+	Most = 256
+
+	keepAlive    = 15 * time.Second
+	writeTimeout = 15 * time.Second
+	openTimeout  = 30 * time.Second
+	closeTimeout = 30 * time.Second
+)
+
+// Session is one side of a connection with streams. As a net.Listener it accepts those that the other side opens.
+type Session = yamux.Session
+
+// Conn is the connection of a WebSocket, until ctx ends.
+func Conn(ctx context.Context, ws *websocket.Conn) net.Conn {
+	return whole{websocket.NetConn(ctx, ws, websocket.MessageBinary), ws}
+}
+
+// whole drops what comes with an error. Where a connection is cut in the middle of a frame, the library returns the last bytes
+// as they came, still masked: a reader that took them would have wrong bytes, and not too few.
+type whole struct {
+	net.Conn
+	ws *websocket.Conn
+}
+
+// Close ends the connection at once. The library would say farewell and wait for the answer, for seconds, and the streams end
+// only after that.
+func (c whole) Close() error {
+	err := c.ws.CloseNow()
+	_ = c.Conn.Close() // lets go of its timers; there is nothing left to say
+	return err         //nolint:wrapcheck // as Read
+}
+
+func (c whole) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // readers compare it
+	}
+	return n, nil
+}
+
+// Open is the side that opens streams; Accept is the other one, and opens none: what it tried would be reset.
+func Open(conn net.Conn) (*Session, error) {
+	s, err := yamux.Client(conn, config())
+	if err == nil {
+		err = s.GoAway()
+	}
+	return wrap(s, err)
+}
+
+// Accept is the side that accepts streams.
+func Accept(conn net.Conn) (*Session, error) { return wrap(yamux.Server(conn, config())) }
+
+func wrap(s *Session, err error) (*Session, error) {
+	if err != nil {
+		return nil, xerrors.Errorf("begin streams: %w", err)
+	}
+	return s, nil
+}
+
+func config() *yamux.Config {
+	return &yamux.Config{
+		AcceptBacklog: Most, EnableKeepAlive: true, KeepAliveInterval: keepAlive, ConnectionWriteTimeout: writeTimeout,
+		MaxStreamWindowSize: Window, StreamOpenTimeout: openTimeout, StreamCloseTimeout: closeTimeout,
+		LogOutput: io.Discard, // what goes wrong is an error of the session
+	}
+}
+
+// Join copies between two streams, both ways, until both have ended. The end of one way is handed on.
+func Join(a, b net.Conn) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pass(a, b)
+	}()
+	pass(b, a)
+	<-done
+}
+
+// pass ends both streams where one is broken: the other side must not wait for what does not come.
+func pass(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if err != nil {
+		abort(from)
+		abort(to)
+		return
+	}
+	_ = to.Close() // of a stream: it writes no more, and still reads
+}
+
+// abort ends reads and writes that are under way.
+func abort(c net.Conn) {
+	_ = c.SetDeadline(time.Unix(1, 0))
+	_ = c.Close()
+}

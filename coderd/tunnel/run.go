@@ -1,0 +1,209 @@
+package tunnel
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/database/tunneldb"
+)
+
+const (
+	// lookEvery bounds what a lost hint costs: streams of a claim end within 5 s of its end.
+	lookEvery = 3 * time.Second
+	// atOnce is how many workspaces one hint names: a notification has 8000 bytes at most.
+	atOnce = 200
+)
+
+// Run ends tunnels with the work that they are for, until ctx ends; then all.
+func (s *Service) Run(ctx context.Context) {
+	var eg errgroup.Group
+	eg.Go(func() error { s.watch(ctx); return nil })
+	eg.Go(func() error {
+		lease.Loop{
+			Clock: s.Clock, Log: s.Log, What: "look after tunnels", Tags: []string{"tunnel", "look"}, Every: lookEvery, Later: true,
+		}.Run(ctx, s.lookAtAll)
+		return nil
+	})
+	_ = eg.Wait()
+	s.stop(ctx)
+}
+
+// Ended says that the claim of a workspace has ended, on this replica, after the commit. It returns at once.
+func (s *Service) Ended(workspaceID uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims[workspaceID], s.look[workspaceID] = struct{}{}, struct{}{}
+	s.ended.Ring()
+}
+
+// Heard takes such news from another replica. An empty payload means that any number of them may have been lost.
+func (s *Service) Heard(payload string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if payload == "" {
+		for id := range s.of {
+			s.look[id] = struct{}{}
+		}
+	}
+	for _, text := range strings.Split(payload, ",") {
+		if id, err := uuid.Parse(text); err == nil && s.of[id] != nil {
+			s.look[id] = struct{}{}
+		}
+	}
+	s.ended.Ring()
+}
+
+// watch acts on hints.
+func (s *Service) watch(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.ended:
+		}
+		s.mu.Lock()
+		look, claims := slices.Collect(maps.Keys(s.look)), slices.Collect(maps.Keys(s.claims))
+		clear(s.look)
+		clear(s.claims)
+		look = slices.DeleteFunc(look, func(id uuid.UUID) bool { return s.of[id] == nil })
+		s.mu.Unlock()
+		if err := s.endOf(ctx, look); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "look whether tunnels are over", slog.Error(err))
+		}
+		if err := s.spread(ctx, claims); err != nil && ctx.Err() == nil {
+			s.Log.Warn(ctx, "look whether other replicas have tunnels", slog.Error(err))
+		}
+	}
+}
+
+// spread tells the other replicas, where they have tunnels of these workspaces.
+func (s *Service) spread(ctx context.Context, ids []uuid.UUID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	elsewhere, err := tunneldb.New(s.Store).TunnelsElsewhere(ctx, tunneldb.TunnelsElsewhereParams{Ids: ids, ReplicaID: s.InstanceID})
+	if err != nil {
+		return xerrors.Errorf("find tunnels at other replicas: %w", err)
+	}
+	for some := range slices.Chunk(elsewhere, atOnce) {
+		names := make([]string, len(some))
+		for i, id := range some {
+			names[i] = id.String()
+		}
+		s.Hints.Released(strings.Join(names, ","))
+	}
+	return nil
+}
+
+func (s *Service) endOf(ctx context.Context, ids []uuid.UUID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.end(ctx, tunneldb.TunnelsToKeepParams{ReplicaID: s.InstanceID, Ids: ids})
+}
+
+func (s *Service) lookAtAll(ctx context.Context) error {
+	s.dropRelays(ctx)
+	if err := s.end(ctx, tunneldb.TunnelsToKeepParams{ReplicaID: s.InstanceID, Every: true, Ids: []uuid.UUID{}}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	if _, err := tunneldb.New(s.Store).SweepTunnels(ctx); err != nil {
+		return xerrors.Errorf("sweep tunnels: %w", err)
+	}
+	return nil
+}
+
+// end ends the tunnels whose work has ended. One whose row was lost writes it again. While the database does not answer,
+// tunnels stay: nobody is let in without it.
+func (s *Service) end(ctx context.Context, about tunneldb.TunnelsToKeepParams) error {
+	s.mu.Lock()
+	var doubtful []*tunnel
+	if about.Every {
+		doubtful = slices.Collect(maps.Values(s.tunnels))
+	}
+	for _, id := range about.Ids {
+		doubtful = append(doubtful, s.of[id]...)
+	}
+	doubtful = slices.DeleteFunc(doubtful, func(t *tunnel) bool { return !t.written }) // its row is about to be written
+	s.mu.Unlock()
+	if len(doubtful) == 0 {
+		return nil
+	}
+	asking, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	keep, err := tunneldb.New(s.Store).TunnelsToKeep(asking, about)
+	if err != nil {
+		return xerrors.Errorf("look whether tunnels are over: %w", err)
+	}
+	kept := make(map[uuid.UUID]struct{}, len(keep))
+	for _, id := range keep {
+		kept[id] = struct{}{}
+	}
+	for _, t := range doubtful {
+		if _, ok := kept[t.id]; ok || t.session.IsClosed() {
+			continue
+		}
+		if err := s.write(ctx, t); err != nil {
+			_ = t.session.Close()
+		}
+	}
+	return nil
+}
+
+// Drain takes no more tunnels, and asks the agents of those that there are to open one elsewhere. It returns at once.
+func (s *Service) Drain(ctx context.Context) {
+	s.mu.Lock()
+	s.draining = true
+	all := slices.Collect(maps.Values(s.tunnels))
+	s.mu.Unlock()
+	for _, t := range all {
+		go s.handOver(context.WithoutCancel(ctx), t)
+	}
+}
+
+func (s *Service) handOver(ctx context.Context, t *tunnel) {
+	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.id.String()+"/handover", nil)
+	if err != nil {
+		return
+	}
+	resp, err := s.Transport(Target{TunnelID: t.id, ReplicaID: s.InstanceID}).RoundTrip(req)
+	if err != nil {
+		s.Log.Debug(ctx, "ask agent to open another tunnel", slog.Error(err))
+		return
+	}
+	_ = resp.Body.Close()
+}
+
+// stop ends all tunnels and relays, and removes their rows.
+func (s *Service) stop(ctx context.Context) {
+	s.mu.Lock()
+	s.stopped = true
+	ids := slices.Collect(maps.Keys(s.tunnels))
+	for _, t := range s.tunnels {
+		_ = t.session.Close()
+	}
+	s.mu.Unlock()
+	s.relays.close()
+	if len(ids) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = s.forget(ctx, ids...) // the others sweep what is left
+}

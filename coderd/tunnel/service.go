@@ -1,0 +1,288 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"cdr.dev/slog"
+	"github.com/coder/quartz"
+	"github.com/coder/websocket"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/hints"
+	"github.com/prewarm-dev/prewarm/coderd/streams"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/tunneldb"
+)
+
+var (
+	// ErrNone: there is no such tunnel, perhaps not any more. The agent is about to open another.
+	ErrNone = errors.New("the workspace has no tunnel at the moment")
+	// ErrTooMany: the tunnel carries as many streams as it may.
+	ErrTooMany = errors.New("too many streams into the workspace are open: close some")
+	// ErrOver: the work that the token of the agent is for has ended.
+	ErrOver = errors.New("the work of this token has ended")
+	// ErrDraining: this replica stops. Another one takes the tunnel.
+	ErrDraining = errors.New("the replica is stopping: open the tunnel again, elsewhere")
+	// ErrNoWay: another replica has the tunnel, and has no --advertise-url.
+	ErrNoWay = errors.New("another replica has the tunnel of the workspace, and none can reach it: " +
+		"start every replica with --advertise-url")
+)
+
+const (
+	rowTimeout      = 5 * time.Second
+	handoverTimeout = 5 * time.Second
+	// mostTunnels of one workspace at one replica: an agent that opens more loses the oldest.
+	mostTunnels = 2
+)
+
+// Agent is whose tunnel it is, as its token says.
+type Agent struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	Attempt     int32
+}
+
+// Target is where the tunnel of a workspace is, as its row says.
+type Target struct {
+	TunnelID  uuid.UUID
+	ReplicaID uuid.UUID // that has it
+	URL       string    // of that replica; empty: it has none
+}
+
+// Options of a Service. All are needed but those that say otherwise.
+type Options struct {
+	Store      *database.Store
+	Clock      quartz.Clock
+	Log        slog.Logger
+	Registerer prometheus.Registerer
+	Hints      *hints.Hints
+	InstanceID uuid.UUID // of this run of the replica
+	URL        string    // where other replicas reach this one; empty: nowhere
+	// Keys are secrets that all replicas derive from the database and its encryption keys, the newest first.
+	Keys func(context.Context) ([][]byte, error)
+}
+
+// Service has the tunnels of one replica, and the ways to those of others. It is safe for concurrent use.
+type Service struct {
+	Options
+	transport *http.Transport
+	relays    relays
+
+	ended hints.Bell // claims may have ended
+
+	mu       sync.Mutex
+	tunnels  map[uuid.UUID]*tunnel
+	of       map[uuid.UUID][]*tunnel // by workspace, the newest last
+	claims   map[uuid.UUID]struct{}  // workspaces whose claims have ended here, of which the others are to hear
+	look     map[uuid.UUID]struct{}  // workspaces to look at
+	draining bool
+	stopped  bool
+}
+
+// tunnel is one connection of an agent to this replica.
+type tunnel struct {
+	id      uuid.UUID
+	agent   Agent
+	session *streams.Session
+	slots   chan struct{}
+	written bool // its row is; by the service's mu
+}
+
+// New returns a Service. Run must run for tunnels to end with their work.
+func New(o Options) *Service {
+	o.Log = o.Log.Named("tunnel")
+	s := &Service{
+		Options: o, ended: hints.NewBell(), tunnels: map[uuid.UUID]*tunnel{}, of: map[uuid.UUID][]*tunnel{},
+		claims: map[uuid.UUID]struct{}{}, look: map[uuid.UUID]struct{}{},
+	}
+	s.relays.init(o.Registerer)
+	s.transport = &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			target, ok := ctx.Value(targetKey{}).(Target)
+			if !ok {
+				return nil, ErrNone
+			}
+			return s.Dial(ctx, target)
+		},
+		DisableKeepAlives: true, DisableCompression: true, // a stream costs no round trip, and is held by nobody
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	o.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "prewarm_tunnels", Help: "Tunnels of agents that this replica has.",
+	}, func() float64 { s.mu.Lock(); defer s.mu.Unlock(); return float64(len(s.tunnels)) }))
+	return s
+}
+
+// Ready is an error while this replica takes no tunnels.
+func (s *Service) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining || s.stopped {
+		return ErrDraining
+	}
+	return nil
+}
+
+// Attach has the tunnel of an agent until it ends, and closes ws. The error says why it ended; it is ErrOver where the work of
+// the agent has.
+func (s *Service) Attach(ctx context.Context, agent Agent, ws *websocket.Conn) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	conn := streams.Conn(ctx, ws)
+	session, err := streams.Open(conn)
+	if err != nil {
+		_ = ws.CloseNow()
+		return err
+	}
+	defer func() { _ = ws.CloseNow(); _ = session.Close() }()
+	t := &tunnel{id: uuid.New(), agent: agent, session: session, slots: make(chan struct{}, streams.Most)}
+	if err := s.enter(t); err != nil {
+		return err
+	}
+	defer s.leave(ctx, t)
+	if err := s.write(ctx, t); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-session.CloseChan():
+		return nil
+	}
+}
+
+// enter comes before the row: a look at the rows that finds none ends the tunnel.
+func (s *Service) enter(t *tunnel) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining || s.stopped {
+		return ErrDraining
+	}
+	s.tunnels[t.id] = t
+	all := append(s.of[t.agent.WorkspaceID], t)
+	for len(all) > mostTunnels {
+		go func(oldest *tunnel) { _ = oldest.session.Close() }(all[0])
+		all = all[1:]
+	}
+	s.of[t.agent.WorkspaceID] = all
+	return nil
+}
+
+func (s *Service) leave(ctx context.Context, t *tunnel) {
+	s.mu.Lock()
+	delete(s.tunnels, t.id)
+	var rest []*tunnel
+	for _, other := range s.of[t.agent.WorkspaceID] {
+		if other != t {
+			rest = append(rest, other)
+		}
+	}
+	s.of[t.agent.WorkspaceID] = rest
+	if len(rest) == 0 {
+		delete(s.of, t.agent.WorkspaceID)
+	}
+	stopped := s.stopped
+	s.mu.Unlock()
+	if stopped {
+		return // all rows go at once
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rowTimeout)
+	defer cancel()
+	if err := s.forget(ctx, t.id); err != nil {
+		s.Log.Debug(ctx, "remove row of tunnel", slog.Error(err)) // the next look removes it
+	}
+}
+
+// write writes the row. It is ErrOver where the work has ended.
+func (s *Service) write(ctx context.Context, t *tunnel) error {
+	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	n, err := tunneldb.New(s.Store).InsertTunnel(ctx, tunneldb.InsertTunnelParams{
+		ID: t.id, WorkspaceID: t.agent.WorkspaceID, Incarnation: t.agent.Incarnation, Attempt: t.agent.Attempt,
+		ReplicaID: s.InstanceID, Url: s.URL,
+	})
+	if err != nil {
+		return xerrors.Errorf("write row of tunnel: %w", err)
+	}
+	if n == 0 {
+		return ErrOver
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.written = true
+	return nil
+}
+
+func (s *Service) forget(ctx context.Context, ids ...uuid.UUID) error {
+	return tunneldb.New(s.Store).DeleteTunnels(ctx, tunneldb.DeleteTunnelsParams{Ids: ids, ReplicaID: s.InstanceID})
+}
+
+type targetKey struct{}
+
+// Transport sends requests through a tunnel, wherever it is. The host of their URLs should be the tunnel's id.
+func (s *Service) Transport(target Target) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return s.transport.RoundTrip(r.WithContext(context.WithValue(r.Context(), targetKey{}, target)))
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Dial opens a stream through a tunnel, here or at another replica. The errors are those of this package, and those of the
+// network.
+func (s *Service) Dial(ctx context.Context, target Target) (net.Conn, error) {
+	if target.TunnelID == uuid.Nil {
+		return nil, ErrNone
+	}
+	if conn, err := s.open(target.TunnelID); !errors.Is(err, ErrNone) {
+		return conn, err
+	}
+	switch {
+	case target.ReplicaID == s.InstanceID: // it was here
+		return nil, ErrNone
+	case target.URL == "":
+		return nil, ErrNoWay
+	}
+	return s.relay(ctx, target)
+}
+
+// open opens a stream through a tunnel of this replica.
+func (s *Service) open(id uuid.UUID) (net.Conn, error) {
+	s.mu.Lock()
+	t := s.tunnels[id]
+	s.mu.Unlock()
+	if t == nil {
+		return nil, ErrNone
+	}
+	select {
+	case t.slots <- struct{}{}:
+	default:
+		return nil, ErrTooMany
+	}
+	stream, err := t.session.OpenStream()
+	if err != nil {
+		<-t.slots
+		return nil, ErrNone // it is ending
+	}
+	return &slot{Conn: stream, free: sync.OnceFunc(func() { <-t.slots })}, nil
+}
+
+// slot is a stream that counts until it is closed.
+type slot struct {
+	net.Conn
+	free func()
+}
+
+func (s *slot) Close() error {
+	s.free()
+	return s.Conn.Close() //nolint:wrapcheck // it is the connection's
+}
