@@ -138,6 +138,27 @@ func TestLearnsBatches(t *testing.T) {
 	assert.Greater(t, batches, single+1)
 }
 
+// A run at the same time every night says nothing about how the claims of the day come; a single one counts as a batch.
+func TestNightlyRunsAreNoBatches(t *testing.T) {
+	t.Parallel()
+	spread := func(runs ...int) float64 {
+		h := sizing.NewHistory(monday)
+		for n := range 10 {
+			for k := range 12 { // unevenly
+				hits(h, monday.AddDate(0, 0, n).Add(9*time.Hour+time.Duration(2*k)*sizing.BucketLength), 1, 2)
+			}
+		}
+		for _, day := range runs {
+			hits(h, monday.AddDate(0, 0, day).Add(2*time.Hour), 1, 40)
+		}
+		_, state := sizing.Step(settings, sizing.State{}, h, monday.AddDate(0, 0, 10), false)
+		return state.Spread.Ratio()
+	}
+	none, once, nightly := spread(), spread(1), spread(1, 2, 3, 4, 5, 6, 7, 8, 9)
+	assert.Greater(t, once, none+0.3, "nobody could know of the first")
+	assert.InDelta(t, once, nightly, 0.1, "but of the others")
+}
+
 // The target is for all claims together: where few come, more of them may miss, and where most come, fewer.
 func TestBusyTimesComeFirst(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@
 //   - the forecast: the same time of the same day in up to four past weeks. Their claims, counted from a quarter of an hour
 //     before to a quarter of an hour after (where little comes, on other days that are as busy, and up to an hour), give a
 //     gamma belief about the rate of batches. Before it, half a batch is believed in the time in which the pool has one on
-//     average. Claims come in batches of a geometric number, whose mean is learnt (Spread) and taken to be larger by half of its
+//     average. Claims come in batches of a geometric number, whose mean is learnt (Spread) and taken to be larger by a part of its
 //     standard error. As busy as today is beside these days, so much is expected. What most of these weeks had within a short
 //     time, a stand-up or a nightly run, is a burst: as many as the largest of them and of other days, and a little more, from
 //     five minutes earlier to five minutes later. While less than a week is known, past days stand in for past weeks;
