@@ -94,7 +94,7 @@ release: toolchain site ## Make build/release: archives for Linux and macOS, che
 
 .PHONY: sizing
 sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/SIZING.md, in four minutes
-	PREWARM_ROUNDS=20 go test -count=1 -v -run '^Test(Judged|Promised|HeldOut)$$' ./coderd/sizing
+	PREWARM_ROUNDS=20 go test -count=1 -v -timeout 1h -run '^Test(Judged|Promised|HeldOut)$$' ./coderd/sizing
 
 .PHONY: bench
 bench: postgres ## Measure beside yardsticks, 42 minutes; ARGS='-only claims -quick' for less, ARGS=-list for what there is
