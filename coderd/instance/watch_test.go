@@ -189,9 +189,11 @@ func TestHints(t *testing.T) {
 	done := make(chan struct{})
 	go func() { w.service.Run(ctx); close(done) }()
 	claimed := w.ids("state = 'claimed'")
-	w.service.Claimed(w.ids("state = 'ready'")...) // claims that were released already, say
 	w.service.Claimed(claimed...)
 	require.Eventually(t, func() bool { return w.hints.Load() == 1 }, time.Minute, 10*time.Millisecond)
+	w.service.Claimed(w.ids("state = 'ready'")...) // claims that were released already, say
+	w.service.Claimed(claimed...)
+	require.Eventually(t, func() bool { return w.hints.Load() == 2 }, time.Minute, 10*time.Millisecond)
 
 	// The other replica, at which the agent waits: nothing is missed by being away, as the first look is at the database.
 	other := w.replica(prometheus.NewRegistry())

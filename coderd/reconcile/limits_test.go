@@ -50,6 +50,17 @@ func TestMaximum_holdsForNudges(t *testing.T) {
 	require.Equal(t, 5, w.Count(t, "a", "provisioning", "starting", "ready"))
 }
 
+// A full pass has counted what there is: what a maximum holds back then waits for a place, and not for another pass at once.
+func TestMaximum_aFullPassAsksForNoOther(t *testing.T) {
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	maximum(t, w, 1, 3)
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true, NoPass: true})
+	full, err := r.Reconciler.Pass(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, 1, full.Created)
+	require.Empty(t, full.Again)
+}
+
 // S4: the nudge of the end that frees a place looks again at what the maximum held back, of whatever template, though the
 // next tick is far away.
 func TestMaximum_isLookedAtAgainByTheEnd(t *testing.T) {

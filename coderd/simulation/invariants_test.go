@@ -180,7 +180,8 @@ func (m *model) capped(win *window, events []event) {
 				if win.returns && ws.expires != nil && !ws.expires.After(m.w.now()) {
 					have[ws.preset]-- // to be replaced anyhow
 				}
-				if (ws.state == "ready" || ws.state == "standby") && ws.expires != nil && !win.at.Before(ws.expires.Add(-win.ahead[ws.preset])) {
+				// One that the pass saw in standby may have been started since.
+				if ws.state != "provisioning" && ws.expires != nil && !win.at.Before(ws.expires.Add(-win.ahead[ws.preset])) {
 					soon[ws.preset]++
 				}
 			}

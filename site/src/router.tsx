@@ -16,6 +16,7 @@ import { NotFound } from "./routes/NotFound";
 import { groups, sorts } from "./routes/pools/arrange";
 import type { Filter } from "./routes/pools/PoolsView";
 import { patiently } from "./services/connection";
+import { preload } from "./services/pools";
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Outlet, notFoundComponent: NotFound });
 
@@ -60,6 +61,8 @@ const pools = createRoute({
     group: among(groups, s["group"]),
     dense: s["dense"] === true || undefined,
   }),
+  // The page, who is signed in and the pools are read at once, not one after the other.
+  loader: ({ context }) => preload(context.client),
   component: lazyRouteComponent(() => patiently(() => import("./routes/pools/Pools")), "Pools"),
 });
 

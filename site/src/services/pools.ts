@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { queryOptions, useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { Slots } from "../components/Strip";
 import type { Pool } from "../generated/api";
@@ -33,10 +33,18 @@ export async function readAll(client: QueryClient): Promise<Pool[]> {
       const beginning = [...pools];
       beginnings.add(beginning);
       client.setQueryData(key, beginning);
+      await painted();
     }
   } while (after);
   return pools;
 }
+
+/** painted waits until the screen shows what was just given to it; nothing is painted of a page in the background. */
+const painted = () =>
+  new Promise<void>((done) => {
+    if (document.visibilityState === "hidden") done();
+    else requestAnimationFrame(() => setTimeout(done));
+  });
 
 /** merge puts what was read of some pools in the place of what was known of them. Those that are gone are not in fresh. */
 export function merge(pools: readonly Pool[], ids: ReadonlySet<string>, fresh: readonly Pool[]): Pool[] {
@@ -91,11 +99,16 @@ function follow(client: QueryClient): () => void {
   });
 }
 
+const all = (client: QueryClient) => queryOptions({ queryKey: key, queryFn: () => readAll(client) });
+
+/** preload reads all pools before their page is there to ask for them. */
+export const preload = (client: QueryClient) => void client.prefetchQuery(all(client));
+
 /** usePools is all pools there are, kept current. */
 export function usePools() {
   const client = useQueryClient();
   useEffect(() => follow(client), [client]);
-  return useQuery({ queryKey: key, queryFn: () => readAll(client) });
+  return useQuery(all(client));
 }
 
 /** slotsOf is the strip of a pool: its workspaces, and what is missing to desired. */
