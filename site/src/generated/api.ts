@@ -897,6 +897,13 @@ export interface PoolList {
   pools: Pool[];
 }
 
+export interface Port {
+  pid?: number;
+  port: number;
+  /** The name of the process that listens, where the agent can see it */
+  process?: string;
+}
+
 export interface Preset {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
@@ -1755,6 +1762,13 @@ export interface Operations {
     body: undefined;
     answer: Provider;
   };
+  /** Connect to a port in a claimed workspace, over a WebSocket. */
+  "connect-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Claim a workspace. */
   "create-claim": {
     path: {  };
@@ -1808,6 +1822,13 @@ export interface Operations {
   "delete-pause": {
     path: {  };
     query: { organization?: string; scope: "global" | "provider" | "template" | "preset"; target?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "delete-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
     body: undefined;
     answer: undefined;
   };
@@ -1895,6 +1916,13 @@ export interface Operations {
     body: undefined;
     answer: LastPass;
   };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "get-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Show a preset with its live counts. */
   "get-preset": {
     path: { template: string; preset: string };
@@ -1962,6 +1990,13 @@ export interface Operations {
   "get-workspace-logs": {
     path: { workspace: string };
     query: { organization?: string; follow?: boolean };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "head-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
     body: undefined;
     answer: undefined;
   };
@@ -2055,6 +2090,13 @@ export interface Operations {
     query: { organization?: string; ids?: string[]; limit?: number; after?: string };
     body: undefined;
     answer: PoolList;
+  };
+  /** List the ports in a claimed workspace on which something listens. */
+  "list-ports": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Port[];
   };
   /** Show why creates of a preset failed, grouped by cause. */
   "list-preset-failures": {
@@ -2154,9 +2196,30 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "options-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "patch-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Have the forge send a delivery, to see whether it arrives. */
   "ping-forge-hook": {
     path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "post-port": {
+    path: { workspace: string; port: number };
     query: { organization?: string };
     body: undefined;
     answer: undefined;
@@ -2174,6 +2237,13 @@ export interface Operations {
     query: { organization?: string };
     body: PutForgeCredential;
     answer: ForgeCredential;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "put-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
   };
   /** Read the output of a process from an offset on. */
   "read-process-output": {
@@ -2374,6 +2444,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "check-forge": ["POST", "/api/v1/forges/{forge}/check"],
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
+  "connect-port": ["GET", "/api/v1/workspaces/{workspace}/ports/{port}/connect"],
   "create-claim": ["POST", "/api/v1/claims"],
   "create-pause": ["POST", "/api/v1/pauses"],
   "create-plan": ["POST", "/api/v1/plans"],
@@ -2382,6 +2453,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "delete-forge": ["DELETE", "/api/v1/forges/{forge}"],
   "delete-forge-credential": ["DELETE", "/api/v1/forges/credentials/{credential}"],
   "delete-pause": ["DELETE", "/api/v1/pauses"],
+  "delete-port": ["DELETE", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "delete-provider": ["DELETE", "/api/v1/providers/{provider}"],
   "delete-session": ["DELETE", "/api/v1/session"],
   "delete-template": ["DELETE", "/api/v1/templates/{template}"],
@@ -2394,6 +2466,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "get-forge-hook": ["GET", "/api/v1/forges/{forge}/webhook"],
   "get-forge-job": ["GET", "/api/v1/forge-jobs/{job}"],
   "get-last-pass": ["GET", "/api/v1/passes/last"],
+  "get-port": ["GET", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "get-preset": ["GET", "/api/v1/presets/{template}/{preset}"],
   "get-preset-durations": ["GET", "/api/v1/presets/{template}/{preset}/durations"],
   "get-preset-history": ["GET", "/api/v1/presets/{template}/{preset}/history"],
@@ -2404,6 +2477,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "get-template-version": ["GET", "/api/v1/templates/{template}/versions/{version}"],
   "get-workspace": ["GET", "/api/v1/workspaces/{workspace}"],
   "get-workspace-logs": ["GET", "/api/v1/workspaces/{workspace}/logs"],
+  "head-port": ["HEAD", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "install-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook"],
   "invalidate-preset": ["POST", "/api/v1/presets/{template}/{preset}/invalidate"],
   "keep-workspace": ["POST", "/api/v1/workspaces/{workspace}/keep"],
@@ -2417,6 +2491,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-notifications": ["GET", "/api/v1/notifications"],
   "list-pauses": ["GET", "/api/v1/pauses"],
   "list-pools": ["GET", "/api/v1/pools"],
+  "list-ports": ["GET", "/api/v1/workspaces/{workspace}/ports"],
   "list-preset-failures": ["GET", "/api/v1/presets/{template}/{preset}/failures"],
   "list-presets": ["GET", "/api/v1/presets"],
   "list-processes": ["GET", "/api/v1/workspaces/{workspace}/processes"],
@@ -2431,9 +2506,13 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-workspaces": ["GET", "/api/v1/workspaces"],
   "login": ["POST", "/api/v1/login"],
   "nudge-preset": ["POST", "/api/v1/presets/{template}/{preset}/nudge"],
+  "options-port": ["OPTIONS", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
+  "patch-port": ["PATCH", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "ping-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook/ping"],
+  "post-port": ["POST", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "put-forge": ["PUT", "/api/v1/forges/{forge}"],
   "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
+  "put-port": ["PUT", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
@@ -2471,6 +2550,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "check-forge": ["owner", "template-admin"],
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
+  "connect-port": ["owner", "template-admin", "member"],
   "create-claim": ["owner", "template-admin", "member"],
   "create-pause": ["owner", "template-admin"],
   "create-plan": ["owner", "template-admin"],
@@ -2479,6 +2559,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "delete-forge": ["owner", "template-admin"],
   "delete-forge-credential": ["owner", "template-admin"],
   "delete-pause": ["owner", "template-admin"],
+  "delete-port": ["owner", "template-admin", "member"],
   "delete-provider": ["owner"],
   "delete-session": ["owner", "template-admin", "member", "auditor"],
   "delete-template": ["owner", "template-admin"],
@@ -2491,6 +2572,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "get-forge-hook": ["owner", "template-admin", "auditor"],
   "get-forge-job": ["owner", "template-admin", "auditor"],
   "get-last-pass": ["owner", "template-admin", "auditor"],
+  "get-port": ["owner", "template-admin", "member"],
   "get-preset": ["owner", "template-admin", "member", "auditor"],
   "get-preset-durations": ["owner", "template-admin", "member", "auditor"],
   "get-preset-history": ["owner", "template-admin", "member", "auditor"],
@@ -2501,6 +2583,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "get-template-version": ["owner", "template-admin", "member", "auditor"],
   "get-workspace": ["owner", "template-admin", "member", "auditor"],
   "get-workspace-logs": ["owner", "template-admin", "member"],
+  "head-port": ["owner", "template-admin", "member"],
   "install-forge-hook": ["owner", "template-admin"],
   "invalidate-preset": ["owner", "template-admin"],
   "keep-workspace": ["owner", "template-admin", "member"],
@@ -2514,6 +2597,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-notifications": ["owner", "template-admin", "auditor"],
   "list-pauses": ["owner", "template-admin", "auditor"],
   "list-pools": ["owner", "template-admin", "member", "auditor"],
+  "list-ports": ["owner", "template-admin", "member"],
   "list-preset-failures": ["owner", "template-admin", "member", "auditor"],
   "list-presets": ["owner", "template-admin", "member", "auditor"],
   "list-processes": ["owner", "template-admin", "member"],
@@ -2528,9 +2612,13 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-workspaces": ["owner", "template-admin", "member", "auditor"],
   "login": ["owner", "template-admin", "member", "auditor"],
   "nudge-preset": ["owner", "template-admin"],
+  "options-port": ["owner", "template-admin", "member"],
+  "patch-port": ["owner", "template-admin", "member"],
   "ping-forge-hook": ["owner", "template-admin"],
+  "post-port": ["owner", "template-admin", "member"],
   "put-forge": ["owner", "template-admin"],
   "put-forge-credential": ["owner", "template-admin"],
+  "put-port": ["owner", "template-admin", "member"],
   "read-process-output": ["owner", "template-admin", "member"],
   "release-workspace": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
