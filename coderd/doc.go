@@ -14,6 +14,10 @@
 //	instance    agents, the server's side: tokens, reports, delivery of claims, silence
 //	agent       agents, the workspace's side: runs inside of it
 //	agent/processes  commands inside of it, for its user, over HTTP
+//	agent/ports      connections to ports inside of it, likewise
+//	agent/ssh        SSH inside of it, with those commands
+//	agent/files      its files, for its user, over HTTP
+//	tree        files written in one step, and trees of them as tar archives, on both sides
 //	streams     many streams over one WebSocket: what tunnels and relays are made of
 //	tunnel      the data plane, the server's side: tunnels of agents, and the relay between replicas
 //	claim       hands prebuilds to their users

@@ -52,7 +52,7 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/printable", "coderd/sdk", "coderd/provider/docker", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/printable", "coderd/sdk", "coderd/tree", "coderd/provider/docker", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":           {"agent.go"},
 			"coderd":                 {"after_restore.go", "hosting.go", "server.go", "server_notify.go"}, // everything else is a client
@@ -61,8 +61,11 @@ var rooms = map[string]room{
 		},
 	},
 	"coderd":                 {inside: []string{"all", "examples", "database/serverdb", "database/viewsdb"}},
-	"coderd/agent":           {inside: []string{"coderd/agent/processes", "coderd/provider", "coderd/sdk", "coderd/streams"}},
+	"coderd/agent":           {inside: []string{"coderd/agent/files", "coderd/agent/ports", "coderd/agent/processes", "coderd/agent/ssh", "coderd/provider", "coderd/sdk", "coderd/streams"}},
+	"coderd/agent/ports":     {inside: []string{"coderd/sdk"}},
+	"coderd/agent/files":     {inside: []string{"coderd/sdk", "coderd/tree"}},
 	"coderd/agent/processes": {inside: []string{"coderd/sdk"}},
+	"coderd/agent/ssh":       {inside: []string{"coderd/agent/processes", "coderd/sdk"}},
 	"coderd/alerts":          {inside: []string{"coderd/hints", "coderd/explain", "coderd/lease", "coderd/prebuilds", "coderd/sdk", "database", "database/alertsdb", "database/viewsdb"}},
 	"coderd/api": {inside: []string{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
@@ -142,6 +145,7 @@ var rooms = map[string]room{
 	}},
 	"coderd/streams": leaf,
 	"coderd/tracing": stores,
+	"coderd/tree":    {outside: []string{"golang.org/x/xerrors"}, never: []string{"net", "log"}},
 	"coderd/tunnel":  {inside: []string{"coderd/hints", "coderd/lease", "coderd/streams", "database", "database/tunneldb"}},
 	"coderd/workspaces": {inside: []string{
 		"coderd/explain", "coderd/prebuilds", "coderd/printable", "coderd/tracing", "database", "database/viewsdb", "database/workspacesdb",

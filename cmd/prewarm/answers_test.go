@@ -204,6 +204,7 @@ func answers(t *testing.T) map[string]answer {
 			},
 		}}),
 		"GET " + workspace:               canned(shownWorkspace()),
+		"GET " + workspace + "/ports":    canned([]sdk.Port{{Port: 22}, {Port: 3000, Process: "node", PID: 4711}, {Port: 8080, Process: "ev\x1b[31mil"}}),
 		"GET " + workspace + "/logs":     {body: "setting up\nready\n"},
 		"POST " + workspace + "/release": canned(releasing),
 		"POST " + workspace + "/renew":   canned(leased),

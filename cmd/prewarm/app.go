@@ -76,8 +76,8 @@ login. The token is that of PREWARM_TOKEN, else the file of --token-file or PREW
 saved for the address. For a server on this machine the last choice is the owner-token file in its data directory, if it
 can be read. There is no flag for the token itself, because everybody on a machine can see the arguments of its processes.
 
-Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. After "workspace exec" and
-"claim --exec" it is the status of the command they ran.`,
+Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 interrupted. After "workspace exec",
+"claim --exec" and "ssh" it is the status of the command they ran.`,
 		`  prewarm server --quickstart
   prewarm preset list
   prewarm claim quickstart/default`,
@@ -85,7 +85,10 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 			a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
 			a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
 			a.shortcut(a.workspaceReleaseCommand(), "workspace", "release", "return", "stop", "unclaim"),
-			a.shortcut(a.workspaceExecCommand(), "workspace", "exec", "ssh", "shell", "enter", "run"),
+			a.shortcut(a.workspaceExecCommand(), "workspace", "exec", "enter", "run"),
+			a.sshCommand(), a.configSSHCommand(),
+			a.portForwardCommand(),
+			a.cpCommand(),
 			a.shortcut(a.workspaceLogsCommand(), "workspace", "logs", "log"),
 			a.shortcut(a.presetListCommand(), "preset", "status", "list", "ps", "get"),
 			a.shortcut(a.presetNudgeCommand(), "preset", "nudge"),

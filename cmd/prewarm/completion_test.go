@@ -17,6 +17,10 @@ func TestCompletionOfNames(t *testing.T) {
 		"preset show ":               "quickstart/default\nci/large\nci/by-hand\n",
 		"workspace release ":         claimed,
 		"release ":                   claimed,
+		"ssh ":                       claimed,
+		"cp ":                        strings.Replace(claimed, "\t", ":\t", 1),
+		"cp ./f ":                    strings.Replace(claimed, "\t", ":\t", 1),
+		"cp ./":                      "",
 		"workspace retry ":           "prebuild-b\tci/large, quarantined\n",
 		"workspace show ":            workspaces,
 		"template undeprecate ":      "",
@@ -44,7 +48,7 @@ func TestCompletionOfNames(t *testing.T) {
 		"workspace del":              "delete\tDelete a workspace, claimed or not\n",
 	} {
 		got := newShell(t, server.URL).run(append([]string{"__complete"}, strings.Split(line, " ")...)...)
-		names, _, _ := strings.Cut(got.stdout, ":")
+		names := got.stdout[:strings.LastIndex(got.stdout, ":")]
 		if strings.HasPrefix(line, "workspace list --state") {
 			names = names[strings.Index(names, "ready"):][:len("ready\n")]
 		}

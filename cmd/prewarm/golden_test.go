@@ -60,6 +60,7 @@ func TestGolden(t *testing.T) {
 		"workspace_list":       "workspace list --state claimed --owner alice",
 		"workspace_show":       "workspace show " + ws,
 		"workspace_release":    "workspace release " + ws,
+		"workspace_ports":      "workspace ports " + ws,
 		"workspace_retry":      "workspace retry " + ws,
 		"workspace_keep":       "workspace keep --for 8h --reason leaks " + ws,
 		"workspace_delete":     "workspace delete --force --yes " + ws,

@@ -10,7 +10,10 @@ import (
 	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/agent/files"
+	"github.com/prewarm-dev/prewarm/coderd/agent/ports"
 	"github.com/prewarm-dev/prewarm/coderd/agent/processes"
+	"github.com/prewarm-dev/prewarm/coderd/agent/ssh"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/streams"
 )
@@ -25,7 +28,8 @@ const (
 	refusals = 2
 )
 
-// enter lets the user of the workspace in, until ctx ends: it serves processes through tunnels that it opens to the server.
+// enter lets the user of the workspace in, until ctx ends: it serves processes, files, ports and SSH through tunnels that it opens
+// to the server.
 //
 // A tunnel that is lost is opened again, and nothing else depends on it: reports and claims go their own way. Where the server
 // asks for another one, because it stops, the old one goes on until it is cut.
@@ -36,11 +40,26 @@ func (a *agent) enter(ctx context.Context, env []string) {
 	}
 	table := processes.New(processes.Options{Env: env, Dir: dir, Clock: a.Clock, Log: a.Log.Named("processes"), Grace: a.Grace})
 	defer table.Close()
+	sshd, err := ssh.New(table, a.Log.Named("ssh"))
+	if err != nil {
+		a.Log.Error(ctx, "the workspace cannot be entered", slog.Error(err))
+		return
+	}
+	inside := http.NewServeMux()
+	inside.Handle("/", table.Handler())
+	listening := ports.Handler(ctx, ports.Options{Clock: a.Clock, Log: a.Log.Named("ports")})
+	content := files.Handler(table.Dir)
+	inside.Handle("/files", content)
+	inside.Handle("/files/", content)
+	inside.Handle("/ports", listening)
+	inside.Handle("/ports/", listening)
+	inside.Handle("/ssh", sshd.Handler())
+	inside.Handle("/ssh/", sshd.Handler())
 	var failed backoff
 	refused := 0
 	for {
 		began := a.Clock.Now("agent", "tunnel")
-		err := a.tunnel(ctx, table)
+		err := a.tunnel(ctx, inside)
 		if ctx.Err() != nil {
 			return
 		}
@@ -71,7 +90,7 @@ func (a *agent) enter(ctx context.Context, env []string) {
 }
 
 // tunnel opens one and serves it until it is cut, or until another is asked for: then it is served on in the background.
-func (a *agent) tunnel(ctx context.Context, table *processes.Table) error {
+func (a *agent) tunnel(ctx context.Context, inside http.Handler) error {
 	ws, err := a.server.openTunnel(ctx)
 	if err != nil {
 		return err
@@ -83,7 +102,7 @@ func (a *agent) tunnel(ctx context.Context, table *processes.Table) error {
 	}
 	leave := make(chan struct{}, 1)
 	mux := http.NewServeMux()
-	mux.Handle("/", table.Handler())
+	mux.Handle("/", inside)
 	mux.HandleFunc("POST /handover", func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case leave <- struct{}{}:

@@ -96,7 +96,9 @@ type server struct {
 	api         huma.API
 	presetNames presetNames
 	watch       *auth.Watch
-	logs        tally // outputs of workspaces that are read
+	logs        tally           // outputs of workspaces that are read
+	uploads     map[string]bool // routes whose bodies have any size, by method and pattern
+	visits      visits
 }
 
 // New makes the handler of everything that the server serves.
@@ -104,10 +106,10 @@ func New(o Options) http.Handler {
 	if o.StaleAfter == 0 {
 		o.StaleAfter = time.Minute
 	}
-	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock)}
+	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock), uploads: map[string]bool{}}
 	s.Log = s.Log.Named("api")
 	router := chi.NewRouter()
-	router.Use(s.requestID, s.accessLog, s.traced, s.recoverPanics, securityHeaders, limitBody, jsonByDefault)
+	router.Use(s.requestID, s.accessLog, s.traced, s.recoverPanics, securityHeaders, s.limitBody(router), jsonByDefault)
 	router.NotFound(s.notFound)
 	router.MethodNotAllowed(methodNotAllowed(router))
 	s.api = humachi.New(router, config(o.Version))
@@ -121,7 +123,7 @@ func New(o Options) http.Handler {
 
 // Document is the OpenAPI document of an API of that version.
 func Document(version string) ([]byte, error) {
-	s := &server{}
+	s := &server{uploads: map[string]bool{}}
 	s.api = humachi.New(chi.NewRouter(), config(version))
 	s.register()
 	return s.document()
@@ -147,6 +149,10 @@ func (s *server) register() {
 	s.registerLogs()
 	s.registerExec()
 	s.registerProcesses()
+	s.registerPorts()
+	s.registerHTTPPorts()
+	s.registerSSH()
+	s.registerFiles()
 	s.registerTemplates()
 	s.registerVersions()
 	s.registerApply()

@@ -87,40 +87,52 @@ func (e entrance) address(path string, query url.Values) string {
 	return u.String()
 }
 
-// call makes a request of the agent in a workspace. body is nil, bytes that can be sent again, or a stream that is sent once.
-// An agent that is about to open its tunnel again is waited for. The caller closes the body of the response, which is one of
-// success.
+// request is one of an agent. body is nil, bytes that can be sent again, or a stream that is sent once; length is of a stream,
+// 0 or less where it is not known.
+type request struct {
+	method, path string
+	query        url.Values
+	header       http.Header
+	body         io.Reader
+	length       int64
+}
+
+// call makes a request of the agent in a workspace. The caller closes the body of the response, which is one of success.
 func (s *server) call(
 	ctx context.Context, e entrance, method, path string, query url.Values, body io.Reader,
 ) (*http.Response, error) {
+	return s.carry(ctx, e, request{method: method, path: path, query: query, body: body})
+}
+
+// carry is call with more to say. An agent that is about to open its tunnel again is waited for.
+func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Response, error) {
 	var again []byte
-	if b, ok := body.(*bytes.Buffer); ok {
+	if b, ok := r.body.(*bytes.Buffer); ok {
 		again = b.Bytes()
 	}
-	for began := s.Clock.Now("api", "tunnel"); ; {
+	var resp *http.Response
+	e, err := s.patiently(ctx, e, func(e entrance) error {
 		if again != nil {
-			body = bytes.NewReader(again)
+			r.body = bytes.NewReader(again)
 		}
-		req, err := http.NewRequestWithContext(ctx, method, e.address(path, query), body)
+		req, err := http.NewRequestWithContext(ctx, r.method, e.address(r.path, r.query), r.body)
 		if err != nil {
-			return nil, xerrors.Errorf("build request: %w", err)
+			return xerrors.Errorf("build request: %w", err)
+		}
+		if r.length > 0 {
+			req.ContentLength = r.length
+		}
+		for name, values := range r.header {
+			req.Header[name] = values
 		}
 		req.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
-		resp, err := s.Tunnels.Transport(e.target()).RoundTrip(req)
-		if err == nil {
-			return resp, refusalOf(resp)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		// What was dialed and failed later may have been heard.
-		if !errors.Is(err, tunnel.ErrNone) || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
-			return nil, tunnelProblem(e, err)
-		}
-		if e, err = s.again(ctx, e); err != nil {
-			return nil, err
-		}
+		resp, err = s.Tunnels.Transport(e.target()).RoundTrip(req) //nolint:bodyclose // the caller closes it
+		return err
+	})
+	if err != nil {
+		return nil, tunnelProblem(ctx, e, err)
 	}
+	return resp, refusalOf(resp)
 }
 
 // again looks for the tunnel of a workspace once more, a moment later.
@@ -139,8 +151,29 @@ func (s *server) again(ctx context.Context, e entrance) (entrance, error) {
 	return now, err
 }
 
-func tunnelProblem(e entrance, err error) error {
+// patiently tries something through the tunnel of a workspace. It waits for an agent that is about to open its tunnel again:
+// nothing has begun then. It returns the workspace as it was at the last try.
+func (s *server) patiently(ctx context.Context, e entrance, try func(entrance) error) (entrance, error) {
+	for began := s.Clock.Now("api", "tunnel"); ; {
+		err := try(e)
+		// What was dialed and failed later may have been heard.
+		if !errors.Is(err, tunnel.ErrNone) || ctx.Err() != nil || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
+			return e, err
+		}
+		if e, err = s.again(ctx, e); err != nil {
+			return e, err
+		}
+	}
+}
+
+// tunnelProblem is why patiently failed, for the client.
+func tunnelProblem(ctx context.Context, e entrance, err error) error {
+	var refused *auth.Refusal
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused), database.IsConnection(err):
+		return err
 	case errors.Is(err, tunnel.ErrTooMany):
 		return huma.Error429TooManyRequests(err.Error())
 	case errors.Is(err, tunnel.ErrNone):
@@ -152,6 +185,9 @@ func tunnelProblem(e entrance, err error) error {
 	return huma.Error502BadGateway("the connection into workspace " + e.Name + " was cut; what was asked may have been done")
 }
 
+// errOldAgent is for agents that have no such path: what they do not find themselves they say in words.
+var errOldAgent = huma.Error501NotImplemented("the agent in the workspace is of an earlier release, which does not have this: claim a new workspace")
+
 // refusalOf is what an agent refuses with. It closes the response then.
 func refusalOf(resp *http.Response) error {
 	if resp.StatusCode < http.StatusBadRequest {
@@ -162,14 +198,22 @@ func refusalOf(resp *http.Response) error {
 		Detail string `json:"detail"`
 	}
 	_ = json.NewDecoder(io.LimitReader(resp.Body, maxRefusal)).Decode(&said)
+	if said.Detail == "" && resp.StatusCode == http.StatusNotFound {
+		return errOldAgent
+	}
 	if said.Detail == "" {
 		said.Detail = "the agent refused it"
 	}
-	switch resp.StatusCode {
-	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusTooManyRequests:
-		return huma.NewError(resp.StatusCode, said.Detail)
+	return refusal(resp.StatusCode, said.Detail)
+}
+
+func refusal(status int, detail string) error {
+	switch status {
+	case http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestedRangeNotSatisfiable,
+		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInsufficientStorage:
+		return huma.NewError(status, detail)
 	}
-	return huma.Error502BadGateway(said.Detail)
+	return huma.Error502BadGateway(detail)
 }
 
 // ask makes a request of the agent, and decodes its answer.
@@ -182,10 +226,15 @@ func ask[T any](ctx context.Context, s *server, e entrance, method, path string,
 		}
 		content = bytes.NewBuffer(raw)
 	}
-	resp, err := s.call(ctx, e, method, path, nil, content)
+	resp, err := s.call(ctx, e, method, path, nil, content) //nolint:bodyclose // decoded closes it
 	if err != nil {
 		return nil, err
 	}
+	return decoded[T](e, resp)
+}
+
+// decoded is the answer of an agent. It closes the response.
+func decoded[T any](e entrance, resp *http.Response) (*body[T], error) {
 	defer resp.Body.Close()
 	out := &body[T]{}
 	if resp.StatusCode == http.StatusNoContent {

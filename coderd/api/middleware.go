@@ -110,21 +110,25 @@ func securityHeaders(next http.Handler) http.Handler {
 }
 
 // limitBody refuses a body that says it is too big before a byte of it is read. One that does not say is cut off where
-// it is read.
-func limitBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > maxBody {
-			w.Header().Set("Connection", "close")
-			writeProblem(w, http.StatusRequestEntityTooLarge, "the body is too large: at most 1 MiB is read")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// it is read. Uploads have no limit.
+func (s *server) limitBody(router chi.Routes) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength > maxBody && !s.uploads[r.Method+" "+router.Find(chi.NewRouteContext(), r.Method, r.URL.Path)] {
+				w.Header().Set("Connection", "close")
+				writeProblem(w, http.StatusRequestEntityTooLarge, "the body is too large: at most 1 MiB is read")
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
 // methodNotAllowed says which methods there are.
 // methods are all that an operation may have.
-var methods = []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut}
+var methods = []string{
+	http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodPost, http.MethodPut,
+}
 
 func methodNotAllowed(router chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -21,8 +21,10 @@ type operation struct {
 	tag         string
 	summary     string
 	description string
-	status      int  // of success; 200 where 0
-	endless     bool // a long poll or a stream: without the deadline of other requests, and ended when it is not allowed any more
+	status      int    // of success; 200 where 0
+	upload      string // media type of a body of any size, which is handed on as it comes; empty: none
+	endless     bool   // a long poll or a stream: without the deadline of other requests, and ended when it is not allowed any more
+	tokenOnly   bool   // refuses requests with a session, and so all browsers
 }
 
 const prefix = "/api/v1"
@@ -60,6 +62,17 @@ func act[I any](s *server, op operation, handle func(ctx context.Context, who au
 func register[I, O any](
 	s *server, op operation, handle func(ctx context.Context, who auth.Identity, in *I) (*O, error),
 ) {
+	var content *huma.RequestBody
+	if op.upload != "" {
+		content = &huma.RequestBody{Content: map[string]*huma.MediaType{
+			op.upload: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+		}}
+		s.uploads[op.method+" "+prefix+op.path] = true
+	}
+	security := []map[string][]string{{"token": {}}, {"session": {}}}
+	if op.tokenOnly {
+		security = security[:1]
+	}
 	huma.Register(s.api, huma.Operation{
 		OperationID:   op.id,
 		Method:        op.method,
@@ -69,7 +82,8 @@ func register[I, O any](
 		Description:   op.description,
 		DefaultStatus: op.status,
 		MaxBodyBytes:  maxBody,
-		Security:      []map[string][]string{{"token": {}}, {"session": {}}},
+		RequestBody:   content,
+		Security:      security,
 		Errors:        []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
 		Metadata:      map[string]any{"action": op.action},
 		Extensions:    map[string]any{"x-action": op.action},
@@ -109,6 +123,10 @@ func (*server) deadline(op operation) func(huma.Context, func(huma.Context)) {
 // authenticate finds out who is asking, in which organization, and whether that role has any part in the action.
 func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
+		if op.tokenOnly && hasSession(hc) {
+			s.refuse(hc, huma.Error403Forbidden("this is not for browsers: send a token as `Authorization: Bearer …`, and no session of the page"))
+			return
+		}
 		secret, session := bearer(hc), false
 		if hc.Header("Authorization") == "" {
 			secret = sessionOf(hc)

@@ -45,7 +45,7 @@ var parameter = regexp.MustCompile(`\{[a-z]+\}`)
 
 // request is a path that fits the operation and names nothing that exists.
 func (o operation) request() (path, body string) {
-	path = parameter.ReplaceAllString(o.path, "nothing")
+	path = parameter.ReplaceAllString(strings.Replace(o.path, "{port}", "1", 1), "nothing")
 	if o.id == "delete-pause" {
 		path += "?scope=provider&target=nothing"
 	}
@@ -63,6 +63,7 @@ func (o operation) request() (path, body string) {
 
 		"start-process": `{"shell":"x"}`, "run-process": `{"shell":"x"}`, "signal-process": `{"signal":"TERM"}`,
 		"resize-process": `{"rows":1,"cols":1}`,
+		"make-directory": `{"path":"x"}`, "move-file": `{"from":"x","to":"y"}`, "copy-file": `{"from":"x","to":"y"}`,
 
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 		"stop-forge": `{"reason":"x"}`, "rotate-forge-secret": `{}`,
@@ -212,7 +213,7 @@ func TestOthersWorkspaces(t *testing.T) {
 		}
 		for _, ref := range []string{theirs.Name, theirs.ID.String(), prebuild.Name} {
 			_, body := op.request()
-			a := w.call(w.token["member"], op.method, strings.Replace(op.path, "{workspace}", ref, 1), body)
+			a := w.call(w.token["member"], op.method, strings.NewReplacer("{workspace}", ref, "{port}", "1").Replace(op.path), body)
 			require.Equal(t, http.StatusNotFound, a.status, "%s: %s", op.id, a.body)
 			tried++
 		}

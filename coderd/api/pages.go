@@ -81,7 +81,7 @@ type describedOperation struct {
 func described(doc *huma.OpenAPI) []describedOperation {
 	var list []describedOperation
 	for path, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
+		for _, op := range []*huma.Operation{item.Get, item.Head, item.Post, item.Put, item.Patch, item.Delete, item.Options} {
 			if op != nil {
 				action, _ := op.Metadata["action"].(auth.Action)
 				list = append(list, describedOperation{op.Method, path, op.Summary, op.Description, action})

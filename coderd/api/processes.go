@@ -20,7 +20,6 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 )
 
 type (
@@ -182,12 +181,18 @@ func (s *server) runProcess(ctx context.Context, who auth.Identity, in *startInp
 
 // pass hands on the lines of an agent as they come.
 func (s *server) pass(ctx context.Context, resp *http.Response) *huma.StreamResponse {
+	return s.passAs(ctx, resp, http.StatusOK, map[string]string{"Content-Type": "application/x-ndjson", "X-Accel-Buffering": "no"})
+}
+
+// passAs hands on what an agent answers as it comes, and nothing of its headers: nobody trusts it.
+func (s *server) passAs(ctx context.Context, resp *http.Response, status int, header map[string]string) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer resp.Body.Close()
 		_, w := humachi.Unwrap(hc)
-		hc.SetHeader("Content-Type", "application/x-ndjson")
-		hc.SetHeader("X-Accel-Buffering", "no")
-		hc.SetStatus(http.StatusOK)
+		for name, value := range header {
+			hc.SetHeader(name, value)
+		}
+		hc.SetStatus(status)
 		if err := flushing(w, resp.Body); err != nil {
 			s.Log.Debug(ctx, "output ended early", slog.F("request", requestIDOf(ctx)), slog.Error(err))
 			panic(http.ErrAbortHandler) // the client sees that it is not the end
@@ -252,16 +257,34 @@ func (s *server) writeProcess(ctx context.Context, who auth.Identity, in *stdinI
 	if err != nil {
 		return nil, err
 	}
+	return s.send(ctx, e, request{method: http.MethodPost, path: path, query: url.Values{"eof": {strconv.FormatBool(in.EOF)}}}), nil
+}
+
+// send hands on the body of a request to the agent as it comes, and what it answers. A client that waits to be asked for its
+// body is asked by the agent.
+func (s *server) send(ctx context.Context, e entrance, to request) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		r, _ := humachi.Unwrap(hc)
-		resp, err := s.call(ctx, e, http.MethodPost, path, url.Values{"eof": {strconv.FormatBool(in.EOF)}}, struct{ io.Reader }{r.Body})
+		r, w := humachi.Unwrap(hc)
+		if to.body = http.NoBody; r.ContentLength != 0 {
+			to.body, to.length = struct{ io.Reader }{r.Body}, r.ContentLength
+		}
+		if expects := r.Header.Values("Expect"); len(expects) > 0 {
+			to.header = http.Header{"Expect": expects}
+		}
+		resp, err := s.carry(ctx, e, to)
 		if err != nil {
 			s.refuse(hc, s.problem(ctx, err))
 			return
 		}
-		_ = resp.Body.Close()
-		hc.SetStatus(http.StatusNoContent)
-	}}, nil
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusNoContent {
+			hc.SetStatus(http.StatusNoContent)
+			return
+		}
+		hc.SetHeader("Content-Type", "application/json")
+		hc.SetStatus(http.StatusOK)
+		_, _ = io.Copy(w, io.LimitReader(resp.Body, maxBody))
+	}}
 }
 
 func (s *server) signalProcess(ctx context.Context, who auth.Identity, in *signalInput) (*none, error) {
@@ -305,18 +328,13 @@ func (s *server) execInside(ctx context.Context, e entrance, session sdk.ExecSes
 	return s.execAt(ctx, e, "/exec", nil, session)
 }
 
-// execAt waits, as call does, for an agent that is about to open its tunnel again: nothing has begun then.
-func (s *server) execAt(ctx context.Context, e entrance, path string, query url.Values, session sdk.ExecSession) (int, error) {
-	for began := s.Clock.Now("api", "tunnel"); ; {
-		code, err := sdk.ExecOver(ctx, &http.Client{Transport: s.Tunnels.Transport(e.target())}, e.address(path, query),
+func (s *server) execAt(ctx context.Context, e entrance, path string, query url.Values, session sdk.ExecSession) (code int, err error) {
+	_, err = s.patiently(ctx, e, func(e entrance) (err error) {
+		code, err = sdk.ExecOver(ctx, &http.Client{Transport: s.Tunnels.Transport(e.target())}, e.address(path, query),
 			http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest(session))
-		if !errors.Is(err, tunnel.ErrNone) || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
-			return code, err
-		}
-		if e, err = s.again(ctx, e); err != nil {
-			return 0, err
-		}
-	}
+		return err
+	})
+	return code, err
 }
 
 // speakExec has the exec protocol spoken with the client, and run do the rest.

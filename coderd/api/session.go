@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -120,6 +122,23 @@ func sessionOf(hc huma.Context) string {
 		}
 	}
 	return ""
+}
+
+// hasSession says whether a request has a session of ours, also one that is no good, and among cookies that are malformed.
+func hasSession(hc huma.Context) bool {
+	r, _ := humachi.Unwrap(hc)
+	for _, header := range r.Header.Values("Cookie") {
+		if slices.ContainsFunc(strings.Split(header, ";"), isSession) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSession says whether a cookie, which may have attributes, has the name of a session.
+func isSession(cookie string) bool {
+	name, _, _ := strings.Cut(cookie, "=")
+	return slices.Contains([]string{sessionCookie, secureSessionCookie, formerCookie}, strings.TrimSpace(name))
 }
 
 var crossOrigin = http.NewCrossOriginProtection()

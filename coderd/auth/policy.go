@@ -40,7 +40,7 @@ const (
 	ActCreateClaim      Action = "claim.create"
 	ActReadWorkspace    Action = "workspace.read"
 	ActEnterWorkspace   Action = "workspace.enter" // exec, logs and environment: what is inside, not only that it exists
-	ActUseWorkspace     Action = "workspace.use"   // the data plane: processes in what one has claimed oneself
+	ActUseWorkspace     Action = "workspace.use"   // the data plane: processes and files in what one has claimed oneself
 	ActReleaseWorkspace Action = "workspace.release"
 	ActRenewLease       Action = "workspace.renew"
 	ActDeleteWorkspace  Action = "workspace.delete"

@@ -160,6 +160,40 @@ func (c *Client) send(ctx context.Context, call call) (*http.Response, error) {
 	return resp, nil
 }
 
+// sendStream makes a call whose body is content, read once. size is -1 where it is not known. The caller closes the body of the
+// response, which is one of success.
+func (c *Client) sendStream(ctx context.Context, call call, content io.Reader, size int64) (*http.Response, error) {
+	u, err := c.endpoint(call.path, call.query)
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		content = http.NoBody
+	}
+	req, err := http.NewRequestWithContext(ctx, call.method, u.String(), content)
+	if err != nil {
+		return nil, xerrors.Errorf("build request: %w", err)
+	}
+	req.ContentLength = size
+	req.Header = c.header()
+	req.Header.Set("Content-Type", "application/octet-stream")
+	if size < 0 || size > expectFrom { // a refusal comes before the body then, and is not lost
+		req.Header.Set("Expect", "100-continue")
+	}
+	resp, err := c.httpClient().Do(req)
+	if err != nil {
+		return nil, xerrors.Errorf("call server: %w", err)
+	}
+	if resp.StatusCode >= 300 {
+		defer func() { _ = resp.Body.Close() }()
+		return nil, readError(resp)
+	}
+	return resp, nil
+}
+
+// expectFrom is the size in bytes from which on a body waits until it is asked for.
+const expectFrom = 64 << 10
+
 // endpoint is the address of a resource. A segment can hold anything, but not be empty or dots: these would address
 // something else.
 func (c *Client) endpoint(path []string, query url.Values) (*url.URL, error) {

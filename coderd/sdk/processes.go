@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -104,30 +103,11 @@ func (c *Client) ResizeProcess(ctx context.Context, ref string, id uuid.UUID, si
 
 // WriteProcess writes to the input of a process, and ends the input where eof is true.
 func (c *Client) WriteProcess(ctx context.Context, ref string, id uuid.UUID, input io.Reader, eof bool) error {
-	u, err := c.endpoint([]string{"workspaces", ref, "processes", id.String(), "stdin"}, nil)
-	if err != nil {
-		return err
+	resp, err := c.sendStream(ctx, post("workspaces", ref, "processes", id.String(), "stdin").where(query{"eof": eof}), input, -1)
+	if err == nil {
+		_ = resp.Body.Close()
 	}
-	if eof {
-		q := u.Query()
-		q.Set("eof", "true")
-		u.RawQuery = q.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), input)
-	if err != nil {
-		return xerrors.Errorf("build request: %w", err)
-	}
-	req.Header = c.header()
-	req.Header.Set("Content-Type", "application/octet-stream")
-	resp, err := c.httpClient().Do(req)
-	if err != nil {
-		return xerrors.Errorf("call server: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode >= 300 {
-		return readError(resp)
-	}
-	return nil
+	return err
 }
 
 // FollowProcess hands each line of the output to each, from an offset to the end, and returns the exit code. A connection

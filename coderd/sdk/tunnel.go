@@ -13,3 +13,6 @@ func (c *Client) OpenTunnel(ctx context.Context) (*websocket.Conn, error) {
 
 // ClaimHeader says, in a request to an agent, for which claim it is.
 const ClaimHeader = "Prewarm-Claim"
+
+// TargetHeader says, in a request to an agent that is for a port, what is asked there: the path and the query, as they came.
+const TargetHeader = "Prewarm-Target"

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,9 +28,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		defer release()
 		var b *body
 		if r.Body != nil && r.Body != http.NoBody {
+			now := g.opts.Clock.Now("serve", "body")
 			b = &body{
-				ReadCloser: r.Body, guard: g, conn: c, control: http.NewResponseController(w),
-				deadline: g.opts.Clock.Now("serve", "body").Add(patience),
+				ReadCloser: r.Body, guard: g, conn: c, control: http.NewResponseController(w), deadline: now.Add(patience), idle: now,
 			}
 			b.extend()
 			r = r.WithContext(r.Context()) // net/http must find its own body in its request, to know what it left unread
@@ -70,17 +71,19 @@ type body struct {
 	conn     *conn
 	control  *http.ResponseController
 	deadline time.Time
-	over     bool
+	idle     time.Time   // since when the handler has not read: it may be at work with what came, which is not the client's time
+	over     atomic.Bool // a handler that hands the body on may end while it is still read
 }
 
 func (b *body) extend() { _ = b.control.SetReadDeadline(b.deadline) }
 
 func (b *body) Read(p []byte) (int, error) {
+	b.deadline = b.deadline.Add(b.guard.opts.Clock.Since(b.idle, "serve", "body"))
 	b.extend() // a handler may have set another
 	n, err := b.ReadCloser.Read(p)
 	b.deadline = b.deadline.Add(time.Duration(n) * time.Second / rate)
-	if errors.Is(err, io.EOF) && !b.over {
-		b.over = true
+	b.idle = b.guard.opts.Clock.Now("serve", "body")
+	if errors.Is(err, io.EOF) && !b.over.Swap(true) {
 		_ = b.control.SetReadDeadline(time.Time{})
 		b.guard.done(b.conn)
 	}
@@ -90,7 +93,7 @@ func (b *body) Read(p []byte) (int, error) {
 // refuse is called when the request is answered. net/http reads what is left of its body, for the next request to come,
 // which must not take long.
 func (b *body) refuse() {
-	if !b.over {
+	if !b.over.Load() {
 		_ = b.control.SetReadDeadline(b.guard.opts.Clock.Now("serve", "refuse").Add(farewell))
 	}
 }

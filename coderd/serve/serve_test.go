@@ -24,7 +24,9 @@ const patience = time.Minute
 // start serves a handler behind a guard on a loopback port.
 func start(t *testing.T, opts serve.Options, handler http.HandlerFunc) (addr string) {
 	t.Helper()
-	opts.Clock = quartz.NewReal()
+	if opts.Clock == nil {
+		opts.Clock = quartz.NewReal()
+	}
 	opts.Reserved = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
 	guard := serve.New(opts)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,6 +108,26 @@ func TestRefusedBody_isAnswered(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// The time in which a handler works with what came, such as handing it on to somebody slow, is not the client's.
+func TestBody_slowHandler(t *testing.T) {
+	t.Parallel()
+	clock := quartz.NewMock(t)
+	clock.Set(time.Now().Add(-time.Minute)) // what is due soon after the request's begin is over
+	first, read := make(chan error, 1), make(chan error, 1)
+	addr := start(t, serve.Options{Clock: clock}, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadFull(r.Body, make([]byte, 1)) // came with the header
+		clock.Advance(time.Minute)
+		first <- err
+		_, err = io.ReadAll(r.Body)
+		read <- err
+	})
+	c := dial(t, addr, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+	require.NoError(t, <-first)
+	_, err := io.WriteString(c, "}")
+	require.NoError(t, err)
+	require.NoError(t, <-read)
+}
 
 // A body that does not come ends the request that reads it. One that has come leaves no deadline behind: the answer may
 // take as long as it likes, and the client's going away is still noticed.

@@ -131,7 +131,7 @@ func (w *world) wishes() {
 		a.running = "1"
 	}
 	c["a"] = a
-	room := 12
+	room := 16 // for both pools, what failed and is kept, and the last two claims
 	if w.hub != nil {
 		w.keepIdle()
 		room += hubMaximum

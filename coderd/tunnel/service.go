@@ -38,6 +38,8 @@ var (
 const (
 	rowTimeout      = 5 * time.Second
 	handoverTimeout = 5 * time.Second
+	// expectTimeout is how long a body waits for the agent to ask for it, where the client waits for that too.
+	expectTimeout = 5 * time.Second
 	// mostTunnels of one workspace at one replica: an agent that opens more loses the oldest.
 	mostTunnels = 2
 )
@@ -112,7 +114,7 @@ func New(o Options) *Service {
 			return s.Dial(ctx, target)
 		},
 		DisableKeepAlives: true, DisableCompression: true, // a stream costs no round trip, and is held by nobody
-		MaxResponseHeaderBytes: 64 << 10,
+		MaxResponseHeaderBytes: 64 << 10, ExpectContinueTimeout: expectTimeout,
 	}
 	o.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "prewarm_tunnels", Help: "Tunnels of agents that this replica has.",

@@ -53,6 +53,7 @@ type running struct {
 	mu     sync.Mutex
 	ending bool // it was asked to end
 	ended  bool
+	closed bool // its streams are
 }
 
 // run starts a command. moves says whether its output does.
@@ -267,10 +268,24 @@ func (r *running) settle() {
 }
 
 func (r *running) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
 	for _, f := range r.outputs {
 		_ = f.Close()
 	}
 	if r.input != nil {
+		_ = r.input.Close()
+	}
+}
+
+// feed copies to the input of the command, and ends it where it is no terminal.
+func (r *running) feed(from io.Reader) {
+	if r.input == nil {
+		return
+	}
+	_, _ = io.Copy(r.input, from)
+	if r.terminal == nil {
 		_ = r.input.Close()
 	}
 }
@@ -310,6 +325,11 @@ func (r *running) killWith(ctx context.Context) (spare func() bool) {
 func (r *running) resize(size sdk.WindowSize) error {
 	if r.terminal == nil {
 		return errors.New("it has no terminal")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errEnded
 	}
 	if err := pty.Setsize(r.terminal, &pty.Winsize{Rows: size.Rows, Cols: size.Cols}); err != nil {
 		return fmt.Errorf("resize terminal: %w", err)

@@ -52,9 +52,14 @@ func (t *Table) Handler() http.Handler {
 			}
 		})
 	}
+	return t.ForClaim(mux)
+}
+
+// ForClaim has the table be the claim's that a request is of, before a handler serves it.
+func (t *Table) ForClaim(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.of(r.Header.Get(sdk.ClaimHeader))
-		mux.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -262,7 +267,7 @@ func (*Table) serveSignal(w http.ResponseWriter, r *http.Request, p *process) er
 	if err := decode(r, &signal); err != nil {
 		return err
 	}
-	if err := p.signal(signal.Signal); err != nil {
+	if err := p.run.signalNamed(signal.Signal); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -327,22 +332,16 @@ func (t *Table) serveExec(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t *Table) exec(ctx context.Context, s sdk.ExecSession) (int, error) {
-	m := &meter{}
-	run, err := t.execute(s, m)
+	run, err := t.execute(sdk.ProcessStart{
+		Command: s.Command, Env: s.Env, TTY: s.TTY, Rows: s.Rows, Cols: s.Cols, Stdin: true,
+	}, s.Stdout, s.Stderr)
 	if err != nil {
 		return 0, err
 	}
-	defer t.running.Done()
+	defer t.executed(run)
 	spare := run.killWith(ctx)
 	defer spare()
-	if run.input != nil {
-		go func() {
-			_, _ = io.Copy(run.input, s.Stdin)
-			if run.terminal == nil {
-				_ = run.input.Close()
-			}
-		}()
-	}
+	go run.feed(s.Stdin)
 	if run.terminal != nil {
 		go func() {
 			for size := range s.Resize {
@@ -350,14 +349,14 @@ func (t *Table) exec(ctx context.Context, s sdk.ExecSession) (int, error) {
 			}
 		}()
 	}
-	code := run.wait()
-	t.mu.Lock()
-	delete(t.execs, run)
-	t.mu.Unlock()
-	return code, ctx.Err()
+	return run.wait(), ctx.Err()
 }
 
-func (t *Table) execute(s sdk.ExecSession, m *meter) (*running, error) {
+// execute starts a command that is no row of the table. executed must follow its end.
+func (t *Table) execute(start sdk.ProcessStart, stdout, stderr io.Writer) (*running, error) {
+	if _, err := start.Check(); err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -366,14 +365,21 @@ func (t *Table) execute(s sdk.ExecSession, m *meter) (*running, error) {
 	if len(t.execs) >= mostRunning {
 		return nil, errFull
 	}
-	what := t.spec(sdk.ProcessStart{Command: s.Command, Env: s.Env, TTY: s.TTY, Rows: s.Rows, Cols: s.Cols, Stdin: true})
-	run, err := run(t.Clock, what, sinks{m.of(s.Stdout), m.of(s.Stderr)}, m.moves)
+	m := &meter{}
+	run, err := run(t.Clock, t.spec(start), sinks{m.of(stdout), m.of(stderr)}, m.moves)
 	if err != nil {
 		return nil, err
 	}
 	t.execs[run] = struct{}{}
 	t.running.Add(1)
 	return run, nil
+}
+
+func (t *Table) executed(r *running) {
+	t.mu.Lock()
+	delete(t.execs, r)
+	t.mu.Unlock()
+	t.running.Done()
 }
 
 // meter sees whether output moves, or waits for who reads it.

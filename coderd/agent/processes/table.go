@@ -255,14 +255,14 @@ func (p *process) show() sdk.Process {
 	return info
 }
 
-// signal sends one by its name, with or without SIG before it.
-func (p *process) signal(name string) error {
+// signalNamed sends one by its name, with or without SIG before it.
+func (r *running) signalNamed(name string) error {
 	name = strings.ToUpper(name)
 	sig := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG"))
 	if sig == 0 {
 		return xerrors.Errorf("there is no signal %q: write TERM, INT, HUP, USR1 or KILL", name)
 	}
-	if !p.run.signal(sig) {
+	if !r.signal(sig) {
 		return errEnded
 	}
 	return nil

@@ -66,6 +66,24 @@ export interface ApplyResult {
   dry_run: boolean;
 }
 
+export interface Attained {
+  /** Misses where more claims came within one provision time than the maximum */
+  at_maximum: number;
+  /** Periods of five minutes with such misses */
+  bursts: number;
+  claims: number;
+  days: number;
+  hits: number;
+  /** Misses where more claims came within one provision time than the size, below the maximum */
+  in_bursts: number;
+  /** Hit rate aimed at, between 0 and 1 */
+  target: number;
+  /** Misses where fewer claims came than the size: prebuilds were not ready */
+  unready: number;
+  /** Why it is below the target, for people; empty where it is not */
+  why?: string;
+}
+
 export interface Attention {
   /** Whether it does not mend by itself */
   bad: boolean;
@@ -96,6 +114,8 @@ export interface AuditList {
 }
 
 export interface Autosize {
+  /** Over the last day and the last 7 days; where the mode is apply */
+  attained?: Attained[];
   /** Feedback from misses, a factor */
   boost: number;
   computed_at?: string;
@@ -104,7 +124,7 @@ export interface Autosize {
   max: number;
   min: number;
   mode: "apply" | "forecast" | "off";
-  /** forecast, recent, shrinking, minimum or maximum */
+  /** forecast, recent, shrinking, minimum, maximum or announced */
   reason?: string;
   /** What the last half hour asks for */
   recent: number;
@@ -341,6 +361,8 @@ export interface Explanation {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
   at: string;
+  /** With autosize's sizes, over the last day and the last 7 days */
+  attained?: Attained[];
   /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
@@ -400,6 +422,26 @@ export interface Failures {
   /** Rounds of failed creates in a row */
   streak: number;
   template: string;
+}
+
+export interface File {
+  /** Permissions, octal, such as 0644 */
+  mode: string;
+  modified_at: string;
+  name: string;
+  /** Bytes of a file */
+  size: number;
+  /** Of a symbolic link, as it is written there */
+  target?: string;
+  type: "file" | "directory" | "symlink" | "other";
+}
+
+export interface FileList {
+  files: File[];
+  /** Give it as after to get the next page; empty on the last */
+  next?: string;
+  /** Of the directory, absolute */
+  path: string;
 }
 
 export interface ForgeCheck {
@@ -759,6 +801,23 @@ export interface Machine {
   workspace_state?: string;
 }
 
+export interface MakeDirectory {
+  /** Permissions, octal; what the umask leaves of 0777 where left out */
+  mode?: string;
+  /** Whether to make those above it too; one that is there already is no error then */
+  parents?: boolean;
+  /** Absolute, or relative to the directory of the workspace */
+  path: string;
+}
+
+export interface MoveFile {
+  from: string;
+  /** Whether to replace what is there; 409 otherwise */
+  overwrite?: boolean;
+  /** Its new path, not the directory to put it into */
+  to: string;
+}
+
 export interface NotificationStatus {
   at: string;
   attempts: number;
@@ -895,6 +954,13 @@ export interface PoolList {
   /** Give it as after to get the next page; empty on the last */
   next?: string;
   pools: Pool[];
+}
+
+export interface Port {
+  pid?: number;
+  port: number;
+  /** The name of the process that listens, where the agent can see it */
+  process?: string;
 }
 
 export interface Preset {
@@ -1386,6 +1452,11 @@ export interface RunnerSettings {
   registration_timeout?: string;
 }
 
+export interface SSHHostKey {
+  /** Type and key, as in a known_hosts file after the name of the host */
+  host_key: string;
+}
+
 export interface SavedForgeEntity {
   /** Among presets of one priority that can serve a job: fill one after the other, or the emptiest first */
   balance: "pack" | "spread";
@@ -1755,6 +1826,27 @@ export interface Operations {
     body: undefined;
     answer: Provider;
   };
+  /** Connect to a port in a claimed workspace, over a WebSocket. */
+  "connect-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Connect to the SSH server in a claimed workspace, over a WebSocket. */
+  "connect-ssh": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Copy a file or a directory within a workspace. */
+  "copy-file": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MoveFile;
+    answer: File;
+  };
   /** Claim a workspace. */
   "create-claim": {
     path: {  };
@@ -1808,6 +1900,13 @@ export interface Operations {
   "delete-pause": {
     path: {  };
     query: { organization?: string; scope: "global" | "provider" | "template" | "preset"; target?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "delete-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
     body: undefined;
     answer: undefined;
   };
@@ -1895,6 +1994,13 @@ export interface Operations {
     body: undefined;
     answer: LastPass;
   };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "get-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Show a preset with its live counts. */
   "get-preset": {
     path: { template: string; preset: string };
@@ -1965,6 +2071,13 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "head-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Install the webhook at the forge, bring it up to date, or take over a person's. */
   "install-forge-hook": {
     path: { forge: string };
@@ -1999,6 +2112,13 @@ export interface Operations {
     query: { organization?: string; state?: "waiting" | "bound" | "released" | "missed"; outcome?: "hit" | "waited" | "cold" | "miss"; template?: string; preset?: string; user?: string; q?: string; group?: string; limit?: number; after?: string };
     body: undefined;
     answer: ClaimList;
+  };
+  /** List a directory of a claimed workspace. */
+  "list-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; after?: string; limit?: number };
+    body: undefined;
+    answer: FileList;
   };
   /** List the credentials for forges, without their secrets. */
   "list-forge-credentials": {
@@ -2055,6 +2175,13 @@ export interface Operations {
     query: { organization?: string; ids?: string[]; limit?: number; after?: string };
     body: undefined;
     answer: PoolList;
+  };
+  /** List the ports in a claimed workspace on which something listens. */
+  "list-ports": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Port[];
   };
   /** Show why creates of a preset failed, grouped by cause. */
   "list-preset-failures": {
@@ -2147,6 +2274,20 @@ export interface Operations {
     body: undefined;
     answer: Identity;
   };
+  /** Make a directory. */
+  "make-directory": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MakeDirectory;
+    answer: File;
+  };
+  /** Move or rename a file or a directory. */
+  "move-file": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: MoveFile;
+    answer: File;
+  };
   /** Ask for a pass over the preset's template now. */
   "nudge-preset": {
     path: { template: string; preset: string };
@@ -2154,9 +2295,30 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "options-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "patch-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Have the forge send a delivery, to see whether it arrives. */
   "ping-forge-hook": {
     path: { forge: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "post-port": {
+    path: { workspace: string; port: number };
     query: { organization?: string };
     body: undefined;
     answer: undefined;
@@ -2175,6 +2337,27 @@ export interface Operations {
     body: PutForgeCredential;
     answer: ForgeCredential;
   };
+  /** Send an HTTP request to a port in a claimed workspace. */
+  "put-port": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Read a file. */
+  "read-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Read a directory with all that is in it, as tar. */
+  "read-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Read the output of a process from an offset on. */
   "read-process-output": {
     path: { workspace: string; process: string };
@@ -2182,12 +2365,26 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Read the host key of the SSH server in a claimed workspace. */
+  "read-ssh-host-key": {
+    path: { workspace: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: SSHHostKey;
+  };
   /** End the claim on a workspace. */
   "release-workspace": {
     path: { workspace: string };
     query: { organization?: string };
     body: undefined;
     answer: Workspace;
+  };
+  /** Remove a file or a directory. */
+  "remove-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; recursive?: boolean };
+    body: undefined;
+    answer: undefined;
   };
   /** Remove the webhook at the forge. */
   "remove-forge-hook": {
@@ -2287,6 +2484,13 @@ export interface Operations {
     body: QuotaRequest;
     answer: Quota;
   };
+  /** Show a file or a directory. */
+  "show-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; follow?: boolean };
+    body: undefined;
+    answer: File;
+  };
   /** Show a process. */
   "show-process": {
     path: { workspace: string; process: string };
@@ -2350,12 +2554,33 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Watch a directory for changes. */
+  "watch-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string };
+    body: undefined;
+    answer: undefined;
+  };
   /** Say who the token speaks for. */
   "whoami": {
     path: {  };
     query: { organization?: string };
     body: undefined;
     answer: Identity;
+  };
+  /** Write a file. */
+  "write-file": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; mode?: string; parents?: boolean; sync?: boolean };
+    body: undefined;
+    answer: undefined;
+  };
+  /** Write a tar archive into a directory. */
+  "write-files": {
+    path: { workspace: string };
+    query: { organization?: string; path?: string; parents?: boolean };
+    body: undefined;
+    answer: undefined;
   };
   /** Write to the input of a process. */
   "write-process": {
@@ -2374,6 +2599,9 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "check-forge": ["POST", "/api/v1/forges/{forge}/check"],
   "check-provider": ["POST", "/api/v1/providers/{provider}/check"],
   "confirm-provider": ["POST", "/api/v1/providers/{provider}/confirm"],
+  "connect-port": ["GET", "/api/v1/workspaces/{workspace}/ports/{port}/connect"],
+  "connect-ssh": ["GET", "/api/v1/workspaces/{workspace}/ssh"],
+  "copy-file": ["POST", "/api/v1/workspaces/{workspace}/files/copy"],
   "create-claim": ["POST", "/api/v1/claims"],
   "create-pause": ["POST", "/api/v1/pauses"],
   "create-plan": ["POST", "/api/v1/plans"],
@@ -2382,6 +2610,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "delete-forge": ["DELETE", "/api/v1/forges/{forge}"],
   "delete-forge-credential": ["DELETE", "/api/v1/forges/credentials/{credential}"],
   "delete-pause": ["DELETE", "/api/v1/pauses"],
+  "delete-port": ["DELETE", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "delete-provider": ["DELETE", "/api/v1/providers/{provider}"],
   "delete-session": ["DELETE", "/api/v1/session"],
   "delete-template": ["DELETE", "/api/v1/templates/{template}"],
@@ -2394,6 +2623,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "get-forge-hook": ["GET", "/api/v1/forges/{forge}/webhook"],
   "get-forge-job": ["GET", "/api/v1/forge-jobs/{job}"],
   "get-last-pass": ["GET", "/api/v1/passes/last"],
+  "get-port": ["GET", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "get-preset": ["GET", "/api/v1/presets/{template}/{preset}"],
   "get-preset-durations": ["GET", "/api/v1/presets/{template}/{preset}/durations"],
   "get-preset-history": ["GET", "/api/v1/presets/{template}/{preset}/history"],
@@ -2404,11 +2634,13 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "get-template-version": ["GET", "/api/v1/templates/{template}/versions/{version}"],
   "get-workspace": ["GET", "/api/v1/workspaces/{workspace}"],
   "get-workspace-logs": ["GET", "/api/v1/workspaces/{workspace}/logs"],
+  "head-port": ["HEAD", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "install-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook"],
   "invalidate-preset": ["POST", "/api/v1/presets/{template}/{preset}/invalidate"],
   "keep-workspace": ["POST", "/api/v1/workspaces/{workspace}/keep"],
   "list-audit": ["GET", "/api/v1/audit"],
   "list-claims": ["GET", "/api/v1/claims"],
+  "list-files": ["GET", "/api/v1/workspaces/{workspace}/files"],
   "list-forge-credentials": ["GET", "/api/v1/forges/credentials"],
   "list-forge-jobs": ["GET", "/api/v1/forge-jobs"],
   "list-forges": ["GET", "/api/v1/forges"],
@@ -2417,6 +2649,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-notifications": ["GET", "/api/v1/notifications"],
   "list-pauses": ["GET", "/api/v1/pauses"],
   "list-pools": ["GET", "/api/v1/pools"],
+  "list-ports": ["GET", "/api/v1/workspaces/{workspace}/ports"],
   "list-preset-failures": ["GET", "/api/v1/presets/{template}/{preset}/failures"],
   "list-presets": ["GET", "/api/v1/presets"],
   "list-processes": ["GET", "/api/v1/workspaces/{workspace}/processes"],
@@ -2430,12 +2663,22 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-tokens": ["GET", "/api/v1/tokens"],
   "list-workspaces": ["GET", "/api/v1/workspaces"],
   "login": ["POST", "/api/v1/login"],
+  "make-directory": ["POST", "/api/v1/workspaces/{workspace}/files/directory"],
+  "move-file": ["POST", "/api/v1/workspaces/{workspace}/files/move"],
   "nudge-preset": ["POST", "/api/v1/presets/{template}/{preset}/nudge"],
+  "options-port": ["OPTIONS", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
+  "patch-port": ["PATCH", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "ping-forge-hook": ["POST", "/api/v1/forges/{forge}/webhook/ping"],
+  "post-port": ["POST", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
   "put-forge": ["PUT", "/api/v1/forges/{forge}"],
   "put-forge-credential": ["PUT", "/api/v1/forges/credentials/{credential}"],
+  "put-port": ["PUT", "/api/v1/workspaces/{workspace}/ports/{port}/http/*"],
+  "read-file": ["GET", "/api/v1/workspaces/{workspace}/files/content"],
+  "read-files": ["GET", "/api/v1/workspaces/{workspace}/files/tree"],
   "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
+  "read-ssh-host-key": ["GET", "/api/v1/workspaces/{workspace}/ssh/host-key"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
+  "remove-file": ["DELETE", "/api/v1/workspaces/{workspace}/files"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
   "renew-workspace": ["POST", "/api/v1/workspaces/{workspace}/renew"],
   "replay-preset": ["GET", "/api/v1/presets/{template}/{preset}/replay"],
@@ -2450,6 +2693,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "rotate-signing-key": ["POST", "/api/v1/signing-keys"],
   "run-process": ["POST", "/api/v1/workspaces/{workspace}/run"],
   "set-quota": ["PUT", "/api/v1/quotas"],
+  "show-file": ["GET", "/api/v1/workspaces/{workspace}/files/stat"],
   "show-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}"],
   "signal-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/signal"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
@@ -2459,7 +2703,10 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
+  "watch-files": ["GET", "/api/v1/workspaces/{workspace}/files/watch"],
   "whoami": ["GET", "/api/v1/whoami"],
+  "write-file": ["PUT", "/api/v1/workspaces/{workspace}/files/content"],
+  "write-files": ["PUT", "/api/v1/workspaces/{workspace}/files/tree"],
   "write-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/stdin"],
 };
 
@@ -2471,6 +2718,9 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "check-forge": ["owner", "template-admin"],
   "check-provider": ["owner", "template-admin"],
   "confirm-provider": ["owner", "template-admin"],
+  "connect-port": ["owner", "template-admin", "member"],
+  "connect-ssh": ["owner", "template-admin", "member"],
+  "copy-file": ["owner", "template-admin", "member"],
   "create-claim": ["owner", "template-admin", "member"],
   "create-pause": ["owner", "template-admin"],
   "create-plan": ["owner", "template-admin"],
@@ -2479,6 +2729,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "delete-forge": ["owner", "template-admin"],
   "delete-forge-credential": ["owner", "template-admin"],
   "delete-pause": ["owner", "template-admin"],
+  "delete-port": ["owner", "template-admin", "member"],
   "delete-provider": ["owner"],
   "delete-session": ["owner", "template-admin", "member", "auditor"],
   "delete-template": ["owner", "template-admin"],
@@ -2491,6 +2742,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "get-forge-hook": ["owner", "template-admin", "auditor"],
   "get-forge-job": ["owner", "template-admin", "auditor"],
   "get-last-pass": ["owner", "template-admin", "auditor"],
+  "get-port": ["owner", "template-admin", "member"],
   "get-preset": ["owner", "template-admin", "member", "auditor"],
   "get-preset-durations": ["owner", "template-admin", "member", "auditor"],
   "get-preset-history": ["owner", "template-admin", "member", "auditor"],
@@ -2501,11 +2753,13 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "get-template-version": ["owner", "template-admin", "member", "auditor"],
   "get-workspace": ["owner", "template-admin", "member", "auditor"],
   "get-workspace-logs": ["owner", "template-admin", "member"],
+  "head-port": ["owner", "template-admin", "member"],
   "install-forge-hook": ["owner", "template-admin"],
   "invalidate-preset": ["owner", "template-admin"],
   "keep-workspace": ["owner", "template-admin", "member"],
   "list-audit": ["owner", "auditor"],
   "list-claims": ["owner", "template-admin", "member", "auditor"],
+  "list-files": ["owner", "template-admin", "member"],
   "list-forge-credentials": ["owner", "template-admin", "auditor"],
   "list-forge-jobs": ["owner", "template-admin", "auditor"],
   "list-forges": ["owner", "template-admin", "auditor"],
@@ -2514,6 +2768,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-notifications": ["owner", "template-admin", "auditor"],
   "list-pauses": ["owner", "template-admin", "auditor"],
   "list-pools": ["owner", "template-admin", "member", "auditor"],
+  "list-ports": ["owner", "template-admin", "member"],
   "list-preset-failures": ["owner", "template-admin", "member", "auditor"],
   "list-presets": ["owner", "template-admin", "member", "auditor"],
   "list-processes": ["owner", "template-admin", "member"],
@@ -2527,12 +2782,22 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-tokens": ["owner", "template-admin", "member", "auditor"],
   "list-workspaces": ["owner", "template-admin", "member", "auditor"],
   "login": ["owner", "template-admin", "member", "auditor"],
+  "make-directory": ["owner", "template-admin", "member"],
+  "move-file": ["owner", "template-admin", "member"],
   "nudge-preset": ["owner", "template-admin"],
+  "options-port": ["owner", "template-admin", "member"],
+  "patch-port": ["owner", "template-admin", "member"],
   "ping-forge-hook": ["owner", "template-admin"],
+  "post-port": ["owner", "template-admin", "member"],
   "put-forge": ["owner", "template-admin"],
   "put-forge-credential": ["owner", "template-admin"],
+  "put-port": ["owner", "template-admin", "member"],
+  "read-file": ["owner", "template-admin", "member"],
+  "read-files": ["owner", "template-admin", "member"],
   "read-process-output": ["owner", "template-admin", "member"],
+  "read-ssh-host-key": ["owner", "template-admin", "member"],
   "release-workspace": ["owner", "template-admin", "member"],
+  "remove-file": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
   "renew-workspace": ["owner", "template-admin", "member"],
   "replay-preset": ["owner", "template-admin", "member", "auditor"],
@@ -2547,6 +2812,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "rotate-signing-key": ["owner"],
   "run-process": ["owner", "template-admin", "member"],
   "set-quota": ["owner"],
+  "show-file": ["owner", "template-admin", "member"],
   "show-process": ["owner", "template-admin", "member"],
   "signal-process": ["owner", "template-admin", "member"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
@@ -2556,6 +2822,9 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
+  "watch-files": ["owner", "template-admin", "member"],
   "whoami": ["owner", "template-admin", "member", "auditor"],
+  "write-file": ["owner", "template-admin", "member"],
+  "write-files": ["owner", "template-admin", "member"],
   "write-process": ["owner", "template-admin", "member"],
 };

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+)
+
+func (a *app) workspacePortsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "ports WORKSPACE",
+		ValidArgsFunction: a.completeStates("claimed"),
+		Short:             "List the ports on which something in a workspace listens",
+		Long: `Lists the TCP ports in a workspace that you claimed on which something listens, with its process where the agent can see
+that. Each can be reached with "prewarm port-forward". Workspaces of the providers local and hosts share the ports of their machine.`,
+		Example: "  prewarm workspace ports prebuild-aebagbafaydqqcikbmga2",
+		RunE: list(a, view[sdk.Port]{
+			ask: func(c *sdk.Client, ctx context.Context, ref string) ([]sdk.Port, error) { return c.Ports(ctx, ref) },
+			text: func(ports []sdk.Port) string {
+				t := a.newTable("PORT", "PROCESS", "PID")
+				for _, p := range ports {
+					pid := any("")
+					if p.PID != 0 {
+						pid = p.PID
+					}
+					t.add(p.Port, p.Process, pid)
+				}
+				return t.String()
+			},
+			none: "Nothing listens in the workspace.",
+		}),
+	}
+}
