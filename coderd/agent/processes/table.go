@@ -2,6 +2,8 @@ package processes
 
 import (
 	"errors"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,7 +71,16 @@ func New(o Options) *Table {
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
 	}
+	hearHangUps()
 	return &Table{Options: o, execs: map[*running]struct{}{}}
+}
+
+// hearHangUps makes what is started here end with its terminal, also where this process was started to ignore hang-ups, as by
+// nohup. A child inherits that a signal is ignored, and not that it is handled. This process ignores them as before.
+func hearHangUps() {
+	if signal.Ignored(unix.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
+	}
 }
 
 // Close ends all that runs, and returns when it has ended. Nothing can be started any more.

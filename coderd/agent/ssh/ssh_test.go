@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	gossh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/sys/unix"
 
 	"github.com/prewarm-dev/prewarm/coderd/agent/processes"
 	"github.com/prewarm-dev/prewarm/coderd/agent/ssh"
@@ -134,6 +136,7 @@ func TestCommands(t *testing.T) {
 // A terminal has a size, which can change; it is lost with the connection, and so is what runs on it.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
+	signal.Ignore(unix.SIGHUP) // as an agent does that nohup started
 	w := serve(t)
 	client := w.client(t)
 	s := session(t, client)
