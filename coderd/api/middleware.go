@@ -124,12 +124,12 @@ func (s *server) limitBody(router chi.Routes) func(http.Handler) http.Handler {
 	}
 }
 
-// methodNotAllowed says which methods there are.
 // methods are all that an operation may have.
 var methods = []string{
 	http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodPost, http.MethodPut,
 }
 
+// methodNotAllowed says which methods there are.
 func methodNotAllowed(router chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string

@@ -331,19 +331,26 @@ func TestProcesses_cutConnections(t *testing.T) {
 	require.Greater(t, road.cuts, 5)
 }
 
+// users makes clients of users with a role at a server, by tokens that the owner makes.
+func users(t *testing.T, server string, owner *sdk.Client) func(name, role string) *sdk.Client {
+	t.Helper()
+	return func(name, role string) *sdk.Client {
+		t.Helper()
+		made, err := owner.CreateToken(t.Context(), sdk.CreateTokenRequest{Name: name, User: name, Role: role})
+		require.NoError(t, err)
+		c, err := sdk.New(server, made.Secret)
+		require.NoError(t, err)
+		return c
+	}
+}
+
 // With the release every stream ends, and so does what ran; who is not the claim's user never got in.
 func TestProcesses_strangers(t *testing.T) {
 	t.Parallel()
 	servers := fleet(t, 2)
 	owner := servers[0].Client
 	apply(t.Context(), t, owner, enterable, 2)
-	as := func(user, role string) *sdk.Client {
-		made, err := owner.CreateToken(t.Context(), sdk.CreateTokenRequest{Name: user, User: user, Role: role})
-		require.NoError(t, err)
-		c, err := sdk.New(servers[1].URL, made.Secret)
-		require.NoError(t, err)
-		return c
-	}
+	as := users(t, servers[1].URL, owner)
 	alice, bob, auditor := as("alice", "member"), as("bob", "member"), as("eve", "auditor")
 	e := enter(t, alice)
 	mark := "1000." + strconv.FormatUint(rand.Uint64(), 10) // which no other process of the machine has

@@ -56,7 +56,7 @@ func TestFiles(t *testing.T) {
 
 	before := map[*e2etest.Server]int{}
 	for _, s := range servers {
-		require.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.PID()), []byte("5"), 0)) // its peak begins anew
+		require.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.PID()), []byte("5"), 0)) // resets its peak
 		before[s] = memory(t, s.PID(), "VmRSS")
 	}
 	for i, c := range clients {
@@ -181,13 +181,7 @@ func TestFiles_strangers(t *testing.T) {
 	servers := fleet(t, 2)
 	owner := servers[0].Client
 	apply(t.Context(), t, owner, enterable, 1)
-	as := func(user, role string) *sdk.Client {
-		made, err := owner.CreateToken(t.Context(), sdk.CreateTokenRequest{Name: user, User: user, Role: role})
-		require.NoError(t, err)
-		c, err := sdk.New(servers[1].URL, made.Secret)
-		require.NoError(t, err)
-		return c
-	}
+	as := users(t, servers[1].URL, owner)
 	alice := as("alice", "member")
 	e := enter(t, alice)
 	write := func(c *sdk.Client) error {

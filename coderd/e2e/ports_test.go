@@ -137,13 +137,7 @@ func TestPorts_strangers(t *testing.T) {
 	servers := fleet(t, 1)
 	owner := servers[0].Client
 	apply(t.Context(), t, owner, enterable, 1)
-	as := func(user, role string) *sdk.Client {
-		made, err := owner.CreateToken(t.Context(), sdk.CreateTokenRequest{Name: user, User: user, Role: role})
-		require.NoError(t, err)
-		c, err := sdk.New(servers[0].URL, made.Secret)
-		require.NoError(t, err)
-		return c
-	}
+	as := users(t, servers[0].URL, owner)
 	alice := as("alice", "member")
 	e := enter(t, alice)
 	echo := listening(t, afterEnd)

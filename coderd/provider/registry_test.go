@@ -88,7 +88,7 @@ func TestRegistryReadsForAnUnknownName(t *testing.T) {
 	require.NoError(t, err, "what is known stays")
 }
 
-// What kept a provider from being made may be mended any time: whoever asks for it finds out, at most once a second.
+// What kept a provider from being made may be mended at any time. Get finds out, at most once a second.
 func TestRegistryLooksAgainForWhatFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -51,12 +51,7 @@ func (s server) write(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if flag(q, "parents") {
-		if err := mkdirAll(filepath.Dir(path)); err != nil {
-			return err
-		}
-	}
-	at, err := s.place(path)
+	at, err := s.place(path, flag(q, "parents"))
 	if err != nil {
 		return err
 	}
@@ -69,7 +64,7 @@ func (s server) write(w http.ResponseWriter, r *http.Request) error {
 
 // readTree is cut off where it fails: its status is sent by then.
 func (s server) readTree(w http.ResponseWriter, r *http.Request) error {
-	root, err := openDir(s.pathOf(r))
+	root, err := openDir(s.pathOf(r), false)
 	if err != nil {
 		return err
 	}
@@ -83,13 +78,7 @@ func (s server) readTree(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s server) writeTree(w http.ResponseWriter, r *http.Request) error {
-	path := s.pathOf(r)
-	if flag(r.URL.Query(), "parents") {
-		if err := mkdirAll(path); err != nil {
-			return err
-		}
-	}
-	root, err := openDir(path)
+	root, err := openDir(s.pathOf(r), flag(r.URL.Query(), "parents"))
 	if err != nil {
 		return err
 	}

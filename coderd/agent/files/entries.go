@@ -73,7 +73,7 @@ func (s server) stat(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	at, err := s.place(path)
+	at, err := s.place(path, false)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s server) list(w http.ResponseWriter, r *http.Request) error {
 	q, path := r.URL.Query(), s.pathOf(r)
 	most, _ := strconv.Atoi(q.Get("limit"))
 	most = min(cmp.Or(max(most, 0), pageMost), pageMost)
-	root, err := openDir(path)
+	root, err := openDir(path, false)
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,7 @@ func (s server) makeDirectory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	path := s.path(what.Path)
-	if what.Parents {
-		if err := mkdirAll(filepath.Dir(path)); err != nil {
-			return err
-		}
-	}
-	at, err := s.place(path)
+	at, err := s.place(s.path(what.Path), what.Parents)
 	if err != nil {
 		return err
 	}
@@ -178,7 +172,7 @@ func (s server) makeDirectory(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s server) remove(w http.ResponseWriter, r *http.Request) error {
-	at, err := s.place(s.pathOf(r))
+	at, err := s.place(s.pathOf(r), false)
 	if err != nil {
 		return err
 	}
@@ -202,10 +196,10 @@ func (s server) places(r *http.Request) (what sdk.MoveFile, from, to place, done
 	if err := decode(r, &what); err != nil {
 		return what, from, to, nil, err
 	}
-	if from, err = s.place(s.path(what.From)); err != nil {
+	if from, err = s.place(s.path(what.From), false); err != nil {
 		return what, from, to, nil, err
 	}
-	if to, err = s.place(s.path(what.To)); err != nil {
+	if to, err = s.place(s.path(what.To), false); err != nil {
 		_ = from.Close()
 		return what, from, to, nil, err
 	}

@@ -369,7 +369,7 @@ func TestEntries_race(t *testing.T) {
 	}))
 }
 
-// Whoever writes and reads at the same time: each reader has the whole of one content.
+// With writers and readers at the same time, each reader has the whole of one content.
 func TestContent_readersAndWriters(t *testing.T) {
 	t.Parallel()
 	p := serve(t)

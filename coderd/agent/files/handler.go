@@ -64,22 +64,23 @@ type place struct {
 	name string
 }
 
-// place opens the directory that a path is in. The caller closes it.
-func (s server) place(path string) (place, error) {
+// place opens the directory that a path is in, and makes it where parents says so. The caller closes it.
+func (s server) place(path string, parents bool) (place, error) {
 	dir := filepath.Dir(path)
 	if dir == path {
 		return place{}, &fs.PathError{Path: path, Err: errors.New("is the root of all files")}
 	}
-	root, err := openDir(dir)
+	root, err := openDir(dir, parents)
 	return place{root, filepath.Base(path)}, err
 }
 
-// mkdirAll leaves it to the umask who may use what it makes, as any program does.
-func mkdirAll(path string) error {
-	return os.MkdirAll(path, 0o777) //nolint:gosec // as said
-}
-
-func openDir(path string) (*os.Root, error) {
+// openDir opens a directory, and makes it where create says so. It leaves it to the umask who may use that, as any program does.
+func openDir(path string, create bool) (*os.Root, error) {
+	if create {
+		if err := os.MkdirAll(path, 0o777); err != nil { //nolint:gosec // as said
+			return nil, err
+		}
+	}
 	root, err := os.OpenRoot(path)
 	if info, is := os.Stat(path); err != nil && is == nil && !info.IsDir() {
 		err = &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR} // it has an error of its own for that

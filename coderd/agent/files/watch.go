@@ -25,11 +25,11 @@ var operations = []struct {
 	{fsnotify.Chmod, "chmod"},
 }
 
-// watch writes a line for each change in a directory. A reader that does not read loses changes, and is told so: the system keeps
+// watch writes a line for each change in a directory. A reader that does not read loses changes, and a line says so: the system keeps
 // a bounded number of them.
 func (s server) watch(w http.ResponseWriter, r *http.Request) error {
 	path := s.pathOf(r)
-	root, err := openDir(path)
+	root, err := openDir(path, false)
 	if err != nil {
 		return err
 	}

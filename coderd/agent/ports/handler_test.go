@@ -163,8 +163,13 @@ func TestConnect_slowReader(t *testing.T) {
 	s := serve(t)
 	stuck := make(chan int64, 1)
 	port := listen(t, "tcp", "127.0.0.1:0", func(c *net.TCPConn) {
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // a write that is not held up ends long before
-		n, _ := io.CopyN(c, zeros{}, all)
+		n := int64(0)
+		for err := error(nil); err == nil && n < all; { // until a write is held up
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			var written int64
+			written, err = io.CopyN(c, zeros{}, 64<<10)
+			n += written
+		}
 		stuck <- n
 		_ = c.SetWriteDeadline(time.Time{})
 		_, _ = io.CopyN(c, zeros{}, all-n)
