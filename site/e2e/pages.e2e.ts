@@ -308,6 +308,7 @@ test("Ctrl-K finds pools, workspaces, templates and jobs from any page", async (
     await live(page); // so the page listens to keys, too
     const search = page.getByRole("combobox", { name: /^Search/ });
     const find = async (text: string, first: RegExp) => {
+      await search.waitFor({ state: "hidden" }); // the key does nothing while a dialog is open, the last search too
       await page.keyboard.press("Control+k");
       await search.waitFor();
       await page.keyboard.type(text);
@@ -327,6 +328,7 @@ test("Ctrl-K finds pools, workspaces, templates and jobs from any page", async (
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
+    await search.waitFor({ state: "hidden" });
     await page.keyboard.press("Control+k");
     await search.waitFor();
     await page.keyboard.press("Escape");
