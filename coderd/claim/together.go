@@ -28,32 +28,11 @@ func (s *Service) claimTogether(
 ) (Result, error) {
 	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	var bound []workspaces.Bound
-	opts := database.TxOptions{Label: "claim together"}
-	err := s.Store.InTx(writes, opts, func(ctx context.Context, tx pgx.Tx) error {
-		if pool.Metered {
-			if err := withinQuota(ctx, tx, req, len(ids)); err != nil {
-				return err
-			}
-		}
-		if err := s.insertWaiting(ctx, tx, req, ids); err != nil {
-			return err
-		}
-		bound = nil
-		if req.Mode != database.ClaimModeBypass {
-			var err error
-			bound, err = s.Writer.BindTogether(ctx, tx, workspaces.Together{
-				ClaimIDs: ids, PresetID: req.PresetID, UserID: req.UserID, Source: req.Source, AtOnce: true,
-			})
-			if err != nil {
-				return err
-			}
-		}
-		if len(bound) == 0 && !req.mayWait() {
-			return errShort
-		}
-		return nil
-	})
+	last := req.Mode == database.ClaimModeBypass // it picks nothing
+	bound, err := s.insertTogether(writes, req, ids, pool.Metered, last)
+	if errors.Is(err, errShort) && !last {
+		bound, err = s.insertTogether(writes, req, ids, pool.Metered, true)
+	}
 	var quota *QuotaExceeded
 	switch {
 	case err == nil && len(bound) > 0:
@@ -85,6 +64,40 @@ func (s *Service) claimTogether(
 		s.settleAll(req, ids)
 	}
 	return Result{}, err
+}
+
+// insertTogether is the transaction of claimTogether. Unless it is the last, it passes over workspaces that others are at,
+// and is errShort if too few are left. The last is another transaction, since it waits for them, and those that this one has
+// locked already are out of the order in which all wait.
+func (s *Service) insertTogether(
+	ctx context.Context, req Request, ids []uuid.UUID, metered, last bool,
+) (bound []workspaces.Bound, err error) {
+	opts := database.TxOptions{Label: "claim together"}
+	err = s.Store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
+		if metered {
+			if err := withinQuota(ctx, tx, req, len(ids)); err != nil {
+				return err
+			}
+		}
+		if err := s.insertWaiting(ctx, tx, req, ids); err != nil {
+			return err
+		}
+		bound = nil
+		if req.Mode != database.ClaimModeBypass {
+			var err error
+			bound, err = s.Writer.BindTogether(ctx, tx, workspaces.Together{
+				ClaimIDs: ids, PresetID: req.PresetID, UserID: req.UserID, Source: req.Source, AtOnce: true, Last: last,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if len(bound) == 0 && !(last && req.mayWait()) {
+			return errShort
+		}
+		return nil
+	})
+	return bound, err
 }
 
 // waitTogether is wait for claims that are one request. They do not stand in the line of the others, who would wait for

@@ -2,11 +2,13 @@ package claim_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -62,6 +64,57 @@ func TestTogether_allOrNothing(t *testing.T) {
 	res, err := w.Claim(t, r, "a", claim.Request{Count: 5})
 	require.NoError(t, err)
 	require.Contains(t, res.Reason, "1 of 5 ready", "what is there is told")
+}
+
+// A claim by count that got too few without waiting comes to wait with none of them. If it kept them, and one claim waited
+// for those while it waited for what that one is at, PostgreSQL would end the one that asked last.
+func TestTogether_waitsWithNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w, r := still(t, 3)
+	rows, err := w.Store.Pool.Query(ctx, `SELECT id FROM workspaces WHERE state = 'ready' AND preset_id = $1
+		ORDER BY ready_at, id`, w.Preset(t, "a"))
+	require.NoError(t, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	require.NoError(t, err)
+	require.Len(t, ids, 3)
+	others := make([]pgx.Tx, len(ids)) // each is at one of the workspaces
+	for i, id := range ids {
+		tx, err := w.Store.Pool.Begin(ctx)
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(ctx) }()
+		_, err = tx.Exec(ctx, "UPDATE workspaces SET expires_at = now() WHERE id = $1", id)
+		require.NoError(t, err)
+		others[i] = tx
+	}
+	// waiting is how many have waited for so long that they do not look for a deadlock any more.
+	waiting := func(n int) {
+		t.Helper()
+		coderdtest.Eventually(t, "who waits", func() bool {
+			return count(t, w, `pg_locks l JOIN pg_stat_activity a USING (pid) WHERE a.datname = current_database()
+				AND NOT l.granted AND clock_timestamp() - l.waitstart > 1.5 * current_setting('deadlock_timeout')::interval`) == n
+		})
+	}
+
+	one := send(ctx, t, w, r, "a", claim.Request{})
+	waiting(1)
+	require.NoError(t, others[2].Rollback(ctx)) // the third is free
+	three := send(ctx, t, w, r, "a", claim.Request{Count: 3})
+	waiting(2)
+	require.NoError(t, others[0].Commit(ctx)) // the one goes on to the second, the three wait for it at the first
+	coderdtest.Eventually(t, "who waits for the second", func() bool {
+		return count(t, w, fmt.Sprintf("pg_locks WHERE NOT granted AND %d = ANY (pg_blocking_pids(pid))", others[1].Conn().PgConn().PID())) > 0
+	})
+	waiting(2)
+	require.NoError(t, others[1].Commit(ctx)) // it goes on to the third
+
+	got := <-one
+	require.NoError(t, got.err)
+	require.Equal(t, ids[2], got.res.Workspace.ID)
+	got = <-three
+	require.NoError(t, got.err)
+	require.Nil(t, got.res.Workspace)
+	require.Contains(t, got.res.Reason, "no prebuild is ready")
 }
 
 // A retry with the same key is given the same workspaces; with another count it is refused.

@@ -17,7 +17,8 @@ type Together struct {
 	PresetID uuid.UUID
 	UserID   uuid.UUID
 	Source   string
-	AtOnce   bool      // they were made in this very transaction: it is a hit, and before a miss nothing is skipped
+	AtOnce   bool      // they were made in this very transaction: it is a hit
+	Last     bool      // before a miss: rows that others are at are waited for, not skipped; nothing may be picked before
 	Fresh    time.Time // only workspaces that were planned since will do; zero: any
 }
 
@@ -30,9 +31,12 @@ func (w *Writer) BindTogether(ctx context.Context, db database.DBTX, t Together)
 		fresh = &t.Fresh
 	}
 	n := int32(len(t.ClaimIDs)) // at most as many as the API allows
-	picked, err := q.PickReady(ctx, workspacesdb.PickReadyParams{PresetID: t.PresetID, FreshSince: fresh, Wanted: n})
-	if err == nil && len(picked) < len(t.ClaimIDs) && t.AtOnce {
+	var picked []uuid.UUID
+	var err error
+	if t.Last {
 		picked, err = q.PickReadyLast(ctx, workspacesdb.PickReadyLastParams{PresetID: t.PresetID, FreshSince: fresh, Wanted: n})
+	} else {
+		picked, err = q.PickReady(ctx, workspacesdb.PickReadyParams{PresetID: t.PresetID, FreshSince: fresh, Wanted: n})
 	}
 	if err != nil {
 		return nil, xerrors.Errorf("pick ready workspaces: %w", err)

@@ -649,7 +649,7 @@ type PickReadyLastParams struct {
 }
 
 // The same, asked once before it is a miss: waits for rows that others are at. All who wait go through a pool in one
-// order, so that two requests that each have some never wait for each other's.
+// order and come with no row of it, so that two requests that each have some never wait for each other's.
 func (q *Queries) PickReadyLast(ctx context.Context, arg PickReadyLastParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, pickReadyLast, arg.PresetID, arg.FreshSince, arg.Wanted)
 	if err != nil {

@@ -192,7 +192,7 @@ FOR NO KEY UPDATE OF w SKIP LOCKED;
 
 -- name: PickReadyLast :many
 -- The same, asked once before it is a miss: waits for rows that others are at. All who wait go through a pool in one
--- order, so that two requests that each have some never wait for each other's.
+-- order and come with no row of it, so that two requests that each have some never wait for each other's.
 SELECT w.id FROM workspaces w
 JOIN presets p ON p.id = w.preset_id
 JOIN templates t ON t.id = p.template_id

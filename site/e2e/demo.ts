@@ -1,6 +1,5 @@
-import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { fillForges, repository, until, type Server } from "./server";
+import { fillForges, go, repository, until, type Server } from "./server";
 
 /**
  * A small company's installation, of which pictures are made: web IDEs with a schedule, runners that are being replaced by
@@ -97,7 +96,7 @@ export async function tell(server: Server): Promise<string> {
   });
   // A week went by.
   const address = server.database.replace("//prewarm@/prewarm", "//postgres@/prewarm");
-  execFileSync("go", ["run", "./scripts/benchtest", "-fill", address, "-days", "8"], { cwd: repository, stdio: "pipe" });
+  await go("run", "./scripts/benchtest", "-fill", address, "-days", "8");
 
   const name = await claims(server);
   await server.api("POST", "/api/v1/pauses", {

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { browsing, live, patience, startBrowser } from "./browser";
 import { pictures } from "./demo";
 import { Keyboard, keyboardAlone } from "./keyboard";
-import { endWorkspaces, repository } from "./server";
+import { endWorkspaces, go, repository } from "./server";
 import { Terminal } from "./terminal";
 
 // The first hour of a newcomer: docs/first-hour.md step by step, with its commands and those of README.md, at real terminals
@@ -76,7 +76,7 @@ async function freePort(): Promise<number> {
 /** startEngine starts a container engine of its own, which goes with this process. */
 async function startEngine(): Promise<{ host: string; stop: () => Promise<void> }> {
   const program = join(folder, "engine");
-  execFileSync("go", ["build", "-o", program, "./coderd/provider/docker/dockertest/serve"], { cwd: repository, stdio: "pipe" });
+  await go("build", "-o", program, "./coderd/provider/docker/dockertest/serve");
   const child: ChildProcess = spawn(program, { stdio: ["pipe", "pipe", "inherit"] });
   const host = await new Promise<string>((resolve, reject) => {
     child.stdout?.on("data", (chunk) => {

@@ -1,9 +1,8 @@
-import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { browsing, signIn, startBrowser } from "./browser";
-import { fillForges, repository, startServer, until, type Server } from "./server";
+import { fillForges, go, startServer, until, type Server } from "./server";
 
 /** How much there is. `make site-scale` has 1,000 presets with 100 workspaces each; what CI asserts holds for few as well. */
 const presets = Number(process.env["PREWARM_SCALE_PRESETS"] ?? 100);
@@ -45,8 +44,7 @@ beforeAll(async () => {
   await server.api("POST", "/api/v1/apply", { document: configuration, file: "scale.yaml" });
   const address = server.database.replace("//prewarm@/prewarm", "//postgres@/prewarm");
   const cloud = join(server.directory, "data/sim");
-  const fill = ["run", "./scripts/benchtest", "-fill", address, "-cloud", cloud, "-workspaces", String(presets * each)];
-  execFileSync("go", fill, { cwd: repository, stdio: ["ignore", "inherit", "pipe"] });
+  await go("run", "./scripts/benchtest", "-fill", address, "-cloud", cloud, "-workspaces", String(presets * each));
   await server.api("DELETE", "/api/v1/pauses?scope=global");
   await until("passes have seen all pools as they are", async () => {
     const { pools } = (await server.api("GET", "/api/v1/pools?limit=500")) as {

@@ -1,9 +1,10 @@
-import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
 export interface Server {
   url: string;
@@ -27,6 +28,17 @@ export interface Server {
 export const repository = join(import.meta.dirname, "../..");
 
 const binary = join(repository, "bin/prewarm");
+
+const execute = promisify(execFile);
+
+/**
+ * go calls the Go command in the repository, and waits for its end. To build takes minutes where nothing was built yet; were
+ * this process to stand still for so long, it would not see that the server closes what is idle, and write there.
+ */
+export async function go(...args: string[]): Promise<string> {
+  const { stdout } = await execute("go", args, { cwd: repository, maxBuffer: 64 << 20 });
+  return stdout;
+}
 
 /** startServer starts the binary with a database of its own, in a directory that goes with it. */
 export async function startServer(...args: string[]): Promise<Server> {
@@ -189,7 +201,7 @@ export async function fillForges(server: Server, pool: string, ready: number): P
     return of.actual >= ready;
   });
   const address = server.database.replace("//prewarm@/prewarm", "//postgres@/prewarm");
-  execFileSync("go", ["run", "./scripts/benchtest", "-fill", address, "-forge", pool], { cwd: repository, stdio: "pipe" });
+  await go("run", "./scripts/benchtest", "-fill", address, "-forge", pool);
   const { runners } = (await server.api("GET", "/api/v1/runners?status=active")) as { runners: { name: string }[] };
   return runners[0]?.name ?? "";
 }
@@ -208,10 +220,7 @@ export interface Forge {
 /** startForge starts the repository's forge for tests, over real HTTP, with one organization, acme. Its programs go with the server. */
 export async function startForge(server: Server): Promise<Forge> {
   const programs = join(server.directory, "forge");
-  execFileSync("go", ["build", "-o", `${programs}/`, "./coderd/demand/forgetest/serve", "./coderd/demand/forgetest/runner"], {
-    cwd: repository,
-    stdio: "pipe",
-  });
+  await go("build", "-o", `${programs}/`, "./coderd/demand/forgetest/serve", "./coderd/demand/forgetest/runner");
   const token = "ghp_token-of-the-browser-tests";
   const child = spawn(join(programs, "serve"), ["orgs/acme"], { env: { FORGE_TOKEN: token }, stdio: ["pipe", "pipe", "inherit"] });
   const api = await new Promise<string>((resolve, reject) => {
