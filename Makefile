@@ -93,8 +93,8 @@ release: toolchain site ## Make build/release: archives for Linux and macOS, che
 	scripts/release.sh $(VERSION)
 
 .PHONY: sizing
-sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/SIZING.md, in a minute
-	PREWARM_ROUNDS=20 go test -count=1 -v -run '^TestJudged$$' ./coderd/sizing
+sizing: toolchain ## Judge autosize on four weeks of traces: the table of docs/SIZING.md, in four minutes
+	PREWARM_ROUNDS=20 go test -count=1 -v -timeout 1h -run '^Test(Judged|Promised|HeldOut)$$' ./coderd/sizing
 
 .PHONY: bench
 bench: postgres ## Measure beside yardsticks, 42 minutes; ARGS='-only claims -quick' for less, ARGS=-list for what there is

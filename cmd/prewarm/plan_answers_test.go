@@ -11,6 +11,7 @@ var testExplanation = sdk.Explanation{
 	Headline: "Not warm: 1 of 5 prebuilds ready, 1 starting; 3 creates held back: backoff, until 2026-03-01T12:00:06Z: 2 failed " +
 		"creates in a row: no \x1b[31mroom.",
 	WarmAt: ptr(now.Add(46 * time.Second)), ProvisionMS: 40_123, Measured: 12, LookAgainAt: ptr(now.Add(6 * time.Second)), Unattainable: testUnattainable,
+	Attained: testAttained,
 	Lines: []sdk.LedgerLine{
 		{Label: "desired", Count: 5, Sentence: "desired"},
 		{Label: "actual", Count: -1, Sentence: "ready"},

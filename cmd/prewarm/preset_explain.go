@@ -45,6 +45,7 @@ func (a *app) explanationText(e sdk.Explanation) string {
 			a.agoOr(p.ExpiresAt, "when resumed")))
 	}
 	more.addIf("Target not reached", cell{e.Unattainable, yellow})
+	addAttained(more, e.Attained)
 	if e.Measured > 0 {
 		more.add("Usual time to ready", fmt.Sprintf("%s (median of %d)",
 			(time.Duration(e.ProvisionMS)*time.Millisecond).Round(10*time.Millisecond), e.Measured))

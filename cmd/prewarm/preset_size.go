@@ -70,6 +70,9 @@ func (a *app) sizeText(s sdk.PresetSize) string {
 	if s.Autosize != nil && s.Autosize.Unattainable != "" {
 		t.add("Target not reached", cell{s.Autosize.Unattainable, yellow})
 	}
+	if s.Autosize != nil {
+		addAttained(t, s.Autosize.Attained)
+	}
 	return t.String() + a.outcomesText(s.PresetPast, s.Outcomes)
 }
 
@@ -82,6 +85,25 @@ func autosizeText(s *sdk.Autosize) string {
 		return text + "not computed yet"
 	}
 	return text + fmt.Sprintf("now %d (%s; forecast %d, recent %d, boost %.2f)", *s.Size, s.Reason, s.Forecast, s.Recent, s.Boost)
+}
+
+// addAttained says how many claims hit of late, and why not more where that is below the target.
+func addAttained(t *table, attained []sdk.Attained) {
+	for _, a := range attained {
+		if a.Claims == 0 {
+			continue
+		}
+		of := "Last day"
+		if a.Days > 1 {
+			of = fmt.Sprintf("Last %d days", a.Days)
+		}
+		text := cell{text: fmt.Sprintf("%s of %s hit, target %s", percent(float64(a.Hits)/float64(a.Claims)), plural(a.Claims, "claim"),
+			percent(a.Target))}
+		if a.Why != "" {
+			text = cell{text.text + "; " + a.Why, yellow}
+		}
+		t.add(of, text)
+	}
 }
 
 // pastTable is what the figures rest on.

@@ -15,6 +15,15 @@ var testOutcomes = []sdk.SizeOutcome{
 
 const testUnattainable = "1234 of the 2000 claims of the last day were hits: 61.7%, where the target is 99%"
 
+var testAttained = []sdk.Attained{
+	{
+		Days: 1, Target: 0.99, Claims: 2000, Hits: 1234, AtMaximum: 700, InBursts: 60, Bursts: 2, Unready: 6,
+		Why: "766 claims missed: 700 at the maximum of 40 prebuilds, 60 in 2 bursts that nothing announced, of more claims than " +
+			"prebuilds, 6 while prebuilds were not ready",
+	},
+	{Days: 7, Target: 0.99, Claims: 20000, Hits: 19900},
+}
+
 func busyPast() sdk.PresetPast {
 	return sdk.PresetPast{
 		Template: "quickstart", Preset: "default", Instances: 3, From: before(7 * 24 * time.Hour), To: now, Claims: 2000,
@@ -29,6 +38,7 @@ func sizedPreset() sdk.PresetSize {
 		Autosize: &sdk.Autosize{
 			Mode: "apply", Min: 1, Max: 40, Target: 0.99, Timezone: "Europe/Berlin", Size: ptr(9), Forecast: 9, Recent: 4,
 			Boost: 1.25, Reason: "forecast", Unattainable: testUnattainable, ComputedAt: ptr(before(20 * time.Second)),
+			Attained: testAttained,
 		},
 	}
 }

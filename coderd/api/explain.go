@@ -26,6 +26,7 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	var preview reconcile.Preview
 	var took viewsdb.ProvisionTimeRow
 	var pauses []viewsdb.PausesRow
+	var hits []sdk.Attained
 	opts := database.TxOptions{Label: "explain preset", Isolation: pgx.RepeatableRead, ReadOnly: true}
 	err = s.Store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
 		q := viewsdb.New(tx)
@@ -39,7 +40,8 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 		if pauses, err = q.Pauses(ctx, who.OrganizationID); err != nil {
 			return xerrors.Errorf("list pauses: %w", err)
 		}
-		return nil
+		hits, err = attained(ctx, q, view.ID, time.Duration(took.MedianS*float64(time.Second)))
+		return err
 	})
 	if err != nil {
 		return sdk.Explanation{}, err
@@ -52,7 +54,7 @@ func (s *server) explainPreset(ctx context.Context, who auth.Identity, in *prese
 	out := sdk.Explanation{
 		Template: view.Template, Preset: view.Preset, At: preview.Now, Lines: []sdk.LedgerLine{},
 		Pauses: pausesOf(pauses, p.Preset), Measured: int(took.Measured),
-		Unattainable: view.Unattainable,
+		Unattainable: view.Unattainable, Attained: hits,
 	}
 	if p.Err != nil {
 		out.Error, out.Headline = p.Err.Error(), "Not decided: "+p.Err.Error()+"."

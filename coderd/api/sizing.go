@@ -72,6 +72,9 @@ func (s *server) sizePreset(ctx context.Context, who auth.Identity, in *sizeInpu
 			size := int(a.View.Size)
 			out.Autosize.Size = &size
 		}
+		if out.Autosize.Attained, err = attained(ctx, viewsdb.New(s.Store), id, a.Past.Provision); err != nil {
+			return sdk.PresetSize{}, err
+		}
 	}
 	return out, nil
 }

@@ -57,11 +57,36 @@ func TestSizing(t *testing.T) {
 	for _, said := range []string{size.Autosize.Unattainable, shown.Unattainable, why.Unattainable} {
 		assert.Equal(t, "claims ask for more than the maximum", said)
 	}
+	// What came of it, by size: at the maximum of 9, in a burst at 5, and with enough prebuilds that were not ready.
+	exec("DELETE FROM claim_history")
+	exec("DELETE FROM preset_samples")
+	exec(`INSERT INTO claim_history (preset_id, bucket, claims, hits)
+		SELECT p.id, date_bin('5 minutes', prewarm_now() - x.ago, 'epoch'), x.claims, x.hits
+		FROM presets p, (VALUES (interval '1 hour', 30, 20), ('2 hours', 8, 6), ('3 hours', 2, 1), ('3 days', 60, 60), ('9 days', 9, 0))
+			x(ago, claims, hits) WHERE p.instances IS NOT NULL`)
+	exec(`INSERT INTO preset_samples (preset_id, bucket, desired, ready, starting, claimed)
+		SELECT p.id, date_bin('5 minutes', prewarm_now() - x.ago, 'epoch'), x.desired, 0, 0, 0
+		FROM presets p, (VALUES (interval '1 hour', 9), ('2 hours', 5), ('4 hours', 4)) x(ago, desired) WHERE p.instances IS NOT NULL`)
+	size, err = member.PresetSize(ctx, "quickstart", "default", 14, 0.8)
+	require.NoError(t, err)
+	why, err = member.ExplainPreset(ctx, "quickstart", "default")
+	require.NoError(t, err)
+	const words = "13 claims missed: 10 at the maximum of 9 prebuilds, 2 in 1 burst that nothing announced, of more claims than prebuilds, " +
+		"1 while prebuilds were not ready"
+	for _, got := range [][]sdk.Attained{size.Autosize.Attained, why.Attained} {
+		assert.Equal(t, []sdk.Attained{
+			{Days: 1, Target: 0.9, Claims: 40, Hits: 27, AtMaximum: 10, InBursts: 2, Bursts: 1, Unready: 1, Why: words},
+			{Days: 7, Target: 0.9, Claims: 100, Hits: 87, AtMaximum: 10, InBursts: 2, Bursts: 1, Unready: 1, Why: words},
+		}, got)
+	}
 	exec(`UPDATE presets SET autosize = '{"mode": "forecast", "min": 1, "max": 9, "target": 0.9}' WHERE instances IS NOT NULL`)
 	shown, err = member.Preset(ctx, "quickstart", "default")
 	require.NoError(t, err)
 	assert.Equal(t, 3, shown.Desired, "a forecast is not")
 	assert.Empty(t, shown.Unattainable, "and it is not held against the target")
+	why, err = member.ExplainPreset(ctx, "quickstart", "default")
+	require.NoError(t, err)
+	assert.Empty(t, why.Attained)
 
 	own, err := member.PresetReplay(ctx, "quickstart", "default", 3, -1, false)
 	require.NoError(t, err)

@@ -185,6 +185,7 @@ func (s *Service) compute(ctx context.Context, db database.DBTX, now time.Time) 
 			}
 		}
 		r, state := sizing.Step(settings, state, c.history, now, config.Mode == sizing.ModeApply)
+		r = r.WithAnnounced(settings, int(p.Announced))
 		if err := store(ctx, db, p.ID, r, state, now); err != nil {
 			return nil, Result{}, err
 		}

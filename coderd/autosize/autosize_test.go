@@ -229,6 +229,50 @@ func TestUnattainable(t *testing.T) {
 	require.Empty(t, told(), "nobody knows")
 }
 
+// Jobs that a forge holds back are announced: the pool has as many prebuilds before they are queued, within its maximum, and for
+// an hour, as they may be held back for days.
+func TestAnnounced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pool("runners", "{mode: apply, max: 40}")
+	w.pool("others", "{mode: apply, max: 40}")
+	w.exec(`INSERT INTO forge_credentials (id, organization_id, name, kind, url, auth, secret, sealed_by, created_at, updated_at)
+		SELECT $1, organization_id, 'acme', 'gitea', 'https://gitea.example', 'token', '', 'test', now(), now() FROM presets LIMIT 1`, w.Owner)
+	w.exec(`INSERT INTO forge_entities (id, organization_id, name, scope, path, credential_id, webhook_secret, sealed_by, created_at, updated_at)
+		SELECT id, organization_id, name, 'organization', 'acme', id, 'x', 'test', now(), now() FROM forge_credentials`)
+	w.exec("UPDATE presets SET forge_entity_id = $2, runner_labels = '{linux}' WHERE id = $1", w.Preset(t, "runners"), w.Owner)
+	jobs := func(template, state, ago string, n int) {
+		w.exec(`INSERT INTO forge_jobs (id, organization_id, forge_url, job_id, attempt, entity_id, repository, labels, state, preset_id,
+			queued_at, seen_at, updated_at)
+			SELECT gen_random_uuid(), e.organization_id, 'https://gitea.example', (random() * 1e15)::bigint, 1, e.id, 'acme/shop', '{linux}',
+			       $2::text::forge_job_state, $1, prewarm_now() - $3::text::interval, now(), now()
+			FROM forge_entities e, generate_series(1, $4::int)`, w.Preset(t, template), state, ago, n)
+	}
+	size := func() (size int, reason string) {
+		w.step(w.service())
+		require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT size, reason FROM preset_sizes WHERE preset_id = $1",
+			w.Preset(t, "runners")).Scan(&size, &reason))
+		return size, reason
+	}
+	jobs("runners", "queued", "1 minute", 30) // a pass adds these itself
+	jobs("runners", "waiting", "2 hours", 30)
+	jobs("others", "waiting", "1 minute", 30)
+	few, reason := size()
+	require.Less(t, few, 12)
+	require.NotEqual(t, "announced", reason)
+	jobs("runners", "waiting", "1 minute", 12)
+	n, reason := size()
+	require.Equal(t, []any{12, "announced"}, []any{n, reason})
+	jobs("runners", "waiting", "1 minute", 100)
+	n, _ = size()
+	require.Equal(t, 40, n, "the maximum")
+	w.exec("UPDATE forge_jobs SET state = 'completed', completed_at = now()")
+	n, reason = size()
+	require.Equal(t, few, n, "nothing of it is learnt")
+	require.NotEqual(t, "announced", reason)
+	require.Less(t, w.size("others"), 12, "no runners")
+}
+
 // A pass takes what autosize computed for the instances, where it is applied and fresh, within bounds that may be newer.
 func TestPassTakesTheSize(t *testing.T) {
 	t.Parallel()

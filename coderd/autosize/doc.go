@@ -7,7 +7,8 @@
 //	         that may still change are counted again, so a late commit and a crash cost nothing. A claim's own statement
 //	         has no part in it
 //	sample   once in five minutes, what each pool looks like, into preset_samples: for charts, nothing is decided by it
-//	compute  for each pool with autosize on: history in, sizing.Step, size and what it remembers out, into preset_sizes
+//	compute  for each pool with autosize on: history in, sizing.Step, size and what it remembers out, into preset_sizes. The
+//	         jobs that a forge holds back for this pool are a lower bound of the size
 //
 // and after its commit nudges the templates whose sizes changed. The pass reads a size beside the preset's settings, within
 // their minimum and maximum; one that was not renewed for a quarter of an hour is not used, and the preset's instances are.

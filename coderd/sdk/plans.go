@@ -79,6 +79,7 @@ type Explanation struct {
 	ProvisionMS  int64           `json:"provision_ms,omitempty" doc:"Median time from the decision to being ready, of the latest"`
 	Measured     int             `json:"measured" doc:"Of how many"`
 	Unattainable string          `json:"unattainable,omitempty" doc:"Why autosize does not reach its target"`
+	Attained     []Attained      `json:"attained,omitempty" doc:"With autosize's sizes, over the last day and the last 7 days"`
 	LookAgainAt  *time.Time      `json:"look_again_at,omitempty" doc:"When time alone changes the decision"`
 	Error        string          `json:"error,omitempty" doc:"Why nothing can be decided for it"`
 }

@@ -62,9 +62,23 @@ type Autosize struct {
 	Forecast     int        `json:"forecast" doc:"What the same time in past weeks asks for"`
 	Recent       int        `json:"recent" doc:"What the last half hour asks for"`
 	Boost        float64    `json:"boost" doc:"Feedback from misses, a factor"`
-	Reason       string     `json:"reason,omitempty" doc:"forecast, recent, shrinking, minimum or maximum"`
+	Reason       string     `json:"reason,omitempty" doc:"forecast, recent, shrinking, minimum, maximum or announced"`
 	Unattainable string     `json:"unattainable,omitempty" doc:"Why the target is not reached; where the mode is apply"`
 	ComputedAt   *time.Time `json:"computed_at,omitempty"`
+	Attained     []Attained `json:"attained,omitempty" doc:"Over the last day and the last 7 days; where the mode is apply"`
+}
+
+// Attained is what claims attained with the sizes of autosize. Misses for which no reason is known are in none of the counts.
+type Attained struct {
+	Days      int     `json:"days"`
+	Target    float64 `json:"target" doc:"Hit rate aimed at, between 0 and 1"`
+	Claims    int     `json:"claims"`
+	Hits      int     `json:"hits"`
+	AtMaximum int     `json:"at_maximum" doc:"Misses where more claims came within one provision time than the maximum"`
+	InBursts  int     `json:"in_bursts" doc:"Misses where more claims came within one provision time than the size, below the maximum"`
+	Bursts    int     `json:"bursts" doc:"Periods of five minutes with such misses"`
+	Unready   int     `json:"unready" doc:"Misses where fewer claims came than the size: prebuilds were not ready"`
+	Why       string  `json:"why,omitempty" doc:"Why it is below the target, for people; empty where it is not"`
 }
 
 // PresetSize asks for a recommendation by the last days; a target of 0 is the preset's own, or 0.99.

@@ -31,7 +31,7 @@ type Recommendation struct {
 	Forecast int     // by the same time in past weeks (or days, in the first week)
 	Recent   int     // by the last half hour
 	Boost    float64 // feedback, as a factor
-	Reason   string  // which of them decided: forecast, recent, shrinking, minimum, maximum
+	Reason   string  // which of them decided: forecast, recent, shrinking, minimum, maximum, announced
 	// Unattainable says, for people, why the target is not reached; empty while nothing is wrong.
 	Unattainable string
 }
@@ -62,7 +62,7 @@ func Step(s Settings, state State, h *History, now time.Time, feedback bool) (Re
 	r := Recommendation{Boost: math.Exp(state.Boost)}
 
 	e := estimator{
-		Settings: s, h: h, now: now, span: max(h.ProvisionTime(now), time.Second), spread: state.Spread.Ratio(), mean: h.rate(now),
+		Settings: s, h: h, now: now, span: max(h.ProvisionTime(now), time.Second), spread: state.Spread.Careful(), mean: h.rate(now),
 	}
 	f := e.forecast()
 	latest := e.latest(f)
@@ -97,6 +97,15 @@ func Step(s Settings, state State, h *History, now time.Time, feedback bool) (Re
 	return r, state
 }
 
+// WithAnnounced is the recommendation where so many claims are announced: at least as many, within the maximum. What is
+// announced says nothing about the others, so it is no part of what the sizer learns.
+func (r Recommendation) WithAnnounced(s Settings, announced int) Recommendation {
+	if announced = min(announced, s.Max); announced > r.Size {
+		r.Size, r.Reason = announced, "announced"
+	}
+	return r
+}
+
 // feedBack moves the boost by the outcomes that are new since the last step.
 func feedBack(s Settings, state State, h *History, now time.Time, feedback bool) (boost float64, through time.Time) {
 	through = now.Add(-settle).Truncate(BucketLength)
@@ -107,8 +116,8 @@ func feedBack(s Settings, state State, h *History, now time.Time, feedback bool)
 		return state.Boost, state.Through
 	}
 	fresh := h.Total(state.Through, through)
-	spread := state.Spread.Ratio() // where claims come in batches, misses do, too: each says less
-	boost = state.Boost * math.Exp(-float64(fresh.Claims)/forget/spread)
-	boost += gain / spread * (float64(fresh.Claims-fresh.Hits)*s.Target - float64(fresh.Hits)*(1-s.Target))
+	batch := batchOf(state.Spread.Ratio()) // where claims come in batches, misses do, too: each says less
+	boost = state.Boost * math.Exp(-float64(fresh.Claims)/forget/batch)
+	boost += gain / batch * (float64(fresh.Claims-fresh.Hits)*s.Target - float64(fresh.Hits)*(1-s.Target))
 	return min(maxBoost, max(leastBoost, boost)), through
 }

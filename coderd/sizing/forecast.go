@@ -40,7 +40,7 @@ type estimator struct {
 	h      *History
 	now    time.Time
 	span   time.Duration // provision time
-	spread float64       // Spread.Ratio
+	spread float64       // Spread.Careful
 	mean   float64       // claims of an hour, on average; 0: not known
 }
 
@@ -50,13 +50,26 @@ type estimator struct {
 // same: so the target is reached with the fewest where the last instance saves as many misses at any time. As the tail of the
 // claims that a size does not cover falls off alike at any time, that is where a miss is the less likely the more claims there
 // are, and so that they come to the target on average.
-func (e estimator) covering(count, exposure float64) float64 {
+//
+// `own` is what the coming of a claim adds to the count.
+func (e estimator) covering(count, exposure, own float64) float64 {
 	allowed := 1 - e.Target
 	if e.mean > 0 {
 		perHour := count / exposure / e.span.Hours()
 		allowed = min(allowed*min(cheapest, max(dearest, e.mean/perHour)), max(allowed, mostMissed))
 	}
-	return float64(coveringSize(count, exposure, e.spread, 1-allowed, e.Max+1)) // one more: then it is seen to be above
+	return float64(coveringSize(count+own, exposure, e.spread, 1-allowed, e.Max+1)) // one more: then it is seen to be above
+}
+
+// coveringKnown is covering for a count over a time that is known. Half a batch is added to it, in the time in which the pool
+// has one on average: where none came, one may. And of the rates that the count leaves open, higher ones bring more claims:
+// each batch that comes is one more that was seen.
+func (e estimator) coveringKnown(count, exposure float64) float64 {
+	batch := batchOf(e.spread)
+	if e.mean > 0 {
+		count, exposure = count+batch/2, exposure+batch/2/(e.mean*e.span.Hours())
+	}
+	return e.covering(count, exposure, batch)
 }
 
 // forecast is what past weeks ask for.
@@ -90,21 +103,36 @@ func (e estimator) forecast() forecast {
 		return f
 	}
 	f.exposure = buckets * float64(BucketLength) / float64(e.span)
-	// What came within a short time in most of these weeks, far above what was around it, is no coincidence. It will come
-	// again, and may be larger than those seen, by the less the more were seen.
-	most := e.peaks(f.like)
-	if most[(len(most)-1)/2] > unlikely(count/f.exposure, e.spread) {
-		largest := most[len(most)-1]
-		f.burst = largest + math.Sqrt(largest/float64(len(most)))
-	}
+	f.burst = e.burst(f.like, count/f.exposure)
 	weight := knownLevel
 	if strangers {
 		weight = strangeLevel
 	}
 	count *= e.level(f.like, weight*e.spread)
 	f.rate = count / f.exposure
-	f.typical = e.covering(count, f.exposure)
+	f.typical = e.coveringKnown(count, f.exposure)
 	return f
+}
+
+// burst is the size for what came within a short time in most of the past weeks, far above the usual claims of a provision
+// time: that is no coincidence, and a batch at the same time in each of several weeks is less of one than in a single week. It
+// will come again, and may be larger than those seen, by the less the more were seen. Other days that had it, too, say how
+// large it can be. 0 where there is none.
+func (e estimator) burst(like []time.Time, usual float64) float64 {
+	most := e.peaks(like)
+	limit := usual + 2*math.Sqrt(e.spread*(usual+e.spread/float64(len(most))))
+	if most[(len(most)-1)/2] <= limit {
+		return 0
+	}
+	largest, seen := most[len(most)-1], len(most)
+	if len(e.sameDays()) > 0 { // else other days are what it is given
+		for _, peak := range e.peaks(e.daysBetween()) {
+			if peak > limit {
+				largest, seen = max(largest, peak), seen+1
+			}
+		}
+	}
+	return largest + math.Sqrt(largest/float64(seen))
 }
 
 // level is how busy today is beside the days it is like, by its last hours.
@@ -172,12 +200,9 @@ func (e estimator) similar(like []time.Time, width time.Duration) (claims, bucke
 	for _, then := range like {
 		mean += near(then) / float64(len(like))
 	}
-	for n := 1; n < fortnight; n++ {
-		then := e.daysAgo(n)
-		if n%7 == 0 || then.Before(e.h.since) {
-			continue
-		}
-		ratio := (mean + 3) / (near(then) + 3) // three more: none beside one is no difference
+	few := 3 * e.spread // that many more: none compared with one batch is no difference
+	for _, then := range e.daysBetween() {
+		ratio := (mean + few) / (near(then) + few)
 		if ratio < alike && ratio > 1/alike {
 			c, n := e.count([]time.Time{then}, width)
 			claims, buckets = claims+c*ratio, buckets+n
@@ -203,6 +228,16 @@ func (e estimator) peaks(like []time.Time) []float64 {
 
 // sameDays are the same time of the same day in past weeks, as far as they are known.
 func (e estimator) sameDays() []time.Time { return e.known(7, weeks) }
+
+// daysBetween are the same time of the other days of the last two weeks, as far as they are known.
+func (e estimator) daysBetween() (days []time.Time) {
+	for n := 1; n < fortnight; n++ {
+		if then := e.daysAgo(n); n%7 != 0 && !then.Before(e.h.since) {
+			days = append(days, then)
+		}
+	}
+	return days
+}
 
 // otherDays are the same time of the last days, as far as they are known.
 func (e estimator) otherDays() []time.Time { return e.known(1, 6) }
@@ -240,7 +275,7 @@ func (e estimator) latest(f forecast) float64 {
 		if count == 0 {
 			e.spread, exposure = 1, max(exposure, float64(recent)/float64(e.span)) // for whoever comes first
 		}
-		return e.covering(count+0.5, exposure) // Jeffreys: half a claim more than was seen
+		return e.covering(count+0.5, exposure, 0) // Jeffreys: half a claim more than was seen
 	}
 	surplus := count - e.expected(f.like, from)
 	if surplus <= 0 {
@@ -251,5 +286,5 @@ func (e estimator) latest(f forecast) float64 {
 		return 0
 	}
 	both := f.exposure + exposure
-	return e.covering((f.rate+surplus/exposure)*both, both)
+	return e.coveringKnown((f.rate+surplus/exposure)*both, both)
 }

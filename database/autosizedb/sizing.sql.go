@@ -37,10 +37,14 @@ func (q *Queries) AutosizeProgress(ctx context.Context) (AutosizeProgressRow, er
 }
 
 const autosizedPresets = `-- name: AutosizedPresets :many
-SELECT p.id, p.template_id, p.autosize, s.state, coalesce(s.size, -1)::int AS size, s.computed_at
+SELECT p.id, p.template_id, p.autosize, s.state, coalesce(s.size, -1)::int AS size, s.computed_at,
+       coalesce(a.announced, 0)::int AS announced
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_sizes s ON s.preset_id = p.id
+LEFT JOIN (SELECT j.preset_id, count(*) AS announced FROM forge_jobs j
+           WHERE j.state = 'waiting' AND j.state <> 'completed' AND j.queued_at > prewarm_now() - interval '1 hour'
+           GROUP BY j.preset_id) a ON a.preset_id = p.id AND p.forge_entity_id IS NOT NULL
 WHERE p.instances IS NOT NULL AND p.autosize ->> 'mode' IN ('apply', 'forecast')
   AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ORDER BY p.id
@@ -53,9 +57,11 @@ type AutosizedPresetsRow struct {
 	State      json.RawMessage
 	Size       int32
 	ComputedAt *time.Time
+	Announced  int32
 }
 
-// The pools that autosize computes a size for, with what it remembers of them.
+// The pools that autosize computes a size for, with what it remembers of them, and how many jobs of a forge are announced: held
+// back for less than an hour, to be given to this pool's runners. What is held back for longer may be so for days.
 func (q *Queries) AutosizedPresets(ctx context.Context) ([]AutosizedPresetsRow, error) {
 	rows, err := q.db.Query(ctx, autosizedPresets)
 	if err != nil {
@@ -72,6 +78,7 @@ func (q *Queries) AutosizedPresets(ctx context.Context) ([]AutosizedPresetsRow, 
 			&i.State,
 			&i.Size,
 			&i.ComputedAt,
+			&i.Announced,
 		); err != nil {
 			return nil, err
 		}

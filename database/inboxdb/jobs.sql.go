@@ -18,7 +18,7 @@ UPDATE forge_jobs j
 SET preset_id = a.preset_id, unserved = a.unserved, updated_at = prewarm_now()
 FROM (SELECT unnest($1::uuid[]) AS id, nullif(unnest($2::uuid[]), uuid '00000000-0000-0000-0000-000000000000') AS preset_id,
              unnest($3::text[]) AS unserved) a
-WHERE j.id = a.id AND j.state = 'queued'
+WHERE j.id = a.id AND j.state IN ('waiting', 'queued')
 RETURNING j.id
 `
 
@@ -28,7 +28,7 @@ type AssignForgeJobsParams struct {
 	Reasons   []string
 }
 
-// Whose demand they are, where that changed.
+// Whose demand they are, or will be, where that changed.
 func (q *Queries) AssignForgeJobs(ctx context.Context, arg AssignForgeJobsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, assignForgeJobs, arg.Ids, arg.PresetIds, arg.Reasons)
 	if err != nil {
@@ -293,6 +293,8 @@ SET state = greatest(j.state, excluded.state),
                           ORDER BY e.scope DESC, e.id LIMIT 1), j.entity_id),
     queued_at = least(j.queued_at, excluded.queued_at), started_at = least(j.started_at, excluded.started_at),
     unserved = CASE WHEN greatest(j.state, excluded.state) = 'queued' THEN j.unserved ELSE '' END,
+    -- To whom it was announced says nothing about whose demand it is: that is decided, and told to passes, when it is queued.
+    preset_id = CASE WHEN j.state = 'waiting' AND excluded.state <> 'waiting' THEN NULL ELSE j.preset_id END,
     seen_at = greatest(j.seen_at, excluded.seen_at),
     updated_at = CASE WHEN excluded.state > j.state OR excluded.runner_state > j.runner_state
                         OR (excluded.runner_state IS NOT NULL AND j.runner_state IS NULL)
@@ -602,6 +604,52 @@ func (q *Queries) UnboundForgeJobs(ctx context.Context) ([]uuid.UUID, error) {
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const waitingForgeJobs = `-- name: WaitingForgeJobs :many
+SELECT id, organization_id, forge_url, entity_id, repository, labels, preset_id, queued_at
+FROM forge_jobs WHERE state = 'waiting' AND state <> 'completed' ORDER BY queued_at, id
+`
+
+type WaitingForgeJobsRow struct {
+	ID             uuid.UUID
+	OrganizationID uuid.UUID
+	ForgeUrl       string
+	EntityID       uuid.UUID
+	Repository     string
+	Labels         []string
+	PresetID       uuid.NullUUID
+	QueuedAt       time.Time
+}
+
+// Jobs that the forge holds back. They are no demand, but whose they will be is known.
+func (q *Queries) WaitingForgeJobs(ctx context.Context) ([]WaitingForgeJobsRow, error) {
+	rows, err := q.db.Query(ctx, waitingForgeJobs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WaitingForgeJobsRow{}
+	for rows.Next() {
+		var i WaitingForgeJobsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.ForgeUrl,
+			&i.EntityID,
+			&i.Repository,
+			&i.Labels,
+			&i.PresetID,
+			&i.QueuedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

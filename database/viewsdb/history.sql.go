@@ -14,6 +14,84 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
+const attainedHits = `-- name: AttainedHits :many
+WITH sized AS (
+  SELECT h.bucket, h.claims, h.hits, h.claims - h.hits AS missed, s.desired,
+         (SELECT sum(x.claims) FROM claim_history x
+          WHERE h.claims > h.hits AND x.preset_id = $1 AND x.bucket <= h.bucket
+            AND x.bucket >= h.bucket - $2::double precision * interval '1 second') AS together
+  FROM claim_history h
+  LEFT JOIN LATERAL (
+    SELECT o.desired FROM preset_samples o
+    WHERE h.claims > h.hits AND o.preset_id = $1 AND o.bucket <= h.bucket ORDER BY o.bucket DESC LIMIT 1
+  ) s ON true
+  WHERE h.preset_id = $1 AND h.bucket >= prewarm_now() - interval '7 days'
+)
+SELECT d.days::int AS days, (p.autosize ->> 'target')::double precision AS target,
+       (p.autosize ->> 'max')::int AS maximum, coalesce(sum(b.claims), 0)::int AS claims,
+       coalesce(sum(b.hits), 0)::int AS hits,
+       coalesce(sum(b.missed) FILTER (WHERE b.together > b.desired AND b.desired >= (p.autosize ->> 'max')::int), 0)::int AS at_maximum,
+       coalesce(sum(b.missed) FILTER (WHERE b.together > b.desired AND b.desired < (p.autosize ->> 'max')::int), 0)::int AS in_bursts,
+       (count(*) FILTER (WHERE b.missed > 0 AND b.together > b.desired AND b.desired < (p.autosize ->> 'max')::int))::int AS bursts,
+       coalesce(sum(b.missed) FILTER (WHERE b.together <= b.desired), 0)::int AS unready
+FROM presets p
+CROSS JOIN (VALUES (1), (7)) d(days)
+LEFT JOIN sized b ON b.bucket >= prewarm_now() - d.days * interval '1 day'
+WHERE p.id = $1 AND p.autosize ->> 'mode' = 'apply'
+GROUP BY d.days, p.autosize
+ORDER BY d.days
+`
+
+type AttainedHitsParams struct {
+	PresetID   uuid.UUID
+	ProvisionS float64
+}
+
+type AttainedHitsRow struct {
+	Days      int32
+	Target    float64
+	Maximum   int32
+	Claims    int32
+	Hits      int32
+	AtMaximum int32
+	InBursts  int32
+	Bursts    int32
+	Unready   int32
+}
+
+// What the claims of the last day and of the last 7 days attained of a preset whose sizes autosize sets, and why claims missed, by
+// the size that the last sample before shows. More claims than that within one provision time: the pool was at its maximum, or
+// it was a burst that was not foreseen. Fewer: the pool's prebuilds were not ready. No rows where sizes are not applied.
+func (q *Queries) AttainedHits(ctx context.Context, arg AttainedHitsParams) ([]AttainedHitsRow, error) {
+	rows, err := q.db.Query(ctx, attainedHits, arg.PresetID, arg.ProvisionS)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []AttainedHitsRow{}
+	for rows.Next() {
+		var i AttainedHitsRow
+		if err := rows.Scan(
+			&i.Days,
+			&i.Target,
+			&i.Maximum,
+			&i.Claims,
+			&i.Hits,
+			&i.AtMaximum,
+			&i.InBursts,
+			&i.Bursts,
+			&i.Unready,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const claimHistory = `-- name: ClaimHistory :many
 SELECT bucket, claims, hits, provisions, provision_s, coalesce(requests, claims)::int AS requests,
        coalesce(request_hits, hits)::int AS request_hits

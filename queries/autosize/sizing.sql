@@ -51,11 +51,16 @@ ON CONFLICT (preset_id, bucket) DO UPDATE SET provisions = excluded.provisions, 
   WHERE h.provisions IS DISTINCT FROM excluded.provisions;
 
 -- name: AutosizedPresets :many
--- The pools that autosize computes a size for, with what it remembers of them.
-SELECT p.id, p.template_id, p.autosize, s.state, coalesce(s.size, -1)::int AS size, s.computed_at
+-- The pools that autosize computes a size for, with what it remembers of them, and how many jobs of a forge are announced: held
+-- back for less than an hour, to be given to this pool's runners. What is held back for longer may be so for days.
+SELECT p.id, p.template_id, p.autosize, s.state, coalesce(s.size, -1)::int AS size, s.computed_at,
+       coalesce(a.announced, 0)::int AS announced
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_sizes s ON s.preset_id = p.id
+LEFT JOIN (SELECT j.preset_id, count(*) AS announced FROM forge_jobs j
+           WHERE j.state = 'waiting' AND j.state <> 'completed' AND j.queued_at > prewarm_now() - interval '1 hour'
+           GROUP BY j.preset_id) a ON a.preset_id = p.id AND p.forge_entity_id IS NOT NULL
 WHERE p.instances IS NOT NULL AND p.autosize ->> 'mode' IN ('apply', 'forecast')
   AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
 ORDER BY p.id;

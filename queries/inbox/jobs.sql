@@ -58,6 +58,8 @@ SET state = greatest(j.state, excluded.state),
                           ORDER BY e.scope DESC, e.id LIMIT 1), j.entity_id),
     queued_at = least(j.queued_at, excluded.queued_at), started_at = least(j.started_at, excluded.started_at),
     unserved = CASE WHEN greatest(j.state, excluded.state) = 'queued' THEN j.unserved ELSE '' END,
+    -- To whom it was announced says nothing about whose demand it is: that is decided, and told to passes, when it is queued.
+    preset_id = CASE WHEN j.state = 'waiting' AND excluded.state <> 'waiting' THEN NULL ELSE j.preset_id END,
     seen_at = greatest(j.seen_at, excluded.seen_at),
     updated_at = CASE WHEN excluded.state > j.state OR excluded.runner_state > j.runner_state
                         OR (excluded.runner_state IS NOT NULL AND j.runner_state IS NULL)
@@ -107,6 +109,11 @@ SELECT id FROM forge_jobs WHERE state = 'in_progress' AND state <> 'completed' A
 SELECT id, organization_id, forge_url, entity_id, repository, labels, preset_id, unserved, queued_at
 FROM forge_jobs WHERE state = 'queued' ORDER BY queued_at, id;
 
+-- name: WaitingForgeJobs :many
+-- Jobs that the forge holds back. They are no demand, but whose they will be is known.
+SELECT id, organization_id, forge_url, entity_id, repository, labels, preset_id, queued_at
+FROM forge_jobs WHERE state = 'waiting' AND state <> 'completed' ORDER BY queued_at, id;
+
 -- name: BusyRunners :many
 -- Jobs under way by the preset of their runner.
 SELECT preset_id, count(*)::integer AS jobs FROM forge_jobs
@@ -130,12 +137,12 @@ WHERE p.forge_entity_id IS NOT NULL AND p.deleted_at IS NULL;
 SELECT id, balance FROM forge_entities;
 
 -- name: AssignForgeJobs :many
--- Whose demand they are, where that changed.
+-- Whose demand they are, or will be, where that changed.
 UPDATE forge_jobs j
 SET preset_id = a.preset_id, unserved = a.unserved, updated_at = prewarm_now()
 FROM (SELECT unnest(@ids::uuid[]) AS id, nullif(unnest(@preset_ids::uuid[]), uuid '00000000-0000-0000-0000-000000000000') AS preset_id,
              unnest(@reasons::text[]) AS unserved) a
-WHERE j.id = a.id AND j.state = 'queued'
+WHERE j.id = a.id AND j.state IN ('waiting', 'queued')
 RETURNING j.id;
 
 -- name: TemplatesOfPresets :many

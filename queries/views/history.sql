@@ -61,3 +61,33 @@ FROM presets p
 JOIN templates t ON t.id = p.template_id
 LEFT JOIN preset_sizes s ON s.preset_id = p.id
 WHERE p.id = @preset_id;
+
+-- name: AttainedHits :many
+-- What the claims of the last day and of the last 7 days attained of a preset whose sizes autosize sets, and why claims missed, by
+-- the size that the last sample before shows. More claims than that within one provision time: the pool was at its maximum, or
+-- it was a burst that was not foreseen. Fewer: the pool's prebuilds were not ready. No rows where sizes are not applied.
+WITH sized AS (
+  SELECT h.bucket, h.claims, h.hits, h.claims - h.hits AS missed, s.desired,
+         (SELECT sum(x.claims) FROM claim_history x
+          WHERE h.claims > h.hits AND x.preset_id = @preset_id AND x.bucket <= h.bucket
+            AND x.bucket >= h.bucket - sqlc.arg(provision_s)::double precision * interval '1 second') AS together
+  FROM claim_history h
+  LEFT JOIN LATERAL (
+    SELECT o.desired FROM preset_samples o
+    WHERE h.claims > h.hits AND o.preset_id = @preset_id AND o.bucket <= h.bucket ORDER BY o.bucket DESC LIMIT 1
+  ) s ON true
+  WHERE h.preset_id = @preset_id AND h.bucket >= prewarm_now() - interval '7 days'
+)
+SELECT d.days::int AS days, (p.autosize ->> 'target')::double precision AS target,
+       (p.autosize ->> 'max')::int AS maximum, coalesce(sum(b.claims), 0)::int AS claims,
+       coalesce(sum(b.hits), 0)::int AS hits,
+       coalesce(sum(b.missed) FILTER (WHERE b.together > b.desired AND b.desired >= (p.autosize ->> 'max')::int), 0)::int AS at_maximum,
+       coalesce(sum(b.missed) FILTER (WHERE b.together > b.desired AND b.desired < (p.autosize ->> 'max')::int), 0)::int AS in_bursts,
+       (count(*) FILTER (WHERE b.missed > 0 AND b.together > b.desired AND b.desired < (p.autosize ->> 'max')::int))::int AS bursts,
+       coalesce(sum(b.missed) FILTER (WHERE b.together <= b.desired), 0)::int AS unready
+FROM presets p
+CROSS JOIN (VALUES (1), (7)) d(days)
+LEFT JOIN sized b ON b.bucket >= prewarm_now() - d.days * interval '1 day'
+WHERE p.id = @preset_id AND p.autosize ->> 'mode' = 'apply'
+GROUP BY d.days, p.autosize
+ORDER BY d.days;

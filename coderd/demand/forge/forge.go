@@ -56,7 +56,8 @@ type Delivery struct {
 // JobState is where a job stands.
 type JobState string
 
-// The states of jobs, in their order. Waiting is held back by the forge (an approval, a concurrency group): no demand yet.
+// The states of jobs, in their order. Waiting is held back by the forge (an approval, a concurrency group): no demand
+// yet, but announced.
 const (
 	Waiting    JobState = "waiting"
 	Queued     JobState = "queued"

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"slices"
 
 	"cdr.dev/slog"
 	"github.com/google/uuid"
@@ -64,14 +65,19 @@ func bindLate(ctx context.Context, db database.DBTX) ([]uuid.UUID, error) {
 	return bound, nil
 }
 
-// assign matches all queued jobs, and returns the presets whose demand has changed.
+// assign matches all queued jobs, then those that the forge holds back, which are announced: they take only what room is left.
+// It returns the presets whose demand has changed.
 func assign(ctx context.Context, db database.DBTX) (changed []uuid.UUID, err error) {
 	q := inboxdb.New(db)
 	rows, err := q.QueuedForgeJobs(ctx)
 	if err != nil {
 		return nil, xerrors.Errorf("read queued jobs: %w", err)
 	}
-	if len(rows) == 0 {
+	held, err := q.WaitingForgeJobs(ctx)
+	if err != nil {
+		return nil, xerrors.Errorf("read waiting jobs: %w", err)
+	}
+	if len(rows) == 0 && len(held) == 0 {
 		return nil, nil
 	}
 	pools, err := poolsOf(ctx, db)
@@ -83,23 +89,39 @@ func assign(ctx context.Context, db database.DBTX) (changed []uuid.UUID, err err
 		return nil, err
 	}
 	jobs := make([]queued, len(rows))
-	before := make(map[uuid.UUID]*queued, len(rows))
 	for i, r := range rows {
 		jobs[i] = queued{
 			id: r.ID, organization: r.OrganizationID, entity: r.EntityID, forgeURL: r.ForgeUrl, repository: r.Repository,
 			labels: forge.Labels(r.Labels), queuedAt: r.QueuedAt, preset: r.PresetID.UUID, unserved: r.Unserved,
 		}
-		before[r.ID] = &jobs[i]
+	}
+	announced := make([]queued, len(held))
+	for i, r := range held {
+		announced[i] = queued{
+			id: r.ID, organization: r.OrganizationID, entity: r.EntityID, forgeURL: r.ForgeUrl, repository: r.Repository,
+			labels: forge.Labels(r.Labels), queuedAt: r.QueuedAt, preset: r.PresetID.UUID,
+		}
 	}
 	var p inboxdb.AssignForgeJobsParams
-	for _, a := range match(jobs, pools, spread) {
+	store := func(a assignment) {
+		p.Ids, p.PresetIds, p.Reasons = append(p.Ids, a.job), append(p.PresetIds, a.preset), append(p.Reasons, a.unserved)
+	}
+	before := byID(jobs)
+	demand := match(jobs, pools, spread)
+	for _, a := range demand {
 		was := before[a.job]
 		if was.preset == a.preset && was.unserved == a.unserved {
 			continue
 		}
-		p.Ids, p.PresetIds, p.Reasons = append(p.Ids, a.job), append(p.PresetIds, a.preset), append(p.Reasons, a.unserved)
+		store(a)
 		if was.preset != a.preset {
 			changed = append(changed, was.preset, a.preset)
+		}
+	}
+	before = byID(announced)
+	for _, a := range match(announced, taken(pools, demand), spread) {
+		if a.unserved = ""; before[a.job].preset != a.preset {
+			store(a)
 		}
 	}
 	if len(p.Ids) == 0 {
@@ -109,6 +131,27 @@ func assign(ctx context.Context, db database.DBTX) (changed []uuid.UUID, err err
 		return nil, xerrors.Errorf("store whose demand jobs are: %w", err)
 	}
 	return changed, nil
+}
+
+func byID(jobs []queued) map[uuid.UUID]*queued {
+	by := make(map[uuid.UUID]*queued, len(jobs))
+	for i := range jobs {
+		by[jobs[i].id] = &jobs[i]
+	}
+	return by
+}
+
+// taken are the pools with the jobs that were assigned to them.
+func taken(pools []pool, assigned []assignment) []pool {
+	more := make(map[uuid.UUID]int, len(pools))
+	for _, a := range assigned {
+		more[a.preset]++
+	}
+	pools = slices.Clone(pools)
+	for i := range pools {
+		pools[i].busy += more[pools[i].id]
+	}
+	return pools
 }
 
 func poolsOf(ctx context.Context, db database.DBTX) ([]pool, error) {

@@ -209,6 +209,43 @@ func TestMatch_followsRows(t *testing.T) {
 	}
 }
 
+// A job that the forge holds back is announced to the pool that will serve it, after all queued ones, however old it is. It is no
+// demand: no pass is asked for, and that nothing can serve it yet is nothing to tell.
+func TestMatch_announced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service("a")
+	w.exec("UPDATE presets SET runner_maximum = 1 WHERE forge_entity_id IS NOT NULL")
+	announced := func(id int64) forge.Job {
+		return forge.Job{
+			ID: id, Attempt: 1, State: forge.Waiting, Repository: "acme/shop", Labels: []string{"linux"},
+			QueuedAt: time.Date(2020, 1, 1, 0, 0, int(id), 0, time.UTC),
+		}
+	}
+	w.merge(s, announced(1), announced(2))
+	require.NoError(t, s.Match(t.Context()))
+	presets := func() (list []string) {
+		for _, j := range w.jobs("true") {
+			list = append(list, j.State+" "+j.Preset+j.Unserved)
+		}
+		return list
+	}
+	require.Equal(t, []string{"waiting t1", "waiting t2"}, presets())
+	require.Empty(t, w.nudged)
+
+	w.accept(s, queuedJob(3, `"linux"`))
+	require.NoError(t, s.Drain(t.Context()))
+	require.NoError(t, s.Match(t.Context()))
+	require.Equal(t, []string{"waiting ", "waiting t2", "queued t1"}, presets())
+
+	second := announced(2)
+	second.State = forge.Queued
+	w.merge(s, second)
+	require.NoError(t, s.Match(t.Context()))
+	require.Equal(t, []string{"waiting ", "queued t2", "queued t1"}, presets())
+	require.Equal(t, 1, w.nudged[w.template(2)], "now it is demand")
+}
+
 // A runner that registers after its job was heard of is bound by the next match.
 func TestMatch_bindsLate(t *testing.T) {
 	t.Parallel()

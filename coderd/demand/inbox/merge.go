@@ -107,7 +107,7 @@ func (s *Service) mergeOf(ctx context.Context, db database.DBTX, tolds []told) (
 		}
 		for _, row := range rows {
 			touched = append(touched, row.ID)
-			if row.State != database.ForgeJobStateQueued && row.PresetID.Valid {
+			if row.State != database.ForgeJobStateQueued && row.State != database.ForgeJobStateWaiting && row.PresetID.Valid {
 				freed = append(freed, row.PresetID.UUID)
 			}
 		}

@@ -5,6 +5,7 @@
 //
 //   - Tuning may look at the Office shape under TuningSeeds, and at nothing else.
 //   - What is judged is Office, CI and TwoOffices under JudgingSeeds: mean and worst.
+//   - Promised came later, with HeldOut, before the work on the promise that they hold: see there.
 //   - A trace begins on a Monday at 00:00 UTC and lasts Days; who sizes it knows nothing before that instant, and of later
 //     ones only what has happened so far.
 //   - A workspace takes ProvisionTime to provide.

@@ -27,6 +27,8 @@ type Shape struct {
 	Growth float64
 	// Batch is how many claims come with each arrival, on average (geometric); 1 for single ones. The curve counts claims.
 	Batch float64
+	// Sizes, where there are any, are what batches have instead of geometric numbers, each as likely; Batch is their mean.
+	Sizes []int
 	// Bursts come in addition.
 	Bursts []Burst
 }

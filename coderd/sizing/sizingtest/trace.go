@@ -49,19 +49,28 @@ func (g *generator) day(midnight time.Time, working bool, scale float64) {
 		rate := g.shape.Curve[hour]*(1-part) + g.shape.Curve[(hour+1)%24]*part
 		for range g.poisson(factor * rate / 60 / g.shape.Batch) {
 			at := midnight.Add(time.Duration(minute)*time.Minute + g.within(time.Minute))
-			for {
-				g.claims = append(g.claims, at)
-				if g.Float64() < 1/g.shape.Batch {
-					break
-				}
-				at = at.Add(g.within(2 * time.Second))
-			}
+			g.batch(at)
 		}
 	}
 	for _, burst := range g.shape.Bursts {
 		if working || burst.Daily {
 			g.burst(midnight, burst)
 		}
+	}
+}
+
+// batch is the claims that come with one arrival.
+func (g *generator) batch(at time.Time) {
+	size := 0
+	if len(g.shape.Sizes) > 0 {
+		size = g.shape.Sizes[g.IntN(len(g.shape.Sizes))]
+	}
+	for n := 1; ; n++ {
+		g.claims = append(g.claims, at)
+		if size == 0 && g.Float64() < 1/g.shape.Batch || n == size {
+			return
+		}
+		at = at.Add(g.within(2 * time.Second))
 	}
 }
 

@@ -66,6 +66,24 @@ export interface ApplyResult {
   dry_run: boolean;
 }
 
+export interface Attained {
+  /** Misses where more claims came within one provision time than the maximum */
+  at_maximum: number;
+  /** Periods of five minutes with such misses */
+  bursts: number;
+  claims: number;
+  days: number;
+  hits: number;
+  /** Misses where more claims came within one provision time than the size, below the maximum */
+  in_bursts: number;
+  /** Hit rate aimed at, between 0 and 1 */
+  target: number;
+  /** Misses where fewer claims came than the size: prebuilds were not ready */
+  unready: number;
+  /** Why it is below the target, for people; empty where it is not */
+  why?: string;
+}
+
 export interface Attention {
   /** Whether it does not mend by itself */
   bad: boolean;
@@ -96,6 +114,8 @@ export interface AuditList {
 }
 
 export interface Autosize {
+  /** Over the last day and the last 7 days; where the mode is apply */
+  attained?: Attained[];
   /** Feedback from misses, a factor */
   boost: number;
   computed_at?: string;
@@ -104,7 +124,7 @@ export interface Autosize {
   max: number;
   min: number;
   mode: "apply" | "forecast" | "off";
-  /** forecast, recent, shrinking, minimum or maximum */
+  /** forecast, recent, shrinking, minimum, maximum or announced */
   reason?: string;
   /** What the last half hour asks for */
   recent: number;
@@ -341,6 +361,8 @@ export interface Explanation {
   /** Ready prebuilds of the active version, not expired, with no intent to drain */
   actual: number;
   at: string;
+  /** With autosize's sizes, over the last day and the last 7 days */
+  attained?: Attained[];
   /** Claimed workspaces; of runners, those that are busy */
   claimed: number;
   /** Being deleted at the provider */
