@@ -88,6 +88,6 @@ SELECT d.days::int AS days, (p.autosize ->> 'target')::double precision AS targe
 FROM presets p
 CROSS JOIN (VALUES (1), (7)) d(days)
 LEFT JOIN sized b ON b.bucket >= prewarm_now() - d.days * interval '1 day'
-WHERE p.id = @preset_id AND p.autosize ->> 'mode' = 'apply'
+WHERE p.id = @preset_id AND p.autosize ->> 'mode' = 'apply' AND p.autosize ->> 'target' IS NOT NULL
 GROUP BY d.days, p.autosize
 ORDER BY d.days;
