@@ -26,7 +26,7 @@ var end = []string{
 	"acme 61003/1 completed failure small on ours",
 	"acme 61004/1 completed success large on ours",
 	"acme 61005/1 completed success old-box-7",
-	"acme 61006/1 waiting large",
+	"acme 61006/1 waiting small",
 	"acme 61007/1 completed success small on ours",
 	"acme 61008/1 queued no preset has the label gpu: give it to one, or change the workflow (runs-on)",
 	"acme 61009/1 in_progress large on ours",
