@@ -293,14 +293,15 @@ const held = `CASE WHEN w.state = 'draining' AND EXISTS (SELECT FROM forge_jobs 
 	AND j.state = 'in_progress') THEN 'claimed' ELSE w.state::text END`
 
 // now is what there is: jobs, workspaces by pool and state, and who is connected to the forges. Of a Gitea that was not heard,
-// only what is open there is known, and nothing of what only waits.
+// only what is open there is known, and nothing of what only waits. What pool a waiting job is announced to depends on the order.
 func (o *order) now() (lines []string, err error) {
 	for _, p := range o.at {
 		where := "true"
 		if o.cut && p.gitea {
 			where = "j.state IN ('queued', 'in_progress')"
 		}
-		jobs, err := o.world.list(`SELECT concat_ws(' ', $2::text, j.job_id || '/' || j.attempt, j.state::text, nullif(j.conclusion, ''), pr.name,
+		jobs, err := o.world.list(`SELECT concat_ws(' ', $2::text, j.job_id || '/' || j.attempt, j.state::text, nullif(j.conclusion, ''),
+			  CASE WHEN j.state <> 'waiting' THEN pr.name END,
 			  CASE WHEN j.workspace_id IS NOT NULL THEN 'on ours' WHEN j.runner_name <> '' THEN j.runner_name END, nullif(j.unserved, ''))
 			FROM forge_jobs j LEFT JOIN presets pr ON pr.id = j.preset_id WHERE j.entity_id = $1 AND `+where+`
 			ORDER BY j.job_id, j.attempt`, p.id, p.name)

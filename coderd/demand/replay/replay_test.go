@@ -26,7 +26,7 @@ var end = []string{
 	"acme 61003/1 completed failure small on ours",
 	"acme 61004/1 completed success large on ours",
 	"acme 61005/1 completed success old-box-7",
-	"acme 61006/1 waiting small",
+	"acme 61006/1 waiting",
 	"acme 61007/1 completed success small on ours",
 	"acme 61008/1 queued no preset has the label gpu: give it to one, or change the workflow (runs-on)",
 	"acme 61009/1 in_progress large on ours",
@@ -41,7 +41,7 @@ var end = []string{
 	"acme has a runner large,linux,self-hosted idle",
 	"acme has a runner linux,self-hosted idle",
 	"tea 32/1 completed cancelled",
-	"tea 33/1 waiting tea",
+	"tea 33/1 waiting",
 	"tea 34/1 completed success tea on ours",
 	"tea 35/1 queued no preset has the label windows: give it to one, or change the workflow (runs-on)",
 	"tea 41/1 completed success tea on ours",
@@ -126,7 +126,7 @@ func (o *order) run(ctx context.Context) error {
 
 // unheard is what is known of no Gitea that did not tell: what is over there, and what is not yet demand.
 func unheard(line string) bool {
-	return strings.HasPrefix(line, "tea ") && (strings.Contains(line, " completed ") || strings.Contains(line, " waiting "))
+	return strings.HasPrefix(line, "tea ") && (strings.Contains(line, " completed ") || strings.HasSuffix(line, " waiting"))
 }
 
 // close deletes the template while a job runs, which has its runner to the end; then all is gone.
