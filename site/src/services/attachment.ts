@@ -95,7 +95,7 @@ export class Attachment {
       }
     } catch (e) {
       // Whoever may not enter any more, or finds no process, need not ask again.
-      if (e instanceof Problem && e.status >= 400 && e.status < 500 && e.status !== 429) this.end(e.message);
+      if (e instanceof Problem && (e.status === 501 || (e.status >= 400 && e.status < 500 && e.status !== 429))) this.end(e.message);
       else this.retry();
       return;
     }

@@ -22,17 +22,19 @@ function colours() {
 }
 
 /** Screen is a process's terminal. Its page loads it only where it is opened. */
-export function Screen({ workspace, process, onState, onLeave }: {
+export function Screen({ workspace, process, focus, onState, onLeave }: {
   workspace: string;
   process: string;
+  /** Whether the keyboard goes there once it is open. */
+  focus: boolean;
   onState: (state: State) => void;
   /** The keyboard is to leave the terminal, which takes every other key. */
   onLeave: () => void;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const shown = useRef<Terminal>(undefined);
-  const told = useRef({ onState, onLeave });
-  told.current = { onState, onLeave };
+  const props = useRef({ focus, onState, onLeave });
+  props.current = { focus, onState, onLeave };
   const [theme] = useTheme();
   useEffect(() => {
     const element = box.current;
@@ -58,20 +60,20 @@ export function Screen({ workspace, process, onState, onLeave }: {
       size: () => ({ rows: terminal.rows, cols: terminal.cols }),
       state: (state) => {
         terminal.options.disableStdin = state.is !== "open";
-        told.current.onState(state);
+        props.current.onState(state);
       },
     });
     terminal.onData((text) => attachment.write(text));
     terminal.onResize(({ rows, cols }) => attachment.resize({ rows, cols }));
     terminal.attachCustomKeyEventHandler((event) => {
       if (event.key !== "Escape" || !event.shiftKey) return true;
-      if (event.type === "keydown") told.current.onLeave();
+      if (event.type === "keydown") props.current.onLeave();
       return false;
     });
     const resized = new ResizeObserver(() => fit.fit());
     resized.observe(element);
     attachment.start();
-    terminal.focus();
+    if (props.current.focus) terminal.focus();
     return () => {
       resized.disconnect();
       attachment.stop();

@@ -27,6 +27,7 @@ const opened = {
 /** TerminalSection opens a terminal in a workspace, or one that runs there already. */
 export function TerminalSection({ workspace, processes }: { workspace: string; processes: readonly Process[] }) {
   const [process, setProcess] = useState(() => opened.get(workspace));
+  const [chosen, setChosen] = useState(false);
   const [state, setState] = useState<State>({ is: "connecting" });
   const leave = useRef<HTMLButtonElement>(null);
   const start = useAct("start-process");
@@ -34,6 +35,7 @@ export function TerminalSection({ workspace, processes }: { workspace: string; p
   const open = (id: string | undefined) => {
     opened.set(workspace, id);
     setState({ is: "connecting" });
+    setChosen(true);
     setProcess(id);
   };
   const begin = async () => {
@@ -68,7 +70,14 @@ export function TerminalSection({ workspace, processes }: { workspace: string; p
       {process ? (
         <>
           <Suspense fallback={<Loading label="Loading the terminal" />}>
-            <Screen key={process} workspace={workspace} process={process} onState={setState} onLeave={() => leave.current?.focus()} />
+            <Screen
+              key={process}
+              workspace={workspace}
+              process={process}
+              focus={chosen}
+              onState={setState}
+              onLeave={() => leave.current?.focus()}
+            />
           </Suspense>
           <p className="mt-2 text-sm text-ink-2">The shell goes on when you leave this page. Shift+Escape moves the keyboard out of the terminal.</p>
         </>
