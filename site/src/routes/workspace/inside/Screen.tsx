@@ -4,7 +4,7 @@ import "@xterm/xterm/css/xterm.css";
 import { useEffect, useRef } from "react";
 import { Attachment, type State } from "../../../services/attachment";
 import { useTheme } from "../../../services/theme";
-import { strict } from "./sheets";
+import { withoutInlineStyles } from "./sheets";
 
 /** So many lines that have left the screen can be scrolled back to. */
 const scrollback = 5_000;
@@ -39,9 +39,8 @@ export function Screen({ workspace, process, focus, onState, onLeave }: {
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const { document, remove } = strict();
+    const restore = withoutInlineStyles();
     const terminal = new Terminal({
-      documentOverride: document,
       fontFamily: getComputedStyle(element).fontFamily,
       fontSize: 13,
       minimumContrastRatio: 4.5,
@@ -78,7 +77,7 @@ export function Screen({ workspace, process, focus, onState, onLeave }: {
       resized.disconnect();
       attachment.stop();
       terminal.dispose();
-      remove();
+      restore();
     };
   }, [workspace, process]);
   useEffect(() => {

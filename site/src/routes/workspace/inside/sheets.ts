@@ -1,38 +1,30 @@
 /**
- * strict is the document for a terminal under a content security policy that lets nothing be styled by text: what xterm.js
- * writes into <style> elements goes into style sheets that scripts own, and what it writes into style attributes into the same
- * properties. Both are allowed. remove takes the sheets off the page.
+ * withoutInlineStyles lets xterm.js work under a content security policy that lets nothing be styled by text: until the function
+ * that it returns is called, what is written into new <style> elements goes into style sheets that scripts own, and what is
+ * written into the style attribute of new elements into the same properties. The policy allows both.
  */
-export function strict(): { document: Document; remove: () => void } {
+export function withoutInlineStyles(): () => void {
   const sheets: CSSStyleSheet[] = [];
-  const styled = () => {
-    const sheet = new CSSStyleSheet();
-    sheets.push(sheet);
-    document.adoptedStyleSheets.push(sheet);
-    const place = document.createElement("template");
-    Object.defineProperty(place, "textContent", { set: (css: string) => sheet.replaceSync(css) });
-    place.remove = () => sheet.replaceSync("");
+  const create = Document.prototype.createElement.bind(document);
+  const sheet = () => {
+    const owned = new CSSStyleSheet();
+    sheets.push(owned);
+    document.adoptedStyleSheets.push(owned);
+    const place = create("template");
+    Object.defineProperty(place, "textContent", { set: (css: string) => owned.replaceSync(css) });
     return place;
   };
-  const createElement = (name: string) => {
-    if (name === "style") return styled();
-    const element = document.createElement(name);
+  document.createElement = (name: string, options?: ElementCreationOptions) => {
+    if (name === "style") return sheet();
+    const element = create(name, options);
     element.setAttribute = (attribute, value) => {
       if (attribute === "style") element.style.cssText = value;
       else Element.prototype.setAttribute.call(element, attribute, value);
     };
     return element;
   };
-  return {
-    document: new Proxy(document, {
-      get: (target, key) => {
-        if (key === "createElement") return createElement;
-        const value: unknown = Reflect.get(target, key, target);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    }),
-    remove: () => {
-      document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => !sheets.includes(sheet));
-    },
+  return () => {
+    Reflect.deleteProperty(document, "createElement");
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((s) => !sheets.includes(s));
   };
 }
