@@ -49,6 +49,7 @@ var groups = []struct {
 	{"failover", "a nudge that is pending when the holder of the pass's lock dies", failover, 0},
 	{"memory", "resident memory of a replica", memory, 0},
 	{"docker", "claims of containers, running and stopped, beside a container run cold; left out where no engine can be started", containers, 20 * time.Minute},
+	{"interactive", "from the request of a claim to the first output of a command in it, beside `docker run` and `docker exec`", interactive, 20 * time.Minute},
 	{"forge", "jobs of a forge from queued to started, with warm and cold pools of runners, and on a bad day", forgeJobs, 25 * time.Minute},
 	{"abuse", "what clients who mean harm cost: memory, and latency of the claims of others", abuse, 12 * time.Minute},
 	{"events", "what 500 screens that follow 50 changes a second cost a replica", events, 0},
@@ -77,7 +78,7 @@ func main() {
 	}
 	if *list {
 		for _, g := range groups {
-			fmt.Printf("%-10s %s\n", g.name, g.what)
+			fmt.Printf("%-11s %s\n", g.name, g.what)
 		}
 		return
 	}

@@ -29,14 +29,15 @@ type replica struct {
 
 var greeting = regexp.MustCompile(`Prewarm is at (http://\S+)`)
 
-// serve starts one, and returns when it listens.
-func (b *bench) serve(ctx context.Context, f *fleet, name string, tick time.Duration) *replica {
+// serve starts one, with more arguments, and returns when it listens.
+func (b *bench) serve(ctx context.Context, f *fleet, name string, tick time.Duration, more ...string) *replica {
 	dir := get(os.MkdirTemp(b.scratch, name))
 	r := &replica{name: name, ended: make(chan struct{}), log: filepath.Join(dir, "log")}
 	log := get(os.Create(r.log))
 	defer log.Close()
-	r.cmd = exec.CommandContext(ctx, b.program(ctx, "cmd/prewarm"), "server", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"),
-		"--postgres-url", f.url, "--replica", name, "--tick", tick.String())
+	args := []string{"server", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--postgres-url", f.url,
+		"--replica", name, "--tick", tick.String()}
+	r.cmd = exec.CommandContext(ctx, b.program(ctx, "cmd/prewarm"), append(args, more...)...)
 	r.cmd.Stderr = log
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out := get(r.cmd.StdoutPipe())
@@ -78,6 +79,7 @@ func (b *bench) program(ctx context.Context, of string) (path string) {
 		return path
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/prewarm-dev/prewarm/"+of)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build`: containers get it as their agent
 	if out, err := build.CombinedOutput(); err != nil {
 		fail("build %s: %w: %s", filepath.Base(of), err, out)
 	}

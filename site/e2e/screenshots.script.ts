@@ -12,12 +12,15 @@ let server: Server;
 let other: Server;
 let browser: Browser;
 let claimed: string;
+let entered: string;
 
 beforeAll(async () => {
   mkdirSync(pictures, { recursive: true });
   [server, browser] = await Promise.all([startServer("--tick", "1s", "--replica", "eu-1", "--quickstart"), startBrowser()]);
   other = await startReplica(server, "--tick", "1s", "--replica", "eu-2");
   claimed = await tell(server);
+  const own = await server.api("POST", "/api/v1/claims", { template: "quickstart", preset: "default", lease: "8h" });
+  entered = (own as { name: string }).name;
 });
 afterAll(async () => {
   await browser?.close();
@@ -35,6 +38,7 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
   { name: "broken", path: () => "/presets/mobile/android", there: (p) => p.getByRole("region", { name: "Failures by cause" }).waitFor() },
   { name: "paused", path: () => "/presets/data-science/gpu", there: (p) => p.getByText("waiting for the new quota").first().waitFor() },
   { name: "workspace", path: () => `/workspaces/${claimed}`, there: (p) => p.getByRole("log").getByText("sandbox is up").waitFor() },
+  { name: "terminal", path: () => `/workspaces/${entered}`, there: type },
   { name: "mine", path: () => "/mine", there: (p) => p.getByRole("list", { name: "Pools that you can claim from" }).waitFor() },
   { name: "claims", path: () => "/claims", there: (p) => p.getByText("agent-7").first().waitFor() },
   { name: "jobs", path: () => "/jobs", there: (p) => p.getByRole("table", { name: "Queued jobs" }).waitFor() },
@@ -52,6 +56,17 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
 
 function why(page: Page): Promise<unknown> {
   return page.getByRole("region", { name: "Why this state" }).waitFor();
+}
+
+/** type opens a terminal, and looks around in it. */
+async function type(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Open a terminal" }).click();
+  await page.getByText("connected", { exact: true }).waitFor();
+  const shown = (text: string) => page.locator(".xterm-accessibility-tree").getByText(text).first().waitFor();
+  for (const [line, answer] of [["ls -l project", "README"], ["cat project/README", "You were expected."]] as const) {
+    await page.keyboard.type(`${line}\n`);
+    await shown(answer);
+  }
 }
 
 /** plan shows what a file would do that wants two more web IDEs. */

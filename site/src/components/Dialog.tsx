@@ -47,6 +47,8 @@ interface ConfirmProps {
   look?: "plain" | "quiet" | "danger" | "primary";
   icon?: Parameters<typeof Button>[0]["icon"];
   disabled?: boolean;
+  /** The button that opens it has only its icon; what it does is its name. */
+  brief?: boolean;
   /** Asks for a reason, for the audit log, which may be left empty or not. */
   reason?: boolean | "required";
   /** More to fill in, above the buttons. */
@@ -55,7 +57,7 @@ interface ConfirmProps {
 }
 
 /** Confirm is a button that says what it would do before it does it. */
-export function Confirm({ act, submit: does, title, effect, done, look = "plain", icon, disabled, reason, children, run }: ConfirmProps) {
+export function Confirm({ act, submit: does, title, effect, done, look = "plain", icon, disabled, brief, reason, children, run }: ConfirmProps) {
   const [open, setOpen] = useState(false);
   const [busy, setBusy] = useState(false);
   const [why, setWhy] = useState("");
@@ -76,8 +78,14 @@ export function Confirm({ act, submit: does, title, effect, done, look = "plain"
   };
   return (
     <>
-      <Button look={look} icon={icon} disabled={disabled} onClick={() => setOpen(true)}>
-        {act}
+      <Button
+        look={brief ? "quiet" : look}
+        icon={icon}
+        disabled={disabled}
+        aria-label={brief ? act : undefined}
+        onClick={() => setOpen(true)}
+      >
+        {!brief && act}
       </Button>
       <Dialog title={title} open={open} onClose={() => setOpen(false)}>
         <form

@@ -5,6 +5,7 @@ import { call, type Answer, type Input } from "./api";
 /** Lists that answer a page at a time, and the parameter that takes what the page before gave as next. */
 const cursors = {
   "list-claims": "after",
+  "list-files": "after",
   "list-forge-jobs": "after",
   "list-runners": "after",
   "list-audit": "before",

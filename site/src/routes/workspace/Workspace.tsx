@@ -8,6 +8,10 @@ import { read, useRead } from "../../services/query";
 import { forgeOf, useForges } from "../../services/forges";
 import { useMay } from "../../services/session";
 import { Actions, Renew } from "./Actions";
+import { Files } from "./inside/Files";
+import { Ports } from "./inside/Ports";
+import { TerminalSection } from "./inside/TerminalSection";
+import { useInside } from "./inside/useInside";
 import { Logs } from "./Logs";
 import { Runner } from "./Runner";
 import { WorkspaceView } from "./WorkspaceView";
@@ -27,6 +31,7 @@ export function WorkspacePage() {
   // Where that may be asked: whether its provider keeps output at all.
   const providers = useQuery({ ...read("list-providers"), enabled: may("list-providers") });
   const mute = providers.data?.some((p) => p.name === w?.provider && !p.can.includes("logs"));
+  const processes = useInside(w);
   const known = providers.data !== undefined || !may("list-providers") || providers.isError;
   return (
     <Page
@@ -58,6 +63,15 @@ export function WorkspacePage() {
           workspace={w}
           usual={durations.data?.states}
           renew={w.state === "claimed" && may("renew-workspace") && <Renew workspace={w} />}
+          inside={
+            processes && (
+              <>
+                <TerminalSection workspace={w.name} processes={processes} />
+                <Files workspace={w.name} />
+              </>
+            )
+          }
+          ports={processes && <Ports workspace={w.name} />}
           runner={forge && <Runner name={w.name} />}
           logs={may("get-workspace-logs") && known && !mute && w.provider_id && w.state !== "deleted" && <Logs name={w.name} />}
         />

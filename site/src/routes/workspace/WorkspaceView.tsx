@@ -1,5 +1,5 @@
-import { useState, type ReactNode } from "react";
-import { Button } from "../../components/Button";
+import type { ReactNode } from "react";
+import { Copied } from "../../components/Copied";
 import { Section } from "../../components/Page";
 import { Badge } from "../../components/StateBadge";
 import { Notice } from "../../components/Status";
@@ -10,12 +10,15 @@ import { Timeline, width } from "./Timeline";
 import { counted } from "../../services/words";
 
 /** WorkspaceView is the looks of the page of a workspace. */
-export function WorkspaceView({ workspace: w, usual, renew, logs, runner }: {
+export function WorkspaceView({ workspace: w, usual, renew, logs, runner, inside, ports }: {
   workspace: Workspace;
   usual?: readonly StateDuration[];
   renew?: ReactNode;
   logs?: ReactNode;
   runner?: ReactNode;
+  /** Terminal and files, for who may enter it. */
+  inside?: ReactNode;
+  ports?: ReactNode;
 }) {
   return (
     <>
@@ -23,6 +26,7 @@ export function WorkspaceView({ workspace: w, usual, renew, logs, runner }: {
       {w.job && <Job workspace={w} job={w.job} />}
       <div className="grid gap-6 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)] lg:items-start">
         <div className="flex min-w-0 flex-col gap-6">
+          {inside}
           <Timeline history={w.history ?? []} usual={usual} />
           {w.evidence && (
             <Section title="The end of its output when it failed">
@@ -35,6 +39,7 @@ export function WorkspaceView({ workspace: w, usual, renew, logs, runner }: {
         </div>
         <div className="flex min-w-0 flex-col gap-6">
           {w.state === "claimed" && <Claim workspace={w} renew={renew} />}
+          {ports}
           {runner}
           <Facts workspace={w} />
           {w.agent && <Agent agent={w.agent} />}
@@ -132,24 +137,6 @@ function Stages({ receipt }: { receipt: Receipt }) {
         </div>
       ))}
     </dl>
-  );
-}
-
-function Copied({ label, text }: { label: string; text: string }) {
-  const [copied, setCopied] = useState(false);
-  return (
-    <div>
-      <p className="mb-1 text-ink-2">{label}</p>
-      <div className="flex items-center gap-2 rounded-lg bg-sunken py-1 pr-1 pl-3">
-        <code className="min-w-0 grow font-mono text-xs break-all">{text}</code>
-        <Button
-          look="quiet"
-          icon={copied ? "check" : "copy"}
-          aria-label={copied ? "Copied" : `Copy: ${text}`}
-          onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true))}
-        />
-      </div>
-    </div>
   );
 }
 
