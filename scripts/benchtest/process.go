@@ -35,8 +35,10 @@ func (b *bench) serve(ctx context.Context, f *fleet, name string, tick time.Dura
 	r := &replica{name: name, ended: make(chan struct{}), log: filepath.Join(dir, "log")}
 	log := get(os.Create(r.log))
 	defer log.Close()
-	args := []string{"server", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--postgres-url", f.url,
-		"--replica", name, "--tick", tick.String()}
+	args := []string{
+		"server", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--postgres-url", f.url,
+		"--replica", name, "--tick", tick.String(),
+	}
 	r.cmd = exec.CommandContext(ctx, b.program(ctx, "cmd/prewarm"), append(args, more...)...)
 	r.cmd.Stderr = log
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
