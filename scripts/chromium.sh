@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # Makes sure that there is a Chromium to test the web UI in, and prints where it is; PREWARM_CHROMIUM names another. Where
 # there is none, as root with apt-get, it installs the distribution's package; else it says what to install, and fails.
+# One without windows does the same work with a fourth less of the processor, so it comes first.
 set -euo pipefail
 
-found() { command -v "${PREWARM_CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome; }
+found() {
+	command -v "${PREWARM_CHROMIUM:-chromium-headless-shell}" || command -v chromium || command -v chromium-browser ||
+		command -v google-chrome
+}
 
 if ! found >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	echo 'chromium.sh: installing Chromium with apt-get' >&2
@@ -12,7 +16,9 @@ if ! found >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; th
 	chmod 1777 "$tmp"
 	{
 		TMPDIR=$tmp apt-get update -q
-		TMPDIR=$tmp DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends chromium
+		for package in chromium-headless-shell chromium; do
+			! TMPDIR=$tmp DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$package" || break
+		done
 	} >&2 || true
 	rm -rf "$tmp"
 fi

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
@@ -100,7 +99,7 @@ func limits(row database.Organization) map[string]any {
 }
 
 func quotaOf(ctx context.Context, db database.DBTX, row database.Organization) (sdk.Quota, error) {
-	claimed, err := viewsdb.New(db).CountClaimed(ctx, viewsdb.CountClaimedParams{OrganizationID: row.ID, TemplateID: uuid.NullUUID{}})
+	claimed, err := viewsdb.New(db).CountClaimed(ctx, row.ID)
 	if err != nil {
 		return sdk.Quota{}, xerrors.Errorf("count what is claimed: %w", err)
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/claimdb"
-	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // QuotaExceeded: more workspaces would be claimed at once than may be.
@@ -25,73 +23,58 @@ func (e *QuotaExceeded) Error() string {
 		e.Asked)
 }
 
-// withinQuota says whether so many more may be claimed, and has everybody wait who would be counted against the same
-// limit until this transaction is through: those that wait are counted, so nobody who is bound later exceeds it.
-// Claims that share no limit never meet here.
+// withinQuota says whether so many more may be claimed. What exceeds a limit already is refused at once; else it has
+// everybody wait who would be counted against the same limit until this transaction is through, and counts again: those
+// that wait are counted, so nobody who is bound later exceeds it. Claims that share no limit never meet here.
 func withinQuota(ctx context.Context, db database.DBTX, req Request, asked int) error {
-	q := claimdb.New(db)
-	row, err := q.QuotaOf(ctx, req.PresetID)
+	limits, err := limitsOf(ctx, db, req, asked)
 	if err != nil {
-		return xerrors.Errorf("read quota: %w", err)
+		return err
 	}
-	template := uuid.NullUUID{UUID: row.TemplateID, Valid: true}
-	limits := []struct {
-		limit    *int32
-		template uuid.NullUUID
-		user     bool
-		of       string
-	}{
-		{row.MaxClaimedPerUser, template, true, "maximum_per_user of template " + row.Template + " is %d"},
-		{row.MaxClaimed, template, false, "maximum of claims of template " + row.Template + " is %d"},
-		{
-			row.OrganizationMaxClaimedPerUser,
-			uuid.NullUUID{},
-			true,
-			"the limit per user in organization " + row.Organization + " is %d",
-		},
-		{row.OrganizationMaxClaimed, uuid.NullUUID{}, false, "the limit of organization " + row.Organization + " is %d"},
+	names := make([]string, len(limits))
+	for i, l := range limits {
+		names[i] = lockName(req, l)
 	}
-	var names []string
-	for _, l := range limits {
-		if l.limit != nil {
-			names = append(names, lockName(req, l.template, l.user))
-		}
-	}
-	if err := q.LockQuotas(ctx, names); err != nil {
+	if err := claimdb.New(db).LockQuotas(ctx, names); err != nil {
 		return xerrors.Errorf("lock quota: %w", err)
 	}
+	_, err = limitsOf(ctx, db, req, asked)
+	return err
+}
+
+// limitsOf returns the limits that hold for a claim, or QuotaExceeded by what is claimed now.
+func limitsOf(ctx context.Context, db database.DBTX, req Request, asked int) ([]claimdb.QuotasOfRow, error) {
+	limits, err := claimdb.New(db).QuotasOf(ctx, claimdb.QuotasOfParams{UserID: req.UserID, PresetID: req.PresetID})
+	if err != nil {
+		return nil, xerrors.Errorf("count what is claimed: %w", err)
+	}
 	for _, l := range limits {
-		if l.limit == nil {
-			continue
-		}
-		var has int32
-		var err error
-		if l.user {
-			has, err = q.CountClaimedOf(ctx, claimdb.CountClaimedOfParams{
-				OrganizationID: req.OrganizationID, TemplateID: l.template, UserID: req.UserID,
-			})
-		} else {
-			has, err = viewsdb.New(db).CountClaimed(ctx, viewsdb.CountClaimedParams{
-				OrganizationID: req.OrganizationID, TemplateID: l.template,
-			})
-		}
-		if err != nil {
-			return xerrors.Errorf("count what is claimed: %w", err)
-		}
-		if int(has)+asked > int(*l.limit) {
-			return &QuotaExceeded{Of: l.of, Has: int(has), Asked: asked, Limit: int(*l.limit)}
+		if int(l.Has)+asked > int(l.Maximum) {
+			return nil, &QuotaExceeded{Of: limitName(l), Has: int(l.Has), Asked: asked, Limit: int(l.Maximum)}
 		}
 	}
-	return nil
+	return limits, nil
+}
+
+func limitName(l claimdb.QuotasOfRow) string {
+	switch {
+	case l.OfTemplate && l.OfUser:
+		return "maximum_per_user of template " + l.Template + " is %d"
+	case l.OfTemplate:
+		return "maximum of claims of template " + l.Template + " is %d"
+	case l.OfUser:
+		return "the limit per user in organization " + l.Organization + " is %d"
+	}
+	return "the limit of organization " + l.Organization + " is %d"
 }
 
 // lockName is the same for all claims that are counted against one limit.
-func lockName(req Request, template uuid.NullUUID, user bool) string {
+func lockName(req Request, l claimdb.QuotasOfRow) string {
 	name := req.OrganizationID.String()
-	if template.Valid {
-		name = template.UUID.String()
+	if l.OfTemplate {
+		name = l.TemplateID.String()
 	}
-	if user {
+	if l.OfUser {
 		name += " " + req.UserID.String()
 	}
 	return name

@@ -167,30 +167,6 @@ func (q *Queries) ClaimsTogether(ctx context.Context, groupID uuid.NullUUID) ([]
 	return items, nil
 }
 
-const countClaimedOf = `-- name: CountClaimedOf :one
-SELECT ((SELECT count(*) FROM workspaces w
-         WHERE w.state = 'claimed' AND w.owner_id = $1 AND w.organization_id = $2
-           AND ($3::uuid IS NULL OR w.template_id = $3::uuid))
-      + (SELECT count(*) FROM claims c JOIN presets p ON p.id = c.preset_id
-         WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.user_id = $1
-           AND c.organization_id = $2
-           AND ($3::uuid IS NULL OR p.template_id = $3::uuid)))::int AS n
-`
-
-type CountClaimedOfParams struct {
-	UserID         uuid.UUID
-	OrganizationID uuid.UUID
-	TemplateID     uuid.NullUUID
-}
-
-// The same of one user, by what the user has and not by what the template has.
-func (q *Queries) CountClaimedOf(ctx context.Context, arg CountClaimedOfParams) (int32, error) {
-	row := q.db.QueryRow(ctx, countClaimedOf, arg.UserID, arg.OrganizationID, arg.TemplateID)
-	var n int32
-	err := row.Scan(&n)
-	return n, err
-}
-
 const endWaiting = `-- name: EndWaiting :execrows
 UPDATE claims
 SET state = 'missed', outcome = 'miss', reason = $1, reason_code = $2, idempotency_key = NULL
@@ -370,39 +346,77 @@ func (q *Queries) LockWaiting(ctx context.Context, ids []uuid.UUID) ([]LockWaiti
 	return items, nil
 }
 
-const quotaOf = `-- name: QuotaOf :one
-SELECT t.id AS template_id, t.name AS template, o.name AS organization, t.max_claimed, t.max_claimed_per_user,
-       o.max_claimed AS organization_max_claimed, o.max_claimed_per_user AS organization_max_claimed_per_user
+const quotasOf = `-- name: QuotasOf :many
+SELECT t.id AS template_id, t.name AS template, o.name AS organization, l.of_template::boolean AS of_template,
+       l.of_user::boolean AS of_user, l.maximum::int AS maximum,
+       (CASE WHEN l.of_user
+        THEN (SELECT count(*) FROM workspaces w
+              WHERE w.state = 'claimed' AND w.owner_id = $1 AND w.organization_id = o.id
+                AND (NOT l.of_template OR w.template_id = t.id))
+           + (SELECT count(*) FROM claims c JOIN presets s ON s.id = c.preset_id
+              WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.user_id = $1
+                AND c.organization_id = o.id AND (NOT l.of_template OR s.template_id = t.id))
+        ELSE (SELECT count(*) FROM workspaces w
+              WHERE w.state = 'claimed' AND w.preset_id = ANY (ARRAY(
+                SELECT s.id FROM presets s WHERE s.organization_id = o.id AND (NOT l.of_template OR s.template_id = t.id))))
+           + (SELECT count(*) FROM claims c
+              WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.preset_id = ANY (ARRAY(
+                SELECT s.id FROM presets s WHERE s.organization_id = o.id AND (NOT l.of_template OR s.template_id = t.id))))
+        END)::int AS has
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 JOIN organizations o ON o.id = p.organization_id
-WHERE p.id = $1
+CROSS JOIN LATERAL (VALUES
+  (true, true, t.max_claimed_per_user), (true, false, t.max_claimed),
+  (false, true, o.max_claimed_per_user), (false, false, o.max_claimed)
+) l (of_template, of_user, maximum)
+WHERE p.id = $2 AND l.maximum IS NOT NULL
+ORDER BY l.of_template DESC, l.of_user DESC
 `
 
-type QuotaOfRow struct {
-	TemplateID                    uuid.UUID
-	Template                      string
-	Organization                  string
-	MaxClaimed                    *int32
-	MaxClaimedPerUser             *int32
-	OrganizationMaxClaimed        *int32
-	OrganizationMaxClaimedPerUser *int32
+type QuotasOfParams struct {
+	UserID   uuid.UUID
+	PresetID uuid.UUID
 }
 
-// The limits that hold for claims of a preset, each null where there is none.
-func (q *Queries) QuotaOf(ctx context.Context, presetID uuid.UUID) (QuotaOfRow, error) {
-	row := q.db.QueryRow(ctx, quotaOf, presetID)
-	var i QuotaOfRow
-	err := row.Scan(
-		&i.TemplateID,
-		&i.Template,
-		&i.Organization,
-		&i.MaxClaimed,
-		&i.MaxClaimedPerUser,
-		&i.OrganizationMaxClaimed,
-		&i.OrganizationMaxClaimedPerUser,
-	)
-	return i, err
+type QuotasOfRow struct {
+	TemplateID   uuid.UUID
+	Template     string
+	Organization string
+	OfTemplate   bool
+	OfUser       bool
+	Maximum      int32
+	Has          int32
+}
+
+// The limits that hold for claims of a preset, and what counts against each: workspaces that are claimed and claims that
+// wait for one. A user's is what the user has, the other all that the template or the organization has.
+func (q *Queries) QuotasOf(ctx context.Context, arg QuotasOfParams) ([]QuotasOfRow, error) {
+	rows, err := q.db.Query(ctx, quotasOf, arg.UserID, arg.PresetID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []QuotasOfRow{}
+	for rows.Next() {
+		var i QuotasOfRow
+		if err := rows.Scan(
+			&i.TemplateID,
+			&i.Template,
+			&i.Organization,
+			&i.OfTemplate,
+			&i.OfUser,
+			&i.Maximum,
+			&i.Has,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const startOf = `-- name: StartOf :one

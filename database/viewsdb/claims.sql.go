@@ -306,22 +306,15 @@ func (q *Queries) ClaimsOfGroup(ctx context.Context, arg ClaimsOfGroupParams) ([
 const countClaimed = `-- name: CountClaimed :one
 SELECT ((SELECT count(*) FROM workspaces w
          WHERE w.state = 'claimed' AND w.preset_id = ANY (
-             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = $1
-                     AND ($2::uuid IS NULL OR p.template_id = $2::uuid))))
+             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = $1)))
       + (SELECT count(*) FROM claims c
          WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.preset_id = ANY (
-             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = $1
-                     AND ($2::uuid IS NULL OR p.template_id = $2::uuid)))))::int AS n
+             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = $1))))::int AS n
 `
 
-type CountClaimedParams struct {
-	OrganizationID uuid.UUID
-	TemplateID     uuid.NullUUID
-}
-
-// Workspaces that are claimed, and claims that wait for one: of a template or of a whole organization.
-func (q *Queries) CountClaimed(ctx context.Context, arg CountClaimedParams) (int32, error) {
-	row := q.db.QueryRow(ctx, countClaimed, arg.OrganizationID, arg.TemplateID)
+// Workspaces that are claimed in an organization, and claims that wait for one.
+func (q *Queries) CountClaimed(ctx context.Context, organizationID uuid.UUID) (int32, error) {
+	row := q.db.QueryRow(ctx, countClaimed, organizationID)
 	var n int32
 	err := row.Scan(&n)
 	return n, err

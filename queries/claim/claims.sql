@@ -58,30 +58,40 @@ SELECT * FROM claims WHERE id = @id;
 -- name: ClaimByKey :one
 SELECT * FROM claims WHERE user_id = @user_id AND idempotency_key = @idempotency_key;
 
--- name: QuotaOf :one
--- The limits that hold for claims of a preset, each null where there is none.
-SELECT t.id AS template_id, t.name AS template, o.name AS organization, t.max_claimed, t.max_claimed_per_user,
-       o.max_claimed AS organization_max_claimed, o.max_claimed_per_user AS organization_max_claimed_per_user
+-- name: QuotasOf :many
+-- The limits that hold for claims of a preset, and what counts against each: workspaces that are claimed and claims that
+-- wait for one. A user's is what the user has, the other all that the template or the organization has.
+SELECT t.id AS template_id, t.name AS template, o.name AS organization, l.of_template::boolean AS of_template,
+       l.of_user::boolean AS of_user, l.maximum::int AS maximum,
+       (CASE WHEN l.of_user
+        THEN (SELECT count(*) FROM workspaces w
+              WHERE w.state = 'claimed' AND w.owner_id = @user_id AND w.organization_id = o.id
+                AND (NOT l.of_template OR w.template_id = t.id))
+           + (SELECT count(*) FROM claims c JOIN presets s ON s.id = c.preset_id
+              WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.user_id = @user_id
+                AND c.organization_id = o.id AND (NOT l.of_template OR s.template_id = t.id))
+        ELSE (SELECT count(*) FROM workspaces w
+              WHERE w.state = 'claimed' AND w.preset_id = ANY (ARRAY(
+                SELECT s.id FROM presets s WHERE s.organization_id = o.id AND (NOT l.of_template OR s.template_id = t.id))))
+           + (SELECT count(*) FROM claims c
+              WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.preset_id = ANY (ARRAY(
+                SELECT s.id FROM presets s WHERE s.organization_id = o.id AND (NOT l.of_template OR s.template_id = t.id))))
+        END)::int AS has
 FROM presets p
 JOIN templates t ON t.id = p.template_id
 JOIN organizations o ON o.id = p.organization_id
-WHERE p.id = @preset_id;
+CROSS JOIN LATERAL (VALUES
+  (true, true, t.max_claimed_per_user), (true, false, t.max_claimed),
+  (false, true, o.max_claimed_per_user), (false, false, o.max_claimed)
+) l (of_template, of_user, maximum)
+WHERE p.id = @preset_id AND l.maximum IS NOT NULL
+ORDER BY l.of_template DESC, l.of_user DESC;
 
 -- name: LockQuotas :exec
 -- Held to the end of the transaction by who counts against these limits: two claims that the same limit holds for are
 -- counted one after the other. In one order, so that nobody waits for who waits for him.
 SELECT pg_advisory_xact_lock(1886545272, k.key)
 FROM (SELECT DISTINCT hashtext(x.name) AS key FROM (SELECT unnest(@names::text[]) AS name) x ORDER BY 1) k;
-
--- name: CountClaimedOf :one
--- The same of one user, by what the user has and not by what the template has.
-SELECT ((SELECT count(*) FROM workspaces w
-         WHERE w.state = 'claimed' AND w.owner_id = @user_id AND w.organization_id = @organization_id
-           AND (sqlc.narg(template_id)::uuid IS NULL OR w.template_id = sqlc.narg(template_id)::uuid))
-      + (SELECT count(*) FROM claims c JOIN presets p ON p.id = c.preset_id
-         WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.user_id = @user_id
-           AND c.organization_id = @organization_id
-           AND (sqlc.narg(template_id)::uuid IS NULL OR p.template_id = sqlc.narg(template_id)::uuid)))::int AS n;
 
 -- name: ClaimHook :one
 -- How far the agent is with a claim that holds its workspace; no row if it does not hold it (any more).

@@ -157,12 +157,10 @@ LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 WHERE p.id = @preset_id;
 
 -- name: CountClaimed :one
--- Workspaces that are claimed, and claims that wait for one: of a template or of a whole organization.
+-- Workspaces that are claimed in an organization, and claims that wait for one.
 SELECT ((SELECT count(*) FROM workspaces w
          WHERE w.state = 'claimed' AND w.preset_id = ANY (
-             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = @organization_id
-                     AND (sqlc.narg(template_id)::uuid IS NULL OR p.template_id = sqlc.narg(template_id)::uuid))))
+             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = @organization_id)))
       + (SELECT count(*) FROM claims c
          WHERE c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.preset_id = ANY (
-             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = @organization_id
-                     AND (sqlc.narg(template_id)::uuid IS NULL OR p.template_id = sqlc.narg(template_id)::uuid)))))::int AS n;
+             ARRAY(SELECT p.id FROM presets p WHERE p.organization_id = @organization_id))))::int AS n;

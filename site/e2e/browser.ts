@@ -6,12 +6,15 @@ import { repository, type Server } from "./server";
 
 const results = join(repository, "build/e2e");
 
+/** Traces cost about a fifth of the time of the tests, so they are made when they are asked for. */
+const trace = process.env["PREWARM_TRACE"] !== undefined;
+
 /** Longest time for anything to be there, in milliseconds. It ends early when it is. */
 export const patience = 90_000;
 
 export function startBrowser(): Promise<Browser> {
   return chromium.launch({
-    executablePath: process.env["PREWARM_CHROMIUM"] ?? "/usr/bin/chromium",
+    executablePath: process.env["PREWARM_CHROMIUM"] ?? "/usr/bin/chromium-headless-shell",
     args: [
       "--no-sandbox",
       "--disable-quic",
@@ -25,15 +28,14 @@ export function startBrowser(): Promise<Browser> {
 }
 
 /**
- * browsing runs a test in a browser profile of its own. Where it fails, a trace and a picture are left in build/e2e
- * (`npx playwright-core show-trace FILE`). Errors in the console, and what the content security policy refused, fail it too.
+ * browsing runs a test in a browser profile of its own. Where it fails, a picture is left in build/e2e,
+ * and with PREWARM_TRACE=1 a trace (`npx playwright-core show-trace FILE`). Errors in the console, and what the content security policy refused, fail it too.
  */
 export async function browsing(
   browser: Browser,
   name: string,
   test: (context: BrowserContext, problems: string[]) => Promise<void>,
   options: BrowserContextOptions = {},
-  { trace = true } = {}, // without one, nothing takes time that is not the page's
 ): Promise<void> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   context.setDefaultTimeout(patience);

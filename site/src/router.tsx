@@ -17,6 +17,7 @@ import { groups, sorts } from "./routes/pools/arrange";
 import type { Filter } from "./routes/pools/PoolsView";
 import { patiently } from "./services/connection";
 import { preload } from "./services/pools";
+import { read } from "./services/query";
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Outlet, notFoundComponent: NotFound });
 
@@ -43,6 +44,8 @@ const signIn = createRoute({
 const inside = createRoute({
   getParentRoute: () => root,
   id: "inside",
+  // Who is signed in is read while the page is on its way. The shell says what went wrong, if something did.
+  loader: ({ context }) => void context.client.ensureQueryData(read("whoami")).catch(() => undefined),
   component: Shell,
   errorComponent: ({ error }) => (
     <Page title="Something went wrong">
@@ -61,7 +64,7 @@ const pools = createRoute({
     group: among(groups, s["group"]),
     dense: s["dense"] === true || undefined,
   }),
-  // The page, who is signed in and the pools are read at once, not one after the other.
+  // The page and the pools are read at once, not one after the other.
   loader: ({ context }) => preload(context.client),
   component: lazyRouteComponent(() => patiently(() => import("./routes/pools/Pools")), "Pools"),
 });

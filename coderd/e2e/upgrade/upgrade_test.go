@@ -142,8 +142,10 @@ func visit(t *testing.T, address string, s *e2etest.Server) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	chromium, err := exec.CommandContext(ctx, "../../../scripts/chromium.sh").Output()
+	require.NoError(t, err, "find Chromium")
 	node := exec.CommandContext(ctx, "node", "testdata/page.mjs", packages)
-	node.Env = append(os.Environ(), "PAGE="+address, "TOKEN="+s.Client.Token, "PATHS="+string(paths))
+	node.Env = append(os.Environ(), "PREWARM_CHROMIUM="+strings.TrimSpace(string(chromium)), "PAGE="+address, "TOKEN="+s.Client.Token, "PATHS="+string(paths))
 	out, err := node.CombinedOutput()
 	assert.NoError(t, err, "the old page at %s:\n%s", address, out)
 }

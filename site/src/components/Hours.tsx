@@ -21,6 +21,16 @@ export function Hours({ hours, height = 22, wide = false }: { hours: readonly nu
   const hits = pairs.reduce((sum, p) => sum + p.hits, 0);
   const label = claims === 0 ? "No claims in 24 hours" : `${counted(claims, "claim")} in 24 hours, ${counted(hits, "hit")} among them`;
   const width = 24 * (bar + gap) - gap;
+  const scale = (height - 2) / top;
+  const x = (i: number) => i * (bar + gap);
+  const line = pairs.map((_, i) => `M${x(i)} ${height - 1}h${bar}v1h-${bar}z`);
+  const good = pairs.map((p) => (p.hits === 0 ? 0 : Math.max(1.5, p.hits * scale)));
+  const hit = good.map((tall, i) => (tall === 0 ? "" : `M${x(i)} ${height}v-${tall - 1}q0-1 1-1h${bar - 2}q1 0 1 1v${tall - 1}z`));
+  const missed = pairs.map((p, i) => {
+    const tall = p.claims === p.hits ? 0 : Math.max(2.5, (p.claims - p.hits) * scale);
+    if (tall === 0) return "";
+    return `M${x(i) + 0.6} ${Math.max(0.6, height - (good[i] ?? 0) - tall)}h${bar - 1.2}v${Math.max(1, tall - 1.4)}h-${bar - 1.2}z`;
+  });
   return (
     <svg
       role="img"
@@ -32,29 +42,9 @@ export function Hours({ hours, height = 22, wide = false }: { hours: readonly nu
       className={wide ? "w-full" : "max-w-full"}
     >
       <title>{label}</title>
-      {pairs.map((p, i) => {
-        const x = i * (bar + gap);
-        const scale = (height - 2) / top;
-        const good = p.hits === 0 ? 0 : Math.max(1.5, p.hits * scale);
-        const missed = p.claims - p.hits;
-        const bad = missed === 0 ? 0 : Math.max(2.5, missed * scale);
-        return (
-          <g key={i}>
-            <rect x={x} y={height - 1} width={bar} height={1} className="fill-line" />
-            {good > 0 && <rect x={x} y={height - good} width={bar} height={good} rx={1} className="fill-ready" />}
-            {bad > 0 && (
-              <rect
-                x={x + 0.6}
-                y={Math.max(0.6, height - good - bad)}
-                width={bar - 1.2}
-                height={Math.max(1, bad - 1.4)}
-                className="fill-surface stroke-failed"
-                strokeWidth="1.2"
-              />
-            )}
-          </g>
-        );
-      })}
+      <path d={line.join("")} className="fill-line" />
+      {hits > 0 && <path d={hit.join("")} className="fill-ready" />}
+      {claims > hits && <path d={missed.join("")} className="fill-surface stroke-failed" strokeWidth="1.2" />}
     </svg>
   );
 }

@@ -1,3 +1,5 @@
+import type { SVGAttributes } from "react";
+
 /** Kinds of cells, in the order in which a strip shows them. Each has a shape of its own, so that no colour is needed. */
 export const kinds = ["ready", "outdated", "starting", "empty", "draining", "failed", "claimed"] as const;
 
@@ -29,45 +31,37 @@ const width = 11;
 const height = 18;
 const gap = 3;
 
-/** Cell is one slot. */
-export function Cell({ kind, x = 0 }: { kind: Kind; x?: number }) {
-  const box = { x: x + 0.75, y: 0.75, width: width - 1.5, height: height - 1.5, rx: 2.5 };
-  const middle = x + width / 2;
+/** What is drawn into the box of a kind, at the left edge of its cell. */
+const marks: Partial<Record<Kind, (x: number) => string>> = {
+  outdated: (x) => `M${x + 3} 5.500h5m-5 3.500h5m-5 3.500h5`,
+  starting: (x) => `M${x + 3} 14.800h5m-5 -3h5m-5 -3h5`,
+  draining: (x) => `M${x + 5.5} 5v7m-2.200-2.200 2.200 2.200 2.200-2.200`,
+  failed: (x) => `m${x + 3.5} 7 4 4m0-4-4 4`,
+  claimed: (x) => `M${x + 4} 6.500a1.500 1.500 0 1 1 3 0a1.500 1.500 0 1 1 -3 0M${x + 3.2} 13a2.300 2.600 0 0 1 4.600 0`,
+};
+
+const looks: Partial<Record<Kind, SVGAttributes<SVGPathElement>>> = {
+  starting: { strokeWidth: "2.400", strokeLinecap: "butt" },
+  failed: { stroke: "var(--surface)" },
+  claimed: { fill: "var(--surface)", stroke: "none" },
+};
+
+const full: ReadonlySet<Kind> = new Set(["ready", "failed", "claimed"]);
+
+const box = (x: number) =>
+  `M${x + 3.25} .750h4.500a2.500 2.500 0 0 1 2.500 2.500v11.500a2.500 2.500 0 0 1-2.500 2.500h-4.500a2.500 2.500 0 0 1-2.500-2.500v-11.500a2.500 2.500 0 0 1 2.500-2.500z`;
+
+/** Cells are slots of one kind, at the left edges `at`: two elements, however many there are. */
+export function Cells({ kind, at = [0] }: { kind: Kind; at?: readonly number[] }) {
+  const mark = marks[kind];
   return (
     <g className={colours[kind]} stroke="currentColor" strokeWidth="1.500" fill="none" strokeLinecap="round">
-      {kind === "ready" && <rect {...box} fill="currentColor" />}
-      {kind === "outdated" && (
-        <>
-          <rect {...box} />
-          <path d={`M${x + 3} 5.500h5m-5 3.500h5m-5 3.500h5`} />
-        </>
-      )}
-      {kind === "starting" && (
-        <>
-          <rect {...box} />
-          <path d={`M${x + 3} 14.800h5m-5 -3h5m-5 -3h5`} strokeWidth="2.400" strokeLinecap="butt" />
-        </>
-      )}
-      {kind === "empty" && <rect {...box} strokeDasharray="2.200 2.600" />}
-      {kind === "draining" && (
-        <>
-          <rect {...box} />
-          <path d={`M${middle} 5v7m-2.200-2.200 2.200 2.200 2.200-2.200`} />
-        </>
-      )}
-      {kind === "failed" && (
-        <>
-          <rect {...box} fill="currentColor" />
-          <path d={`m${middle - 2} 7 4 4m0-4-4 4`} stroke="var(--surface)" />
-        </>
-      )}
-      {kind === "claimed" && (
-        <>
-          <rect {...box} fill="currentColor" />
-          <circle cx={middle} cy="6.500" r="1.500" fill="var(--surface)" stroke="none" />
-          <path d={`M${middle - 2.3} 13a2.300 2.600 0 0 1 4.600 0`} fill="var(--surface)" stroke="none" />
-        </>
-      )}
+      <path
+        d={at.map(box).join("")}
+        fill={full.has(kind) ? "currentColor" : undefined}
+        strokeDasharray={kind === "empty" ? "2.200 2.600" : undefined}
+      />
+      {mark && <path d={at.map(mark).join("")} {...looks[kind]} />}
     </g>
   );
 }
@@ -105,9 +99,10 @@ export function Strip({ slots, room = 40 }: { slots: Slots; room?: number }) {
         className="h-auto max-w-full min-w-0 shrink"
       >
         <title>{label}</title>
-        {drawn.cells.map((kind, i) => (
-          <Cell key={i} kind={kind} x={i * (width + gap)} />
-        ))}
+        {kinds.map((kind) => {
+          const at = drawn.cells.flatMap((k, i) => (k === kind ? [i * (width + gap)] : []));
+          return at.length > 0 && <Cells key={kind} kind={kind} at={at} />;
+        })}
       </svg>
       {drawn.each > 1 && (
         <span className="text-2xs whitespace-nowrap text-ink-2" aria-hidden="true">
@@ -125,7 +120,7 @@ export function StripLegend({ of = kinds }: { of?: readonly Kind[] }) {
       {of.map((kind) => (
         <li key={kind} className="flex items-center gap-1.5">
           <svg viewBox={`0 0 ${width} ${height}`} width={width * 0.8} height={height * 0.8} aria-hidden="true">
-            <Cell kind={kind} />
+            <Cells kind={kind} />
           </svg>
           {words[kind]}
         </li>

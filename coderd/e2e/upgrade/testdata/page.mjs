@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 const { chromium } = createRequire(process.argv[2])("playwright-core");
 const { PAGE, TOKEN, PATHS, PREWARM_CHROMIUM } = process.env;
 const browser = await chromium.launch({
-  executablePath: PREWARM_CHROMIUM || "/usr/bin/chromium",
+  executablePath: PREWARM_CHROMIUM,
   args: ["--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-dev-shm-usage", "--no-first-run"],
 });
 const problems = [];

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import { memo, useLayoutEffect, useRef, useState } from "react";
+import { memo, startTransition, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Hours, percent } from "../../components/Hours";
 import { Icon } from "../../components/Icon";
 import { Progress } from "../../components/Progress";
@@ -33,13 +33,16 @@ export function PoolRows({ lines, dense, selected, onSelect }: Props) {
     observer.observe(document.body);
     return () => observer.disconnect();
   }, []);
+  // What is in sight is painted first, and then what is near it.
+  const [near, setNear] = useState(false);
+  useEffect(() => startTransition(() => setNear(true)), []);
   const rows = useWindowVirtualizer({
     count: lines.length,
     estimateSize: (i) => (lines[i]?.pool ? (dense ? 24 : 84) : 40),
-    overscan: dense ? 20 : 8,
+    overscan: near ? (dense ? 20 : 8) : 0,
     scrollMargin: offset,
     getItemKey: (i) => lines[i]?.pool?.id ?? lines[i]?.group ?? i,
-    initialRect: { width: 1024, height: 1024 },
+    initialRect: { width: innerWidth, height: innerHeight },
   });
   return (
     <div className="card">

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Section } from "../../components/Page";
-import { Cell, kinds, StripLegend, type Kind } from "../../components/Strip";
+import { Cells, kinds, StripLegend, type Kind } from "../../components/Strip";
 import type { Preset, Workspace, WorkspaceList } from "../../generated/api";
 import { counted } from "../../services/words";
 
@@ -69,7 +69,7 @@ export function Slots({ preset, workspaces }: { preset: Preset; workspaces?: Wor
 function SlotCell({ slot }: { slot: Slot }) {
   const picture = (
     <svg viewBox="0 0 11 18" width="22" height="36" aria-hidden="true">
-      <Cell kind={slot.kind} />
+      <Cells kind={slot.kind} />
     </svg>
   );
   if (!slot.workspace) {

@@ -56,7 +56,7 @@ export function Logs({ name }: { name: string }) {
         <span className="flex items-center gap-4">
           <span role="status" className="flex items-center gap-1.5">
             <Icon name={failed ? "alert" : state === "following" ? "play" : "check"} className="size-3.5" />
-            {failed ? "not to be had" : state}
+            {failed ? "not available" : state}
           </span>
           <a className="link inline-flex items-center gap-1.5" href={address("get-workspace-logs", { workspace: name }).url} download={`${name}.log`}>
             <Icon name="download" /> Download
