@@ -86,7 +86,7 @@ func test(ctx context.Context, opts options) ([]step, error) {
 
 // shortSuites are one seeded short version of each long suite.
 var shortSuites = []step{
-	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=4", "-run",
+	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=2", "-parallel=4", "-run",
 		"^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestActs|"+
 			"TestSynchronous|TestAsynchronous)$",
 		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine", "./coderd/chaos/failover"),
@@ -146,10 +146,10 @@ func gotestsum(format string, args ...string) []string {
 	}, args...)
 }
 
-// goTests is a step of unit and database tests. They mostly wait, for PostgreSQL and for one another, so more of them run
-// at once than there are processors.
+// goTests is a step of unit and database tests. Of each package some more run at once than there are processors, since they
+// wait for PostgreSQL and for one another; with many more nothing is done sooner, and all of it takes longer than it may.
 func goTests(name string, limit time.Duration, env []string, args ...string) step {
-	return step{name: name, env: env, command: gotestsum("pkgname", append([]string{"-count=1", "-p=4", "-parallel=8", "-timeout", limit.String()}, args...)...)}
+	return step{name: name, env: env, command: gotestsum("pkgname", append([]string{"-count=1", "-p=2", "-parallel=6", "-timeout", limit.String()}, args...)...)}
 }
 
 // suite is a step of tests that run whole processes: one package at a time, with a line for each test.
