@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -73,6 +74,15 @@ var termsHappen = []happening{
 		}
 		key := fmt.Sprint("several-", w.dice("several again").IntN(len(w.terms.keys)))
 		return w.claimOn(p, claim.Request{Count: w.terms.keys[key], Wait: 2 * time.Second}, key)
+	}},
+	{"claims at once under a quota", 3, func(w *world, _ *process) (asked bool) {
+		if w.terms.most == 0 {
+			return false
+		}
+		for _, p := range slices.Clone(w.processes) {
+			asked = p.up() && w.claimOn(p, claim.Request{Count: 2, Wait: 2 * time.Second}, "") || asked
+		}
+		return asked
 	}},
 	{"other quota", 2, func(w *world, p *process) bool {
 		t := w.people.config.templates["a"]
@@ -218,7 +228,8 @@ func (m *model) onTerms(before state) {
 		}
 	}
 	for id, p := range m.now.presets {
-		if q := before.presets[id].quota; q > p.quota || q == 0 && p.quota > 0 {
+		if then, known := before.presets[id]; known && (then.quota > p.quota || then.quota == 0 && p.quota > 0) {
+			q := then.quota
 			if q == 0 {
 				q = math.MaxInt
 			}
