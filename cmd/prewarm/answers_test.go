@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
 
@@ -203,16 +204,25 @@ func answers(t *testing.T) map[string]answer {
 				Job: &sdk.Job{Kind: "delete", State: "pending", Failures: 4, LastError: "credentials expired"},
 			},
 		}}),
-		"GET " + workspace:               canned(shownWorkspace()),
-		"GET " + workspace + "/ports":    canned([]sdk.Port{{Port: 22}, {Port: 3000, Process: "node", PID: 4711}, {Port: 8080, Process: "ev\x1b[31mil"}}),
-		"GET " + workspace + "/logs":     {body: "setting up\nready\n"},
-		"POST " + workspace + "/release": canned(releasing),
-		"POST " + workspace + "/renew":   canned(leased),
-		"POST " + workspace + "/retry":   canned(retrying),
-		"POST " + workspace + "/keep":    canned(kept),
-		"DELETE " + workspace:            canned(deleting),
-		"GET /templates":                 canned([]sdk.Template{testTemplate}),
-		"GET /templates/quickstart":      canned(shownTemplate()),
+		"GET " + workspace: canned(shownWorkspace()),
+		"GET " + workspace + "/processes": canned([]sdk.Process{
+			{ID: id(80), Command: []string{"make", "test"}, Dir: "/home", PID: 17, StartedAt: before(time.Minute), Output: 4096},
+			{
+				ID: id(81), Command: []string{"sh", "-c", "exit 3"}, Dir: "/home", PID: 18, StartedAt: before(time.Hour),
+				EndedAt: ptr(before(time.Minute)), ExitCode: ptr(3),
+			},
+		}),
+		"POST " + workspace + "/processes":                                canned(sdk.Process{ID: id(80), Command: []string{"make", "test"}, Dir: "/home/src", PID: 17, StartedAt: now}),
+		"POST " + workspace + "/processes/" + id(80).String() + "/signal": {status: http.StatusNoContent},
+		"GET " + workspace + "/ports":                                     canned([]sdk.Port{{Port: 22}, {Port: 3000, Process: "node", PID: 4711}, {Port: 8080, Process: "ev\x1b[31mil"}}),
+		"GET " + workspace + "/logs":                                      {body: "setting up\nready\n"},
+		"POST " + workspace + "/release":                                  canned(releasing),
+		"POST " + workspace + "/renew":                                    canned(leased),
+		"POST " + workspace + "/retry":                                    canned(retrying),
+		"POST " + workspace + "/keep":                                     canned(kept),
+		"DELETE " + workspace:                                             canned(deleting),
+		"GET /templates":                                                  canned([]sdk.Template{testTemplate}),
+		"GET /templates/quickstart":                                       canned(shownTemplate()),
 		"GET /templates/quickstart/versions": canned(sdk.TemplateVersionList{Next: 1, Versions: []sdk.TemplateVersion{
 			{
 				ID: id(42), Number: 2, Hash: "b2c4", Active: true, Provider: "local", CreatedAt: before(time.Hour),

@@ -88,7 +88,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
 			a.shortcut(a.workspaceExecCommand(), "workspace", "exec", "enter", "run"),
 			a.sshCommand(), a.configSSHCommand(),
 			a.portForwardCommand(),
-			a.cpCommand(),
+			a.cpCommand(), a.processCommand(),
 			a.shortcut(a.workspaceLogsCommand(), "workspace", "logs", "log"),
 			a.shortcut(a.presetListCommand(), "preset", "status", "list", "ps", "get"),
 			a.shortcut(a.presetNudgeCommand(), "preset", "nudge"),

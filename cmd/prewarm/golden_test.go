@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// randomKey is what a claim makes up when no key is given.
+// randomKey is what a claim makes up when no key is given, and the start of a process as its id.
 var randomKey = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // Every command against a server on which all is well: what it asked, wrote, and ended with.
@@ -61,6 +61,9 @@ func TestGolden(t *testing.T) {
 		"workspace_show":       "workspace show " + ws,
 		"workspace_release":    "workspace release " + ws,
 		"workspace_ports":      "workspace ports " + ws,
+		"process_list":         "process list " + ws,
+		"process_start":        "process start " + ws + " --dir src --timeout 10m --env CI=true -- make test",
+		"process_signal":       "process signal " + ws + " " + id(80).String() + " int",
 		"workspace_retry":      "workspace retry " + ws,
 		"workspace_keep":       "workspace keep --for 8h --reason leaks " + ws,
 		"workspace_delete":     "workspace delete --force --yes " + ws,
@@ -116,6 +119,7 @@ func TestGolden(t *testing.T) {
 				text = strings.ReplaceAll(text, server.URL, "http://SERVER")
 				text = strings.ReplaceAll(text, document, "pool.yaml")
 				text = regexp.MustCompile(`"key":"`+randomKey.String()).ReplaceAllString(text, `"key":"RANDOM`)
+				text = regexp.MustCompile(`{"id":"`+randomKey.String()+`","command`).ReplaceAllString(text, `{"id":"RANDOM","command`)
 				golden(t, filepath.Join("testdata", "golden", name+"."+format), text)
 			})
 		}

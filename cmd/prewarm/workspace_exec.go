@@ -13,17 +13,7 @@ func (a *app) workspaceExecCommand() *cobra.Command {
 can. If this is a terminal the command gets one too. The status is that of the command.`,
 		Example: `  prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- sh
   tar c . | prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- tar x`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch dash := cmd.ArgsLenAtDash(); {
-			case len(args) == 0 || dash == 0:
-				return usageErrorf("WORKSPACE is missing")
-			case len(args) == 1:
-				return usageErrorf("COMMAND is missing: write it after --")
-			case dash != 1:
-				return usageErrorf("write the command after --, so that its flags are its own")
-			}
-			return nil
-		},
+		Args: commandAfterDash,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.output != "table" {
 				return usageErrorf("the output is the command's, so -o %s cannot be", a.output)
@@ -35,4 +25,17 @@ can. If this is a terminal the command gets one too. The status is that of the c
 			return endWith(a.execIn(cmd.Context(), client, args[0], args[1:]))
 		},
 	}
+}
+
+// commandAfterDash are the arguments WORKSPACE -- COMMAND...
+func commandAfterDash(cmd *cobra.Command, args []string) error {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case len(args) == 0 || dash == 0:
+		return usageErrorf("WORKSPACE is missing")
+	case len(args) == 1:
+		return usageErrorf("COMMAND is missing: write it after --")
+	case dash != 1:
+		return usageErrorf("write the command after --, so that its flags are its own")
+	}
+	return nil
 }

@@ -202,6 +202,31 @@ func program(seed, n int) (shell string, want []byte) {
 	return fmt.Sprintf(`awk 'BEGIN { n = 0; for (i = 0; n < %d; i++) { s = sprintf("%d.%%d:", i); for (j = 0; j < i %% 61; j++) s = s "x"; print s; n += length(s) + 1 } }'`, n, seed), b.Bytes()
 }
 
+// What is started from the command line goes on without it, and is followed, listed and ended by its id.
+func TestProcesses_commandLine(t *testing.T) {
+	t.Parallel()
+	server := agents(t, fmt.Sprintf(enterable, 1))
+	e := enter(t, server.Client)
+	prewarm := func(args ...string) e2etest.Outcome {
+		return e2etest.Run(t.Context(), t, []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + server.Client.Token}, args...)
+	}
+	started := prewarm("process", "start", e.name, "--env", "A=b", "--", "sh", "-c", "echo $A; echo c >&2; exit 7")
+	require.Zero(t, started.Status, started.Stderr)
+	output := prewarm("process", "output", e.name, strings.TrimSpace(started.Stdout))
+	require.Equal(t, e2etest.Outcome{Stdout: "b\n", Stderr: "c\n", Status: 7}, output)
+
+	endless := prewarm("process", "start", e.name, "--", "sleep", "infinity")
+	id := strings.TrimSpace(endless.Stdout)
+	require.Contains(t, prewarm("process", "list", e.name).Stdout, id+"  runs")
+	require.Zero(t, prewarm("process", "signal", e.name, id, "KILL").Status)
+	require.Equal(t, 137, prewarm("process", "output", e.name, id).Status)
+	require.Contains(t, prewarm("process", "list", e.name).Stdout, id+"  ended with 137")
+
+	none := prewarm("process", "output", e.name, "nothing")
+	require.Equal(t, 2, none.Status)
+	require.Contains(t, none.Stderr, "prewarm process list "+e.name)
+}
+
 // Commands through random replicas, of which one has the tunnel: every output is the same to the byte. PREWARM_TEST_LONG=1 has
 // 1,000 of them.
 func TestProcesses_anyReplica(t *testing.T) {
