@@ -50,7 +50,7 @@ quick: toolchain ## Check what needs no server, in a minute: vet, pure packages,
 	$(SUITES) quick $(ARGS)
 
 .PHONY: test
-test: build postgres haproxy sshd docker ## Run every test that a change must pass, in 8 minutes; ARGS='-only unit,race' for some
+test: build postgres haproxy sshd docker ## Run every test that a change must pass, in half an hour; ARGS='-only unit,race' for some
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
 	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
 
