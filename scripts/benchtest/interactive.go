@@ -102,6 +102,10 @@ func (b *bench) interactiveLocal(ctx context.Context) {
 	all.Wait()
 	quantiles(fmt.Sprintf("interactive.local.%d-at-once", many), together)
 	b.port(ctx, g, names[0])
+	for _, name := range names {
+		get(r.client.ReleaseWorkspace(ctx, name))
+	}
+	g.leave(ctx)
 }
 
 // port measures a request to a program in a workspace, beside the same request to it directly.
@@ -185,6 +189,7 @@ func (b *bench) interactiveDocker(ctx context.Context) {
 			turns[(i+turn)%len(turns)]()
 		}
 	}
+	g.leave(ctx)
 	for _, q := range []struct {
 		name string
 		at   float64
@@ -208,6 +213,14 @@ func (g guest) full(ctx context.Context, n int) {
 		}
 		time.Sleep(20 * time.Millisecond) // the server has better things to do
 		return false
+	})
+}
+
+// leave waits until nothing is left of the template: workspaces outlive their server.
+func (g guest) leave(ctx context.Context) {
+	must(g.server.client.DeleteTemplate(ctx, g.of))
+	until(ctx, 3*time.Minute, "the workspaces of "+g.of+" are gone", func() bool {
+		return len(get(g.server.client.Workspaces(ctx, sdk.WorkspaceFilter{})).Workspaces) == 0
 	})
 }
 
