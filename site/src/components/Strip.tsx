@@ -31,12 +31,12 @@ const width = 11;
 const height = 18;
 const gap = 3;
 
-/** What is drawn into the box of a kind, at the left edge of its cell. */
+/** What is drawn into the box of a kind, at the left edge of its cell; it begins with M, since many stand in one path. */
 const marks: Partial<Record<Kind, (x: number) => string>> = {
   outdated: (x) => `M${x + 3} 5.500h5m-5 3.500h5m-5 3.500h5`,
   starting: (x) => `M${x + 3} 14.800h5m-5 -3h5m-5 -3h5`,
   draining: (x) => `M${x + 5.5} 5v7m-2.200-2.200 2.200 2.200 2.200-2.200`,
-  failed: (x) => `m${x + 3.5} 7 4 4m0-4-4 4`,
+  failed: (x) => `M${x + 3.5} 7l4 4m0-4-4 4`,
   claimed: (x) => `M${x + 4} 6.500a1.500 1.500 0 1 1 3 0a1.500 1.500 0 1 1 -3 0M${x + 3.2} 13a2.300 2.600 0 0 1 4.600 0`,
 };
 

@@ -24,6 +24,19 @@ test("a strip has a cell for each slot while there is room, and no kind ever van
   expect(large.cells.length).toBeLessThanOrEqual(47);
 });
 
+test("each cell of a kind is drawn in its own place", () => {
+  const { container } = render(<Strip slots={{ ready: 2, outdated: 2, starting: 2, empty: 2, draining: 2, failed: 2, claimed: 2 }} />);
+  const paths = [...container.querySelectorAll("path")].map((p) => p.getAttribute("d") ?? "");
+  expect(paths).toHaveLength(7 + 5);
+  for (const path of paths) {
+    // Both cells are drawn alike, and one cell further: a relative beginning would depend on where the one before ended.
+    expect(path[0]).toBe("M");
+    const starts = [...path.matchAll(/M([\d.]+) /g)].map((m) => Number(m[1]));
+    const half = starts.length / 2;
+    for (let i = 0; i < half; i++) expect((starts[half + i] ?? 0) - (starts[i] ?? 0)).toBeCloseTo(14);
+  }
+});
+
 test("a share is 100 % only if nothing is missing", () => {
   expect(percent(0, 0)).toBe("–");
   expect(percent(10, 10)).toBe("100 %");
