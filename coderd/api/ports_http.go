@@ -21,6 +21,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/streams"
 )
 
 // What a program in a workspace answers comes from our own origin here. So no browser is let in: a token is needed that only
@@ -57,9 +58,9 @@ func (s *server) requestPort(ctx context.Context, who auth.Identity, in *PortRef
 		_ = http.NewResponseController(w).EnableFullDuplex() // an answer may begin before the end of the body
 		before, target := cutTarget(r.URL)
 		proxy := httputil.ReverseProxy{
-			FlushInterval: -1,
-			ErrorLog:      slog.Stdlib(ctx, s.Log, slog.LevelDebug),
-			Transport:     s.tunnelled(ctx, e),
+			FlushInterval: streams.FlushAfter, BufferPool: streams.Buffers,
+			ErrorLog:  slog.Stdlib(ctx, s.Log, slog.LevelDebug),
+			Transport: s.tunnelled(ctx, e),
 			Rewrite: func(r *httputil.ProxyRequest) {
 				r.Out.URL, r.Out.Host = &url.URL{Scheme: "http", Path: in.path("/http")}, ""
 				r.Out.Header.Del("Authorization")

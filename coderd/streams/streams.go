@@ -9,6 +9,7 @@ package streams
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"time"
@@ -63,7 +64,7 @@ func (c whole) Read(p []byte) (int, error) {
 
 // Open is the side that opens streams; Accept is the other one, and opens none: what it tried would be reset.
 func Open(conn net.Conn) (*Session, error) {
-	s, err := yamux.Client(conn, config())
+	s, err := yamux.Client(&joined{Conn: conn}, config())
 	if err == nil {
 		err = s.GoAway()
 	}
@@ -71,7 +72,45 @@ func Open(conn net.Conn) (*Session, error) {
 }
 
 // Accept is the side that accepts streams.
-func Accept(conn net.Conn) (*Session, error) { return wrap(yamux.Server(conn, config())) }
+func Accept(conn net.Conn) (*Session, error) {
+	return wrap(yamux.Server(&joined{Conn: conn}, config()))
+}
+
+// joined writes the header of a frame and its data at once. yamux writes one after the other, and each would be a message of its
+// own, with a system call on either side. One goroutine writes.
+type joined struct {
+	net.Conn
+	frame []byte // its header, while the data is to come
+}
+
+const (
+	headerSize = 12 // of a frame: version, type (0 is data), flags, stream, length
+	// joinedMost is how much data is copied, to be sent with its header.
+	joinedMost = 4 << 10
+)
+
+func (j *joined) Write(p []byte) (int, error) {
+	switch {
+	case len(j.frame) == 0 && len(p) == headerSize && p[1] == 0 && binary.BigEndian.Uint32(p[8:]) > 0:
+		j.frame = append(j.frame, p...)
+		return len(p), nil
+	case len(j.frame) == 0:
+		return j.Conn.Write(p) //nolint:wrapcheck // the session compares it
+	}
+	rest := p
+	if len(p) <= joinedMost {
+		j.frame, rest = append(j.frame, p...), nil
+	}
+	_, err := j.Conn.Write(j.frame)
+	if err == nil && len(rest) > 0 {
+		_, err = j.Conn.Write(rest)
+	}
+	j.frame = j.frame[:0]
+	if err != nil {
+		return 0, err //nolint:wrapcheck // as above
+	}
+	return len(p), nil
+}
 
 func wrap(s *Session, err error) (*Session, error) {
 	if err != nil {

@@ -40,6 +40,11 @@ const (
 	handoverTimeout = 5 * time.Second
 	// expectTimeout is how long a body waits for the agent to ask for it, where the client waits for that too.
 	expectTimeout = 5 * time.Second
+	// A stream is kept for the next request for a moment: a request on a new one takes twice as long. Those of tunnels that are idle
+	// hold nothing.
+	idleTimeout   = 5 * time.Second
+	mostIdle      = 1000
+	mostIdleOfOne = 4
 	// mostTunnels of one workspace at one replica: an agent that opens more loses the oldest.
 	mostTunnels = 2
 )
@@ -113,7 +118,7 @@ func New(o Options) *Service {
 			}
 			return s.Dial(ctx, target)
 		},
-		DisableKeepAlives: true, DisableCompression: true, // a stream costs no round trip, and is held by nobody
+		MaxIdleConns: mostIdle, MaxIdleConnsPerHost: mostIdleOfOne, IdleConnTimeout: idleTimeout, DisableCompression: true,
 		MaxResponseHeaderBytes: 64 << 10, ExpectContinueTimeout: expectTimeout,
 	}
 	o.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -8,15 +8,23 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"time"
 
 	"cdr.dev/slog"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/streams"
 )
 
 // maxHeader bounds the header that a program answers with, in bytes.
 const maxHeader = 64 << 10
+
+// A connection to a program is kept for the next request, for less time than programs wait for one: it must not end under a request.
+const (
+	idleTimeout = 2 * time.Second
+	mostIdle    = 4
+)
 
 type requestKey struct{}
 
@@ -35,10 +43,10 @@ func (o Options) proxy(ctx context.Context) http.HandlerFunc {
 				to, _ := ctx.Value(requestKey{}).(asked)
 				return dial(ctx, to.port)
 			},
-			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+			MaxIdleConnsPerHost: mostIdle, IdleConnTimeout: idleTimeout, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
 		},
-		FlushInterval: -1,
-		ErrorLog:      slog.Stdlib(ctx, o.Log, slog.LevelDebug),
+		FlushInterval: streams.FlushAfter, BufferPool: streams.Buffers,
+		ErrorLog: slog.Stdlib(ctx, o.Log, slog.LevelDebug),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			to, _ := r.In.Context().Value(requestKey{}).(asked)
 			r.Out.URL, r.Out.Host = to.target, ""
