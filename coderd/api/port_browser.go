@@ -81,7 +81,7 @@ func (s *server) visitPort(w http.ResponseWriter, r *http.Request, d door) {
 	if r.URL.RawQuery != "" || r.URL.ForceQuery {
 		target += "?" + r.URL.RawQuery
 	}
-	origin := s.PortDomain.origin(d)
+	origin := s.PortDomain.asked(r)
 	w.Header().Set("Cache-Control", "private") // where the program says nothing
 	s.proxyPort(ctx, w, r, e, portRequest{
 		PortRef: PortRef{Port: d.port}, before: origin, target: target,
@@ -109,7 +109,7 @@ func (s *server) mayPass(r *http.Request, d door) (entrance, error) {
 			continue
 		case err != nil:
 			return e, err
-		case fromElsewhere(r, s.PortDomain.origin(d)):
+		case fromElsewhere(r, s.PortDomain.asked(r)):
 			return e, errOtherOrigin
 		}
 		return e, nil
@@ -125,8 +125,8 @@ func (s *server) admitted(ctx context.Context, r *http.Request, d door, t ticket
 	}
 	who.Source = hostOf(r.RemoteAddr)
 	e, err := s.inside(ctx, who, d.workspace)
-	if err == nil && (e.Name != d.workspace || !t.admits(e, d.port)) {
-		err = errNoTicket
+	if errors.Is(err, auth.ErrNotFound) || err == nil && (e.Name != d.workspace || !t.admits(e, d.port)) {
+		err = errNoTicket // of another workspace, or of a claim that has ended
 	}
 	return e, err
 }

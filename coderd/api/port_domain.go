@@ -109,7 +109,10 @@ func (d PortDomain) host(of door) string {
 	return strconv.Itoa(of.port) + "--" + of.workspace + "." + d.name
 }
 
-// origin is that of a port, as browsers write it.
+// asked is the origin that a browser sees, whose request is for a host of the domain.
+func (d PortDomain) asked(r *http.Request) string { return d.scheme + "://" + strings.ToLower(r.Host) }
+
+// origin is that of a port, as links have it.
 func (d PortDomain) origin(of door) string { return d.scheme + "://" + d.host(of) + d.port }
 
 // page is that of ours which leads to a port, and from there to a path.

@@ -118,6 +118,6 @@ func (s *server) enterPort(w http.ResponseWriter, r *http.Request, d door) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Location", s.PortDomain.origin(d)+path)
+	h.Set("Location", s.PortDomain.asked(r)+path)
 	w.WriteHeader(http.StatusSeeOther)
 }
