@@ -18,8 +18,8 @@ func (a *app) workspaceLinkCommand() *cobra.Command {
 		ValidArgsFunction: a.completeStates("claimed"),
 		Short:             "Make a link by which a browser reaches a port in a workspace",
 		Long: `Makes a link to a port in a workspace that you claimed. One browser can open it, once and within a minute, and then reaches the port
-for 12 hours at most. That ends with the claim, and with the token that this command uses. Whoever opens the link reaches the port as you
-do: do not pass it on.
+for 12 hours at most. That ends with the claim, and with the token that this command uses. A person who opens the link reaches the port
+as you do: do not pass it on.
 
 The server needs --workspace-domain. Without it, use "prewarm port-forward".`,
 		Example: `  prewarm workspace link prebuild-aebagbafaydqqcikbmga2 3000
