@@ -49,7 +49,7 @@ func NewPortDomain(domain, accessURL string) (d PortDomain, warning string, err 
 		return d, "", xerrors.Errorf("--workspace-domain %q is no domain: write one such as ws.example.com, without a port", domain)
 	case related(host, domain):
 		return d, "", xerrors.Errorf("--workspace-domain %s and the page at %s are the same host, or one is below the other. "+
-			"So programs in workspaces could take the page's sessions: use a sibling of it, or better a domain of its own",
+			"So programs in workspaces could take the page's sessions: use a sibling domain, or better another one",
 			domain, ui.Redacted())
 	case ui.Scheme != "https" && !(loopback && (domain == "localhost" || strings.HasSuffix(domain, ".localhost"))):
 		return d, "", xerrors.Errorf("--workspace-domain %s needs TLS, and the page is at %s: set --access-url to its https address. "+
