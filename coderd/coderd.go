@@ -41,19 +41,21 @@ import (
 
 // Options of one replica; the flags of `prewarm server`.
 type Options struct {
-	Listen      string // HOST:PORT; port 0 takes a free one
-	DataDir     string // absolute
-	AccessURL   string // where workspaces reach the API; empty: the address it listens at
-	Advertise   string // where other replicas reach this one; empty: the address it listens at, if that names a machine
-	AccessCA    string // PEM: what they trust it by, beside the usual; may be empty
-	PostgresURL string // empty: a PostgreSQL of our own under DataDir
-	KeysFile    string // of encryption keys for secrets at rest; empty: one of our own under DataDir
-	Quickstart  bool   // make a first template if there is none
-	Tick        time.Duration
-	Notify      alerts.Webhook // where people are told; zero: nowhere
-	JSONLog     bool           // lines of JSON instead of text
-	LogLevel    slog.Level     // what is less severe is left out; zero: debug
-	Drain       time.Duration  // how long it serves on, unready, before it stops
+	Listen    string // HOST:PORT; port 0 takes a free one
+	DataDir   string // absolute
+	AccessURL string // where workspaces reach the API; empty: the address it listens at
+	// WorkspaceDomain is below which browsers reach ports of workspaces; empty: nowhere.
+	WorkspaceDomain string
+	Advertise       string // where other replicas reach this one; empty: the address it listens at, if that names a machine
+	AccessCA        string // PEM: what they trust it by, beside the usual; may be empty
+	PostgresURL     string // empty: a PostgreSQL of our own under DataDir
+	KeysFile        string // of encryption keys for secrets at rest; empty: one of our own under DataDir
+	Quickstart      bool   // make a first template if there is none
+	Tick            time.Duration
+	Notify          alerts.Webhook // where people are told; zero: nowhere
+	JSONLog         bool           // lines of JSON instead of text
+	LogLevel        slog.Level     // what is less severe is left out; zero: debug
+	Drain           time.Duration  // how long it serves on, unready, before it stops
 	// MetricsToken is what /metrics asks for, as a bearer token; empty: nothing.
 	MetricsToken string
 	// Proxies are those whose word for a client's address and scheme is taken; MaxConnections and MaxPerAddress are how
@@ -67,6 +69,8 @@ type Options struct {
 	Stdout                          io.Writer // for people who started the server; nil: none
 	Command                         string    // with which they run a command against it; empty: prewarm
 	Stderr                          io.Writer // the log; nil: os.Stderr
+
+	portDomain api.PortDomain // of WorkspaceDomain, checked
 
 	// Hooks have no flag: tests stop a replica with them at chosen moments. Nil: none.
 	Hooks *Hooks
@@ -113,6 +117,9 @@ func Run(ctx context.Context, opts Options) error {
 		return xerrors.Errorf("listen: %w", err) // the command line says what to do
 	}
 	defer listener.Close()
+	if opts.portDomain, err = portDomain(ctx, opts, listener.Addr(), log); err != nil {
+		return err
+	}
 	if err := ensureDataDir(opts.DataDir); err != nil {
 		return err
 	}
@@ -198,7 +205,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 	}
 	r.guard = serve.New(serve.Options{
 		MaxConnections: opts.MaxConnections, MaxPerAddress: opts.MaxPerAddress, Trusted: opts.Proxies,
-		Reserved: api.Reserved, Clock: clock, Registerer: r.registry,
+		Reserved: opts.portDomain.Reserved, Clock: clock, Registerer: r.registry,
 	})
 	r.http = &http.Server{
 		Handler: r.guard.Handler(api.New(api.Options{
@@ -213,6 +220,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 			},
 			Runners: r.replica.Runners, Webhooks: r.replica.Inbox, Tunnels: r.replica.Tunnels, Sessions: r.replica.Sessions,
 			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
+			PortDomain: opts.portDomain,
 		})),
 		ConnContext:       r.guard.Context,
 		ConnState:         r.guard.State,
@@ -348,6 +356,18 @@ func accessURL(opts Options, addr net.Addr) string {
 		return strings.TrimSuffix(opts.AccessURL, "/")
 	}
 	return localURL(addr)
+}
+
+// portDomain is where browsers reach ports, if that is safe.
+func portDomain(ctx context.Context, opts Options, addr net.Addr, log slog.Logger) (api.PortDomain, error) {
+	d, warning, err := api.NewPortDomain(opts.WorkspaceDomain, accessURL(opts, addr))
+	if err != nil {
+		return d, xerrors.Errorf("open ports for browsers: %w", err)
+	}
+	if warning != "" {
+		log.Warn(ctx, "workspace domain shares its site with the page", slog.F("domain", opts.WorkspaceDomain), slog.F("why", warning))
+	}
+	return d, nil
 }
 
 // advertiseURL is where other replicas reach this one. One that listens everywhere does not know.

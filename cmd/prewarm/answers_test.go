@@ -215,6 +215,7 @@ func answers(t *testing.T) map[string]answer {
 		"POST " + workspace + "/processes":                                canned(sdk.Process{ID: id(80), Command: []string{"make", "test"}, Dir: "/home/src", PID: 17, StartedAt: now}),
 		"POST " + workspace + "/processes/" + id(80).String() + "/signal": {status: http.StatusNoContent},
 		"GET " + workspace + "/ports":                                     canned([]sdk.Port{{Port: 22}, {Port: 3000, Process: "node", PID: 4711}, {Port: 8080, Process: "ev\x1b[31mil"}}),
+		"POST " + workspace + "/ports/3000/link":                          canned(sdk.PortLink{URL: "https://3000--prebuild-x.ws.example.com/.prewarm/enter?link=eyJ", ExpiresAt: now}),
 		"GET " + workspace + "/logs":                                      {body: "setting up\nready\n"},
 		"POST " + workspace + "/release":                                  canned(releasing),
 		"POST " + workspace + "/renew":                                    canned(leased),

@@ -61,6 +61,7 @@ func TestGolden(t *testing.T) {
 		"workspace_show":       "workspace show " + ws,
 		"workspace_release":    "workspace release " + ws,
 		"workspace_ports":      "workspace ports " + ws,
+		"workspace_link":       "workspace link " + ws + " 3000 --path /docs",
 		"process_list":         "process list " + ws,
 		"process_start":        "process start " + ws + " --dir src --timeout 10m --env CI=true -- make test",
 		"process_signal":       "process signal " + ws + " " + id(80).String() + " int",

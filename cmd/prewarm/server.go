@@ -66,6 +66,9 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 	flags.StringVar(&opts.Advertise, "advertise-url", "",
 		"address at which the other replicas reach this one, to hand on requests into workspaces "+
 			"(default that of --listen, where that names a machine)")
+	flags.StringVar(&opts.WorkspaceDomain, "workspace-domain", "",
+		"domain below which browsers reach ports of workspaces, as PORT--WORKSPACE.DOMAIN, such as ws.example.com "+
+			"(default: they do not)")
 	flags.StringVar(&accessCAFile, "access-ca-file", "",
 		"PEM file of authorities by which agents trust the access URL, as well as those of their system")
 	flags.StringVar(&opts.DataDir, "data-dir", "",

@@ -17,7 +17,7 @@ func (a *app) workspaceCommand() *cobra.Command {
 		`A workspace is one instance at a provider, with or without an owner. Commands name it by its name or its id.`,
 		"  prewarm workspace list --state claimed",
 		a.workspaceListCommand(), a.workspaceShowCommand(), a.workspaceLogsCommand(), a.workspaceExecCommand(),
-		a.workspacePortsCommand(), a.workspaceRenewCommand(), a.workspaceReleaseCommand(), a.workspaceRetryCommand(),
+		a.workspacePortsCommand(), a.workspaceLinkCommand(), a.workspaceRenewCommand(), a.workspaceReleaseCommand(), a.workspaceRetryCommand(),
 		a.workspaceKeepCommand(), a.workspaceDeleteCommand())
 }
 

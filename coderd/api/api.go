@@ -73,6 +73,8 @@ type Options struct {
 	Sessions *auth.Recorder
 	// AccessURL is where this or any other replica is reached, without a slash at the end.
 	AccessURL string
+	// PortDomain is where browsers reach ports of workspaces; zero: nowhere.
+	PortDomain PortDomain
 	// Installation is whose workspaces the providers have.
 	Installation uuid.UUID
 	Hints        *hints.Hints
@@ -118,7 +120,7 @@ func New(o Options) http.Handler {
 	s.serveWebhooks(router)
 	s.serveRelay(router)
 	s.servePages(router)
-	return router
+	return s.byHost(router)
 }
 
 // Document is the OpenAPI document of an API of that version.
@@ -151,6 +153,7 @@ func (s *server) register() {
 	s.registerProcesses()
 	s.registerPorts()
 	s.registerHTTPPorts()
+	s.registerPortLinks()
 	s.registerSSH()
 	s.registerFiles()
 	s.registerTemplates()

@@ -57,19 +57,31 @@ func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
 
 // page is filled in once, and served as it is.
 func page(source string, data map[string]any) http.HandlerFunc {
+	filled := fill(source, data)
+	return func(w http.ResponseWriter, _ *http.Request) { writePage(w, http.StatusOK, filled) }
+}
+
+// showPage fills a page in, and answers with it.
+func showPage(w http.ResponseWriter, status int, source string, data map[string]any) {
+	writePage(w, status, fill(source, data))
+}
+
+func fill(source string, data map[string]any) []byte {
 	data["Style"] = template.CSS(style) //nolint:gosec // It is a file of ours.
 	var filled bytes.Buffer
 	if err := template.Must(template.New("page").Parse(source)).Execute(&filled, data); err != nil {
 		panic(err) // as above
 	}
+	return filled.Bytes()
+}
+
+func writePage(w http.ResponseWriter, status int, filled []byte) {
 	sum := sha256.Sum256([]byte(style))
-	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src 'sha256-" +
-		base64.StdEncoding.EncodeToString(sum[:]) + "'"
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Security-Policy", policy)
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(filled.Bytes())
-	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+
+		"style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(filled)
 }
 
 // describedOperation is an operation for a reader.

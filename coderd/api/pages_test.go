@@ -35,6 +35,7 @@ func TestSite(t *testing.T) {
 		require.Equal(t, "the web UI", a.body, path)
 		require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
 		require.Equal(t, "DENY", a.header.Get("X-Frame-Options"))
+		require.Equal(t, "same-origin", a.header.Get("Cross-Origin-Resource-Policy"))
 		require.Contains(t, a.header.Get("Content-Security-Policy"), "connect-src 'self'")
 	}
 	for _, path := range []string{"/api/v1/nothing", "/api/nothing", "/assets/gone.js"} {

@@ -50,7 +50,14 @@ func (s *server) listPorts(ctx context.Context, who auth.Identity, in *Workspace
 	if err != nil {
 		return nil, err
 	}
-	return ask[[]sdk.Port](ctx, s, e, http.MethodGet, "/ports", nil)
+	list, err := ask[[]sdk.Port](ctx, s, e, http.MethodGet, "/ports", nil)
+	if err != nil || s.PortDomain.name == "" {
+		return list, err
+	}
+	for i, p := range list.Body {
+		list.Body[i].URL = s.PortDomain.origin(door{p.Port, e.Name}) + "/"
+	}
+	return list, nil
 }
 
 func (s *server) connectPort(ctx context.Context, who auth.Identity, in *connectInput) (*huma.StreamResponse, error) {

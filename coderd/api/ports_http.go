@@ -51,35 +51,53 @@ func (s *server) requestPort(ctx context.Context, who auth.Identity, in *PortRef
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humachi.Unwrap(hc)
-		defer s.visits.enter(s.Clock, visit{who.UserID, e.ClaimID.UUID, in.Port}, func() func(map[string]any) {
-			return s.begin(e, "port", in.details())
-		})()
 		w.Header().Set("Content-Security-Policy", "sandbox")
-		_ = http.NewResponseController(w).EnableFullDuplex() // an answer may begin before the end of the body
 		before, target := cutTarget(r.URL)
-		proxy := httputil.ReverseProxy{
-			FlushInterval: streams.FlushAfter, BufferPool: streams.Buffers,
-			ErrorLog:  slog.Stdlib(ctx, s.Log, slog.LevelDebug),
-			Transport: s.tunnelled(ctx, e),
-			Rewrite: func(r *httputil.ProxyRequest) {
-				r.Out.URL, r.Out.Host = &url.URL{Scheme: "http", Path: in.path("/http")}, ""
-				r.Out.Header.Del("Authorization")
-				r.Out.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
-				r.Out.Header.Set(sdk.TargetHeader, target)
-			},
-			ModifyResponse: func(resp *http.Response) error {
-				foreign(w.Header(), resp.Header)
-				if to := relocated(resp.Header.Get("Location"), before, in.Port); to != "" {
-					resp.Header.Set("Location", to)
-				}
-				return nil
-			},
-			ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-				s.refuse(hc, s.problem(ctx, tunnelProblem(ctx, e, err)))
-			},
-		}
-		proxy.ServeHTTP(w, r.WithContext(ctx))
+		s.proxyPort(ctx, w, r, e, portRequest{
+			PortRef: *in, before: before, target: target,
+			outgoing: func(h http.Header) { h.Del("Authorization") },
+			refuse:   func(err error) { s.refuse(hc, err) },
+		})
 	}}, nil
+}
+
+// portRequest is how a request goes to a port, by either of the two ways in.
+type portRequest struct {
+	PortRef
+	before   string            // where redirections within the program lead to
+	target   string            // path and query, as they came
+	outgoing func(http.Header) // takes out of the request what is ours
+	refuse   func(error)       // answers with a problem
+}
+
+// proxyPort hands an HTTP request on to a port, WebSockets too, and its answer back.
+func (s *server) proxyPort(ctx context.Context, w http.ResponseWriter, r *http.Request, e entrance, in portRequest) {
+	defer s.visits.enter(s.Clock, visit{e.who.UserID, e.ClaimID.UUID, in.Port}, func() func(map[string]any) {
+		return s.begin(e, "port", in.details())
+	})()
+	_ = http.NewResponseController(w).EnableFullDuplex() // an answer may begin before the end of the body
+	proxy := httputil.ReverseProxy{
+		FlushInterval: streams.FlushAfter, BufferPool: streams.Buffers,
+		ErrorLog:  slog.Stdlib(ctx, s.Log, slog.LevelDebug),
+		Transport: s.tunnelled(ctx, e),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL, r.Out.Host = &url.URL{Scheme: "http", Path: in.path("/http")}, ""
+			in.outgoing(r.Out.Header)
+			r.Out.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
+			r.Out.Header.Set(sdk.TargetHeader, in.target)
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			foreign(w.Header(), resp.Header, bareHost(r.Host))
+			if to := relocated(resp.Header.Get("Location"), in.before, in.Port); to != "" {
+				resp.Header.Set("Location", to)
+			}
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			in.refuse(s.problem(ctx, tunnelProblem(ctx, e, err)))
+		},
+	}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // tunnelled sends one request to the agent in a workspace.
@@ -113,8 +131,8 @@ func cutTarget(u *url.URL) (before, target string) {
 	return strings.Join(parts[:ours], "/"), target
 }
 
-// foreign takes out of an answer what would be for our own origin.
-func foreign(ours, theirs http.Header) {
+// foreign takes out of a port's answer what would be for our own origin, or for others than the host that was asked.
+func foreign(ours, theirs http.Header, host string) {
 	if theirs.Get("Cache-Control") != "" {
 		ours.Del("Cache-Control")
 	}
@@ -124,23 +142,40 @@ func foreign(ours, theirs http.Header) {
 	for _, name := range []string{"Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed", "Strict-Transport-Security"} {
 		theirs.Del(name)
 	}
-	if cookies := slices.DeleteFunc(theirs.Values("Set-Cookie"), isSession); len(cookies) > 0 {
+	reaches := func(cookie string) bool { return isOurs(cookie) || reachesBeyond(cookie, host) }
+	if cookies := slices.DeleteFunc(theirs.Values("Set-Cookie"), reaches); len(cookies) > 0 {
 		theirs["Set-Cookie"] = cookies
 	} else {
 		theirs.Del("Set-Cookie")
 	}
 }
 
+// reachesBeyond says whether a cookie that is set names another host than the one that sets it.
+func reachesBeyond(cookie, host string) bool {
+	_, attributes, _ := strings.Cut(cookie, ";")
+	for attribute := range strings.SplitSeq(attributes, ";") {
+		name, value, _ := strings.Cut(attribute, "=")
+		domain := strings.TrimPrefix(bareHost(strings.TrimSpace(value)), ".")
+		if strings.EqualFold(strings.TrimSpace(name), "Domain") && domain != "" && domain != host {
+			return true
+		}
+	}
+	return false
+}
+
 // relocated is where a redirection of a port leads from outside; empty where it leads elsewhere.
 func relocated(location, before string, port int) string {
 	to, err := url.Parse(location)
-	here := []string{"", net.JoinHostPort("localhost", strconv.Itoa(port)), net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	here := []string{"", localhost(port), net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	if err != nil || !slices.Contains(here, to.Host) || !strings.HasPrefix(to.Path, "/") {
 		return ""
 	}
 	rest := url.URL{Path: to.Path, RawPath: to.RawPath, RawQuery: to.RawQuery, Fragment: to.Fragment}
 	return before + rest.String()
 }
+
+// localhost is the host that a program sees.
+func localhost(port int) string { return net.JoinHostPort("localhost", strconv.Itoa(port)) }
 
 // visitIdle is after how long without a request a session of HTTP requests has ended.
 const visitIdle = time.Minute

@@ -137,8 +137,17 @@ func hasSession(hc huma.Context) bool {
 
 // isSession says whether a cookie, which may have attributes, has the name of a session.
 func isSession(cookie string) bool {
+	return slices.Contains([]string{sessionCookie, secureSessionCookie, formerCookie}, cookieName(cookie))
+}
+
+// isOurs says whether a cookie has a name of ours, which no program in a workspace may see or set.
+func isOurs(cookie string) bool {
+	return isSession(cookie) || slices.Contains([]string{portCookie, securePortCookie, ""}, cookieName(cookie))
+}
+
+func cookieName(cookie string) string {
 	name, _, _ := strings.Cut(cookie, "=")
-	return slices.Contains([]string{sessionCookie, secureSessionCookie, formerCookie}, strings.TrimSpace(name))
+	return strings.TrimSpace(name)
 }
 
 var crossOrigin = http.NewCrossOriginProtection()

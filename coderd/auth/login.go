@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,4 +53,47 @@ func SignOut(ctx context.Context, store *database.Store, who Identity) error {
 		return xerrors.Errorf("delete session: %w", err)
 	}
 	return nil
+}
+
+// ErrUsed: the session has begun before.
+var ErrUsed = errors.New("the session has begun already")
+
+// Begin begins a session of a given id that has no secret, and so is good for nothing by itself: the caller has signed what it is
+// for. It ends with the token, and after age at most. It returns ErrUsed if it has begun before, on whichever replica.
+func Begin(ctx context.Context, store *database.Store, id, tokenID uuid.UUID, age time.Duration) (until time.Time, err error) {
+	hash := newSecret(sessionPrefix).Hash() // of a secret that nobody knows
+	until, err = authdb.New(store).InsertSession(ctx, authdb.InsertSessionParams{
+		ID: id, Hash: hash[:], ExpiresInS: age.Seconds(), TokenID: tokenID,
+	})
+	switch {
+	case database.IsUniqueViolation(err, "sessions_pkey"):
+		return until, ErrUsed
+	case database.NoRows(err):
+		return until, ErrUnauthenticated
+	case err != nil:
+		return until, xerrors.Errorf("insert session: %w", err)
+	}
+	return until, nil
+}
+
+// RoleNow is the role in an organization of a user whose tokens and sessions these are, by a fresh look. It returns
+// ErrUnauthenticated where one of them is not valid any more, or the user is no member.
+func RoleNow(ctx context.Context, store *database.Store, organization uuid.UUID, credentials ...uuid.UUID) (database.Role, error) {
+	rows, err := authdb.New(store).StillValid(ctx, credentials)
+	if err != nil {
+		return "", xerrors.Errorf("look whether tokens are still valid: %w", err)
+	}
+	var role database.Role
+	valid := map[uuid.UUID]struct{}{}
+	for _, row := range rows {
+		if row.OrganizationID == organization {
+			role, valid[row.ID] = row.Role, struct{}{}
+		}
+	}
+	for _, id := range credentials {
+		if _, ok := valid[id]; !ok {
+			return "", ErrUnauthenticated
+		}
+	}
+	return role, nil
 }

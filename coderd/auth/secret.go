@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"strings"
 )
 
@@ -51,4 +52,11 @@ func (s Secret) GoString() string { return s.String() }
 func (s Secret) wellFormed(prefix string) bool {
 	rest, ok := strings.CutPrefix(string(s), prefix)
 	return ok && len(rest) == base64.RawURLEncoding.EncodedLen(secretBytes)
+}
+
+// InHeader says whether the value of a header Authorization holds a token or a session, of whatever form.
+func InHeader(value string) bool {
+	return slices.ContainsFunc(strings.Fields(value), func(word string) bool {
+		return strings.HasPrefix(word, tokenPrefix) || strings.HasPrefix(word, sessionPrefix)
+	})
 }

@@ -89,6 +89,11 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
     path: () => `/workspaces/${claimed}`,
     there: (p) => p.getByRole("region", { name: "Timeline" }).waitFor(),
   },
+  {
+    name: "port",
+    path: () => `/workspaces/${claimed}/ports/3000`,
+    there: (p) => p.getByRole("button", { name: "Open port 3000" }).waitFor(),
+  },
   { name: "welcome", path: () => "/welcome", there: (p) => p.getByRole("button", { name: "Claim one" }).waitFor() },
   {
     name: "mine",

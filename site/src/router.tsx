@@ -85,6 +85,13 @@ const workspace = createRoute({
   component: lazyRouteComponent(() => patiently(() => import("./routes/workspace/Workspace")), "WorkspacePage"),
 });
 
+const port = createRoute({
+  getParentRoute: () => inside,
+  path: "/workspaces/$workspace/ports/$port",
+  validateSearch: (s: Record<string, unknown>): { path?: string } => ({ path: text(s["path"]) }),
+  component: lazyRouteComponent(() => patiently(() => import("./routes/workspace/Port")), "PortPage"),
+});
+
 const welcome = createRoute({
   getParentRoute: () => inside,
   path: "/welcome",
@@ -210,6 +217,7 @@ const tree = root.addChildren([
     mine,
     preset,
     workspace,
+    port,
     welcome,
     claims,
     jobs,

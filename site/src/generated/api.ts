@@ -961,6 +961,19 @@ export interface Port {
   port: number;
   /** The name of the process that listens, where the agent can see it */
   process?: string;
+  /** Where a browser reaches it, on an origin of its own: it first asks who is signed in. Empty where the server has no --workspace-domain */
+  url?: string;
+}
+
+export interface PortLink {
+  /** Until when it can be opened, once */
+  expires_at: string;
+  url: string;
+}
+
+export interface PortLinkRequest {
+  /** Where it leads, with a query: / if empty */
+  path?: string;
 }
 
 export interface Preset {
@@ -1868,6 +1881,13 @@ export interface Operations {
     body: PlanRequest;
     answer: Plan;
   };
+  /** Make a link by which one browser reaches a port in a claimed workspace. */
+  "create-port-link": {
+    path: { workspace: string; port: number };
+    query: { organization?: string };
+    body: PortLinkRequest;
+    answer: PortLink;
+  };
   /** Sign in a browser, on the record. */
   "create-session": {
     path: {  };
@@ -2605,6 +2625,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "create-claim": ["POST", "/api/v1/claims"],
   "create-pause": ["POST", "/api/v1/pauses"],
   "create-plan": ["POST", "/api/v1/plans"],
+  "create-port-link": ["POST", "/api/v1/workspaces/{workspace}/ports/{port}/link"],
   "create-session": ["POST", "/api/v1/session"],
   "create-token": ["POST", "/api/v1/tokens"],
   "delete-forge": ["DELETE", "/api/v1/forges/{forge}"],
@@ -2724,6 +2745,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "create-claim": ["owner", "template-admin", "member"],
   "create-pause": ["owner", "template-admin"],
   "create-plan": ["owner", "template-admin"],
+  "create-port-link": ["owner", "template-admin", "member"],
   "create-session": ["owner", "template-admin", "member", "auditor"],
   "create-token": ["owner", "template-admin", "member"],
   "delete-forge": ["owner", "template-admin"],
