@@ -82,6 +82,7 @@ type Workspace struct {
 	OSVersion    string            `json:"os_version,omitempty" doc:"Of its system, as the provider says" example:"24.04"`
 	Addresses    []Address         `json:"addresses"`
 	Environment  map[string]string `json:"environment"`
+	Open
 	Parameters   map[string]string `json:"parameters"`
 	Fault        string            `json:"fault,omitempty"`
 	Starting     bool              `json:"starting,omitempty" doc:"Claimed out of standby, and cannot be used yet"`
