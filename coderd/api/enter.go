@@ -88,7 +88,7 @@ func (s *server) whileOpen(ctx context.Context, e entrance) {
 }
 
 func (e entrance) target() tunnel.Target {
-	return tunnel.Target{TunnelID: e.TunnelID, ReplicaID: e.ReplicaID, URL: e.Url}
+	return tunnel.Target{TunnelID: e.TunnelID, ReplicaID: e.ReplicaID, URL: e.Url, WorkspaceID: e.ID, UserID: e.who.UserID}
 }
 
 // address is that of something the agent serves. The host names the tunnel, so that connections are of one only.

@@ -42,9 +42,9 @@ type Claim struct {
 	Addresses   []Address         `json:"addresses"`
 	Environment map[string]string `json:"environment"`
 	Open
-	LeaseUntil  *time.Time        `json:"lease_until,omitempty" doc:"When it is released unless renewed, where a lease was asked for"`
-	Replaced    int               `json:"replaced,omitempty" doc:"How many workspaces before it were given up because on_claim failed in them"`
-	Receipt     *Receipt          `json:"receipt,omitempty"`
+	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it is released unless renewed, where a lease was asked for"`
+	Replaced   int        `json:"replaced,omitempty" doc:"How many workspaces before it were given up because on_claim failed in them"`
+	Receipt    *Receipt   `json:"receipt,omitempty"`
 
 	Standby  bool   `json:"standby,omitempty" doc:"It was stopped, and is started for this claim"`
 	Starting bool   `json:"starting,omitempty" doc:"That is not over: it can be used when its workspace is not starting any more"`

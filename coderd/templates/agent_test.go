@@ -133,7 +133,7 @@ func TestApplyAgent_opensWorkspaces(t *testing.T) {
 		"enter: [owner]": `"owner" cannot be in enter: only template-admin can`, "enter: [template-admin, template-admin]": "twice",
 		"public_ports: [0]": "a port", "public_ports: [3000, 3000]": "public_ports has 3000 twice", "public_ports: 3000": "must be a list",
 		"public_ports: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]": "at most 20 fit",
-		"data_plane: false, enter: [template-admin]":                                               "need the data plane",
+		"data_plane: false, enter: [template-admin]":                                                "need the data plane",
 	} {
 		_, err := b.try(owned(all)+template(agent), false)
 		require.ErrorContains(t, err, want, agent)

@@ -40,7 +40,7 @@ func providerStateOf(row database.Provider, config json.RawMessage) providerStat
 	s := providerState{
 		Kind: row.Kind, Config: config, Maximum: row.Maximum, CreatesInFlight: row.CreatesInFlight, Chunk: row.Chunk,
 		CreateBurst: row.CreateBurst, InventoryEvery: ofSeconds(row.InventoryEveryS).String(),
-		Breaker: Breaker{row.BreakerCount, row.BreakerPercent, row.BreakerErrors, row.BreakerClean},
+		Breaker:   Breaker{row.BreakerCount, row.BreakerPercent, row.BreakerErrors, row.BreakerClean},
 		DataPlane: Allowed{row.EnterAllowedAt != nil, row.PublicPortsAllowedAt != nil}, Deleted: row.DeletedAt != nil,
 	}
 	if row.CreateEveryS != nil {
