@@ -40,6 +40,9 @@ import (
 	"github.com/prewarm-dev/prewarm/site"
 )
 
+// LeastRate is the lowest limit in bytes per second that Options.Streams may have, but for none.
+const LeastRate = tunnel.LeastRate
+
 // Options of one replica; the flags of `prewarm server`.
 type Options struct {
 	Listen      string // HOST:PORT; port 0 takes a free one

@@ -21,7 +21,6 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
-	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 )
 
 func (a *app) serverCommand() *cobra.Command {
@@ -116,8 +115,8 @@ func (r *byteRate) Set(text string) error {
 	if err != nil || n < 0 {
 		return xerrors.New("write it like 500KiB or 50MiB; 0 is no limit")
 	}
-	if n > 0 && n < tunnel.LeastRate {
-		return xerrors.Errorf("that is too little for a terminal: at least %s", units.BytesSize(tunnel.LeastRate))
+	if n > 0 && n < coderd.LeastRate {
+		return xerrors.Errorf("that is too little for a terminal: at least %s", units.BytesSize(coderd.LeastRate))
 	}
 	*r = byteRate(n)
 	return nil

@@ -51,6 +51,7 @@ type openings struct {
 
 type used struct {
 	opening
+	ctx    context.Context //nolint:containedctx // for the values that a question to the database takes along
 	cancel context.CancelCauseFunc
 }
 
@@ -60,7 +61,7 @@ func newOpenings(store *database.Store, clock quartz.Clock, log slog.Logger) *op
 
 // while calls cancel, which ends ctx, once the opening is none any more. It returns at once.
 func (o *openings) while(ctx context.Context, cancel context.CancelCauseFunc, is opening) {
-	this := &used{is, cancel}
+	this := &used{is, ctx, cancel}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.used[this] = struct{}{}
@@ -95,7 +96,7 @@ func (o *openings) look() {
 
 // check ends what is not open any more. While the database does not answer it ends nothing: the watch of tokens does after 10 s.
 func (o *openings) check(all []*used, ids []uuid.UUID) {
-	ctx, cancel := context.WithTimeout(context.Background(), openingsLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(all[0].ctx), openingsLimit)
 	defer cancel()
 	rows, err := viewsdb.New(o.store).OpenWorkspaces(ctx, ids)
 	if err != nil {

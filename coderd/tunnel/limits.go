@@ -129,7 +129,7 @@ func (l *limits) init(of Limits, registerer prometheus.Registerer) {
 }
 
 // dial opens a stream by open, as one of a user into a workspace.
-func (l *limits) dial(to Target, open func() (net.Conn, error)) (net.Conn, error) {
+func (l *limits) dial(ctx context.Context, to Target, open func() (net.Conn, error)) (net.Conn, error) {
 	user, ok := l.users.enter(to.UserID, l.UserStreams)
 	if !ok {
 		l.refused.WithLabelValues("user").Inc()
@@ -155,7 +155,7 @@ func (l *limits) dial(to Target, open func() (net.Conn, error)) (net.Conn, error
 			m.piece = max(leastPiece, min(m.piece, one.limiter.Burst()/4))
 		}
 	}
-	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // it outlives the dial
 	return m, nil
 }
 

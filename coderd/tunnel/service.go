@@ -118,7 +118,7 @@ func New(o Options) *Service {
 			if !ok {
 				return nil, ErrNone
 			}
-			return s.limits.dial(target, func() (net.Conn, error) { return s.Dial(ctx, target) })
+			return s.limits.dial(ctx, target, func() (net.Conn, error) { return s.Dial(ctx, target) })
 		},
 		DisableKeepAlives: true, DisableCompression: true, // a stream costs no round trip, and is held by nobody
 		MaxResponseHeaderBytes: 64 << 10, ExpectContinueTimeout: expectTimeout,
