@@ -34,10 +34,14 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/serve"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
+	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/pubsub"
 	"github.com/prewarm-dev/prewarm/site"
 )
+
+// LeastRate is the lowest limit in bytes per second that Options.Streams may have, but for none.
+const LeastRate = tunnel.LeastRate
 
 // Options of one replica; the flags of `prewarm server`.
 type Options struct {
@@ -64,11 +68,13 @@ type Options struct {
 	MaxConnections, MaxPerAddress int
 	// MaxWaitingClaims and MaxColdClaims are how many claims of one user may wait (claim.Options).
 	MaxWaitingClaims, MaxColdClaims int32
-	Replica                         string // empty: made of the host's name and the port
-	Version                         string
-	Stdout                          io.Writer // for people who started the server; nil: none
-	Command                         string    // with which they run a command against it; empty: prewarm
-	Stderr                          io.Writer // the log; nil: os.Stderr
+	// Streams is what one user, and all users of one workspace, may take of a replica's data plane.
+	Streams tunnel.Limits
+	Replica string // empty: made of the host's name and the port
+	Version string
+	Stdout  io.Writer // for people who started the server; nil: none
+	Command string    // with which they run a command against it; empty: prewarm
+	Stderr  io.Writer // the log; nil: os.Stderr
 
 	portDomain api.PortDomain // of WorkspaceDomain, checked
 
@@ -197,7 +203,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 		URL: accessURL(opts, listener.Addr()), CABundle: []byte(opts.AccessCA),
 		Binaries: filepath.Join(opts.DataDir, "agents"), Keys: keys, SealKeys: opts.sealsKeys(), Webhook: opts.Notify,
 		InstanceID: uuid.New(), Version: opts.Version, Address: listener.Addr().String(),
-		AdvertiseURL: advertiseURL(opts, listener.Addr()),
+		AdvertiseURL: advertiseURL(opts, listener.Addr()), Streams: opts.Streams,
 	})
 	pages, err := site.Built()
 	if err != nil {

@@ -1565,27 +1565,29 @@ type PresetStatus struct {
 }
 
 type Provider struct {
-	Name             string
-	Kind             string
-	Config           json.RawMessage
-	Maximum          int32
-	CreatesInFlight  int32
-	Chunk            int32
-	UpdatedAt        time.Time
-	CreateEveryS     *float64
-	CreateBurst      int32
-	InventoryEveryS  float64
-	BreakerCount     int32
-	BreakerPercent   int32
-	BreakerErrors    int32
-	BreakerClean     int32
-	ConfirmedAt      *time.Time
-	Reserves         bool
-	MachinesBegunAt  *time.Time
-	MachinesListedAt *time.Time
-	DeletedAt        *time.Time
-	DeleteForced     bool
-	EmptiedAt        *time.Time
+	Name                 string
+	Kind                 string
+	Config               json.RawMessage
+	Maximum              int32
+	CreatesInFlight      int32
+	Chunk                int32
+	UpdatedAt            time.Time
+	CreateEveryS         *float64
+	CreateBurst          int32
+	InventoryEveryS      float64
+	BreakerCount         int32
+	BreakerPercent       int32
+	BreakerErrors        int32
+	BreakerClean         int32
+	ConfirmedAt          *time.Time
+	Reserves             bool
+	MachinesBegunAt      *time.Time
+	MachinesListedAt     *time.Time
+	DeletedAt            *time.Time
+	DeleteForced         bool
+	EmptiedAt            *time.Time
+	EnterAllowedAt       *time.Time
+	PublicPortsAllowedAt *time.Time
 }
 
 type ProviderCall struct {

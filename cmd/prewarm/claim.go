@@ -246,6 +246,7 @@ func (a *app) printClaim(claim sdk.Claim) error {
 	}
 	t.addIf("Provider id", claim.ProviderID)
 	t.addAccess(claim.Addresses, claim.Environment)
+	t.addOpen(claim.Open)
 	err := a.print(claim, t.String())
 	if err == nil && a.output == "table" {
 		a.hint("Enter it with:  prewarm workspace exec %s -- sh\nGive it back:   prewarm workspace release %s",

@@ -141,6 +141,11 @@ func (a *app) printClaimed(claim sdk.Claim) error {
 		return err
 	}
 	if a.output == "table" {
+		for _, w := range claim.Workspaces {
+			if text := openText(w.Open); text != "" {
+				a.hint("%s: %s", w.Name, text)
+			}
+		}
 		a.hint("Give each back:  prewarm workspace release NAME")
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 	"golang.org/x/xerrors"
 
@@ -93,6 +94,12 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 		"claims of one user that may wait at once; 0 is any number")
 	flags.Int32Var(&opts.MaxColdClaims, "max-cold-claims", 20,
 		"those of them that may wait for a workspace built for them (--mode bypass, --cold); 0 is any number")
+	flags.IntVar(&opts.Streams.UserStreams, "max-streams-per-user", 1000,
+		"commands, transfers and connections of one user into workspaces, at once at this replica; 0 is any number")
+	flags.Var((*byteRate)(&opts.Streams.UserRate), "max-rate-per-user",
+		"bytes that one user may send to and receive from workspaces in a second through this replica, such as 50MiB; 0 is no limit")
+	flags.Var((*byteRate)(&opts.Streams.WorkspaceRate), "max-rate-per-workspace",
+		"the same of all users of one workspace")
 	flags.StringVar(&metricsTokenFile, "metrics-token-file", "",
 		"file that holds the token that /metrics asks for, at least 16 bytes (default: it asks for none)")
 	flags.StringVar(&opts.Replica, "replica", "", "name of this replica; made of the host's where empty")
@@ -102,6 +109,30 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 	flags.VisitAll(fromEnv)
 	return cmd
 }
+
+// byteRate is a flag of bytes in a second, such as 50MiB.
+type byteRate int64
+
+func (r *byteRate) Set(text string) error {
+	n, err := units.RAMInBytes(text)
+	if err != nil || n < 0 {
+		return xerrors.New("write it like 500KiB or 50MiB; 0 is no limit")
+	}
+	if n > 0 && n < coderd.LeastRate {
+		return xerrors.Errorf("that is too little for a terminal: at least %s", units.BytesSize(coderd.LeastRate))
+	}
+	*r = byteRate(n)
+	return nil
+}
+
+func (r *byteRate) String() string {
+	if *r == 0 {
+		return "0"
+	}
+	return units.BytesSize(float64(*r))
+}
+
+func (*byteRate) Type() string { return "rate" }
 
 // ownCommand is how a shell in this folder runs this program: by its name if PATH has it, else as it was called.
 func ownCommand(called string) string {

@@ -45,6 +45,7 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 		t.add("Incarnation", w.Incarnation)
 	}
 	t.addAccess(w.Addresses, w.Environment)
+	t.addOpen(w.Open)
 	t.addIf("Parameters", pairs(w.Parameters))
 	t.addIf("Fault", cell{printable.Headline(w.Fault), red})
 	t.add("Created", a.ago(w.CreatedAt))
@@ -73,6 +74,23 @@ func (t *table) addAccess(addresses []sdk.Address, environment map[string]string
 	for _, name := range sortedKeys(environment) {
 		t.add("Environment", name+"="+environment[name])
 	}
+}
+
+// addOpen appends to whom else than its user a workspace is open.
+func (t *table) addOpen(open sdk.Open) {
+	t.addIf("Open", openText(open))
+}
+
+// openText is the same in a sentence; empty where it is open to nobody else.
+func openText(open sdk.Open) string {
+	var parts []string
+	if len(open.Enter) > 0 {
+		parts = append(parts, "may also be entered by "+strings.Join(open.Enter, ", "))
+	}
+	if len(open.PublicPorts) > 0 {
+		parts = append(parts, "anybody may reach port "+strings.Trim(strings.ReplaceAll(fmt.Sprint(open.PublicPorts), " ", ", "), "[]"))
+	}
+	return strings.Join(parts, ", and ")
 }
 
 // agentDetails tells how the agent is, and how far it is with the claim.

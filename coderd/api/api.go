@@ -101,6 +101,9 @@ type server struct {
 	logs        tally           // outputs of workspaces that are read
 	uploads     map[string]bool // routes whose bodies have any size, by method and pattern
 	visits      visits
+
+	openings     *openings
+	openVersions openVersions
 }
 
 // New makes the handler of everything that the server serves.
@@ -110,6 +113,7 @@ func New(o Options) http.Handler {
 	}
 	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock), uploads: map[string]bool{}}
 	s.Log = s.Log.Named("api")
+	s.openings = newOpenings(s.Store, s.Clock, s.Log)
 	router := chi.NewRouter()
 	router.Use(s.requestID, s.accessLog, s.traced, s.recoverPanics, securityHeaders, s.limitBody(router), jsonByDefault)
 	router.NotFound(s.notFound)

@@ -64,10 +64,10 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 	if err != nil {
 		return sdk.Claim{}, err
 	}
-	return claimOf(asked, result)
+	return s.claimOf(ctx, asked, result)
 }
 
-func claimOf(req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {
+func (s *server) claimOf(ctx context.Context, req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {
 	c := sdk.Claim{
 		ClaimID: result.ClaimID, Template: req.Template, Preset: req.Preset, Outcome: string(result.Outcome),
 		WaitedMS: result.Waited.Milliseconds(), Reason: result.Reason, ReasonCode: string(result.ReasonCode), Addresses: []sdk.Address{},
@@ -79,14 +79,14 @@ func claimOf(req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {
 		return c, nil
 	}
 	c.Receipt = receiptOf(result)
-	first, err := claimedOf(result.ClaimID, *result.Workspace)
+	first, err := s.claimedOf(ctx, result.ClaimID, *result.Workspace)
 	if err != nil {
 		return c, err
 	}
 	c.WorkspaceID, c.Name, c.ProviderID = &first.WorkspaceID, first.Name, first.ProviderID
-	c.Addresses, c.Environment = first.Addresses, first.Environment
+	c.Addresses, c.Environment, c.Open = first.Addresses, first.Environment, first.Open
 	for _, given := range result.Together {
-		w, err := claimedOf(given.ClaimID, given.Workspace)
+		w, err := s.claimedOf(ctx, given.ClaimID, given.Workspace)
 		if err != nil {
 			return c, err
 		}
@@ -95,7 +95,7 @@ func claimOf(req sdk.ClaimRequest, result claim.Result) (sdk.Claim, error) {
 	return c, nil
 }
 
-func claimedOf(claimID uuid.UUID, w database.Workspace) (sdk.ClaimedWorkspace, error) {
+func (s *server) claimedOf(ctx context.Context, claimID uuid.UUID, w database.Workspace) (sdk.ClaimedWorkspace, error) {
 	c := sdk.ClaimedWorkspace{
 		ClaimID: claimID, WorkspaceID: w.ID, Name: w.Name, ProviderID: w.ProviderID, Addresses: []sdk.Address{},
 		Environment: map[string]string{},
@@ -106,7 +106,9 @@ func claimedOf(claimID uuid.UUID, w database.Workspace) (sdk.ClaimedWorkspace, e
 	if err := json.Unmarshal(w.Environment, &c.Environment); err != nil {
 		return c, xerrors.Errorf("decode environment: %w", err)
 	}
-	return c, nil
+	var err error
+	c.Open, err = s.openOf(ctx, w.ID, w.TemplateVersionID)
+	return c, err
 }
 
 func receiptOf(result claim.Result) *sdk.Receipt {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,7 +31,7 @@ const (
 	maxRefusal = 4 << 10
 )
 
-// entrance is a claimed workspace that who may enter.
+// entrance is a claimed workspace that who may enter: its user, or a role that it is open to.
 type entrance struct {
 	viewsdb.EntranceRow
 	who    auth.Identity
@@ -49,7 +50,8 @@ func (s *server) entranceOf(ctx context.Context, who auth.Identity, action auth.
 	if err != nil && !database.NoRows(err) {
 		return entrance{}, xerrors.Errorf("find workspace: %w", err)
 	}
-	if err != nil || !who.May(action, row.OwnerID) {
+	byRole := action == auth.ActUseWorkspace && slices.Contains(row.Enter, string(who.Role))
+	if err != nil || !byRole && !who.May(action, row.OwnerID) {
 		return entrance{}, auth.Refuse(auth.ErrNotFound, "there is no workspace %q that you have claimed; `prewarm workspace list` "+
 			"shows yours", ref)
 	}
@@ -74,11 +76,19 @@ func (s *server) inside(ctx context.Context, who auth.Identity, ref string) (ent
 	case s.Tunnels == nil:
 		return e, huma.Error501NotImplemented("this server has no data plane")
 	}
+	s.whileOpen(ctx, e)
 	return e, nil
 }
 
+// whileOpen ends a request that goes on for long once the workspace is not open any more to the role that made it.
+func (s *server) whileOpen(ctx context.Context, e entrance) {
+	if end, ok := ctx.Value(endKey).(context.CancelCauseFunc); ok && e.role() != "" {
+		s.openings.while(ctx, end, opening{workspace: e.ID, incarnation: e.Incarnation, role: e.role()})
+	}
+}
+
 func (e entrance) target() tunnel.Target {
-	return tunnel.Target{TunnelID: e.TunnelID, ReplicaID: e.ReplicaID, URL: e.Url}
+	return tunnel.Target{TunnelID: e.TunnelID, ReplicaID: e.ReplicaID, URL: e.Url, WorkspaceID: e.ID, UserID: e.who.UserID}
 }
 
 // address is that of something the agent serves. The host names the tunnel, so that connections are of one only.
@@ -249,7 +259,7 @@ func decoded[T any](e entrance, resp *http.Response) (*body[T], error) {
 // begin writes into the audit log that a session has begun, and what it returns that it has ended. What is done in it is in no
 // log.
 func (s *server) begin(e entrance, kind string, details map[string]any) (end func(after map[string]any)) {
-	after := map[string]any{"kind": kind, "claim_id": e.ClaimID.UUID}
+	after := map[string]any{"kind": kind, "claim_id": e.ClaimID.UUID, "right": e.right()}
 	for k, v := range details {
 		after[k] = v
 	}

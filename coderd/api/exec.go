@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -53,9 +54,11 @@ func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execI
 }
 
 // execThrough is how a command gets into a workspace: through the tunnel of its agent where there is one, else through its
-// provider, which may reach it from here.
+// provider, which may reach it from here. The tunnel is for the user of the claim, and for those that the workspace is open to.
 func (s *server) execThrough(ctx context.Context, e entrance) (func(context.Context, sdk.ExecSession) (int, error), error) {
-	if s.Tunnels != nil && e.DataPlane && e.TunnelID != uuid.Nil {
+	if role := e.role(); s.Tunnels != nil && e.DataPlane && e.TunnelID != uuid.Nil &&
+		(role == "" || slices.Contains(e.Enter, string(role))) {
+		s.whileOpen(ctx, e)
 		return func(ctx context.Context, session sdk.ExecSession) (int, error) { return s.execInside(ctx, e, session) }, nil
 	}
 	row, execer, err := reach[provider.Execer](ctx, s, e.who, e.ID.String(), "run commands")

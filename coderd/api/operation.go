@@ -177,6 +177,8 @@ func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context
 		if op.endless {
 			ctx, stop := s.watch.While(hc.Context(), who)
 			defer stop()
+			ctx, end := endable(ctx)
+			defer end()
 			hc = huma.WithContext(hc, ctx)
 		}
 		next(hc)

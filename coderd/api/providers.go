@@ -76,6 +76,12 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) ([
 			Name: row.Name, Kind: row.Kind, Can: []string{}, Confirmed: row.ConfirmedAt != nil, Reserves: row.Reserves, DeletedAt: row.DeletedAt,
 			Limits: limitsOf(row), Sites: []sdk.SiteInventory{},
 		}
+		if row.EnterAllowedAt != nil {
+			list[i].Allows = append(list[i].Allows, "enter")
+		}
+		if row.PublicPortsAllowedAt != nil {
+			list[i].Allows = append(list[i].Allows, "public_ports")
+		}
 		for _, inv := range stand {
 			if inv.Provider != row.Name {
 				continue

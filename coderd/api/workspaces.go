@@ -82,6 +82,9 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 	if w.Agent, err = s.agentOf(ctx, row.ID); err != nil {
 		return sdk.Workspace{}, err
 	}
+	if w.Open, err = s.openOf(ctx, row.ID, row.TemplateVersionID); err != nil {
+		return sdk.Workspace{}, err
+	}
 	if row.ClaimID.Valid {
 		if w.Receipt, err = s.receipt(ctx, row.ClaimID.UUID); err != nil {
 			return sdk.Workspace{}, err

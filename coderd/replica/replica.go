@@ -90,6 +90,8 @@ type Parts struct {
 	Address    string
 	// AdvertiseURL is where the other replicas reach this one; empty: nowhere.
 	AdvertiseURL string
+	// Streams is what users may take of the data plane.
+	Streams tunnel.Limits
 }
 
 // Replica is everything of a replica but its API. It is safe for concurrent use.
@@ -148,7 +150,7 @@ func New(ctx context.Context, p Parts) *Replica {
 	r.Writer.OnClaimed(r.Instances.Claimed)
 	r.Tunnels = tunnel.New(tunnel.Options{
 		Store: p.Store, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints, InstanceID: p.InstanceID,
-		URL: p.AdvertiseURL, Keys: func(ctx context.Context) ([][]byte, error) { return r.Instances.Derive(ctx, "prewarm/relay") },
+		Limits: p.Streams, URL: p.AdvertiseURL, Keys: func(ctx context.Context) ([][]byte, error) { return r.Instances.Derive(ctx, "prewarm/relay") },
 	})
 	r.Sessions = auth.NewRecorder(p.Store, p.Clock, p.Log.Named("auth"))
 	finished := countFinished(p.Registerer)

@@ -41,9 +41,10 @@ type Claim struct {
 	ProviderID  string            `json:"provider_id,omitempty"`
 	Addresses   []Address         `json:"addresses"`
 	Environment map[string]string `json:"environment"`
-	LeaseUntil  *time.Time        `json:"lease_until,omitempty" doc:"When it is released unless renewed, where a lease was asked for"`
-	Replaced    int               `json:"replaced,omitempty" doc:"How many workspaces before it were given up because on_claim failed in them"`
-	Receipt     *Receipt          `json:"receipt,omitempty"`
+	Open
+	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it is released unless renewed, where a lease was asked for"`
+	Replaced   int        `json:"replaced,omitempty" doc:"How many workspaces before it were given up because on_claim failed in them"`
+	Receipt    *Receipt   `json:"receipt,omitempty"`
 
 	Standby  bool   `json:"standby,omitempty" doc:"It was stopped, and is started for this claim"`
 	Starting bool   `json:"starting,omitempty" doc:"That is not over: it can be used when its workspace is not starting any more"`
@@ -60,6 +61,13 @@ type ClaimedWorkspace struct {
 	ProviderID  string            `json:"provider_id,omitempty"`
 	Addresses   []Address         `json:"addresses"`
 	Environment map[string]string `json:"environment"`
+	Open
+}
+
+// Open is to whom else than its user a claimed workspace is open. The claim decides it: it never becomes more.
+type Open struct {
+	Enter       []string `json:"enter,omitempty" doc:"Roles that may enter it besides the user of the claim"`
+	PublicPorts []int    `json:"public_ports,omitempty" doc:"Ports that anybody may reach"`
 }
 
 // Receipt says how long each stage of a claim took, in milliseconds. A stage that the claim did not come through, or that

@@ -23,6 +23,8 @@ type Provider struct {
 
 	DeletedAt *time.Time `json:"deleted_at,omitempty" doc:"Nothing is created there since; it is listed until nothing is left there"`
 
+	Allows []string `json:"allows,omitempty" doc:"What an owner lets its templates open to others: enter, public_ports"`
+
 	Confirmed bool     `json:"confirmed" doc:"Orphans are deleted there; else they are only shown"`
 	Breaker   *Breaker `json:"breaker,omitempty" doc:"Present while it is open: nothing is created or deleted there"`
 

@@ -82,21 +82,22 @@ type Workspace struct {
 	OSVersion    string            `json:"os_version,omitempty" doc:"Of its system, as the provider says" example:"24.04"`
 	Addresses    []Address         `json:"addresses"`
 	Environment  map[string]string `json:"environment"`
-	Parameters   map[string]string `json:"parameters"`
-	Fault        string            `json:"fault,omitempty"`
-	Starting     bool              `json:"starting,omitempty" doc:"Claimed out of standby, and cannot be used yet"`
-	CreatedAt    time.Time         `json:"created_at"`
-	StateAt      time.Time         `json:"state_at"`
-	ReadyAt      *time.Time        `json:"ready_at,omitempty"`
-	ClaimedAt    *time.Time        `json:"claimed_at,omitempty"`
-	LeaseUntil   *time.Time        `json:"lease_until,omitempty" doc:"When its claim ends by itself unless the lease is renewed"`
-	ExpiresAt    *time.Time        `json:"expires_at,omitempty"`
-	DeletedAt    *time.Time        `json:"deleted_at,omitempty"`
-	Receipt      *Receipt          `json:"receipt,omitempty" doc:"Of its claim; only when one workspace is asked for"`
-	History      []Transition      `json:"history,omitempty" doc:"Only when one workspace is asked for"`
-	Job          *Job              `json:"job,omitempty" doc:"The work under way on it, if any"`
-	Evidence     string            `json:"evidence,omitempty" doc:"The end of its output when it failed, where the template keeps failures; only when one workspace is asked for, by who may enter it"`
-	Agent        *Agent            `json:"agent,omitempty" doc:"What runs inside it, if anything; only when one workspace is asked for"`
+	Open
+	Parameters map[string]string `json:"parameters"`
+	Fault      string            `json:"fault,omitempty"`
+	Starting   bool              `json:"starting,omitempty" doc:"Claimed out of standby, and cannot be used yet"`
+	CreatedAt  time.Time         `json:"created_at"`
+	StateAt    time.Time         `json:"state_at"`
+	ReadyAt    *time.Time        `json:"ready_at,omitempty"`
+	ClaimedAt  *time.Time        `json:"claimed_at,omitempty"`
+	LeaseUntil *time.Time        `json:"lease_until,omitempty" doc:"When its claim ends by itself unless the lease is renewed"`
+	ExpiresAt  *time.Time        `json:"expires_at,omitempty"`
+	DeletedAt  *time.Time        `json:"deleted_at,omitempty"`
+	Receipt    *Receipt          `json:"receipt,omitempty" doc:"Of its claim; only when one workspace is asked for"`
+	History    []Transition      `json:"history,omitempty" doc:"Only when one workspace is asked for"`
+	Job        *Job              `json:"job,omitempty" doc:"The work under way on it, if any"`
+	Evidence   string            `json:"evidence,omitempty" doc:"The end of its output when it failed, where the template keeps failures; only when one workspace is asked for, by who may enter it"`
+	Agent      *Agent            `json:"agent,omitempty" doc:"What runs inside it, if anything; only when one workspace is asked for"`
 }
 
 // Address is where a workspace is reached.

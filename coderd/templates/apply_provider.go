@@ -28,6 +28,7 @@ type providerState struct {
 	CreateBurst     int32           `json:"create_burst" file:"create_burst"`
 	InventoryEvery  string          `json:"inventory_every" file:"inventory_every"`
 	Breaker         Breaker         `json:"breaker" file:"breaker"`
+	DataPlane       Allowed         `json:"data_plane,omitzero" file:"data_plane"`
 	Deleted         bool            `json:"deleted,omitempty" file:"deleted"`
 }
 
@@ -39,8 +40,8 @@ func providerStateOf(row database.Provider, config json.RawMessage) providerStat
 	s := providerState{
 		Kind: row.Kind, Config: config, Maximum: row.Maximum, CreatesInFlight: row.CreatesInFlight, Chunk: row.Chunk,
 		CreateBurst: row.CreateBurst, InventoryEvery: ofSeconds(row.InventoryEveryS).String(),
-		Breaker: Breaker{row.BreakerCount, row.BreakerPercent, row.BreakerErrors, row.BreakerClean},
-		Deleted: row.DeletedAt != nil,
+		Breaker:   Breaker{row.BreakerCount, row.BreakerPercent, row.BreakerErrors, row.BreakerClean},
+		DataPlane: Allowed{row.EnterAllowedAt != nil, row.PublicPortsAllowedAt != nil}, Deleted: row.DeletedAt != nil,
 	}
 	if row.CreateEveryS != nil {
 		s.CreateEvery = ofSeconds(*row.CreateEveryS).String()
@@ -98,6 +99,7 @@ func changeOf(doc *Document, p Provider, row *database.Provider) (providerChange
 		after: providerState{
 			Kind: p.Kind, Config: config, Maximum: p.Maximum, CreatesInFlight: p.CreatesInFlight, Chunk: p.Chunk,
 			CreateBurst: p.CreateBurst, InventoryEvery: p.InventoryEvery.String(), Breaker: p.Breaker,
+			DataPlane: p.DataPlane,
 		},
 	}
 	if p.CreateEvery > 0 {
@@ -181,7 +183,7 @@ func (a *applying) provider(ctx context.Context, p Provider, row *database.Provi
 		CreateEveryS: createEvery, CreateBurst: p.CreateBurst, InventoryEveryS: p.InventoryEvery.Seconds(),
 		BreakerCount: p.Breaker.Count, BreakerPercent: p.Breaker.Percent, BreakerErrors: p.Breaker.Errors,
 		BreakerClean: p.Breaker.Clean, IsConfirmed: slices.Contains(trusted, p.Kind),
-		Reserves: p.Reserves,
+		Reserves: p.Reserves, Enter: p.DataPlane.Enter, PublicPorts: p.DataPlane.PublicPorts,
 	})
 	if err != nil {
 		return xerrors.Errorf("write provider: %w", err)

@@ -151,7 +151,16 @@ func (a *applying) version(
 		return version, false, xerrors.Errorf("write version: %w", err)
 	}
 	if row.ActiveVersionID.Valid && row.ActiveVersionID.UUID == version.ID {
-		return version, false, nil
+		return version, false, nil // also where its provider does not allow it any more: pools can be resized, and nobody enters
+	}
+	if t.Agent != nil && t.Agent.opensAt() != (Pos{}) {
+		allows, err := q.ProviderAllows(ctx, t.Provider) // it is locked
+		if err != nil {
+			return version, false, xerrors.Errorf("read what the provider allows: %w", err)
+		}
+		if err := notAllowed(a.doc, t, Allowed(allows)); err != nil {
+			return version, false, err
+		}
 	}
 
 	change := sdk.Change{Kind: "version", Name: fmt.Sprintf("%s@%d", t.Name, version.Number), Action: "activate"}

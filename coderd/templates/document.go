@@ -62,10 +62,17 @@ type Provider struct {
 	CreateBurst     int32
 	InventoryEvery  time.Duration
 	Breaker         Breaker
+	DataPlane       Allowed
 	Reserves        bool // its machines exist beforehand; known when it was made
 
 	said                 struct{ maximum, chunk, every bool } // by the file
 	at, kindAt, configAt Pos
+}
+
+// Allowed is what templates of a provider may open to others than the user of a claim.
+type Allowed struct {
+	Enter       bool `json:"enter" file:"enter"`
+	PublicPorts bool `json:"public_ports" file:"public_ports"`
 }
 
 // Breaker is when a provider's breaker opens and closes (S3).
@@ -119,6 +126,10 @@ type Agent struct {
 	Runner           []string      // program and arguments, run after OnStart in the workspaces of runner presets
 	HeartbeatTimeout time.Duration // whole seconds; not heard of for longer, the agent is silent
 	NoDataPlane      bool          // nobody can run commands in its workspaces through it
+	Enter            []string      // roles that may enter claimed workspaces of others
+	PublicPorts      []int32       // that anybody may reach; sorted
+
+	enterAt, publicPortsAt Pos
 }
 
 // Preset is a named set of parameters; with Prebuilds it is a pool.

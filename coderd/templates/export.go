@@ -69,7 +69,7 @@ var settingsOrder = []string{
 	"priority", // of a pool, and of what bounds claims and failures
 	"name", "description", "provider", "boot_timeout", "keep_outdated", "rollout", "creates_in_flight", "reuse", "max_uses",
 	"claims", "keep_failures", "idle_cost_per_hour", "stopped_cost_per_hour", "agent", "spec", "presets",
-	"parameters", "prebuilds", "on_start", "runner", "on_claim", "heartbeat_timeout", "data_plane", "mode", "min", "max", "target", "timezone",
+	"parameters", "prebuilds", "on_start", "runner", "on_claim", "heartbeat_timeout", "data_plane", "enter", "public_ports", "mode", "min", "max", "target", "timezone",
 }
 
 // MarshalJSON writes the settings in the order of settingsOrder.

@@ -64,7 +64,12 @@ func (d decoder) provider(n ast.Node) Provider {
 		}},
 		d.integerInto(&p.CreateBurst, "create_burst", 1, maxLimit, never),
 		d.durationInto(&p.InventoryEvery, "inventory_every", maxEvery),
-		setting{key: "breaker", read: func(n ast.Node) { d.breaker(n, &p.Breaker) }})
+		setting{key: "breaker", read: func(n ast.Node) { d.breaker(n, &p.Breaker) }},
+		setting{key: "data_plane", read: func(n ast.Node) {
+			d.object(n, "data_plane",
+				setting{key: "enter", read: func(n ast.Node) { p.DataPlane.Enter = d.boolean(n, "enter") }},
+				setting{key: "public_ports", read: func(n ast.Node) { p.DataPlane.PublicPorts = d.boolean(n, "public_ports") }})
+		}})
 	d.checkRoot(p)
 	return p
 }

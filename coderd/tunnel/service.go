@@ -61,6 +61,9 @@ type Target struct {
 	TunnelID  uuid.UUID
 	ReplicaID uuid.UUID // that has it
 	URL       string    // of that replica; empty: it has none
+
+	WorkspaceID uuid.UUID // whose limits hold; none for what is no user's
+	UserID      uuid.UUID
 }
 
 // Options of a Service. All are needed but those that say otherwise.
@@ -74,6 +77,8 @@ type Options struct {
 	URL        string    // where other replicas reach this one; empty: nowhere
 	// Keys are secrets that all replicas derive from the database and its encryption keys, the newest first.
 	Keys func(context.Context) ([][]byte, error)
+	// Limits of what users take; none where it is empty.
+	Limits Limits
 }
 
 // Service has the tunnels of one replica, and the ways to those of others. It is safe for concurrent use.
@@ -81,6 +86,7 @@ type Service struct {
 	Options
 	transport *http.Transport
 	relays    relays
+	limits    limits
 
 	ended hints.Bell // claims may have ended
 
@@ -110,13 +116,14 @@ func New(o Options) *Service {
 		claims: map[uuid.UUID]struct{}{}, look: map[uuid.UUID]struct{}{},
 	}
 	s.relays.init(o.Registerer)
+	s.limits.init(o.Limits, o.Registerer)
 	s.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			target, ok := ctx.Value(targetKey{}).(Target)
 			if !ok {
 				return nil, ErrNone
 			}
-			return s.Dial(ctx, target)
+			return s.limits.dial(ctx, target, func() (net.Conn, error) { return s.Dial(ctx, target) })
 		},
 		MaxIdleConns: mostIdle, MaxIdleConnsPerHost: mostIdleOfOne, IdleConnTimeout: idleTimeout, DisableCompression: true,
 		MaxResponseHeaderBytes: 64 << 10, ExpectContinueTimeout: expectTimeout,

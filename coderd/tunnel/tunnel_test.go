@@ -44,7 +44,13 @@ func start(t *testing.T, w *coderdtest.World, c coderdtest.Config) *place {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	p.url = server.URL
-	c.Parts = func(parts *replica.Parts) { parts.InstanceID, parts.AdvertiseURL = p.id, server.URL }
+	also := c.Parts
+	c.Parts = func(parts *replica.Parts) {
+		parts.InstanceID, parts.AdvertiseURL = p.id, server.URL
+		if also != nil {
+			also(parts)
+		}
+	}
 	p.Replica = w.Start(t, c)
 	p.Run(p.Tunnels.Run, p.Registered.Run)
 	mux.HandleFunc("GET "+tunnel.Path, p.Tunnels.ServeRelay)

@@ -356,7 +356,7 @@ func (q *Queries) LockForges(ctx context.Context, arg LockForgesParams) ([]LockF
 
 const lockProviders = `-- name: LockProviders :many
 
-SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at FROM providers WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at, enter_allowed_at, public_ports_allowed_at FROM providers WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE
 `
 
 // Configuration: providers, templates, versions and presets, written by applies. Locks are taken in one order
@@ -393,6 +393,8 @@ func (q *Queries) LockProviders(ctx context.Context, names []string) ([]Provider
 			&i.DeletedAt,
 			&i.DeleteForced,
 			&i.EmptiedAt,
+			&i.EnterAllowedAt,
+			&i.PublicPortsAllowedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -511,6 +513,24 @@ func (q *Queries) PresetsOf(ctx context.Context, templateID uuid.UUID) ([]Preset
 		return nil, err
 	}
 	return items, nil
+}
+
+const providerAllows = `-- name: ProviderAllows :one
+SELECT (enter_allowed_at IS NOT NULL)::boolean AS enter, (public_ports_allowed_at IS NOT NULL)::boolean AS public_ports
+FROM providers WHERE name = $1
+`
+
+type ProviderAllowsRow struct {
+	Enter       bool
+	PublicPorts bool
+}
+
+// What an owner allows the templates of a provider.
+func (q *Queries) ProviderAllows(ctx context.Context, name string) (ProviderAllowsRow, error) {
+	row := q.db.QueryRow(ctx, providerAllows, name)
+	var i ProviderAllowsRow
+	err := row.Scan(&i.Enter, &i.PublicPorts)
+	return i, err
 }
 
 const resourcesAtProvider = `-- name: ResourcesAtProvider :many
@@ -827,10 +847,11 @@ func (q *Queries) UpdateTemplate(ctx context.Context, arg UpdateTemplateParams) 
 const upsertProvider = `-- name: UpsertProvider :exec
 INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
                        inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
-                       reserves, updated_at)
+                       reserves, enter_allowed_at, public_ports_allowed_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
         $9, $10, $11, $12, $13,
-        CASE WHEN $14::boolean THEN prewarm_now() END, $15, prewarm_now())
+        CASE WHEN $14::boolean THEN prewarm_now() END, $15, CASE WHEN $16::boolean THEN prewarm_now() END,
+        CASE WHEN $17::boolean THEN prewarm_now() END, prewarm_now())
 ON CONFLICT (name) DO UPDATE
   SET deleted_at = NULL, delete_forced = false, emptied_at = NULL, -- of one that is empty nothing is known any more
       confirmed_at = CASE WHEN providers.emptied_at IS NULL THEN providers.confirmed_at ELSE excluded.confirmed_at END,
@@ -839,7 +860,11 @@ ON CONFLICT (name) DO UPDATE
       chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
       inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
       breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
-      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves, updated_at = excluded.updated_at
+      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves,
+      -- What was allowed stays so from when it was; what is not any more begins anew.
+      enter_allowed_at = CASE WHEN $16 THEN coalesce(providers.enter_allowed_at, excluded.enter_allowed_at) END,
+      public_ports_allowed_at = CASE WHEN $17 THEN coalesce(providers.public_ports_allowed_at, excluded.public_ports_allowed_at) END,
+      updated_at = excluded.updated_at
 `
 
 type UpsertProviderParams struct {
@@ -858,6 +883,8 @@ type UpsertProviderParams struct {
 	BreakerClean    int32
 	IsConfirmed     bool
 	Reserves        bool
+	Enter           bool
+	PublicPorts     bool
 }
 
 // One whose kind is trusted is confirmed from the start; what was confirmed stays so. Whether its machines exist beforehand
@@ -879,6 +906,8 @@ func (q *Queries) UpsertProvider(ctx context.Context, arg UpsertProviderParams) 
 		arg.BreakerClean,
 		arg.IsConfirmed,
 		arg.Reserves,
+		arg.Enter,
+		arg.PublicPorts,
 	)
 	return err
 }

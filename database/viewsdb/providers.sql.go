@@ -58,7 +58,7 @@ func (q *Queries) ProviderUse(ctx context.Context) ([]ProviderUseRow, error) {
 }
 
 const providers = `-- name: Providers :many
-SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at FROM providers WHERE emptied_at IS NULL ORDER BY name
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at, enter_allowed_at, public_ports_allowed_at FROM providers WHERE emptied_at IS NULL ORDER BY name
 `
 
 func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
@@ -92,6 +92,8 @@ func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
 			&i.DeletedAt,
 			&i.DeleteForced,
 			&i.EmptiedAt,
+			&i.EnterAllowedAt,
+			&i.PublicPortsAllowedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -104,7 +106,7 @@ func (q *Queries) Providers(ctx context.Context) ([]Provider, error) {
 }
 
 const providersEver = `-- name: ProvidersEver :many
-SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at FROM providers ORDER BY name
+SELECT name, kind, config, maximum, creates_in_flight, chunk, updated_at, create_every_s, create_burst, inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at, reserves, machines_begun_at, machines_listed_at, deleted_at, delete_forced, emptied_at, enter_allowed_at, public_ports_allowed_at FROM providers ORDER BY name
 `
 
 // Those that are deleted and empty too: their names and kinds are taken.
@@ -139,6 +141,8 @@ func (q *Queries) ProvidersEver(ctx context.Context) ([]Provider, error) {
 			&i.DeletedAt,
 			&i.DeleteForced,
 			&i.EmptiedAt,
+			&i.EnterAllowedAt,
+			&i.PublicPortsAllowedAt,
 		); err != nil {
 			return nil, err
 		}

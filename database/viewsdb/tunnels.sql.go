@@ -19,10 +19,15 @@ SELECT w.id, w.name, w.state, w.incarnation, w.owner_id, w.claim_id, t.name AS t
        (v.agent IS NOT NULL AND coalesce(v.agent ->> 'data_plane', 'true') <> 'false')::boolean AS data_plane,
        coalesce(tunnel.id, '00000000-0000-0000-0000-000000000000')::uuid AS tunnel_id,
        coalesce(tunnel.replica_id, '00000000-0000-0000-0000-000000000000')::uuid AS replica_id,
-       coalesce(tunnel.url, '')::text AS url
+       coalesce(tunnel.url, '')::text AS url,
+       ARRAY(SELECT jsonb_array_elements_text(v.agent -> 'enter')
+             WHERE w.state = 'claimed' AND p.enter_allowed_at <= w.claimed_at)::text[] AS enter,
+       ARRAY(SELECT jsonb_array_elements_text(v.agent -> 'public_ports')::int
+             WHERE w.state = 'claimed' AND p.public_ports_allowed_at <= w.claimed_at)::int[] AS public_ports
 FROM workspaces w
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
+JOIN providers p ON p.name = w.provider
 LEFT JOIN LATERAL (
   SELECT n.id, n.replica_id, n.url FROM tunnels n
   WHERE n.workspace_id = w.id AND n.incarnation = w.incarnation
@@ -50,10 +55,13 @@ type EntranceRow struct {
 	TunnelID    uuid.UUID
 	ReplicaID   uuid.UUID
 	Url         string
+	Enter       []string
+	PublicPorts []int32
 }
 
 // The data plane: who may enter which workspace, and where its tunnel is.
-// By id or by name: all that a request into a workspace needs, in one read. The newest tunnel takes it.
+// By id or by name: all that a request into a workspace needs, in one read. The newest tunnel takes it. To whom else than the
+// user of the claim it is open is what its version says, as far as it was allowed when it was claimed and still is.
 func (q *Queries) Entrance(ctx context.Context, arg EntranceParams) (EntranceRow, error) {
 	row := q.db.QueryRow(ctx, entrance, arg.OrganizationID, arg.ID, arg.Name)
 	var i EntranceRow
@@ -70,6 +78,8 @@ func (q *Queries) Entrance(ctx context.Context, arg EntranceParams) (EntranceRow
 		&i.TunnelID,
 		&i.ReplicaID,
 		&i.Url,
+		&i.Enter,
+		&i.PublicPorts,
 	)
 	return i, err
 }
@@ -86,4 +96,61 @@ func (q *Queries) HasDataPlane(ctx context.Context, id uuid.UUID) (bool, error) 
 	var data_plane bool
 	err := row.Scan(&data_plane)
 	return data_plane, err
+}
+
+const openVersion = `-- name: OpenVersion :one
+SELECT (coalesce(agent ? 'enter', false) OR coalesce(agent ? 'public_ports', false))::boolean AS opens
+FROM template_versions WHERE id = $1
+`
+
+// Whether a version opens its claimed workspaces to others, where that is allowed. It never changes.
+func (q *Queries) OpenVersion(ctx context.Context, id uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, openVersion, id)
+	var opens bool
+	err := row.Scan(&opens)
+	return opens, err
+}
+
+const openWorkspaces = `-- name: OpenWorkspaces :many
+SELECT w.id, w.incarnation,
+       ARRAY(SELECT jsonb_array_elements_text(v.agent -> 'enter') WHERE p.enter_allowed_at <= w.claimed_at)::text[] AS enter,
+       ARRAY(SELECT jsonb_array_elements_text(v.agent -> 'public_ports')::int
+             WHERE p.public_ports_allowed_at <= w.claimed_at)::int[] AS public_ports
+FROM workspaces w
+JOIN template_versions v ON v.id = w.template_version_id
+JOIN providers p ON p.name = w.provider
+WHERE w.id = ANY ($1::uuid[]) AND w.state = 'claimed'
+`
+
+type OpenWorkspacesRow struct {
+	ID          uuid.UUID
+	Incarnation int32
+	Enter       []string
+	PublicPorts []int32
+}
+
+// Of these, those that are claimed, with to whom they are open, as in Entrance: for what goes on for long in them.
+func (q *Queries) OpenWorkspaces(ctx context.Context, ids []uuid.UUID) ([]OpenWorkspacesRow, error) {
+	rows, err := q.db.Query(ctx, openWorkspaces, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []OpenWorkspacesRow{}
+	for rows.Next() {
+		var i OpenWorkspacesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Incarnation,
+			&i.Enter,
+			&i.PublicPorts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

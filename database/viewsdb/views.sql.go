@@ -793,7 +793,7 @@ func (q *Queries) WorkspacePageOf(ctx context.Context, arg WorkspacePageOfParams
 }
 
 const workspaceView = `-- name: WorkspaceView :one
-SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
+SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, w.template_version_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
@@ -823,42 +823,43 @@ type WorkspaceViewParams struct {
 }
 
 type WorkspaceViewRow struct {
-	ID           uuid.UUID
-	Name         string
-	Organization string
-	Template     string
-	TemplateID   uuid.UUID
-	Preset       string
-	Version      int32
-	Provider     string
-	State        database.WorkspaceState
-	Incarnation  int32
-	Owner        string
-	OwnerID      uuid.UUID
-	ClaimID      uuid.NullUUID
-	ProviderID   string
-	Site         string
-	OsName       string
-	OsVersion    string
-	Addresses    json.RawMessage
-	Environment  json.RawMessage
-	Parameters   json.RawMessage
-	Fault        string
-	CreatedAt    time.Time
-	StateAt      time.Time
-	ReadyAt      *time.Time
-	ClaimedAt    *time.Time
-	ExpiresAt    *time.Time
-	DeletedAt    *time.Time
-	LeaseUntil   *time.Time
-	JobID        uuid.NullUUID
-	JobKind      *database.JobKind
-	JobState     *database.JobState
-	JobAttempt   *int32
-	JobFailures  *int32
-	JobDueAt     *time.Time
-	JobLeasedBy  *string
-	JobLastError *string
+	ID                uuid.UUID
+	Name              string
+	Organization      string
+	Template          string
+	TemplateID        uuid.UUID
+	TemplateVersionID uuid.UUID
+	Preset            string
+	Version           int32
+	Provider          string
+	State             database.WorkspaceState
+	Incarnation       int32
+	Owner             string
+	OwnerID           uuid.UUID
+	ClaimID           uuid.NullUUID
+	ProviderID        string
+	Site              string
+	OsName            string
+	OsVersion         string
+	Addresses         json.RawMessage
+	Environment       json.RawMessage
+	Parameters        json.RawMessage
+	Fault             string
+	CreatedAt         time.Time
+	StateAt           time.Time
+	ReadyAt           *time.Time
+	ClaimedAt         *time.Time
+	ExpiresAt         *time.Time
+	DeletedAt         *time.Time
+	LeaseUntil        *time.Time
+	JobID             uuid.NullUUID
+	JobKind           *database.JobKind
+	JobState          *database.JobState
+	JobAttempt        *int32
+	JobFailures       *int32
+	JobDueAt          *time.Time
+	JobLeasedBy       *string
+	JobLastError      *string
 }
 
 // By id or by name; a name is never a UUID.
@@ -871,6 +872,7 @@ func (q *Queries) WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (W
 		&i.Organization,
 		&i.Template,
 		&i.TemplateID,
+		&i.TemplateVersionID,
 		&i.Preset,
 		&i.Version,
 		&i.Provider,
@@ -907,7 +909,7 @@ func (q *Queries) WorkspaceView(ctx context.Context, arg WorkspaceViewParams) (W
 }
 
 const workspaceViews = `-- name: WorkspaceViews :many
-SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
+SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, w.template_version_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
@@ -931,42 +933,43 @@ ORDER BY w.created_at DESC, w.id DESC
 `
 
 type WorkspaceViewsRow struct {
-	ID           uuid.UUID
-	Name         string
-	Organization string
-	Template     string
-	TemplateID   uuid.UUID
-	Preset       string
-	Version      int32
-	Provider     string
-	State        database.WorkspaceState
-	Incarnation  int32
-	Owner        string
-	OwnerID      uuid.UUID
-	ClaimID      uuid.NullUUID
-	ProviderID   string
-	Site         string
-	OsName       string
-	OsVersion    string
-	Addresses    json.RawMessage
-	Environment  json.RawMessage
-	Parameters   json.RawMessage
-	Fault        string
-	CreatedAt    time.Time
-	StateAt      time.Time
-	ReadyAt      *time.Time
-	ClaimedAt    *time.Time
-	ExpiresAt    *time.Time
-	DeletedAt    *time.Time
-	LeaseUntil   *time.Time
-	JobID        uuid.NullUUID
-	JobKind      *database.JobKind
-	JobState     *database.JobState
-	JobAttempt   *int32
-	JobFailures  *int32
-	JobDueAt     *time.Time
-	JobLeasedBy  *string
-	JobLastError *string
+	ID                uuid.UUID
+	Name              string
+	Organization      string
+	Template          string
+	TemplateID        uuid.UUID
+	TemplateVersionID uuid.UUID
+	Preset            string
+	Version           int32
+	Provider          string
+	State             database.WorkspaceState
+	Incarnation       int32
+	Owner             string
+	OwnerID           uuid.UUID
+	ClaimID           uuid.NullUUID
+	ProviderID        string
+	Site              string
+	OsName            string
+	OsVersion         string
+	Addresses         json.RawMessage
+	Environment       json.RawMessage
+	Parameters        json.RawMessage
+	Fault             string
+	CreatedAt         time.Time
+	StateAt           time.Time
+	ReadyAt           *time.Time
+	ClaimedAt         *time.Time
+	ExpiresAt         *time.Time
+	DeletedAt         *time.Time
+	LeaseUntil        *time.Time
+	JobID             uuid.NullUUID
+	JobKind           *database.JobKind
+	JobState          *database.JobState
+	JobAttempt        *int32
+	JobFailures       *int32
+	JobDueAt          *time.Time
+	JobLeasedBy       *string
+	JobLastError      *string
 }
 
 // What a page shows, in its order.
@@ -985,6 +988,7 @@ func (q *Queries) WorkspaceViews(ctx context.Context, ids []uuid.UUID) ([]Worksp
 			&i.Organization,
 			&i.Template,
 			&i.TemplateID,
+			&i.TemplateVersionID,
 			&i.Preset,
 			&i.Version,
 			&i.Provider,

@@ -10,10 +10,11 @@ SELECT * FROM providers WHERE name = ANY (@names::text[]) ORDER BY name FOR NO K
 -- is known from now on, so that no pass creates before they were listed.
 INSERT INTO providers (name, kind, config, maximum, creates_in_flight, chunk, create_every_s, create_burst,
                        inventory_every_s, breaker_count, breaker_percent, breaker_errors, breaker_clean, confirmed_at,
-                       reserves, updated_at)
+                       reserves, enter_allowed_at, public_ports_allowed_at, updated_at)
 VALUES (@name, @kind, @config, @maximum, @creates_in_flight, @chunk, sqlc.narg(create_every_s), @create_burst,
         @inventory_every_s, @breaker_count, @breaker_percent, @breaker_errors, @breaker_clean,
-        CASE WHEN @is_confirmed::boolean THEN prewarm_now() END, @reserves, prewarm_now())
+        CASE WHEN @is_confirmed::boolean THEN prewarm_now() END, @reserves, CASE WHEN @enter::boolean THEN prewarm_now() END,
+        CASE WHEN @public_ports::boolean THEN prewarm_now() END, prewarm_now())
 ON CONFLICT (name) DO UPDATE
   SET deleted_at = NULL, delete_forced = false, emptied_at = NULL, -- of one that is empty nothing is known any more
       confirmed_at = CASE WHEN providers.emptied_at IS NULL THEN providers.confirmed_at ELSE excluded.confirmed_at END,
@@ -22,7 +23,16 @@ ON CONFLICT (name) DO UPDATE
       chunk = excluded.chunk, create_every_s = excluded.create_every_s, create_burst = excluded.create_burst,
       inventory_every_s = excluded.inventory_every_s, breaker_count = excluded.breaker_count,
       breaker_percent = excluded.breaker_percent, breaker_errors = excluded.breaker_errors,
-      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves, updated_at = excluded.updated_at;
+      breaker_clean = excluded.breaker_clean, reserves = excluded.reserves,
+      -- What was allowed stays so from when it was; what is not any more begins anew.
+      enter_allowed_at = CASE WHEN @enter THEN coalesce(providers.enter_allowed_at, excluded.enter_allowed_at) END,
+      public_ports_allowed_at = CASE WHEN @public_ports THEN coalesce(providers.public_ports_allowed_at, excluded.public_ports_allowed_at) END,
+      updated_at = excluded.updated_at;
+
+-- name: ProviderAllows :one
+-- What an owner allows the templates of a provider.
+SELECT (enter_allowed_at IS NOT NULL)::boolean AS enter, (public_ports_allowed_at IS NOT NULL)::boolean AS public_ports
+FROM providers WHERE name = @name;
 
 -- name: DeleteProvider :exec
 UPDATE providers

@@ -241,7 +241,7 @@ LIMIT @max_workspaces;
 
 -- name: WorkspaceViews :many
 -- What a page shows, in its order.
-SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
+SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, w.template_version_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.
@@ -265,7 +265,7 @@ ORDER BY w.created_at DESC, w.id DESC;
 
 -- name: WorkspaceView :one
 -- By id or by name; a name is never a UUID.
-SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, p.name AS preset, v.number AS version,
+SELECT w.id, w.name, o.name AS organization, t.name AS template, w.template_id, w.template_version_id, p.name AS preset, v.number AS version,
        w.provider, w.state, w.incarnation, u.name AS owner, w.owner_id, w.claim_id, w.provider_id, w.site, w.os_name, w.os_version, w.addresses,
        w.environment, w.parameters,
        -- Of a claimed one that inventories miss, what they say: the row's own says nothing of it.

@@ -183,6 +183,8 @@ export interface CheckRequest {
 export interface Claim {
   addresses: Address[];
   claim_id: string;
+  /** Roles that may enter it besides the user of the claim */
+  enter?: string[];
   environment: Record<string, string>;
   /** Why it could not be started; it stays claimed until it is released */
   fault?: string;
@@ -192,6 +194,8 @@ export interface Claim {
   outcome: "hit" | "waited" | "cold" | "miss";
   preset: string;
   provider_id?: string;
+  /** Ports that anybody may reach */
+  public_ports?: number[];
   /** Of a miss */
   reason?: string;
   /** The same for programs; codes are never renamed */
@@ -295,9 +299,13 @@ export interface ClaimRequest {
 export interface ClaimedWorkspace {
   addresses: Address[];
   claim_id: string;
+  /** Roles that may enter it besides the user of the claim */
+  enter?: string[];
   environment: Record<string, string>;
   name: string;
   provider_id?: string;
+  /** Ports that anybody may reach */
+  public_ports?: number[];
   workspace_id: string;
 }
 
@@ -1207,6 +1215,8 @@ export interface ProcessStart {
 }
 
 export interface Provider {
+  /** What an owner lets its templates open to others: enter, public_ports */
+  allows?: string[];
   /** Present while it is open: nothing is created or deleted there */
   breaker?: Breaker;
   /** What it can do beyond making and deleting: exec, logs, stop, reset, agent */
@@ -1753,6 +1763,8 @@ export interface Workspace {
   claimed_at?: string;
   created_at: string;
   deleted_at?: string;
+  /** Roles that may enter it besides the user of the claim */
+  enter?: string[];
   environment: Record<string, string>;
   /** The end of its output when it failed, where the template keeps failures; only when one workspace is asked for, by who may enter it */
   evidence?: string;
@@ -1777,6 +1789,8 @@ export interface Workspace {
   preset: string;
   provider: string;
   provider_id?: string;
+  /** Ports that anybody may reach */
+  public_ports?: number[];
   ready_at?: string;
   /** Of its claim; only when one workspace is asked for */
   receipt?: Receipt;

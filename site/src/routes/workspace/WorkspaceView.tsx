@@ -69,6 +69,21 @@ function Job({ workspace: w, job }: { workspace: Workspace; job: NonNullable<Wor
   );
 }
 
+/** Open says to whom else the workspace is open, which its claim has decided. */
+function Open({ workspace: w }: { workspace: Workspace }) {
+  const ports = w.public_ports ?? [];
+  return (
+    <>
+      {!!w.enter?.length && <p>Besides its user, every {w.enter.join(" and ")} may enter it.</p>}
+      {ports.length > 0 && (
+        <p>
+          Anybody may reach {ports.length === 1 ? "port" : "ports"} {ports.join(", ")} in a browser.
+        </p>
+      )}
+    </>
+  );
+}
+
 /** Claim is what its owner needs to get in, until when, and how long it took to get it. */
 function Claim({ workspace: w, renew }: { workspace: Workspace; renew?: ReactNode }) {
   const environment = Object.entries(w.environment);
@@ -87,6 +102,7 @@ function Claim({ workspace: w, renew }: { workspace: Workspace; renew?: ReactNod
           </p>
           {renew}
         </div>
+        <Open workspace={w} />
         {w.receipt && <Stages receipt={w.receipt} />}
         <Copied label="Enter it" text={`prewarm workspace exec ${w.name} -- sh`} />
         <Copied label="Give it back" text={`prewarm workspace release ${w.name}`} />
