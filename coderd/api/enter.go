@@ -40,7 +40,7 @@ type entrance struct {
 
 // entranceOf finds a workspace to enter, in one read. It is a refusal where who may not, or where nobody can.
 func (s *server) entranceOf(ctx context.Context, who auth.Identity, action auth.Action, ref string) (entrance, error) {
-	params := viewsdb.EntranceParams{OrganizationID: who.OrganizationID}
+	params := viewsdb.EntranceParams{OrganizationID: uuid.NullUUID{UUID: who.OrganizationID, Valid: true}}
 	if id, err := uuid.Parse(ref); err == nil {
 		params.ID = uuid.NullUUID{UUID: id, Valid: true}
 	} else {

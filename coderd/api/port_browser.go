@@ -11,8 +11,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
 // A browser reaches a port on an origin of its own, PORT--NAME.DOMAIN, with a cookie for that host alone. Everything at such a
@@ -75,7 +78,7 @@ func (s *server) visitPort(w http.ResponseWriter, r *http.Request, d door) {
 		s.fail(w, r, d, err)
 		return
 	}
-	ctx, stop := s.watch.While(r.Context(), e.who)
+	ctx, stop := s.passing(r.Context(), e, d.port)
 	defer stop()
 	target := cmp.Or(r.URL.EscapedPath(), "/")
 	if r.URL.RawQuery != "" || r.URL.ForceQuery {
@@ -90,10 +93,40 @@ func (s *server) visitPort(w http.ResponseWriter, r *http.Request, d door) {
 	})
 }
 
+// passing is the context of a request to a port, which ends when who made it may make it no longer.
+func (s *server) passing(ctx context.Context, e entrance, port int) (_ context.Context, stop func()) {
+	if e.who.UserID != auth.BuiltinUserID {
+		return s.watch.While(ctx, e.who)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.openings.while(ctx, cancel, opening{workspace: e.ID, incarnation: e.Incarnation, port: int32(port)}) //nolint:gosec // a port
+	return ctx, func() { cancel(nil) }
+}
+
 var errOtherOrigin = huma.Error403Forbidden("a page of another origin asks, with your cookie for this port: only the port's own pages may")
 
-// mayPass decides whether a request may go to a port, and for whom: the only place that does.
+// mayPass decides whether a request may go to a port, and for whom: the only place that does. A public port is for anybody, and for
+// pages of any origin: nothing of the user's goes there with a request.
 func (s *server) mayPass(r *http.Request, d door) (entrance, error) {
+	e, err := s.byTicket(r, d)
+	if !errors.Is(err, errNoTicket) && !errors.Is(err, errOtherOrigin) {
+		return e, err
+	}
+	row, lookErr := viewsdb.New(s.Store).Entrance(r.Context(), viewsdb.EntranceParams{Name: &d.workspace})
+	if lookErr != nil && !database.NoRows(lookErr) {
+		return e, xerrors.Errorf("find workspace: %w", lookErr)
+	}
+	anybody := auth.Identity{OrganizationID: row.OrganizationID, Source: hostOf(r.RemoteAddr)}
+	anybody.UserID = auth.BuiltinUserID
+	found := entrance{row, anybody, auth.ActUseWorkspace}
+	if lookErr != nil || !found.public(d.port) || !found.DataPlane || s.Tunnels == nil {
+		return e, err
+	}
+	return found, nil
+}
+
+// byTicket is for who has a cookie of the port.
+func (s *server) byTicket(r *http.Request, d door) (entrance, error) {
 	ctx := r.Context()
 	for _, c := range r.CookiesNamed(s.PortDomain.cookie()) { // a neighbour may have set others of that name
 		t, err := s.verify(ctx, cookieTicket, c.Value)

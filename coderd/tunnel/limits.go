@@ -25,8 +25,8 @@ const (
 	leastPiece = 1 << 10
 	// LeastRate is the lowest limit in bytes per second that makes sense.
 	LeastRate = 16 << 10
-	// mostIdle is how many meters without a stream are remembered before they are looked through.
-	mostIdle = 1024
+	// mostMeters is how many meters without a stream are remembered before they are looked through.
+	mostMeters = 1024
 )
 
 // Limits of one replica; 0 is none.
@@ -75,7 +75,7 @@ func (m *meters) enter(id uuid.UUID, most int) (_ *meter, ok bool) {
 		if m.of == nil {
 			m.of = map[uuid.UUID]*meter{}
 		}
-		if len(m.of) >= mostIdle {
+		if len(m.of) >= mostMeters {
 			for id, other := range m.of {
 				if other.idle() {
 					delete(m.of, id)

@@ -240,10 +240,15 @@ func (s *Service) forget(ctx context.Context, ids ...uuid.UUID) error {
 
 type targetKey struct{}
 
-// Transport sends requests through a tunnel, wherever it is. The host of their URLs should be the tunnel's id.
+// Transport sends requests through a tunnel, wherever it is. A stream is kept for requests of the same user only, whose limits it
+// counts for.
 func (s *Service) Transport(target Target) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		return s.transport.RoundTrip(r.WithContext(context.WithValue(r.Context(), targetKey{}, target)))
+		r = r.WithContext(context.WithValue(r.Context(), targetKey{}, target))
+		to := *r.URL
+		to.Host = target.TunnelID.String() + "." + target.UserID.String()
+		r.URL, r.Host = &to, target.TunnelID.String()
+		return s.transport.RoundTrip(r)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 
 const entrance = `-- name: Entrance :one
 
-SELECT w.id, w.name, w.state, w.incarnation, w.owner_id, w.claim_id, t.name AS template,
+SELECT w.id, w.name, w.state, w.incarnation, w.organization_id, w.owner_id, w.claim_id, t.name AS template,
        (v.agent IS NOT NULL)::boolean AS has_agent,
        (v.agent IS NOT NULL AND coalesce(v.agent ->> 'data_plane', 'true') <> 'false')::boolean AS data_plane,
        coalesce(tunnel.id, '00000000-0000-0000-0000-000000000000')::uuid AS tunnel_id,
@@ -32,35 +32,36 @@ LEFT JOIN LATERAL (
   SELECT n.id, n.replica_id, n.url FROM tunnels n
   WHERE n.workspace_id = w.id AND n.incarnation = w.incarnation
   ORDER BY n.connected_at DESC LIMIT 1) tunnel ON true
-WHERE w.organization_id = $1
+WHERE ($1::uuid IS NULL OR w.organization_id = $1::uuid)
   AND (w.id = $2::uuid OR w.name = $3::text)
 `
 
 type EntranceParams struct {
-	OrganizationID uuid.UUID
+	OrganizationID uuid.NullUUID
 	ID             uuid.NullUUID
 	Name           *string
 }
 
 type EntranceRow struct {
-	ID          uuid.UUID
-	Name        string
-	State       database.WorkspaceState
-	Incarnation int32
-	OwnerID     uuid.UUID
-	ClaimID     uuid.NullUUID
-	Template    string
-	HasAgent    bool
-	DataPlane   bool
-	TunnelID    uuid.UUID
-	ReplicaID   uuid.UUID
-	Url         string
-	Enter       []string
-	PublicPorts []int32
+	ID             uuid.UUID
+	Name           string
+	State          database.WorkspaceState
+	Incarnation    int32
+	OrganizationID uuid.UUID
+	OwnerID        uuid.UUID
+	ClaimID        uuid.NullUUID
+	Template       string
+	HasAgent       bool
+	DataPlane      bool
+	TunnelID       uuid.UUID
+	ReplicaID      uuid.UUID
+	Url            string
+	Enter          []string
+	PublicPorts    []int32
 }
 
 // The data plane: who may enter which workspace, and where its tunnel is.
-// By id or by name: all that a request into a workspace needs, in one read. The newest tunnel takes it. To whom else than the
+// By id or by name, in one organization or, for who belongs to none, in any: all that a request into a workspace needs, in one read. The newest tunnel takes it. To whom else than the
 // user of the claim it is open is what its version says, as far as it was allowed when it was claimed and still is.
 func (q *Queries) Entrance(ctx context.Context, arg EntranceParams) (EntranceRow, error) {
 	row := q.db.QueryRow(ctx, entrance, arg.OrganizationID, arg.ID, arg.Name)
@@ -70,6 +71,7 @@ func (q *Queries) Entrance(ctx context.Context, arg EntranceParams) (EntranceRow
 		&i.Name,
 		&i.State,
 		&i.Incarnation,
+		&i.OrganizationID,
 		&i.OwnerID,
 		&i.ClaimID,
 		&i.Template,

@@ -1,9 +1,9 @@
 -- The data plane: who may enter which workspace, and where its tunnel is.
 
 -- name: Entrance :one
--- By id or by name: all that a request into a workspace needs, in one read. The newest tunnel takes it. To whom else than the
+-- By id or by name, in one organization or, for who belongs to none, in any: all that a request into a workspace needs, in one read. The newest tunnel takes it. To whom else than the
 -- user of the claim it is open is what its version says, as far as it was allowed when it was claimed and still is.
-SELECT w.id, w.name, w.state, w.incarnation, w.owner_id, w.claim_id, t.name AS template,
+SELECT w.id, w.name, w.state, w.incarnation, w.organization_id, w.owner_id, w.claim_id, t.name AS template,
        (v.agent IS NOT NULL)::boolean AS has_agent,
        (v.agent IS NOT NULL AND coalesce(v.agent ->> 'data_plane', 'true') <> 'false')::boolean AS data_plane,
        coalesce(tunnel.id, '00000000-0000-0000-0000-000000000000')::uuid AS tunnel_id,
@@ -21,7 +21,7 @@ LEFT JOIN LATERAL (
   SELECT n.id, n.replica_id, n.url FROM tunnels n
   WHERE n.workspace_id = w.id AND n.incarnation = w.incarnation
   ORDER BY n.connected_at DESC LIMIT 1) tunnel ON true
-WHERE w.organization_id = @organization_id
+WHERE (sqlc.narg(organization_id)::uuid IS NULL OR w.organization_id = sqlc.narg(organization_id)::uuid)
   AND (w.id = sqlc.narg(id)::uuid OR w.name = sqlc.narg(name)::text);
 
 -- name: HasDataPlane :one
