@@ -125,7 +125,7 @@ func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Respon
 		if again != nil {
 			r.body = bytes.NewReader(again)
 		}
-		req, err := http.NewRequestWithContext(ctx, r.method, e.address(r.path, r.query), r.body)
+		req, err := http.NewRequestWithContext(ctx, r.method, e.address(r.path, r.query), r.body) //nolint:gosec // the host is the id of a tunnel, which is dialed by that
 		if err != nil {
 			return xerrors.Errorf("build request: %w", err)
 		}

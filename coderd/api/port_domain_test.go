@@ -90,15 +90,27 @@ func TestFromElsewhere(t *testing.T) {
 		method, site, mode, dest, origin string
 		upgrade, elsewhere               bool
 	}{
-		{site: "same-origin"}, {site: "none", mode: "navigate", dest: "document"}, {method: "POST", site: "same-origin", origin: own},
-		{}, {origin: own}, {method: "POST", origin: own}, {upgrade: true, origin: own}, {upgrade: true},
-		{site: "cross-site", mode: "navigate", dest: "document"}, {site: "same-site", mode: "navigate", dest: "document"},
-		{site: "cross-site", mode: "navigate", dest: "iframe", elsewhere: true}, {site: "same-site", mode: "navigate", dest: "iframe", elsewhere: true},
+		{site: "same-origin"},
+		{site: "none", mode: "navigate", dest: "document"},
+		{method: "POST", site: "same-origin", origin: own},
+		{},
+		{origin: own},
+		{method: "POST", origin: own},
+		{upgrade: true, origin: own},
+		{upgrade: true},
+		{site: "cross-site", mode: "navigate", dest: "document"},
+		{site: "same-site", mode: "navigate", dest: "document"},
+		{site: "cross-site", mode: "navigate", dest: "iframe", elsewhere: true},
+		{site: "same-site", mode: "navigate", dest: "iframe", elsewhere: true},
 		{method: "POST", site: "cross-site", mode: "navigate", dest: "document", elsewhere: true},
-		{site: "same-site", mode: "no-cors", dest: "script", elsewhere: true}, {site: "same-site", mode: "cors", dest: "empty", elsewhere: true},
-		{site: "same-site", elsewhere: true}, {method: "POST", origin: "https://8080--w.ws.example.net", elsewhere: true},
-		{method: "POST", origin: "null", elsewhere: true}, {upgrade: true, origin: "https://evil.example", elsewhere: true},
-		{upgrade: true, origin: "http://3000--w.ws.example.net", elsewhere: true}, {upgrade: true, site: "same-site", mode: "websocket", elsewhere: true},
+		{site: "same-site", mode: "no-cors", dest: "script", elsewhere: true},
+		{site: "same-site", mode: "cors", dest: "empty", elsewhere: true},
+		{site: "same-site", elsewhere: true},
+		{method: "POST", origin: "https://8080--w.ws.example.net", elsewhere: true},
+		{method: "POST", origin: "null", elsewhere: true},
+		{upgrade: true, origin: "https://evil.example", elsewhere: true},
+		{upgrade: true, origin: "http://3000--w.ws.example.net", elsewhere: true},
+		{upgrade: true, site: "same-site", mode: "websocket", elsewhere: true},
 	} {
 		r, err := http.NewRequest(tc.method, own+"/", nil)
 		require.NoError(t, err)

@@ -37,9 +37,11 @@ func TestForeign(t *testing.T) {
 	ours := http.Header{"Content-Security-Policy": {"sandbox"}, "Cache-Control": {"no-store"}}
 	theirs := http.Header{
 		"Content-Security-Policy": {"default-src *"}, "Cache-Control": {"max-age=1"}, "Clear-Site-Data": {"*"}, "X-Theirs": {"x"},
-		"Set-Cookie": {"a=b", "prewarm=x", " __Host-prewarm =x; Secure", "prewarm_session", "prewarmed=1",
+		"Set-Cookie": {
+			"a=b", "prewarm=x", " __Host-prewarm =x; Secure", "prewarm_session", "prewarmed=1",
 			"prewarm-port=x", "__Host-prewarm-port=x", "=prewarm-port=x", "d=x; domain=ws.example.com", "e=x; Domain = .example.com", "domain=x; Path=/",
-			"f=x; Domain=3000--X.ws.example.com; Path=/"},
+			"f=x; Domain=3000--X.ws.example.com; Path=/",
+		},
 	}
 	foreign(ours, theirs, "3000--x.ws.example.com")
 	require.Equal(t, http.Header{"Content-Security-Policy": {"sandbox"}}, ours)
