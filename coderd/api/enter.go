@@ -36,6 +36,8 @@ type entrance struct {
 	viewsdb.EntranceRow
 	who    auth.Identity
 	action auth.Action
+	// publicPort is the only thing of it that who, somebody whom nobody knows, may use; 0: who is known.
+	publicPort int
 }
 
 // entranceOf finds a workspace to enter, in one read. It is a refusal where who may not, or where nobody can.
@@ -55,7 +57,7 @@ func (s *server) entranceOf(ctx context.Context, who auth.Identity, action auth.
 		return entrance{}, auth.Refuse(auth.ErrNotFound, "there is no workspace %q that you have claimed; `prewarm workspace list` "+
 			"shows yours", ref)
 	}
-	e := entrance{row, who, action}
+	e := entrance{EntranceRow: row, who: who, action: action}
 	// A prebuild that somebody was in would be handed on as new.
 	if row.State != database.WorkspaceStateClaimed {
 		return e, auth.Refuse(auth.ErrConflict, "workspace %s is %s: only a claimed one can be entered", row.Name, row.State)
@@ -154,7 +156,11 @@ func (s *server) again(ctx context.Context, e entrance) (entrance, error) {
 		return e, ctx.Err()
 	case <-timer.C:
 	}
-	now, err := s.entranceOf(ctx, e.who, e.action, e.ID.String())
+	look := func() (entrance, error) { return s.entranceOf(ctx, e.who, e.action, e.ID.String()) }
+	if e.publicPort != 0 {
+		look = func() (entrance, error) { return s.publicly(ctx, e.Name, e.publicPort, e.who.Source) }
+	}
+	now, err := look()
 	if err == nil && now.Incarnation != e.Incarnation {
 		return e, auth.Refuse(auth.ErrConflict, "workspace %s has another claim by now", e.Name)
 	}

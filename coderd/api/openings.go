@@ -133,7 +133,7 @@ func (e entrance) role() database.Role {
 
 // right is by what who entered, for the record.
 func (e entrance) right() string {
-	if e.who.UserID == auth.BuiltinUserID {
+	if e.publicPort != 0 {
 		return "public"
 	}
 	if role := e.role(); role != "" {

@@ -95,7 +95,7 @@ func (s *server) visitPort(w http.ResponseWriter, r *http.Request, d door) {
 
 // passing is the context of a request to a port, which ends when who made it may make it no longer.
 func (s *server) passing(ctx context.Context, e entrance, port int) (_ context.Context, stop func()) {
-	if e.who.UserID != auth.BuiltinUserID {
+	if e.publicPort == 0 {
 		return s.watch.While(ctx, e.who)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -112,17 +112,27 @@ func (s *server) mayPass(r *http.Request, d door) (entrance, error) {
 	if !errors.Is(err, errNoTicket) && !errors.Is(err, errOtherOrigin) {
 		return e, err
 	}
-	row, lookErr := viewsdb.New(s.Store).Entrance(r.Context(), viewsdb.EntranceParams{Name: &d.workspace})
-	if lookErr != nil && !database.NoRows(lookErr) {
-		return e, xerrors.Errorf("find workspace: %w", lookErr)
-	}
-	anybody := auth.Identity{OrganizationID: row.OrganizationID, Source: hostOf(r.RemoteAddr)}
-	anybody.UserID = auth.BuiltinUserID
-	found := entrance{row, anybody, auth.ActUseWorkspace}
-	if lookErr != nil || !found.public(d.port) || !found.DataPlane || s.Tunnels == nil {
+	found, lookErr := s.publicly(r.Context(), d.workspace, d.port, hostOf(r.RemoteAddr))
+	if errors.Is(lookErr, errNoTicket) {
 		return e, err
 	}
-	return found, nil
+	return found, lookErr
+}
+
+// publicly is a claimed workspace, for somebody whom nobody knows, who reaches a public port of it; errNoTicket where it is none.
+func (s *server) publicly(ctx context.Context, workspace string, port int, source string) (entrance, error) {
+	row, err := viewsdb.New(s.Store).Entrance(ctx, viewsdb.EntranceParams{Name: &workspace})
+	if err != nil && !database.NoRows(err) {
+		return entrance{}, xerrors.Errorf("find workspace: %w", err)
+	}
+	e := entrance{EntranceRow: row, action: auth.ActUseWorkspace, publicPort: port}
+	e.who = auth.Identity{
+		Principal: auth.Principal{UserID: auth.BuiltinUserID}, Membership: auth.Membership{OrganizationID: row.OrganizationID}, Source: source,
+	}
+	if err != nil || !e.public(port) || !e.DataPlane || s.Tunnels == nil {
+		return e, errNoTicket
+	}
+	return e, nil
 }
 
 // byTicket is for who has a cookie of the port.

@@ -391,3 +391,57 @@ func TestPorts_browserEnds(t *testing.T) {
 	require.Contains(t, []int{http.StatusForbidden, http.StatusNotFound, http.StatusConflict}, resp.StatusCode, "so is its link")
 	require.Empty(t, got)
 }
+
+// Anybody reaches a public port, from any page and without a cookie, and no other port; until the owner does not allow it any more, or
+// the claim ends. Nobody reaches one of a workspace that is not claimed.
+func TestPorts_public(t *testing.T) {
+	t.Parallel()
+	servers := fleet(t, 2, "--workspace-domain", "ws.localhost")
+	owner, port := servers[0].Client, web(t)
+	template := strings.Replace(fmt.Sprintf(enterable, 2), "{heartbeat_timeout: 1m}", fmt.Sprintf("{public_ports: [%d]}", port), 1)
+	have := func(document string) {
+		t.Helper()
+		_, err := owner.Apply(t.Context(), sdk.ApplyRequest{Document: document, File: "test.yaml"})
+		require.NoError(t, err)
+	}
+	have(opened + template)
+	alice := users(t, servers[0].URL, owner)("alice", "member")
+	host := func(port int, name string) string { return fmt.Sprintf("%d--%s.ws.localhost", port, name) }
+	unclaimed := ready(t, owner)
+	e := enter(t, alice)
+
+	for _, s := range servers {
+		evil := http.Header{"Origin": {"http://evil.example"}, "Cookie": {cookieOfPort + "=x; theirs=1"}}
+		resp := visit(t, s.Client, http.MethodPost, host(port, e.name), "/x", evil)
+		got := textOf(t, resp)
+		require.Equal(t, http.StatusOK, resp.StatusCode, got)
+		require.Contains(t, got, " Cookie=theirs=1")
+		require.NotContains(t, got, cookieOfPort)
+		require.Equal(t, http.StatusUnauthorized, visit(t, s.Client, http.MethodGet, host(port+1, e.name), "/", nil).StatusCode)
+		if unclaimed.Name != e.name {
+			require.Equal(t, http.StatusUnauthorized, visit(t, s.Client, http.MethodGet, host(port, unclaimed.Name), "/", nil).StatusCode)
+		}
+	}
+	eventually(t, "the record of a public visit", func() bool {
+		log, err := owner.Audit(t.Context(), sdk.AuditFilter{Action: "session.begin"})
+		require.NoError(t, err)
+		raw, err := json.Marshal(log)
+		require.NoError(t, err)
+		return strings.Contains(string(raw), `"right":"public"`)
+	})
+
+	endless := visit(t, servers[1].Client, http.MethodGet, host(port, e.name), "/endless", nil)
+	_, err := io.ReadFull(endless.Body, make([]byte, 1))
+	require.NoError(t, err)
+	have(closed)
+	require.Equal(t, http.StatusUnauthorized, visit(t, servers[0].Client, http.MethodGet, host(port, e.name), "/", nil).StatusCode)
+	_, err = endless.Body.Read(make([]byte, 1))
+	require.Error(t, err, "what goes on ends")
+
+	have(opened)
+	other := enter(t, alice)
+	require.Equal(t, http.StatusOK, visit(t, servers[0].Client, http.MethodGet, host(port, other.name), "/", nil).StatusCode)
+	_, err = alice.ReleaseWorkspace(t.Context(), other.name)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, visit(t, servers[0].Client, http.MethodGet, host(port, other.name), "/", nil).StatusCode)
+}
