@@ -87,7 +87,7 @@ func test(ctx context.Context, opts options) ([]step, error) {
 // shortSuites are one seeded short version of each long suite.
 var shortSuites = []step{
 	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=2", "-parallel=4", "-run",
-		"^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestActs|"+
+		"^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestInside|TestInside_badNetworks|TestActs|"+
 			"TestSynchronous|TestAsynchronous)$",
 		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine", "./coderd/chaos/failover"),
 	simulation(20, 0),
