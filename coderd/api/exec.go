@@ -44,7 +44,7 @@ func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execI
 	if !strings.EqualFold(in.Upgrade, "websocket") {
 		return nil, huma.NewError(http.StatusUpgradeRequired, "exec speaks over a WebSocket: ask for an upgrade")
 	}
-	return s.speakExec(ctx, func(ctx context.Context, session sdk.ExecSession) (int, error) {
+	return s.speakExec(ctx, e, func(ctx context.Context, session sdk.ExecSession) (int, error) {
 		end := s.begin(e, "exec", nil)
 		code, err := run(ctx, session)
 		end(map[string]any{"exit_code": code})

@@ -61,14 +61,14 @@ type inside struct {
 	kills   atomic.Int64
 }
 
-func newInside(t *testing.T, replicas, workspaces int) *inside {
+func newInside(t *testing.T, replicas, workspaces int, args ...string) *inside {
 	t.Helper()
 	dbURL, dir := dbtest.URL(t), public(t)
 	in := &inside{t: t, road: newRoad(t)}
 	for i := range replicas {
 		o := e2etest.Options{
 			PostgresURL: dbURL, Replica: fmt.Sprintf("inside-%d", i), Listen: freeAddress(t), Tick: time.Second,
-			DataDir: filepath.Join(dir, strconv.Itoa(i)), Args: []string{"--access-url", in.road.url()},
+			DataDir: filepath.Join(dir, strconv.Itoa(i)), Args: append([]string{"--access-url", in.road.url()}, args...),
 		}
 		require.NoError(t, os.Mkdir(o.DataDir, 0o755))
 		in.options = append(in.options, o)
@@ -198,10 +198,12 @@ func (in *inside) command(ctx context.Context, i, lines int) error {
 type counter struct {
 	id    uuid.UUID
 	lines int64
+	bytes int64
 	rest  []byte
 }
 
 func (c *counter) Write(p []byte) (int, error) {
+	c.bytes += int64(len(p))
 	c.rest = append(c.rest, p...)
 	for {
 		line, rest, ok := bytes.Cut(c.rest, []byte("\n"))
