@@ -55,10 +55,15 @@ func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execI
 // execThrough is how a command gets into a workspace: through the tunnel of its agent where there is one, else through its
 // provider, which may reach it from here.
 func (s *server) execThrough(ctx context.Context, e entrance) (func(context.Context, sdk.ExecSession) (int, error), error) {
-	if s.Tunnels != nil && e.DataPlane && e.TunnelID != uuid.Nil {
-		return func(ctx context.Context, session sdk.ExecSession) (int, error) { return s.execInside(ctx, e, session) }, nil
+	inside := func(ctx context.Context, session sdk.ExecSession) (int, error) { return s.execInside(ctx, e, session) }
+	tunnels := s.Tunnels != nil && e.HasAgent && e.DataPlane
+	if tunnels && e.TunnelID != uuid.Nil {
+		return inside, nil
 	}
 	row, execer, err := reach[provider.Execer](ctx, s, e.who, e.ID.String(), "run commands")
+	if err != nil && tunnels { // the agent may be about to open its tunnel again
+		return inside, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -334,6 +334,9 @@ func (s *server) execAt(ctx context.Context, e entrance, path string, query url.
 			http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest(session))
 		return err
 	})
+	if unsent := (&url.Error{}); errors.As(err, &unsent) { // there was no answer yet
+		err = tunnelProblem(ctx, e, err)
+	}
 	return code, err
 }
 

@@ -109,6 +109,7 @@ var ciSuites = []step{
 // longSuites are all long suites in full.
 var longSuites = []step{
 	suite("claims", time.Hour, []string{"PREWARM_ROUNDS=100"}, "./coderd/claim"),
+	suite("tunnels", time.Hour, []string{"PREWARM_ROUNDS=1"}, "-run", "^TestTunnelCuts$", "./coderd/api"),
 	suite("e2e", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/e2e", "./deploy"),
 	suite("hosts", time.Hour, []string{"PREWARM_ROUNDS=30"}, "./coderd/provider/hosts"),
 	suite("faults", time.Hour, []string{"PREWARM_ROUNDS=2000"}, "./coderd/faults"),
