@@ -45,7 +45,7 @@ func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execI
 	if !strings.EqualFold(in.Upgrade, "websocket") {
 		return nil, huma.NewError(http.StatusUpgradeRequired, "exec speaks over a WebSocket: ask for an upgrade")
 	}
-	return s.speakExec(ctx, func(ctx context.Context, session sdk.ExecSession) (int, error) {
+	return s.speakExec(ctx, e, func(ctx context.Context, session sdk.ExecSession) (int, error) {
 		end := s.begin(e, "exec", nil)
 		code, err := run(ctx, session)
 		end(map[string]any{"exit_code": code})
@@ -56,12 +56,19 @@ func (s *server) execWorkspace(ctx context.Context, who auth.Identity, in *execI
 // execThrough is how a command gets into a workspace: through the tunnel of its agent where there is one, else through its
 // provider, which may reach it from here. The tunnel is for the user of the claim, and for those that the workspace is open to.
 func (s *server) execThrough(ctx context.Context, e entrance) (func(context.Context, sdk.ExecSession) (int, error), error) {
-	if role := e.role(); s.Tunnels != nil && e.DataPlane && e.TunnelID != uuid.Nil &&
-		(role == "" || slices.Contains(e.Enter, string(role))) {
+	inside := func(ctx context.Context, session sdk.ExecSession) (int, error) {
 		s.whileOpen(ctx, e)
-		return func(ctx context.Context, session sdk.ExecSession) (int, error) { return s.execInside(ctx, e, session) }, nil
+		return s.execInside(ctx, e, session)
+	}
+	role := e.role()
+	tunnels := s.Tunnels != nil && e.HasAgent && e.DataPlane && (role == "" || slices.Contains(e.Enter, string(role)))
+	if tunnels && e.TunnelID != uuid.Nil {
+		return inside, nil
 	}
 	row, execer, err := reach[provider.Execer](ctx, s, e.who, e.ID.String(), "run commands")
+	if err != nil && tunnels { // the agent may be about to open its tunnel again
+		return inside, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,8 @@ func (s *server) instanceTunnel(ctx context.Context, i instance.Instance, in *tu
 		return nil, huma.Error403Forbidden("the template of workspace " + i.Name + " turns the data plane off")
 	}
 	if err := s.Tunnels.Ready(); err != nil {
-		return nil, huma.Error503ServiceUnavailable(err.Error())
+		// The agent's next try must not come here again on the same connection, past a load balancer.
+		return nil, huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(err.Error()), http.Header{"Connection": {"close"}})
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humachi.Unwrap(hc)

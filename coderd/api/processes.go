@@ -316,7 +316,7 @@ func (s *server) attachProcess(ctx context.Context, who auth.Identity, in *attac
 		return nil, err
 	}
 	query := url.Values{"offset": {strconv.FormatInt(in.Offset, 10)}}
-	return s.speakExec(ctx, func(ctx context.Context, session sdk.ExecSession) (int, error) {
+	return s.speakExec(ctx, e, func(ctx context.Context, session sdk.ExecSession) (int, error) {
 		end := s.begin(e, "attach", map[string]any{"process_id": in.ID})
 		defer end(nil)
 		return s.execAt(ctx, e, path+"/attach", query, session)
@@ -334,12 +334,20 @@ func (s *server) execAt(ctx context.Context, e entrance, path string, query url.
 			http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}}, sdk.ExecRequest(session))
 		return err
 	})
+	if unsent := (&url.Error{}); errors.As(err, &unsent) { // there was no answer yet
+		err = tunnelProblem(ctx, e, err)
+	}
 	return code, err
 }
 
 // speakExec has the exec protocol spoken with the client, and run do the rest.
-func (s *server) speakExec(ctx context.Context, run func(context.Context, sdk.ExecSession) (int, error)) *huma.StreamResponse {
+func (s *server) speakExec(
+	ctx context.Context, e entrance, run func(context.Context, sdk.ExecSession) (int, error),
+) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		if s.Tunnels != nil {
+			defer s.Tunnels.Hold()()
+		}
 		r, w := humachi.Unwrap(hc)
 		conn, err := websocket.Accept(w, r, nil) // refuses another origin, and answers itself
 		if err != nil {
@@ -350,6 +358,9 @@ func (s *server) speakExec(ctx context.Context, run func(context.Context, sdk.Ex
 			code, err := run(ctx, session)
 			if why := context.Cause(ctx); errors.Is(why, auth.ErrNotAllowed) { // the client gets this reason, not how the command ended for it
 				return 0, why
+			}
+			if cut := (&sdk.StreamError{}); errors.As(err, &cut) {
+				err = s.endOf(ctx, e, err)
 			}
 			return code, err
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -44,6 +45,7 @@ func (s *server) relay(
 		return nil, tunnelProblem(ctx, e, err)
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer s.Tunnels.Hold()()
 		defer inside.Cut()
 		r, w := humachi.Unwrap(hc)
 		ws, err := websocket.Accept(w, r, nil) // refuses another origin, and answers itself
@@ -79,6 +81,15 @@ func (s *server) join(ctx context.Context, outside, inside *sdk.Stream) error {
 		return err
 	}, "api", "relay")
 	return sdk.Join(outside, inside)
+}
+
+// endOf is causeOf as an error, for a connection to a command.
+func (s *server) endOf(ctx context.Context, e entrance, err error) error {
+	status, why := s.causeOf(ctx, e, err)
+	if status == sdk.StatusClaimEnded {
+		return xerrors.Errorf("%s: %w", why, sdk.ErrClaimEnded)
+	}
+	return &sdk.StreamError{CloseError: websocket.CloseError{Code: status, Reason: why}}
 }
 
 // causeOf is why a stream ended early, for its client.

@@ -15,8 +15,9 @@ import (
 // The exec protocol, spoken over the WebSocket of GET /workspaces/{ref}/exec.
 //
 // The client's first message is text: an ExecStart. After it every message is binary, and its first byte says what the
-// rest of it is (the stream constants). The server's last message is text again, an execEnd; then it closes normally. A
-// connection that ends without an execEnd was cut off: the client reports an error, the server kills the command.
+// rest of it is (the stream constants). The server's last message is text again, an execEnd; then it closes normally, or where
+// the way to the command was lost with the status that a Stream would have. A connection that ends without an execEnd was cut
+// off: the client reports an error, the server kills the command.
 //
 // A handler of the server accepts the connection after every check that can still answer with an HTTP status, and hands
 // it over:
@@ -132,11 +133,11 @@ func ServeExec(
 		return err
 	default:
 	}
-	end := execEnd{ExitCode: &exitCode}
+	end, code := execEnd{ExitCode: &exitCode}, websocket.StatusNormalClosure
 	if err != nil {
-		end = execEnd{Error: err.Error()}
+		end, code = execEnd{Error: err.Error()}, codeOf(err)
 	}
-	return finishExec(connCtx, conn, end)
+	return finishExec(connCtx, conn, end, code)
 }
 
 func readExecStart(ctx context.Context, conn *websocket.Conn) (ExecStart, error) {
@@ -203,7 +204,7 @@ func ping(ctx context.Context, conn *websocket.Conn) error {
 	return err
 }
 
-func finishExec(ctx context.Context, conn *websocket.Conn, end execEnd) error {
+func finishExec(ctx context.Context, conn *websocket.Conn, end execEnd, code websocket.StatusCode) error {
 	ctx, cancel := context.WithTimeout(ctx, execTimeout)
 	defer cancel()
 	message, err := json.Marshal(end)
@@ -214,7 +215,7 @@ func finishExec(ctx context.Context, conn *websocket.Conn, end execEnd) error {
 		return xerrors.Errorf("tell client the end: %w", err)
 	}
 	// Whether the client says goodbye in turn does not matter.
-	_ = conn.Close(websocket.StatusNormalClosure, "")
+	_ = conn.Close(code, "")
 	return nil
 }
 

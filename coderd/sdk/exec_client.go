@@ -108,10 +108,10 @@ func receiveOutput(ctx context.Context, conn *websocket.Conn, req ExecRequest) (
 			if ctx.Err() != nil {
 				return 0, ctx.Err()
 			}
-			return 0, xerrors.Errorf("the connection to the command was cut: %w", err)
+			return 0, earlyEnd(err, "the connection to the command was cut")
 		}
 		if kind == websocket.MessageText {
-			return endOf(conn, message)
+			return endOf(ctx, conn, message)
 		}
 		if len(message) == 0 {
 			continue
@@ -124,14 +124,25 @@ func receiveOutput(ctx context.Context, conn *websocket.Conn, req ExecRequest) (
 	}
 }
 
-func endOf(conn *websocket.Conn, message []byte) (int, error) {
+func endOf(ctx context.Context, conn *websocket.Conn, message []byte) (int, error) {
 	var end execEnd
 	if err := json.Unmarshal(message, &end); err != nil {
 		return 0, xerrors.Errorf("decode end: %w", err)
 	}
-	_ = conn.Close(websocket.StatusNormalClosure, "")
 	if end.ExitCode == nil {
-		return 0, errors.New(cmp.Or(end.Error, http.StatusText(http.StatusInternalServerError)))
+		return 0, refusedBy(ctx, conn, cmp.Or(end.Error, http.StatusText(http.StatusInternalServerError)))
 	}
+	_ = conn.Close(websocket.StatusNormalClosure, "")
 	return *end.ExitCode, nil
+}
+
+// refusedBy is the error that the server's last word is. Where the connection was closed with a cause, it is that of a stream.
+func refusedBy(ctx context.Context, conn *websocket.Conn, why string) error {
+	ctx, cancel := context.WithTimeout(ctx, farewellTimeout)
+	defer cancel()
+	_, _, err := conn.Read(ctx)
+	if closed := (websocket.CloseError{}); errors.As(err, &closed) && closed.Code != websocket.StatusNormalClosure {
+		return causeOf(websocket.CloseError{Code: closed.Code, Reason: why})
+	}
+	return errors.New(why)
 }

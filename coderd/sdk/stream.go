@@ -122,17 +122,45 @@ func (s *Stream) readEnd() error {
 
 // why is the cause of an error: a deadline, a close by the other side, or that the connection was cut.
 func (s *Stream) why(err error) error {
-	closed := websocket.CloseError{Code: websocket.StatusAbnormalClosure, Reason: "the connection was cut"}
-	_ = errors.As(err, &closed)
-	switch {
-	case s.ctx.Err() != nil:
+	if s.cause = earlyEnd(err, "the connection was cut"); s.ctx.Err() != nil {
 		s.cause = context.Cause(s.ctx)
-	case closed.Code == StatusClaimEnded:
-		s.cause = xerrors.Errorf("%s: %w", closed.Reason, ErrClaimEnded)
-	default:
-		s.cause = &StreamError{closed}
 	}
 	return s.cause
+}
+
+// earlyEnd is why a connection can be read no more: as the other side said, or cut.
+func earlyEnd(err error, cut string) error {
+	closed := websocket.CloseError{Code: websocket.StatusAbnormalClosure, Reason: cut}
+	_ = errors.As(err, &closed)
+	if closed.Code == StatusClaimEnded {
+		closed.Reason = closed.Reason + ": " + ErrClaimEnded.Error()
+	}
+	return causeOf(closed)
+}
+
+// causeOf is the error of a close whose reason is a sentence.
+func causeOf(closed websocket.CloseError) error {
+	if closed.Code == StatusClaimEnded {
+		return claimEnded(closed.Reason)
+	}
+	return &StreamError{closed}
+}
+
+// claimEnded is ErrClaimEnded, in words.
+type claimEnded string
+
+func (e claimEnded) Error() string { return string(e) }
+func (claimEnded) Unwrap() error   { return ErrClaimEnded }
+
+// codeOf is the status with which a connection is closed for an error.
+func codeOf(err error) websocket.StatusCode {
+	if errors.Is(err, ErrClaimEnded) {
+		return StatusClaimEnded
+	}
+	if closed := (&StreamError{}); errors.As(err, &closed) && closed.Code != websocket.StatusAbnormalClosure {
+		return closed.Code // 1006 is never sent
+	}
+	return websocket.StatusNormalClosure
 }
 
 // StreamError is why a stream was closed too early: what the other side said, or status 1006 where it was cut.

@@ -22,6 +22,8 @@ const (
 	lookEvery = 3 * time.Second
 	// atOnce is how many workspaces one hint names: a notification has 8000 bytes at most.
 	atOnce = 200
+	// farewellTimeout is how long clients may take to hear why their streams end with the replica.
+	farewellTimeout = 3 * time.Second
 )
 
 // Run ends tunnels with the work that they are for, until ctx ends; then all.
@@ -190,6 +192,29 @@ func (s *Service) handOver(ctx context.Context, t *tunnel) {
 	_ = resp.Body.Close()
 }
 
+// Hold keeps Run from returning, for a moment, until release: the client of a stream that ends with the replica is told why.
+func (s *Service) Hold() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return func() {}
+	}
+	s.held.Add(1)
+	return s.held.Done
+}
+
+// farewells waits until all clients have been told.
+func (s *Service) farewells() {
+	told := make(chan struct{})
+	go func() { s.held.Wait(); close(told) }()
+	timer := s.Clock.NewTimer(farewellTimeout, "tunnel", "farewells")
+	defer timer.Stop()
+	select {
+	case <-told:
+	case <-timer.C:
+	}
+}
+
 // stop ends all tunnels and relays, and removes their rows.
 func (s *Service) stop(ctx context.Context) {
 	s.mu.Lock()
@@ -200,6 +225,7 @@ func (s *Service) stop(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	s.relays.close()
+	s.farewells()
 	if len(ids) == 0 {
 		return
 	}

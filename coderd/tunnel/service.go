@@ -88,7 +88,8 @@ type Service struct {
 	relays    relays
 	limits    limits
 
-	ended hints.Bell // claims may have ended
+	ended hints.Bell     // claims may have ended
+	held  sync.WaitGroup // by clients who are still to be told why their streams end
 
 	mu       sync.Mutex
 	tunnels  map[uuid.UUID]*tunnel
