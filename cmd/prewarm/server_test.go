@@ -80,6 +80,7 @@ func TestServerOptions(t *testing.T) {
 				test.want.LogLevel = slog.LevelInfo
 			}
 			test.want.Version, test.want.MaxWaitingClaims, test.want.MaxColdClaims = version(), 200, 20
+			test.want.Streams.UserStreams = 1000
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("started with %+v", got)
 			}
