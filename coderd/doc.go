@@ -2,7 +2,8 @@
 // and data goes through them one way:
 //
 //	tick or nudge -> reconcile -> rows -> lifecycle -> provider -> workspaces (compare-and-set) -> nudge, notification
-//	claim         -> one statement     -> nudge
+//	claim         -> one statement (workspaces) -> nudge
+//	webhook       -> demand/inbox -> jobs of forges -> nudge; demand/runners -> workspaces -> nudge
 //
 // The rooms, and what each may touch:
 //
@@ -30,7 +31,7 @@
 //	autosize    counts claims, computes sizes, and stores them for the pass
 //	provider    where workspaces live; one folder for each kind, and the conformance suite
 //	templates   configuration files: parse, check, diff, write
-//	auth        users, tokens, roles, audit
+//	auth        users, tokens, roles; reads the audit log, and writes what is its own
 //	events      tells screens what has changed
 //	api         HTTP, one file for each resource
 //	serve       bounds what connections cost: slow bodies, too many
