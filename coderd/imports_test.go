@@ -81,6 +81,7 @@ var rooms = map[string]room{
 	"coderd/chaos/engine":   leaf,
 	"coderd/chaos/failover": leaf,
 	"coderd/e2e/gitea":      leaf,
+	"coderd/e2e/kubernetes": leaf,
 	"coderd/e2e/upgrade":    leaf,
 	"coderd/chaos/storm":    leaf,
 	"coderd/chaos/judge":    leaf,
