@@ -144,7 +144,7 @@ func TestPod(t *testing.T) {
 }
 
 // The agent's token is in a secret that the pod owns, and nowhere in the pod; the command runs under the agent.
-func TestAgent(t *testing.T) {
+func TestAgentPod(t *testing.T) {
 	t.Parallel()
 	p := &Provider{config: Config{AgentImage: "registry.test/prewarm:1", CallbackHost: "prewarm.test:7080"}}
 	req := request(plain(`, "command": ["sleep"], "args": ["60"]`, `, "initContainers": [{"name": "setup", "image": "x"}]`), nil)
