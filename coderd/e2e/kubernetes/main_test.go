@@ -112,13 +112,17 @@ func refOf(i provider.Instance) provider.Ref {
 // until asks for readiness until the answer is the one that is meant.
 func (p *place) until(i provider.Instance, what string, meant func(provider.Readiness) bool) (r provider.Readiness) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		var err error
 		r, err = p.Ready(p.t.Context(), refOf(i))
 		require.NoError(p.t, err)
-		return meant(r)
-	}, 3*time.Minute, 100*time.Millisecond, "%s", what)
-	return r
+		if meant(r) {
+			return r
+		}
+		if time.Now().After(deadline) {
+			require.FailNow(p.t, what, "%+v\n%s", r, p.kubectl("describe", "pod", i.Name))
+		}
+	}
 }
 
 func (p *place) becomesReady(i provider.Instance) {

@@ -36,8 +36,9 @@ func TestInside(t *testing.T) {
 	code, out = p.run(i, provider.ExecRequest{Command: []string{"/bin/guest", "cat"}, Stdin: strings.NewReader("to and fro")})
 	assert.Zero(t, code)
 	assert.Equal(t, "to and fro", out)
-	_, out = p.run(i, provider.ExecRequest{Command: []string{"ls"}})
-	assert.Contains(t, out, "ls") // whatever is said of a program that is not there
+	code, out = p.run(i, provider.ExecRequest{Command: []string{"nothing"}})
+	assert.Equal(t, 127, code)
+	assert.Contains(t, out, "nothing")
 
 	logs, err := p.Logs(t.Context(), refOf(i), true)
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -83,7 +84,10 @@ func (p *Provider) exec(ctx context.Context, f found, req provider.ExecRequest) 
 	}
 	ended := make(chan struct{})
 	defer close(ended)
-	options := remotecommand.StreamOptions{Stdin: req.Stdin, Stdout: orDiscard(req.Stdout), Stderr: orDiscard(req.Stderr), Tty: req.TTY}
+	var one sync.Mutex // both may be the same writer, and are written to at once
+	options := remotecommand.StreamOptions{
+		Stdin: req.Stdin, Stdout: locked{&one, req.Stdout}, Stderr: locked{&one, req.Stderr}, Tty: req.TTY,
+	}
 	if req.TTY {
 		options.Stderr = nil
 		sizes := make(chan provider.WindowSize)
@@ -103,11 +107,18 @@ func (p *Provider) exec(ctx context.Context, f found, req provider.ExecRequest) 
 	return 0, mapped(ctx, err)
 }
 
-func orDiscard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
+type locked struct {
+	*sync.Mutex
+	to io.Writer // may be nil
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	if l.to == nil {
+		return len(p), nil
 	}
-	return w
+	l.Lock()
+	defer l.Unlock()
+	return l.to.Write(p)
 }
 
 type sizeQueue struct {
