@@ -79,6 +79,14 @@ upgrade: build postgres chromium ## Run the release before beside this one on on
 gitea-e2e: build postgres ## Run jobs of a real Gitea, which it builds the first time, in ten minutes; ARGS=-update records its answers
 	folder=$$(scripts/gitea.sh) && PREWARM_GITEA=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/gitea $(ARGS)
 
+.PHONY: k8s-binaries
+k8s-binaries: toolchain ## Build the parts of a Kubernetes cluster for `make k8s-e2e`, once for a machine, in a quarter of an hour
+	@scripts/k8s.sh >/dev/null
+
+.PHONY: k8s-e2e
+k8s-e2e: toolchain ## Test the provider kubernetes on a real cluster, as root, which `make k8s-binaries` builds the first time; ARGS='-run Causes'
+	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/kubernetes $(ARGS)
+
 .PHONY: chaos
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race
 	PREWARM_CHAOS=$(or $(MINUTES),2)m PREWARM_SEED=$(SEED) PREWARM_CHAOS_COMPLETE=1 \

@@ -52,12 +52,13 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/printable", "coderd/sdk", "coderd/tree", "coderd/provider/docker", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/printable", "coderd/sdk", "coderd/tree", "coderd/provider/docker", "coderd/provider/kubernetes", "coderd/provider/local"},
 		only: map[string][]string{
-			"coderd/agent":           {"agent.go"},
-			"coderd":                 {"after_restore.go", "hosting.go", "server.go", "server_notify.go"}, // everything else is a client
-			"coderd/provider/docker": {"hosting.go"},                                                      // this binary also kills for exec, inside of a container
-			"coderd/provider/local":  {"hosting.go"},                                                      // this binary is also the supervisor of a workspace
+			"coderd/agent":               {"agent.go"},
+			"coderd":                     {"after_restore.go", "hosting.go", "server.go", "server_notify.go"}, // everything else is a client
+			"coderd/provider/docker":     {"hosting.go"},                                                      // this binary also kills for exec, inside of a container
+			"coderd/provider/kubernetes": {"hosting.go"},                                                      // this binary also copies itself, as an init container
+			"coderd/provider/local":      {"hosting.go"},                                                      // this binary is also the supervisor of a workspace
 		},
 	},
 	"coderd":                 {inside: []string{"all", "examples", "database/serverdb", "database/viewsdb"}},
@@ -80,6 +81,7 @@ var rooms = map[string]room{
 	"coderd/chaos/engine":   leaf,
 	"coderd/chaos/failover": leaf,
 	"coderd/e2e/gitea":      leaf,
+	"coderd/e2e/kubernetes": leaf,
 	"coderd/e2e/upgrade":    leaf,
 	"coderd/chaos/storm":    leaf,
 	"coderd/chaos/judge":    leaf,
@@ -120,6 +122,7 @@ var rooms = map[string]room{
 	"coderd/provider/docker":      places,
 	"coderd/provider/external":    places,
 	"coderd/provider/hosts":       places,
+	"coderd/provider/kubernetes":  {inside: []string{"coderd/provider", "coderd/provider/specs"}},
 	"coderd/provider/local":       places,
 	"coderd/provider/program":     place,
 	"coderd/provider/sim":         places,

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts"
+	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/replica"
@@ -40,6 +41,7 @@ func newProviders(
 		"docker": func(config json.RawMessage) (provider.Provider, error) {
 			return newDocker(ctx, config, opts.DataDir, clock, log)
 		},
+		"kubernetes": func(config json.RawMessage) (provider.Provider, error) { return newKubernetes(ctx, config, clock, log) },
 	}
 	if opts.hooks().Wrap != nil {
 		for kind, make := range factories {
@@ -151,6 +153,19 @@ func newDocker(ctx context.Context, config json.RawMessage, dataDir string, cloc
 	})
 	if err != nil {
 		return nil, err // not p: a nil *Provider in an interface is not nil
+	}
+	return p, nil
+}
+
+// newKubernetes asks the API server whether it lists pods, within a few seconds.
+func newKubernetes(ctx context.Context, config json.RawMessage, clock quartz.Clock, log slog.Logger) (provider.Provider, error) {
+	parsed, err := kubernetes.ParseConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	p, err := kubernetes.New(ctx, kubernetes.Options{Config: parsed, Clock: clock, Logger: log.Named("kubernetes")})
+	if err != nil {
+		return nil, err // as above
 	}
 	return p, nil
 }

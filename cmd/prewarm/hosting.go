@@ -10,6 +10,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
+	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
 
@@ -32,6 +33,8 @@ func branchOff(args []string) {
 		os.Exit(local.RunSupervisor(args[2:])) //nolint:forbidigo // it is another program from here on
 	case docker.KillCommand:
 		os.Exit(docker.RunKill(args[2:])) //nolint:forbidigo // as above
+	case kubernetes.InstallCommand:
+		os.Exit(kubernetes.RunInstall(args[2:], os.Stderr)) //nolint:forbidigo // as above
 	}
 }
 

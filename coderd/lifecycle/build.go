@@ -164,7 +164,7 @@ func (w *Worker) probe(ctx context.Context, j *work) outcome {
 		case err == nil && state.Ready:
 			return w.ready(ctx, j, j.info.InStateS+asked.Seconds())
 		case err == nil && state.Failed:
-			return w.giveUp(ctx, j, state.Detail, true)
+			return w.giveUp(ctx, j, state.Detail, !state.Transient)
 		case err == nil && (state.Detail == neverRegistered || state.Detail == runnerEnded):
 			return w.unregistered(ctx, j, state.Detail)
 		case asked >= bootLeft:

@@ -60,6 +60,7 @@ type guarded struct {
 
 var _ interface {
 	Provider
+	Checker
 	Sited
 	AgentHost
 	TokenTaker
@@ -168,6 +169,17 @@ func (g *guarded) Ready(ctx context.Context, ref Ref) (Readiness, error) {
 func (g *guarded) Delete(ctx context.Context, ref Ref) error {
 	return g.change(ctx, "delete", "delete workspace "+ref.Name, func(ctx context.Context) error {
 		return g.inner.Delete(ctx, ref)
+	})
+}
+
+// Check asks nobody, and finds nothing, where the wrapped provider cannot.
+func (g *guarded) Check(ctx context.Context, req CreateRequest) ([]Problem, error) {
+	return do(ctx, g, "check", "check workspace "+req.Name, func(ctx context.Context) ([]Problem, error) {
+		c, ok := As[Checker](g.inner)
+		if !ok {
+			return nil, nil
+		}
+		return c.Check(ctx, req)
 	})
 }
 

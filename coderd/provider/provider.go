@@ -53,6 +53,13 @@ type Sited interface {
 	Site() string
 }
 
+// Checker is a provider that can ask the place itself whether it would take a workspace.
+type Checker interface {
+	// Check returns what the place would refuse for good, and makes nothing. The request is that of a create, with a name that
+	// nothing has. An error: the place does not answer, or says nothing of it.
+	Check(ctx context.Context, req CreateRequest) ([]Problem, error)
+}
+
 // AgentHost is a provider that runs the agent in a workspace whose CreateRequest has a Callback. A template with an agent
 // is refused at any other.
 type AgentHost interface {
@@ -251,9 +258,10 @@ type Instance struct {
 
 // Readiness is the answer to one question. Detail says what is waited for, or what came to an end.
 type Readiness struct {
-	Ready  bool
-	Failed bool // it will never become ready: its setup failed or its command ended
-	Detail string
+	Ready     bool
+	Failed    bool // it will never become ready: its setup failed or its command ended
+	Transient bool // with Failed: the cause is not the workspace's, and another one may become ready, such as on another node
+	Detail    string
 }
 
 // ExecRequest runs Command with the workspace's directory and environment, plus Env.

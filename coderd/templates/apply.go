@@ -73,7 +73,7 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	if err := mayApply(req.By, doc, existing); err != nil {
 		return Result{}, err
 	}
-	check(doc, existing, s.NewProvider, problems)
+	check(ctx, doc, existing, s.NewProvider, problems)
 	entities, err := forgesOf(ctx, s.Store, req.By.OrganizationID)
 	if err != nil {
 		return Result{}, err

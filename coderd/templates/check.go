@@ -1,10 +1,14 @@
 package templates
 
 import (
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -17,8 +21,10 @@ type NewProvider func(kind string, config json.RawMessage) (provider.Provider, e
 
 // check notes what is wrong with a document in this world: providers that are not there or cannot be made, and specs
 // and parameters that they refuse. existing are the providers in the database.
-func check(doc *Document, existing []database.Provider, newProvider NewProvider, problems *Problems) {
-	c := checker{doc: doc, problems: problems, newProvider: newProvider, made: map[string]made{}}
+func check(ctx context.Context, doc *Document, existing []database.Provider, newProvider NewProvider, problems *Problems) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	c := checker{ctx: ctx, doc: doc, problems: problems, newProvider: newProvider, made: map[string]made{}}
 	for _, p := range existing {
 		if p.DeletedAt == nil {
 			c.names = append(c.names, p.Name)
@@ -42,7 +48,11 @@ func check(doc *Document, existing []database.Provider, newProvider NewProvider,
 	}
 }
 
+// askFor bounds how long the places of a document are asked what they would refuse.
+const askFor = 15 * time.Second
+
 type checker struct {
+	ctx         context.Context
 	doc         *Document
 	problems    *Problems
 	newProvider NewProvider
@@ -136,8 +146,32 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		c.refusals(t, Preset{at: t.specAt}, p.Validate(t.Spec, map[string]string{}))
 	}
 	for _, preset := range t.Presets {
-		c.refusals(t, preset, p.Validate(t.Spec, preset.Parameters))
+		problems := p.Validate(t.Spec, preset.Parameters)
+		if len(problems) == 0 {
+			problems = c.ask(t, preset, p)
+		}
+		c.refusals(t, preset, problems)
 	}
+}
+
+// ask is what the place itself would refuse. One that does not answer refuses nothing: it will be asked again at each create.
+func (c *checker) ask(t Template, preset Preset, p provider.Provider) []provider.Problem {
+	place, ok := provider.As[provider.Checker](p)
+	if !ok {
+		return nil
+	}
+	req := provider.CreateRequest{
+		Name: provider.CheckPrefix + strings.ToLower(rand.Text()), Tags: provider.Tags{WorkspaceID: uuid.New(), Incarnation: 1},
+		Template: t.Name, Preset: preset.Name, Spec: t.Spec, Parameters: preset.Parameters, Defaults: provider.CurrentDefaults,
+	}
+	if t.Agent != nil {
+		req.Callback = provider.Callback{CallbackURL: "https://check.invalid/api/v1/", Token: "check"}
+	}
+	problems, err := place.Check(c.ctx, req)
+	if err != nil {
+		return nil
+	}
+	return problems
 }
 
 func (c *checker) provider(name string, existing []database.Provider) (provider.Provider, error) {

@@ -14,7 +14,7 @@ const module = "github.com/prewarm-dev/prewarm"
 // suites are the packages of the long suites. They have steps of their own.
 var suites = []string{
 	"coderd/chaos", "coderd/chaos/engine", "coderd/chaos/failover", "coderd/chaos/storm", "coderd/demand/replay", "coderd/e2e",
-	"coderd/e2e/gitea",
+	"coderd/e2e/gitea", "coderd/e2e/kubernetes",
 	"coderd/e2e/upgrade", "coderd/faults", "coderd/simulation", "deploy",
 }
 
@@ -23,7 +23,7 @@ var suites = []string{
 var sequential = []string{
 	"cmd/prewarm", "coderd/autosize", "coderd/chaos/judge", "coderd/seal", "coderd/humanlog",
 	"coderd/prebuilds", "coderd/provider/conformance", "coderd/provider/docker", "coderd/provider/external",
-	"coderd/provider/hosts", "coderd/provider/local", "coderd/retention", "coderd/sizing", "coderd/sizing/sizingtest",
+	"coderd/provider/hosts", "coderd/provider/kubernetes", "coderd/provider/local", "coderd/retention", "coderd/sizing", "coderd/sizing/sizingtest",
 	"coderd/templates", "database", "database/embedded", "examples", "scripts", "site",
 }
 

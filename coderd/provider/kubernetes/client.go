@@ -1,0 +1,87 @@
+package kubernetes
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// cluster is one namespace of a cluster. It uses the REST client alone: the typed clients of client-go bring all of
+// Kubernetes' API along, of which this needs two kinds.
+type cluster struct {
+	config    *rest.Config
+	rest      rest.Interface
+	namespace string
+}
+
+var (
+	scheme     = newScheme()
+	parameters = runtime.NewParameterCodec(scheme)
+)
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schemaVersion)
+	if err := corev1.AddToScheme(s); err != nil {
+		panic(err) // it is the same each time
+	}
+	return s
+}
+
+var schemaVersion = corev1.SchemeGroupVersion
+
+func newCluster(c Config) (*cluster, error) {
+	config, namespace, err := c.connection()
+	if err != nil {
+		return nil, err
+	}
+	config.APIPath, config.GroupVersion = "/api", &schemaVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{config: config, rest: client, namespace: namespace}, nil
+}
+
+func (c *cluster) pod(ctx context.Context, name string) (*corev1.Pod, error) {
+	return get[corev1.Pod](ctx, c, "pods", name)
+}
+
+func (c *cluster) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	return get[corev1.Secret](ctx, c, "secrets", name)
+}
+
+func get[T any, P interface {
+	*T
+	runtime.Object
+}](ctx context.Context, c *cluster, resource, name string) (P, error) {
+	into := P(new(T))
+	err := c.rest.Get().Namespace(c.namespace).Resource(resource).Name(name).Do(ctx).Into(into)
+	return into, err
+}
+
+func (c *cluster) create(ctx context.Context, resource string, object, into runtime.Object, options metav1.CreateOptions) error {
+	return c.rest.Post().Namespace(c.namespace).Resource(resource).VersionedParams(&options, parameters).Body(object).Do(ctx).
+		Into(into)
+}
+
+// remove deletes the object of that name, if it is the one of that UID.
+func (c *cluster) remove(ctx context.Context, resource, name string, uid types.UID) error {
+	return c.rest.Delete().Namespace(c.namespace).Resource(resource).Name(name).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+}
+
+func (c *cluster) pods(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
+	list := &corev1.PodList{}
+	err := c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&options, parameters).Do(ctx).Into(list)
+	return list, err
+}

@@ -1,0 +1,123 @@
+package k8stest
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+)
+
+// Images that are there. Guest has busybox and the program that the tests of containers use, and runs as root where nothing
+// else is said. Agent has a program in the place of the prewarm binary.
+const (
+	Guest = "prewarm.test/guest:1"
+	Agent = "prewarm.test/agent:1"
+	pause = "prewarm.test/pause:1"
+)
+
+const packages = "github.com/prewarm-dev/prewarm/coderd/provider/"
+
+func (c *Cluster) importImages() error {
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return err
+	}
+	shell, err := os.ReadFile(busybox)
+	if err != nil {
+		return err
+	}
+	for _, image := range []struct {
+		reference, source, path string
+		entrypoint              []string
+		user                    string
+	}{
+		{pause, packages + "kubernetes/k8stest/pause", "pause", []string{"/pause"}, ""},
+		{Agent, packages + "kubernetes/k8stest/inner", "prewarm", []string{"/prewarm"}, "65532:65532"},
+		{Guest, packages + "docker/dockertest/guest", "bin/guest", []string{"/bin/guest"}, ""},
+	} {
+		program, err := build(c.file("program"), image.source)
+		if err != nil {
+			return err
+		}
+		files := []tar.Header{
+			{Name: "bin/", Mode: 0o755, Typeflag: tar.TypeDir},
+			{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
+			{Name: image.path, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg},
+		}
+		contents := map[string][]byte{image.path: program}
+		if image.reference == Guest {
+			files = append(files, tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(shell)), Typeflag: tar.TypeReg})
+			contents["bin/busybox"] = shell
+			for _, name := range []string{"cat", "env", "false", "grep", "kill", "sh", "sleep", "tr", "true"} {
+				files = append(files, tar.Header{Name: "bin/" + name, Linkname: "busybox", Mode: 0o777, Typeflag: tar.TypeSymlink})
+			}
+		}
+		archive, err := pack(image.reference, image.user, image.entrypoint, files, contents)
+		if err != nil {
+			return err
+		}
+		if err := c.importImage(archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) importImage(archive []byte) error {
+	cmd := exec.Command("ctr", "--address", c.file("containerd.sock"), "--namespace", "k8s.io", "images", "import", "-")
+	cmd.Stdin = bytes.NewReader(archive)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("import image: %w: %s", err, out)
+	}
+	return nil
+}
+
+func build(path, source string) ([]byte, error) {
+	cmd := exec.Command("go", "build", "-o", path, "-ldflags", "-s -w", source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w: %s", source, err, out)
+	}
+	return os.ReadFile(path)
+}
+
+// pack makes an image of one layer, as `docker save` writes it.
+func pack(reference, user string, entrypoint []string, files []tar.Header, contents map[string][]byte) ([]byte, error) {
+	layer, err := archived(files, contents)
+	if err != nil {
+		return nil, err
+	}
+	config, _ := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"Entrypoint": entrypoint, "User": user, "Env": []string{"PATH=/bin"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
+	})
+	manifest, _ := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{reference}, "Layers": []string{"layer.tar"}}})
+	all := map[string][]byte{"config.json": config, "layer.tar": layer, "manifest.json": manifest}
+	var headers []tar.Header
+	for _, name := range []string{"config.json", "layer.tar", "manifest.json"} {
+		headers = append(headers, tar.Header{Name: name, Mode: 0o644, Size: int64(len(all[name])), Typeflag: tar.TypeReg})
+	}
+	return archived(headers, all)
+}
+
+func archived(files []tar.Header, contents map[string][]byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for i := range files {
+		if err := w.WriteHeader(&files[i]); err != nil {
+			return nil, fmt.Errorf("make image: %w", err)
+		}
+		if _, err := w.Write(contents[files[i].Name]); err != nil {
+			return nil, fmt.Errorf("make image: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("make image: %w", err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,95 @@
+package kubernetes
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+const (
+	// prefix begins the keys that are Prewarm's own.
+	prefix = "prewarm.dev/"
+
+	labelInstallation = prefix + "installation"
+	labelWorkspace    = prefix + "workspace"
+	labelIncarnation  = prefix + "incarnation"
+	labelName         = prefix + "name"
+
+	noteOrganization = prefix + "organization"
+	noteTemplate     = prefix + "template"
+	notePreset       = prefix + "preset"
+	noteContainer    = "kubectl.kubernetes.io/default-container"
+)
+
+func labels(req provider.CreateRequest) map[string]string {
+	return map[string]string{
+		labelInstallation: req.Tags.Installation.String(),
+		labelWorkspace:    req.Tags.WorkspaceID.String(),
+		labelIncarnation:  strconv.Itoa(int(req.Tags.Incarnation)),
+		labelName:         req.Name,
+	}
+}
+
+// tagsOf reads the tags of an object. Without all of them it is not ours, and neither is a copy of one of ours, which has
+// another name.
+func tagsOf(name string, labels map[string]string) (provider.Tags, bool) {
+	installation, err1 := uuid.Parse(labels[labelInstallation])
+	workspace, err2 := uuid.Parse(labels[labelWorkspace])
+	incarnation, err3 := strconv.ParseInt(labels[labelIncarnation], 10, 32)
+	ok := err1 == nil && err2 == nil && err3 == nil && workspace != uuid.Nil && labels[labelName] == name
+	return provider.Tags{Installation: installation, WorkspaceID: workspace, Incarnation: int32(incarnation)}, ok
+}
+
+// idOf is the provider's id of a pod: by its name it can be read, by its UID it is no other.
+func idOf(pod *corev1.Pod) string { return pod.Name + "/" + string(pod.UID) }
+
+// parts of an id, or of a reference without one.
+func parts(ref provider.Ref) (name string, uid types.UID) {
+	if ref.ProviderID == "" {
+		return ref.Name, ""
+	}
+	name, id, _ := strings.Cut(ref.ProviderID, "/")
+	return name, types.UID(id)
+}
+
+// found is a pod of ours.
+type found struct {
+	*corev1.Pod
+	tags provider.Tags
+}
+
+// instance is what the outside sees of a pod.
+func (f found) instance() provider.Instance {
+	notes := f.Annotations
+	i := provider.Instance{
+		ProviderID: idOf(f.Pod), Name: f.Name, Tags: f.tags, CreatedAt: f.CreationTimestamp.UTC(), KnownAs: []string{idOf(f.Pod)},
+		Environment: provider.Identity(f.Name, f.tags, notes[noteTemplate], notes[notePreset]),
+	}
+	for _, ip := range f.Status.PodIPs {
+		i.Addresses = append(i.Addresses, provider.Address{Type: "ip", Address: ip.IP})
+	}
+	switch is := judge(f.Pod); {
+	case is.failed:
+		i.Status, i.Fault = provider.StatusError, is.detail
+	case f.Status.Phase == corev1.PodRunning:
+		i.Status = provider.StatusRunning
+	default: // it is about to start, or nobody knows
+		i.Status = provider.StatusUnknown
+	}
+	return i
+}
+
+// container is the one that is the workspace.
+func (f found) container() string { return workspaceContainer(f.Annotations, f.Spec.Containers) }
+
+func workspaceContainer(annotations map[string]string, containers []corev1.Container) string {
+	if name := annotations[noteContainer]; name != "" || len(containers) == 0 {
+		return name
+	}
+	return containers[0].Name
+}

@@ -1,0 +1,214 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// plain is a spec with more fields in its container, and in the pod.
+func plain(container, pod string) string {
+	return `{"pod": {"spec": {"containers": [{"name": "dev", "image": "debian:12"` + container + `}]` + pod + `}}}`
+}
+
+// Each mistake is told at its own place.
+func TestSpec_problems(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		spec, path, says string
+	}{
+		{`["x"]`, "", "must be a mapping"},
+		{`{}`, "pod.spec.containers", "is missing"},
+		{`{"pod": null}`, "pod.spec.containers", "is missing"},
+		{`{"pods": {}}`, "pods", "known are pod"},
+		{`{"pod": {"spec": {"containers": []}}}`, "pod.spec.containers", "is missing"},
+		{`{"pod": {"spec": {"containers": [{"image": "x"}]}}}`, "pod.spec.containers[0].name", "is missing"},
+		{`{"pod": {"spec": {"containers": [{"name": "x"}]}}}`, "pod.spec.containers[0].image", "is missing"},
+		{plain(`, "imagePullpolicy": "Never"`, ""), "pod.spec.containers[0].imagePullpolicy", "write imagePullPolicy"},
+		{plain(`, "volumeMount": []`, ""), "pod.spec.containers[0].volumeMount", "write volumeMounts"},
+		{plain(``, `, "node": "a"`), "pod.spec.node", "is not a field of a PodSpec"},
+		{plain(`, "env": [{"name": "A", "value": "b"}, {"name": "PORT", "value": 8080}]`, ""), "pod.spec.containers[0].env[1].value", "put 8080 in quotes"},
+		{plain(`, "ports": [{"containerPort": "x"}]`, ""), "pod.spec.containers[0].ports[0].containerPort", "whole number"},
+		{plain(`, "tty": "yes"`, ""), "pod.spec.containers[0].tty", "true or false"},
+		{plain(`, "command": "sleep"`, ""), "pod.spec.containers[0].command", "must be a list"},
+		{plain(`, "resources": {"limits": {"memory": "much"}}`, ""), "pod.spec.containers[0].resources.limits.memory", "Quantity"},
+		{plain(``, `, "volumes": [{"name": "a", "emptyDir": 3}]`), "pod.spec.volumes[0].emptyDir", "must be a mapping"},
+		{plain(`, "env": [{"name": "PREWARM_X"}]`, ""), "pod.spec.containers[0].env[0].name", "reserved"},
+		{plain(`, "volumeMounts": [{"name": "a", "mountPath": "/.prewarm/x"}]`, ""), "pod.spec.containers[0].volumeMounts[0].mountPath", "the agent's"},
+		{plain(`, "env": [{"name": "A", "value": "${parameters.size}"}]`, ""), "pod.spec.containers[0].env[0].value", "has no parameter"},
+		{plain(``, `, "hostNetwork": true`), "pod.spec.hostNetwork", "privileged: true"},
+		{plain(``, `, "volumes": [{"name": "a", "hostPath": {"path": "/"}}]`), "pod.spec.volumes[0].hostPath", "privileged: true"},
+		{plain(`, "securityContext": {"privileged": true}`, ""), "pod.spec.containers[0].securityContext.privileged", "privileged: true"},
+		{plain(`, "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}`, ""), "pod.spec.containers[0].securityContext.capabilities.add[0]", "privileged: true"},
+		{plain(`, "ports": [{"containerPort": 1, "hostPort": 1}]`, ""), "pod.spec.containers[0].ports[0].hostPort", "privileged: true"},
+		{plain(``, `, "serviceAccountName": "admin"`), "pod.spec.serviceAccountName", "service_accounts"},
+		{plain(``, `, "volumes": [{"name": "a", "secret": {"secretName": "prebuild-b"}}]`), "pod.spec.volumes[0].secret.secretName", "secrets"},
+		{plain(``, `, "volumes": [{"name": "a", "projected": {"sources": [{"secret": {"name": "b"}}]}}]`), "pod.spec.volumes[0].projected.sources[0].secret.name", "secrets"},
+		{plain(``, `, "volumes": [{"name": "a", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "b"}}}]`), "pod.spec.volumes[0].csi.nodePublishSecretRef.name", "secrets"},
+		{plain(`, "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "b", "key": "c"}}}]`, ""), "pod.spec.containers[0].env[0].valueFrom.secretKeyRef.name", "secrets"},
+		{plain(`, "envFrom": [{"secretRef": {"name": "b"}}]`, ""), "pod.spec.containers[0].envFrom[0].secretRef.name", "secrets"},
+		{plain(``, `, "imagePullSecrets": [{"name": "b"}]`), "pod.spec.imagePullSecrets[0].name", "secrets"},
+		{`{"pod": {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "pod.metadata", "labels and annotations only"},
+		{`{"pod": {"metadata": {"finalizers": ["x"]}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "pod.metadata", "labels and annotations only"},
+		{`{"pod": {"metadata": {"labels": {"prewarm.dev/workspace": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "pod.metadata.labels.prewarm.dev/workspace", "reserved"},
+		{`{"pod": {"metadata": {"annotations": {"kubectl.kubernetes.io/default-container": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`,
+			"pod.metadata.annotations.kubectl.kubernetes.io/default-container", "no container"},
+	} {
+		_, problems := parseSpec(Config{}, json.RawMessage(c.spec), nil)
+		at := slices.IndexFunc(problems, func(p provider.Problem) bool { return p.Path == c.path })
+		if assert.GreaterOrEqual(t, at, 0, "%s: no problem at %s: %v", c.spec, c.path, problems) {
+			assert.Contains(t, problems[at].Message, c.says)
+		}
+		assert.Len(t, problems, 1, c.spec)
+	}
+}
+
+// What the configuration permits is no problem.
+func TestSpec_permitted(t *testing.T) {
+	t.Parallel()
+	config, err := ParseConfig(json.RawMessage(`{"namespace": "work", "privileged": true, "secrets": ["pull"], "service_accounts": ["build"]}`))
+	require.NoError(t, err)
+	_, problems := parseSpec(config, json.RawMessage(plain(`, "securityContext": {"privileged": true, "capabilities": {"add": ["SYS_ADMIN"]}}`,
+		`, "hostNetwork": true, "serviceAccountName": "build", "imagePullSecrets": [{"name": "pull"}]`)), nil)
+	require.Empty(t, problems)
+	for _, wrong := range []string{`{"namespaces": "x"}`, `{"namespace": "A"}`, `{"context": "x"}`, `{"kubeconfig": "x"}`, `{"qps": -1}`,
+		`{"agent_image": "a b"}`, `{"callback_host": "http://x"}`} {
+		_, err := ParseConfig(json.RawMessage(wrong))
+		require.Error(t, err, wrong)
+	}
+	_, err = New(t.Context(), Options{})
+	require.ErrorContains(t, err, "set kubeconfig")
+}
+
+func request(spec string, parameters map[string]string) provider.CreateRequest {
+	return provider.CreateRequest{
+		Name: "prebuild-a", Organization: "default", Template: "dev", Preset: "small", Spec: json.RawMessage(spec), Parameters: parameters,
+		Tags: provider.Tags{
+			Installation: uuid.MustParse("00000000-0000-0000-0000-00000000000a"),
+			WorkspaceID:  uuid.MustParse("00000000-0000-0000-0000-00000000000b"), Incarnation: 3,
+		},
+	}
+}
+
+// The pod is the template's, with what makes it a workspace; parameters reach it as variables and in strings.
+func TestPod(t *testing.T) {
+	t.Parallel()
+	p := &Provider{}
+	pod, err := p.podOf(request(`{"pod": {
+		"metadata": {"labels": {"team": "web"}, "annotations": {"size": "is ${parameters.size}"}},
+		"spec": {"initContainers": [{"name": "setup", "image": "debian:12"}],
+			"containers": [{"name": "dev", "image": "debian:${parameters.release}", "resources": {"limits": {"memory": "${parameters.size}"}},
+				"env": [{"name": "PARAM_SIZE", "value": "mine"}, {"name": "COPY", "value": "$(PARAM_RELEASE)"}]}]}}}`,
+		map[string]string{"size": "64Mi", "release": "12", "odd": "$(HOME)"}))
+	require.NoError(t, err)
+	assert.Equal(t, "prebuild-a", pod.Name)
+	assert.Equal(t, map[string]string{
+		"team": "web", labelName: "prebuild-a", labelIncarnation: "3",
+		labelInstallation: "00000000-0000-0000-0000-00000000000a", labelWorkspace: "00000000-0000-0000-0000-00000000000b",
+	}, pod.Labels)
+	assert.Equal(t, map[string]string{
+		"size": "is 64Mi", noteContainer: "dev", noteOrganization: "default", noteTemplate: "dev", notePreset: "small",
+	}, pod.Annotations)
+	assert.False(t, *pod.Spec.AutomountServiceAccountToken)
+	dev := pod.Spec.Containers[0]
+	assert.Equal(t, "debian:12", dev.Image)
+	assert.Equal(t, "64Mi", dev.Resources.Limits.Memory().String())
+	var names []string
+	for _, v := range dev.Env {
+		names = append(names, v.Name+"="+v.Value)
+	}
+	assert.Equal(t, []string{
+		"PARAM_ODD=$$(HOME)", "PARAM_RELEASE=12", "PARAM_SIZE=64Mi", "PREWARM_INCARNATION=3", "PREWARM_PRESET=small",
+		"PREWARM_TEMPLATE=dev", "PREWARM_WORKSPACE=prebuild-a", "PREWARM_WORKSPACE_ID=00000000-0000-0000-0000-00000000000b",
+		"PARAM_SIZE=mine", "COPY=$(PARAM_RELEASE)",
+	}, names)
+	assert.Len(t, pod.Spec.InitContainers[0].Env, 8)
+	tags, ours := tagsOf(pod.Name, pod.Labels)
+	assert.True(t, ours)
+	assert.Equal(t, request("", nil).Tags, tags)
+	_, ours = tagsOf("a-copy", pod.Labels)
+	assert.False(t, ours, "a copy with all labels is not the workspace")
+	assert.False(t, hasToken(pod))
+
+	asked, err := p.podOf(request(plain("", `, "automountServiceAccountToken": true`), nil))
+	require.NoError(t, err)
+	assert.True(t, *asked.Spec.AutomountServiceAccountToken)
+}
+
+// The agent's token is in a secret that the pod owns, and nowhere in the pod; the command runs under the agent.
+func TestAgentPod(t *testing.T) {
+	t.Parallel()
+	p := &Provider{config: Config{AgentImage: "registry.test/prewarm:1", CallbackHost: "prewarm.test:7080"}}
+	req := request(plain(`, "command": ["sleep"], "args": ["60"]`, `, "initContainers": [{"name": "setup", "image": "x"}]`), nil)
+	req.Callback = provider.Callback{CallbackURL: "http://127.0.0.1:3000/api/v1/instances/x", Token: "secret-token", CABundle: []byte("PEM")}
+	pod, err := p.podOf(req)
+	require.NoError(t, err)
+	raw, err := json.Marshal(pod)
+	require.NoError(t, err)
+	assert.NotContains(t, string(raw), "secret-token")
+	dev := pod.Spec.Containers[0]
+	assert.Equal(t, []string{"/.prewarm/program/prewarm", "agent", "--", "sleep"}, dev.Command)
+	assert.Equal(t, []string{"60"}, dev.Args)
+	assert.Contains(t, dev.Env, corev1.EnvVar{Name: "PREWARM_AGENT_URL", Value: "http://prewarm.test:7080"})
+	assert.Contains(t, dev.Env, corev1.EnvVar{Name: "PREWARM_AGENT_CA_FILE", Value: "/.prewarm/token/authorities.pem"})
+	require.Len(t, pod.Spec.InitContainers, 2)
+	installer := pod.Spec.InitContainers[0]
+	assert.Equal(t, []string{"/prewarm", "kubernetes-install", "/.prewarm/program/prewarm"}, installer.Command)
+	assert.Len(t, installer.VolumeMounts, 1, "the token is the workspace's alone")
+	assert.True(t, hasToken(pod))
+
+	pod.UID = "the-uid"
+	secret := secretOf(req, pod)
+	assert.Equal(t, map[string][]byte{"token": []byte("secret-token\n"), "authorities.pem": []byte("PEM")}, secret.Data)
+	assert.True(t, metav1.IsControlledBy(secret, pod))
+	assert.True(t, p.ofPod(secret))
+
+	for _, c := range []struct {
+		config Config
+		spec   string
+		says   string
+	}{
+		{Config{CallbackHost: "x"}, plain("", ""), "agent_image"},
+		{Config{AgentImage: "x"}, plain("", ""), "callback_host"},
+		{p.config, plain(`, "args": ["60"]`, ""), "must say its command"},
+		{p.config, plain(`, "image": 1`, ""), "check spec"},
+	} {
+		req.Spec = json.RawMessage(c.spec)
+		_, err := (&Provider{config: c.config}).podOf(req)
+		assert.ErrorContains(t, err, c.says)
+		assert.True(t, provider.IsPermanent(err))
+	}
+}
+
+// FuzzSpec: whatever a template says, it is either refused with places in it, or means the same each time, and asks for
+// nothing that the configuration does not permit.
+func FuzzSpec(f *testing.F) {
+	f.Add([]byte(plain(`, "env": [{"name": "A", "value": "${parameters.size}"}]`, `, "volumes": [{"name": "a", "secret": {"secretName": "b"}}]`)), "size", "x y")
+	f.Add([]byte(`{"pod":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b","resources":{"limits":{"cpu":1}}}]}}}`), "size", "x")
+	f.Add([]byte(`{"pod":{"spec":{"containers":[{"name":"a","image":"${parameters.size"}]}}}`), "size", `"`)
+	f.Add([]byte(`null`), "size", "x y")
+	f.Fuzz(func(t *testing.T, raw []byte, name, value string) {
+		if !json.Valid(raw) { // what is stored is JSON
+			return
+		}
+		s, problems := parseSpec(Config{}, raw, map[string]string{name: value})
+		again, _ := parseSpec(Config{}, raw, map[string]string{name: value})
+		assert.Equal(t, s, again)
+		for _, p := range problems {
+			assert.NotEmpty(t, p.Message)
+		}
+		if len(problems) == 0 {
+			assert.NotEmpty(t, s.pod.Spec.Containers)
+			assert.Empty(t, secretsOf("", s.pod.Spec))
+			assert.False(t, s.pod.Spec.HostNetwork)
+		}
+	})
+}
