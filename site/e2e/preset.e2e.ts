@@ -209,6 +209,7 @@ test("a workspace is kept for inspection, with a reason, and its lease is renewe
     const lease = page.getByRole("dialog", { name: `Give ${name} a lease?` });
     await lease.getByText("is released and its content is deleted", { exact: false }).waitFor();
     await lease.getByRole("button", { name: "Give it a lease" }).click();
+    await page.getByRole("dialog").waitFor({ state: "hidden" }); // until then its button has the new name, too
     await claimed.getByText(/Its lease ends in [78] h/).waitFor();
     await claimed.getByRole("button", { name: "Renew the lease" }).waitFor();
     expect(await page.getByRole("button", { name: /^Keep/ }).count()).toBe(0); // it is somebody's
