@@ -56,7 +56,7 @@ type Options struct {
 	KeysFile        string // of encryption keys for secrets at rest; empty: one of our own under DataDir
 	Quickstart      bool   // make a first template if there is none
 	Tick            time.Duration
-	Notify          alerts.Webhook // where people are told; zero: nowhere
+	Notify          alerts.Webhook // where notifications are sent; zero: nowhere
 	JSONLog         bool           // lines of JSON instead of text
 	LogLevel        slog.Level     // what is less severe is left out; zero: debug
 	Drain           time.Duration  // how long it serves on, unready, before it stops

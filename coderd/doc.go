@@ -47,6 +47,7 @@
 //	chaos       tests that hurt real processes; chaos/storm all faults at once, chaos/judge what was wrong,
 //	            chaos/engine behind the server's back on a container engine
 //	coderdtest  replicas inside of tests
+//	tied        processes that end with the one that started them; tests and benchmarks
 //	simulation  replicas under every order of events and every fault, by a seed; tests only
 //
 // Rooms do not import their neighbours: what reconcile, claim, lifecycle and inventory need of one another is a hint, or a

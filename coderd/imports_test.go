@@ -82,6 +82,7 @@ var rooms = map[string]room{
 	"coderd/chaos/failover": leaf,
 	"coderd/e2e/gitea":      leaf,
 	"coderd/e2e/kubernetes": leaf,
+	"coderd/tied":           leaf,
 	"coderd/e2e/upgrade":    leaf,
 	"coderd/chaos/storm":    leaf,
 	"coderd/chaos/judge":    leaf,

@@ -79,14 +79,22 @@ func (s *server) claimOf(ctx context.Context, req sdk.ClaimRequest, result claim
 		return c, nil
 	}
 	c.Receipt = receiptOf(result)
-	first, err := s.claimedOf(ctx, result.ClaimID, *result.Workspace)
+	versions := map[uuid.UUID]uuid.UUID{result.Workspace.ID: result.Workspace.TemplateVersionID}
+	for _, given := range result.Together {
+		versions[given.Workspace.ID] = given.Workspace.TemplateVersionID
+	}
+	open, err := s.openOf(ctx, versions)
+	if err != nil {
+		return c, err
+	}
+	first, err := claimedOf(result.ClaimID, *result.Workspace, open[result.Workspace.ID])
 	if err != nil {
 		return c, err
 	}
 	c.WorkspaceID, c.Name, c.ProviderID = &first.WorkspaceID, first.Name, first.ProviderID
 	c.Addresses, c.Environment, c.Open = first.Addresses, first.Environment, first.Open
 	for _, given := range result.Together {
-		w, err := s.claimedOf(ctx, given.ClaimID, given.Workspace)
+		w, err := claimedOf(given.ClaimID, given.Workspace, open[given.Workspace.ID])
 		if err != nil {
 			return c, err
 		}
@@ -95,10 +103,10 @@ func (s *server) claimOf(ctx context.Context, req sdk.ClaimRequest, result claim
 	return c, nil
 }
 
-func (s *server) claimedOf(ctx context.Context, claimID uuid.UUID, w database.Workspace) (sdk.ClaimedWorkspace, error) {
+func claimedOf(claimID uuid.UUID, w database.Workspace, open sdk.Open) (sdk.ClaimedWorkspace, error) {
 	c := sdk.ClaimedWorkspace{
 		ClaimID: claimID, WorkspaceID: w.ID, Name: w.Name, ProviderID: w.ProviderID, Addresses: []sdk.Address{},
-		Environment: map[string]string{},
+		Environment: map[string]string{}, Open: open,
 	}
 	if err := json.Unmarshal(w.Addresses, &c.Addresses); err != nil {
 		return c, xerrors.Errorf("decode addresses: %w", err)
@@ -106,9 +114,7 @@ func (s *server) claimedOf(ctx context.Context, claimID uuid.UUID, w database.Wo
 	if err := json.Unmarshal(w.Environment, &c.Environment); err != nil {
 		return c, xerrors.Errorf("decode environment: %w", err)
 	}
-	var err error
-	c.Open, err = s.openOf(ctx, w.ID, w.TemplateVersionID)
-	return c, err
+	return c, nil
 }
 
 func receiptOf(result claim.Result) *sdk.Receipt {

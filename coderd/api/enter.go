@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -36,7 +35,7 @@ type entrance struct {
 	viewsdb.EntranceRow
 	who    auth.Identity
 	action auth.Action
-	// publicPort is the only thing of it that who, somebody whom nobody knows, may use; 0: who is known.
+	// publicPort is the one port that an anonymous visitor may reach; 0: the visitor is known.
 	publicPort int
 }
 
@@ -52,12 +51,11 @@ func (s *server) entranceOf(ctx context.Context, who auth.Identity, action auth.
 	if err != nil && !database.NoRows(err) {
 		return entrance{}, xerrors.Errorf("find workspace: %w", err)
 	}
-	byRole := action == auth.ActUseWorkspace && slices.Contains(row.Enter, string(who.Role))
-	if err != nil || !byRole && !who.May(action, row.OwnerID) {
+	e := entrance{EntranceRow: row, who: who, action: action}
+	if err != nil || !(action == auth.ActUseWorkspace && e.openToRole()) && !who.May(action, row.OwnerID) {
 		return entrance{}, auth.Refuse(auth.ErrNotFound, "there is no workspace %q that you have claimed; `prewarm workspace list` "+
 			"shows yours", ref)
 	}
-	e := entrance{EntranceRow: row, who: who, action: action}
 	// A prebuild that somebody was in would be handed on as new.
 	if row.State != database.WorkspaceStateClaimed {
 		return e, auth.Refuse(auth.ErrConflict, "workspace %s is %s: only a claimed one can be entered", row.Name, row.State)
@@ -90,7 +88,11 @@ func (s *server) whileOpen(ctx context.Context, e entrance) {
 }
 
 func (e entrance) target() tunnel.Target {
-	return tunnel.Target{TunnelID: e.TunnelID, ReplicaID: e.ReplicaID, URL: e.Url, WorkspaceID: e.ID, UserID: e.who.UserID}
+	t := tunnel.Target{TunnelID: e.TunnelID, ReplicaID: e.ReplicaID, URL: e.Url, WorkspaceID: e.ID}
+	if e.publicPort == 0 {
+		t.UserID = e.who.UserID // anonymous visitors would share the limits of one user, and keep each other out
+	}
+	return t
 }
 
 // address is that of something the agent serves. The host names the tunnel, so that connections are of one only.

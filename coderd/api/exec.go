@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -60,8 +59,7 @@ func (s *server) execThrough(ctx context.Context, e entrance) (func(context.Cont
 		s.whileOpen(ctx, e)
 		return s.execInside(ctx, e, session)
 	}
-	role := e.role()
-	tunnels := s.Tunnels != nil && e.HasAgent && e.DataPlane && (role == "" || slices.Contains(e.Enter, string(role)))
+	tunnels := s.Tunnels != nil && e.HasAgent && e.DataPlane && (e.role() == "" || e.openToRole())
 	if tunnels && e.TunnelID != uuid.Nil {
 		return inside, nil
 	}

@@ -131,6 +131,9 @@ func (e entrance) role() database.Role {
 	return e.who.Role
 }
 
+// openToRole says whether the workspace is open to the role of who enters.
+func (e entrance) openToRole() bool { return slices.Contains(e.Enter, string(e.who.Role)) }
+
 // right is by what who entered, for the record.
 func (e entrance) right() string {
 	if e.publicPort != 0 {
@@ -172,21 +175,31 @@ func (v *openVersions) get(ctx context.Context, db database.DBTX, id uuid.UUID) 
 	return opens, nil
 }
 
-// openOf is to whom else a claimed workspace is open.
-func (s *server) openOf(ctx context.Context, id, version uuid.UUID) (sdk.Open, error) {
-	if opens, err := s.openVersions.get(ctx, s.Store, version); err != nil || !opens {
-		return sdk.Open{}, err
-	}
-	rows, err := viewsdb.New(s.Store).OpenWorkspaces(ctx, []uuid.UUID{id})
-	if err != nil {
-		return sdk.Open{}, xerrors.Errorf("look to whom the workspace is open: %w", err)
-	}
-	var open sdk.Open
-	for _, row := range rows {
-		open.Enter = row.Enter
-		for _, port := range row.PublicPorts {
-			open.PublicPorts = append(open.PublicPorts, int(port))
+// openOf is to whom else some claimed workspaces are open, which are given with their versions. One that is open to nobody is left out.
+func (s *server) openOf(ctx context.Context, versions map[uuid.UUID]uuid.UUID) (map[uuid.UUID]sdk.Open, error) {
+	var open []uuid.UUID
+	for id, version := range versions {
+		switch opens, err := s.openVersions.get(ctx, s.Store, version); {
+		case err != nil:
+			return nil, err
+		case opens:
+			open = append(open, id)
 		}
 	}
-	return open, nil
+	if len(open) == 0 {
+		return nil, nil
+	}
+	rows, err := viewsdb.New(s.Store).OpenWorkspaces(ctx, open)
+	if err != nil {
+		return nil, xerrors.Errorf("look to whom workspaces are open: %w", err)
+	}
+	to := make(map[uuid.UUID]sdk.Open, len(rows))
+	for _, row := range rows {
+		one := sdk.Open{Enter: row.Enter}
+		for _, port := range row.PublicPorts {
+			one.PublicPorts = append(one.PublicPorts, int(port))
+		}
+		to[row.ID] = one
+	}
+	return to, nil
 }

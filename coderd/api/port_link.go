@@ -1,11 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -91,13 +93,13 @@ func (s *server) enterPort(w http.ResponseWriter, r *http.Request, d door) {
 	}
 	var cookie string
 	if err == nil {
-		until, beginErr := auth.Begin(ctx, s.Store, t.ID, t.TokenID, ticketAge)
-		path := t.Path
-		t.Path, t.Expires = "", jwt.NewNumericDate(until)
-		if err = beginErr; err == nil {
-			cookie, err = s.sign(ctx, cookieTicket, t)
+		var until time.Time
+		until, err = auth.Begin(ctx, s.Store, t.ID, t.TokenID, ticketAge)
+		stays := t
+		stays.Path, stays.Expires = "", jwt.NewNumericDate(until)
+		if err == nil {
+			cookie, err = s.sign(ctx, cookieTicket, stays)
 		}
-		t.Path = path
 	}
 	switch {
 	case errors.Is(err, errNoTicket), errors.Is(err, auth.ErrUsed), errors.Is(err, auth.ErrUnauthenticated):
@@ -111,13 +113,9 @@ func (s *server) enterPort(w http.ResponseWriter, r *http.Request, d door) {
 		Name: s.PortDomain.cookie(), Value: cookie, Path: "/", MaxAge: int(ticketAge.Seconds()), HttpOnly: true,
 		Secure: s.PortDomain.secure(), SameSite: http.SameSiteLaxMode,
 	})
-	path := t.Path
-	if path == "" {
-		path = "/"
-	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Location", s.PortDomain.asked(r)+path)
+	h.Set("Location", s.PortDomain.asked(r)+cmp.Or(t.Path, "/"))
 	w.WriteHeader(http.StatusSeeOther)
 }

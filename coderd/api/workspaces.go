@@ -82,9 +82,11 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 	if w.Agent, err = s.agentOf(ctx, row.ID); err != nil {
 		return sdk.Workspace{}, err
 	}
-	if w.Open, err = s.openOf(ctx, row.ID, row.TemplateVersionID); err != nil {
+	open, err := s.openOf(ctx, map[uuid.UUID]uuid.UUID{row.ID: row.TemplateVersionID})
+	if err != nil {
 		return sdk.Workspace{}, err
 	}
+	w.Open = open[row.ID]
 	if row.ClaimID.Valid {
 		if w.Receipt, err = s.receipt(ctx, row.ClaimID.UUID); err != nil {
 			return sdk.Workspace{}, err

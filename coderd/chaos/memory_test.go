@@ -14,7 +14,7 @@ import (
 // memory is what processes have resident at most from now on, and now.
 type memory map[int]int64
 
-// watchMemory begins anew to remember the most that processes have.
+// watchMemory measures from now on the most memory that processes have.
 func watchMemory(t *testing.T, pids ...int) memory {
 	t.Helper()
 	m := memory{}

@@ -28,8 +28,8 @@ func user(t *testing.T, server *e2etest.Server, name, role string) *sdk.Client {
 	return &sdk.Client{URL: server.Client.URL, Token: token.Secret}
 }
 
-// A workspace is open to template-admins where its version says so and the owner allowed it before the claim. Whoever claims is
-// told. What is allowed later changes nothing, and what is not allowed any more ends at once, also what goes on.
+// A workspace is open to template-admins where its version says so and the owner allowed it before the claim. The answer to
+// the claim says it. What is allowed later changes nothing, and what is not allowed any more ends at once, also what goes on.
 func TestOpenWorkspaces(t *testing.T) {
 	t.Parallel()
 	template := strings.Replace(fmt.Sprintf(enterable, 1), "{heartbeat_timeout: 1m}", "{enter: [template-admin], public_ports: [3000]}", 1)

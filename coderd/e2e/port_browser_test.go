@@ -203,7 +203,7 @@ func socket(t *testing.T, at *sdk.Client, host string, header http.Header) (*web
 	return ws, err
 }
 
-// A host of the domain is never ours, whatever it is and whoever asks; and a cookie is for one port of one claim.
+// No host of the domain has our pages or the API, for anybody. A cookie is for one port of one claim.
 func TestPorts_browserHosts(t *testing.T) {
 	t.Parallel()
 	b := inABrowser(t)

@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
-	"syscall"
 	"testing"
 
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/tied"
 )
 
 // folder is where Main lets the binary be built.
@@ -95,7 +95,7 @@ func Run(ctx context.Context, t testing.TB, env []string, args ...string) Outcom
 	cmd.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := start(cmd); err != nil {
+	if err := tied.Start(cmd); err != nil {
 		t.Fatalf("start %v: %v", args, err)
 	}
 	var exit *exec.ExitError
@@ -104,29 +104,6 @@ func Run(ctx context.Context, t testing.TB, env []string, args ...string) Outcom
 	}
 	return Outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
-
-// start starts a process that the kernel kills when this one is gone. The kernel watches the thread that started the
-// process, so one thread that never ends starts them all.
-func start(cmd *exec.Cmd) error {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	done := make(chan error)
-	starter() <- func() { done <- cmd.Start() }
-	return <-done
-}
-
-var starter = sync.OnceValue(func() chan<- func() {
-	todo := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for do := range todo {
-			do()
-		}
-	}()
-	return todo
-})
 
 // Public is a directory that every user may look into, for programs and files of workspaces: those of a server that is
 // root run as users of their own.

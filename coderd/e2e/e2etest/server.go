@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/tied"
 )
 
 // Options of one server process. The zero value is a server with a PostgreSQL of its own and a tick of 15 s.
@@ -121,7 +122,7 @@ func (s *Server) launch() error {
 		return fmt.Errorf("create pipe: %w", err)
 	}
 	s.cmd.Stdout, s.cmd.Stderr = hello, stderr
-	err = start(s.cmd)
+	err = tied.Start(s.cmd)
 	_ = hello.Close()
 	if err != nil {
 		_ = stdout.Close()

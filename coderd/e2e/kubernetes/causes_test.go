@@ -19,7 +19,7 @@ import (
 // record is a folder for the statuses that were seen, for testdata of the provider.
 var record = flag.String("record", "", "write the statuses that were seen into this folder")
 
-// Real faults are told in words that name their cause, and by whether another pod may fare better.
+// A real fault is reported in words that name its cause. It is transient where another pod may become ready.
 func TestCauses(t *testing.T) {
 	p := newPlace(t)
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestEvicted(t *testing.T) {
 	require.Contains(t, r.Detail, "evicted: ")
 }
 
-// What admission refuses is told at apply, unless it is of the moment only.
+// What admission refuses is reported at apply, unless it is of the moment only.
 func TestAdmission(t *testing.T) {
 	p := newPlace(t, "pod-security.kubernetes.io/enforce=restricted")
 	check := func(s json.RawMessage) []provider.Problem {

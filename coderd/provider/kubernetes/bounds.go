@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// bounds keeps a spec within what the configuration permits: the namespace has secrets and service accounts that are not
-// meant for whoever writes templates, the tokens of other workspaces among them; and the node is not theirs either.
+// bounds keeps a spec within what the configuration permits. The namespace has secrets and service accounts that are not for
+// the authors of templates: the tokens of other workspaces are among them. The node is not for them either.
 func (p *reader) bounds(path string, s corev1.PodSpec) {
 	if name := s.ServiceAccountName; name != "" && !slices.Contains(p.config.ServiceAccounts, name) {
 		p.Add(path+".serviceAccountName", "%q is not one of service_accounts in the provider's configuration", name)
@@ -33,6 +33,9 @@ func (p *reader) bounds(path string, s corev1.PodSpec) {
 			p.Add(path+"."+field, why)
 		}
 	}
+	if s.SecurityContext != nil {
+		p.hostProcess(path, s.SecurityContext.WindowsOptions, why)
+	}
 	for i, v := range s.Volumes {
 		if v.HostPath != nil {
 			p.Add(fmt.Sprintf("%s.volumes[%d].hostPath", path, i), why)
@@ -48,6 +51,10 @@ func (p *reader) bounds(path string, s corev1.PodSpec) {
 			if security.Privileged != nil && *security.Privileged {
 				p.Add(at+".securityContext.privileged", why)
 			}
+			if security.ProcMount != nil && *security.ProcMount != corev1.DefaultProcMount {
+				p.Add(at+".securityContext.procMount", why)
+			}
+			p.hostProcess(at, security.WindowsOptions, why)
 			if security.Capabilities != nil {
 				for i, name := range security.Capabilities.Add {
 					if !slices.Contains(harmless, name) {
@@ -56,6 +63,13 @@ func (p *reader) bounds(path string, s corev1.PodSpec) {
 				}
 			}
 		}
+	}
+}
+
+// hostProcess is how a container is the node itself on Windows.
+func (p *reader) hostProcess(path string, windows *corev1.WindowsSecurityContextOptions, why string) {
+	if windows != nil && windows.HostProcess != nil && *windows.HostProcess {
+		p.Add(path+".securityContext.windowsOptions.hostProcess", "%s", why)
 	}
 }
 

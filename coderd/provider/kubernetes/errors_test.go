@@ -20,7 +20,7 @@ func answer(code int32, reason metav1.StatusReason, message string) error {
 	}}
 }
 
-// What an API server refuses is told apart by whether a retry may help.
+// What an API server refuses is permanent or not, by whether a retry may help.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

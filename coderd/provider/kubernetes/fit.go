@@ -30,10 +30,7 @@ func (p *reader) fitType(path string, raw json.RawMessage, t reflect.Type) {
 	case reflect.PointerTo(t).Implements(unmarshaler):
 		p.fitLeaf(path, raw, t)
 	case t.Kind() == reflect.Struct:
-		fields := map[string]reflect.Type{}
-		for name, field := range fieldsOf(t) {
-			fields[name] = field
-		}
+		fields := maps.Collect(fieldsOf(t))
 		for key, value := range p.members(path, raw) {
 			if field, known := fields[key]; known {
 				p.fitType(path+"."+key, value, field)

@@ -34,9 +34,9 @@ func judge(pod *corev1.Pod) verdict {
 	case s.Phase == corev1.PodFailed:
 		return failedPod(pod)
 	case s.Phase == corev1.PodSucceeded:
-		v := verdict{failed: true, detail: "its command ended with exit status 0"}
-		v.container, _ = firstContainer(pod)
-		return v
+		return verdict{
+			failed: true, detail: "its command ended with exit status 0", container: workspaceContainer(pod.Annotations, pod.Spec.Containers),
+		}
 	case s.Phase == corev1.PodUnknown:
 		return verdict{detail: "its node does not answer"}
 	case condition(pod, corev1.PodReady).Status == corev1.ConditionTrue:
@@ -198,11 +198,6 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodConditio
 		}
 	}
 	return corev1.PodCondition{}
-}
-
-func firstContainer(pod *corev1.Pod) (string, bool) {
-	name := workspaceContainer(pod.Annotations, pod.Spec.Containers)
-	return name, name != ""
 }
 
 func sentence(reason, message string) string {

@@ -19,7 +19,7 @@ func plain(container, pod string) string {
 	return `{"pod": {"spec": {"containers": [{"name": "dev", "image": "debian:12"` + container + `}]` + pod + `}}}`
 }
 
-// Each mistake is told at its own place.
+// Each mistake is reported at its own place.
 func TestSpec_problems(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -45,6 +45,9 @@ func TestSpec_problems(t *testing.T) {
 		{plain(`, "volumeMounts": [{"name": "a", "mountPath": "/.prewarm/x"}]`, ""), "pod.spec.containers[0].volumeMounts[0].mountPath", "the agent's"},
 		{plain(`, "env": [{"name": "A", "value": "${parameters.size}"}]`, ""), "pod.spec.containers[0].env[0].value", "has no parameter"},
 		{plain(``, `, "hostNetwork": true`), "pod.spec.hostNetwork", "privileged: true"},
+		{plain(``, `, "securityContext": {"windowsOptions": {"hostProcess": true}}`), "pod.spec.securityContext.windowsOptions.hostProcess", "privileged: true"},
+		{plain(`, "securityContext": {"windowsOptions": {"hostProcess": true}}`, ""), "pod.spec.containers[0].securityContext.windowsOptions.hostProcess", "privileged: true"},
+		{plain(`, "securityContext": {"procMount": "Unmasked"}`, ""), "pod.spec.containers[0].securityContext.procMount", "privileged: true"},
 		{plain(``, `, "volumes": [{"name": "a", "hostPath": {"path": "/"}}]`), "pod.spec.volumes[0].hostPath", "privileged: true"},
 		{plain(`, "securityContext": {"privileged": true}`, ""), "pod.spec.containers[0].securityContext.privileged", "privileged: true"},
 		{plain(`, "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}`, ""), "pod.spec.containers[0].securityContext.capabilities.add[0]", "privileged: true"},

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+
+	"github.com/prewarm-dev/prewarm/coderd/tied"
 )
 
 const (
@@ -109,9 +110,9 @@ func (e *Engine) Start() error {
 		"PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "HOME="+e.Dir, "DOCKER_RAMDISK=1",
 		"ETC="+filepath.Join(e.Dir, "etc")) // where some engines keep what they are recognised by
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL, Setpgid: true,
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Setpgid: true,
 	}
-	if err := start(cmd); err != nil {
+	if err := tied.Start(cmd); err != nil {
 		return fmt.Errorf("start dockerd: %w", err)
 	}
 	e.cmd, e.done = cmd, make(chan struct{})
@@ -197,25 +198,6 @@ func (e *Engine) logFile() string { return filepath.Join(e.Dir, "log") }
 
 // cgroup is the name of the parent of all containers, of which each folder's engine has its own.
 func (e *Engine) cgroup() string { return filepath.Base(e.Dir) }
-
-// start starts a process that the kernel kills when this one is gone. The kernel watches the thread that started the
-// process, so one thread that never ends starts them all.
-func start(cmd *exec.Cmd) error {
-	done := make(chan error)
-	starter() <- func() { done <- cmd.Start() }
-	return <-done
-}
-
-var starter = sync.OnceValue(func() chan<- func() {
-	todo := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for do := range todo {
-			do()
-		}
-	}()
-	return todo
-})
 
 // shared is what all tests of a binary use, from the first that asks to the end of Main.
 var shared struct {

@@ -38,7 +38,7 @@ type Cluster struct {
 	kernel    map[string][]byte // settings before, by their files
 }
 
-// New starts a cluster in a new folder, and returns when its node is ready. Whoever calls it calls Remove.
+// New starts a cluster in a new folder, and returns when its node is ready. The caller calls Remove.
 func New() (*Cluster, error) {
 	parts := os.Getenv(FolderVariable)
 	if parts == "" {

@@ -9,7 +9,7 @@ import (
 )
 
 // inside is the first process of the node's namespaces: it makes them the node's own, and starts containerd and the kubelet. When
-// one of them ends, or it is told to end, everything does.
+// one of them ends, or it gets SIGTERM, everything does.
 const inside = `
 mount --make-rprivate / && mount -t proc proc /proc && mkdir -p "$DIR/log" /run/containerd &&
 	mount -t tmpfs none /run/containerd && mount -t tmpfs none /var/lib && mount --bind "$DIR/log" /var/log || exit 70

@@ -5,10 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/tied"
 )
 
 // process is one part of a cluster.
@@ -28,8 +28,8 @@ func (c *Cluster) run(name string, cloned uintptr, command string, args ...strin
 	cmd := exec.Command(command, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, log, log
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + c.Dir, "TMPDIR=" + c.Dir, "DIR=" + c.Dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: cloned, Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := start(cmd); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: cloned, Setpgid: true}
+	if err := tied.Start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	p := &process{name: name, cmd: cmd, done: make(chan struct{})}
@@ -71,22 +71,3 @@ func (c *Cluster) Log(name string) string {
 	}
 	return string(content[max(0, len(content)-6<<10):])
 }
-
-// start starts a process that the kernel kills when this one is gone. The kernel watches the thread that started the
-// process, so one thread that never ends starts them all.
-func start(cmd *exec.Cmd) error {
-	done := make(chan error)
-	starter() <- func() { done <- cmd.Start() }
-	return <-done
-}
-
-var starter = sync.OnceValue(func() chan<- func() {
-	todo := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for do := range todo {
-			do()
-		}
-	}()
-	return todo
-})

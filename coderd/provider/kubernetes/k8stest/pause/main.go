@@ -1,4 +1,4 @@
-// Command pause holds the namespaces of a pod until it is told to end, and collects what loses its parent.
+// Command pause holds the namespaces of a pod until it gets a signal, and collects what loses its parent.
 package main
 
 import (
