@@ -99,7 +99,7 @@ func (s *server) passing(ctx context.Context, e entrance, port int) (_ context.C
 		return s.watch.While(ctx, e.who)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.openings.while(ctx, cancel, opening{workspace: e.ID, incarnation: e.Incarnation, port: int32(port)}) //nolint:gosec // a port
+	s.openings.while(ctx, cancel, opening{workspace: e.ID, incarnation: e.Incarnation, port: int32(port)})
 	return ctx, func() { cancel(nil) }
 }
 

@@ -28,28 +28,45 @@ func TestCauses(t *testing.T) {
 		failed, transient bool
 		says              []string
 	}{
-		{"unschedulable", spec(`, "resources": {"requests": {"memory": "900Gi"}}`, ""), false, false,
-			[]string{"no node takes it: 0/1 nodes are available", "Insufficient memory"}},
-		{"no-image", json.RawMessage(strings.ReplaceAll(string(spec("", "")), k8stest.Guest, "prewarm.test/nothing:1")), true, false,
-			[]string{"container dev: ErrImageNeverPull"}},
-		{"bad-image", json.RawMessage(strings.ReplaceAll(string(spec("", "")), k8stest.Guest, "prewarm.test/A:1")), true, false,
-			[]string{"container dev: InvalidImageName"}},
-		{"registry-away", json.RawMessage(strings.NewReplacer(k8stest.Guest, "127.0.0.1:1/nothing:1", "Never", "Always").Replace(string(spec("", "")))),
-			false, false, []string{"container dev: ", "127.0.0.1:1"}},
+		{
+			"unschedulable", spec(`, "resources": {"requests": {"memory": "900Gi"}}`, ""), false, false,
+			[]string{"no node takes it: 0/1 nodes are available", "Insufficient memory"},
+		},
+		{
+			"no-image", json.RawMessage(strings.ReplaceAll(string(spec("", "")), k8stest.Guest, "prewarm.test/nothing:1")), true, false,
+			[]string{"container dev: ErrImageNeverPull"},
+		},
+		{
+			"bad-image", json.RawMessage(strings.ReplaceAll(string(spec("", "")), k8stest.Guest, "prewarm.test/A:1")), true, false,
+			[]string{"container dev: InvalidImageName"},
+		},
+		{
+			"registry-away", json.RawMessage(strings.NewReplacer(k8stest.Guest, "127.0.0.1:1/nothing:1", "Never", "Always").Replace(string(spec("", "")))),
+			false, false,
+			[]string{"container dev: ", "127.0.0.1:1"},
+		},
 		{"no-program", spec(`, "command": ["/bin/nothing"]`, ""), true, false, []string{"container dev cannot be started", "/bin/nothing"}},
-		{"crash-loop", spec(`, "command": ["/bin/sh", "-c", "echo no license; exit 3"]`, ""), true, false,
-			[]string{"container dev ended with exit status 3, 4 times", "no license"}},
-		{"once", spec(`, "command": ["/bin/sh", "-c", "echo no license; exit 3"]`, `, "restartPolicy": "Never"`), true, false,
-			[]string{"container dev ended with exit status 3", "no license"}},
+		{
+			"crash-loop", spec(`, "command": ["/bin/sh", "-c", "echo no license; exit 3"]`, ""), true, false,
+			[]string{"container dev ended with exit status 3, 4 times", "no license"},
+		},
+		{
+			"once", spec(`, "command": ["/bin/sh", "-c", "echo no license; exit 3"]`, `, "restartPolicy": "Never"`), true, false,
+			[]string{"container dev ended with exit status 3", "no license"},
+		},
 		{"done", spec(`, "command": ["/bin/true"]`, `, "restartPolicy": "Never"`), true, false, []string{"exit status 0"}},
-		{"init", spec("", `, "restartPolicy": "Never", "initContainers": [{"name": "setup", "imagePullPolicy": "Never", "image": "`+k8stest.Guest+
-			`", "command": ["/bin/sh", "-c", "echo no network; exit 4"]}]`), true, false,
-			[]string{"container setup ended with exit status 4", "no network"}},
+		{
+			"init", spec("", `, "restartPolicy": "Never", "initContainers": [{"name": "setup", "imagePullPolicy": "Never", "image": "`+k8stest.Guest+
+				`", "command": ["/bin/sh", "-c", "echo no network; exit 4"]}]`), true, false,
+			[]string{"container setup ended with exit status 4", "no network"},
+		},
 		{"memory", spec(`, "command": ["/bin/sh", "-c", "x=0123456789; while true; do x=$x$x; done"], "resources": {"limits": {"memory": "20Mi"}}`,
 			`, "restartPolicy": "Never"`), true, false, []string{"used more memory than its limit"}},
 		{"as-root", spec(`, "securityContext": {"runAsNonRoot": true}`, ""), true, false, []string{"runAsNonRoot"}},
-		{"unready", spec(`, "readinessProbe": {"exec": {"command": ["false"]}}`, ""), false, false,
-			[]string{"waiting for the readiness probe of container dev"}},
+		{
+			"unready", spec(`, "readinessProbe": {"exec": {"command": ["false"]}}`, ""), false, false,
+			[]string{"waiting for the readiness probe of container dev"},
+		},
 		{"too-long", spec("", `, "activeDeadlineSeconds": 2`), true, false, []string{"DeadlineExceeded"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func install(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(to.Name()) // where it is still called so
+	defer func() { _ = os.Remove(to.Name()) }() // where it is still called so
 	_, err = io.Copy(to, from)
 	if err == nil {
 		err = to.Chmod(0o755)

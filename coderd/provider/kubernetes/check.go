@@ -15,7 +15,7 @@ import (
 func (p *Provider) Check(ctx context.Context, req provider.CreateRequest) ([]provider.Problem, error) {
 	pod, err := p.podOf(req)
 	if err != nil {
-		return []provider.Problem{{Message: err.Error()}}, nil
+		return []provider.Problem{{Message: err.Error()}}, nil //nolint:nilerr // what cannot be made of the spec is the problem
 	}
 	err = p.cluster.create(ctx, "pods", pod, &corev1.Pod{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err == nil || apierrors.IsAlreadyExists(err) {

@@ -36,8 +36,10 @@ func TestRefused(t *testing.T) {
 			`Container is 1Gi, but limit is 2Gi`), true, "does not admit"},
 		"role": {answer(http.StatusForbidden, metav1.StatusReasonForbidden, `pods is forbidden: User "system:serviceaccount:prewarm:server" `+
 			`cannot create resource "pods" in API group "" in the namespace "work"`), false, "role of docs/providers/kubernetes.md"},
-		"webhook": {answer(http.StatusForbidden, metav1.StatusReasonForbidden, `admission webhook "policy.test" denied the request: no latest`),
-			true, "denied the request"},
+		"webhook": {
+			answer(http.StatusForbidden, metav1.StatusReasonForbidden, `admission webhook "policy.test" denied the request: no latest`),
+			true, "denied the request",
+		},
 		"webhook, of another code": {answer(http.StatusInternalServerError, metav1.StatusReasonInternalError,
 			`admission webhook "policy.test" denied the request: no latest`), true, "denied the request"},
 		"webhook is away": {answer(http.StatusInternalServerError, metav1.StatusReasonInternalError,

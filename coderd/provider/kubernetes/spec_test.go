@@ -62,8 +62,10 @@ func TestSpec_problems(t *testing.T) {
 		{`{"pod": {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "pod.metadata", "labels and annotations only"},
 		{`{"pod": {"metadata": {"finalizers": ["x"]}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "pod.metadata", "labels and annotations only"},
 		{`{"pod": {"metadata": {"labels": {"prewarm.dev/workspace": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "pod.metadata.labels.prewarm.dev/workspace", "reserved"},
-		{`{"pod": {"metadata": {"annotations": {"kubectl.kubernetes.io/default-container": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`,
-			"pod.metadata.annotations.kubectl.kubernetes.io/default-container", "no container"},
+		{
+			`{"pod": {"metadata": {"annotations": {"kubectl.kubernetes.io/default-container": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`,
+			"pod.metadata.annotations.kubectl.kubernetes.io/default-container", "no container",
+		},
 	} {
 		_, problems := parseSpec(Config{}, json.RawMessage(c.spec), nil)
 		at := slices.IndexFunc(problems, func(p provider.Problem) bool { return p.Path == c.path })
@@ -82,8 +84,10 @@ func TestSpec_permitted(t *testing.T) {
 	_, problems := parseSpec(config, json.RawMessage(plain(`, "securityContext": {"privileged": true, "capabilities": {"add": ["SYS_ADMIN"]}}`,
 		`, "hostNetwork": true, "serviceAccountName": "build", "imagePullSecrets": [{"name": "pull"}]`)), nil)
 	require.Empty(t, problems)
-	for _, wrong := range []string{`{"namespaces": "x"}`, `{"namespace": "A"}`, `{"context": "x"}`, `{"kubeconfig": "x"}`, `{"qps": -1}`,
-		`{"agent_image": "a b"}`, `{"callback_host": "http://x"}`} {
+	for _, wrong := range []string{
+		`{"namespaces": "x"}`, `{"namespace": "A"}`, `{"context": "x"}`, `{"kubeconfig": "x"}`, `{"qps": -1}`,
+		`{"agent_image": "a b"}`, `{"callback_host": "http://x"}`,
+	} {
 		_, err := ParseConfig(json.RawMessage(wrong))
 		require.Error(t, err, wrong)
 	}
