@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-chi/chi/v5"
@@ -30,13 +31,16 @@ var (
 // servePages serves the page at the root where there is no web UI, or the reader is no browser, and the description of the API for people (/docs) and machines
 // (/openapi.json). None of them says anything about this installation but its version.
 func (s *server) servePages(router chi.Router) {
-	document, err := s.document()
-	if err != nil {
-		panic(err) // a declaration that cannot be described: tests would not let it through
-	}
+	document := sync.OnceValue(func() []byte { // a tenth of a second of work that few servers are asked for
+		b, err := s.document()
+		if err != nil {
+			panic(err) // a declaration that cannot be described: tests would not let it through
+		}
+		return b
+	})
 	router.Get("/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
-		_, _ = w.Write(document)
+		_, _ = w.Write(document())
 	})
 	home := page(homePage, map[string]any{"Version": s.Version})
 	router.Get("/", func(w http.ResponseWriter, r *http.Request) {
