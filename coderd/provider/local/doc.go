@@ -11,6 +11,7 @@
 //	        lock                   held by the supervisor for its life: that is how one knows that it lives
 //	        agent/                 agent-token, which the agent shows to the server, where there is one; mode 0700
 //	        exec                   a socket on which the supervisor takes commands
+//	        passwd, group          what is in /etc of these names inside, where the workspace has a user of its own
 //	        log, log.1             what setup and command wrote, 10 MB each at most
 //	        home/, tmp/            the workspace's own: working directory and HOME, and TMPDIR
 //	    .prewarm/

@@ -2,7 +2,11 @@ package local
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -49,6 +53,9 @@ func enter(d dir, hidden []string) error {
 			return xerrors.Errorf("enter workspace: keep %s empty: %w", path, err)
 		}
 	}
+	if err := nameUser(d); err != nil {
+		return xerrors.Errorf("enter workspace: %w", err)
+	}
 	if err := mountProc(); err != nil {
 		return xerrors.Errorf("enter workspace: %w", err)
 	}
@@ -65,6 +72,52 @@ func enter(d dir, hidden []string) error {
 	args := append([]string{}, os.Args[:len(os.Args)-len(hidden)-1]...)
 	err = syscall.Exec("/proc/self/exe", append(args, string(inside)), os.Environ())
 	return xerrors.Errorf("enter workspace: start supervisor: %w", err)
+}
+
+// userName is what the workspace's own user is called inside.
+const userName = "workspace"
+
+// nameUser gives the workspace's own user a name: without one ssh refuses to run, git commits have no author, and a shell
+// says "I have no name!". What the machine's files say follows ours.
+func nameUser(d dir) error {
+	w, err := load(d)
+	if err != nil {
+		return xerrors.Errorf("load workspace: %w", err)
+	}
+	if w.UID == 0 {
+		return nil
+	}
+	for path, line := range map[string]string{
+		"/etc/passwd": fmt.Sprintf("%s:x:%d:%d::%s:%s\n", userName, w.UID, w.UID, d.home(), loginShell()),
+		"/etc/group":  fmt.Sprintf("%s:x:%d:\n", userName, w.UID),
+	} {
+		machine, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a machine without names
+		}
+		if err != nil {
+			return xerrors.Errorf("name user: %w", err)
+		}
+		file := filepath.Join(string(d), filepath.Base(path))
+		if err := os.WriteFile(file, append([]byte(line), machine...), 0o600); err != nil {
+			return xerrors.Errorf("name user: %w", err)
+		}
+		if err := os.Chmod(file, 0o644); err != nil { //nolint:gosec // all may read it, whatever the umask
+			return xerrors.Errorf("name user: %w", err)
+		}
+		if err := unix.Mount(file, path, "", unix.MS_BIND, ""); err != nil {
+			return xerrors.Errorf("name user in %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func loginShell() string {
+	const bash = "/bin/bash"
+	if _, err := os.Stat(bash); err == nil {
+		return bash
+	}
+	return "/bin/sh"
 }
 
 func mountProc() error {

@@ -228,6 +228,10 @@ func TestWorkspacesOfRoot(t *testing.T) {
 		owner, _ := info.Sys().(*syscall.Stat_t)
 		assert.Equal(t, uid[i.Name], fmt.Sprint(owner.Uid))
 		assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+		// Without a name of its own there is no ssh, and no git by it.
+		assert.Equal(t, "workspace workspace workspace "+home(i), run(i, `echo $(id -un) $(id -gn) $USER ~workspace`))
+		assert.Equal(t, "root "+uid[i.Name], run(i, `echo $(id -un 0) $(stat -c %u ~)`))
+		assert.Contains(t, run(i, `echo x >> /etc/passwd || echo no; mv /etc/passwd /etc/old || echo no`), "no\n")
 	}
 	assert.NotEqual(t, "0", uid["a"])
 	assert.NotEqual(t, uid["a"], uid["b"])

@@ -123,6 +123,9 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // environment, such as tokens, stays there. What the template sets goes over parameters, identity and mark over all.
 func (w workspace) environment(d dir) map[string]string {
 	env := map[string]string{"PATH": defaultPath, "HOME": d.home(), "TMPDIR": d.tmp(), "LANG": "C.UTF-8"}
+	if w.UID != 0 {
+		env["USER"], env["LOGNAME"] = userName, userName
+	}
 	maps.Copy(env, provider.Environment(w.Parameters, w.spec.environment, w.identity(d)))
 	env[envMark] = w.mark()
 	return env
