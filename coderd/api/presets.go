@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -115,9 +116,9 @@ func (s *server) unknownPreset(ctx context.Context, who auth.Identity, template,
 	if err != nil {
 		return xerrors.Errorf("list presets: %w", err)
 	}
-	var all, here []string
+	var all, here, named []string
 	for _, r := range rows {
-		all = append(all, r.Template+"/"+r.Preset)
+		all, named = append(all, r.Template+"/"+r.Preset), append(named, r.Template)
 		if r.Template == template {
 			here = append(here, r.Preset)
 		}
@@ -125,6 +126,10 @@ func (s *server) unknownPreset(ctx context.Context, who auth.Identity, template,
 	if len(here) > 0 {
 		return auth.Refuse(auth.ErrNotFound, "template %q has no preset %q%s", template, preset,
 			templates.Known(preset, here, "preset"))
+	}
+	if preset == "" { // any of the template, or the one that its parameters choose
+		return auth.Refuse(auth.ErrNotFound, "there is no template %q%s", template,
+			templates.Known(template, slices.Compact(named), "template"))
 	}
 	return auth.Refuse(auth.ErrNotFound, "there is no preset %q%s", template+"/"+preset,
 		templates.Known(template+"/"+preset, all, "preset"))

@@ -63,6 +63,10 @@ func TestClaim(t *testing.T) {
 			404,
 			`template "quickstart" has no preset "defualt" (did you mean "default"?): there are default`,
 		},
+		"another template, any preset": {
+			sdk.ClaimRequest{Template: "quikstart"}, 404,
+			`there is no template "quikstart" (did you mean "quickstart"?): there are plain, quickstart`,
+		},
 		"a path":       {sdk.ClaimRequest{Template: "../quickstart", Preset: "default"}, 404, "there is no preset"},
 		"no such mode": {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Mode: "fast"}, 422, "body.mode: expected value to be one of"},
 		"a bad wait":   {sdk.ClaimRequest{Template: "quickstart", Preset: "default", Wait: "soon"}, 422, `wait "soon": write a duration like 30s`},
