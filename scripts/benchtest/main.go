@@ -53,8 +53,13 @@ var groups = []struct {
 	{"interactive", "from the request of a claim to the first output of a command in it, beside `docker run` and `docker exec`", interactive, 20 * time.Minute},
 	{"forge", "jobs of a forge from queued to started, with warm and cold pools of runners, and on a bad day", forgeJobs, 25 * time.Minute},
 	{"abuse", "what clients who mean harm cost: memory, and latency of the claims of others", abuse, 12 * time.Minute},
+	{"level", "an hour of 20 claims and releases a second, and what grows; only where asked for", level, 2 * time.Hour},
+	{"level-local", "the same on local; only where asked for", levelOfLocal, 2 * time.Hour},
 	{"events", "what 500 screens that follow 50 changes a second cost a replica", events, 0},
 }
+
+// askedFor are left out of a run of all.
+var askedFor = []string{"tune", "level", "level-local"}
 
 func main() {
 	only := flag.String("only", "", "groups to run, separated by commas; all where empty")
@@ -134,7 +139,7 @@ func run(ctx context.Context, only map[string]bool, quick bool, rounds int, prof
 	defer startProfile(profile)()
 	var failed failures
 	for _, g := range groups {
-		if only == nil && g.name == "tune" || only != nil && !only[g.name] {
+		if only == nil && slices.Contains(askedFor, g.name) || only != nil && !only[g.name] {
 			continue
 		}
 		began := time.Now()
