@@ -18,6 +18,7 @@ import (
 
 // A workspace has its parameters, runs commands, and gives out what it wrote.
 func TestInside(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	i := p.create(request(spec("", "")))
 	p.becomesReady(i)
@@ -50,6 +51,7 @@ func TestInside(t *testing.T) {
 
 // A terminal has sizes.
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	i := p.create(request(spec("", "")))
 	p.becomesReady(i)
@@ -93,6 +95,7 @@ func (w *waiter) Write(p []byte) (int, error) {
 
 // A command that is given up does not go on, nor what it started.
 func TestExecIsEnded(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	i := p.create(request(spec("", "")))
 	p.becomesReady(i)
@@ -115,6 +118,7 @@ func TestExecIsEnded(t *testing.T) {
 
 // The agent's token is in a secret, which goes with its pod, and in nothing that describes the pod. A create is two writes.
 func TestAgentToken(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "pod-security.kubernetes.io/enforce=restricted")
 	restricted := `, "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}`
 	req := request(spec(restricted+`, "command": ["/bin/guest", "serve"]`,
@@ -170,6 +174,7 @@ func (p *place) writes() map[string]int {
 
 // What carries our labels and another name, or our name and no labels, is not ours, and stays.
 func TestForeignPods(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	req := request(spec("", ""))
 	i := p.create(req)
