@@ -34,6 +34,8 @@ var _ interface {
 	provider.Checker
 	provider.Execer
 	provider.Logger
+	provider.Marker
+	provider.Observer
 } = (*Provider)(nil)
 
 // helloTimeout bounds the question with which a provider begins.
