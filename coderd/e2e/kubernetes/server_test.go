@@ -45,9 +45,9 @@ func (p *place) serverOf(url string, args ...string) *e2etest.Server {
 }
 
 // document is a file with one provider of the place, and templates.
-func (p *place) document(kubeconfig, templates string) string {
-	return fmt.Sprintf("providers:\n  - name: cluster\n    kind: kubernetes\n    config: {kubeconfig: %q, agent_image: %q}\n%s",
-		kubeconfig, k8stest.Server, templates)
+func (p *place) document(kubeconfig, templates string, settings ...string) string {
+	return fmt.Sprintf("providers:\n  - name: cluster\n    kind: kubernetes\n    config: {kubeconfig: %q, agent_image: %q}\n%s%s",
+		kubeconfig, k8stest.Server, strings.Join(settings, ""), templates)
 }
 
 func apply(t *testing.T, c *sdk.Client, document string) {

@@ -110,7 +110,7 @@ func (p *reader) metadata(path string, pod corev1.PodTemplateSpec) {
 	}
 	for name := range movable(false) {
 		if _, set := pod.Annotations[name]; set {
-			p.Add(path+".annotations."+name, "is Prewarm's: write evict_unclaimed: true beside pod, which holds until a claim")
+			p.Add(path+".annotations."+name, "is Prewarm's: write evict_unclaimed: true next to pod, which holds until a claim")
 		}
 	}
 	for key, all := range map[string]map[string]string{"labels": pod.Labels, "annotations": pod.Annotations} {
