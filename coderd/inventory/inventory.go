@@ -64,6 +64,7 @@ type Service struct {
 	held      *lease.Held[place] // inventories
 	wake      hints.Bell         // an inventory is wanted now
 	allowance allowance
+	observed  sync.Map // why the observation of a provider ended last, by its name
 	marks     marks
 }
 

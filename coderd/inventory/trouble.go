@@ -61,8 +61,11 @@ func (s *Service) observe(ctx context.Context, name string) {
 			s.Log.Warn(ctx, "look at a workspace in trouble", slog.F("provider", name), slog.F("workspace_id", id), slog.Error(err))
 		}
 	})
-	if err != nil && ctx.Err() == nil {
-		s.Log.Debug(ctx, "observation ended", slog.F("provider", name), slog.Error(err))
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if said, again := s.observed.Swap(name, err.Error()); !again || said != err.Error() { // once for each cause
+		s.Log.Warn(ctx, "observation ended", slog.F("provider", name), slog.Error(err))
 	}
 }
 

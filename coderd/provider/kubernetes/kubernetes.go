@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"cdr.dev/slog"
@@ -26,6 +27,8 @@ type Provider struct {
 	cluster *cluster
 	clock   quartz.Clock
 	logger  slog.Logger
+
+	ordinaryWatch atomic.Bool // the API server refuses a list as a stream
 }
 
 var _ interface {

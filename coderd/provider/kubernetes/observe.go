@@ -20,48 +20,55 @@ const watchFor = 5 * time.Minute
 // them: what it begins with, and what comes after a cut, is what the API server streams.
 func (p *Provider) Observe(ctx context.Context, installation uuid.UUID, trouble func(workspaceID uuid.UUID)) error {
 	for {
-		if err := p.observe(ctx, installation, trouble); err != nil {
+		// A list as a stream is cheapest for the API server. Some refuse it, such as with an etcd before 3.5: by an answer, or by the
+		// first event. These begin an ordinary watch with all pods too.
+		streamed := !p.ordinaryWatch.Load()
+		heard, err := p.observe(ctx, installation, trouble, streamed)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && streamed && !heard:
+			p.ordinaryWatch.Store(true)
+		case err != nil:
 			return mapped(ctx, err)
 		}
 	}
 }
 
-// observe is one watch, to its end.
-func (p *Provider) observe(ctx context.Context, installation uuid.UUID, trouble func(uuid.UUID)) error {
-	all, seconds := true, int64((watchFor + rand.N(watchFor)).Seconds())
+// observe is one watch, to its end. heard: the API server has told something.
+func (p *Provider) observe(
+	ctx context.Context, installation uuid.UUID, trouble func(uuid.UUID), streamed bool,
+) (heard bool, _ error) {
+	seconds := int64((watchFor + rand.N(watchFor)).Seconds())
 	options := metav1.ListOptions{
 		LabelSelector: labelInstallation + "=" + installation.String(), TimeoutSeconds: &seconds, Watch: true,
-		SendInitialEvents: &all, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}
+	if streamed {
+		options.SendInitialEvents, options.AllowWatchBookmarks = &streamed, true
+		options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	events, err := p.cluster.watchPods(ctx, options)
-	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) { // a cluster that has no such watch begins with all of itself
-		options.SendInitialEvents, options.ResourceVersionMatch = nil, ""
-		events, err = p.cluster.watchPods(ctx, options)
-	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer events.Stop()
 	begun := p.clock.Now()
 	for event := range events.ResultChan() {
-		switch pod, _ := event.Object.(*corev1.Pod); event.Type {
-		case watch.Added, watch.Modified, watch.Deleted:
-			if pod == nil {
-				continue
-			}
-			tags, ours := tagsOf(pod.Name, pod.Labels)
-			if ours && tags.Installation == installation && (event.Type == watch.Deleted || judge(pod).failed) {
-				trouble(tags.WorkspaceID)
-			}
-		case watch.Error:
-			return apierrors.FromObject(event.Object)
+		if event.Type == watch.Error {
+			return heard, apierrors.FromObject(event.Object)
+		}
+		heard = true
+		pod, ok := event.Object.(*corev1.Pod)
+		if !ok || event.Type == watch.Bookmark {
+			continue
+		}
+		tags, ours := tagsOf(pod.Name, pod.Labels)
+		if ours && tags.Installation == installation && (event.Type == watch.Deleted || judge(pod).failed) {
+			trouble(tags.WorkspaceID)
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() == nil && p.clock.Since(begun) < time.Second {
+		return heard, xerrors.New("the API server ends each watch of pods at once")
 	}
-	if p.clock.Since(begun) < time.Second {
-		return xerrors.New("the API server ends each watch of pods at once")
-	}
-	return nil
+	return heard, nil
 }
