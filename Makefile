@@ -52,15 +52,16 @@ quick: toolchain ## Check what needs no server, in a minute: vet, pure packages,
 .PHONY: test
 test: build postgres haproxy sshd docker ## Run every test that a change must pass, in half an hour; ARGS='-only unit,race' for some
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
+	@scripts/k8s.sh --look
 	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
 
 .PHONY: test-long
 test-long: build postgres haproxy sshd docker debian chromium ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
-	$(SUITES) -binary bin/prewarm $(ARGS) long
+	PREWARM_KUBERNETES=$$(scripts/k8s.sh) $(SUITES) -binary bin/prewarm $(ARGS) long
 
 .PHONY: test-ci
 test-ci: build postgres haproxy sshd docker debian chromium ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
-	$(SUITES) -binary bin/prewarm $(ARGS) ci
+	PREWARM_KUBERNETES=$$(scripts/k8s.sh) $(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on
@@ -84,8 +85,8 @@ k8s-binaries: toolchain ## Build the parts of a Kubernetes cluster for `make k8s
 	@scripts/k8s.sh >/dev/null
 
 .PHONY: k8s-e2e
-k8s-e2e: toolchain ## Test the provider kubernetes on a real cluster, as root, which `make k8s-binaries` builds the first time; ARGS='-run Causes'
-	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/kubernetes $(ARGS)
+k8s-e2e: toolchain postgres ## Test the provider kubernetes on a real cluster, as root, which `make k8s-binaries` builds the first time; ARGS='-run Causes'
+	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder go test -count=1 -v -timeout 30m -parallel 8 ./coderd/e2e/kubernetes $(ARGS)
 
 .PHONY: chaos
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race

@@ -331,6 +331,8 @@ func (s *Sides) present(w *Workspace, r *provider.Instance) Entry {
 		e.Detail = fmt.Sprintf("it is in incarnation %d, and its resource in %d", w.Incarnation, r.Tags.Incarnation)
 	case w.ProviderID == "" && r.ProviderID != "":
 		e.Verdict, e.Detail = Adopt, "it was made, and that was never recorded"
+	case w.State == database.WorkspaceStateClaimed && r.Status == provider.StatusError && r.Lost:
+		e.Verdict, e.Detail = ClaimedMissing, or("the provider takes it away: "+r.Fault, "the provider takes it away")
 	case pooled && r.Status == provider.StatusError:
 		e.Verdict, e.Detail = Failed, or("the provider reports an error: "+r.Fault, "the provider reports an error")
 	case w.State == database.WorkspaceStateReady && r.Status == provider.StatusStopped:

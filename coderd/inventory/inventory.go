@@ -60,8 +60,12 @@ type Options struct {
 // Service makes inventories on one replica.
 type Service struct {
 	Options
-	metrics *metrics
-	held    *lease.Held[place] // inventories
+	metrics   *metrics
+	held      *lease.Held[place] // inventories
+	wake      hints.Bell         // an inventory is wanted now
+	allowance allowance
+	observed  sync.Map // why the observation of a provider ended last, by its name
+	marks     marks
 }
 
 // place is what one inventory is of: a provider, and its site where it has sites.
@@ -74,13 +78,17 @@ func New(o Options) *Service {
 		o.Calls = &Calls{}
 	}
 	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[place](o.Clock, leaseFor)}
+	return &Service{
+		Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[place](o.Clock, leaseFor), wake: hints.NewBell(),
+		marks: marks{wake: hints.NewBell(), todo: map[uuid.UUID]struct{}{}},
+	}
 }
 
 // Run makes inventories as they come due, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	var inventories lease.Apart
+	var inventories, observations lease.Apart
 	defer inventories.Wait()
+	defer observations.Wait()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { s.held.Beat(ctx, s.Log, s.extend) })
@@ -90,14 +98,22 @@ func (s *Service) Run(ctx context.Context) {
 			Every: judgeEvery, Later: true,
 		}.Run(ctx, s.judgeCalls)
 	})
+	beside.Go(func() {
+		lease.Loop{
+			Clock: s.Clock, Log: s.Log, What: "mark claimed workspaces", Tags: []string{"inventory", "mark"}, Every: s.Every,
+			Wake: s.marks.wake, Later: true,
+		}.Run(ctx, s.markAll)
+	})
 	lease.Loop{
 		Clock: s.Clock, Log: s.Log, What: "say that this replica is at work", Tags: []string{"inventory", "look"}, Every: s.Every,
+		Wake: s.wake,
 	}.Run(ctx, func(ctx context.Context) error {
 		worked := inventorydb.New(s.Store).WorkOn(ctx)
 		if err := s.Retire(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "retire deleted providers", slog.Error(err))
 		}
 		for _, name := range s.Providers.Names() {
+			observations.Go(name, func() { s.observe(ctx, name) })
 			inventories.Go(name, func() { // one provider that hangs does not hold up the others
 				if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {
 					s.Log.Warn(ctx, "make an inventory", slog.F("provider", name), slog.Error(err))

@@ -133,6 +133,26 @@ type Logger interface {
 	Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser, error)
 }
 
+// Observer is a provider that can tell of resources in trouble as it comes, so that nobody has to ask for all of them.
+type Observer interface {
+	// Observe tells of workspaces of the installation whose resource has failed, is being taken away or is gone, until ctx ends, or
+	// an error keeps it from it: it is called again then, and tells again what is still so. It is a hint: what is true is
+	// for Get to say. It may be told of what is as it should be, such as of a deletion that Prewarm has asked for.
+	Observe(ctx context.Context, installation uuid.UUID, trouble func(workspaceID uuid.UUID)) error
+}
+
+// Marker is a provider where the place itself shows which workspaces are claimed, and whose they are.
+type Marker interface {
+	// Mark shows it on the resource of a workspace. It is idempotent. ErrNotFound where that is not there.
+	Mark(ctx context.Context, ref Ref, claim Claim) error
+}
+
+// Claim is what a Marker shows.
+type Claim struct {
+	ID    uuid.UUID
+	Owner string
+}
+
 // CheckPrefix begins the names of what a check of a provider makes, and of nothing else: no row is of these, and inventories
 // leave them to the check for as long as one may take.
 const CheckPrefix = "check-"
@@ -246,6 +266,8 @@ type Instance struct {
 	Tags        Tags
 	Status      Status
 	Fault       string // with StatusError: what the provider says is wrong
+	Lost        bool   // with StatusError: the place takes it away or has lost it; its user has no part in that
+	Marked      bool   // at a Marker: it shows a claim
 	Addresses   []Address
 	Environment map[string]string // what a user needs to enter it; handed out with the claim; not in listings
 	CreatedAt   time.Time         // zero where the provider does not know

@@ -103,6 +103,7 @@ var ciSuites = []step{
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
 	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
 	upgrade,
+	kubernetes(10 * time.Minute),
 	simulation(10, 50),
 }
 
@@ -119,6 +120,7 @@ var longSuites = []step{
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
 	{name: "first hour", command: []string{"make", "--no-print-directory", "first-hour"}},
 	upgrade,
+	kubernetes(time.Hour, "PREWARM_ROUNDS=20"),
 	simulation(200, 50),
 	replay(200),
 	fuzz("FuzzParse", "./coderd/templates"),
@@ -139,6 +141,12 @@ func fuzz(target, of string) step {
 
 // upgrade is the release before beside this one.
 var upgrade = suite("upgrade", 10*time.Minute, nil, "./coderd/e2e/upgrade")
+
+// kubernetes is the provider of that name on a real cluster. Without its parts (scripts/k8s.sh) the step fails. Its tests wait
+// for pods, so that more of them run at once than of others.
+func kubernetes(limit time.Duration, env ...string) step {
+	return suite("kubernetes", limit, append(env, "CI=true"), "-parallel=8", "./coderd/e2e/kubernetes")
+}
 
 func gotestsum(format string, args ...string) []string {
 	return append([]string{
