@@ -110,11 +110,11 @@ func (in *installed) define() {
 			in.cluster.Must(in, "", "apply", "--server-side", "-f", filepath.Join(found.Dir, file))
 		}
 	}
-	for _, name := range []string{
-		"httproutes.gateway.networking.k8s.io", "servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com",
-	} {
-		in.cluster.Must(in, "", "wait", "--for=condition=Established", "--timeout=2m", "crd/"+name)
-	}
+	eventually(in, "the API server serves what is defined", func() bool {
+		_, err := in.cluster.Kubectl("", "get", "httproutes.gateway.networking.k8s.io,servicemonitors.monitoring.coreos.com,prometheusrules.monitoring.coreos.com",
+			"--namespace", "default")
+		return err == nil
+	})
 }
 
 // validates has the API server try what each value set renders, without making it. A field that it does not know is an error.
@@ -126,7 +126,7 @@ func (in *installed) validates() {
 		if values != "kubernetes/prewarm.yaml" {
 			rendered = []byte(mustHelm(in, "template", "prewarm", chart, "--namespace", "prewarm", "--values", values))
 		}
-		out := in.cluster.Must(in, string(rendered), "apply", "--dry-run=server", "--validate=strict", "--namespace", "prewarm", "-f", "-")
+		out := in.cluster.Must(in, string(rendered), "apply", "--dry-run=server", "--validate=strict", "-f", "-")
 		in.Logf("%s:\n%s", values, out)
 	}
 }
@@ -302,7 +302,7 @@ func (in *installed) upgrades(client *sdk.Client) {
 	for _, c := range claimers {
 		running.Go(func() { c.run(ctx) })
 	}
-	in.release("upgrade", "prewarm", chart, "--reuse-values", "--set", "image.tag=2")
+	in.release("upgrade", "prewarm", chart, "--reset-then-reuse-values", "--set-string", "image.tag=2")
 	in.cluster.Must(in, "", "rollout", "status", "deployment/prewarm", "--namespace", "prewarm", "--timeout", "3m")
 	// The old ones have gone too, and not only been counted out.
 	in.cluster.Must(in, "", "wait", "--namespace", "prewarm", "--for=delete", "pod", "--selector", "app.kubernetes.io/name=prewarm,pod-template-hash!="+in.hash(),
