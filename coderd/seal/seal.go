@@ -62,10 +62,10 @@ func Open(path string, create bool, clock quartz.Clock) *Keys {
 // Path is the file's.
 func (k *Keys) Path() string { return k.path }
 
-// Exposed says whether users other than the file's can read it.
+// Exposed says whether others than the file's user and group can read it. In a pod, a secret is the group's.
 func (k *Keys) Exposed() bool {
 	info, err := os.Stat(k.path)
-	return err == nil && info.Mode().Perm()&0o077 != 0
+	return err == nil && info.Mode().Perm()&0o007 != 0
 }
 
 // Current is the id of the key that seals. It looks at the file now: who asks may just have changed it, and goes by the

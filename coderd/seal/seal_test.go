@@ -35,6 +35,8 @@ func TestSeal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	require.False(t, keys.Exposed())
+	require.NoError(t, os.Chmod(path, 0o440)) // as a pod has a secret of its group
+	require.False(t, keys.Exposed())
 	require.NoError(t, os.Chmod(path, 0o644))
 	require.True(t, keys.Exposed())
 

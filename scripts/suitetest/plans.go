@@ -97,13 +97,12 @@ var shortSuites = []step{
 
 // ciSuites are what CI runs after `make test`.
 var ciSuites = []step{
-	suite("e2e", 10*time.Minute, nil, "./coderd/e2e", "./deploy"),
+	suite("e2e", 10*time.Minute, nil, "-skip", "^TestClusterChart$", "./coderd/e2e", "./deploy"), // that one needs a cluster
 	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/faults"),
 	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos", "./coderd/chaos/failover"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
 	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
 	upgrade,
-	kubernetes(10 * time.Minute),
 	simulation(10, 50),
 }
 
@@ -120,7 +119,8 @@ var longSuites = []step{
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
 	{name: "first hour", command: []string{"make", "--no-print-directory", "first-hour"}},
 	upgrade,
-	kubernetes(time.Hour, "PREWARM_ROUNDS=20"),
+	// Without its parts (scripts/k8s.sh) it fails. Its tests wait for pods, so that more of them run at once than of others.
+	suite("kubernetes", time.Hour, []string{"PREWARM_ROUNDS=20", "CI=true"}, "-parallel=8", "./coderd/e2e/kubernetes"),
 	simulation(200, 50),
 	replay(200),
 	fuzz("FuzzParse", "./coderd/templates"),
@@ -141,12 +141,6 @@ func fuzz(target, of string) step {
 
 // upgrade is the release before beside this one.
 var upgrade = suite("upgrade", 10*time.Minute, nil, "./coderd/e2e/upgrade")
-
-// kubernetes is the provider of that name on a real cluster. Without its parts (scripts/k8s.sh) the step fails. Its tests wait
-// for pods, so that more of them run at once than of others.
-func kubernetes(limit time.Duration, env ...string) step {
-	return suite("kubernetes", limit, append(env, "CI=true"), "-parallel=8", "./coderd/e2e/kubernetes")
-}
 
 func gotestsum(format string, args ...string) []string {
 	return append([]string{
