@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -159,10 +160,7 @@ func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context
 			return
 		}
 		noteUser(hc.Context(), principal.User)
-		organization := hc.Query("organization")
-		if organization == "" {
-			organization = "default"
-		}
+		organization := cmp.Or(hc.Query("organization"), "default")
 		who, member := principal.In(organization)
 		if !member {
 			s.refuse(hc, huma.Error403Forbidden("you are not a member of organization "+organization))

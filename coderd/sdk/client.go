@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -230,17 +231,11 @@ func (c *Client) header() http.Header {
 }
 
 func (c *Client) httpClient() *http.Client {
-	if c.HTTPClient == nil {
-		return http.DefaultClient
-	}
-	return c.HTTPClient
+	return cmp.Or(c.HTTPClient, http.DefaultClient)
 }
 
 func (c *Client) clock() quartz.Clock {
-	if c.Clock == nil {
-		return quartz.NewReal()
-	}
-	return c.Clock
+	return cmp.Or(c.Clock, quartz.NewReal())
 }
 
 // ask makes a request and returns what it is answered with.

@@ -27,10 +27,7 @@ type Service struct {
 }
 
 func (s *Service) clock() quartz.Clock {
-	if s.Clock == nil {
-		return quartz.NewReal()
-	}
-	return s.Clock
+	return cmp.Or(s.Clock, quartz.NewReal())
 }
 
 // Request is a file to apply. By is who applies it, in which organization.

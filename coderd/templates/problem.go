@@ -27,10 +27,7 @@ const maxProblems = 100
 
 // Location is file:line:column of a problem, as editors understand it.
 func (p *Problems) Location(at Pos) string {
-	file := p.File
-	if file == "" {
-		file = "document"
-	}
+	file := cmp.Or(p.File, "document")
 	return fmt.Sprintf("%s:%d:%d", file, max(at.Line, 1), max(at.Column, 1))
 }
 

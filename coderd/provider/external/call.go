@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -120,9 +121,7 @@ func (p *Provider) environment(r request) ([]string, secrets, error) {
 	if installation == uuid.Nil {
 		installation = p.installation
 	}
-	if protocol == "" {
-		protocol = p.facts.protocol
-	}
+	protocol = cmp.Or(protocol, p.facts.protocol)
 	vars["GARM_COMMAND"] = string(r.command)
 	vars["GARM_PROVIDER_CONFIG_FILE"] = p.config.ConfigFile
 	vars["GARM_CONTROLLER_ID"] = p.controller(installation)

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,7 @@ func (p *Provider) dial(ctx context.Context, m *Host) (*ssh.Client, error) {
 
 // withCause puts the end of ctx before what it led to.
 func withCause(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	return cmp.Or(ctx.Err(), err)
 }
 
 // authenticate reads the key anew each time, so that it can be replaced while the server runs.
