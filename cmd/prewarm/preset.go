@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -221,10 +222,7 @@ func (a *app) presetDetails(p sdk.Preset) string {
 
 // pairs writes a map as k=v, in order.
 func pairs(m map[string]string) string {
-	var list []string
-	for _, k := range sortedKeys(m) {
-		list = append(list, k+"="+m[k])
-	}
+	list := lists.Of(sortedKeys(m), func(k string) string { return k + "=" + m[k] })
 	return strings.Join(list, ", ")
 }
 

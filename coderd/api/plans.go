@@ -15,6 +15,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -171,7 +172,7 @@ func presetPlanOf(p reconcile.Previewed, now time.Time) sdk.PresetPlan {
 }
 
 func linesOf(explained []explain.Explained) []sdk.LedgerLine {
-	return listOf(explained, func(l explain.Explained) sdk.LedgerLine {
+	return lists.Of(explained, func(l explain.Explained) sdk.LedgerLine {
 		return sdk.LedgerLine{
 			Label: l.Label, Count: l.Count, Rule: l.Rule, Reason: l.Text, ReasonCode: string(l.Code), Sentence: l.Sentence, Expected: l.Expected,
 			ExpectedAt: timeOrNil(l.ExpectedAt),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inventorydb"
@@ -220,10 +221,7 @@ func (s *Sides) judge(w *Workspace, found []*provider.Instance) []Entry {
 }
 
 func each(found []*provider.Instance, judge func(*provider.Instance) Entry) []Entry {
-	entries := make([]Entry, 0, len(found))
-	for _, r := range found {
-		entries = append(entries, judge(r))
-	}
+	entries := lists.Of(found, judge)
 	return entries
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/lifecycledb"
@@ -129,10 +130,7 @@ func (w *Worker) siteOf(name string) string {
 
 // nextDue is how long until the next job of this lane is due; poll if none is known.
 func (l *lane) nextDue(ctx context.Context) time.Duration {
-	kinds := make([]string, len(l.kinds))
-	for i, kind := range l.kinds {
-		kinds[i] = string(kind)
-	}
+	kinds := lists.Of(l.kinds, func(kind database.JobKind) string { return string(kind) })
 	in, err := lifecycledb.New(l.w.Store).NextDue(ctx, kinds)
 	if err != nil || in <= 0 { // due, but locked or not for this site: no reason to spin
 		return poll

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
@@ -60,10 +61,7 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 
 // why is the reasons in one line.
 func why(reasons []explain.Said, between string) string {
-	texts := make([]string, len(reasons))
-	for i, r := range reasons {
-		texts[i] = r.Text
-	}
+	texts := lists.Of(reasons, func(r explain.Said) string { return r.Text })
 	return strings.Join(texts, between)
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/templatesdb"
@@ -142,10 +143,7 @@ func (a *applying) run(ctx context.Context) error {
 	if err := a.providers(ctx, providers); err != nil {
 		return err
 	}
-	names := make([]string, len(templates))
-	for i, t := range templates {
-		names[i] = t.Name
-	}
+	names := lists.Of(templates, func(t Template) string { return t.Name })
 	rows, err := templatesdb.New(a.db).LockTemplates(ctx, templatesdb.LockTemplatesParams{OrganizationID: a.by.OrganizationID, Names: names})
 	if err != nil {
 		return xerrors.Errorf("lock templates: %w", err)

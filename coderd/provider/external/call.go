@@ -17,6 +17,8 @@ import (
 	"github.com/cloudbase/garm-provider-common/execution/common"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // request is one call of the executable.
@@ -140,10 +142,7 @@ func (p *Provider) environment(r request) ([]string, secrets, error) {
 		}
 		vars["GARM_POOL_EXTRASPECS"] = base64.StdEncoding.EncodeToString(extraSpecs)
 	}
-	env := make([]string, 0, len(vars))
-	for _, key := range slices.Sorted(maps.Keys(vars)) {
-		env = append(env, key+"="+vars[key])
-	}
+	env := lists.Of(slices.Sorted(maps.Keys(vars)), func(key string) string { return key + "=" + vars[key] })
 	return env, hidden, nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // dial connects to a machine and logs in, within the connect time-out and ctx. The machine must show a pinned host key.
@@ -97,10 +99,9 @@ func (m *Host) verify(key ssh.PublicKey) error {
 }
 
 func (m *Host) fingerprints() []string {
-	shown := make([]string, len(m.pinned))
-	for i, key := range m.pinned {
-		shown[i] = fmt.Sprintf("%s %s", key.Type(), ssh.FingerprintSHA256(key))
-	}
+	shown := lists.Of(m.pinned, func(key ssh.PublicKey) string {
+		return fmt.Sprintf("%s %s", key.Type(), ssh.FingerprintSHA256(key))
+	})
 	return shown
 }
 
