@@ -81,8 +81,7 @@ func IsConnection(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
-	var refused *pgconn.ConnectError
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*pgconn.ConnectError](err); refused {
 		return !isRefusal(err)
 	}
 	switch c := code(err); {

@@ -93,8 +93,7 @@ func (a *app) runSSH(ctx context.Context, name string, command []string) error {
 	ssh := exec.CommandContext(ctx, path, args...)
 	ssh.Env, ssh.Stdin, ssh.Stdout, ssh.Stderr = a.environ, a.stdin, a.stdout, a.stderr
 	err = ssh.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && ctx.Err() == nil {
+	if exit, ended := errors.AsType[*exec.ExitError](err); ended && ctx.Err() == nil {
 		return endWith(exit.ExitCode(), nil)
 	}
 	if err != nil {

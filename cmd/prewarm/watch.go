@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -118,10 +119,7 @@ func (a *app) redraw(text string) error {
 
 // writeChanges writes a line for each that is new, changed or gone.
 func writeChanges[T any](a *app, v view[T], before, all []T) error {
-	old := map[string]string{}
-	for _, it := range before {
-		old[v.name(it)] = v.line(it)
-	}
+	old := lists.Keyed(before, func(it T) (string, string) { return v.name(it), v.line(it) })
 	now := a.clock.Now().Format(time.TimeOnly)
 	var lines strings.Builder
 	for _, it := range all {

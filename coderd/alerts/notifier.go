@@ -106,8 +106,7 @@ func (n *Notifier) End(ctx context.Context, kind Kind, still []string) ([]string
 	if err != nil {
 		return nil, xerrors.Errorf("end episodes: %w", err)
 	}
-	ended := lists.Of(rows, func(r alertsdb.EndEpisodesRow) string { return r.Subject })
-	return ended, nil
+	return lists.Of(rows, func(r alertsdb.EndEpisodesRow) string { return r.Subject }), nil
 }
 
 // Run delivers what is due until ctx ends.

@@ -51,10 +51,7 @@ func (s *server) listClaims(ctx context.Context, who auth.Identity, in *sdk.Clai
 	if err != nil {
 		return sdk.ClaimList{}, xerrors.Errorf("list claims: %w", err)
 	}
-	byID := make(map[uuid.UUID]viewsdb.ClaimViewsRow, len(rows))
-	for _, row := range rows {
-		byID[row.ID] = row
-	}
+	byID := lists.Keyed(rows, func(row viewsdb.ClaimViewsRow) (uuid.UUID, viewsdb.ClaimViewsRow) { return row.ID, row })
 	for _, p := range page {
 		if row, found := byID[p.id]; found { // else it was purged between the two statements
 			list.Claims = append(list.Claims, claimRecordOf(row, p.place))

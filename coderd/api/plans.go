@@ -114,10 +114,7 @@ func (s *server) preview(
 	if err != nil {
 		return sdk.Plan{}, basis{}, xerrors.Errorf("list presets: %w", err)
 	}
-	ours := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
-		ours[id] = true
-	}
+	ours := lists.Keyed(ids, func(id uuid.UUID) (uuid.UUID, bool) { return id, true })
 	preview, err := s.Passes.Preview(ctx, db, nil)
 	if err != nil {
 		return sdk.Plan{}, basis{}, err

@@ -233,8 +233,7 @@ func (s *Service) idsTogether(ctx context.Context, req Request, first database.C
 	if len(claims) != req.Count {
 		return nil, ErrCountChanged
 	}
-	ids := lists.Of(claims, func(c claimdb.Claim) uuid.UUID { return c.ID })
-	return ids, nil
+	return lists.Of(claims, func(c claimdb.Claim) uuid.UUID { return c.ID }), nil
 }
 
 // abandonAll is abandon for claims that are one request.

@@ -108,11 +108,7 @@ func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
 // extend extends the leases of jobs.
 func (w *Worker) extend(ctx context.Context, jobs []uuid.UUID, attempts []int32) (map[uuid.UUID]bool, error) {
 	rows, err := lifecycledb.New(w.Store).ExtendLeases(ctx, lifecycledb.ExtendLeasesParams{Ids: jobs, Attempts: attempts, LeaseS: w.Lease.Seconds()})
-	kept := make(map[uuid.UUID]bool, len(rows))
-	for _, row := range rows {
-		kept[row.ID] = row.Extended
-	}
-	return kept, err
+	return lists.Keyed(rows, func(row lifecycledb.ExtendLeasesRow) (uuid.UUID, bool) { return row.ID, row.Extended }), err
 }
 
 // siteOf is this replica's site for a provider; empty if it is reached from everywhere, or can't be made, in which case

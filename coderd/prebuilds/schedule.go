@@ -173,8 +173,7 @@ func lowest(bits uint64, end int) int {
 
 // Ranges are its rules, as they were written.
 func (s *Schedule) Ranges() []Range {
-	ranges := lists.Of(s.ranges, func(r scheduled) Range { return r.Range })
-	return ranges
+	return lists.Of(s.ranges, func(r scheduled) Range { return r.Range })
 }
 
 // At is the rule that applies at t, if any does.

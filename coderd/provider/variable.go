@@ -45,6 +45,5 @@ func ParameterVariable(name string) string {
 
 // Environ lists variables as processes take them, in order of their names.
 func Environ(env map[string]string) []string {
-	list := lists.Of(slices.Sorted(maps.Keys(env)), func(name string) string { return name + "=" + env[name] })
-	return list
+	return lists.Of(slices.Sorted(maps.Keys(env)), func(name string) string { return name + "=" + env[name] })
 }

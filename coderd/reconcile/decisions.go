@@ -99,10 +99,7 @@ func (r *Reconciler) tellVictims(ctx context.Context, res Result) {
 		r.Log.Debug(ctx, "read names of victims", slog.Error(err))
 		return
 	}
-	names := make(map[uuid.UUID]string, len(rows))
-	for _, row := range rows {
-		names[row.ID] = row.Name
-	}
+	names := lists.Keyed(rows, func(row reconciledb.WorkspaceNamesRow) (uuid.UUID, string) { return row.ID, row.Name })
 	for _, d := range res.Decisions {
 		for _, in := range d.Intents {
 			r.Log.Debug(ctx, "victim chosen", slog.F("preset", d.Template+"/"+d.Preset), slog.F("workspace", names[in.WorkspaceID]),

@@ -151,6 +151,11 @@ func (c *Client) send(ctx context.Context, call call) (*http.Response, error) {
 		}
 		return c.httpClient().Do(req)
 	})
+	return succeeded(resp, err)
+}
+
+// succeeded is the answer to a call where it is one of success; else it is read as an error.
+func succeeded(resp *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("call server: %w", err)
 	}
@@ -181,15 +186,7 @@ func (c *Client) sendStream(ctx context.Context, call call, content io.Reader, s
 	if size < 0 || size > expectFrom { // a refusal comes before the body then, and is not lost
 		req.Header.Set("Expect", "100-continue")
 	}
-	resp, err := c.httpClient().Do(req)
-	if err != nil {
-		return nil, xerrors.Errorf("call server: %w", err)
-	}
-	if resp.StatusCode >= 300 {
-		defer func() { _ = resp.Body.Close() }()
-		return nil, readError(resp)
-	}
-	return resp, nil
+	return succeeded(c.httpClient().Do(req))
 }
 
 // expectFrom is the size in bytes from which on a body waits until it is asked for.

@@ -101,8 +101,7 @@ func (w *Writer) bindOldest(ctx context.Context, db database.DBTX, presetID uuid
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, xerrors.Errorf("bind waiting claim: %w", err)
 	}
-	bound := lists.Of(rows, func(r workspacesdb.BindOldestRow) Bound { return Bound{r.ClaimID, r.WorkspaceID, r.TemplateID} })
-	return bound, nil
+	return lists.Of(rows, func(r workspacesdb.BindOldestRow) Bound { return Bound{r.ClaimID, r.WorkspaceID, r.TemplateID} }), nil
 }
 
 func (w *Writer) tell(bound []Bound) {

@@ -117,8 +117,7 @@ func (f *Forge) Again(id int64) {
 func (f *Forge) Records() []Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := lists.Of(f.jobs, func(j *job) Record { return j.Record })
-	return all
+	return lists.Of(f.jobs, func(j *job) Record { return j.Record })
 }
 
 // Judge is what went wrong so far.

@@ -196,6 +196,5 @@ func page[T any](w http.ResponseWriter, r *http.Request, all []T, show func(T) m
 	if to < len(all) {
 		w.Header().Set("Link", fmt.Sprintf(`<http://forge%s?page=%d>; rel="next"`, r.URL.Path, at+1))
 	}
-	list := lists.Of(all[from:to], show)
-	return list
+	return lists.Of(all[from:to], show)
 }

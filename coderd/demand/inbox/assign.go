@@ -163,18 +163,14 @@ func poolsOf(ctx context.Context, db database.DBTX) ([]pool, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("count jobs at runners: %w", err)
 	}
-	busy := make(map[uuid.UUID]int, len(counts))
-	for _, c := range counts {
-		busy[c.PresetID.UUID] = int(c.Jobs)
-	}
-	pools := lists.Of(presets, func(r inboxdb.RunnerPresetsRow) pool {
+	busy := lists.Keyed(counts, func(c inboxdb.BusyRunnersRow) (uuid.UUID, int) { return c.PresetID.UUID, int(c.Jobs) })
+	return lists.Of(presets, func(r inboxdb.RunnerPresetsRow) pool {
 		return pool{
 			id: r.ID, organization: r.OrganizationID, template: r.TemplateID, entity: r.EntityID, name: r.Name,
 			priority: int(r.Priority), labels: forge.Labels(r.Labels), maximum: int(r.Maximum), busy: busy[r.ID],
 			scope: forge.Scope(r.Scope), path: r.Path, forgeURL: r.ForgeUrl, off: off(r),
 		}
-	})
-	return pools, nil
+	}), nil
 }
 
 // off says why a preset serves nothing.
@@ -197,11 +193,7 @@ func spreading(ctx context.Context, db database.DBTX) (map[uuid.UUID]bool, error
 	if err != nil {
 		return nil, xerrors.Errorf("read balances: %w", err)
 	}
-	spread := map[uuid.UUID]bool{}
-	for _, b := range balances {
-		spread[b.ID] = b.Balance == "spread"
-	}
-	return spread, nil
+	return lists.Keyed(balances, func(b inboxdb.EntityBalancesRow) (uuid.UUID, bool) { return b.ID, b.Balance == "spread" }), nil
 }
 
 // nudge asks for passes over the templates of presets whose demand has changed. Where that fails, the next tick does it.

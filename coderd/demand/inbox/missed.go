@@ -118,10 +118,7 @@ func (r *round) missing(ctx context.Context, sent []forge.Sent) (missing []forge
 	if err != nil {
 		return nil, xerrors.Errorf("read known deliveries: %w", err)
 	}
-	have := make(map[string]bool, len(known))
-	for _, id := range known {
-		have[id] = true
-	}
+	have := lists.Keyed(known, func(id string) (string, bool) { return id, true })
 	slices.SortStableFunc(sent, func(a, b forge.Sent) int { return a.At.Compare(b.At) })
 	for _, d := range sent {
 		if !have[d.GUID] && plain(d.GUID, 200) && plain(d.Event, 100) {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +17,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/coderd/lists"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // request is one call of the executable.
@@ -142,8 +141,7 @@ func (p *Provider) environment(r request) ([]string, secrets, error) {
 		}
 		vars["GARM_POOL_EXTRASPECS"] = base64.StdEncoding.EncodeToString(extraSpecs)
 	}
-	env := lists.Of(slices.Sorted(maps.Keys(vars)), func(key string) string { return key + "=" + vars[key] })
-	return env, hidden, nil
+	return provider.Environ(vars), hidden, nil
 }
 
 // defaultExtraSpecs are sent with calls about one instance, of which no spec is at hand.

@@ -62,8 +62,7 @@ func (s secrets) redact(text string) string {
 
 // secretsIn finds the values of names that sound secret in a configuration file of whatever format.
 func secretsIn(content string) []string {
-	found := lists.Of(assignment.FindAllStringSubmatch(content, -1), func(match []string) string {
+	return lists.Of(assignment.FindAllStringSubmatch(content, -1), func(match []string) string {
 		return strings.Trim(match[2], `"'`)
 	})
-	return found
 }

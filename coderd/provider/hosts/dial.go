@@ -99,10 +99,9 @@ func (m *Host) verify(key ssh.PublicKey) error {
 }
 
 func (m *Host) fingerprints() []string {
-	shown := lists.Of(m.pinned, func(key ssh.PublicKey) string {
+	return lists.Of(m.pinned, func(key ssh.PublicKey) string {
 		return fmt.Sprintf("%s %s", key.Type(), ssh.FingerprintSHA256(key))
 	})
-	return shown
 }
 
 // algorithms are those by which a pinned key can be shown: a machine with several is not to show one that is not pinned.
