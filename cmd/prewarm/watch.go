@@ -101,14 +101,10 @@ func changesShower[T any](a *app, v view[T]) func([]T) error {
 
 // same is equal for states between which nothing has changed.
 func (v view[T]) same(all []T) (string, error) {
-	still := make([]T, len(all))
-	for i, it := range all {
-		still[i] = it
-		if v.still != nil {
-			still[i] = v.still(it)
-		}
+	if v.still != nil {
+		all = lists.Of(all, v.still)
 	}
-	return jsonText(still, "")
+	return jsonText(all, "")
 }
 
 // redraw replaces what is on the terminal, in one write so that it does not flicker.
