@@ -14,6 +14,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -132,11 +133,9 @@ func (s *Service) extend(ctx context.Context, of []place, attempts []int32) (map
 		arg.Attempts = append(arg.Attempts, int64(attempts[i]))
 	}
 	rows, err := inventorydb.New(s.Store).ExtendInventories(ctx, arg)
-	kept := make(map[place]bool, len(rows))
-	for _, row := range rows {
-		kept[place{row.Provider, row.Site}] = row.Extended
-	}
-	return kept, err
+	return lists.Keyed(rows, func(row inventorydb.ExtendInventoriesRow) (place, bool) {
+		return place{row.Provider, row.Site}, row.Extended
+	}), err
 }
 
 func (s *Service) ifDue(ctx context.Context, name string) error {

@@ -25,6 +25,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // Provider makes, finds and deletes workspaces at one place. The name it is configured under is not its concern.
@@ -327,10 +329,7 @@ func SpecError(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.Path + ": " + p.Message
-	}
+	lines := lists.Of(problems, func(p Problem) string { return p.Path + ": " + p.Message })
 	return Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
 }
 
