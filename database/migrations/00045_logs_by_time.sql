@@ -11,11 +11,11 @@
 -- +goose StatementBegin
 DO $$
 DECLARE
-  log text; last bigint;
+  log text; number bigint;
 BEGIN
   FOREACH log IN ARRAY ARRAY['workspace_history', 'audit_log'] LOOP
     EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', log);
-    EXECUTE format('SELECT last_value FROM %s', pg_get_serial_sequence(log, 'id')) INTO last; -- it may have begun nothing yet
+    EXECUTE format('SELECT last_value + is_called::int FROM %s', pg_get_serial_sequence(log, 'id')) INTO number;
     EXECUTE format('ALTER TABLE %I ALTER COLUMN id DROP IDENTITY', log);
     EXECUTE format('ALTER TABLE %I RENAME TO %I', log, log || '_before');
     EXECUTE format('ALTER INDEX %I RENAME TO %I', log || '_at', log || '_before_at');
@@ -23,7 +23,7 @@ BEGIN
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS) PARTITION BY RANGE (at)', log, log || '_before');
     -- The numbers go on. They are unique since nobody but the identity gives them, and each partition has a primary key of
     -- its own: one of the whole would have to contain the time, and an index of the table that is there would be built anew.
-    EXECUTE format('ALTER TABLE %I ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (START %s)', log, last + 1);
+    EXECUTE format('ALTER TABLE %I ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (START %s)', log, number);
   END LOOP;
 END $$;
 -- +goose StatementEnd
@@ -150,9 +150,9 @@ BEGIN
   END IF;
   seen := obj_description(survivors::regclass)::bigint;
   IF log = 'workspace_history' THEN
-    EXECUTE format('WITH some AS MATERIALIZED (SELECT * FROM %1$I h WHERE h.at < %2$L AND h.id > %3$s ORDER BY h.id LIMIT %4$s), '
-                   'kept AS (INSERT INTO %5$I SELECT s.* FROM some s WHERE EXISTS (SELECT FROM workspaces w WHERE w.id = s.workspace_id)) '
-                   'SELECT max(id) FROM some', log, younger.ends, seen, batch, survivors) INTO upto;
+    EXECUTE format('WITH part AS MATERIALIZED (SELECT * FROM %1$I h WHERE h.at < %2$L AND h.id > %3$s ORDER BY h.id LIMIT %4$s), '
+                   'kept AS (INSERT INTO %5$I SELECT s.* FROM part s WHERE EXISTS (SELECT FROM workspaces w WHERE w.id = s.workspace_id)) '
+                   'SELECT max(id) FROM part', log, younger.ends, seen, batch, survivors) INTO upto;
     IF upto IS NOT NULL THEN
       EXECUTE format('COMMENT ON TABLE %I IS %L', survivors, upto::text);
       RETURN format('what stays up to number %s is copied', upto);
