@@ -15,7 +15,7 @@ const (
 	keepHistory = 30 * day
 	keepAudit   = 365 * day
 	// logBatch is how many rows of history are looked at in one step, of a partition that is to be dropped.
-	logBatch = 20_000
+	logBatch = 100_000
 )
 
 // logs are the tables that are partitioned by time, and how long a partition is: what is kept too long is at most one.
