@@ -145,32 +145,31 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Attach has the tunnel of an agent until it ends, and closes ws. The error says why it ended; it is ErrOver where the work of
-// the agent has.
-func (s *Service) Attach(ctx context.Context, agent Agent, ws *websocket.Conn) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	conn := streams.Conn(ctx, ws)
-	session, err := streams.Open(conn)
+// Attach takes the tunnel of an agent, and owns ws. It returns when the tunnel can be used; ended is closed when it ends. The error
+// says why there is none; it is ErrOver where the work of the agent has ended.
+//
+// It holds nothing of the request that ws came by, which is several times what an idle tunnel needs.
+func (s *Service) Attach(ctx context.Context, agent Agent, ws *websocket.Conn) (ended <-chan struct{}, err error) {
+	session, err := streams.Open(streams.Conn(context.Background(), ws)) //nolint:contextcheck // it outlives the request
 	if err != nil {
 		_ = ws.CloseNow()
-		return err
+		return nil, err
 	}
-	defer func() { _ = ws.CloseNow(); _ = session.Close() }()
 	t := &tunnel{id: uuid.New(), agent: agent, session: session, slots: make(chan struct{}, streams.Most)}
-	if err := s.enter(t); err != nil {
-		return err
+	if err = s.enter(t); err == nil {
+		if err = s.write(ctx, t); err != nil {
+			s.leave(t) //nolint:contextcheck // as above
+		}
 	}
-	defer s.leave(ctx, t)
-	if err := s.write(ctx, t); err != nil {
-		return err
+	if err != nil {
+		_ = session.Close()
+		return nil, err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-session.CloseChan():
-		return nil
-	}
+	go func() {
+		<-session.CloseChan()
+		s.leave(t)
+	}()
+	return session.CloseChan(), nil
 }
 
 // enter comes before the row: a look at the rows that finds none ends the tunnel.
@@ -190,7 +189,7 @@ func (s *Service) enter(t *tunnel) error {
 	return nil
 }
 
-func (s *Service) leave(ctx context.Context, t *tunnel) {
+func (s *Service) leave(t *tunnel) {
 	s.mu.Lock()
 	delete(s.tunnels, t.id)
 	var rest []*tunnel
@@ -208,7 +207,7 @@ func (s *Service) leave(ctx context.Context, t *tunnel) {
 	if stopped {
 		return // all rows go at once
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rowTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), rowTimeout)
 	defer cancel()
 	if err := s.forget(ctx, t.id); err != nil {
 		s.Log.Debug(ctx, "remove row of tunnel", slog.Error(err)) // the next look removes it
