@@ -76,7 +76,7 @@ func (b *bench) upload(ctx context.Context, g guest, name string) {
 }
 
 // scp is stock scp to an sshd of its own, as the user of the bench.
-func (b *bench) scp(ctx context.Context, sshd, dir string, command func(...string)) (copy func(from, to string), stop func()) {
+func (b *bench) scp(ctx context.Context, sshd, dir string, command func(...string)) (send func(from, to string), stop func()) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if os.Geteuid() == 0 {
 		must(os.MkdirAll("/run/sshd", 0o755)) // sshd wants it as root

@@ -215,13 +215,13 @@ func TestObserve(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	of := request(spec("", "")).Tags.Installation
-	make := func() provider.CreateRequest {
+	made := func() provider.CreateRequest {
 		req := request(spec(`, "command": ["/bin/guest", "hang", "x"]`, ""))
 		req.Tags.Installation = of
 		p.becomesReady(p.create(req))
 		return req
 	}
-	before, during, well, foreign := make(), make(), make(), request(spec("", ""))
+	before, during, well, foreign := made(), made(), made(), request(spec("", ""))
 	p.create(foreign)
 	p.kubectl("delete", "pod", before.Name, "--wait=false", "--grace-period=300")
 	told := map[uuid.UUID]int{}
