@@ -122,7 +122,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// What the server is told: its place, its secrets as files, and only flags that it has.
+// The arguments of the server: its addresses, its secrets as files, and only flags that it has.
 func TestChart_flags(t *testing.T) {
 	t.Parallel()
 	reference, err := os.ReadFile("../docs/cli.md")

@@ -28,9 +28,9 @@
 // fail; then nothing is created or deleted at the provider (the leases of jobs see to it, and passes plan none), while
 // claims go on. It closes after some clean inventories in a row: complete, with nothing new amiss. See decision 0013.
 //
-// Between inventories, a provider that can tell of trouble as it comes (provider.Observer) is believed as far as a look at the one
-// resource confirms it (trouble.go): an unclaimed one is replaced at once. More than a few in a minute are left to inventories,
-// since they may be a mass. What is claimed is shown at a provider that can show it (provider.Marker) after the claim (mark.go).
+// Between inventories, a provider may report a resource in trouble (provider.Observer). The server looks at that one resource
+// (trouble.go). If it is unclaimed and lost, it is replaced at once. More than a few in a minute are left to inventories, since
+// they may be a mass. What is claimed is shown at a provider that can show it (provider.Marker) after the claim (mark.go).
 //
 // Nothing that does not carry this installation's tag is ever touched, and nothing that belongs to another provider's
 // workspace. No provider is called inside of a transaction (I8).

@@ -46,14 +46,14 @@ func (a *allowance) take(name string, now time.Time) bool {
 	return a.of[name].AllowN(now, 1)
 }
 
-// observe hears of trouble at a provider that tells of it, until ctx ends or the provider cannot: the next tick tries again.
+// observe listens to a provider that reports trouble, until ctx ends or the provider fails: the next tick tries again.
 func (s *Service) observe(ctx context.Context, name string) {
 	p, site, err := s.find(name)
 	if err != nil {
 		return // an inventory says so
 	}
-	observer, tells := provider.As[provider.Observer](p)
-	if !tells {
+	observer, reports := provider.As[provider.Observer](p)
+	if !reports {
 		return
 	}
 	err = observer.Observe(ctx, s.Installation, func(id uuid.UUID) {
@@ -69,8 +69,8 @@ func (s *Service) observe(ctx context.Context, name string) {
 	}
 }
 
-// trouble looks at one workspace of which a provider has told. What it says of an unclaimed one is acted upon at once; a claimed
-// one is left to an inventory, which is made now.
+// trouble looks at one workspace that a provider has reported. An unclaimed one that is lost is replaced at once. A claimed one
+// is left to an inventory, which is made now.
 func (s *Service) trouble(ctx context.Context, name, site string, p provider.Provider, id uuid.UUID) error {
 	w, err := viewsdb.New(s.Store).WorkspaceByID(ctx, id)
 	switch {

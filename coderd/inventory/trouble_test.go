@@ -15,7 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 )
 
-// talker is a cloud that tells of trouble, shows claims, and takes workspaces away.
+// talker is a cloud that reports trouble, shows claims, and takes workspaces away.
 type talker struct {
 	moody
 	told chan func(uuid.UUID) // one for each observation
@@ -74,10 +74,9 @@ func (c *talker) List(ctx context.Context, installation uuid.UUID) ([]provider.I
 	return all, err
 }
 
-// What a provider tells of as it comes is looked at: an unclaimed one that is taken away, or gone, is replaced without an
-// inventory, and one that is well stays. A claimed one stays claimed, and people are told why it went, also when it is gone.
-func TestTrouble(t *testing.T) {
-	t.Parallel()
+// talking is a replica at such a cloud.
+func talking(t *testing.T) (*talker, *bench) {
+	t.Helper()
 	c := &talker{told: make(chan func(uuid.UUID), 1), taken: map[string]string{}, marks: map[string]provider.Claim{}}
 	b := &bench{t: t, cloud: &c.moody}
 	b.World = coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider {
@@ -85,6 +84,14 @@ func TestTrouble(t *testing.T) {
 		return c
 	})
 	b.replica = b.Start(t, coderdtest.Config{})
+	return c, b
+}
+
+// The server looks at a workspace that a provider reports. An unclaimed one that is taken away, or gone, is replaced without an
+// inventory, and one that is well stays. A claimed one stays claimed, and its fault says why it went, also when it is gone.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	c, b := talking(t)
 	b.warm(3)
 	claimed, err := b.World.Claim(t, b.replica, "t", claim.Request{})
 	require.NoError(t, err)
@@ -133,7 +140,7 @@ func TestTrouble(t *testing.T) {
 		return b.one(`SELECT coalesce((SELECT f.detail FROM inventory_findings f
 			WHERE f.subject = $1 AND f.verdict = 'claimed-missing' AND f.told_at IS NOT NULL), '')`, claimed.Workspace.ID.String())
 	}
-	coderdtest.Eventually(t, "people are told", func() bool { return fault() == "the provider takes it away: evicted: drain" })
+	coderdtest.Eventually(t, "the fault says why", func() bool { return fault() == "the provider takes it away: evicted: drain" })
 	require.NoError(t, c.Provider.Delete(ctx, provider.Ref{Name: claimed.Workspace.Name}))
 	b.pass()
 	b.pass()
@@ -145,13 +152,7 @@ func TestTrouble(t *testing.T) {
 // A mass is left to inventories, and to their breaker.
 func TestTrouble_mass(t *testing.T) {
 	t.Parallel()
-	c := &talker{told: make(chan func(uuid.UUID), 1), taken: map[string]string{}, marks: map[string]provider.Claim{}}
-	b := &bench{t: t, cloud: &c.moody}
-	b.World = coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider {
-		c.Provider = p.(*sim.Provider)
-		return c
-	})
-	b.replica = b.Start(t, coderdtest.Config{})
+	c, b := talking(t)
 	b.warm(20)
 	b.exec("UPDATE providers SET inventory_every_s = 3600")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -135,11 +135,11 @@ type Logger interface {
 	Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser, error)
 }
 
-// Observer is a provider that can tell of resources in trouble as it comes, so that nobody has to ask for all of them.
+// Observer is a provider that can report resources in trouble at once, so that nobody has to ask for all of them.
 type Observer interface {
-	// Observe tells of workspaces of the installation whose resource has failed, is being taken away or is gone, until ctx ends, or
-	// an error keeps it from it: it is called again then, and tells again what is still so. It is a hint: what is true is
-	// for Get to say. It may be told of what is as it should be, such as of a deletion that Prewarm has asked for.
+	// Observe reports workspaces of the installation whose resource has failed, is being taken away or is gone. It returns when ctx
+	// ends, or with an error. The caller then calls it again, and it reports anew what is still in trouble. A report is a hint:
+	// the caller asks Get what is true. It may be about a deletion that Prewarm has asked for.
 	Observe(ctx context.Context, installation uuid.UUID, trouble func(workspaceID uuid.UUID)) error
 }
 

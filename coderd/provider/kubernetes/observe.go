@@ -13,11 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watchFor is how long one watch lasts, so that what it has missed is told by the next; up to twice as long.
+// watchFor is how long one watch lasts at least, and half of how long at most. The next one begins with all pods, and so reports
+// what this one has missed.
 const watchFor = 5 * time.Minute
 
-// Observe watches the installation's pods, and tells of those that fail, are being deleted or are gone. It keeps nothing of
-// them: what it begins with, and what comes after a cut, is what the API server streams.
+// Observe watches the installation's pods, and reports those that fail, are being deleted or are gone. It keeps none of them in
+// memory: at the beginning, and after a cut, the API server streams all of them.
 func (p *Provider) Observe(ctx context.Context, installation uuid.UUID, trouble func(workspaceID uuid.UUID)) error {
 	for {
 		// A list as a stream is cheapest for the API server. Some refuse it, such as with an etcd before 3.5: by an answer, or by the
@@ -35,7 +36,7 @@ func (p *Provider) Observe(ctx context.Context, installation uuid.UUID, trouble 
 	}
 }
 
-// observe is one watch, to its end. heard: the API server has told something.
+// observe is one watch, to its end. heard: at least one event came.
 func (p *Provider) observe(
 	ctx context.Context, installation uuid.UUID, trouble func(uuid.UUID), streamed bool,
 ) (heard bool, _ error) {
