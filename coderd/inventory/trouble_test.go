@@ -142,8 +142,12 @@ func TestTrouble(t *testing.T) {
 	}
 	coderdtest.Eventually(t, "the fault says why", func() bool { return fault() == "the provider takes it away: evicted: drain" })
 	require.NoError(t, c.Provider.Delete(ctx, provider.Ref{Name: claimed.Workspace.Name}))
-	b.pass()
-	b.pass()
+	for range 2 {
+		coderdtest.Eventually(t, "an inventory that the service's own does not hold up", func() bool {
+			res, err := b.service(b.Installation).Pass(ctx, "sim")
+			return err == nil && !res.Held
+		})
+	}
 	require.Equal(t, "the provider takes it away: evicted: drain", fault(), "why it went")
 	require.Equal(t, "claimed", stateOf(claimed.Workspace.Name))
 	require.Equal(t, "1", b.one("SELECT count(*)::text FROM audit_log WHERE action = 'workspace.missing'"))
