@@ -14,6 +14,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -121,7 +122,10 @@ func (s *server) mayPass(r *http.Request, d door) (entrance, error) {
 
 // publicly is a claimed workspace, for somebody whom nobody knows, who reaches a public port of it; errNoTicket where it is none.
 func (s *server) publicly(ctx context.Context, workspace string, port int, source string) (entrance, error) {
-	row, err := viewsdb.New(s.Store).Entrance(ctx, viewsdb.EntranceParams{Name: &workspace})
+	if !prebuilds.IsName(workspace) { // nobody in particular has the database asked for what cannot be there
+		return entrance{}, errNoTicket
+	}
+	row, err := s.entrance(ctx, auth.BuiltinUserID, viewsdb.EntranceParams{Name: &workspace})
 	if err != nil && !database.NoRows(err) {
 		return entrance{}, xerrors.Errorf("find workspace: %w", err)
 	}
