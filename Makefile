@@ -52,14 +52,15 @@ quick: toolchain ## Check what needs no server, in a minute: vet, pure packages,
 .PHONY: test
 test: build postgres haproxy sshd docker ## Run every test that a change must pass, in half an hour; ARGS='-only unit,race' for some
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
+	@scripts/k8s.sh --look
 	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
 
 .PHONY: test-long
-test-long: build postgres haproxy sshd docker debian chromium ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
-	$(SUITES) -binary bin/prewarm $(ARGS) long
+test-long: build postgres haproxy sshd docker debian chromium helm ## Run the long suites in full, in hours; ARGS='-only faults,chaos' for some
+	PREWARM_KUBERNETES=$$(scripts/k8s.sh) $(SUITES) -binary bin/prewarm $(ARGS) long
 
 .PHONY: test-ci
-test-ci: build postgres haproxy sshd docker debian chromium ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
+test-ci: build postgres haproxy sshd docker debian chromium helm ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
 	$(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
@@ -84,8 +85,12 @@ k8s-binaries: toolchain ## Build the parts of a Kubernetes cluster for `make k8s
 	@scripts/k8s.sh >/dev/null
 
 .PHONY: k8s-e2e
-k8s-e2e: toolchain ## Test the provider kubernetes on a real cluster, as root, which `make k8s-binaries` builds the first time; ARGS='-run Causes'
-	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/kubernetes $(ARGS)
+k8s-e2e: toolchain postgres ## Test the provider kubernetes on a real cluster, as root, which `make k8s-binaries` builds the first time; ARGS='-run Causes'
+	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder go test -count=1 -v -timeout 30m -parallel 8 ./coderd/e2e/kubernetes $(ARGS)
+
+.PHONY: chart-e2e
+chart-e2e: toolchain postgres docker helm ## Install the chart into a real cluster by Helm, as root, and upgrade it under claims
+	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder go test -count=1 -v -timeout 30m -run '^TestClusterChart$$' ./deploy $(ARGS)
 
 .PHONY: chaos
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race
@@ -95,6 +100,10 @@ chaos: postgres ## Make faults of all kinds on three replicas and their database
 .PHONY: image
 image: build ## Build the image prewarm:local of that binary; ENGINE=podman takes another builder than docker
 	deploy/image.sh
+
+.PHONY: chart
+chart: helm ## Package the Helm chart into build/chart under VERSION=0.2.0
+	"$$(scripts/helm.sh)" package deploy/helm/prewarm --version $(VERSION) --app-version $(VERSION) --destination build/chart
 
 .PHONY: release
 release: toolchain site ## Make build/release: archives for Linux and macOS, checksums, and lists of what is in them; VERSION=0.2.0
@@ -179,6 +188,10 @@ docs: ## Build the site of docs/ into build/docs, with search, where Node 20.19 
 .PHONY: example-docker
 example-docker: build postgres ## Start a server with a pool of containers, of an image that is made here
 	examples/docker.sh
+
+.PHONY: helm
+helm:
+	@scripts/helm.sh >/dev/null
 
 .PHONY: haproxy
 haproxy:

@@ -104,12 +104,8 @@ const shutdownGrace = 5 * time.Second
 // Run runs a replica until ctx ends, and then stops it in order (G6): it becomes unready, takes no new lease, finishes
 // or returns what it holds, and ends. A nil error is an orderly stop.
 func Run(ctx context.Context, opts Options) error {
-	if opts.Stderr == nil {
-		opts.Stderr = os.Stderr
-	}
-	if opts.Stdout == nil {
-		opts.Stdout = io.Discard
-	}
+	opts.Stderr = cmp.Or[io.Writer](opts.Stderr, os.Stderr)
+	opts.Stdout = cmp.Or(opts.Stdout, io.Discard)
 	sink := humanlog.Sink
 	if opts.JSONLog {
 		sink = humanlog.JSON
@@ -129,9 +125,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := ensureDataDir(opts.DataDir); err != nil {
 		return err
 	}
-	if opts.Replica == "" {
-		opts.Replica = replicaName(listener.Addr())
-	}
+	opts.Replica = cmp.Or(opts.Replica, replicaName(listener.Addr()))
 
 	db, err := openDatabase(ctx, opts, clock, log)
 	if err != nil {

@@ -1,6 +1,7 @@
 package coderd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -93,9 +94,7 @@ func newLocal(config json.RawMessage, dataDir string, clock quartz.Clock, log sl
 	if err != nil {
 		return nil, err
 	}
-	if opts.Root == "" {
-		opts.Root = filepath.Join(dataDir, "local")
-	}
+	opts.Root = cmp.Or(opts.Root, filepath.Join(dataDir, "local"))
 	opts.Private, opts.Clock, opts.Logger = []string{dataDir}, clock, log.Named("local")
 	return local.New(opts)
 }
@@ -105,9 +104,7 @@ func newSim(config json.RawMessage, root string, clock quartz.Clock) (provider.P
 	if err != nil {
 		return nil, err
 	}
-	if opts.Root == "" {
-		opts.Root = root
-	}
+	opts.Root = cmp.Or(opts.Root, root)
 	opts.Clock = clock
 	p, err := sim.New(opts)
 	if err != nil {

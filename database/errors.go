@@ -81,8 +81,7 @@ func IsConnection(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
-	var refused *pgconn.ConnectError
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*pgconn.ConnectError](err); refused {
 		return !isRefusal(err)
 	}
 	switch c := code(err); {
@@ -115,17 +114,13 @@ func isLost(err error) bool {
 }
 
 func violates(err error, want string, constraints []string) bool {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) || pg.Code != want {
-		return false
-	}
-	return len(constraints) == 0 || slices.Contains(constraints, pg.ConstraintName)
+	pg, is := errors.AsType[*pgconn.PgError](err)
+	return is && pg.Code == want && (len(constraints) == 0 || slices.Contains(constraints, pg.ConstraintName))
 }
 
 func code(err error) string {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return ""
+	if pg, is := errors.AsType[*pgconn.PgError](err); is {
+		return pg.Code
 	}
-	return pg.Code
+	return ""
 }

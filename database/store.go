@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net"
@@ -70,9 +71,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("parse database URL: %w", err)
 	}
-	if opts.Clock == nil {
-		opts.Clock = quartz.NewReal()
-	}
+	opts.Clock = cmp.Or(opts.Clock, quartz.NewReal())
 
 	switch {
 	case opts.MaxConns > 0:
@@ -143,9 +142,7 @@ func ConfigureSession(config *pgx.ConnConfig, replica string) {
 	setDefault(config.RuntimeParams, "application_name", name[:min(len(name), maxApplicationName)])
 	setDefault(config.RuntimeParams, "timezone", "UTC")
 	setDefault(config.RuntimeParams, "jit", "off")
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	config.DialFunc = (&net.Dialer{KeepAlive: keepAlive}).DialContext
 }
 

@@ -93,8 +93,7 @@ func commit(ctx context.Context, tx pgx.Tx) error {
 // error, or turned it into a rollback. A FATAL error can also come after the commit took effect. pgconn.SafeToRetry is
 // of no use here: pgx 5.12 also says it of a connection that broke after the commit was sent.
 func commitDecided(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, is := errors.AsType[*pgconn.PgError](err); is {
 		return pg.SeverityUnlocalized == "ERROR"
 	}
 	return errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed)

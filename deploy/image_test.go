@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,22 +29,14 @@ import (
 func TestImage(t *testing.T) {
 	t.Parallel()
 	engine := startEngine(t)
-	root := t.TempDir() // of a tree with what image.sh wants
-	certificates := filepath.Join(root, "authorities.crt")
-	require.NoError(t, os.WriteFile(certificates, []byte("# none: nothing is asked by TLS here\n"), 0o600))
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "bin"), 0o755))
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "deploy"), 0o755))
-	for _, file := range []string{"image.sh", "Dockerfile"} {
-		copyFile(t, file, filepath.Join(root, "deploy", file), 0o755)
-	}
-	copyFile(t, e2etest.Binary(t), filepath.Join(root, "bin/prewarm"), 0o755) // static: nothing else is in the image
-	image := exec.Command(filepath.Join(root, "deploy/image.sh"))
-	image.Env = append(engine.env(), "CERTIFICATES="+certificates, "IMAGE=prewarm:test", "DOCKER_BUILDKIT=0")
-	out, err := image.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	engine.build(t, "prewarm:test")
+	assert.Equal(t, "65532:65532\n", engine.docker(t, "inspect", "--format", "{{.Config.User}}", "prewarm:test"), "it runs as nobody")
+	engine.build(t, "prewarm:arm64", "PLATFORM=linux/arm64")
+	assert.Equal(t, "arm64\n", engine.docker(t, "inspect", "--format", "{{.Architecture}}", "prewarm:arm64"))
 
+	root := t.TempDir()
 	secret, address := filepath.Join(root, "postgres-url"), freeAddress(t)
-	require.NoError(t, os.WriteFile(secret, []byte(overTCP(t, dbtest.URL(t))), 0o644))
+	require.NoError(t, os.WriteFile(secret, []byte(overTCP(t, dbtest.URL(t), "127.0.0.1")), 0o644))
 	args := []string{
 		"run", "--detach", "--network=host", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges",
 		"--volume=" + secret + ":/run/secrets/postgres-url:ro", "--volume=data:/data", "--env=PREWARM_REPLICA=replica-1",
@@ -66,6 +59,24 @@ func TestImage(t *testing.T) {
 		assert.Equal(t, "0\n", engine.docker(t, "inspect", "--format", "{{.State.ExitCode}}", id), "an orderly stop (G6): %s",
 			engine.docker(t, "logs", id))
 	}
+}
+
+// build runs image.sh in a tree that has what it wants.
+func (e *dockerEngine) build(t testing.TB, image string, env ...string) {
+	t.Helper()
+	root := t.TempDir()
+	certificates := filepath.Join(root, "authorities.crt")
+	require.NoError(t, os.WriteFile(certificates, []byte("# none: nothing is asked by TLS here\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "bin"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "deploy"), 0o755))
+	for _, file := range []string{"image.sh", "Dockerfile"} {
+		copyFile(t, file, filepath.Join(root, "deploy", file), 0o755)
+	}
+	copyFile(t, e2etest.Binary(t), filepath.Join(root, "bin/prewarm"), 0o755) // static: nothing else is in the image
+	cmd := exec.Command(filepath.Join(root, "deploy/image.sh"))
+	cmd.Env = append(append(e.env(), "CERTIFICATES="+certificates, "IMAGE="+image, "DOCKER_BUILDKIT=0"), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // dockerEngine is driven by the command that people drive one by.
@@ -100,15 +111,28 @@ func (e *dockerEngine) docker(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// overTCP is a database's URL as a container can use it, which does not get at the folder of a socket here.
-func overTCP(t testing.TB, database string) string {
+// overTCP is a database's URL as a container can use it, which does not get at the folder of a socket here. It listens at a
+// free port of the host.
+func overTCP(t testing.TB, database, host string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
 	require.NoError(t, err)
-	if !filepath.IsAbs(config.Host) {
-		return database
+	network, address := "tcp", net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+	if filepath.IsAbs(config.Host) {
+		network, address = "unix", fmt.Sprintf("%s/.s.PGSQL.%d", config.Host, config.Port)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(config.User, config.Password),
+		Host: forward(t, host, func() (net.Conn, error) { return net.Dial(network, address) }),
+		Path: "/" + config.Database, RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// forward hands on each connection to a free port of the host, and returns its address.
+func forward(t testing.TB, host string, dial func() (net.Conn, error)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
@@ -119,21 +143,17 @@ func overTCP(t testing.TB, database string) string {
 			}
 			go func() {
 				defer conn.Close()
-				socket, err := net.Dial("unix", fmt.Sprintf("%s/.s.PGSQL.%d", config.Host, config.Port))
+				behind, err := dial()
 				if err != nil {
 					return
 				}
-				defer socket.Close()
-				go func() { _, _ = io.Copy(socket, conn); _ = socket.Close() }()
-				_, _ = io.Copy(conn, socket)
+				defer behind.Close()
+				go func() { _, _ = io.Copy(behind, conn); _ = behind.Close() }()
+				_, _ = io.Copy(conn, behind)
 			}()
 		}
 	}()
-	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword(config.User, config.Password), Host: listener.Addr().String(),
-		Path: "/" + config.Database, RawQuery: "sslmode=disable",
-	}
-	return u.String()
+	return listener.Addr().String()
 }
 
 func copyFile(t testing.TB, from, to string, mode os.FileMode) {

@@ -97,18 +97,26 @@ templates:
 `})
 	require.NoError(t, err)
 
-	ctx, stop := context.WithCancel(context.Background())
+	underClaims(t, client, func() {
+		for i := range servers {
+			assert.Zero(t, servers[i].Stop(), "an orderly stop (G6)")
+			servers[i] = e2etest.Start(t, opts[i])
+			b.awaitUp()
+		}
+	})
+}
+
+// underClaims has three clients claim and release while something is done. None of their requests may fail.
+func underClaims(t testing.TB, client *sdk.Client, do func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	claimers := []*claimer{{client: client}, {client: client}, {client: client}}
 	var running sync.WaitGroup
 	for _, c := range claimers {
 		running.Go(func() { c.run(ctx) })
 	}
-	for i := range servers {
-		assert.Zero(t, servers[i].Stop(), "an orderly stop (G6)")
-		servers[i] = e2etest.Start(t, opts[i])
-		b.awaitUp()
-	}
+	do()
 	stop()
 	running.Wait()
 	asked, claims := 0, 0

@@ -6,6 +6,7 @@
 # with runc, network plugins, busybox) is installed as root with apt-get; nothing of it is started.
 #
 #   JOBS=1  how many packages to build at once; default: as many as there are cores
+#   --look  only says what of the above is missing, for who runs other tests
 set -euo pipefail
 
 version=v1.37.2 # k8s/go.mod has the same
@@ -23,6 +24,15 @@ missing() {
 	[ -x /usr/lib/cni/bridge ] || [ -x /opt/cni/bin/bridge ] || echo bridge
 }
 
+if [ "${1:-}" = --look ]; then
+	for part in $parts; do
+		if [ ! -x "$here/$part" ] || [ -n "$(missing)" ]; then
+			echo 'The tests on a real Kubernetes are left out: they need `make k8s-binaries` once, and then `make k8s-e2e` runs them.' >&2
+			break
+		fi
+	done
+	exit
+fi
 if [ -n "$(missing)" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	echo "k8s.sh: installing $(missing | tr '\n' ' ')with apt-get" >&2
 	# apt works as another user, for whom our TMPDIR may be out of reach.

@@ -17,35 +17,29 @@ func (a *app) adminCommand() *cobra.Command {
 }
 
 func (a *app) signingKeysCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "signing-keys",
-		Short: "List the keys that sign instance tokens",
-		Long: `Lists the keys that sign the tokens of agents, the newest first. The newest signs; those that are not retired
+	return newCommand("signing-keys", "List the keys that sign instance tokens",
+		`Lists the keys that sign the tokens of agents, the newest first. The newest signs; those that are not retired
 are still good. A key is retired when no agent uses it any more.`,
-		Example: "  prewarm admin signing-keys",
-		RunE: list(a, view[sdk.SigningKey]{
+		"  prewarm admin signing-keys",
+		list(a, view[sdk.SigningKey]{
 			ask: noArg((*sdk.Client).SigningKeys), text: a.signingKeysText,
 			none: "There is no key yet. The first workspace with an agent makes one.",
-		}),
-	}
+		}))
 }
 
 func (a *app) rotateSigningKeyCommand() *cobra.Command {
 	var req sdk.RotateRequest
-	cmd := &cobra.Command{
-		Use:   "rotate-signing-key",
-		Short: "Sign instance tokens with a new key",
-		Long: `Makes a new key, with which the tokens of agents are signed from now on. Agents get a new token with their next
+	cmd := newCommand("rotate-signing-key", "Sign instance tokens with a new key",
+		`Makes a new key, with which the tokens of agents are signed from now on. Agents get a new token with their next
 report; an older key is retired when no agent uses it any more.
 
 With --retire-now the older keys end at once, as they must when somebody else may know them. Agents that hold a token
 of theirs are cut off: their prebuilds are replaced, and of their claimed workspaces an alarm is raised.`,
-		Example: `  prewarm admin rotate-signing-key
+		`  prewarm admin rotate-signing-key
   prewarm admin rotate-signing-key --retire-now`,
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.SigningKey, error) {
+		show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.SigningKey, error) {
 			return c.RotateSigningKey(ctx, req)
-		}, a.signingKeysText),
-	}
+		}, a.signingKeysText))
 	cmd.Flags().BoolVar(&req.RetireNow, "retire-now", false, "end the older keys at once, cutting off agents that use them")
 	return cmd
 }

@@ -12,10 +12,8 @@ func (a *app) afterRestoreCommand() *cobra.Command {
 	var opts coderd.Options
 	var postgresURLFile string
 	var nothingLost bool
-	cmd := &cobra.Command{
-		Use:   "after-restore",
-		Short: "Make a database that was put back from a backup fit to run on",
-		Long: `Sees to what a backup does not know, on the database itself, while no server runs. A server refuses to start on a
+	cmd := newCommand("after-restore", "Make a database that was put back from a backup fit to run on",
+		`Sees to what a backup does not know, on the database itself, while no server runs. A server refuses to start on a
 restored database before that.
 
 What looks unclaimed in the backup may have been claimed since. It is quarantined: neither handed out nor deleted
@@ -24,9 +22,9 @@ reports it. All tokens end, as one that was revoked since would be good again; e
 when it starts.
 
 A restore of a whole cluster, from its files or from archived WAL, cannot be noticed: run this before the servers start.`,
-		Example: `  prewarm admin after-restore --postgres-url-file /run/secrets/postgres-url
+		`  prewarm admin after-restore --postgres-url-file /run/secrets/postgres-url
   prewarm admin after-restore --nothing-was-lost`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		func(cmd *cobra.Command, _ []string) error {
 			opts.Listen, opts.Tick = "127.0.0.1:0", 1 // nobody listens, nothing ticks
 			if err := a.completeOptions(&opts, postgresURLFile); err != nil {
 				return err
@@ -38,8 +36,7 @@ A restore of a whole cluster, from its files or from archived WAL, cannot be not
 			}
 			a.hint("The servers can be started.")
 			return a.printf(done, "quarantined=%d missed=%d tokens=%d\n", len(done.Quarantined), done.Missed, done.Tokens)
-		},
-	}
+		})
 	flags := cmd.Flags()
 	flags.StringVar(&opts.DataDir, "data-dir", "", "of a server with a database of its own (default ~/.local/share/prewarm)")
 	flags.StringVar(&opts.PostgresURL, "postgres-url", "", "database that was restored; prefer the file or the variable")

@@ -17,10 +17,8 @@ import (
 )
 
 func (a *app) agentCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "agent [-- COMMAND...]",
-		Short: "Run inside a workspace, and report for it",
-		Long: `Runs inside a workspace whose template has an agent. It reports to the server that the workspace
+	cmd := newCommand("agent [-- COMMAND...]", "Run inside a workspace, and report for it",
+		`Runs inside a workspace whose template has an agent. It reports to the server that the workspace
 starts, is ready, or is unhealthy. It runs the template's scripts on_start and on_claim. At a claim it learns who the
 owner is, and with which parameters. Providers start it; by hand it is needed only for images of one's own.
 
@@ -34,15 +32,9 @@ It takes no flags, since everybody on a machine can see the arguments of its pro
   PREWARM_AGENT_DIR         where to write what a claim brings; ~/.prewarm where left out
 
 What it runs does not get these variables.`,
-		Example: `  prewarm agent
+		`  prewarm agent
   prewarm agent -- code-server --port 8080`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return usageErrorf("unexpected argument %q: write the command to run after --", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			opts, err := a.agentOptions(args)
 			if err != nil {
 				return err
@@ -52,8 +44,14 @@ What it runs does not get these variables.`,
 				return &exitError{status: status}
 			}
 			return err
-		},
+		})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+			return usageErrorf("unexpected argument %q: write the command to run after --", args[0])
+		}
+		return nil
 	}
+	return cmd
 }
 
 // agentOptions reads the environment. What it says of the agent does not go on to what the agent runs.

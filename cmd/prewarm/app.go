@@ -126,7 +126,7 @@ func (a *app) shortcut(cmd *cobra.Command, group, name string, suggestFor ...str
 	return cmd
 }
 
-// newCommand is a command whose flags, if it has any, come later.
+// newCommand is a command. Its flags come later, and what few commands have, such as PreRunE.
 func newCommand(use, short, long, example string, run runE) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: run}
 }

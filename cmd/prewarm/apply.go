@@ -17,27 +17,18 @@ const documentLimit = 1 << 20
 
 func (a *app) applyCommand() *cobra.Command {
 	var req sdk.ApplyRequest
-	cmd := &cobra.Command{
-		Use:   "apply",
-		Short: "Make templates and presets what a file says",
-		Long: `Reads templates with their presets from a YAML file, or from standard input for "-", and makes the
+	cmd := newCommand("apply", "Make templates and presets what a file says",
+		`Reads templates with their presets from a YAML file, or from standard input for "-", and makes the
 server have them so. What the file does not name is left alone. Everything wrong with the file is reported at once,
 with line and column, and then nothing is changed. Applying the same file again changes nothing.
 
 With --dry-run it only says what would change. With --plan it is refused if what that plan depends on has moved since;
 the file may be left out then, and is the plan's.`,
-		Example: `  prewarm apply -f examples/quickstart.yaml --dry-run
+		`  prewarm apply -f examples/quickstart.yaml --dry-run
   prewarm apply -f examples/quickstart.yaml
   prewarm apply --plan 0f8e2b7c-5d0f-4a57-9a53-6f1f0c1e7d11
   generate-presets | prewarm apply -f -`,
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			if req.File == "" && req.Plan == "" {
-				return usageErrorf("-f FILE is missing; - reads standard input")
-			}
-			req.File, req.Document, err = a.readDocument(req.File)
-			return err
-		},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+		a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
 			result, err := c.Apply(ctx, req)
 			if err != nil {
 				return err
@@ -49,7 +40,13 @@ the file may be left out then, and is the plan's.`,
 				a.hint("Nothing was changed: this was a dry run.")
 			}
 			return nil
-		}),
+		}))
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if req.File == "" && req.Plan == "" {
+			return usageErrorf("-f FILE is missing; - reads standard input")
+		}
+		req.File, req.Document, err = a.readDocument(req.File)
+		return err
 	}
 	cmd.Flags().StringVarP(&req.File, "file", "f", "", "the file; - is standard input")
 	cmd.Flags().StringVar(&req.Plan, "plan", "", "id of a plan: refuse if what it depends on has moved")

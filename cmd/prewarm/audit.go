@@ -19,19 +19,13 @@ func (a *app) auditCommand() *cobra.Command {
 func (a *app) auditListCommand() *cobra.Command {
 	var filter sdk.AuditFilter
 	var limit int
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List entries of the audit log, newest first",
-		Long: `Lists entries of the audit log, newest first: who did what, on what, and from where. With -o json each
+	cmd := newCommand("list", "List entries of the audit log, newest first",
+		`Lists entries of the audit log, newest first: who did what, on what, and from where. With -o json each
 has what was before and after. Owners and auditors see everything.`,
-		Example: `  prewarm audit list --limit 20
+		`  prewarm audit list --limit 20
   prewarm audit list --action workspace.claim --actor alice -o json
   prewarm audit list --filter "release ali"`,
-		PreRunE: func(*cobra.Command, []string) error {
-			return usageErrorIf(limit < 1 || limit > 500,
-				"--limit must be between 1 and 500; older entries are reached with --before")
-		},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+		a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
 			filter.Limit = int32(limit)
 			page, err := c.Audit(ctx, filter)
 			if err != nil {
@@ -47,7 +41,10 @@ has what was before and after. Owners and auditors see everything.`,
 				a.hint("There are older entries: --before %d", page.Next)
 			}
 			return nil
-		}),
+		}))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		return usageErrorIf(limit < 1 || limit > 500,
+			"--limit must be between 1 and 500; older entries are reached with --before")
 	}
 	cmd.Flags().StringVar(&filter.Action, "action", "", "only this action, such as workspace.release")
 	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only what this user did")

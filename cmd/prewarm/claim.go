@@ -18,12 +18,8 @@ func (a *app) claimCommand() *cobra.Command {
 	var wait, startWait, ready, lease time.Duration
 	var exec, keep, ownKey bool
 	var parameters, secrets, choice, program []string
-	cmd := &cobra.Command{
-		Use:   "claim TEMPLATE[/PRESET] [--exec -- COMMAND...]",
-		Short: "Claim a warm workspace",
-		// Jobs claim runners, and people cannot.
-		ValidArgsFunction: a.completePresets(func(p sdk.Preset) bool { return p.Runner == nil }),
-		Long: `Claims a workspace of a preset: it is yours until it is released. The outcome is hit if a warm one was
+	cmd := newCommand("claim TEMPLATE[/PRESET] [--exec -- COMMAND...]", "Claim a warm workspace",
+		`Claims a workspace of a preset: it is yours until it is released. The outcome is hit if a warm one was
 there, waited if one became ready within --wait, and miss if there was none. A miss exits with status 3 and says why.
 
 With --mode require a claim never waits. With --mode bypass it is given a workspace that is built for it, as with
@@ -54,7 +50,7 @@ With -o env the output is lines of "export NAME='value'" that a shell can eval. 
 workspace, with PREWARM_CLAIM_ID and PREWARM_WORKSPACE. PREWARM_ADDRESS is the first address. Each address also has a
 variable by its type, as in PREWARM_ADDRESS_TCP and PREWARM_ADDRESS_TCP_2. Assign it before the eval, so that a miss
 is noticed.`,
-		Example: `  prewarm claim quickstart/default
+		`  prewarm claim quickstart/default
   prewarm claim quickstart/default --mode require -o json
   prewarm claim quickstart/default --wait 2m --key build-1234
   prewarm claim quickstart/default --exec -- make test
@@ -62,64 +58,7 @@ is noticed.`,
   prewarm claim ci/runner --count 5 --wait 5m -o json
   prewarm claim quickstart/default --mode bypass --secret token=env:CI_TOKEN
   env=$(prewarm claim quickstart/default -o env) && eval "$env"`,
-		Annotations: map[string]string{outputs: "table,json,yaml,env"},
-		Args: func(cmd *cobra.Command, args []string) error {
-			return claimArgs(args, cmd.ArgsLenAtDash(), exec)
-		},
-		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
-			if req.Template, req.Preset, err = claimedArg(args[0]); err != nil {
-				return err
-			}
-			switch {
-			case req.Mode != "prefer" && req.Mode != "require" && req.Mode != "bypass":
-				return usageErrorf("unknown mode %q: it is prefer, require or bypass", req.Mode)
-			case req.Cold && req.Mode != "prefer":
-				return usageErrorf("--cold goes with --mode prefer, not with %s", req.Mode)
-			case req.Preset != "" && len(choice) > 0:
-				return usageErrorf("--preset-parameter chooses a preset, and %s names one: leave one of them out", args[0])
-			case req.Count < 1 || req.Count > 100:
-				return usageErrorf("--count must be from 1 to 100")
-			case req.Count > 1 && (exec || a.output == "env"):
-				return usageErrorf("--count %d goes with neither --exec nor -o env, which are about one workspace", req.Count)
-			case req.Count > 1 && ready > 0:
-				return usageErrorf("--wait-ready goes with one workspace, not with --count %d", req.Count)
-			case cmd.Flags().Changed("lease") && lease < time.Second:
-				return usageErrorf("--lease must be at least 1s")
-			case cmd.Flags().Changed("wait-ready") && ready < time.Second:
-				return usageErrorf("--wait-ready must be at least 1s")
-			case wait < 0:
-				return usageErrorf("--wait must not be negative")
-			case startWait < 0:
-				return usageErrorf("--start-wait must not be negative")
-			case keep && !exec:
-				return usageErrorf("--keep goes with --exec; without it a claimed workspace is always kept")
-			case exec && a.output != "table":
-				return usageErrorf("with --exec the output is the command's, so -o %s cannot be", a.output)
-			}
-			if req.Parameters, err = claimParameters(parameters); err != nil {
-				return err
-			}
-			if req.PresetParameters, err = presetParameters(choice); err != nil {
-				return err
-			}
-			if req.Secrets, err = a.claimSecrets(secrets); err != nil {
-				return err
-			}
-			if req.Wait = wait.String(); !cmd.Flags().Changed("wait") && (req.Cold || req.Mode == "bypass") {
-				req.Wait = "" // the server knows how long a build may take
-			}
-			req.Lease, req.WaitReady = given(lease), given(ready)
-			if req.Count == 1 {
-				req.Count = 0
-			}
-			if req.Key == "" {
-				// A request whose answer was lost can then be sent again without taking a second workspace.
-				req.Key, ownKey = uuid.NewString(), true
-			}
-			program = args[1:]
-			return nil
-		},
-		RunE: a.asks(func(ctx context.Context, client *sdk.Client, _ string) error {
+		a.asks(func(ctx context.Context, client *sdk.Client, _ string) error {
 			claim, err := client.Claim(ctx, req)
 			if err != nil {
 				if ownKey && ctx.Err() != nil {
@@ -143,7 +82,65 @@ is noticed.`,
 				err = a.printClaim(claim)
 			}
 			return errors.Join(startErr, err)
-		}),
+		}))
+	// Jobs claim runners, and people cannot.
+	cmd.ValidArgsFunction = a.completePresets(func(p sdk.Preset) bool { return p.Runner == nil })
+	cmd.Annotations = map[string]string{outputs: "table,json,yaml,env"}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		return claimArgs(args, cmd.ArgsLenAtDash(), exec)
+	}
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		if req.Template, req.Preset, err = claimedArg(args[0]); err != nil {
+			return err
+		}
+		switch {
+		case req.Mode != "prefer" && req.Mode != "require" && req.Mode != "bypass":
+			return usageErrorf("unknown mode %q: it is prefer, require or bypass", req.Mode)
+		case req.Cold && req.Mode != "prefer":
+			return usageErrorf("--cold goes with --mode prefer, not with %s", req.Mode)
+		case req.Preset != "" && len(choice) > 0:
+			return usageErrorf("--preset-parameter chooses a preset, and %s names one: leave one of them out", args[0])
+		case req.Count < 1 || req.Count > 100:
+			return usageErrorf("--count must be from 1 to 100")
+		case req.Count > 1 && (exec || a.output == "env"):
+			return usageErrorf("--count %d goes with neither --exec nor -o env, which are about one workspace", req.Count)
+		case req.Count > 1 && ready > 0:
+			return usageErrorf("--wait-ready goes with one workspace, not with --count %d", req.Count)
+		case cmd.Flags().Changed("lease") && lease < time.Second:
+			return usageErrorf("--lease must be at least 1s")
+		case cmd.Flags().Changed("wait-ready") && ready < time.Second:
+			return usageErrorf("--wait-ready must be at least 1s")
+		case wait < 0:
+			return usageErrorf("--wait must not be negative")
+		case startWait < 0:
+			return usageErrorf("--start-wait must not be negative")
+		case keep && !exec:
+			return usageErrorf("--keep goes with --exec; without it a claimed workspace is always kept")
+		case exec && a.output != "table":
+			return usageErrorf("with --exec the output is the command's, so -o %s cannot be", a.output)
+		}
+		if req.Parameters, err = claimParameters(parameters); err != nil {
+			return err
+		}
+		if req.PresetParameters, err = presetParameters(choice); err != nil {
+			return err
+		}
+		if req.Secrets, err = a.claimSecrets(secrets); err != nil {
+			return err
+		}
+		if req.Wait = wait.String(); !cmd.Flags().Changed("wait") && (req.Cold || req.Mode == "bypass") {
+			req.Wait = "" // the server knows how long a build may take
+		}
+		req.Lease, req.WaitReady = given(lease), given(ready)
+		if req.Count == 1 {
+			req.Count = 0
+		}
+		if req.Key == "" {
+			// A request whose answer was lost can then be sent again without taking a second workspace.
+			req.Key, ownKey = uuid.NewString(), true
+		}
+		program = args[1:]
+		return nil
 	}
 	cmd.Flags().StringVar(&req.Mode, "mode", "prefer", "prefer: warm, else wait for one; require: warm or a miss; bypass: built for this claim")
 	cmd.Flags().BoolVar(&req.Cold, "cold", false, "with mode prefer: where none is warm, have one built for this claim")

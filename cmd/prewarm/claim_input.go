@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -131,10 +132,7 @@ func receiptText(r *sdk.Receipt) string {
 func (a *app) printClaimed(claim sdk.Claim) error {
 	t := a.newTable("WORKSPACE", "CLAIM", "PROVIDER ID", "ADDRESSES")
 	for _, w := range claim.Workspaces {
-		var addresses []string
-		for _, address := range w.Addresses {
-			addresses = append(addresses, address.Type+" "+address.Address)
-		}
+		addresses := lists.Of(w.Addresses, func(address sdk.Address) string { return address.Type + " " + address.Address })
 		t.add(cell{w.Name, bold}, w.ClaimID, w.ProviderID, strings.Join(addresses, ", "))
 	}
 	if err := a.print(claim, t.String()); err != nil {

@@ -10,19 +10,17 @@ import (
 
 // cliDocsCommand writes docs/cli.md. It is hidden: only "make gen" has a use for it.
 func (a *app) cliDocsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "cli-docs",
-		Short:   "Write the reference of all commands as Markdown",
-		Long:    "Writes the reference of all commands as Markdown.",
-		Example: "  prewarm cli-docs > docs/cli.md",
-		Hidden:  true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := newCommand("cli-docs", "Write the reference of all commands as Markdown",
+		"Writes the reference of all commands as Markdown.",
+		"  prewarm cli-docs > docs/cli.md",
+		func(cmd *cobra.Command, _ []string) error {
 			var out strings.Builder
 			out.WriteString("# The command line\n\n<!-- Made by \"make gen\" from cmd/prewarm; do not edit. -->\n")
 			writeCommandDocs(&out, cmd.Root())
 			return a.write(out.String())
-		},
-	}
+		})
+	cmd.Hidden = true
+	return cmd
 }
 
 // indented are lines that a help text sets apart, such as a list of variables.

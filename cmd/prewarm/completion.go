@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -126,7 +127,7 @@ func (a *app) completeStates(states ...string) cobra.CompletionFunc {
 func completeNames[T any](
 	a *app, list func(*sdk.Client, context.Context) ([]T, error), name func(T) string,
 ) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 || a.takeEnv(cmd) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -140,10 +141,7 @@ func completeNames[T any](
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		for _, each := range all {
-			names = append(names, name(each))
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return lists.Of(all, name), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

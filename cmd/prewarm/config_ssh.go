@@ -27,18 +27,15 @@ type sshConfigChange struct {
 
 func (a *app) configSSHCommand() *cobra.Command {
 	var dryRun, remove bool
-	cmd := &cobra.Command{
-		Use:   "config-ssh",
-		Args:  exactArgs,
-		Short: "Have ssh, scp, rsync and editors know workspaces as hosts",
-		Long: `Writes a block for the hosts *.prewarm into ~/.ssh/config, and leaves all else there as it is. After it,
+	cmd := newCommand("config-ssh", "Have ssh, scp, rsync and editors know workspaces as hosts",
+		`Writes a block for the hosts *.prewarm into ~/.ssh/config, and leaves all else there as it is. After it,
 "ssh NAME.prewarm" opens a shell in the workspace NAME that you claimed. So do scp, sftp, rsync, git and editors such as
 VS Code with Remote-SSH. The block names this program, and the server that commands go to now. Run it again after a change of
 these; a token in PREWARM_TOKEN is not kept, so log in before.`,
-		Example: `  prewarm config-ssh
+		`  prewarm config-ssh
   prewarm config-ssh --dry-run
   ssh prebuild-aebagbafaydqqcikbmga2.prewarm`,
-		RunE: func(*cobra.Command, []string) error {
+		func(*cobra.Command, []string) error {
 			block := ""
 			if !remove {
 				options, err := a.sshOptions()
@@ -62,8 +59,8 @@ these; a token in PREWARM_TOKEN is not kept, so log in before.`,
 				return a.printf(change, "removed the block from %s\n", change.File)
 			}
 			return a.printf(change, "wrote %s; open a shell with: ssh NAME%s\n", change.File, sshSuffix)
-		},
-	}
+		})
+	cmd.Args = exactArgs
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the block, and write nothing")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the block")
 	return cmd

@@ -23,12 +23,8 @@ import (
 
 func (a *app) cpCommand() *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{
-		Use:               "cp SOURCE TARGET",
-		ValidArgsFunction: a.completeCopy(),
-		SuggestFor:        []string{"copy", "scp", "upload", "download", "rsync"},
-		Short:             "Copy files to or from a workspace",
-		Long: `Copies a file, or with -r a directory, to or from a workspace that you claimed. Its side is WORKSPACE:PATH,
+	cmd := newCommand("cp SOURCE TARGET", "Copy files to or from a workspace",
+		`Copies a file, or with -r a directory, to or from a workspace that you claimed. Its side is WORKSPACE:PATH,
 where PATH is relative to the directory of the workspace or absolute. A target that is a directory gets the source under its
 own name.
 
@@ -36,12 +32,11 @@ The other side is a local path. Write ./ before one that has a colon. A - is the
 archive.
 
 A file is replaced in one step. What was cut off changes nothing.`,
-		Example: `  prewarm cp main.go prebuild-aebagbafaydqqcikbmga2:src/
+		`  prewarm cp main.go prebuild-aebagbafaydqqcikbmga2:src/
   prewarm cp -r src prebuild-aebagbafaydqqcikbmga2:
   prewarm cp prebuild-aebagbafaydqqcikbmga2:/var/log/build.log .
   prewarm cp -r prebuild-aebagbafaydqqcikbmga2:out - | tar t`,
-		Args: exactArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			if a.output != "table" {
 				return usageErrorf("files are copied without an answer, so -o %s cannot be", a.output)
 			}
@@ -58,8 +53,10 @@ A file is replaced in one step. What was cut off changes nothing.`,
 				return a.upload(cmd.Context(), client, args[0], to, recursive)
 			}
 			return a.download(cmd.Context(), client, from, args[1], recursive)
-		},
-	}
+		})
+	cmd.ValidArgsFunction = a.completeCopy()
+	cmd.SuggestFor = []string{"copy", "scp", "upload", "download", "rsync"}
+	cmd.Args = exactArgs
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy a directory with all that is in it")
 	return cmd
 }

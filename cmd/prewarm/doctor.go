@@ -31,14 +31,11 @@ const (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "doctor",
-		Short: "Check the server and say what to fix",
-		Long: `Checks the server, its database, the clocks, the versions, the passes, the providers, the forges and the pools,
+	cmd := newCommand("doctor", "Check the server and say what to fix",
+		`Checks the server, its database, the clocks, the versions, the passes, the providers, the forges and the pools,
 and says what to fix. It changes nothing. What your role cannot view is skipped. The status is 1 if a check is an error.`,
-		Example:    "  prewarm doctor\n  prewarm doctor -o json",
-		SuggestFor: []string{"check", "diagnose", "health"},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+		"  prewarm doctor\n  prewarm doctor -o json",
+		a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
 			findings := a.examine(ctx, c)
 			t := a.newTable("CHECK", "STATUS", "DETAIL", "FIX")
 			wrong := 0
@@ -59,8 +56,9 @@ and says what to fix. It changes nothing. What your role cannot view is skipped.
 				return &exitError{status: statusError, message: message}
 			}
 			return nil
-		}),
-	}
+		}))
+	cmd.SuggestFor = []string{"check", "diagnose", "health"}
+	return cmd
 }
 
 // examine looks at one thing after the other. A server that is not reached ends it: nothing else can be said.

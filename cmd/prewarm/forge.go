@@ -52,27 +52,25 @@ func (a *app) secretFile(name string) (string, error) {
 func (a *app) forgeAddCommand(use string) *cobra.Command {
 	var req sdk.PutForgeEntity
 	var secretFile string
-	cmd := &cobra.Command{
-		Use:   use + " FORGE",
-		Short: map[string]string{"add": "Add an entity of a forge", "update": "Change an entity of a forge"}[use],
-		Long: `Adds or changes an entity. Its scope and path are fixed. Without --webhook-secret-file a new one gets a
+	cmd := newCommand(use+" FORGE",
+		map[string]string{"add": "Add an entity of a forge", "update": "Change an entity of a forge"}[use],
+		`Adds or changes an entity. Its scope and path are fixed. Without --webhook-secret-file a new one gets a
 random webhook secret, which is printed this once. "prewarm forge webhook install" needs nobody to know it.`,
-		Example: "  prewarm forge " + use + " acme --scope organization --path acme --credential acme-app",
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			if use == "add" && req.Scope == "" {
-				return usageErrorf("--scope is missing: repository, organization or enterprise")
-			}
-			req.WebhookSecret, err = a.secretFile(secretFile)
-			return err
-		},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+		"  prewarm forge "+use+" acme --scope organization --path acme --credential acme-app",
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			if use == "update" {
 				if _, err := c.Forge(ctx, name); err != nil {
 					return err
 				}
 			}
 			return a.printSavedForge(c.PutForge(ctx, name, req))
-		}),
+		}))
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if use == "add" && req.Scope == "" {
+			return usageErrorf("--scope is missing: repository, organization or enterprise")
+		}
+		req.WebhookSecret, err = a.secretFile(secretFile)
+		return err
 	}
 	cmd.Flags().StringVar(&req.Scope, "scope", "", "repository, organization or enterprise")
 	cmd.Flags().StringVar(&req.Path, "path", "", "owner/repository, owner, or the enterprise's slug; none for a whole Gitea")
@@ -100,18 +98,15 @@ func (a *app) printSavedForge(saved sdk.SavedForgeEntity, err error) error {
 
 func (a *app) forgeListCommand() *cobra.Command {
 	var watch watchFlags
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List entities of forges, and how it goes with them",
-		Long:    "Lists the entities, their open jobs and runners, and whether their forge answers." + watchHelp("entity"),
-		Example: "  prewarm forge list\n  prewarm forge list --watch",
-		PreRunE: watch.check,
-		RunE: list(a, view[sdk.ForgeEntity]{
+	cmd := newCommand("list", "List entities of forges, and how it goes with them",
+		"Lists the entities, their open jobs and runners, and whether their forge answers."+watchHelp("entity"),
+		"  prewarm forge list\n  prewarm forge list --watch",
+		list(a, view[sdk.ForgeEntity]{
 			ask: noArg((*sdk.Client).Forges), text: a.forgesText, watch: &watch,
 			name: func(f sdk.ForgeEntity) string { return f.Name }, line: forgeLine, still: stillForge,
 			none: "There are no forges. Add one with: prewarm forge credential add, then prewarm forge add",
-		}),
-	}
+		}))
+	cmd.PreRunE = watch.check
 	watch.add(cmd)
 	return cmd
 }
@@ -202,20 +197,17 @@ func (a *app) forgeStartCommand() *cobra.Command {
 
 func (a *app) forgeStopCommand() *cobra.Command {
 	var req sdk.StopForgeEntity
-	cmd := &cobra.Command{
-		Use:   "stop FORGE",
-		Short: "Make no new runners for an entity",
-		Long: `Stops an entity until "prewarm forge start". No new runners are made for it, neither for jobs nor to be
+	cmd := newCommand("stop FORGE", "Make no new runners for an entity",
+		`Stops an entity until "prewarm forge start". No new runners are made for it, neither for jobs nor to be
 idle, and "prewarm preset explain" says so. Idle runners stay, and take jobs that the forge gives them; with --drain
 they go. Runners that are at a job finish it.`,
-		Example: `  prewarm forge stop acme --reason "moving the organization"
+		`  prewarm forge stop acme --reason "moving the organization"
   prewarm forge stop acme --drain --reason "the forge is moved tonight"`,
-		PreRunE:           func(*cobra.Command, []string) error { return checkReason(req.Reason) },
-		ValidArgsFunction: a.completeForges(func(f sdk.ForgeEntity) bool { return f.Stopped == "" }),
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
+		show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
 			return c.StopForge(ctx, name, req)
-		}, a.forgeText),
-	}
+		}, a.forgeText))
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkReason(req.Reason) }
+	cmd.ValidArgsFunction = a.completeForges(func(f sdk.ForgeEntity) bool { return f.Stopped == "" })
 	cmd.Flags().StringVar(&req.Reason, "reason", "", "why; shown to everybody who wonders")
 	cmd.Flags().BoolVar(&req.Drain, "drain", false, "runners without a job go")
 	return cmd
@@ -227,11 +219,10 @@ func (a *app) forgeDeleteCommand() *cobra.Command {
 }
 
 func (a *app) forgeCheckCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "check FORGE", Short: "Ask a forge for what Prewarm needs from it",
-		Long:    "Lists the runners and looks at the webhook, and says what works and which permission is missing. Changes nothing.",
-		Example: "  prewarm forge check acme",
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+	return newCommand("check FORGE", "Ask a forge for what Prewarm needs from it",
+		"Lists the runners and looks at the webhook, and says what works and which permission is missing. Changes nothing.",
+		"  prewarm forge check acme",
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			check, err := c.CheckForge(ctx, name)
 			if err != nil {
 				return err
@@ -245,30 +236,27 @@ func (a *app) forgeCheckCommand() *cobra.Command {
 				return err
 			}
 			return xerrors.Errorf("forge %s does not work as it should", name)
-		}),
-	}
+		}))
 }
 
 func (a *app) forgeRotateCommand() *cobra.Command {
 	var req sdk.RotateForgeSecret
 	var secretFile string
 	var overlap time.Duration
-	cmd := &cobra.Command{
-		Use: "rotate-secret FORGE", Short: "Give an entity another webhook secret",
-		Long: `Gives an entity another webhook secret, made by chance and printed this once unless --webhook-secret-file names one. The
+	cmd := newCommand("rotate-secret FORGE", "Give an entity another webhook secret",
+		`Gives an entity another webhook secret, made by chance and printed this once unless --webhook-secret-file names one. The
 one before stays good for --overlap. A webhook that Prewarm installed gets the new one.`,
-		Example: "  prewarm forge rotate-secret acme --overlap 1h",
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			if overlap < time.Second {
-				return usageErrorf("--overlap must be at least 1s")
-			}
-			req.OverlapS = int(overlap.Seconds())
-			req.WebhookSecret, err = a.secretFile(secretFile)
-			return err
-		},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+		"  prewarm forge rotate-secret acme --overlap 1h",
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			return a.printSavedForge(c.RotateForgeSecret(ctx, name, req))
-		}),
+		}))
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if overlap < time.Second {
+			return usageErrorf("--overlap must be at least 1s")
+		}
+		req.OverlapS = int(overlap.Seconds())
+		req.WebhookSecret, err = a.secretFile(secretFile)
+		return err
 	}
 	cmd.Flags().StringVar(&secretFile, "webhook-secret-file", "", "file of the webhook secret, - for standard input")
 	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the secret before stays good")
@@ -276,15 +264,13 @@ one before stays good for --overlap. A webhook that Prewarm installed gets the n
 }
 
 func (a *app) forgeResealCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "reseal", Short: "Seal all secrets with the newest encryption key",
-		Long: `Seals the secrets of all forges, and the keys that sign instance tokens, with the first key of the server's encryption keys
+	return newCommand("reseal", "Seal all secrets with the newest encryption key",
+		`Seals the secrets of all forges, and the keys that sign instance tokens, with the first key of the server's encryption keys
 file. Put a new key into every
 replica's file first; when this is done, the old one can be taken out. Only owners may.`,
-		Example: "  prewarm forge reseal",
-		RunE: show(a, noArg((*sdk.Client).ResealForges), func(r sdk.Resealed) string {
+		"  prewarm forge reseal",
+		show(a, noArg((*sdk.Client).ResealForges), func(r sdk.Resealed) string {
 			return fmt.Sprintf("Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials,
 				r.Entities, r.SigningKeys)
-		}),
-	}
+		}))
 }

@@ -24,34 +24,32 @@ func (a *app) forgeCredentialCommand() *cobra.Command {
 func (a *app) credentialPutCommand(use, short string) *cobra.Command {
 	var req sdk.PutForgeCredential
 	var tokenFile, keyFile, caFile string
-	cmd := &cobra.Command{
-		Use: use + " CREDENTIAL", Short: short,
-		Long: short + `. The secret is read from a file, or from standard input where that is "-". It is never an
+	cmd := newCommand(use+" CREDENTIAL", short,
+		short+`. The secret is read from a file, or from standard input where that is "-". It is never an
 argument, since everybody on a machine can see these.`,
-		Example: "  prewarm forge credential " + use + ` acme-app --kind github --app-id 1 --installation-id 2 --private-key-file app.pem
-  prewarm forge credential ` + use + ` gitea --kind gitea --api-url https://gitea.example.com --forge-token-file -`,
-		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if req.Token, err = a.secretFile(tokenFile); err != nil {
-				return err
-			}
-			if req.PrivateKey, err = a.secretFile(keyFile); err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("ca-file") {
-				var bundle []byte
-				if caFile != "" {
-					if bundle, err = os.ReadFile(caFile); err != nil {
-						return xerrors.Errorf("read authorities: %w", err)
-					}
-				}
-				text := string(bundle)
-				req.CABundle = &text
-			}
-			return nil
-		},
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeCredential, error) {
+		"  prewarm forge credential "+use+` acme-app --kind github --app-id 1 --installation-id 2 --private-key-file app.pem
+  prewarm forge credential `+use+` gitea --kind gitea --api-url https://gitea.example.com --forge-token-file -`,
+		show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeCredential, error) {
 			return c.PutForgeCredential(ctx, name, req)
-		}, func(saved sdk.ForgeCredential) string { return a.credentialsText([]sdk.ForgeCredential{saved}) }),
+		}, func(saved sdk.ForgeCredential) string { return a.credentialsText([]sdk.ForgeCredential{saved}) }))
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if req.Token, err = a.secretFile(tokenFile); err != nil {
+			return err
+		}
+		if req.PrivateKey, err = a.secretFile(keyFile); err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("ca-file") {
+			var bundle []byte
+			if caFile != "" {
+				if bundle, err = os.ReadFile(caFile); err != nil {
+					return xerrors.Errorf("read authorities: %w", err)
+				}
+			}
+			text := string(bundle)
+			req.CABundle = &text
+		}
+		return nil
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Kind, "kind", "", "github or gitea; fixed")
@@ -76,12 +74,11 @@ func (a *app) credentialsText(list []sdk.ForgeCredential) string {
 }
 
 func (a *app) credentialListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List credentials", Long: "Lists credentials for forges. Their secrets are not shown.",
-		Example: "  prewarm forge credential list",
-		RunE: list(a, view[sdk.ForgeCredential]{
+	return newCommand("list", "List credentials",
+		"Lists credentials for forges. Their secrets are not shown.",
+		"  prewarm forge credential list",
+		list(a, view[sdk.ForgeCredential]{
 			ask: noArg((*sdk.Client).ForgeCredentials), text: a.credentialsText,
 			none: "There are no credentials. Add one with: prewarm forge credential add CREDENTIAL",
-		}),
-	}
+		}))
 }

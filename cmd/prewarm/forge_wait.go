@@ -23,10 +23,8 @@ const (
 func (a *app) forgeWaitCommand() *cobra.Command {
 	var until string
 	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:   "wait FORGE",
-		Short: "Wait until an entity works, or until its jobs are served",
-		Long: `Waits until an entity works. The last round with its forge must have succeeded, and one with the
+	cmd := newCommand("wait FORGE", "Wait until an entity works, or until its jobs are served",
+		`Waits until an entity works. The last round with its forge must have succeeded, and one with the
 credential that it has now. Its webhook must be there. A webhook that Prewarm did not install is there when it has
 delivered something.
 
@@ -34,19 +32,18 @@ With --for served it waits until none of its jobs waits for a runner, and all de
 
 What is missing is printed on stderr whenever it changes. The exit status is 1 after --timeout, and at once for an entity
 that is stopped: waiting does not end that.`,
-		Example: `  prewarm forge wait acme
+		`  prewarm forge wait acme
   prewarm forge wait acme --for served --timeout 10m -o json`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if until != "works" && until != "served" {
-				return usageErrorf("unknown --for %q: it is works or served", until)
-			}
-			return usageErrorIf(timeout <= 0, "--timeout must be more than 0")
-		},
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
+		show(a, func(c *sdk.Client, ctx context.Context, name string) (sdk.ForgeEntity, error) {
 			w := &forgeWait{app: a, client: c, name: name, until: until, ends: a.clock.Now().Add(timeout), timeout: timeout}
 			err := a.poll(ctx, forgeLooks, func() (bool, error) { return w.look(ctx) }, "forge", "wait")
 			return w.last, err
-		}, a.forgeText),
+		}, a.forgeText))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if until != "works" && until != "served" {
+			return usageErrorf("unknown --for %q: it is works or served", until)
+		}
+		return usageErrorIf(timeout <= 0, "--timeout must be more than 0")
 	}
 	cmd.Flags().StringVar(&until, "for", "works", "what for: works or served")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long at most")

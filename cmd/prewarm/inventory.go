@@ -12,20 +12,17 @@ import (
 func (a *app) inventoryCommand() *cobra.Command {
 	var provider string
 	var all bool
-	cmd := &cobra.Command{
-		Use:   "inventory",
-		Short: "Compare what providers have with what the database says",
-		Long: `Asks the providers and the database now, and shows where they differ, with what will follow once two inventories
+	cmd := newCommand("inventory", "Compare what providers have with what the database says",
+		`Asks the providers and the database now, and shows where they differ, with what will follow once two inventories
 agree on it. Nothing is done by looking. With --all, also what is as it should be.
 
 The replicas make the same comparison by themselves, about each minute. Use "prewarm provider confirm" to let orphans
 be deleted at a provider that is new. Use "prewarm provider resume" to close a breaker.`,
-		Example: `  prewarm inventory
+		`  prewarm inventory
   prewarm inventory --provider docker --all`,
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Inventory, error) {
+		show(a, func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Inventory, error) {
 			return c.Inventories(ctx, provider)
-		}, func(list []sdk.Inventory) string { return a.inventoriesText(list, all) }),
-	}
+		}, func(list []sdk.Inventory) string { return a.inventoriesText(list, all) }))
 	cmd.Flags().StringVar(&provider, "provider", "", "only this one")
 	cmd.Flags().BoolVar(&all, "all", false, "also what is as it should be")
 	a.completeFlag(cmd, "provider", "PROVIDER")
@@ -88,34 +85,29 @@ func verdictCell(verdict string) cell {
 }
 
 func (a *app) providerResumeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "resume PROVIDER",
-		Short: "Close the breaker of a provider",
-		Long: `Closes the breaker of a provider, so that workspaces are created and deleted there again. It closes by itself after
+	cmd := newCommand("resume PROVIDER", "Close the breaker of a provider",
+		`Closes the breaker of a provider, so that workspaces are created and deleted there again. It closes by itself after
 some clean inventories; this is for who knows sooner that all is well. If what opened it is still so, it opens again.
 
 A pause is another thing: "prewarm resume provider NAME" ends that.`,
-		Example: "  prewarm provider resume docker",
-
-		ValidArgsFunction: a.completeProviders(func(p sdk.Provider) bool { return p.Breaker != nil }),
-		RunE: show(a, (*sdk.Client).ResumeProvider, func(p sdk.Provider) string {
+		"  prewarm provider resume docker",
+		show(a, (*sdk.Client).ResumeProvider, func(p sdk.Provider) string {
 			return fmt.Sprintf("The breaker of provider %s is closed.\n", p.Name)
-		}),
-	}
+		}))
+	cmd.ValidArgsFunction = a.completeProviders(func(p sdk.Provider) bool { return p.Breaker != nil })
+	return cmd
 }
 
 func (a *app) providerConfirmCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "confirm PROVIDER",
-		Short: "Let orphans be deleted at a provider",
-		Long: `Lets inventories delete what they find at a provider with this installation's tag and no workspace. Until then they
+	cmd := newCommand("confirm PROVIDER", "Let orphans be deleted at a provider",
+		`Lets inventories delete what they find at a provider with this installation's tag and no workspace. Until then they
 only show it: look at "prewarm inventory --provider NAME" first. Providers of the kinds local, sim and docker are
 confirmed from the start. Nothing takes it back.`,
-		Example: `  prewarm inventory --provider openstack
+		`  prewarm inventory --provider openstack
   prewarm provider confirm openstack`,
-		ValidArgsFunction: a.completeProviders(func(p sdk.Provider) bool { return !p.Confirmed }),
-		RunE: show(a, (*sdk.Client).ConfirmProvider, func(p sdk.Provider) string {
+		show(a, (*sdk.Client).ConfirmProvider, func(p sdk.Provider) string {
 			return fmt.Sprintf("Orphans are deleted at provider %s from now on.\n", p.Name)
-		}),
-	}
+		}))
+	cmd.ValidArgsFunction = a.completeProviders(func(p sdk.Provider) bool { return !p.Confirmed })
+	return cmd
 }

@@ -21,16 +21,12 @@ func (a *app) jobListCommand() *cobra.Command {
 	var filter sdk.ForgeJobFilter
 	var watch watchFlags
 	limit := 100
-	cmd := &cobra.Command{
-		Use: "list", Short: "List jobs, newest first",
-		Long: "Lists jobs of forges, newest first, with whose demand they are, where they run, and why nothing serves them." +
+	cmd := newCommand("list", "List jobs, newest first",
+		"Lists jobs of forges, newest first, with whose demand they are, where they run, and why nothing serves them."+
 			watchHelp("job"),
-		Example: "  prewarm job list --forge acme --state queued\n  prewarm job list --unserved\n" +
+		"  prewarm job list --forge acme --state queued\n  prewarm job list --unserved\n"+
 			"  prewarm job list --filter \"shop arm64\"\n  prewarm job list --watch",
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return cmp.Or(checkLimit(limit), watch.check(cmd, args))
-		},
-		RunE: list(a, view[sdk.ForgeJob]{
+		list(a, view[sdk.ForgeJob]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.ForgeJob, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.ForgeJob, string, error) {
 					filter.Limit, filter.After = int32(size), after
@@ -40,7 +36,9 @@ func (a *app) jobListCommand() *cobra.Command {
 			},
 			text: a.jobsText, none: "There are no such jobs.", watch: &watch,
 			name: jobName, line: jobLine, still: func(j sdk.ForgeJob) sdk.ForgeJob { j.WaitS = 0; return j },
-		}),
+		}))
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		return cmp.Or(checkLimit(limit), watch.check(cmd, args))
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.Forge, "forge", "", "only those of this entity")
@@ -101,10 +99,8 @@ func (a *app) jobsText(jobs []sdk.ForgeJob) string {
 }
 
 func (a *app) jobShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "show JOB", Short: "Show the attempts of a job",
-		Long:    "Shows the attempts of a job, newest first. The job is named by the forge's number, or by the id of one attempt.",
-		Example: "  prewarm job show 29679449526",
-		RunE:    show(a, (*sdk.Client).ForgeJob, a.jobsText),
-	}
+	return newCommand("show JOB", "Show the attempts of a job",
+		"Shows the attempts of a job, newest first. The job is named by the forge's number, or by the id of one attempt.",
+		"  prewarm job show 29679449526",
+		show(a, (*sdk.Client).ForgeJob, a.jobsText))
 }

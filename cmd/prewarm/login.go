@@ -16,21 +16,16 @@ import (
 )
 
 func (a *app) loginCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "login [ADDRESS]",
-		Short: "Save a token for a server",
-		Long: `Takes a token from --token-file, else from standard input, and asks the server who it speaks for. It
+	cmd := newCommand("login [ADDRESS]", "Save a token for a server",
+		`Takes a token from --token-file, else from standard input, and asks the server who it speaks for. It
 saves the token for the server's address in ~/.config/prewarm/credentials.json, which only you can read. Each address
 has its own login. ADDRESS does the same as --url. Later commands go to the server of the last login, unless --url or
 PREWARM_URL names another, or a server of yours runs on this machine.
 
 On the machine of the server its owner needs no login: the owner-token file in the data directory is found by itself.`,
-		Example: `  prewarm login https://prewarm.example.com
+		`  prewarm login https://prewarm.example.com
   prewarm login https://prewarm.example.com --token-file token.txt`,
-		Args: func(_ *cobra.Command, args []string) error {
-			return usageErrorIf(len(args) > 1, "login takes one address")
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				a.url = args[0]
 			}
@@ -65,8 +60,11 @@ On the machine of the server its owner needs no login: the owner-token file in t
 				a.hint("Commands without --url go to %s. For this server: export PREWARM_URL=%s", next, saved.Last)
 			}
 			return a.printf(identity, "Logged in to %s as %s (%s).\n", client.URL, identity.User, identity.Role)
-		},
+		})
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		return usageErrorIf(len(args) > 1, "login takes one address")
 	}
+	return cmd
 }
 
 // tokenToSave reads the token from where login was told; from a terminal without echoing it.

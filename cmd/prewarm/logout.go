@@ -9,14 +9,12 @@ import (
 )
 
 func (a *app) logoutCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "logout",
-		Short: "Forget the token saved for a server",
-		Long: `Removes what "prewarm login" saved for the server's address. The token itself stays valid: to end it,
+	return newCommand("logout", "Forget the token saved for a server",
+		`Removes what "prewarm login" saved for the server's address. The token itself stays valid: to end it,
 use "prewarm token revoke" before.`,
-		Example: `  prewarm logout
+		`  prewarm logout
   prewarm logout --url https://prewarm.example.com`,
-		RunE: func(*cobra.Command, []string) error {
+		func(*cobra.Command, []string) error {
 			server, err := sdk.ParseURL(a.server())
 			if err != nil {
 				return usageErrorf("%v", err)
@@ -44,6 +42,5 @@ use "prewarm token revoke" before.`,
 				message = "There was no login for %s.\n"
 			}
 			return a.print(result, fmt.Sprintf(message, server))
-		},
-	}
+		})
 }

@@ -20,13 +20,11 @@ preset whose creation stopped, a target that cannot be reached, and passes that 
 }
 
 func (a *app) notifyTestCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "test",
-		Short: "Send a notification, to see whether it arrives",
-		Long: `Sends a notification of the kind "test" the way that all go, and says how the first attempt ended. The exit
+	return newCommand("test", "Send a notification, to see whether it arrives",
+		`Sends a notification of the kind "test" the way that all go, and says how the first attempt ended. The exit
 status is 1 if it was not delivered; it is tried again all the same.`,
-		Example: "  prewarm admin notify test",
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+		"  prewarm admin notify test",
+		a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
 			n, err := c.TestNotification(ctx)
 			if err != nil {
 				return err
@@ -40,20 +38,16 @@ status is 1 if it was not delivered; it is tried again all the same.`,
 				err = xerrors.Errorf("not delivered after %d attempts: %s", n.Attempts, cmp.Or(n.LastError, "no answer yet"))
 			}
 			return err
-		}),
-	}
+		}))
 }
 
 func (a *app) notifyListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the last notifications",
-		Long:    "Lists the notifications that were sent or are to be sent, the newest first.",
-		Example: "  prewarm admin notify list",
-		RunE: list(a, view[sdk.NotificationStatus]{
+	return newCommand("list", "List the last notifications",
+		"Lists the notifications that were sent or are to be sent, the newest first.",
+		"  prewarm admin notify list",
+		list(a, view[sdk.NotificationStatus]{
 			ask: noArg((*sdk.Client).Notifications), text: a.notificationsText, none: "There was nothing to tell.",
-		}),
-	}
+		}))
 }
 
 func (a *app) notificationsText(list []sdk.NotificationStatus) string {

@@ -20,31 +20,28 @@ const scopesHelp = "global, provider NAME, template NAME or preset TEMPLATE/PRES
 func (a *app) pauseCommand() *cobra.Command {
 	var req sdk.PauseRequest
 	var duration time.Duration
-	cmd := &cobra.Command{
-		Use:   "pause SCOPE [TARGET]",
-		Short: "Stop making and removing prebuilds",
-		Long: `Stops the making and removing of prebuilds in a scope, until "prewarm resume" or until the time of --for
+	cmd := newCommand("pause SCOPE [TARGET]", "Stop making and removing prebuilds",
+		`Stops the making and removing of prebuilds in a scope, until "prewarm resume" or until the time of --for
 is over. What is warm can still be claimed. The scope is
-` + scopesHelp + `.
+`+scopesHelp+`.
 
 "prewarm pause list" shows what is paused.`,
-		Example: `  prewarm pause global --reason "moving the database" --for 2h
+		`  prewarm pause global --reason "moving the database" --for 2h
   prewarm pause provider docker --reason "host maintenance"
   prewarm pause preset quickstart/default --reason "looking into a failure"`,
-		Args:              scopeArgs,
-		ValidArgsFunction: a.completePauses(false),
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			req.ExpiresIn = given(duration)
-			req.Scope, req.Target = scopeOf(args)
-			return cmp.Or(checkReason(req.Reason),
-				usageErrorIf(duration < 0 || cmd.Flags().Changed("for") && duration == 0, "--for must be more than 0"))
-		},
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Pause, error) {
+		show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Pause, error) {
 			return c.Pause(ctx, req)
 		}, func(p sdk.Pause) string {
 			scope := strings.TrimSpace(req.Scope + " " + req.Target)
 			return fmt.Sprintf("Paused %s. It ends: %s.\n", scope, a.agoOr(p.ExpiresAt, "with \"prewarm resume "+scope+"\""))
-		}),
+		}))
+	cmd.Args = scopeArgs
+	cmd.ValidArgsFunction = a.completePauses(false)
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		req.ExpiresIn = given(duration)
+		req.Scope, req.Target = scopeOf(args)
+		return cmp.Or(checkReason(req.Reason),
+			usageErrorIf(duration < 0 || cmd.Flags().Changed("for") && duration == 0, "--for must be more than 0"))
 	}
 	cmd.Flags().StringVar(&req.Reason, "reason", "", "why; shown to everybody who wonders")
 	cmd.Flags().DurationVar(&duration, "for", 0, "how long, such as 2h; until resumed where not given")
@@ -53,13 +50,10 @@ is over. What is warm can still be claimed. The scope is
 }
 
 func (a *app) pauseListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List what is paused",
-		Long:    "Lists what is paused, why, by whom and until when.",
-		Example: "  prewarm pause list",
-		RunE:    list(a, view[sdk.Pause]{ask: noArg((*sdk.Client).Pauses), text: a.pausesText, none: "Nothing is paused."}),
-	}
+	return newCommand("list", "List what is paused",
+		"Lists what is paused, why, by whom and until when.",
+		"  prewarm pause list",
+		list(a, view[sdk.Pause]{ask: noArg((*sdk.Client).Pauses), text: a.pausesText, none: "Nothing is paused."}))
 }
 
 func (a *app) pausesText(pauses []sdk.Pause) string {

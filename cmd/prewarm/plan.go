@@ -12,26 +12,16 @@ import (
 
 func (a *app) planCommand() *cobra.Command {
 	var req sdk.PlanRequest
-	cmd := &cobra.Command{
-		Use:   "plan",
-		Short: "Say what the next pass would do, with a file applied or not",
-		Long: `Says what the next pass would create, cancel and drain, for each pool and why, and changes nothing. With -f
+	cmd := newCommand("plan", "Say what the next pass would do, with a file applied or not",
+		`Says what the next pass would create, cancel and drain, for each pool and why, and changes nothing. With -f
 it is said for the state that an apply of the file would make; "-" reads standard input.
 
 A plan has an id. Then "prewarm apply --plan ID" applies its file only if nothing that the plan depends on has moved.
 That is what the file changes, and what is planned for the pools that it touches. Plans are kept for a day.`,
-		Example: `  prewarm plan
+		`  prewarm plan
   prewarm plan -f examples/quickstart.yaml
   prewarm plan -f examples/quickstart.yaml -o json`,
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			file := req.File
-			req.File, req.Document, err = a.readDocument(file)
-			if err == nil && file != "" && strings.TrimSpace(req.Document) == "" {
-				return usageErrorf("%s is empty", file)
-			}
-			return err
-		},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+		a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
 			plan, err := c.MakePlan(ctx, req)
 			if err != nil {
 				return err
@@ -43,7 +33,14 @@ That is what the file changes, and what is planned for the pools that it touches
 				a.hint("Nothing was changed. To do exactly this: prewarm apply --plan %s", plan.ID)
 			}
 			return nil
-		}),
+		}))
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		file := req.File
+		req.File, req.Document, err = a.readDocument(file)
+		if err == nil && file != "" && strings.TrimSpace(req.Document) == "" {
+			return usageErrorf("%s is empty", file)
+		}
+		return err
 	}
 	cmd.Flags().StringVarP(&req.File, "file", "f", "", "a file to plan with; - is standard input")
 	return cmd

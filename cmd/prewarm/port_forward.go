@@ -23,30 +23,16 @@ const claimCheck = 5 * time.Second
 
 func (a *app) portForwardCommand() *cobra.Command {
 	var address string
-	cmd := &cobra.Command{
-		Use:               "port-forward WORKSPACE [LOCAL:]REMOTE...",
-		ValidArgsFunction: a.completeStates("claimed"),
-		SuggestFor:        []string{"forward", "port", "ports", "tunnel", "proxy"},
-		Short:             "Forward ports of this machine to a workspace",
-		Long: `Listens on TCP ports of this machine, and connects what comes there to ports in a workspace that you claimed. LOCAL is the
+	cmd := newCommand("port-forward WORKSPACE [LOCAL:]REMOTE...", "Forward ports of this machine to a workspace",
+		`Listens on TCP ports of this machine, and connects what comes there to ports in a workspace that you claimed. LOCAL is the
 port here, and the same as REMOTE where it is left out; 0 is any that is free. It goes on until interrupted, or until the claim ends.
 A connection that fails is reported, and the others go on.
 
 Everybody who can connect to --address gets into the workspace as you do: leave it at loopback on a machine that you share.`,
-		Example: `  prewarm port-forward prebuild-aebagbafaydqqcikbmga2 3000
+		`  prewarm port-forward prebuild-aebagbafaydqqcikbmga2 3000
   prewarm port-forward prebuild-aebagbafaydqqcikbmga2 8080:80 5432
   prewarm port-forward prebuild-aebagbafaydqqcikbmga2 0:3000 --address ::1`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch len(args) {
-			case 0:
-				return usageErrorf("WORKSPACE is missing")
-			case 1:
-				return usageErrorf("REMOTE is missing: write a port such as 3000, or 8080:80")
-			}
-			_, err := forwardsOf(args[1:])
-			return err
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			if a.output != "table" {
 				return usageErrorf("the lines are for people, so -o %s cannot be", a.output)
 			}
@@ -59,7 +45,18 @@ Everybody who can connect to --address gets into the workspace as you do: leave 
 				return err
 			}
 			return a.forward(cmd.Context(), client, args[0], address, forwards)
-		},
+		})
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.SuggestFor = []string{"forward", "port", "ports", "tunnel", "proxy"}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return usageErrorf("WORKSPACE is missing")
+		case 1:
+			return usageErrorf("REMOTE is missing: write a port such as 3000, or 8080:80")
+		}
+		_, err := forwardsOf(args[1:])
+		return err
 	}
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "address of this machine to listen on")
 	return cmd

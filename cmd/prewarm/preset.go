@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -145,16 +146,13 @@ func failuresNote(p sdk.Preset) string {
 }
 
 func (a *app) presetShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "show TEMPLATE/PRESET",
-		Short: "Show one preset, its counts and the reasons for them",
-		Long: `Shows one preset: the counts of its pool, why the last pass decided as it did, and what it could not do.
+	return newCommand("show TEMPLATE/PRESET", "Show one preset, its counts and the reasons for them",
+		`Shows one preset: the counts of its pool, why the last pass decided as it did, and what it could not do.
 
 Every unclaimed workspace is in exactly one of actual, starting, stopping, deleting, outdated, expired and
 quarantined. Eligible is what a claim could take now; extraneous is the surplus.`,
-		Example: "  prewarm preset show quickstart/default",
-		RunE:    show(a, ofPreset((*sdk.Client).Preset), a.presetDetails),
-	}
+		"  prewarm preset show quickstart/default",
+		show(a, ofPreset((*sdk.Client).Preset), a.presetDetails))
 }
 
 func (a *app) presetDetails(p sdk.Preset) string {
@@ -221,20 +219,14 @@ func (a *app) presetDetails(p sdk.Preset) string {
 
 // pairs writes a map as k=v, in order.
 func pairs(m map[string]string) string {
-	var list []string
-	for _, k := range sortedKeys(m) {
-		list = append(list, k+"="+m[k])
-	}
+	list := lists.Of(sortedKeys(m), func(k string) string { return k + "=" + m[k] })
 	return strings.Join(list, ", ")
 }
 
 func (a *app) presetNudgeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "nudge TEMPLATE/PRESET",
-		Short: "Ask for a pass over a preset now",
-		Long: `Asks the server to look at the preset's template now instead of at the next tick. A nudge changes
+	return newCommand("nudge TEMPLATE/PRESET", "Ask for a pass over a preset now",
+		`Asks the server to look at the preset's template now instead of at the next tick. A nudge changes
 nothing by itself and can be repeated at will.`,
-		Example: "  prewarm preset nudge quickstart/default",
-		RunE:    act(a, onPreset((*sdk.Client).NudgePreset), "nudged", "Nudged %s.\n"),
-	}
+		"  prewarm preset nudge quickstart/default",
+		act(a, onPreset((*sdk.Client).NudgePreset), "nudged", "Nudged %s.\n"))
 }

@@ -10,17 +10,14 @@ import (
 )
 
 func (a *app) presetExplainCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "explain TEMPLATE/PRESET",
-		Short: "Say why a pool is as it is, and when it will be warm",
-		Long: `Says in one sentence whether a pool is warm, and if not, why. The reasons are below. The lines from
+	return newCommand("explain TEMPLATE/PRESET", "Say why a pool is as it is, and when it will be warm",
+		`Says in one sentence whether a pool is warm, and if not, why. The reasons are below. The lines from
 desired to what is created add up, each with the rule behind it and when it changes. Then comes what is deleted and
 what is kept. It is decided at this instant, as the next pass would.
 
 Expected times are at the earliest, by the median time that the preset's latest prebuilds took.`,
-		Example: "  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
-		RunE:    show(a, ofPreset((*sdk.Client).ExplainPreset), a.explanationText),
-	}
+		"  prewarm preset explain quickstart/default\n  prewarm preset explain quickstart/default -o json",
+		show(a, ofPreset((*sdk.Client).ExplainPreset), a.explanationText))
 }
 
 func (a *app) explanationText(e sdk.Explanation) string {

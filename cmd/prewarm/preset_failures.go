@@ -14,17 +14,15 @@ import (
 
 func (a *app) presetFailuresCommand() *cobra.Command {
 	var full bool
-	cmd := &cobra.Command{
-		Use:   "failures TEMPLATE/PRESET",
-		Short: "Show why creates of a preset failed, grouped by cause",
-		Long: `Shows the causes of failed creates over the last 30 days, the latest first. Each has how often, when
+	cmd := newCommand("failures TEMPLATE/PRESET", "Show why creates of a preset failed, grouped by cause",
+		`Shows the causes of failed creates over the last 30 days, the latest first. Each has how often, when
 first and last, and its last message. With --full the end of its output is shown too. Faults that differ only in
 names, ids and numbers are one cause.
 
 After a failure creates wait, 5 s at first and up to 5 min. After 3 in a row that will not succeed on retry, or 15
 minutes of others, they stop. They begin again when the version changes, or with "prewarm preset reset".`,
-		Example: "  prewarm preset failures quickstart/default",
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+		"  prewarm preset failures quickstart/default",
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			f, err := ofPreset((*sdk.Client).PresetFailures)(c, ctx, name)
 			if err != nil {
 				return err
@@ -38,8 +36,7 @@ minutes of others, they stop. They begin again when the version changes, or with
 				text += faultsText(f)
 			}
 			return a.print(f, text)
-		}),
-	}
+		}))
 	cmd.Flags().BoolVar(&full, "full", false, "show the last fault of each cause in full, with the end of its output")
 	return cmd
 }

@@ -14,23 +14,20 @@ import (
 func (a *app) presetListCommand() *cobra.Command {
 	var watch watchFlags
 	var filter string
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List presets with the counts of their pools",
-		Long: `Lists all presets: how many prebuilds are ready of those desired, how many workspaces are claimed, and the one
-thing most worth knowing of each. -o wide shows all counts.` + watchHelp("preset"),
-		Example:     "  prewarm preset list\n  prewarm preset list -o wide\n  prewarm preset list --filter linux\n  prewarm preset list --watch\n  prewarm preset list -o json",
-		Annotations: map[string]string{outputs: "table,wide,json,yaml"},
-		PreRunE:     watch.check,
-		RunE: list(a, view[sdk.Preset]{
+	cmd := newCommand("list", "List presets with the counts of their pools",
+		`Lists all presets: how many prebuilds are ready of those desired, how many workspaces are claimed, and the one
+thing most worth knowing of each. -o wide shows all counts.`+watchHelp("preset"),
+		"  prewarm preset list\n  prewarm preset list -o wide\n  prewarm preset list --filter linux\n  prewarm preset list --watch\n  prewarm preset list -o json",
+		list(a, view[sdk.Preset]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Preset, error) {
 				all, err := c.Presets(ctx)
 				return matching(all, filter), err
 			},
 			text: a.presetsText, watch: &watch, name: presetName, line: presetLine,
 			none: "There are no presets yet. Make some with: prewarm apply -f examples/quickstart.yaml",
-		}),
-	}
+		}))
+	cmd.Annotations = map[string]string{outputs: "table,wide,json,yaml"}
+	cmd.PreRunE = watch.check
 	filterFlag(cmd, &filter, "the name, the provider or the pause")
 	watch.add(cmd)
 	return cmd

@@ -30,15 +30,12 @@ func (a *app) presetAction(
 	verb, short, long, done string, do func(c *sdk.Client, ctx context.Context, template, preset, reason string) error,
 ) *cobra.Command {
 	var reason string
-	cmd := &cobra.Command{
-		Use:     verb + " TEMPLATE/PRESET",
-		Short:   short,
-		Long:    long,
-		Example: "  prewarm preset " + verb + " quickstart/default",
-		RunE: act(a, onPreset(func(c *sdk.Client, ctx context.Context, template, preset string) error {
+	cmd := newCommand(verb+" TEMPLATE/PRESET", short,
+		long,
+		"  prewarm preset "+verb+" quickstart/default",
+		act(a, onPreset(func(c *sdk.Client, ctx context.Context, template, preset string) error {
 			return do(c, ctx, template, preset, reason)
-		}), strings.ToLower(done), done+" %s.\n"),
-	}
+		}), strings.ToLower(done), done+" %s.\n"))
 	cmd.ValidArgsFunction = a.completePresets(func(p sdk.Preset) bool { return p.Pool })
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return cmd

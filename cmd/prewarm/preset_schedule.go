@@ -18,14 +18,11 @@ func (a *app) presetScheduleCommand() *cobra.Command {
 }
 
 func (a *app) presetScheduleShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "show TEMPLATE/PRESET",
-		Short: "Show the next 7 days of a pool's schedule",
-		Long: `Shows how many instances a pool is to have over the next 7 days, in the timezone of its schedule, and which
+	cmd := newCommand("show TEMPLATE/PRESET", "Show the next 7 days of a pool's schedule",
+		`Shows how many instances a pool is to have over the next 7 days, in the timezone of its schedule, and which
 range says so. Where no range applies, the preset has its own instances.`,
-		Example:           "  prewarm preset schedule show quickstart/default",
-		ValidArgsFunction: a.completePresets(func(p sdk.Preset) bool { return p.Scheduled }),
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+		"  prewarm preset schedule show quickstart/default",
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			s, err := ofPreset((*sdk.Client).PresetSchedule)(c, ctx, name)
 			if err != nil {
 				return err
@@ -34,8 +31,9 @@ range says so. Where no range applies, the preset has its own instances.`,
 				a.hint("%s has no schedule: it always has its own instances.", name)
 			}
 			return a.print(s, a.scheduleText(s))
-		}),
-	}
+		}))
+	cmd.ValidArgsFunction = a.completePresets(func(p sdk.Preset) bool { return p.Scheduled })
+	return cmd
 }
 
 func (a *app) scheduleText(s sdk.Schedule) string {

@@ -16,25 +16,22 @@ func (a *app) presetSizeCommand() *cobra.Command {
 	var target string
 	var fraction float64
 	var days int
-	cmd := &cobra.Command{
-		Use:   "size TEMPLATE/PRESET",
-		Short: "Recommend a size for a preset by its claims",
-		Long: `Recommends how many prebuilds a preset should have, so that a claim finds one ready as often as
+	cmd := newCommand("size TEMPLATE/PRESET", "Recommend a size for a preset by its claims",
+		`Recommends how many prebuilds a preset should have, so that a claim finds one ready as often as
 --target says. It computes this from what was claimed in the last days and how long a prebuild takes.
 
 The recommendation is the smallest size that would have reached the target, had it been there. The others are the sizes
 of two models for the busiest hour, which know of no bursts, and what autosize would have done. With idle_cost_per_hour in
 the template, idle hours are money, too.`,
-		Example: "  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			if fraction, err = targetFlag(target); err != nil {
-				return err
-			}
-			return checkDays(days)
-		},
-		RunE: show(a, ofPreset(func(c *sdk.Client, ctx context.Context, template, preset string) (sdk.PresetSize, error) {
+		"  prewarm preset size quickstart/default\n  prewarm preset size quickstart/default --target 99.5% --days 7",
+		show(a, ofPreset(func(c *sdk.Client, ctx context.Context, template, preset string) (sdk.PresetSize, error) {
 			return c.PresetSize(ctx, template, preset, days, fraction)
-		}), a.sizeText),
+		}), a.sizeText))
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if fraction, err = targetFlag(target); err != nil {
+			return err
+		}
+		return checkDays(days)
 	}
 	cmd.Flags().StringVar(&target, "target", "", "hit rate aimed at; the preset's own or 99% where empty")
 	cmd.Flags().IntVar(&days, "days", 14, "how far to look back, at most 30")

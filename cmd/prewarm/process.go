@@ -22,13 +22,10 @@ inside. "prewarm exec" is for commands that you wait for.`,
 }
 
 func (a *app) processListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "list WORKSPACE",
-		ValidArgsFunction: a.completeStates("claimed"),
-		Short:             "List processes",
-		Long:              "Lists the processes that were started in a workspace, the oldest first, also those that have ended.",
-		Example:           "  prewarm process list prebuild-aebagbafaydqqcikbmga2",
-		RunE: list(a, view[sdk.Process]{
+	cmd := newCommand("list WORKSPACE", "List processes",
+		"Lists the processes that were started in a workspace, the oldest first, also those that have ended.",
+		"  prewarm process list prebuild-aebagbafaydqqcikbmga2",
+		list(a, view[sdk.Process]{
 			ask: func(c *sdk.Client, ctx context.Context, ref string) ([]sdk.Process, error) {
 				return c.Processes(ctx, ref)
 			},
@@ -40,8 +37,9 @@ func (a *app) processListCommand() *cobra.Command {
 				return t.String()
 			},
 			none: "No process was started in the workspace.",
-		}),
-	}
+		}))
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	return cmd
 }
 
 func processStatus(p sdk.Process) string {
@@ -56,16 +54,12 @@ func processStatus(p sdk.Process) string {
 
 func (a *app) processStartCommand() *cobra.Command {
 	var start sdk.ProcessStart
-	cmd := &cobra.Command{
-		Use:               "start WORKSPACE -- COMMAND...",
-		ValidArgsFunction: a.completeStates("claimed"),
-		Short:             "Start a process, and leave it running",
-		Long: `Starts a command in a workspace that you claimed, and says its id. It goes on when this command has ended. The last 1 MiB of
+	cmd := newCommand("start WORKSPACE -- COMMAND...", "Start a process, and leave it running",
+		`Starts a command in a workspace that you claimed, and says its id. It goes on when this command has ended. The last 1 MiB of
 its output is kept, for "prewarm process output".`,
-		Example: `  prewarm process start prebuild-aebagbafaydqqcikbmga2 -- make test
+		`  prewarm process start prebuild-aebagbafaydqqcikbmga2 -- make test
   prewarm process start prebuild-aebagbafaydqqcikbmga2 --dir src --timeout 10m --env CI=true -- go test ./...`,
-		Args: commandAfterDash,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			start.Command = args[1:]
 			if _, err := start.Check(); err != nil {
 				return usageErrorf("%s", err)
@@ -80,8 +74,9 @@ its output is kept, for "prewarm process output".`,
 			}
 			a.hint("Started. Follow it with: prewarm process output %s %s", args[0], p.ID)
 			return a.print(p, p.ID.String()+"\n")
-		},
-	}
+		})
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.Args = commandAfterDash
 	f := cmd.Flags()
 	f.StringVar(&start.Dir, "dir", "", "where it runs; relative to the directory of the workspace")
 	f.StringVar(&start.User, "user", "", "as whom it runs, where the agent is root")
@@ -92,15 +87,12 @@ its output is kept, for "prewarm process output".`,
 
 func (a *app) processOutputCommand() *cobra.Command {
 	var from int64
-	cmd := &cobra.Command{
-		Use:               "output WORKSPACE PROCESS",
-		ValidArgsFunction: a.completeStates("claimed"),
-		Short:             "Follow the output of a process to its end",
-		Long: `Writes what a process has written, from --from on, and follows it. What is cut off goes on where it was. The status is that of
+	cmd := newCommand("output WORKSPACE PROCESS", "Follow the output of a process to its end",
+		`Writes what a process has written, from --from on, and follows it. What is cut off goes on where it was. The status is that of
 the process.`,
-		Example: `  prewarm process output prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f
+		`  prewarm process output prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f
   prewarm process output prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f --from 4096`,
-		RunE: a.onProcess(func(ctx context.Context, c *sdk.Client, ref string, id uuid.UUID, _ []string) error {
+		a.onProcess(func(ctx context.Context, c *sdk.Client, ref string, id uuid.UUID, _ []string) error {
 			if a.output != "table" {
 				return usageErrorf("the output is the process's, so -o %s cannot be", a.output)
 			}
@@ -115,22 +107,18 @@ the process.`,
 				_, err := out.Write(o.Bytes())
 				return err
 			}))
-		}),
-	}
+		}))
+	cmd.ValidArgsFunction = a.completeStates("claimed")
 	cmd.Flags().Int64Var(&from, "from", 0, "offset of the first byte, counted over both streams")
 	return cmd
 }
 
 func (a *app) processSignalCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "signal WORKSPACE PROCESS [SIGNAL]",
-		ValidArgsFunction: a.completeStates("claimed"),
-		SuggestFor:        []string{"kill", "stop", "interrupt", "terminate"},
-		Short:             "Send a signal to a process and its children",
-		Long:              "Sends a signal to a process and its children: TERM, unless another is named, such as INT, HUP or KILL.",
-		Example: `  prewarm process signal prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f
+	cmd := newCommand("signal WORKSPACE PROCESS [SIGNAL]", "Send a signal to a process and its children",
+		"Sends a signal to a process and its children: TERM, unless another is named, such as INT, HUP or KILL.",
+		`  prewarm process signal prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f
   prewarm process signal prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f KILL`,
-		RunE: a.onProcess(func(ctx context.Context, c *sdk.Client, ref string, id uuid.UUID, more []string) error {
+		a.onProcess(func(ctx context.Context, c *sdk.Client, ref string, id uuid.UUID, more []string) error {
 			signal := "TERM"
 			if len(more) > 0 {
 				signal = strings.TrimPrefix(strings.ToUpper(more[0]), "SIG")
@@ -139,8 +127,10 @@ func (a *app) processSignalCommand() *cobra.Command {
 				return err
 			}
 			return a.print(sdk.ProcessSignal{Signal: signal}, "Sent "+signal+" to "+id.String()+".\n")
-		}),
-	}
+		}))
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.SuggestFor = []string{"kill", "stop", "interrupt", "terminate"}
+	return cmd
 }
 
 // onProcess runs a command whose first arguments are WORKSPACE and PROCESS.

@@ -23,16 +23,13 @@ apply", and deleted with "prewarm provider delete".`,
 }
 
 func (a *app) providerListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List providers, and whether they work",
-		Long: `Lists the providers, with what they can do (agent: it runs templates with an agent). WORKS is as the
+	return newCommand("list", "List providers, and whether they work",
+		`Lists the providers, with what they can do (agent: it runs templates with an agent). WORKS is as the
 server that answers sees it. PROTOCOL is what is spoken with an executable, and whether it gives a schema of what it
 understands. Orphans are deleted only at a provider that is CONFIRMED. One that is deleted is listed until nothing is
 left there.`,
-		Example: "  prewarm provider list",
-		RunE:    list(a, view[sdk.Provider]{ask: noArg((*sdk.Client).Providers), text: a.providersText}),
-	}
+		"  prewarm provider list",
+		list(a, view[sdk.Provider]{ask: noArg((*sdk.Client).Providers), text: a.providersText}))
 }
 
 func (a *app) providersText(providers []sdk.Provider) string {
@@ -78,23 +75,16 @@ func (a *app) deletedCell(p sdk.Provider) cell {
 func (a *app) providerCheckCommand() *cobra.Command {
 	var req sdk.CheckRequest
 	var preset string
-	cmd := &cobra.Command{
-		Use:   "check PROVIDER",
-		Short: "Check a provider against the contract that all must keep",
-		Long: `Checks whether a provider does what Prewarm counts on. It must make one workspace where it is asked
+	cmd := newCommand("check PROVIDER", "Check a provider against the contract that all must keep",
+		`Checks whether a provider does what Prewarm counts on. It must make one workspace where it is asked
 twice for the same, find it by name and id, leave others alone, and delete everything. There is one line a case, as
 soon as it is over; on a cloud that takes minutes.
 
 The check makes a few workspaces one after the other, of --preset or else of the first preset on the provider. It
 deletes them, and touches nothing else. Their names begin with "check-". An interrupt ends it, after what was made is
 deleted.`,
-		Example: "  prewarm provider check openstack --preset runners/small",
-		PreRunE: func(*cobra.Command, []string) error {
-			var ok bool
-			req.Template, req.Preset, ok = strings.Cut(preset, "/")
-			return usageErrorIf(preset != "" && !ok, "--preset %q: a preset is written TEMPLATE/PRESET", preset)
-		},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+		"  prewarm provider check openstack --preset runners/small",
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			var verdicts []sdk.CheckVerdict
 			err := c.CheckProvider(ctx, name, req, func(v sdk.CheckVerdict) error {
 				verdicts = append(verdicts, v)
@@ -110,7 +100,11 @@ deleted.`,
 				return xerrors.Errorf("check provider %s: %w", name, err)
 			}
 			return a.concludeCheck(name, verdicts)
-		}),
+		}))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		var ok bool
+		req.Template, req.Preset, ok = strings.Cut(preset, "/")
+		return usageErrorIf(preset != "" && !ok, "--preset %q: a preset is written TEMPLATE/PRESET", preset)
 	}
 	cmd.Flags().StringVar(&preset, "preset", "", "what to make, as TEMPLATE/PRESET; the provider's first where empty")
 	a.completeFlag(cmd, "preset", "TEMPLATE/PRESET")

@@ -11,17 +11,14 @@ import (
 )
 
 func (a *app) providerMachinesCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "machines PROVIDER",
-		Short: "List a provider's machines: which are unused, and whose the others are",
-		Long: `Lists the machines of a provider whose machines exist beforehand, as each said when it was asked last:
+	cmd := newCommand("machines PROVIDER", "List a provider's machines: which are unused, and whose the others are",
+		`Lists the machines of a provider whose machines exist beforehand, as each said when it was asked last:
 used, unused, or possibly_used. Of the last nobody can say whether it is used; it is left alone until somebody can.
 Machines are asked each minute, and by themselves when they are reserved or given back.`,
-		Example: "  prewarm provider machines fleet",
-		RunE:    list(a, view[sdk.Machine]{ask: (*sdk.Client).Machines, text: a.machinesText}),
-
-		ValidArgsFunction: a.completeProviders(func(p sdk.Provider) bool { return p.Reserves }),
-	}
+		"  prewarm provider machines fleet",
+		list(a, view[sdk.Machine]{ask: (*sdk.Client).Machines, text: a.machinesText}))
+	cmd.ValidArgsFunction = a.completeProviders(func(p sdk.Provider) bool { return p.Reserves })
+	return cmd
 }
 
 func (a *app) machinesText(machines []sdk.Machine) string {

@@ -17,39 +17,33 @@ together, and by each of them. A template's own limits are in its configuration,
 }
 
 func (a *app) quotaListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "Show the quotas, and how much is claimed",
-		Long:    "Shows how many workspaces may be claimed at once, and how many are claimed or waited for.",
-		Example: "  prewarm quota list",
-		RunE:    list(a, view[sdk.Quota]{ask: noArg((*sdk.Client).Quotas), text: a.quotasText}),
-	}
+	return newCommand("list", "Show the quotas, and how much is claimed",
+		"Shows how many workspaces may be claimed at once, and how many are claimed or waited for.",
+		"  prewarm quota list",
+		list(a, view[sdk.Quota]{ask: noArg((*sdk.Client).Quotas), text: a.quotasText}))
 }
 
 func (a *app) quotaSetCommand() *cobra.Command {
 	var req sdk.QuotaRequest
 	var maximum, perUser string
-	cmd := &cobra.Command{
-		Use:   "set",
-		Short: "Change the quotas",
-		Long: `Changes how many workspaces of the organization may be claimed at once. The value "none", or 0, is any
+	cmd := newCommand("set", "Change the quotas",
+		`Changes how many workspaces of the organization may be claimed at once. The value "none", or 0, is any
 number. What is not given stays as it is. What is claimed stays claimed, also where it is more than that. Only owners
 may.`,
-		Example: `  prewarm quota set --maximum 50 --maximum-per-user 3
+		`  prewarm quota set --maximum 50 --maximum-per-user 3
   prewarm quota set --maximum none`,
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			if req.Maximum, err = quotaFlag("maximum", maximum); err != nil {
-				return err
-			}
-			if req.MaximumPerUser, err = quotaFlag("maximum-per-user", perUser); err != nil {
-				return err
-			}
-			return usageErrorIf(req.Maximum == nil && req.MaximumPerUser == nil,
-				"give --maximum, --maximum-per-user or both")
-		},
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Quota, error) {
+		show(a, func(c *sdk.Client, ctx context.Context, _ string) (sdk.Quota, error) {
 			return c.SetQuota(ctx, req)
-		}, func(quota sdk.Quota) string { return a.quotasText([]sdk.Quota{quota}) }),
+		}, func(quota sdk.Quota) string { return a.quotasText([]sdk.Quota{quota}) }))
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if req.Maximum, err = quotaFlag("maximum", maximum); err != nil {
+			return err
+		}
+		if req.MaximumPerUser, err = quotaFlag("maximum-per-user", perUser); err != nil {
+			return err
+		}
+		return usageErrorIf(req.Maximum == nil && req.MaximumPerUser == nil,
+			"give --maximum, --maximum-per-user or both")
 	}
 	cmd.Flags().StringVar(&maximum, "maximum", "", "how many all users together may have claimed; none for any number")
 	cmd.Flags().StringVar(&perUser, "maximum-per-user", "", "how many each user may have claimed; none for any number")

@@ -9,17 +9,14 @@ import (
 )
 
 func (a *app) replicasCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "replicas",
-		Short: "List the server processes",
-		Long: `Lists the replicas: equal server processes over one database. A stale one has not been heard of for a
+	return newCommand("replicas", "List the server processes",
+		`Lists the replicas: equal server processes over one database. A stale one has not been heard of for a
 while; its work is taken over by the others.`,
-		Example: "  prewarm replicas",
-		RunE: list(a, view[sdk.Replica]{
+		"  prewarm replicas",
+		list(a, view[sdk.Replica]{
 			ask: noArg((*sdk.Client).Replicas), text: a.replicasText,
 			none: "No replica has reported yet. Look again in a moment.",
-		}),
-	}
+		}))
 }
 
 func (a *app) replicasText(replicas []sdk.Replica) string {

@@ -7,17 +7,13 @@ import (
 )
 
 func (a *app) resumeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "resume SCOPE [TARGET]",
-		Short: "End a pause",
-		Long: `Ends the pause of a scope: ` + scopesHelp + `. The pools are
+	cmd := newCommand("resume SCOPE [TARGET]", "End a pause",
+		`Ends the pause of a scope: `+scopesHelp+`. The pools are
 looked at again at once. A pause of another scope that covers the same presets goes on; "prewarm pause list" shows
 them.`,
-		Example: `  prewarm resume global
+		`  prewarm resume global
   prewarm resume preset quickstart/default`,
-		Args:              scopeArgs,
-		ValidArgsFunction: a.completePauses(true),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
@@ -27,6 +23,8 @@ them.`,
 				return err
 			}
 			return a.printf(map[string]string{"scope": scope, "target": target}, "Resumed %s.\n", strings.Join(args, " "))
-		},
-	}
+		})
+	cmd.Args = scopeArgs
+	cmd.ValidArgsFunction = a.completePauses(true)
+	return cmd
 }

@@ -22,15 +22,11 @@ func (a *app) runnerListCommand() *cobra.Command {
 	var filter sdk.RunnerFilter
 	var watch watchFlags
 	var limit int
-	cmd := &cobra.Command{
-		Use: "list", Short: "List runners",
-		Long: "Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word." +
+	cmd := newCommand("list", "List runners",
+		"Lists runners, newest first, page after page unless --limit ends it. The status is the forge's word."+
 			watchHelp("runner"),
-		Example: "  prewarm runner list --forge acme --status active\n  prewarm runner list --filter linux\n  prewarm runner list --watch",
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return cmp.Or(checkLimit(limit), watch.check(cmd, args))
-		},
-		RunE: list(a, view[sdk.Runner]{
+		"  prewarm runner list --forge acme --status active\n  prewarm runner list --filter linux\n  prewarm runner list --watch",
+		list(a, view[sdk.Runner]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Runner, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.Runner, string, error) {
 					filter.Limit, filter.After = int32(size), after
@@ -40,7 +36,9 @@ func (a *app) runnerListCommand() *cobra.Command {
 			},
 			text: a.runnersText, none: "There are no such runners.", watch: &watch,
 			name: func(r sdk.Runner) string { return r.Name }, line: runnerLine, still: stillRunner,
-		}),
+		}))
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		return cmp.Or(checkLimit(limit), watch.check(cmd, args))
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.Forge, "forge", "", "only those of this entity")
@@ -87,11 +85,10 @@ func jobText(j *sdk.ForgeJob) string {
 }
 
 func (a *app) runnerShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "show RUNNER", Short: "Show one runner", Long: "Shows one runner, named by its name or the id of its workspace.",
-		Example: "  prewarm runner show prebuild-aebagbafaydqqcikbmga2",
-		RunE:    show(a, (*sdk.Client).Runner, a.runnerDetails),
-	}
+	return newCommand("show RUNNER", "Show one runner",
+		"Shows one runner, named by its name or the id of its workspace.",
+		"  prewarm runner show prebuild-aebagbafaydqqcikbmga2",
+		show(a, (*sdk.Client).Runner, a.runnerDetails))
 }
 
 func (a *app) runnerDetails(r sdk.Runner) string {

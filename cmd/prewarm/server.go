@@ -28,10 +28,8 @@ func (a *app) serverCommand() *cobra.Command {
 	var postgresURLFile, accessCAFile, metricsTokenFile, logFormat, logLevel string
 	var proxies []string
 	var hook webhookFlags
-	cmd := &cobra.Command{
-		Use:   "server",
-		Short: "Run a server",
-		Long: `Runs one replica of the server until it is stopped (SIGTERM, SIGINT). It then takes no more work,
+	cmd := newCommand("server", "Run a server",
+		`Runs one replica of the server until it is stopped (SIGTERM, SIGINT). It then takes no more work,
 finishes or hands back what it has, and ends. A second signal ends it at once.
 
 Without --postgres-url it starts a PostgreSQL of its own in the data directory, which ends with it. Any number of
@@ -39,9 +37,9 @@ replicas can run over one database; each needs a data directory and a name of it
 
 The first start writes a token of the owner to the file owner-token in the data directory. While the server runs, its
 address is in the file server-url there: commands find both, by PREWARM_DATA_DIR where the directory is another one.`,
-		Example: `  prewarm server --quickstart
+		`  prewarm server --quickstart
   prewarm server --listen 0.0.0.0:7080 --postgres-url-file /run/secrets/postgres-url --replica eu-1`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		func(cmd *cobra.Command, _ []string) error {
 			if err := cmp.Or(
 				a.completeOptions(&opts, postgresURLFile),
 				completeAccess(&opts, accessCAFile),
@@ -58,8 +56,7 @@ address is in the file server-url there: commands find both, by PREWARM_DATA_DIR
 			}
 			opts.Version, opts.Stdout, opts.Stderr = version(), a.stdout, a.stderr
 			return a.serve(cmd.Context(), opts)
-		},
-	}
+		})
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:7080", "address to listen at; port 0 takes a free one")
 	flags.StringVar(&opts.AccessURL, "access-url", "",

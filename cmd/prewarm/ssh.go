@@ -19,12 +19,8 @@ const sshSuffix = ".prewarm"
 
 func (a *app) sshCommand() *cobra.Command {
 	var stdio bool
-	cmd := &cobra.Command{
-		Use:               "ssh WORKSPACE [-- COMMAND...]",
-		ValidArgsFunction: a.completeStates("claimed"),
-		SuggestFor:        []string{"shell", "connect"},
-		Short:             "Open a shell in a workspace by SSH, or run a command",
-		Long: `Runs ssh, which must be installed, with a connection into a workspace that you claimed. Nothing asks for
+	cmd := newCommand("ssh WORKSPACE [-- COMMAND...]", "Open a shell in a workspace by SSH, or run a command",
+		`Runs ssh, which must be installed, with a connection into a workspace that you claimed. Nothing asks for
 a password, a key or a host key. Only you get through to it, and the server says which host key is right. The status is
 that of ssh, which is that of the command.
 
@@ -33,24 +29,10 @@ command gets one too.
 
 The template needs an agent. With --stdio this command is the connection alone, as ProxyCommand for ssh: "prewarm
 config-ssh" has ssh, scp, sftp, rsync, git and editors use it.`,
-		Example: `  prewarm ssh prebuild-aebagbafaydqqcikbmga2
+		`  prewarm ssh prebuild-aebagbafaydqqcikbmga2
   prewarm ssh prebuild-aebagbafaydqqcikbmga2 -- make test
   prewarm ssh prebuild-aebagbafaydqqcikbmga2 -- 'cd src && make >log'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			dash := cmd.ArgsLenAtDash()
-			switch {
-			case len(args) == 0 || dash == 0:
-				return usageErrorf("WORKSPACE is missing")
-			case len(args) > 1 && dash != 1:
-				return usageErrorf("write the command after --, so that its flags are its own")
-			case len(args) > 1 && stdio:
-				return usageErrorf("--stdio takes no command: ssh brings it")
-			case !workspaceHost.MatchString(args[0]):
-				return usageErrorf("%q is no name of a workspace", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			if a.output != "table" {
 				return usageErrorf("the output is the command's, so -o %s cannot be", a.output)
 			}
@@ -59,7 +41,22 @@ config-ssh" has ssh, scp, sftp, rsync, git and editors use it.`,
 				return a.sshStdio(cmd.Context(), name)
 			}
 			return a.runSSH(cmd.Context(), name, args[1:])
-		},
+		})
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.SuggestFor = []string{"shell", "connect"}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		dash := cmd.ArgsLenAtDash()
+		switch {
+		case len(args) == 0 || dash == 0:
+			return usageErrorf("WORKSPACE is missing")
+		case len(args) > 1 && dash != 1:
+			return usageErrorf("write the command after --, so that its flags are its own")
+		case len(args) > 1 && stdio:
+			return usageErrorf("--stdio takes no command: ssh brings it")
+		case !workspaceHost.MatchString(args[0]):
+			return usageErrorf("%q is no name of a workspace", args[0])
+		}
+		return nil
 	}
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "be the connection, on standard input and output, and run no ssh")
 	return cmd
@@ -96,8 +93,7 @@ func (a *app) runSSH(ctx context.Context, name string, command []string) error {
 	ssh := exec.CommandContext(ctx, path, args...)
 	ssh.Env, ssh.Stdin, ssh.Stdout, ssh.Stderr = a.environ, a.stdin, a.stdout, a.stderr
 	err = ssh.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && ctx.Err() == nil {
+	if exit, ended := errors.AsType[*exec.ExitError](err); ended && ctx.Err() == nil {
 		return endWith(exit.ExitCode(), nil)
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 )
 
@@ -39,10 +40,7 @@ func (a *app) newTable(heading ...string) *table {
 	_, isTerminal := terminal(a.stdout)
 	t := &table{colour: isTerminal && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb"}
 	if len(heading) > 0 {
-		row := make([]cell, len(heading))
-		for i, h := range heading {
-			row[i] = cell{h, bold}
-		}
+		row := lists.Of(heading, func(h string) cell { return cell{h, bold} })
 		t.heading = true
 		t.rows = append(t.rows, row)
 	}

@@ -19,16 +19,13 @@ Templates are made and changed with "prewarm apply".`,
 }
 
 func (a *app) templateListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List templates",
-		Long:    "Lists the templates of the organization.",
-		Example: "  prewarm template list -o json",
-		RunE: list(a, view[sdk.Template]{
+	return newCommand("list", "List templates",
+		"Lists the templates of the organization.",
+		"  prewarm template list -o json",
+		list(a, view[sdk.Template]{
 			ask: noArg((*sdk.Client).Templates), text: a.templatesText,
 			none: "There are no templates yet. Make some with: prewarm apply -f examples/quickstart.yaml",
-		}),
-	}
+		}))
 }
 
 func (a *app) templatesText(templates []sdk.Template) string {
@@ -48,13 +45,10 @@ func (a *app) templateStatus(t sdk.Template) cell {
 }
 
 func (a *app) templateShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "show TEMPLATE",
-		Short:   "Show one template and its versions",
-		Long:    "Shows one template with its presets and versions; with -o json also the spec of each version.",
-		Example: "  prewarm template show quickstart",
-		RunE:    show(a, (*sdk.Client).Template, a.templateText),
-	}
+	return newCommand("show TEMPLATE", "Show one template and its versions",
+		"Shows one template with its presets and versions; with -o json also the spec of each version.",
+		"  prewarm template show quickstart",
+		show(a, (*sdk.Client).Template, a.templateText))
 }
 
 func (a *app) templateText(tpl sdk.Template) string {

@@ -7,14 +7,11 @@ import (
 )
 
 func (a *app) templateExportCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "export TEMPLATE",
-		Short: "Write a template as a file to apply",
-		Long: `Writes a template with its presets as YAML, as "prewarm apply" takes it. Applied, the file changes nothing. Settings
+	return newCommand("export TEMPLATE", "Write a template as a file to apply",
+		`Writes a template with its presets as YAML, as "prewarm apply" takes it. Applied, the file changes nothing. Settings
 at their defaults are left out; the order is always the same, so that two exports can be compared. The provider is named, but
 is not in the file. After a rollback, the file has the version that is active now.`,
-		Example: `  prewarm template export quickstart > quickstart.yaml
+		`  prewarm template export quickstart > quickstart.yaml
   prewarm apply -f quickstart.yaml --dry-run`,
-		RunE: show(a, (*sdk.Client).ExportTemplate, func(f sdk.TemplateFile) string { return f.Document }),
-	}
+		show(a, (*sdk.Client).ExportTemplate, func(f sdk.TemplateFile) string { return f.Document }))
 }

@@ -11,19 +11,12 @@ import (
 
 func (a *app) templateVersionsCommand() *cobra.Command {
 	var limit, before, show int
-	cmd := &cobra.Command{
-		Use:   "versions TEMPLATE",
-		Short: "List the versions of a template, or show one",
-		Long: `Lists the versions of a template, newest first, with how many workspaces there are of each. --show prints one of
+	cmd := newCommand("versions TEMPLATE", "List the versions of a template, or show one",
+		`Lists the versions of a template, newest first, with how many workspaces there are of each. --show prints one of
 them: provider, spec and agent as YAML whose keys are sorted, so that two can be compared.`,
-		Example: `  prewarm template versions quickstart
+		`  prewarm template versions quickstart
   prewarm template versions quickstart --show 2`,
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return cmp.Or(usageErrorIf(limit < 1 || limit > 500,
-				"--limit must be between 1 and 500; older versions are reached with --before"),
-				checkVersion(cmd, "show", show))
-		},
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			if show > 0 {
 				version, err := c.TemplateVersion(ctx, name, show)
 				if err != nil {
@@ -42,7 +35,11 @@ them: provider, spec and agent as YAML whose keys are sorted, so that two can be
 				a.hint("There are older versions: --before %d", page.Next)
 			}
 			return nil
-		}),
+		}))
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		return cmp.Or(usageErrorIf(limit < 1 || limit > 500,
+			"--limit must be between 1 and 500; older versions are reached with --before"),
+			checkVersion(cmd, "show", show))
 	}
 	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many versions, up to 500")
 	cmd.Flags().IntVar(&before, "before", 0, "only versions with a smaller number than this")

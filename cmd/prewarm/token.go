@@ -17,16 +17,14 @@ func (a *app) tokenCommand() *cobra.Command {
 
 func (a *app) tokenCreateCommand() *cobra.Command {
 	req := sdk.CreateTokenRequest{}
-	cmd := &cobra.Command{
-		Use:   "create NAME",
-		Short: "Make a token",
-		Long: `Makes a token and prints its secret, alone on standard output. It is shown this one time only: the
+	cmd := newCommand("create NAME", "Make a token",
+		`Makes a token and prints its secret, alone on standard output. It is shown this one time only: the
 server keeps nothing from which it can be recovered.
 
 Owners make tokens for others with --user; a user who does not exist yet is made, with the role of --role.`,
-		Example: `  prewarm token create laptop > token.txt
+		`  prewarm token create laptop > token.txt
   prewarm token create ci --user ci --role member --expires-in 720h`,
-		RunE: a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
+		a.asks(func(ctx context.Context, c *sdk.Client, name string) error {
 			req.Name = name
 			created, err := c.CreateToken(ctx, req)
 			if err != nil {
@@ -34,8 +32,7 @@ Owners make tokens for others with --user; a user who does not exist yet is made
 			}
 			a.hint("Token %q of %s. This is the only time that its secret is shown.", created.Name, created.User)
 			return a.print(created, created.Secret+"\n")
-		}),
-	}
+		}))
 	cmd.Flags().StringVar(&req.User, "user", "", "whom it is for; yourself where empty")
 	cmd.Flags().StringVar(&req.Role, "role", "", "role of a user to be made: owner, template-admin, member or auditor")
 	cmd.Flags().StringVar(&req.ExpiresIn, "expires-in", "", "how long it is valid, such as 720h; for ever where empty")
@@ -44,16 +41,13 @@ Owners make tokens for others with --user; a user who does not exist yet is made
 }
 
 func (a *app) tokenListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List tokens",
-		Long:    "Lists your tokens; for owners, everybody's. The secrets are not in the list: nobody has them.",
-		Example: "  prewarm token list",
-		RunE: list(a, view[sdk.Token]{
+	return newCommand("list", "List tokens",
+		"Lists your tokens; for owners, everybody's. The secrets are not in the list: nobody has them.",
+		"  prewarm token list",
+		list(a, view[sdk.Token]{
 			ask: noArg((*sdk.Client).Tokens), text: a.tokensText,
 			none: "There are no tokens. Make one with: prewarm token create NAME",
-		}),
-	}
+		}))
 }
 
 func (a *app) tokensText(tokens []sdk.Token) string {
@@ -70,14 +64,11 @@ func (a *app) tokensText(tokens []sdk.Token) string {
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "revoke TOKEN",
-		Short: "End a token",
-		Long: "Ends a token, named by its name or id, and all tokens that were made with it, also those of other users. Within a\n" +
+	cmd := newCommand("revoke TOKEN", "End a token",
+		"Ends a token, named by its name or id, and all tokens that were made with it, also those of other users. Within a\n"+
 			"second no replica accepts them any more, and what was begun with them ends: exec, followed logs, claims that wait.",
-		Example: "  prewarm token revoke laptop",
-		RunE:    act(a, (*sdk.Client).RevokeToken, "revoked", "Revoked token %s.\n"),
-
-		ValidArgsFunction: a.completeTokens(),
-	}
+		"  prewarm token revoke laptop",
+		act(a, (*sdk.Client).RevokeToken, "revoked", "Revoked token %s.\n"))
+	cmd.ValidArgsFunction = a.completeTokens()
+	return cmd
 }

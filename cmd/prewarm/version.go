@@ -35,16 +35,13 @@ func version() string {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Show the version of this binary",
-		Long:    "Shows the version of this binary. The versions of the servers are in \"prewarm replicas\".",
-		Example: "  prewarm version -o json",
-		RunE: func(*cobra.Command, []string) error {
+	return newCommand("version", "Show the version of this binary",
+		"Shows the version of this binary. The versions of the servers are in \"prewarm replicas\".",
+		"  prewarm version -o json",
+		func(*cobra.Command, []string) error {
 			v := map[string]string{
 				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			}
 			return a.printf(v, "prewarm %s (%s, %s)\n", v["version"], v["go"], v["platform"])
-		},
-	}
+		})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -100,14 +101,10 @@ func changesShower[T any](a *app, v view[T]) func([]T) error {
 
 // same is equal for states between which nothing has changed.
 func (v view[T]) same(all []T) (string, error) {
-	still := make([]T, len(all))
-	for i, it := range all {
-		still[i] = it
-		if v.still != nil {
-			still[i] = v.still(it)
-		}
+	if v.still != nil {
+		all = lists.Of(all, v.still)
 	}
-	return jsonText(still, "")
+	return jsonText(all, "")
 }
 
 // redraw replaces what is on the terminal, in one write so that it does not flicker.
@@ -118,10 +115,7 @@ func (a *app) redraw(text string) error {
 
 // writeChanges writes a line for each that is new, changed or gone.
 func writeChanges[T any](a *app, v view[T], before, all []T) error {
-	old := map[string]string{}
-	for _, it := range before {
-		old[v.name(it)] = v.line(it)
-	}
+	old := lists.Keyed(before, func(it T) (string, string) { return v.name(it), v.line(it) })
 	now := a.clock.Now().Format(time.TimeOnly)
 	var lines strings.Builder
 	for _, it := range all {

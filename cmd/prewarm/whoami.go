@@ -7,13 +7,10 @@ import (
 )
 
 func (a *app) whoamiCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "whoami",
-		Short:   "Show who the token speaks for",
-		Long:    "Shows the user, the role and the organization of the token in use, and when the token ends.",
-		Example: "  prewarm whoami\n  PREWARM_TOKEN=$CI_TOKEN prewarm whoami -o json",
-		RunE:    show(a, noArg((*sdk.Client).Whoami), a.identityText),
-	}
+	return newCommand("whoami", "Show who the token speaks for",
+		"Shows the user, the role and the organization of the token in use, and when the token ends.",
+		"  prewarm whoami\n  PREWARM_TOKEN=$CI_TOKEN prewarm whoami -o json",
+		show(a, noArg((*sdk.Client).Whoami), a.identityText))
 }
 
 func (a *app) identityText(identity sdk.Identity) string {

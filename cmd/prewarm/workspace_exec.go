@@ -5,16 +5,12 @@ import (
 )
 
 func (a *app) workspaceExecCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "exec WORKSPACE -- COMMAND...",
-		ValidArgsFunction: a.completeStates("claimed"),
-		Short:             "Run a command in a workspace",
-		Long: `Runs a command in a workspace that you claimed, with its directory and environment, where its provider
+	cmd := newCommand("exec WORKSPACE -- COMMAND...", "Run a command in a workspace",
+		`Runs a command in a workspace that you claimed, with its directory and environment, where its provider
 can. If this is a terminal the command gets one too. The status is that of the command.`,
-		Example: `  prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- sh
+		`  prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- sh
   tar c . | prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- tar x`,
-		Args: commandAfterDash,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		func(cmd *cobra.Command, args []string) error {
 			if a.output != "table" {
 				return usageErrorf("the output is the command's, so -o %s cannot be", a.output)
 			}
@@ -23,8 +19,10 @@ can. If this is a terminal the command gets one too. The status is that of the c
 				return err
 			}
 			return endWith(a.execIn(cmd.Context(), client, args[0], args[1:]))
-		},
-	}
+		})
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.Args = commandAfterDash
+	return cmd
 }
 
 // commandAfterDash are the arguments WORKSPACE -- COMMAND...

@@ -12,17 +12,14 @@ import (
 func (a *app) workspaceListCommand() *cobra.Command {
 	var filter sdk.WorkspaceFilter
 	var limit int
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List workspaces",
-		Long: `Lists workspaces, newest first: all that you may see, page after page, unless --limit ends it. States
+	cmd := newCommand("list", "List workspaces",
+		`Lists workspaces, newest first: all that you may see, page after page, unless --limit ends it. States
 are provisioning, starting, ready, standby, claimed, draining, deleting, deleted and quarantined.`,
-		Example: `  prewarm workspace list
+		`  prewarm workspace list
   prewarm workspace list --state ready --template quickstart
   prewarm workspace list --owner alice -o json
   prewarm workspace list --filter "ide ali"`,
-		PreRunE: func(*cobra.Command, []string) error { return checkLimit(limit) },
-		RunE: list(a, view[sdk.Workspace]{
+		list(a, view[sdk.Workspace]{
 			ask: func(c *sdk.Client, ctx context.Context, _ string) ([]sdk.Workspace, error) {
 				return readPages(limit, func(size int, after string) ([]sdk.Workspace, string, error) {
 					filter.Limit, filter.After = int32(size), after
@@ -31,8 +28,8 @@ are provisioning, starting, ready, standby, claimed, draining, deleting, deleted
 				})
 			},
 			text: a.workspacesText, none: "There are no such workspaces. Pools are shown by: prewarm preset list",
-		}),
-	}
+		}))
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkLimit(limit) }
 	cmd.Flags().StringVar(&filter.State, "state", "", "only those in this state")
 	cmd.Flags().StringVar(&filter.Template, "template", "", "only those of this template")
 	cmd.Flags().StringVar(&filter.Preset, "preset", "", "only those of presets of this name")

@@ -12,13 +12,11 @@ import (
 
 func (a *app) workspaceLogsCommand() *cobra.Command {
 	var follow, raw bool
-	cmd := &cobra.Command{
-		Use:   "logs WORKSPACE",
-		Short: "Show the output of a workspace",
-		Long: "Shows what a workspace wrote, from the beginning, where its provider keeps that. A terminal is shown colours, and " +
+	cmd := newCommand("logs WORKSPACE", "Show the output of a workspace",
+		"Shows what a workspace wrote, from the beginning, where its provider keeps that. A terminal is shown colours, and "+
 			"other control characters as escapes; a file or a pipe gets every byte as it is.",
-		Example: "  prewarm workspace logs prebuild-aebagbafaydqqcikbmga2 --follow",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		"  prewarm workspace logs prebuild-aebagbafaydqqcikbmga2 --follow",
+		func(cmd *cobra.Command, args []string) error {
 			if a.output != "table" {
 				return usageErrorf("logs are the workspace's own output, so -o %s cannot be", a.output)
 			}
@@ -44,8 +42,7 @@ func (a *app) workspaceLogsCommand() *cobra.Command {
 				return xerrors.Errorf("read logs: %w", err)
 			}
 			return nil
-		},
-	}
+		})
 	cmd.Flags().BoolVar(&raw, "raw", false, "show control characters to the terminal as they are, though a workspace can steer it with them")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the workspace is gone, or interrupted")
 	return cmd

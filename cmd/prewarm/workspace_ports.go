@@ -9,14 +9,11 @@ import (
 )
 
 func (a *app) workspacePortsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "ports WORKSPACE",
-		ValidArgsFunction: a.completeStates("claimed"),
-		Short:             "List the ports on which something in a workspace listens",
-		Long: `Lists the TCP ports in a workspace that you claimed on which something listens, with its process where the agent can see
+	cmd := newCommand("ports WORKSPACE", "List the ports on which something in a workspace listens",
+		`Lists the TCP ports in a workspace that you claimed on which something listens, with its process where the agent can see
 that. Each can be reached with "prewarm port-forward". Workspaces of the providers local and hosts share the ports of their machine.`,
-		Example: "  prewarm workspace ports prebuild-aebagbafaydqqcikbmga2",
-		RunE: list(a, view[sdk.Port]{
+		"  prewarm workspace ports prebuild-aebagbafaydqqcikbmga2",
+		list(a, view[sdk.Port]{
 			ask: func(c *sdk.Client, ctx context.Context, ref string) ([]sdk.Port, error) { return c.Ports(ctx, ref) },
 			text: func(ports []sdk.Port) string {
 				t := a.newTable("PORT", "PROCESS", "PID")
@@ -30,6 +27,7 @@ that. Each can be reached with "prewarm port-forward". Workspaces of the provide
 				return t.String()
 			},
 			none: "Nothing listens in the workspace.",
-		}),
-	}
+		}))
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	return cmd
 }

@@ -15,23 +15,20 @@ import (
 func (a *app) workspaceReleaseCommand() *cobra.Command {
 	var wait bool
 	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:               "release WORKSPACE",
-		ValidArgsFunction: a.completeStates("claimed"),
-		Short:             "Give a claimed workspace back",
-		Long: `Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the
+	cmd := newCommand("release WORKSPACE", "Give a claimed workspace back",
+		`Ends your claim on a workspace. What is in it is lost: it is drained and deleted. With --wait the
 command returns when it is gone.`,
-		Example: "  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
-		PreRunE: func(*cobra.Command, []string) error {
-			return usageErrorIf(timeout <= 0, "--timeout must be more than 0")
-		},
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+		"  prewarm workspace release prebuild-aebagbafaydqqcikbmga2 --wait",
+		show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			w, err := c.ReleaseWorkspace(ctx, ref)
 			if err != nil || !wait {
 				return w, err
 			}
 			return a.waitGone(ctx, c, w, timeout)
-		}, stateText("Released")),
+		}, stateText("Released")))
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		return usageErrorIf(timeout <= 0, "--timeout must be more than 0")
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is gone")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "with --wait, how long at most")

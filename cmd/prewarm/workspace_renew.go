@@ -12,22 +12,19 @@ import (
 
 func (a *app) workspaceRenewCommand() *cobra.Command {
 	var lease time.Duration
-	cmd := &cobra.Command{
-		Use:               "renew WORKSPACE",
-		ValidArgsFunction: a.completeStates("claimed"),
-		Short:             "Renew the lease of a claimed workspace",
-		Long: `Makes the lease of your claim last longer: from now on as long as it was asked for, or as --lease says. A
+	cmd := newCommand("renew WORKSPACE", "Renew the lease of a claimed workspace",
+		`Makes the lease of your claim last longer: from now on as long as it was asked for, or as --lease says. A
 workspace whose lease is over is released by itself.`,
-		Example: `  prewarm workspace renew prebuild-aebagbafaydqqcikbmga2
+		`  prewarm workspace renew prebuild-aebagbafaydqqcikbmga2
   prewarm workspace renew prebuild-aebagbafaydqqcikbmga2 --lease 8h`,
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return usageErrorIf(cmd.Flags().Changed("lease") && lease < time.Second, "--lease must be at least 1s")
-		},
-		RunE: show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
+		show(a, func(c *sdk.Client, ctx context.Context, ref string) (sdk.Workspace, error) {
 			return c.RenewWorkspace(ctx, ref, given(lease))
 		}, func(w sdk.Workspace) string {
 			return fmt.Sprintf("Renewed workspace %s: its lease ends %s.\n", w.Name, a.agoOr(w.LeaseUntil, "never"))
-		}),
+		}))
+	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		return usageErrorIf(cmd.Flags().Changed("lease") && lease < time.Second, "--lease must be at least 1s")
 	}
 	cmd.Flags().DurationVar(&lease, "lease", 0, "how long from now; as it was asked for at first where left out")
 	return cmd

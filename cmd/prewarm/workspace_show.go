@@ -11,17 +11,14 @@ import (
 )
 
 func (a *app) workspaceShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "show WORKSPACE",
-		Short: "Show one workspace and its history",
-		Long: `Shows one workspace: where and whose it is, and the work under way on it. It shows every state the
+	return newCommand("show WORKSPACE", "Show one workspace and its history",
+		`Shows one workspace: where and whose it is, and the work under way on it. It shows every state the
 workspace was in, with how long, who caused it and why. Of one that failed, where its template keeps failures, it
 shows the end of its output.`,
-		Example: "  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
-		RunE: show(a, (*sdk.Client).Workspace, func(w sdk.Workspace) string {
+		"  prewarm workspace show prebuild-aebagbafaydqqcikbmga2",
+		show(a, (*sdk.Client).Workspace, func(w sdk.Workspace) string {
 			return a.workspaceDetails(w) + a.timelineText(w) + faultText(w) + evidenceText(w)
-		}),
-	}
+		}))
 }
 
 func (a *app) workspaceDetails(w sdk.Workspace) string {

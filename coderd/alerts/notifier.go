@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/alertsdb"
@@ -105,11 +106,7 @@ func (n *Notifier) End(ctx context.Context, kind Kind, still []string) ([]string
 	if err != nil {
 		return nil, xerrors.Errorf("end episodes: %w", err)
 	}
-	ended := make([]string, 0, len(rows))
-	for _, r := range rows {
-		ended = append(ended, r.Subject)
-	}
-	return ended, nil
+	return lists.Of(rows, func(r alertsdb.EndEpisodesRow) string { return r.Subject }), nil
 }
 
 // Run delivers what is due until ctx ends.

@@ -104,8 +104,7 @@ func (w Webhook) send(ctx context.Context, clock quartz.Clock, n sdk.Notificatio
 
 // withoutURL takes the address out of an error of net/http.
 func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, is := errors.AsType[*url.Error](err); is {
 		return u.Err
 	}
 	return err

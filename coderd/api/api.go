@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -110,9 +111,7 @@ type server struct {
 
 // New makes the handler of everything that the server serves.
 func New(o Options) http.Handler {
-	if o.StaleAfter == 0 {
-		o.StaleAfter = time.Minute
-	}
+	o.StaleAfter = cmp.Or(o.StaleAfter, time.Minute)
 	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock), uploads: map[string]bool{}}
 	s.Log = s.Log.Named("api")
 	s.openings = newOpenings(s.Store, s.Clock, s.Log)

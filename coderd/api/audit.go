@@ -8,6 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -46,7 +47,7 @@ func (s *server) listAudit(ctx context.Context, who auth.Identity, in *sdk.Audit
 		return sdk.AuditList{}, xerrors.Errorf("list audit log: %w", err)
 	}
 	rows, more := firstOf(rows, in.Limit)
-	entries := listOf(rows, func(r viewsdb.AuditLogRow) sdk.AuditEntry {
+	entries := lists.Of(rows, func(r viewsdb.AuditLogRow) sdk.AuditEntry {
 		return sdk.AuditEntry{
 			ID: r.ID, At: r.At, Actor: r.Actor, Organization: r.Organization, Action: r.Action, TargetType: r.TargetType,
 			TargetID: r.TargetID, TargetName: r.TargetName, Before: r.Before, After: r.After, Reason: r.Reason,

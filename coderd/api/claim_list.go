@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -46,14 +47,11 @@ func (s *server) listClaims(ctx context.Context, who auth.Identity, in *sdk.Clai
 		last := page[len(page)-1]
 		list.Next = encodeCursor(last.at, last.id)
 	}
-	rows, err := viewsdb.New(s.Store).ClaimViews(ctx, listOf(page, func(p placed) uuid.UUID { return p.id }))
+	rows, err := viewsdb.New(s.Store).ClaimViews(ctx, lists.Of(page, func(p placed) uuid.UUID { return p.id }))
 	if err != nil {
 		return sdk.ClaimList{}, xerrors.Errorf("list claims: %w", err)
 	}
-	byID := make(map[uuid.UUID]viewsdb.ClaimViewsRow, len(rows))
-	for _, row := range rows {
-		byID[row.ID] = row
-	}
+	byID := lists.Keyed(rows, func(row viewsdb.ClaimViewsRow) (uuid.UUID, viewsdb.ClaimViewsRow) { return row.ID, row })
 	for _, p := range page {
 		if row, found := byID[p.id]; found { // else it was purged between the two statements
 			list.Claims = append(list.Claims, claimRecordOf(row, p.place))
@@ -89,7 +87,7 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.Claim
 		if err != nil {
 			return nil, nil, xerrors.Errorf("find waiting claims: %w", err)
 		}
-		return listOf(rows, func(r viewsdb.WaitingClaimsRow) placed { return placed{r.ID, r.At, r.Place} }), nil, nil
+		return lists.Of(rows, func(r viewsdb.WaitingClaimsRow) placed { return placed{r.ID, r.At, r.Place} }), nil, nil
 	case database.ClaimStateBound:
 		page, err := s.boundClaims(ctx, viewsdb.BoundClaimsParams{
 			OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Outcome: outcome,
@@ -116,7 +114,7 @@ func (s *server) claimsOfGroup(ctx context.Context, who auth.Identity, group str
 	if err != nil {
 		return nil, xerrors.Errorf("find claims of a request: %w", err)
 	}
-	return listOf(rows, func(r viewsdb.ClaimsOfGroupRow) placed { return placed{id: r.ID, at: r.At} }), nil
+	return lists.Of(rows, func(r viewsdb.ClaimsOfGroupRow) placed { return placed{id: r.ID, at: r.At} }), nil
 }
 
 // endedClaims is a page of those that are over. A search among them goes as far as their window.
@@ -139,10 +137,7 @@ func (s *server) endedClaims(ctx context.Context, params viewsdb.EndedClaimsPara
 	if err != nil {
 		return nil, nil, xerrors.Errorf("find claims that are over: %w", err)
 	}
-	page := []placed{}
-	for _, r := range rows {
-		page = append(page, placed{id: r.ID, at: r.At})
-	}
+	page := lists.Of(rows, func(r viewsdb.EndedClaimsRow) placed { return placed{id: r.ID, at: r.At} })
 	return page, end, nil
 }
 
@@ -158,13 +153,13 @@ func (s *server) boundClaims(
 		if err != nil {
 			return nil, xerrors.Errorf("find bound claims of a user: %w", err)
 		}
-		return listOf(rows, func(r viewsdb.BoundClaimsOfRow) placed { return placed{id: r.ID, at: r.At} }), nil
+		return lists.Of(rows, func(r viewsdb.BoundClaimsOfRow) placed { return placed{id: r.ID, at: r.At} }), nil
 	}
 	rows, err := viewsdb.New(s.Store).BoundClaims(ctx, params)
 	if err != nil {
 		return nil, xerrors.Errorf("find bound claims: %w", err)
 	}
-	return listOf(rows, func(r viewsdb.BoundClaimsRow) placed { return placed{id: r.ID, at: r.At} }), nil
+	return lists.Of(rows, func(r viewsdb.BoundClaimsRow) placed { return placed{id: r.ID, at: r.At} }), nil
 }
 
 func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {

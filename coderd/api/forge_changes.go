@@ -11,6 +11,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -108,7 +109,7 @@ func (s *server) credentialNames(ctx context.Context, who auth.Identity) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	return listOf(all, func(c sdk.ForgeCredential) string { return c.Name }), nil
+	return lists.Of(all, func(c sdk.ForgeCredential) string { return c.Name }), nil
 }
 
 // noCredential says which credentials there are.

@@ -254,8 +254,7 @@ func (s *server) checkForge(ctx context.Context, who auth.Identity, in *forgeInp
 		check.Steps = append(check.Steps, step)
 	}
 	entity, client, err := s.client(ctx, who, in.Forge)
-	var refusal *auth.Refusal
-	if errors.As(err, &refusal) && errors.Is(refusal.Kind, auth.ErrConflict) {
+	if refusal, is := errors.AsType[*auth.Refusal](err); is && errors.Is(refusal.Kind, auth.ErrConflict) {
 		check.OK = false
 		check.Steps = []sdk.ForgeCheckStep{{Name: "credential", Outcome: "failed", Detail: refusal.Text}}
 		return check, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -65,7 +66,7 @@ func (s *server) listForgeJobs(
 		return sdk.ForgeJobList{}, err
 	}
 	page, more := firstOf(page, in.Limit)
-	jobs, err := s.forgeJobs(ctx, listOf(page, func(row viewsdb.ForgeJobPageRow) uuid.UUID { return row.ID }))
+	jobs, err := s.forgeJobs(ctx, lists.Of(page, func(row viewsdb.ForgeJobPageRow) uuid.UUID { return row.ID }))
 	if err != nil {
 		return sdk.ForgeJobList{}, err
 	}
@@ -91,7 +92,7 @@ func (s *server) forgeJobs(ctx context.Context, ids []uuid.UUID) ([]sdk.ForgeJob
 	if err != nil {
 		return nil, xerrors.Errorf("read jobs of forges: %w", err)
 	}
-	return listOf(rows, forgeJobOf), nil
+	return lists.Of(rows, forgeJobOf), nil
 }
 
 func forgeJobOf(row viewsdb.ForgeJobViewsRow) sdk.ForgeJob {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -36,7 +37,7 @@ func (s *server) listForgeCredentials(ctx context.Context, who auth.Identity, _ 
 	if err != nil {
 		return nil, xerrors.Errorf("list forge credentials: %w", err)
 	}
-	return listOf(rows, forgeCredentialOf), nil
+	return lists.Of(rows, forgeCredentialOf), nil
 }
 
 func forgeCredentialOf(row viewsdb.ForgeCredentialViewsRow) sdk.ForgeCredential {
@@ -52,7 +53,7 @@ func (s *server) listForges(ctx context.Context, who auth.Identity, _ *none) ([]
 	if err != nil {
 		return nil, xerrors.Errorf("list forges: %w", err)
 	}
-	return listOf(rows, func(row viewsdb.ForgeEntityViewsRow) sdk.ForgeEntity { return s.forgeEntityOf(ctx, row) }), nil
+	return lists.Of(rows, func(row viewsdb.ForgeEntityViewsRow) sdk.ForgeEntity { return s.forgeEntityOf(ctx, row) }), nil
 }
 
 type forgeInput struct {
@@ -88,7 +89,7 @@ func (s *server) unknownForge(ctx context.Context, who auth.Identity, name strin
 	if err != nil {
 		return xerrors.Errorf("list names of forges: %w", err)
 	}
-	names := listOf(rows, func(row viewsdb.ForgeEntityNamesRow) string { return row.Name })
+	names := lists.Of(rows, func(row viewsdb.ForgeEntityNamesRow) string { return row.Name })
 	return auth.Refuse(auth.ErrNotFound, "there is no forge %q%s", name, templates.Known(name, names, "forge"))
 }
 

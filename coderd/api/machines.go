@@ -6,6 +6,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -18,7 +19,7 @@ func (s *server) listMachines(ctx context.Context, _ auth.Identity, in *provider
 	if err != nil {
 		return nil, xerrors.Errorf("list machines: %w", err)
 	}
-	return listOf(rows, func(row viewsdb.MachineViewsRow) sdk.Machine {
+	return lists.Of(rows, func(row viewsdb.MachineViewsRow) sdk.Machine {
 		return sdk.Machine{
 			Machine: row.Machine, Address: row.Address, State: row.State, Error: row.Error, Workspace: row.Workspace,
 			WorkspaceState: row.WorkspaceState, Incarnation: row.Incarnation, Holder: row.Holder, ReservedAt: row.ReservedAt,

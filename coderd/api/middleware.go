@@ -12,6 +12,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // trace is what is known of a request for its line in the log. The user is noted when it is known.
@@ -133,12 +135,7 @@ var methods = []string{
 // methodNotAllowed says which methods there are.
 func methodNotAllowed(router chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var allowed []string
-		for _, method := range methods {
-			if router.Match(chi.NewRouteContext(), method, r.URL.Path) {
-				allowed = append(allowed, method)
-			}
-		}
+		allowed := lists.Only(methods, func(method string) bool { return router.Match(chi.NewRouteContext(), method, r.URL.Path) })
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		writeProblem(w, http.StatusMethodNotAllowed, r.URL.Path+" has no "+r.Method+", only "+strings.Join(allowed, ", "))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/alerts"
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -34,7 +35,7 @@ func (s *server) listNotifications(ctx context.Context, who auth.Identity, _ *no
 	if err != nil {
 		return nil, xerrors.Errorf("list notifications: %w", err)
 	}
-	return listOf(rows, s.notificationOf), nil
+	return lists.Of(rows, s.notificationOf), nil
 }
 
 func (s *server) testNotification(ctx context.Context, who auth.Identity, _ *none) (sdk.NotificationStatus, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -159,10 +160,7 @@ func (s *server) authenticate(op operation) func(huma.Context, func(huma.Context
 			return
 		}
 		noteUser(hc.Context(), principal.User)
-		organization := hc.Query("organization")
-		if organization == "" {
-			organization = "default"
-		}
+		organization := cmp.Or(hc.Query("organization"), "default")
 		who, member := principal.In(organization)
 		if !member {
 			s.refuse(hc, huma.Error403Forbidden("you are not a member of organization "+organization))
@@ -192,15 +190,13 @@ func (s *server) unauthorized(hc huma.Context, message string) {
 
 // refuse answers with a problem before the handler runs.
 func (s *server) refuse(hc huma.Context, err error) {
-	var headers huma.HeadersError
-	if errors.As(err, &headers) {
+	if headers, has := errors.AsType[huma.HeadersError](err); has {
 		for name, values := range headers.GetHeaders() {
 			hc.SetHeader(name, strings.Join(values, ", "))
 		}
 	}
 	status, message := http.StatusInternalServerError, ""
-	var se huma.StatusError
-	if errors.As(err, &se) {
+	if se, is := errors.AsType[huma.StatusError](err); is {
 		status, message = se.GetStatus(), se.Error()
 	}
 	_ = huma.WriteErr(s.api, hc, status, message)

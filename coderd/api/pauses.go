@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
@@ -39,7 +40,7 @@ func (s *server) listPauses(ctx context.Context, who auth.Identity, _ *none) ([]
 	if err != nil {
 		return nil, xerrors.Errorf("list pauses: %w", err)
 	}
-	return listOf(rows, pauseOf), nil
+	return lists.Of(rows, pauseOf), nil
 }
 
 func pauseOf(r viewsdb.PausesRow) sdk.Pause {

@@ -92,14 +92,9 @@ func (b basis) moved(now basis) []string {
 			moved = append(moved, "now a change: "+c)
 		}
 	}
-	names := slices.Collect(maps.Keys(b.Pools))
-	for name := range now.Pools {
-		if _, both := b.Pools[name]; !both {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	either := maps.Clone(b.Pools)
+	maps.Copy(either, now.Pools)
+	for _, name := range slices.Sorted(maps.Keys(either)) {
 		before, after := strings.Join(b.Pools[name], ", "), strings.Join(now.Pools[name], ", ")
 		if before != after {
 			moved = append(moved, fmt.Sprintf("%s was to: %s; now: %s", name, orNothing(before), orNothing(after)))

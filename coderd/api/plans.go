@@ -15,6 +15,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -113,10 +114,7 @@ func (s *server) preview(
 	if err != nil {
 		return sdk.Plan{}, basis{}, xerrors.Errorf("list presets: %w", err)
 	}
-	ours := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
-		ours[id] = true
-	}
+	ours := lists.Keyed(ids, func(id uuid.UUID) (uuid.UUID, bool) { return id, true })
 	preview, err := s.Passes.Preview(ctx, db, nil)
 	if err != nil {
 		return sdk.Plan{}, basis{}, err
@@ -171,7 +169,7 @@ func presetPlanOf(p reconcile.Previewed, now time.Time) sdk.PresetPlan {
 }
 
 func linesOf(explained []explain.Explained) []sdk.LedgerLine {
-	return listOf(explained, func(l explain.Explained) sdk.LedgerLine {
+	return lists.Of(explained, func(l explain.Explained) sdk.LedgerLine {
 		return sdk.LedgerLine{
 			Label: l.Label, Count: l.Count, Rule: l.Rule, Reason: l.Text, ReasonCode: string(l.Code), Sentence: l.Sentence, Expected: l.Expected,
 			ExpectedAt: timeOrNil(l.ExpectedAt),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/sizing"
@@ -61,7 +62,7 @@ func (s *server) listPools(ctx context.Context, who auth.Identity, in *listPools
 		return sdk.PoolList{}, xerrors.Errorf("list pools: %w", err)
 	}
 	rows, more := firstOf(rows, in.Limit)
-	ids := listOf(rows, func(row viewsdb.PoolViewsRow) uuid.UUID { return row.ID })
+	ids := lists.Of(rows, func(row viewsdb.PoolViewsRow) uuid.UUID { return row.ID })
 	hours, err := viewsdb.New(s.Store).PoolHours(ctx, ids)
 	if err != nil {
 		return sdk.PoolList{}, xerrors.Errorf("read claims of pools: %w", err)

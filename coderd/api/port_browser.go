@@ -14,6 +14,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -214,12 +215,7 @@ func withoutOurs(h http.Header, origin string, port int) {
 	if h.Del("Cookie"); len(cookies) > 0 {
 		h.Set("Cookie", strings.Join(cookies, "; "))
 	}
-	var theirs []string
-	for _, value := range h.Values("Authorization") {
-		if !auth.InHeader(value) {
-			theirs = append(theirs, value)
-		}
-	}
+	theirs := lists.Only(h.Values("Authorization"), func(value string) bool { return !auth.InHeader(value) })
 	if h.Del("Authorization"); len(theirs) > 0 {
 		h["Authorization"] = theirs
 	}
@@ -246,12 +242,10 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, d door, err error)
 		return
 	}
 	status, message := http.StatusInternalServerError, "something went wrong in the server"
-	var problem huma.StatusError
-	if errors.As(s.problem(r.Context(), err), &problem) {
+	if problem, is := errors.AsType[huma.StatusError](s.problem(r.Context(), err)); is {
 		status, message = problem.GetStatus(), problem.Error()
 	}
-	var headers huma.HeadersError
-	if errors.As(err, &headers) {
+	if headers, has := errors.AsType[huma.HeadersError](err); has {
 		for name, values := range headers.GetHeaders() {
 			w.Header()[name] = values
 		}

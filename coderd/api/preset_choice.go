@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -123,9 +124,6 @@ func differences(p candidate, wanted map[string]string) []string {
 }
 
 func namesOf(presets []candidate) string {
-	names := make([]string, len(presets))
-	for i, p := range presets {
-		names[i] = p.name
-	}
+	names := lists.Of(presets, func(p candidate) string { return p.name })
 	return strings.Join(names, ", ")
 }

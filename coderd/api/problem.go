@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -119,10 +120,9 @@ func refusalStatus(kind error) int {
 }
 
 func configurationProblem(problems *templates.Problems) error {
-	details := make([]error, len(problems.List))
-	for i, p := range problems.List {
-		details[i] = &huma.ErrorDetail{Location: problems.Location(p.Pos), Message: p.Message}
-	}
+	details := lists.Of(problems.List, func(p templates.Problem) error {
+		return &huma.ErrorDetail{Location: problems.Location(p.Pos), Message: p.Message}
+	})
 	things := "1 thing"
 	if n := len(details); n > 1 {
 		things = fmt.Sprintf("%d things", n)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -53,10 +54,7 @@ func (s *server) elsewhere(ctx context.Context, row viewsdb.WorkspaceViewRow) er
 		return huma.Error421MisdirectedRequest("workspace " + row.Name + " is reached only from site " + row.Site +
 			", and no replica of that site is alive")
 	}
-	names := make([]string, len(replicas))
-	for i, r := range replicas {
-		names[i] = r.Name + " (http://" + r.Address + ")"
-	}
+	names := lists.Of(replicas, func(r viewsdb.ReplicasOfSiteRow) string { return r.Name + " (http://" + r.Address + ")" })
 	return huma.Error421MisdirectedRequest("workspace " + row.Name + " is reached only from another replica: ask " +
 		strings.Join(names, " or ") + " with --url")
 }

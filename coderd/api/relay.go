@@ -34,11 +34,10 @@ func (s *server) relay(
 		inside, err = sdk.DialStream(ctx, s.Clock, client, e.address(path, nil), http.Header{sdk.ClaimHeader: {e.ClaimID.UUID.String()}})
 		return err
 	})
-	var refused *sdk.Error
-	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
-		return nil, errOldAgent
-	}
-	if errors.As(err, &refused) {
+	if refused, is := errors.AsType[*sdk.Error](err); is {
+		if refused.Status == http.StatusNotFound {
+			return nil, errOldAgent
+		}
 		return nil, refusal(refused.Status, refused.Detail)
 	}
 	if err != nil {

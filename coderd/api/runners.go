@@ -8,6 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -68,16 +69,14 @@ func (s *server) runners(ctx context.Context, params viewsdb.RunnerPageParams) (
 	for i := range jobs {
 		byID[jobs[i].ID] = &jobs[i]
 	}
-	list := make([]sdk.Runner, len(rows))
-	for i, row := range rows {
-		list[i] = sdk.Runner{
+	return lists.Of(rows, func(row viewsdb.RunnerPageRow) sdk.Runner {
+		return sdk.Runner{
 			Name: row.Name, WorkspaceID: row.WorkspaceID, State: string(row.State), Status: string(row.Status),
 			StatusAt: row.StatusAt, Entity: row.Entity, Template: row.Template, Preset: row.Preset, Labels: row.RunnerLabels,
 			RegisteredAt: row.RegisteredAt, CreatedAt: row.CreatedAt, Job: byID[row.JobRow.UUID],
 			RunnerID: orZero(row.RunnerID),
 		}
-	}
-	return list, nil
+	}), nil
 }
 
 type runnerInput struct {

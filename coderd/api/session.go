@@ -127,12 +127,8 @@ func sessionOf(hc huma.Context) string {
 // hasSession says whether a request has a session of ours, also one that is no good, and among cookies that are malformed.
 func hasSession(hc huma.Context) bool {
 	r, _ := humachi.Unwrap(hc)
-	for _, header := range r.Header.Values("Cookie") {
-		if slices.ContainsFunc(strings.Split(header, ";"), isSession) {
-			return true
-		}
-	}
-	return false
+	cookies := strings.Join(r.Header.Values("Cookie"), ";")
+	return slices.ContainsFunc(strings.Split(cookies, ";"), isSession)
 }
 
 // isSession says whether a cookie, which may have attributes, has the name of a session.

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -57,7 +58,7 @@ func (s *server) listTemplates(ctx context.Context, who auth.Identity, _ *none) 
 	if err != nil {
 		return nil, xerrors.Errorf("list templates: %w", err)
 	}
-	return listOf(rows, templateOf), nil
+	return lists.Of(rows, templateOf), nil
 }
 
 func (s *server) getTemplate(ctx context.Context, who auth.Identity, in *getTemplateInput) (sdk.Template, error) {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -52,7 +53,7 @@ func (s *server) listTokens(ctx context.Context, who auth.Identity, _ *none) ([]
 	if err != nil {
 		return nil, xerrors.Errorf("list tokens: %w", err)
 	}
-	return listOf(rows, tokenOf), nil
+	return lists.Of(rows, tokenOf), nil
 }
 
 func (s *server) createToken(

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
@@ -228,7 +229,7 @@ func (s *server) getRollout(ctx context.Context, who auth.Identity, in *template
 func (s *server) poolsOf(
 	ctx context.Context, who auth.Identity, presets []viewsdb.RolloutsOfRow,
 ) (map[uuid.UUID]sdk.Pool, error) {
-	ids := listOf(presets, func(p viewsdb.RolloutsOfRow) uuid.UUID { return p.ID })
+	ids := lists.Of(presets, func(p viewsdb.RolloutsOfRow) uuid.UUID { return p.ID })
 	rows, err := viewsdb.New(s.Store).PoolViews(ctx, viewsdb.PoolViewsParams{
 		OrganizationID: who.OrganizationID, Ids: ids, MaxPools: int32(len(ids)),
 	})

@@ -37,15 +37,6 @@ func fitting[T any, P string | int64](entries []T, more bool, place func(T) P) (
 	return entries, next, nil
 }
 
-// listOf is rows as the API has them.
-func listOf[R, T any](rows []R, of func(R) T) []T {
-	list := make([]T, len(rows))
-	for i, row := range rows {
-		list[i] = of(row)
-	}
-	return list
-}
-
 // counter counts what is written to it. Entries end with a line break there, and with a comma in a list.
 type counter int
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -49,7 +50,7 @@ func jobOf(row viewsdb.WorkspaceViewRow) *sdk.Job {
 }
 
 func transitionsOf(rows []viewsdb.HistoryViewsRow) []sdk.Transition {
-	return listOf(rows, func(r viewsdb.HistoryViewsRow) sdk.Transition {
+	return lists.Of(rows, func(r viewsdb.HistoryViewsRow) sdk.Transition {
 		t := sdk.Transition{
 			To: string(r.ToState), At: r.At, Actor: r.Actor, Reason: r.Reason, Incarnation: int(r.Incarnation),
 			Attempt: int(r.Attempt), Failures: int(r.Failures), From: string(orZero(r.FromState)), Job: string(orZero(r.JobKind)),

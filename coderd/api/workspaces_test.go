@@ -64,7 +64,8 @@ func TestClaim(t *testing.T) {
 			`template "quickstart" has no preset "defualt" (did you mean "default"?): there are default`,
 		},
 		"another template, any preset": {
-			sdk.ClaimRequest{Template: "quikstart"}, 404,
+			sdk.ClaimRequest{Template: "quikstart"},
+			404,
 			`there is no template "quikstart" (did you mean "quickstart"?): there are plain, quickstart`,
 		},
 		"a path":       {sdk.ClaimRequest{Template: "../quickstart", Preset: "default"}, 404, "there is no preset"},

@@ -1,6 +1,11 @@
 package auth
 
-import "github.com/prewarm-dev/prewarm/database"
+import (
+	"maps"
+	"slices"
+
+	"github.com/prewarm-dev/prewarm/database"
+)
 
 // Action is one thing that somebody may or may not do. Its name is resource.verb, as in the audit log.
 type Action string
@@ -180,9 +185,5 @@ func Cannot(role database.Role, action Action) string {
 
 // Actions lists all there are, in no order.
 func Actions() []Action {
-	actions := make([]Action, 0, len(policy))
-	for a := range policy {
-		actions = append(actions, a)
-	}
-	return actions
+	return slices.Collect(maps.Keys(policy))
 }

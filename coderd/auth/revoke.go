@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/authdb"
 )
@@ -26,12 +27,7 @@ func RevokeToken(ctx context.Context, store *database.Store, actor Identity, ref
 			if len(found) == 0 {
 				return Refuse(ErrNotFound, "there is no token %q that you may revoke; `prewarm token list` shows them", ref)
 			}
-			var live []authdb.LockTokensRow
-			for _, t := range found {
-				if t.RevokedAt == nil {
-					live = append(live, t)
-				}
-			}
+			live := lists.Only(found, func(t authdb.LockTokensRow) bool { return t.RevokedAt == nil })
 			switch len(live) {
 			case 0:
 				return nil

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"time"
@@ -33,9 +34,7 @@ type TokenRequest struct {
 func CreateToken(
 	ctx context.Context, store *database.Store, actor Identity, req TokenRequest,
 ) (viewsdb.TokensRow, Secret, error) {
-	if req.User == "" {
-		req.User = actor.User
-	}
+	req.User = cmp.Or(req.User, actor.User)
 	if !actor.May(ActCreateToken, actor.UserID) {
 		return viewsdb.TokensRow{}, "", Refuse(ErrForbidden, "%s", Cannot(actor.Role, ActCreateToken))
 	}
@@ -89,9 +88,7 @@ func findOrMakeUser(
 	case !database.NoRows(err):
 		return user, xerrors.Errorf("find user: %w", err)
 	}
-	if req.Role == "" {
-		req.Role = database.RoleMember
-	}
+	req.Role = cmp.Or(req.Role, database.RoleMember)
 	if req.Role == database.RoleSystem || !req.Role.Valid() {
 		return user, Refuse(ErrInvalid, "role %q: use owner, template-admin, member or auditor", req.Role)
 	}

@@ -3,6 +3,8 @@ package auth
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/authdb"
 )
@@ -81,10 +84,7 @@ func (w *Watch) While(ctx context.Context, who Identity) (_ context.Context, sto
 func (w *Watch) look() {
 	now := w.clock.Now("auth", "watch")
 	w.mu.Lock()
-	all := make([]*watched, 0, len(w.watched))
-	for one := range w.watched {
-		all = append(all, one)
-	}
+	all := slices.Collect(maps.Keys(w.watched))
 	if len(all) == 0 {
 		w.timer = nil
 		w.mu.Unlock()
@@ -121,18 +121,11 @@ func (w *Watch) check(all []*watched, now time.Time) {
 type credential struct{ id, organization uuid.UUID }
 
 func (w *Watch) roles(all []*watched) (map[credential]database.Role, error) {
-	ids := map[uuid.UUID]struct{}{}
-	for _, one := range all {
-		ids[one.who.CredentialID] = struct{}{}
-	}
-	asked := make([]uuid.UUID, 0, len(ids))
-	for id := range ids {
-		asked = append(asked, id)
-	}
+	ids := lists.Keyed(all, func(one *watched) (uuid.UUID, struct{}) { return one.who.CredentialID, struct{}{} })
 	// Of one of them, and going on where that one ends meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(all[0].ctx), watchLimit)
 	defer cancel()
-	rows, err := authdb.New(w.store).StillValid(ctx, asked)
+	rows, err := authdb.New(w.store).StillValid(ctx, slices.Collect(maps.Keys(ids)))
 	if err != nil {
 		return nil, xerrors.Errorf("look whether tokens are still valid: %w", err)
 	}

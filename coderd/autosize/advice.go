@@ -1,6 +1,7 @@
 package autosize
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -62,9 +63,7 @@ func (s *Service) Advise(ctx context.Context, preset uuid.UUID, days int, target
 	if err != nil {
 		return Advice{}, err
 	}
-	if target == 0 {
-		target = settings.Target
-	}
+	target = cmp.Or(target, settings.Target)
 	past, err := s.past(ctx, preset, view, days)
 	if err != nil {
 		return Advice{}, err

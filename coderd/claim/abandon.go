@@ -38,9 +38,7 @@ func (s *Service) settle(req Request, id uuid.UUID) {
 	if req.Key != "" {
 		return
 	}
-	s.active.Add(1)
-	go func() {
-		defer s.active.Done()
+	s.active.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 		defer cancel()
 		ticker := s.Clock.NewTicker(settleEvery, "claim", "settle")
@@ -61,7 +59,7 @@ func (s *Service) settle(req Request, id uuid.UUID) {
 				s.Log.Warn(ctx, "give back a claim whose client got no answer", slog.F("claim_id", id), slog.Error(err))
 			}
 		}
-	}()
+	})
 }
 
 // settleUnknown settles a claim after an error that leaves open whether its write was committed.

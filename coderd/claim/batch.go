@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -170,10 +171,7 @@ func (b *batcher) claimFor(batch []*place) error {
 	// Like all writes of claims it does not end with a client's context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), writeTimeout)
 	defer cancel()
-	claims := make([]workspaces.ClaimFor, len(batch))
-	for i, p := range batch {
-		claims[i] = p.ClaimFor
-	}
+	claims := lists.Of(batch, func(p *place) workspaces.ClaimFor { return p.ClaimFor })
 	floors := b.floors.of(claims)
 	sent := b.floors.clock.Now("claim", "statement")
 	got, err := b.claim(ctx, claims, floors)

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/claimdb"
 )
@@ -31,10 +32,7 @@ func withinQuota(ctx context.Context, db database.DBTX, req Request, asked int) 
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(limits))
-	for i, l := range limits {
-		names[i] = lockName(req, l)
-	}
+	names := lists.Of(limits, func(l claimdb.QuotasOfRow) string { return lockName(req, l) })
 	if err := claimdb.New(db).LockQuotas(ctx, names); err != nil {
 		return xerrors.Errorf("lock quota: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/claimdb"
@@ -232,11 +233,7 @@ func (s *Service) idsTogether(ctx context.Context, req Request, first database.C
 	if len(claims) != req.Count {
 		return nil, ErrCountChanged
 	}
-	ids := make([]uuid.UUID, len(claims))
-	for i, c := range claims {
-		ids[i] = c.ID
-	}
-	return ids, nil
+	return lists.Of(claims, func(c claimdb.Claim) uuid.UUID { return c.ID }), nil
 }
 
 // abandonAll is abandon for claims that are one request.

@@ -3,6 +3,7 @@
 package coderdtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -160,9 +161,7 @@ type Config struct {
 // Start starts a replica, to be stopped with the test.
 func (w *World) Start(t testing.TB, c Config) *Replica {
 	t.Helper()
-	if c.Tick == 0 {
-		c.Tick = 15 * time.Second
-	}
+	c.Tick = cmp.Or(c.Tick, 15*time.Second)
 	if c.Name == "" {
 		c.Name = "replica-" + strings.ToLower(rand.Text()[:6])
 	}
@@ -209,9 +208,7 @@ func (w *World) Claim(t testing.TB, r *Replica, template string, req claim.Reque
 	t.Helper()
 	req.UserID, req.OrganizationID, req.Source = w.Owner, auth.DefaultOrganizationID, "test"
 	req.PresetID = w.Preset(t, template)
-	if req.Mode == "" {
-		req.Mode = database.ClaimModeRequire
-	}
+	req.Mode = cmp.Or(req.Mode, database.ClaimModeRequire)
 	return r.Claims.Claim(context.Background(), req)
 }
 

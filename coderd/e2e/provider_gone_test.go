@@ -59,10 +59,10 @@ templates:
 		},
 	} {
 		client := server.Client
-		coderdtest.Eventually(t, gone.name+": the pool is full", full(t, client))
+		coderdtest.Eventually(t, gone.name+": the pool is full", mended(t, server))
 		claim, err := client.Claim(ctx, sdk.ClaimRequest{Template: "vm", Preset: "default", Mode: "require"})
 		require.NoError(t, err)
-		coderdtest.Eventually(t, gone.name+": the pool is full again", full(t, client))
+		coderdtest.Eventually(t, gone.name+": the pool is full again", mended(t, server))
 		// No creates meanwhile: however slow this machine is, it is the deletes that are looked at.
 		_, err = client.Pause(ctx, sdk.PauseRequest{Scope: "template", Target: "vm", Reason: gone.name})
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ templates:
 		gone.heal()
 		require.NoError(t, client.Resume(ctx, "template", "vm"))
 	}
-	coderdtest.Eventually(t, "all is well", full(t, server.Client))
+	coderdtest.Eventually(t, "all is well", mended(t, server))
 
 	// Gone for good, and deleted by force: only what is claimed is left, and goes when it is released. Applied again, it is back.
 	client, run := server.Client, func(args ...string) e2etest.Outcome { return e2etest.Run(ctx, t, as(t, server), args...) }
@@ -118,7 +118,7 @@ templates:
 	claim, err := client.Claim(ctx, sdk.ClaimRequest{Template: "vm", Preset: "default", Mode: "require"})
 	require.NoError(t, err)
 	require.Contains(t, run("workspace", "show", claim.Name).Stdout, "ubuntu", "the provider says that it is one")
-	coderdtest.Eventually(t, "the pool is full again", full(t, client))
+	coderdtest.Eventually(t, "the pool is full again", mended(t, server))
 	require.NoError(t, os.Rename(executable, executable+".away"))
 	forced := run("provider", "delete", "cloud", "--yes", "--force")
 	require.Zero(t, forced.Status, forced.Stderr)
@@ -131,17 +131,7 @@ templates:
 	require.NoError(t, os.Rename(executable+".away", executable))
 	_, err = client.Apply(ctx, configuration)
 	require.NoError(t, err)
-	coderdtest.Eventually(t, "in the end all is well", func() bool {
-		// An inventory may have come while the executable was away, and opened the breaker. A person does then what explain says.
-		listed, err := client.Providers(ctx)
-		require.NoError(t, err)
-		for _, p := range listed {
-			if p.Name == "cloud" && p.Breaker != nil {
-				require.Zero(t, run("provider", "resume", "cloud").Status)
-			}
-		}
-		return full(t, client)()
-	})
+	coderdtest.Eventually(t, "in the end all is well", mended(t, server))
 }
 
 // A provider is deleted by the command: refused with who uses it, by force all the same. What is claimed there goes on, with
@@ -221,6 +211,23 @@ func full(t *testing.T, client *sdk.Client) func() bool {
 		p, err := client.Preset(context.Background(), "vm", "default")
 		require.NoError(t, err)
 		return p.Eligible == p.Desired && p.Starting+p.Stopping+p.Deleting == 0
+	}
+}
+
+// mended is full, once a person has done what explain says. An inventory may have come while the provider was away, and opened
+// its breaker, which three clean ones would close.
+func mended(t *testing.T, server *e2etest.Server) func() bool {
+	t.Helper()
+	return func() bool {
+		listed, err := server.Client.Providers(context.Background())
+		require.NoError(t, err)
+		for _, p := range listed {
+			if p.Name == "cloud" && p.Breaker != nil {
+				resumed := e2etest.Run(context.Background(), t, as(t, server), "provider", "resume", "cloud")
+				require.Zero(t, resumed.Status, resumed.Stderr)
+			}
+		}
+		return full(t, server.Client)()
 	}
 }
 

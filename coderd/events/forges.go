@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database/eventsdb"
 )
@@ -82,10 +83,9 @@ func (r *reader) readForges(ctx context.Context, add func(change)) error {
 	if err != nil {
 		return xerrors.Errorf("read states of forges: %w", err)
 	}
-	is := make(map[uuid.UUID]forge, len(rows))
-	for _, row := range rows {
-		is[row.ID] = forge{organization: row.OrganizationID, state: stateOf(row), runners: row.Runners}
-	}
+	is := lists.Keyed(rows, func(row eventsdb.ForgeStatesRow) (uuid.UUID, forge) {
+		return row.ID, forge{organization: row.OrganizationID, state: stateOf(row), runners: row.Runners}
+	})
 	if r.forges != nil {
 		tell := func(topic string, id uuid.UUID, f forge) {
 			add(change{hint: sdk.Hint{Topic: topic, ID: id.String()}, organization: f.organization})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -187,9 +189,5 @@ func (h *Hub) stop() {
 func (h *Hub) all() []*Stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	streams := make([]*Stream, 0, len(h.streams))
-	for s := range h.streams {
-		streams = append(streams, s)
-	}
-	return streams
+	return slices.Collect(maps.Keys(h.streams))
 }

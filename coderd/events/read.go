@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/eventsdb"
@@ -158,10 +159,9 @@ func (r *reader) readReplicas(ctx context.Context, add func(change)) error {
 	if err != nil {
 		return xerrors.Errorf("read replicas: %w", err)
 	}
-	is := make(map[string]string, len(rows))
-	for _, row := range rows {
-		is[row.Name] = row.State + " " + row.Version + " " + row.Address + " " + row.StartedAt.String()
-	}
+	is := lists.Keyed(rows, func(row viewsdb.ReplicasRow) (string, string) {
+		return row.Name, row.State + " " + row.Version + " " + row.Address + " " + row.StartedAt.String()
+	})
 	if r.replicas != nil {
 		for name := range is {
 			if is[name] != r.replicas[name] {

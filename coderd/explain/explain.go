@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 )
 
@@ -33,13 +34,8 @@ type Explained struct {
 func Explain(ws []prebuilds.Workspace, plan prebuilds.Plan, now time.Time, provision time.Duration) Explanation {
 	x := explaining{preset: plan.Preset, ws: ws, plan: plan, now: now, provision: provision}
 	var out Explanation
-	for _, line := range plan.Ledger.Creates {
-		out.Lines = append(out.Lines, x.line(line))
-	}
-	out.Lines = append(out.Lines, x.line(prebuilds.Line{Label: prebuilds.LabelCreate, Count: plan.Ledger.Create}))
-	for _, line := range slices.Concat(plan.Ledger.Drains, plan.Ledger.Moves) {
-		out.Lines = append(out.Lines, x.line(line))
-	}
+	creates := []prebuilds.Line{{Label: prebuilds.LabelCreate, Count: plan.Ledger.Create}}
+	out.Lines = lists.Of(slices.Concat(plan.Ledger.Creates, creates, plan.Ledger.Drains, plan.Ledger.Moves), x.line)
 	if r := plan.Ledger.Rollout; r != nil && r.Phase == prebuilds.RolloutStopped {
 		out.Lines = append(out.Lines, x.line(prebuilds.Line{Label: prebuilds.LabelRollout, Count: r.Outdated, Rule: "C7", Reason: r.Reason}))
 	}

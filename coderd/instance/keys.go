@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
@@ -115,9 +116,6 @@ func (k *keyring) refresh(ctx context.Context, keys *keys, age time.Duration) er
 	if err != nil {
 		return xerrors.Errorf("read signing keys: %w", err)
 	}
-	keys.known, keys.at = make([]signingKey, len(rows)), now
-	for i, row := range rows {
-		keys.known[i] = k.open(row)
-	}
+	keys.known, keys.at = lists.Of(rows, k.open), now
 	return nil
 }

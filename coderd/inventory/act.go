@@ -43,6 +43,7 @@ func (s *Service) act(
 	do := follows[e.Verdict].do
 	switch e.Verdict {
 	case ClaimedMissing: // said also while the breaker is open: it is no act on anything
+		agreed = agreed || e.Resource != nil // the provider says it of that one itself, and no listing was cut short
 		switch {
 		case !f.Told:
 			open = false

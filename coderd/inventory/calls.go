@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inventorydb"
@@ -142,10 +143,7 @@ func (s *Service) judge(ctx context.Context, at spot) error {
 		if err != nil {
 			return was, xerrors.Errorf("read calls: %w", err)
 		}
-		latest := make([]Tally, len(rows))
-		for i, row := range rows {
-			latest[i] = Tally{int(row.Calls), int(row.Errors)}
-		}
+		latest := lists.Of(rows, func(row inventorydb.LatestCallsRow) Tally { return Tally{int(row.Calls), int(row.Errors)} })
 		return was.Judge(limitsOf(settings), latest), nil
 	}
 	var was, is Breaker

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inventorydb"
@@ -169,13 +170,13 @@ func (s *Sides) judge(w *Workspace, found []*provider.Instance) []Entry {
 	})
 	switch {
 	case w == nil:
-		return each(found, func(r *provider.Instance) Entry { return s.unmatched(r) })
+		return lists.Of(found, func(r *provider.Instance) Entry { return s.unmatched(r) })
 	case w.State == database.WorkspaceStateDeleted:
-		return each(found, func(r *provider.Instance) Entry { return s.leftOver(w, r) })
+		return lists.Of(found, func(r *provider.Instance) Entry { return s.leftOver(w, r) })
 	case w.Provider != s.Provider:
 		return nil // two providers that look at the same place: the other's inventory sees to it
 	case !s.here(w):
-		return each(found, func(r *provider.Instance) Entry {
+		return lists.Of(found, func(r *provider.Instance) Entry {
 			return entry(Orphan, r, w, "its workspace was begun again at another site")
 		})
 	}
@@ -186,7 +187,7 @@ func (s *Sides) judge(w *Workspace, found []*provider.Instance) []Entry {
 		}
 	}
 	if own < 0 {
-		entries := each(found, func(r *provider.Instance) Entry {
+		entries := lists.Of(found, func(r *provider.Instance) Entry {
 			if named(w, r) {
 				return entry(Unknown, r, w, fmt.Sprintf("it has the name and tags of workspace %s, and is not what was made for it", w.Name))
 			}
@@ -215,14 +216,6 @@ func (s *Sides) judge(w *Workspace, found []*provider.Instance) []Entry {
 	}
 	if entries[0].Verdict == Making { // which is its own is about to be decided
 		return entries[:1]
-	}
-	return entries
-}
-
-func each(found []*provider.Instance, judge func(*provider.Instance) Entry) []Entry {
-	entries := make([]Entry, 0, len(found))
-	for _, r := range found {
-		entries = append(entries, judge(r))
 	}
 	return entries
 }
@@ -331,6 +324,8 @@ func (s *Sides) present(w *Workspace, r *provider.Instance) Entry {
 		e.Detail = fmt.Sprintf("it is in incarnation %d, and its resource in %d", w.Incarnation, r.Tags.Incarnation)
 	case w.ProviderID == "" && r.ProviderID != "":
 		e.Verdict, e.Detail = Adopt, "it was made, and that was never recorded"
+	case w.State == database.WorkspaceStateClaimed && r.Status == provider.StatusError && r.Lost:
+		e.Verdict, e.Detail = ClaimedMissing, or("the provider takes it away: "+r.Fault, "the provider takes it away")
 	case pooled && r.Status == provider.StatusError:
 		e.Verdict, e.Detail = Failed, or("the provider reports an error: "+r.Fault, "the provider reports an error")
 	case w.State == database.WorkspaceStateReady && r.Status == provider.StatusStopped:

@@ -18,7 +18,7 @@
 //	unknown          a resource without a row, of a time in which nobody was at work on this database: left alone and shown
 //	missing          an unclaimed workspace without a resource: quarantined, so that the pass replaces it
 //	gone             a quarantined one without a resource: it takes no place at the provider any more (S4)
-//	claimed-missing  a claimed one: an alarm, and nothing else (I2)
+//	claimed-missing  a claimed one, or one that the provider takes away: an alarm, and nothing else (I2)
 //	contradiction    resource and row cannot both be right: quarantined where unclaimed, shown where claimed
 //	failed, stopped  an unclaimed one that the provider says is in error, or has stopped: drained, so that it is replaced (G4)
 //	vanished         one whose deletion fails, though nothing is there: deleted
@@ -27,6 +27,10 @@
 // The breaker opens at a mass of discrepancies that were not there before, at a listing that fails, and when too many calls
 // fail; then nothing is created or deleted at the provider (the leases of jobs see to it, and passes plan none), while
 // claims go on. It closes after some clean inventories in a row: complete, with nothing new amiss. See decision 0013.
+//
+// Between inventories, a provider may report a resource in trouble (provider.Observer). The server looks at that one resource
+// (trouble.go). If it is unclaimed and lost, it is replaced at once. More than a few in a minute are left to inventories, since
+// they may be a mass. What is claimed is shown at a provider that can show it (provider.Marker) after the claim (mark.go).
 //
 // Nothing that does not carry this installation's tag is ever touched, and nothing that belongs to another provider's
 // workspace. No provider is called inside of a transaction (I8).

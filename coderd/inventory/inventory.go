@@ -14,6 +14,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -60,8 +61,12 @@ type Options struct {
 // Service makes inventories on one replica.
 type Service struct {
 	Options
-	metrics *metrics
-	held    *lease.Held[place] // inventories
+	metrics   *metrics
+	held      *lease.Held[place] // inventories
+	wake      hints.Bell         // an inventory is wanted now
+	allowance allowance
+	observed  sync.Map // why the observation of a provider ended last, by its name
+	marks     marks
 }
 
 // place is what one inventory is of: a provider, and its site where it has sites.
@@ -74,13 +79,17 @@ func New(o Options) *Service {
 		o.Calls = &Calls{}
 	}
 	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
-	return &Service{Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[place](o.Clock, leaseFor)}
+	return &Service{
+		Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[place](o.Clock, leaseFor), wake: hints.NewBell(),
+		marks: marks{wake: hints.NewBell(), todo: map[uuid.UUID]struct{}{}},
+	}
 }
 
 // Run makes inventories as they come due, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	var inventories lease.Apart
+	var inventories, observations lease.Apart
 	defer inventories.Wait()
+	defer observations.Wait()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { s.held.Beat(ctx, s.Log, s.extend) })
@@ -90,14 +99,22 @@ func (s *Service) Run(ctx context.Context) {
 			Every: judgeEvery, Later: true,
 		}.Run(ctx, s.judgeCalls)
 	})
+	beside.Go(func() {
+		lease.Loop{
+			Clock: s.Clock, Log: s.Log, What: "mark claimed workspaces", Tags: []string{"inventory", "mark"}, Every: s.Every,
+			Wake: s.marks.wake, Later: true,
+		}.Run(ctx, s.markAll)
+	})
 	lease.Loop{
 		Clock: s.Clock, Log: s.Log, What: "say that this replica is at work", Tags: []string{"inventory", "look"}, Every: s.Every,
+		Wake: s.wake,
 	}.Run(ctx, func(ctx context.Context) error {
 		worked := inventorydb.New(s.Store).WorkOn(ctx)
 		if err := s.Retire(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn(ctx, "retire deleted providers", slog.Error(err))
 		}
 		for _, name := range s.Providers.Names() {
+			observations.Go(name, func() { s.observe(ctx, name) })
 			inventories.Go(name, func() { // one provider that hangs does not hold up the others
 				if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {
 					s.Log.Warn(ctx, "make an inventory", slog.F("provider", name), slog.Error(err))
@@ -116,11 +133,9 @@ func (s *Service) extend(ctx context.Context, of []place, attempts []int32) (map
 		arg.Attempts = append(arg.Attempts, int64(attempts[i]))
 	}
 	rows, err := inventorydb.New(s.Store).ExtendInventories(ctx, arg)
-	kept := make(map[place]bool, len(rows))
-	for _, row := range rows {
-		kept[place{row.Provider, row.Site}] = row.Extended
-	}
-	return kept, err
+	return lists.Keyed(rows, func(row inventorydb.ExtendInventoriesRow) (place, bool) {
+		return place{row.Provider, row.Site}, row.Extended
+	}), err
 }
 
 func (s *Service) ifDue(ctx context.Context, name string) error {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
@@ -38,10 +39,9 @@ func (s *Service) Look(ctx context.Context, name string, tell func(Judged)) (sit
 	if err != nil {
 		return site, xerrors.Errorf("read findings: %w", err)
 	}
-	found := make(map[key]inventorydb.FindingsOfRow, len(rows))
-	for _, row := range rows {
-		found[key{row.Subject, row.Verdict}] = row
-	}
+	found := lists.Keyed(rows, func(row inventorydb.FindingsOfRow) (key, inventorydb.FindingsOfRow) {
+		return key{row.Subject, row.Verdict}, row
+	})
 	_, err = s.compare(ctx, name, p, site, now, func(e Entry) {
 		f := found[key{e.Subject(), string(e.Verdict)}]
 		tell(Judged{Entry: e, Since: f.FirstAt, Seen: int(f.Seen), Next: next(e, settings.Confirmed)})

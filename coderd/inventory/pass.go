@@ -112,7 +112,14 @@ func (s *Service) make(ctx context.Context, l leased, p provider.Provider) (res 
 		return res, true, xerrors.Errorf("read settings of provider: %w", err)
 	}
 	res.Counts = map[Verdict]int{}
-	res.resources, err = s.compare(ctx, l.provider, p, l.site, l.beganAt, res.add)
+	_, marks := provider.As[provider.Marker](p)
+	var unmarked []uuid.UUID
+	res.resources, err = s.compare(ctx, l.provider, p, l.site, l.beganAt, func(e Entry) {
+		res.add(e)
+		if marks && e.unmarked() {
+			unmarked = append(unmarked, e.Workspace.ID)
+		}
+	})
 	if ctx.Err() != nil {
 		return res, true, context.Cause(ctx)
 	}
@@ -133,6 +140,7 @@ func (s *Service) make(ctx context.Context, l leased, p provider.Provider) (res 
 	s.tellBreaker(ctx, l.provider, l.site, was, res.Breaker)
 	open := res.Breaker.Open()
 	if incomplete == nil {
+		s.Claimed(unmarked...)
 		settled := true
 		for _, e := range res.Entries {
 			if e.again() {

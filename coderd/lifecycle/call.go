@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -62,10 +63,9 @@ func text(s string) string { return database.TextAtMost(s, maxText) }
 
 // facts are what the provider says of an instance, fit for the database.
 func facts(inst provider.Instance) workspaces.Facts {
-	addresses := make([]provider.Address, 0, len(inst.Addresses))
-	for _, a := range inst.Addresses {
-		addresses = append(addresses, provider.Address{Type: text(a.Type), Address: text(a.Address)})
-	}
+	addresses := lists.Of(inst.Addresses, func(a provider.Address) provider.Address {
+		return provider.Address{Type: text(a.Type), Address: text(a.Address)}
+	})
 	environment := make(map[string]string, len(inst.Environment))
 	for k, v := range inst.Environment {
 		environment[text(k)] = text(v)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/lifecycledb"
@@ -107,11 +108,7 @@ func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
 // extend extends the leases of jobs.
 func (w *Worker) extend(ctx context.Context, jobs []uuid.UUID, attempts []int32) (map[uuid.UUID]bool, error) {
 	rows, err := lifecycledb.New(w.Store).ExtendLeases(ctx, lifecycledb.ExtendLeasesParams{Ids: jobs, Attempts: attempts, LeaseS: w.Lease.Seconds()})
-	kept := make(map[uuid.UUID]bool, len(rows))
-	for _, row := range rows {
-		kept[row.ID] = row.Extended
-	}
-	return kept, err
+	return lists.Keyed(rows, func(row lifecycledb.ExtendLeasesRow) (uuid.UUID, bool) { return row.ID, row.Extended }), err
 }
 
 // siteOf is this replica's site for a provider; empty if it is reached from everywhere, or can't be made, in which case
@@ -129,10 +126,7 @@ func (w *Worker) siteOf(name string) string {
 
 // nextDue is how long until the next job of this lane is due; poll if none is known.
 func (l *lane) nextDue(ctx context.Context) time.Duration {
-	kinds := make([]string, len(l.kinds))
-	for i, kind := range l.kinds {
-		kinds[i] = string(kind)
-	}
+	kinds := lists.Of(l.kinds, func(kind database.JobKind) string { return string(kind) })
 	in, err := lifecycledb.New(l.w.Store).NextDue(ctx, kinds)
 	if err != nil || in <= 0 { // due, but locked or not for this site: no reason to spin
 		return poll

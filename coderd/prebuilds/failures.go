@@ -1,6 +1,7 @@
 package prebuilds
 
 import (
+	"cmp"
 	"regexp"
 	"time"
 
@@ -50,8 +51,5 @@ func Cause(fault string) string {
 	if r := []rune(cause); len(r) > maxCause {
 		cause = string(r[:maxCause]) + "…"
 	}
-	if cause == "" {
-		return "unknown"
-	}
-	return cause
+	return cmp.Or(cause, "unknown")
 }

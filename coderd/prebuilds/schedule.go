@@ -8,6 +8,8 @@ import (
 
 	"github.com/robfig/cron/v3"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // Range is one rule of a schedule: at every minute that the cron expression matches, the preset has these instances. So
@@ -171,11 +173,7 @@ func lowest(bits uint64, end int) int {
 
 // Ranges are its rules, as they were written.
 func (s *Schedule) Ranges() []Range {
-	ranges := make([]Range, len(s.ranges))
-	for i, r := range s.ranges {
-		ranges[i] = r.Range
-	}
-	return ranges
+	return lists.Of(s.ranges, func(r scheduled) Range { return r.Range })
 }
 
 // At is the rule that applies at t, if any does.

@@ -1,5 +1,7 @@
 package prebuilds
 
+import "github.com/prewarm-dev/prewarm/coderd/lists"
+
 // Transition is one row of the state machine: leaving From because of Event leads To, where the guard holds. From is
 // empty where no row, or no row that is not deleted, was there before.
 type Transition struct {
@@ -79,13 +81,7 @@ var Transitions = []Transition{
 
 type edge struct{ from, to State }
 
-var edges = func() map[edge]bool {
-	m := make(map[edge]bool, len(Transitions))
-	for _, t := range Transitions {
-		m[edge{t.From, t.To}] = true
-	}
-	return m
-}()
+var edges = lists.Keyed(Transitions, func(t Transition) (edge, bool) { return edge{t.From, t.To}, true })
 
 // CanMove says whether any event leads from one state to the other. From is empty for a workspace that is new.
 func CanMove(from, to State) bool { return edges[edge{from, to}] }

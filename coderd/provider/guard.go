@@ -61,6 +61,8 @@ type guarded struct {
 var _ interface {
 	Provider
 	Checker
+	Observer
+	Marker
 	Sited
 	AgentHost
 	TokenTaker
@@ -189,6 +191,27 @@ func (g *guarded) Site() string {
 		return s.Site()
 	}
 	return ""
+}
+
+// Observe tells nothing where the wrapped provider cannot. It is no call, as it lasts.
+func (g *guarded) Observe(ctx context.Context, installation uuid.UUID, trouble func(uuid.UUID)) error {
+	return g.change(ctx, "", "observe workspaces", func(ctx context.Context) error {
+		if o, ok := As[Observer](g.inner); ok {
+			return o.Observe(ctx, installation, trouble)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+}
+
+// Mark shows nothing where the wrapped provider cannot.
+func (g *guarded) Mark(ctx context.Context, ref Ref, claim Claim) error {
+	return g.change(ctx, "mark", "mark workspace "+ref.Name, func(ctx context.Context) error {
+		if m, ok := As[Marker](g.inner); ok {
+			return m.Mark(ctx, ref, claim)
+		}
+		return nil
+	})
 }
 
 func (g *guarded) Exec(ctx context.Context, ref Ref, req ExecRequest) (int, error) {

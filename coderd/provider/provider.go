@@ -25,6 +25,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // Provider makes, finds and deletes workspaces at one place. The name it is configured under is not its concern.
@@ -131,6 +133,26 @@ type Resetter interface {
 type Logger interface {
 	// Logs returns the output from the beginning; with follow it goes on until the workspace is gone or ctx ends.
 	Logs(ctx context.Context, ref Ref, follow bool) (io.ReadCloser, error)
+}
+
+// Observer is a provider that can report resources in trouble at once, so that nobody has to ask for all of them.
+type Observer interface {
+	// Observe reports workspaces of the installation whose resource has failed, is being taken away or is gone. It returns when ctx
+	// ends, or with an error. The caller then calls it again, and it reports anew what is still in trouble. A report is a hint:
+	// the caller asks Get what is true. It may be about a deletion that Prewarm has asked for.
+	Observe(ctx context.Context, installation uuid.UUID, trouble func(workspaceID uuid.UUID)) error
+}
+
+// Marker is a provider where the place itself shows which workspaces are claimed, and whose they are.
+type Marker interface {
+	// Mark shows it on the resource of a workspace. It is idempotent. ErrNotFound where that is not there.
+	Mark(ctx context.Context, ref Ref, claim Claim) error
+}
+
+// Claim is what a Marker shows.
+type Claim struct {
+	ID    uuid.UUID
+	Owner string
 }
 
 // CheckPrefix begins the names of what a check of a provider makes, and of nothing else: no row is of these, and inventories
@@ -246,6 +268,8 @@ type Instance struct {
 	Tags        Tags
 	Status      Status
 	Fault       string // with StatusError: what the provider says is wrong
+	Lost        bool   // with StatusError: the place takes it away or has lost it; its user has no part in that
+	Marked      bool   // at a Marker: it shows a claim
 	Addresses   []Address
 	Environment map[string]string // what a user needs to enter it; handed out with the claim; not in listings
 	CreatedAt   time.Time         // zero where the provider does not know
@@ -305,10 +329,7 @@ func SpecError(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.Path + ": " + p.Message
-	}
+	lines := lists.Of(problems, func(p Problem) string { return p.Path + ": " + p.Message })
 	return Permanent(xerrors.Errorf("check spec: %s", strings.Join(lines, "; ")))
 }
 

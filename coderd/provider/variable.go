@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 var validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -43,9 +45,5 @@ func ParameterVariable(name string) string {
 
 // Environ lists variables as processes take them, in order of their names.
 func Environ(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		list = append(list, name+"="+env[name])
-	}
-	return list
+	return lists.Of(slices.Sorted(maps.Keys(env)), func(name string) string { return name + "=" + env[name] })
 }

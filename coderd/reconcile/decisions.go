@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
@@ -60,10 +61,7 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 
 // why is the reasons in one line.
 func why(reasons []explain.Said, between string) string {
-	texts := make([]string, len(reasons))
-	for i, r := range reasons {
-		texts[i] = r.Text
-	}
+	texts := lists.Of(reasons, func(r explain.Said) string { return r.Text })
 	return strings.Join(texts, between)
 }
 
@@ -101,10 +99,7 @@ func (r *Reconciler) tellVictims(ctx context.Context, res Result) {
 		r.Log.Debug(ctx, "read names of victims", slog.Error(err))
 		return
 	}
-	names := make(map[uuid.UUID]string, len(rows))
-	for _, row := range rows {
-		names[row.ID] = row.Name
-	}
+	names := lists.Keyed(rows, func(row reconciledb.WorkspaceNamesRow) (uuid.UUID, string) { return row.ID, row.Name })
 	for _, d := range res.Decisions {
 		for _, in := range d.Intents {
 			r.Log.Debug(ctx, "victim chosen", slog.F("preset", d.Template+"/"+d.Preset), slog.F("workspace", names[in.WorkspaceID]),

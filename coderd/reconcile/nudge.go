@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
@@ -105,10 +106,7 @@ func (r *Reconciler) unserved(ctx context.Context, taken map[uuid.UUID]nudged) (
 		if err != nil {
 			return nil, xerrors.Errorf("read passes: %w", err)
 		}
-		began := map[uuid.UUID]time.Time{}
-		for _, p := range passes {
-			began[p.TemplateID] = p.BeganAt
-		}
+		began := lists.Keyed(passes, func(p reconciledb.PassesOfRow) (uuid.UUID, time.Time) { return p.TemplateID, p.BeganAt })
 		for _, t := range ask {
 			if !began[t].After(time.Time(taken[t])) {
 				templates = append(templates, t)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/reconciledb"
@@ -48,10 +49,9 @@ func atJobs(ctx context.Context, db database.DBTX, presets []reconciledb.Snapsho
 	if err != nil {
 		return nil, xerrors.Errorf("read runners at jobs: %w", err)
 	}
-	busy := make(map[runner]bool, len(rows))
-	for _, row := range rows {
-		busy[runner{row.ID, row.Incarnation}] = true
-	}
+	busy := lists.Keyed(rows, func(row reconciledb.SnapshotRunnersAtJobsRow) (runner, bool) {
+		return runner{row.ID, row.Incarnation}, true
+	})
 	return busy, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -30,10 +31,9 @@ func Configured(store *database.Store) provider.Source {
 		if err != nil {
 			return nil, xerrors.Errorf("read providers: %w", err)
 		}
-		have := make([]provider.Row, 0, len(rows))
-		for _, row := range rows {
-			have = append(have, provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config})
-		}
+		have := lists.Of(rows, func(row viewsdb.Provider) provider.Row {
+			return provider.Row{Name: row.Name, Kind: row.Kind, Config: row.Config}
+		})
 		removed, err := viewsdb.New(store).RemovedProviders(ctx)
 		if err != nil {
 			return nil, xerrors.Errorf("read removed providers: %w", err)

@@ -147,7 +147,6 @@ func New(ctx context.Context, p Parts) *Replica {
 		Store: p.Store, Writer: r.Writer, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints,
 		URL: p.URL, CABundle: p.CABundle, Binaries: p.Binaries, Keys: p.Keys, SealKeys: p.SealKeys,
 	})
-	r.Writer.OnClaimed(r.Instances.Claimed)
 	r.Tunnels = tunnel.New(tunnel.Options{
 		Store: p.Store, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints, InstanceID: p.InstanceID,
 		Limits: p.Streams, URL: p.AdvertiseURL, Keys: func(ctx context.Context) ([][]byte, error) { return r.Instances.Derive(ctx, "prewarm/relay") },
@@ -189,6 +188,10 @@ func New(ctx context.Context, p Parts) *Replica {
 		p.Inventory(&inventories)
 	}
 	r.Inventory = inventory.New(inventories)
+	r.Writer.OnClaimed(func(ids ...uuid.UUID) {
+		r.Instances.Claimed(ids...)
+		r.Inventory.Claimed(ids...)
+	})
 	r.Machines = &inventory.Machines{
 		Store: p.Store, Providers: p.Providers, Clock: p.Clock, Log: p.Log.Named("inventory"), Hints: r.Hints,
 	}

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -150,6 +151,11 @@ func (c *Client) send(ctx context.Context, call call) (*http.Response, error) {
 		}
 		return c.httpClient().Do(req)
 	})
+	return succeeded(resp, err)
+}
+
+// succeeded is the answer to a call where it is one of success; else it is read as an error.
+func succeeded(resp *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("call server: %w", err)
 	}
@@ -180,15 +186,7 @@ func (c *Client) sendStream(ctx context.Context, call call, content io.Reader, s
 	if size < 0 || size > expectFrom { // a refusal comes before the body then, and is not lost
 		req.Header.Set("Expect", "100-continue")
 	}
-	resp, err := c.httpClient().Do(req)
-	if err != nil {
-		return nil, xerrors.Errorf("call server: %w", err)
-	}
-	if resp.StatusCode >= 300 {
-		defer func() { _ = resp.Body.Close() }()
-		return nil, readError(resp)
-	}
-	return resp, nil
+	return succeeded(c.httpClient().Do(req))
 }
 
 // expectFrom is the size in bytes from which on a body waits until it is asked for.
@@ -230,17 +228,11 @@ func (c *Client) header() http.Header {
 }
 
 func (c *Client) httpClient() *http.Client {
-	if c.HTTPClient == nil {
-		return http.DefaultClient
-	}
-	return c.HTTPClient
+	return cmp.Or(c.HTTPClient, http.DefaultClient)
 }
 
 func (c *Client) clock() quartz.Clock {
-	if c.Clock == nil {
-		return quartz.NewReal()
-	}
-	return c.Clock
+	return cmp.Or(c.Clock, quartz.NewReal())
 }
 
 // ask makes a request and returns what it is answered with.

@@ -24,8 +24,7 @@ type Error struct {
 
 // RetryAfter is how long the server wants to be left alone by who it refused; 0 where it does not say.
 func RetryAfter(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*Error](err); is {
 		return e.retryAfter
 	}
 	return 0
@@ -57,8 +56,7 @@ func (e *Error) Error() string {
 
 // StatusOf is the HTTP status by which the server refused, 0 if err is of another kind.
 func StatusOf(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*Error](err); is {
 		return e.Status
 	}
 	return 0

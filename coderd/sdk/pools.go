@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // Pool is a preset in one line: what its slots are, how well it did, and what is wrong with it.
@@ -76,10 +78,7 @@ type PoolList struct {
 
 // Pools lists one page: those of the presets of ids, or all after the page before. A limit of 0 is the server's choice.
 func (c *Client) Pools(ctx context.Context, ids []uuid.UUID, limit int, after string) (PoolList, error) {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = id.String()
-	}
+	texts := lists.Of(ids, func(id uuid.UUID) string { return id.String() })
 	return ask[PoolList](ctx, c, read("pools").where(query{
 		"ids": strings.Join(texts, ","), "limit": limit, "after": after,
 	}))

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -167,10 +168,7 @@ func codeOf(err error) websocket.StatusCode {
 type StreamError struct{ websocket.CloseError }
 
 func (e *StreamError) Error() string {
-	if e.Reason == "" {
-		return "the other side closed the connection"
-	}
-	return e.Reason
+	return cmp.Or(e.Reason, "the other side closed the connection")
 }
 
 // Unwrap is the close itself.

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/coder/quartz"
@@ -62,10 +63,18 @@ func Open(path string, create bool, clock quartz.Clock) *Keys {
 // Path is the file's.
 func (k *Keys) Path() string { return k.path }
 
-// Exposed says whether users other than the file's can read it.
+// Exposed says whether users other than the file's can read it. A file of another user may be readable for its group, since the
+// server reads it as one of that: a pod has its secrets so.
 func (k *Keys) Exposed() bool {
 	info, err := os.Stat(k.path)
-	return err == nil && info.Mode().Perm()&0o077 != 0
+	if err != nil {
+		return false
+	}
+	others := fs.FileMode(0o077)
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() {
+		others = 0o037
+	}
+	return info.Mode().Perm()&others != 0
 }
 
 // Current is the id of the key that seals. It looks at the file now: who asks may just have changed it, and goes by the

@@ -35,6 +35,15 @@ func TestSeal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	require.False(t, keys.Exposed())
+	require.NoError(t, os.Chmod(path, 0o440))
+	require.True(t, keys.Exposed(), "its own user needs no group")
+	if os.Geteuid() == 0 { // who else may give it away
+		require.NoError(t, os.Chown(path, 65532, 0))
+		require.False(t, keys.Exposed(), "as a pod has a secret: of another user, for its group to read")
+		require.NoError(t, os.Chmod(path, 0o460))
+		require.True(t, keys.Exposed(), "the group could write it")
+		require.NoError(t, os.Chown(path, 0, 0))
+	}
 	require.NoError(t, os.Chmod(path, 0o644))
 	require.True(t, keys.Exposed())
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"net"
@@ -48,12 +49,8 @@ type client struct {
 
 // New returns a guard for one server.
 func New(opts Options) *Guard {
-	if opts.MaxConnections == 0 {
-		opts.MaxConnections = defaultMax()
-	}
-	if opts.MaxPerAddress == 0 {
-		opts.MaxPerAddress = max(1, opts.MaxConnections/4)
-	}
+	opts.MaxConnections = cmp.Or(opts.MaxConnections, defaultMax())
+	opts.MaxPerAddress = cmp.Or(opts.MaxPerAddress, max(1, opts.MaxConnections/4))
 	if opts.Reserved == nil {
 		opts.Reserved = func(*http.Request) bool { return false }
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -140,10 +141,5 @@ func (g *Guard) clientOf(headers []string) (netip.Addr, bool) {
 }
 
 func (g *Guard) trusts(addr netip.Addr) bool {
-	for _, p := range g.opts.Trusted {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.opts.Trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -253,10 +254,7 @@ func (e estimator) known(apart, most int) (like []time.Time) {
 
 // daysAgo is the same time by the clock on the wall, so that nine o'clock stays nine o'clock when summer ends.
 func (e estimator) daysAgo(n int) time.Time {
-	location := e.Location
-	if location == nil {
-		location = time.UTC
-	}
+	location := cmp.Or(e.Location, time.UTC)
 	return e.now.In(location).AddDate(0, 0, -n)
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/templatesdb"
@@ -27,10 +28,7 @@ type Service struct {
 }
 
 func (s *Service) clock() quartz.Clock {
-	if s.Clock == nil {
-		return quartz.NewReal()
-	}
-	return s.Clock
+	return cmp.Or(s.Clock, quartz.NewReal())
 }
 
 // Request is a file to apply. By is who applies it, in which organization.
@@ -145,10 +143,7 @@ func (a *applying) run(ctx context.Context) error {
 	if err := a.providers(ctx, providers); err != nil {
 		return err
 	}
-	names := make([]string, len(templates))
-	for i, t := range templates {
-		names[i] = t.Name
-	}
+	names := lists.Of(templates, func(t Template) string { return t.Name })
 	rows, err := templatesdb.New(a.db).LockTemplates(ctx, templatesdb.LockTemplatesParams{OrganizationID: a.by.OrganizationID, Names: names})
 	if err != nil {
 		return xerrors.Errorf("lock templates: %w", err)

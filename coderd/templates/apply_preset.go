@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
@@ -67,10 +68,7 @@ func (a *applying) presets(
 	if err != nil {
 		return xerrors.Errorf("read presets: %w", err)
 	}
-	old := map[string]database.Preset{}
-	for _, p := range existing {
-		old[p.Name] = p
-	}
+	old := lists.Keyed(existing, func(p templatesdb.Preset) (string, database.Preset) { return p.Name, p })
 	for _, p := range t.Presets {
 		var before *database.Preset
 		if is, found := old[p.Name]; found {

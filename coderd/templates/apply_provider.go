@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/templatesdb"
@@ -52,10 +53,7 @@ func providerStateOf(row database.Provider, config json.RawMessage) providerStat
 func ofSeconds(s float64) time.Duration { return time.Duration(math.Round(s*1000)) * time.Millisecond }
 
 func (a *applying) providers(ctx context.Context, providers []Provider) error {
-	names := make([]string, 0, len(providers)+len(a.doc.Templates))
-	for _, p := range providers {
-		names = append(names, p.Name)
-	}
+	names := lists.Of(providers, func(p Provider) string { return p.Name })
 	for _, t := range a.doc.Templates { // also those that templates use, so that none is deleted meanwhile
 		names = append(names, t.Provider)
 	}

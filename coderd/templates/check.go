@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -91,10 +92,7 @@ func (c *checker) template(t Template, existing []database.Provider) {
 				t.Provider)
 			return
 		}
-		known := strings.Join(c.names, ", ")
-		if known == "" {
-			known = "none yet"
-		}
+		known := cmp.Or(strings.Join(c.names, ", "), "none yet")
 		c.problems.add(t.providerAt, "unknown provider %q%s: there are %s; declare others under providers", t.Provider,
 			DidYouMean(t.Provider, c.names), known)
 		return

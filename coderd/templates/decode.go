@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // decoder reads nodes as what they should be. Where they are not, it notes a problem and goes on with a zero value, so
@@ -41,10 +43,7 @@ func (d decoder) object(n ast.Node, what string, settings ...setting) {
 	if !ok {
 		return
 	}
-	known := make([]string, len(settings))
-	for i, s := range settings {
-		known[i] = s.key
-	}
+	known := lists.Of(settings, func(s setting) string { return s.key })
 	given := map[string]bool{}
 	for _, p := range pairs {
 		if d.problems.full() {

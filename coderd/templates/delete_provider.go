@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/templatesdb"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -148,10 +149,7 @@ func UnknownProvider(ctx context.Context, db database.DBTX, name string) error {
 	if err != nil {
 		return xerrors.Errorf("list providers: %w", err)
 	}
-	names := make([]string, len(rows))
-	for i, row := range rows {
-		names[i] = row.Name
-	}
+	names := lists.Of(rows, func(row viewsdb.Provider) string { return row.Name })
 	return auth.Refuse(auth.ErrNotFound, "there is no provider %q%s", name, Known(name, names, "provider"))
 }
 

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -36,10 +37,7 @@ func (f forges) check(doc *Document, problems *Problems) {
 			names = append(names, e.Name)
 		}
 	}
-	known := strings.Join(names, ", ")
-	if known == "" {
-		known = "none yet"
-	}
+	known := cmp.Or(strings.Join(names, ", "), "none yet")
 	for _, t := range doc.Templates {
 		for _, p := range t.Presets {
 			if p.Runner == nil || p.Runner.Forge == "" {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // Pos is a place in a file, both counted from 1. The zero Pos is the file as a whole.
@@ -27,19 +29,13 @@ const maxProblems = 100
 
 // Location is file:line:column of a problem, as editors understand it.
 func (p *Problems) Location(at Pos) string {
-	file := p.File
-	if file == "" {
-		file = "document"
-	}
+	file := cmp.Or(p.File, "document")
 	return fmt.Sprintf("%s:%d:%d", file, max(at.Line, 1), max(at.Column, 1))
 }
 
 // Error has one line for each problem.
 func (p *Problems) Error() string {
-	lines := make([]string, len(p.List))
-	for i, problem := range p.List {
-		lines[i] = p.Location(problem.Pos) + ": " + problem.Message
-	}
+	lines := lists.Of(p.List, func(problem Problem) string { return p.Location(problem.Pos) + ": " + problem.Message })
 	return strings.Join(lines, "\n")
 }
 

@@ -34,8 +34,7 @@ func (d decoder) schedule(n ast.Node) json.RawMessage {
 		return nil
 	}
 	_, err := prebuilds.NewSchedule(s.Timezone, s.Ranges)
-	var wrong *prebuilds.ScheduleError
-	if errors.As(err, &wrong) {
+	if wrong, is := errors.AsType[*prebuilds.ScheduleError](err); is {
 		if wrong.Range >= 0 {
 			timezoneAt = at[wrong.Range]
 		}

@@ -55,8 +55,7 @@ func Write(root *os.Root, name string, content io.Reader, o Options) error {
 		defer f.Close()
 		hold(f)
 		if _, err := io.Copy(f, content); err != nil {
-			var p *fs.PathError
-			if errors.As(err, &p) && p.Op == "write" {
+			if p, is := errors.AsType[*fs.PathError](err); is && p.Op == "write" {
 				return named(name, err)
 			}
 			return xerrors.Errorf("read content: %w", err)

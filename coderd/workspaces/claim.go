@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
@@ -100,11 +101,7 @@ func (w *Writer) bindOldest(ctx context.Context, db database.DBTX, presetID uuid
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, xerrors.Errorf("bind waiting claim: %w", err)
 	}
-	bound := make([]Bound, 0, len(rows))
-	for _, r := range rows {
-		bound = append(bound, Bound{r.ClaimID, r.WorkspaceID, r.TemplateID})
-	}
-	return bound, nil
+	return lists.Of(rows, func(r workspacesdb.BindOldestRow) Bound { return Bound{r.ClaimID, r.WorkspaceID, r.TemplateID} }), nil
 }
 
 func (w *Writer) tell(bound []Bound) {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
@@ -53,11 +54,7 @@ func (w *Writer) BindTogether(ctx context.Context, db database.DBTX, t Together)
 	if len(rows) != len(t.ClaimIDs) {
 		return nil, xerrors.Errorf("bind %d claims together: %d were bound: %w", len(t.ClaimIDs), len(rows), ErrLost)
 	}
-	bound := make([]Bound, 0, len(rows))
-	for _, r := range rows {
-		bound = append(bound, Bound{r.ClaimID, r.WorkspaceID, r.TemplateID})
-	}
-	return bound, nil
+	return lists.Of(rows, func(r workspacesdb.BindTogetherRow) Bound { return Bound{r.ClaimID, r.WorkspaceID, r.TemplateID} }), nil
 }
 
 // Told says that claims were bound by BindTogether, after the commit: their agents are to be told.

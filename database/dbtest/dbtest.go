@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/url"
@@ -48,9 +49,7 @@ func Open(t testing.TB) *database.Store {
 // OpenURL returns one more store on a database that URL has made, such as for a second replica, or with a mock clock.
 func OpenURL(t testing.TB, url string, opts database.Options) *database.Store {
 	t.Helper()
-	if opts.Replica == "" {
-		opts.Replica = t.Name()
-	}
+	opts.Replica = cmp.Or(opts.Replica, t.Name())
 	store, err := database.Open(context.Background(), url, opts)
 	if err != nil {
 		t.Fatalf("open test database: %v", err)

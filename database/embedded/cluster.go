@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -52,9 +53,7 @@ type Cluster struct {
 // Start starts the PostgreSQL of the data directory and returns when it takes connections. At the first start it makes
 // the cluster. After a crash it waits for the recovery, for as long as ctx allows.
 func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
-	if opts.Clock == nil {
-		opts.Clock = quartz.NewReal()
-	}
+	opts.Clock = cmp.Or(opts.Clock, quartz.NewReal())
 	if opts.NPMFolders == nil {
 		opts.NPMFolders = []string{ownNPMFolder()}
 	}

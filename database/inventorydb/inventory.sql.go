@@ -726,7 +726,9 @@ SELECT $1, $2, found.subject, found.verdict, found.workspace_id, found.resource,
        $3
 FROM found
 ON CONFLICT (provider, site, subject, verdict) DO UPDATE
-  SET seen = f.seen + 1, resource = excluded.resource, provider_id = excluded.provider_id, detail = excluded.detail
+  SET seen = f.seen + 1, resource = excluded.resource, provider_id = excluded.provider_id,
+      -- What people were told stays: when a pod is gone nobody can read any more why it went.
+      detail = CASE WHEN f.told_at IS NULL THEN excluded.detail ELSE f.detail END
 RETURNING f.subject, f.verdict, f.seen, f.first_at, (f.told_at IS NOT NULL)::boolean AS told
 `
 

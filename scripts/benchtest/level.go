@@ -56,6 +56,7 @@ func (b *bench) level(ctx context.Context, name, document string) {
 	r := b.serve(ctx, f, "level", 15*time.Second)
 	defer r.stop()
 	get(r.client.Apply(ctx, sdk.ApplyRequest{Document: document}))
+	defer guest{server: r, of: "pool"}.leave(ctx) // workspaces of local outlive their server
 	f.full(ctx, 100)
 	first, whole := sized(b, levelFirst, 20*time.Second), sized(b, time.Hour, time.Minute)
 	began := time.Now()

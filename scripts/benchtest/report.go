@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // sample is one measurement.
@@ -23,10 +25,7 @@ type sample struct {
 
 // middle is the median of a figure over samples.
 func middle(samples []sample, of func(sample) float64) float64 {
-	values := make([]float64, len(samples))
-	for i, s := range samples {
-		values[i] = of(s)
-	}
+	values := lists.Of(samples, of)
 	return median(values)
 }
 

@@ -97,7 +97,7 @@ var shortSuites = []step{
 
 // ciSuites are what CI runs after `make test`.
 var ciSuites = []step{
-	suite("e2e", 10*time.Minute, nil, "./coderd/e2e", "./deploy"),
+	suite("e2e", 10*time.Minute, nil, "-skip", "^TestClusterChart$", "./coderd/e2e", "./deploy"), // that one needs a cluster
 	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/faults"),
 	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos", "./coderd/chaos/failover"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
@@ -119,6 +119,8 @@ var longSuites = []step{
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
 	{name: "first hour", command: []string{"make", "--no-print-directory", "first-hour"}},
 	upgrade,
+	// Without its parts (scripts/k8s.sh) it fails. Its tests wait for pods, so that more of them run at once than of others.
+	suite("kubernetes", time.Hour, []string{"PREWARM_ROUNDS=20", "CI=true"}, "-parallel=8", "./coderd/e2e/kubernetes"),
 	simulation(200, 50),
 	replay(200),
 	fuzz("FuzzParse", "./coderd/templates"),

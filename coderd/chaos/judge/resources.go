@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,10 +73,7 @@ func (j *judge) stayed(id uuid.UUID, d time.Duration) {
 // frozen says whether a replica was frozen that could have leased the create while the workspace lived and finished it
 // when it woke up, after the deletion.
 func (j *judge) frozen(w Workspace, e Event) bool {
-	for _, f := range j.Freezes {
-		if f.From.After(w.CreatedAt) && f.From.Before(w.DeletedAt) && !f.To.After(e.NotAfter) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Freezes, func(f Freeze) bool {
+		return f.From.After(w.CreatedAt) && f.From.Before(w.DeletedAt) && !f.To.After(e.NotAfter)
+	})
 }

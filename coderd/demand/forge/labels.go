@@ -20,13 +20,9 @@ func Labels(labels []string) []string {
 // Serves says whether a runner with the first labels takes a job that asks for the second: a superset (P4). Both as Labels
 // makes them. A job that asks for none is taken by none of ours.
 func Serves(runner, job []string) bool {
-	if len(job) == 0 {
-		return false
+	lacks := func(label string) bool {
+		_, has := slices.BinarySearch(runner, label)
+		return !has
 	}
-	for _, l := range job {
-		if _, has := slices.BinarySearch(runner, l); !has {
-			return false
-		}
-	}
-	return true
+	return len(job) > 0 && !slices.ContainsFunc(job, lacks)
 }

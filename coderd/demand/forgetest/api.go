@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 func jobURL(api string, j *job) string {
@@ -110,12 +111,9 @@ func (f *Forge) getJob(w http.ResponseWriter, r *http.Request) {
 
 // open are jobs of an entity by their status, as a page of a listing.
 func (f *Forge) jobsWhere(root string, keep func(*job) bool) []*job {
-	var found []*job
-	for _, j := range f.jobs {
-		if f.byID[j.ID] == j && (root == "admin" || covers(root, j.Repository)) && keep(j) {
-			found = append(found, j)
-		}
-	}
+	found := lists.Only(f.jobs, func(j *job) bool {
+		return f.byID[j.ID] == j && (root == "admin" || covers(root, j.Repository)) && keep(j)
+	})
 	return found
 }
 

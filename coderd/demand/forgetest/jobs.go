@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // Work is a job to be queued.
@@ -116,11 +117,7 @@ func (f *Forge) Again(id int64) {
 func (f *Forge) Records() []Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]Record, 0, len(f.jobs))
-	for _, j := range f.jobs {
-		all = append(all, j.Record)
-	}
-	return all
+	return lists.Of(f.jobs, func(j *job) Record { return j.Record })
 }
 
 // Judge is what went wrong so far.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // rootKey is of the entity that a request is about.
@@ -194,9 +196,5 @@ func page[T any](w http.ResponseWriter, r *http.Request, all []T, show func(T) m
 	if to < len(all) {
 		w.Header().Set("Link", fmt.Sprintf(`<http://forge%s?page=%d>; rel="next"`, r.URL.Path, at+1))
 	}
-	list := []map[string]any{}
-	for _, one := range all[from:to] {
-		list = append(list, show(one))
-	}
-	return list
+	return lists.Of(all[from:to], show)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/rest"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // defaultGroup is GitHub's id of the group that every entity has.
@@ -151,13 +152,12 @@ func (c *client) Tools(ctx context.Context) ([]forge.Tool, error) {
 	if _, err := c.Get(ctx, c.Root+"/actions/runners/downloads", nil, &found); err != nil {
 		return nil, xerrors.Errorf("list runner downloads: %w", c.Hidden(err))
 	}
-	tools = make([]forge.Tool, 0, len(found))
-	for _, d := range found {
-		tools = append(tools, forge.Tool{
+	tools = lists.Of(found, func(d *github.RunnerApplicationDownload) forge.Tool {
+		return forge.Tool{
 			OS: d.GetOS(), Arch: d.GetArchitecture(), URL: d.GetDownloadURL(), Filename: d.GetFilename(),
 			SHA256: d.GetSHA256Checksum(), Token: d.GetTempDownloadToken(),
-		})
-	}
+		}
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tools, c.toolsAt = tools, at

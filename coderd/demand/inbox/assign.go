@@ -10,6 +10,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
@@ -88,20 +89,18 @@ func assign(ctx context.Context, db database.DBTX) (changed []uuid.UUID, err err
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]queued, len(rows))
-	for i, r := range rows {
-		jobs[i] = queued{
+	jobs := lists.Of(rows, func(r inboxdb.QueuedForgeJobsRow) queued {
+		return queued{
 			id: r.ID, organization: r.OrganizationID, entity: r.EntityID, forgeURL: r.ForgeUrl, repository: r.Repository,
 			labels: forge.Labels(r.Labels), queuedAt: r.QueuedAt, preset: r.PresetID.UUID, unserved: r.Unserved,
 		}
-	}
-	announced := make([]queued, len(held))
-	for i, r := range held {
-		announced[i] = queued{
+	})
+	announced := lists.Of(held, func(r inboxdb.WaitingForgeJobsRow) queued {
+		return queued{
 			id: r.ID, organization: r.OrganizationID, entity: r.EntityID, forgeURL: r.ForgeUrl, repository: r.Repository,
 			labels: forge.Labels(r.Labels), queuedAt: r.QueuedAt, preset: r.PresetID.UUID,
 		}
-	}
+	})
 	var p inboxdb.AssignForgeJobsParams
 	store := func(a assignment) {
 		p.Ids, p.PresetIds, p.Reasons = append(p.Ids, a.job), append(p.PresetIds, a.preset), append(p.Reasons, a.unserved)
@@ -164,19 +163,14 @@ func poolsOf(ctx context.Context, db database.DBTX) ([]pool, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("count jobs at runners: %w", err)
 	}
-	busy := make(map[uuid.UUID]int, len(counts))
-	for _, c := range counts {
-		busy[c.PresetID.UUID] = int(c.Jobs)
-	}
-	pools := make([]pool, len(presets))
-	for i, r := range presets {
-		pools[i] = pool{
+	busy := lists.Keyed(counts, func(c inboxdb.BusyRunnersRow) (uuid.UUID, int) { return c.PresetID.UUID, int(c.Jobs) })
+	return lists.Of(presets, func(r inboxdb.RunnerPresetsRow) pool {
+		return pool{
 			id: r.ID, organization: r.OrganizationID, template: r.TemplateID, entity: r.EntityID, name: r.Name,
 			priority: int(r.Priority), labels: forge.Labels(r.Labels), maximum: int(r.Maximum), busy: busy[r.ID],
 			scope: forge.Scope(r.Scope), path: r.Path, forgeURL: r.ForgeUrl, off: off(r),
 		}
-	}
-	return pools, nil
+	}), nil
 }
 
 // off says why a preset serves nothing.
@@ -199,11 +193,7 @@ func spreading(ctx context.Context, db database.DBTX) (map[uuid.UUID]bool, error
 	if err != nil {
 		return nil, xerrors.Errorf("read balances: %w", err)
 	}
-	spread := map[uuid.UUID]bool{}
-	for _, b := range balances {
-		spread[b.ID] = b.Balance == "spread"
-	}
-	return spread, nil
+	return lists.Keyed(balances, func(b inboxdb.EntityBalancesRow) (uuid.UUID, bool) { return b.ID, b.Balance == "spread" }), nil
 }
 
 // nudge asks for passes over the templates of presets whose demand has changed. Where that fails, the next tick does it.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
@@ -63,10 +64,7 @@ func (s *Service) handleBatch(ctx context.Context) (int, error) {
 		return 0, xerrors.Errorf("lease deliveries: %w", err)
 	}
 	slices.SortFunc(rows, func(a, b inboxdb.LeaseDeliveriesRow) int { return int(a.ID - b.ID) })
-	read := make([]handled, len(rows))
-	for i, row := range rows {
-		read[i] = s.read(ctx, row)
-	}
+	read := lists.Of(rows, func(row inboxdb.LeaseDeliveriesRow) handled { return s.read(ctx, row) })
 	if len(read) == 0 {
 		return 0, nil
 	}

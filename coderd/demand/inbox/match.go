@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // queued is a job that waits for a runner, as matching sees it.
@@ -218,12 +219,7 @@ func whyNothing(j *queued, covering []*pool) string {
 			offered[l] = true
 		}
 	}
-	var missing []string
-	for _, l := range j.labels {
-		if !offered[l] {
-			missing = append(missing, l)
-		}
-	}
+	missing := lists.Only(j.labels, func(l string) bool { return !offered[l] })
 	switch len(missing) {
 	case 0:
 		return "no preset has all of its labels together: " + some(j.labels)

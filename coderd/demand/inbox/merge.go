@@ -12,6 +12,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
@@ -35,10 +36,7 @@ func clean(j forge.Job) forge.Job {
 	for _, s := range []*string{&j.Repository, &j.Workflow, &j.Name, &j.URL, &j.Conclusion, &j.RunnerName} {
 		*s = text(*s)
 	}
-	labels := make([]string, len(j.Labels))
-	for i, l := range j.Labels {
-		labels[i] = text(l)
-	}
+	labels := lists.Of(j.Labels, text)
 	j.Labels = forge.Labels(labels)
 	if j.State != forge.Completed {
 		j.Conclusion, j.CompletedAt = "", time.Time{}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/inboxdb"
 )
@@ -112,18 +113,12 @@ func (r *round) deliveries(ctx context.Context) error {
 
 // missing are those that are not in the inbox, oldest first, each once.
 func (r *round) missing(ctx context.Context, sent []forge.Sent) (missing []forge.Sent, err error) {
-	ids := make([]string, len(sent))
-	for i, d := range sent {
-		ids[i] = d.GUID
-	}
+	ids := lists.Of(sent, func(d forge.Sent) string { return d.GUID })
 	known, err := inboxdb.New(r.Store).DeliveriesKnown(ctx, inboxdb.DeliveriesKnownParams{EntityID: r.entity.ID, DeliveryIds: ids})
 	if err != nil {
 		return nil, xerrors.Errorf("read known deliveries: %w", err)
 	}
-	have := make(map[string]bool, len(known))
-	for _, id := range known {
-		have[id] = true
-	}
+	have := lists.Keyed(known, func(id string) (string, bool) { return id, true })
 	slices.SortStableFunc(sent, func(a, b forge.Sent) int { return a.At.Compare(b.At) })
 	for _, d := range sent {
 		if !have[d.GUID] && plain(d.GUID, 200) && plain(d.Event, 100) {
@@ -241,10 +236,7 @@ func (r *round) learn(ctx context.Context, jobs []forge.Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	tolds := make([]told, len(jobs))
-	for i, j := range jobs {
-		tolds[i] = told{entity: r.entity, job: clean(j)}
-	}
+	tolds := lists.Of(jobs, func(j forge.Job) told { return told{entity: r.entity, job: clean(j)} })
 	var freed []uuid.UUID
 	err := r.Store.InTx(ctx, database.TxOptions{Label: "merge listed jobs"},
 		func(ctx context.Context, tx pgx.Tx) (err error) {

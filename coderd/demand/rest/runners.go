@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -56,12 +57,7 @@ func (c *Client) runners(ctx context.Context, query url.Values) ([]forge.Runner,
 			return found, nil
 		}
 	}
-	all := make([]forge.Runner, 0, len(seen))
-	for _, r := range seen {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b forge.Runner) int { return int(a.ID - b.ID) })
-	return all, nil
+	return slices.SortedFunc(maps.Values(seen), func(a, b forge.Runner) int { return int(a.ID - b.ID) }), nil
 }
 
 // listing reads all pages. Whole: as many as each of them counted, each once.

@@ -20,22 +20,20 @@ import (
 var folder string
 
 // Main runs the tests of a package, and removes the binary that they built.
-func Main(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func Main(m *testing.M) { os.Exit(Suite{m}.Run()) }
 
-func run(m *testing.M) (int, error) {
+// Suite is Main for a package whose tests need something else around them too.
+type Suite struct{ M *testing.M }
+
+// Run runs the tests and returns the exit status.
+func (s Suite) Run() int {
 	var err error
 	if folder, err = os.MkdirTemp("", "prewarm-e2e-"); err != nil {
-		return 0, xerrors.Errorf("create folder of binary: %w", err)
+		fmt.Fprintln(os.Stderr, xerrors.Errorf("create folder of binary: %w", err))
+		return 1
 	}
 	defer os.RemoveAll(folder)
-	return m.Run(), nil
+	return s.M.Run()
 }
 
 // BinaryEnv names the environment variable with the absolute path of a static binary that is built already. One build then

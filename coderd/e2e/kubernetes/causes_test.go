@@ -21,6 +21,7 @@ var record = flag.String("record", "", "write the statuses that were seen into t
 
 // A real fault is reported in words that name its cause. It is transient where another pod may become ready.
 func TestCauses(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	for _, c := range []struct {
 		name              string
@@ -95,6 +96,7 @@ func TestCauses(t *testing.T) {
 
 // A pod that somebody deletes is not ready from that moment on, though it runs; it is there until it is gone, and counts.
 func TestTerminating(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	req := request(spec(`, "command": ["/bin/guest", "hang", "x"]`, ""))
 	i := p.create(req)
@@ -113,6 +115,7 @@ func TestTerminating(t *testing.T) {
 
 // An eviction is one of the cluster's causes.
 func TestEvicted(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	i := p.create(request(spec(`, "command": ["/bin/guest", "hang", "x"]`, "")))
 	p.becomesReady(i)
@@ -126,6 +129,7 @@ func TestEvicted(t *testing.T) {
 
 // What admission refuses is reported at apply, unless it is of the moment only.
 func TestAdmission(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "pod-security.kubernetes.io/enforce=restricted")
 	check := func(s json.RawMessage) []provider.Problem {
 		problems, err := p.Check(t.Context(), request(s))

@@ -10,11 +10,13 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, callback := range map[string]provider.Callback{
 		"plain": {},
 		"agent": {CallbackURL: "http://prewarm.test:7080/api/v1/instances/x", Token: "the-token"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newPlace(t)
 			providertest.Run(t, func(*testing.T) providertest.Harness {
 				return providertest.Harness{

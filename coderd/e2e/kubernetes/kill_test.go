@@ -39,6 +39,7 @@ func TestChild(t *testing.T) {
 
 // A process that is killed at any point of a create leaves at most one pod, which the next create finds by its name.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	left := 0
 	for range rounds(8) {

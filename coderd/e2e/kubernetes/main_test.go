@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes"
 	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes/k8stest"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(m.Run()) // it has the cluster of its parent
 	}
-	k8stest.Main(m)
+	k8stest.Main(e2etest.Suite{M: m})
 }
 
 // rounds is how often something is tried: a few times, or PREWARM_ROUNDS times.

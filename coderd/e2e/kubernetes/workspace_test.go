@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +19,7 @@ import (
 
 // A workspace has its parameters, runs commands, and gives out what it wrote.
 func TestInside(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	i := p.create(request(spec("", "")))
 	p.becomesReady(i)
@@ -50,6 +52,7 @@ func TestInside(t *testing.T) {
 
 // A terminal has sizes.
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	i := p.create(request(spec("", "")))
 	p.becomesReady(i)
@@ -93,6 +96,7 @@ func (w *waiter) Write(p []byte) (int, error) {
 
 // A command that is given up does not go on, nor what it started.
 func TestExecIsEnded(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	i := p.create(request(spec("", "")))
 	p.becomesReady(i)
@@ -115,6 +119,7 @@ func TestExecIsEnded(t *testing.T) {
 
 // The agent's token is in a secret, which goes with its pod, and in nothing that describes the pod. A create is two writes.
 func TestAgentToken(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "pod-security.kubernetes.io/enforce=restricted")
 	restricted := `, "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}`
 	req := request(spec(restricted+`, "command": ["/bin/guest", "serve"]`,
@@ -170,6 +175,7 @@ func (p *place) writes() map[string]int {
 
 // What carries our labels and another name, or our name and no labels, is not ours, and stays.
 func TestForeignPods(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	req := request(spec("", ""))
 	i := p.create(req)
@@ -202,4 +208,36 @@ func TestForeignPods(t *testing.T) {
 	require.NoError(t, p.Delete(t.Context(), refOf(i)))
 	names := strings.Fields(p.kubectl("get", "pods", "-o", "name"))
 	require.ElementsMatch(t, []string{"pod/a-copy", "pod/" + taken.Name, "pod/" + i.Name}, names)
+}
+
+// What is observed: the pods that are in trouble when it begins, and those that get into it; of this installation only.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	of := request(spec("", "")).Tags.Installation
+	made := func() provider.CreateRequest {
+		req := request(spec(`, "command": ["/bin/guest", "hang", "x"]`, ""))
+		req.Tags.Installation = of
+		p.becomesReady(p.create(req))
+		return req
+	}
+	before, during, well, foreign := made(), made(), made(), request(spec("", ""))
+	p.create(foreign)
+	p.kubectl("delete", "pod", before.Name, "--wait=false", "--grace-period=300")
+	told := map[uuid.UUID]int{}
+	changes := [][]string{{during.Name, "--wait=false"}, {during.Name, "--force", "--grace-period=0"}, {foreign.Name, "--wait=false"}, {before.Name, "--force", "--grace-period=0"}}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	err := p.Observe(ctx, of, func(id uuid.UUID) {
+		told[id]++
+		for ; len(changes) > 0; changes = changes[1:] { // at the first one, which was in trouble before
+			p.kubectl(append([]string{"delete", "pod"}, changes[0]...)...)
+		}
+		if told[before.Tags.WorkspaceID] > 1 && told[during.Tags.WorkspaceID] > 1 {
+			cancel()
+		}
+	})
+	require.ErrorIs(t, err, context.Canceled, "%v", told)
+	require.Zero(t, told[well.Tags.WorkspaceID])
+	require.Zero(t, told[foreign.Tags.WorkspaceID])
 }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,9 +21,7 @@ type Verdict struct {
 // after what the case at hand made is deleted. Every case has names of its own, so that what one leaves behind is not
 // held against the next.
 func Check(ctx context.Context, s Subject, report func(Verdict)) {
-	if s.Clock == nil {
-		s.Clock = quartz.NewReal()
-	}
+	s.Clock = cmp.Or(s.Clock, quartz.NewReal())
 	prefix := s.Prefix
 	for n, c := range Cases() {
 		if ctx.Err() != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -211,13 +212,7 @@ func (t *trial) list(ctx context.Context, s side) ([]provider.Instance, error) {
 	if _, err = provider.Partial(err); err != nil {
 		return nil, xerrors.Errorf("list: %w", err)
 	}
-	var ours []provider.Instance
-	for _, i := range all {
-		if strings.HasPrefix(i.Name, t.Prefix) {
-			ours = append(ours, i)
-		}
-	}
-	return ours, nil
+	return lists.Only(all, func(i provider.Instance) bool { return strings.HasPrefix(i.Name, t.Prefix) }), nil
 }
 
 // deleteAll leaves nothing, and says so if something cannot be deleted. What does not show in a listing is deleted by

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -48,20 +49,14 @@ func (t *trial) poll(ctx context.Context, most time.Duration, look func() error)
 
 // wantNames is an error unless the listing of a side has exactly these of our names.
 func (t *trial) wantNames(ctx context.Context, s side, names ...string) error {
-	wanted := make([]string, len(names))
-	for i, n := range names {
-		wanted[i] = t.Prefix + n
-	}
+	wanted := lists.Of(names, func(n string) string { return t.Prefix + n })
 	slices.Sort(wanted)
 	return t.settle(ctx, func() error {
 		all, err := t.list(ctx, s)
 		if err != nil {
 			return err
 		}
-		got := make([]string, len(all))
-		for i, instance := range all {
-			got[i] = instance.Name
-		}
+		got := lists.Of(all, func(instance provider.Instance) string { return instance.Name })
 		slices.Sort(got)
 		return want(slices.Equal(got, wanted), "the listing has %q, want %q", got, wanted)
 	})

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -54,12 +55,8 @@ const helloTimeout = 10 * time.Second
 // New asks the engine who it is. It is an error if it does not answer.
 func New(ctx context.Context, opts Options) (*Provider, error) {
 	p := &Provider{config: opts.Config, host: opts.Config.Host, clock: opts.Clock, logger: opts.Logger}
-	if p.clock == nil {
-		p.clock = quartz.NewReal()
-	}
-	if p.host == "" {
-		p.host = defaultHost(os.Getenv)
-	}
+	p.clock = cmp.Or(p.clock, quartz.NewReal())
+	p.host = cmp.Or(p.host, defaultHost(os.Getenv))
 	p.config.Host, p.config.private = p.host, opts.Private
 	options := []client.Opt{client.WithHost(p.host), client.WithUserAgent("prewarm")}
 	if tls := p.config.TLS; tls != (TLS{}) {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -90,12 +91,8 @@ func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest
 // show copies the output until it ends. A terminal has one stream; else there are two in one.
 func show(from io.Reader, req provider.ExecRequest) error {
 	stdout, stderr := req.Stdout, req.Stderr
-	if stdout == nil {
-		stdout = io.Discard
-	}
-	if stderr == nil {
-		stderr = io.Discard
-	}
+	stdout = cmp.Or(stdout, io.Discard)
+	stderr = cmp.Or(stderr, io.Discard)
 	var err error
 	if req.TTY {
 		_, err = io.Copy(stdout, from)

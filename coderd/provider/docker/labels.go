@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/moby/moby/api/types/container"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -125,10 +126,9 @@ func hostPort(p container.PortSummary) string {
 
 // addresses are the published ports, and the container's own address in each of its networks.
 func (f found) addresses() []provider.Address {
-	var all []provider.Address
-	for _, port := range f.published() {
-		all = append(all, provider.Address{Type: port.Type, Address: hostPort(port)})
-	}
+	all := lists.Of(f.published(), func(port container.PortSummary) provider.Address {
+		return provider.Address{Type: port.Type, Address: hostPort(port)}
+	})
 	for _, ip := range f.ips() {
 		all = append(all, provider.Address{Type: "ip", Address: ip})
 	}

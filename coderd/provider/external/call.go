@@ -1,12 +1,12 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +16,8 @@ import (
 	"github.com/cloudbase/garm-provider-common/execution/common"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // request is one call of the executable.
@@ -120,9 +122,7 @@ func (p *Provider) environment(r request) ([]string, secrets, error) {
 	if installation == uuid.Nil {
 		installation = p.installation
 	}
-	if protocol == "" {
-		protocol = p.facts.protocol
-	}
+	protocol = cmp.Or(protocol, p.facts.protocol)
 	vars["GARM_COMMAND"] = string(r.command)
 	vars["GARM_PROVIDER_CONFIG_FILE"] = p.config.ConfigFile
 	vars["GARM_CONTROLLER_ID"] = p.controller(installation)
@@ -141,11 +141,7 @@ func (p *Provider) environment(r request) ([]string, secrets, error) {
 		}
 		vars["GARM_POOL_EXTRASPECS"] = base64.StdEncoding.EncodeToString(extraSpecs)
 	}
-	env := make([]string, 0, len(vars))
-	for _, key := range slices.Sorted(maps.Keys(vars)) {
-		env = append(env, key+"="+vars[key])
-	}
-	return env, hidden, nil
+	return provider.Environ(vars), hidden, nil
 }
 
 // defaultExtraSpecs are sent with calls about one instance, of which no spec is at hand.

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -119,9 +120,7 @@ func (p *Provider) createInstance(ctx context.Context, req provider.CreateReques
 	case err != nil:
 		return none, err
 	}
-	if answer.Name == "" {
-		answer.Name = name
-	}
+	answer.Name = cmp.Or(answer.Name, name)
 	i, ok := instanceOf(answer, req.Tags.Installation)
 	if !ok || i.Tags != req.Tags || i.Name != req.Name {
 		return none, provider.Permanent(xerrors.Errorf("the provider made %q when asked for %q: it must keep names", answer.Name,
@@ -225,14 +224,8 @@ func tools(s spec, r *provider.Runner) ([]params.RunnerApplicationDownload, erro
 // placeholderTools stand for a download of a forge's runner: executables refuse an empty list, and one without their OS
 // and architecture, in the forge's words for these.
 func placeholderTools(s spec) []params.RunnerApplicationDownload {
-	osName := map[params.OSType]string{params.Windows: "win"}[s.OSType]
-	if osName == "" {
-		osName = string(s.OSType)
-	}
-	arch := map[params.OSArch]string{params.Amd64: "x64", params.I386: "x86"}[s.OSArch]
-	if arch == "" {
-		arch = string(s.OSArch)
-	}
+	osName := cmp.Or(map[params.OSType]string{params.Windows: "win"}[s.OSType], string(s.OSType))
+	arch := cmp.Or(map[params.OSArch]string{params.Amd64: "x64", params.I386: "x86"}[s.OSArch], string(s.OSArch))
 	file, url := "no-runner.tar.gz", "https://prewarm.invalid/no-runner.tar.gz"
 	return []params.RunnerApplicationDownload{{OS: &osName, Architecture: &arch, Filename: &file, DownloadURL: &url}}
 }

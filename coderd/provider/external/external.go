@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,9 +48,7 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 	if opts.Installation == uuid.Nil {
 		return nil, xerrors.New("make provider: no installation is given")
 	}
-	if opts.Clock == nil {
-		opts.Clock = quartz.NewReal()
-	}
+	opts.Clock = cmp.Or(opts.Clock, quartz.NewReal())
 	p := &Provider{
 		config: opts.Config, defaults: opts.Config.Defaults, installation: opts.Installation, clock: opts.Clock,
 		log: opts.Logger,
@@ -154,10 +153,7 @@ func (p *Provider) Validate(raw json.RawMessage, parameters map[string]string) [
 
 // controller is the installation's id at the executable.
 func (p *Provider) controller(installation uuid.UUID) string {
-	if p.config.ControllerID != "" {
-		return p.config.ControllerID
-	}
-	return installation.String()
+	return cmp.Or(p.config.ControllerID, installation.String())
 }
 
 // pool is the installation's one pool at the executable. It must never change, or the listing loses what is there: so it

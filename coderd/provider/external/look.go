@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -100,12 +101,8 @@ func meant(ref provider.Ref, i provider.Instance) bool {
 // instanceOf puts what the executable says into our words. It is false for what is not ours, or gone already: some
 // clouds go on listing what was deleted.
 func instanceOf(raw params.ProviderInstance, installation uuid.UUID) (provider.Instance, bool) {
-	if raw.Name == "" {
-		raw.Name = raw.ProviderID
-	}
-	if raw.ProviderID == "" {
-		raw.ProviderID = raw.Name
-	}
+	raw.Name = cmp.Or(raw.Name, raw.ProviderID)
+	raw.ProviderID = cmp.Or(raw.ProviderID, raw.Name)
 	name, workspaceID, ok := parseResourceName(raw.Name)
 	if !ok || raw.Status == params.InstanceDeleted {
 		return provider.Instance{}, false

@@ -57,8 +57,7 @@ func (p *Provider) negotiate(ctx context.Context) string {
 // neither is of no use.
 func (p *Provider) version(ctx context.Context, protocol string) (string, error) {
 	answer, err := p.call(ctx, request{command: common.GetVersionCommand, protocol: protocol})
-	var failed *exitError
-	if errors.As(err, &failed) {
+	if _, failed := errors.AsType[*exitError](err); failed {
 		var list []json.RawMessage
 		if p.ask(ctx, request{command: common.ListInstancesCommand, protocol: protocol}, &list) == nil {
 			return "", nil

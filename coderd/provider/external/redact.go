@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // secrets are texts that must not get into messages.
@@ -60,9 +62,7 @@ func (s secrets) redact(text string) string {
 
 // secretsIn finds the values of names that sound secret in a configuration file of whatever format.
 func secretsIn(content string) []string {
-	var found []string
-	for _, match := range assignment.FindAllStringSubmatch(content, -1) {
-		found = append(found, strings.Trim(match[2], `"'`))
-	}
-	return found
+	return lists.Of(assignment.FindAllStringSubmatch(content, -1), func(match []string) string {
+		return strings.Trim(match[2], `"'`)
+	})
 }

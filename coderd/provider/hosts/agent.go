@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -49,10 +50,7 @@ func (p *Provider) withAgent(r *request, m *Host, callback provider.Callback) er
 
 // program opens the agent's program for a machine.
 func (p *Provider) program(m *Host) (*program.Program, error) {
-	file := m.AgentBinary
-	if file == "" {
-		file = p.config.AgentBinary
-	}
+	file := cmp.Or(m.AgentBinary, p.config.AgentBinary)
 	return program.Open(file)
 }
 

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net"
@@ -129,12 +130,8 @@ func (c *Config) checkMachines() error {
 		}
 		names[m.Name] = i
 		at += " (" + m.Name + ")"
-		if m.User == "" {
-			m.User = c.User
-		}
-		if m.Port == 0 {
-			m.Port = c.Port
-		}
+		m.User = cmp.Or(m.User, c.User)
+		m.Port = cmp.Or(m.Port, c.Port)
 		switch {
 		case net.ParseIP(m.Address) == nil && !validHost.MatchString(m.Address):
 			return xerrors.Errorf("%s.address: %q is neither an IP address nor a host name; the port is a setting of its own",

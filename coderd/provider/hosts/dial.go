@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 )
 
 // dial connects to a machine and logs in, within the connect time-out and ctx. The machine must show a pinned host key.
@@ -62,10 +65,7 @@ func (p *Provider) dial(ctx context.Context, m *Host) (*ssh.Client, error) {
 
 // withCause puts the end of ctx before what it led to.
 func withCause(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	return cmp.Or(ctx.Err(), err)
 }
 
 // authenticate reads the key anew each time, so that it can be replaced while the server runs.
@@ -99,11 +99,9 @@ func (m *Host) verify(key ssh.PublicKey) error {
 }
 
 func (m *Host) fingerprints() []string {
-	shown := make([]string, len(m.pinned))
-	for i, key := range m.pinned {
-		shown[i] = fmt.Sprintf("%s %s", key.Type(), ssh.FingerprintSHA256(key))
-	}
-	return shown
+	return lists.Of(m.pinned, func(key ssh.PublicKey) string {
+		return fmt.Sprintf("%s %s", key.Type(), ssh.FingerprintSHA256(key))
+	})
 }
 
 // algorithms are those by which a pinned key can be shown: a machine with several is not to show one that is not pinned.

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,9 +44,7 @@ var _ interface {
 // New makes access to the fleet of a configuration. It connects to nothing yet.
 func New(opts Options) *Provider {
 	p := &Provider{config: opts.Config, clock: opts.Clock, log: opts.Logger, machines: map[string]*Host{}}
-	if p.clock == nil {
-		p.clock = quartz.NewReal()
-	}
+	p.clock = cmp.Or(p.clock, quartz.NewReal())
 	for i := range p.config.Machines {
 		p.machines[p.config.Machines[i].Name] = &p.config.Machines[i]
 	}

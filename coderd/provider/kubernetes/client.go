@@ -2,12 +2,14 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 )
 
@@ -78,6 +80,20 @@ func (c *cluster) create(ctx context.Context, resource string, object, into runt
 func (c *cluster) remove(ctx context.Context, resource, name string, uid types.UID) error {
 	return c.rest.Delete().Namespace(c.namespace).Resource(resource).Name(name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+}
+
+// patchPod merges into the pod of that name, if it is the one of that UID: another is a conflict.
+func (c *cluster) patchPod(ctx context.Context, name string, uid types.UID, labels, annotations map[string]string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "labels": labels, "annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	return c.rest.Patch(types.MergePatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(body).Do(ctx).Error()
+}
+
+// watchPods streams what becomes of pods: first all that there are.
+func (c *cluster) watchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&options, parameters).Watch(ctx)
 }
 
 func (c *cluster) pods(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {

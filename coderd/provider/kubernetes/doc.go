@@ -6,6 +6,7 @@
 //
 //	prewarm.dev/installation, /workspace, /incarnation, /name   labels: the tags. What lacks one of them, or has another
 //	                                                            name than its label says, is not ours and never touched
+//	prewarm.dev/claim, /owner   labels of a claimed one, which follow the claim (Mark); the owner is an annotation too
 //	prewarm.dev/organization, /template, /preset                annotations, for people
 //	kubectl.kubernetes.io/default-container                     the container that is the workspace: the first, where the
 //	                                                            spec names none
@@ -27,7 +28,8 @@
 //
 // # Truth
 //
-// Get, Ready and Delete read the pod itself, List pages through all of them; no cache is asked. What a status means is
+// Get, Ready and Delete read the pod itself, List pages through all of them; there is no cache. A watch (Observe) only says
+// whom to look at. What a status means is
 // decided by judge, which is pure. A pod with a deletion timestamp is never ready, and counts until it is gone.
 //
 // # The agent

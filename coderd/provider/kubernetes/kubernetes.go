@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"cdr.dev/slog"
@@ -26,6 +27,8 @@ type Provider struct {
 	cluster *cluster
 	clock   quartz.Clock
 	logger  slog.Logger
+
+	ordinaryWatch atomic.Bool // the API server refuses a list as a stream
 }
 
 var _ interface {
@@ -34,6 +37,8 @@ var _ interface {
 	provider.Checker
 	provider.Execer
 	provider.Logger
+	provider.Marker
+	provider.Observer
 } = (*Provider)(nil)
 
 // helloTimeout bounds the question with which a provider begins.

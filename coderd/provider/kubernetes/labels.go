@@ -20,9 +20,15 @@ const (
 	labelIncarnation  = prefix + "incarnation"
 	labelName         = prefix + "name"
 
+	// Of a claimed one, written after the claim. The owner is an annotation too: not every name can be a label.
+	labelClaim = prefix + "claim"
+	labelOwner = prefix + "owner"
+
 	noteOrganization = prefix + "organization"
 	noteTemplate     = prefix + "template"
 	notePreset       = prefix + "preset"
+	noteEvict        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	noteStay         = "karpenter.sh/do-not-disrupt"
 	noteContainer    = "kubectl.kubernetes.io/default-container"
 )
 
@@ -43,6 +49,11 @@ func tagsOf(name string, labels map[string]string) (provider.Tags, bool) {
 	incarnation, err3 := strconv.ParseInt(labels[labelIncarnation], 10, 32)
 	ok := err1 == nil && err2 == nil && err3 == nil && workspace != uuid.Nil && labels[labelName] == name
 	return provider.Tags{Installation: installation, WorkspaceID: workspace, Incarnation: int32(incarnation)}, ok
+}
+
+// movable says to those who empty nodes whether they may take a pod away: by default they may take none.
+func movable(evict bool) map[string]string {
+	return map[string]string{noteEvict: strconv.FormatBool(evict), noteStay: strconv.FormatBool(!evict)}
 }
 
 // idOf is the provider's id of a pod: by its name it can be read, by its UID it is no other.
@@ -70,12 +81,13 @@ func (f found) instance() provider.Instance {
 		ProviderID: idOf(f.Pod), Name: f.Name, Tags: f.tags, CreatedAt: f.CreationTimestamp.UTC(), KnownAs: []string{idOf(f.Pod)},
 		Environment: provider.Identity(f.Name, f.tags, notes[noteTemplate], notes[notePreset]),
 	}
+	i.Marked = f.Labels[labelClaim] != ""
 	for _, ip := range f.Status.PodIPs {
 		i.Addresses = append(i.Addresses, provider.Address{Type: "ip", Address: ip.IP})
 	}
 	switch is := judge(f.Pod); {
 	case is.failed:
-		i.Status, i.Fault = provider.StatusError, is.detail
+		i.Status, i.Fault, i.Lost = provider.StatusError, is.detail, is.transient
 	case f.Status.Phase == corev1.PodRunning:
 		i.Status = provider.StatusRunning
 	default: // it is about to start, or nobody knows

@@ -45,6 +45,7 @@ func (s spec) build(req provider.CreateRequest) *corev1.Pod {
 		noteOrganization: req.Organization, noteTemplate: req.Template, notePreset: req.Preset,
 		noteContainer: workspaceContainer(s.pod.Annotations, s.pod.Spec.Containers),
 	})
+	maps.Copy(pod.Annotations, movable(s.evictUnclaimed))
 	if pod.Spec.AutomountServiceAccountToken == nil {
 		pod.Spec.AutomountServiceAccountToken = new(bool)
 	}

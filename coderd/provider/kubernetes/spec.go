@@ -16,14 +16,17 @@ import (
 
 // spec is what a template's spec says, checked, with its parameters in the place of their references.
 type spec struct {
-	pod corev1.PodTemplateSpec
+	pod            corev1.PodTemplateSpec
+	evictUnclaimed bool
 }
 
 // parseSpec reads a spec and returns all that is wrong with it.
 func parseSpec(c Config, raw json.RawMessage, parameters map[string]string) (spec, []provider.Problem) {
 	p := &reader{config: c, parameters: parameters}
 	var s spec
-	p.Mapping("", raw, specs.Fields{"pod": specs.To(&s.pod, p.pod)})
+	p.Mapping("", raw, specs.Fields{
+		"pod": specs.To(&s.pod, p.pod), "evict_unclaimed": specs.To(&s.evictUnclaimed, p.Boolean),
+	})
 	if !p.Has("pod") && len(s.pod.Spec.Containers) == 0 {
 		p.Add("pod.spec.containers", "is missing: give at least one container, with name and image")
 	}
@@ -104,6 +107,11 @@ func (p *reader) metadata(path string, pod corev1.PodTemplateSpec) {
 	known.Labels, known.Annotations = nil, nil
 	if raw, _ := json.Marshal(known); string(raw) != "{}" {
 		p.Add(path, "must have labels and annotations only: the rest is Prewarm's")
+	}
+	for name := range movable(false) {
+		if _, set := pod.Annotations[name]; set {
+			p.Add(path+".annotations."+name, "is Prewarm's: write evict_unclaimed: true next to pod, which holds until a claim")
+		}
 	}
 	for key, all := range map[string]map[string]string{"labels": pod.Labels, "annotations": pod.Annotations} {
 		for name := range all {

@@ -28,7 +28,12 @@ func TestSpec_problems(t *testing.T) {
 		{`["x"]`, "", "must be a mapping"},
 		{`{}`, "pod.spec.containers", "is missing"},
 		{`{"pod": null}`, "pod.spec.containers", "is missing"},
-		{`{"pods": {}}`, "pods", "known are pod"},
+		{`{"pods": {}}`, "pods", "known are evict_unclaimed, pod"},
+		{`{"evict_unclaimed": "yes", "pod": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "evict_unclaimed", "must be true or false"},
+		{
+			`{"pod": {"metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`,
+			"pod.metadata.annotations.cluster-autoscaler.kubernetes.io/safe-to-evict", "evict_unclaimed: true",
+		},
 		{`{"pod": {"spec": {"containers": []}}}`, "pod.spec.containers", "is missing"},
 		{`{"pod": {"spec": {"containers": [{"image": "x"}]}}}`, "pod.spec.containers[0].name", "is missing"},
 		{`{"pod": {"spec": {"containers": [{"name": "x"}]}}}`, "pod.spec.containers[0].image", "is missing"},
@@ -123,7 +128,11 @@ func TestPod(t *testing.T) {
 	}, pod.Labels)
 	assert.Equal(t, map[string]string{
 		"size": "is 64Mi", noteContainer: "dev", noteOrganization: "default", noteTemplate: "dev", notePreset: "small",
+		noteEvict: "false", noteStay: "true",
 	}, pod.Annotations)
+	may, err := p.podOf(request(`{"evict_unclaimed": true, "pod": {"spec": {"containers": [{"name": "dev", "image": "a"}]}}}`, nil))
+	require.NoError(t, err)
+	assert.Equal(t, "true false", may.Annotations[noteEvict]+" "+may.Annotations[noteStay])
 	assert.False(t, *pod.Spec.AutomountServiceAccountToken)
 	dev := pod.Spec.Containers[0]
 	assert.Equal(t, "debian:12", dev.Image)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -111,10 +112,7 @@ func (p *Provider) run(
 		}
 		return answer, err
 	}
-	fds := make([]int, len(files))
-	for i, f := range files {
-		fds[i] = int(f.Fd())
-	}
+	fds := lists.Of(files, func(f *os.File) int { return int(f.Fd()) })
 	_, _, err = conn.WriteMsgUnix(binary.BigEndian.AppendUint32(nil, uint32(len(text))), unix.UnixRights(fds...), nil)
 	if err == nil {
 		_, err = conn.Write(text)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -73,9 +74,7 @@ func New(opts Options) (*Provider, error) {
 		}
 		opts.Executable = []string{self, SupervisorCommand}
 	}
-	if opts.Clock == nil {
-		opts.Clock = quartz.NewReal()
-	}
+	opts.Clock = cmp.Or(opts.Clock, quartz.NewReal())
 	if opts.Uids == (Uids{}) {
 		opts.Uids = DefaultUids
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -47,13 +48,7 @@ func openLogs(d dir) ([]*os.File, error) {
 				continue
 			}
 		}
-		var files []*os.File
-		for _, f := range []*os.File{older, current} {
-			if f != nil {
-				files = append(files, f)
-			}
-		}
-		return files, nil
+		return lists.Only([]*os.File{older, current}, func(f *os.File) bool { return f != nil }), nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"io"
 	"os"
 
@@ -21,10 +22,7 @@ func (s *streams) openTerminal(req provider.ExecRequest) error {
 	if s.terminal, err = interruptible(blocking); err != nil {
 		return err
 	}
-	to := req.Stdout
-	if to == nil {
-		to = io.Discard
-	}
+	to := cmp.Or(req.Stdout, io.Discard)
 	s.input, s.outputs = s.terminal, []output{{s.terminal, to}}
 	return nil
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -88,10 +89,7 @@ func (w workspace) write(d dir) error {
 
 // tcpPort is the port under which the workspace is reached, 0 if there is none.
 func (w workspace) tcpPort() int {
-	if w.Port != 0 {
-		return w.Port
-	}
-	return w.spec.readiness.tcp
+	return cmp.Or(w.Port, w.spec.readiness.tcp)
 }
 
 func (w workspace) addresses(d dir) []provider.Address {

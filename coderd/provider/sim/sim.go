@@ -15,6 +15,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
@@ -101,9 +102,7 @@ var _ interface {
 // New opens the cloud.
 func New(opts Options) (*Provider, error) {
 	p := &Provider{seed: opts.Seed, machines: opts.Machines, behavior: opts.Behavior, clock: opts.Clock}
-	if p.clock == nil {
-		p.clock = quartz.NewReal()
-	}
+	p.clock = cmp.Or(p.clock, quartz.NewReal())
 	if opts.Root == "" {
 		p.store = &memoryStore{resources: map[string]Resource{}}
 		return p, nil

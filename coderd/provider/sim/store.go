@@ -3,6 +3,7 @@ package sim
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -45,10 +46,7 @@ type store interface {
 
 // place is where a resource is: at its name, or where machines exist beforehand at its machine. Only one can be there.
 func (r Resource) place() string {
-	if r.Machine != "" {
-		return r.Machine
-	}
-	return r.Name
+	return cmp.Or(r.Machine, r.Name)
 }
 
 var errUnreadable = errors.New("what is there cannot be read")

@@ -26,6 +26,9 @@ const (
 	bridge       = "pwk8s0"
 )
 
+// Gateway is the address by which pods reach this machine, and which a server for them listens at.
+const Gateway = "10.213.0.1"
+
 // Cluster is a real cluster of one node.
 type Cluster struct {
 	Dir        string // of everything that it writes
@@ -36,6 +39,7 @@ type Cluster struct {
 	ports     map[string]int
 	processes []*process
 	kernel    map[string][]byte // settings before, by their files
+	locked    *os.File
 }
 
 // New starts a cluster in a new folder, and returns when its node is ready. The caller calls Remove.
@@ -44,15 +48,19 @@ func New() (*Cluster, error) {
 	if parts == "" {
 		return nil, fmt.Errorf("start cluster: %s is not set: run make k8s-e2e", FolderVariable)
 	}
-	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("start cluster: only root can run a kubelet")
-	}
 	dir, err := os.MkdirTemp("", folderPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	c := &Cluster{Dir: dir, Kubeconfig: filepath.Join(dir, "admin.kubeconfig"), parts: parts, ports: map[string]int{}}
-	if err := c.start(); err != nil {
+	err = c.needs()
+	if err == nil {
+		err = c.lock()
+	}
+	if err == nil {
+		err = c.start()
+	}
+	if err != nil {
 		c.Remove()
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
@@ -305,6 +313,9 @@ func (c *Cluster) Remove() {
 	}
 	c.putBack()
 	_ = os.RemoveAll(c.Dir)
+	if c.locked != nil {
+		_ = c.locked.Close()
+	}
 }
 
 const namespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS

@@ -16,7 +16,9 @@ import (
 const (
 	Guest = "prewarm.test/guest:1"
 	Agent = "prewarm.test/agent:1"
-	pause = "prewarm.test/pause:1"
+	// Server is there after ImportServer: the prewarm binary itself, as deploy/Dockerfile has it.
+	Server = "prewarm.test/prewarm:1"
+	pause  = "prewarm.test/pause:1"
 )
 
 const packages = "github.com/prewarm-dev/prewarm/coderd/provider/"
@@ -67,11 +69,36 @@ func (c *Cluster) importImages() error {
 	return nil
 }
 
+// ImportServer makes the image Server of a static prewarm binary.
+func (c *Cluster) ImportServer(binary string) error {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return fmt.Errorf("make image: %w", err)
+	}
+	archive, err := pack(Server, "65532:65532", []string{"/prewarm"}, []tar.Header{
+		{Name: "data/", Mode: 0o755, Typeflag: tar.TypeDir, Uid: 65532, Gid: 65532},
+		{Name: "prewarm", Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg},
+	}, map[string][]byte{"prewarm": program})
+	if err != nil {
+		return err
+	}
+	return c.importImage(archive)
+}
+
+// Tag gives an image that is there another name, such as docker.io/library/debian:12.
+func (c *Cluster) Tag(image, name string) error {
+	return c.ctr(nil, "tag", "--force", image, name)
+}
+
 func (c *Cluster) importImage(archive []byte) error {
-	cmd := exec.Command("ctr", "--address", c.file("containerd.sock"), "--namespace", "k8s.io", "images", "import", "-")
-	cmd.Stdin = bytes.NewReader(archive)
+	return c.ctr(archive, "import", "-")
+}
+
+func (c *Cluster) ctr(stdin []byte, args ...string) error {
+	cmd := exec.Command("ctr", append([]string{"--address", c.file("containerd.sock"), "--namespace", "k8s.io", "images"}, args...)...)
+	cmd.Stdin = bytes.NewReader(stdin)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("import image: %w: %s", err, out)
+		return fmt.Errorf("ctr images %s: %w: %s", args[0], err, out)
 	}
 	return nil
 }

@@ -74,11 +74,10 @@ func (c *Cluster) startNode() error {
 	if err := c.makeGroups(); err != nil {
 		return err
 	}
-	plugins := "/usr/lib/cni"
-	if _, err := os.Stat(filepath.Join(plugins, "bridge")); err != nil {
-		plugins = "/opt/cni/bin"
+	if err := makeBridge(); err != nil {
+		return err
 	}
-	fill := strings.NewReplacer("DIR", c.Dir, "CNI", plugins, "BRIDGE", bridge, "GROUP", c.group(), "PORT", fmt.Sprint(c.ports["kubelet"]))
+	fill := strings.NewReplacer("DIR", c.Dir, "CNI", plugins(), "BRIDGE", bridge, "GROUP", c.group(), "PORT", fmt.Sprint(c.ports["kubelet"]))
 	if err := os.Mkdir(c.file("cni"), 0o700); err != nil {
 		return err
 	}
@@ -91,6 +90,21 @@ func (c *Cluster) startNode() error {
 	}
 	return c.run("kubelet", namespaces, "/bin/sh", "-c", inside, "sh", filepath.Join(c.parts, "kubelet"), "--config="+c.file("kubelet.yaml"),
 		"--kubeconfig="+c.file("node.kubeconfig"), "--hostname-override=localhost", "--root-dir="+c.file("kubelet"))
+}
+
+// makeBridge makes the bridge of the pods' network, before the first pod would: servers listen at its address.
+func makeBridge() error {
+	_ = exec.Command("ip", "link", "delete", bridge).Run() // of a test that was killed
+	for _, args := range [][]string{
+		{"link", "add", bridge, "type", "bridge"},
+		{"address", "add", Gateway + "/20", "dev", bridge},
+		{"link", "set", bridge, "up"},
+	} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("make bridge: ip %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
 }
 
 // group is the name of the parent of all groups of the pods' processes.

@@ -42,7 +42,7 @@ func (a *authority) client(name, user string, groups ...string) error {
 	_, err := a.issue(name, &x509.Certificate{
 		Subject:  pkix.Name{CommonName: user, Organization: groups},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: []string{"localhost", "kubernetes.default.svc"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	})
 	return err
 }

@@ -1,0 +1,104 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"cdr.dev/slog"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/hints"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/viewsdb"
+)
+
+// marksAtOnce bounds the marks that a replica writes at the same time.
+const marksAtOnce = 8
+
+// marks are claimed workspaces that their provider is to show as such. They are not stored: what a replica that stops leaves
+// undone, and what fails, the next inventory finds.
+type marks struct {
+	wake hints.Bell
+	mu   sync.Mutex
+	todo map[uuid.UUID]struct{}
+}
+
+// Claimed says that workspaces were claimed, after the commit. It never blocks and asks nobody.
+func (s *Service) Claimed(ids ...uuid.UUID) {
+	s.marks.mu.Lock()
+	defer s.marks.mu.Unlock()
+	for _, id := range ids {
+		s.marks.todo[id] = struct{}{}
+	}
+	s.marks.wake.Ring()
+}
+
+// markAll marks what was claimed since.
+func (s *Service) markAll(ctx context.Context) error {
+	s.marks.mu.Lock()
+	ids := slices.Collect(maps.Keys(s.marks.todo))
+	clear(s.marks.todo)
+	s.marks.mu.Unlock()
+	if len(ids) == 0 || !s.anyMarker() {
+		return nil
+	}
+	rows, err := viewsdb.New(s.Store).WorkspaceViews(ctx, ids)
+	if err != nil {
+		return xerrors.Errorf("read claimed workspaces: %w", err)
+	}
+	var marking errgroup.Group
+	marking.SetLimit(marksAtOnce)
+	for i := range rows {
+		marking.Go(func() error {
+			if err := s.mark(ctx, &rows[i]); err != nil && ctx.Err() == nil {
+				s.Log.Debug(ctx, "mark a claimed workspace", slog.F("workspace", rows[i].Name), slog.Error(err))
+			}
+			return nil
+		})
+	}
+	return marking.Wait()
+}
+
+func (s *Service) anyMarker() bool {
+	return slices.ContainsFunc(s.Providers.Names(), func(name string) bool {
+		p, _, err := s.find(name)
+		if err != nil {
+			return false
+		}
+		_, marks := provider.As[provider.Marker](p)
+		return marks
+	})
+}
+
+func (s *Service) mark(ctx context.Context, w *viewsdb.WorkspaceViewsRow) error {
+	if w.State != database.WorkspaceStateClaimed || !w.ClaimID.Valid {
+		return nil
+	}
+	p, _, err := s.find(w.Provider)
+	if err != nil {
+		return err
+	}
+	marker, marks := provider.As[provider.Marker](p)
+	if !marks {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	err = marker.Mark(ctx, provider.Ref{Name: w.Name, ProviderID: w.ProviderID, WorkspaceID: w.ID},
+		provider.Claim{ID: w.ClaimID.UUID, Owner: w.Owner})
+	if errors.Is(err, provider.ErrNotFound) {
+		return nil // an inventory says so
+	}
+	return err
+}
+
+// unmarked says whether a claimed workspace is not shown as one.
+func (e *Entry) unmarked() bool {
+	return e.Verdict == OK && e.Workspace != nil && e.Workspace.State == database.WorkspaceStateClaimed && e.Resource != nil && !e.Resource.Marked
+}

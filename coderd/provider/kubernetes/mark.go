@@ -1,0 +1,41 @@
+package kubernetes
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Mark writes the claim and its owner to the pod as labels, which a disruption budget can select. It also takes back that the pod
+// is safe to evict.
+func (p *Provider) Mark(ctx context.Context, ref provider.Ref, claim provider.Claim) error {
+	f, err := p.find(ctx, ref)
+	if err != nil {
+		return err
+	}
+	labels := map[string]string{labelClaim: claim.ID.String()}
+	if len(validation.IsValidLabelValue(claim.Owner)) == 0 {
+		labels[labelOwner] = claim.Owner
+	}
+	notes := movable(false)
+	notes[labelOwner] = claim.Owner
+	if has(f.Labels, labels) && has(f.Annotations, notes) {
+		return nil
+	}
+	if err := p.cluster.patchPod(ctx, f.Name, f.UID, labels, notes); !apierrors.IsConflict(err) {
+		return mapped(ctx, err)
+	}
+	return provider.ErrNotFound // another has its name
+}
+
+func has(all, some map[string]string) bool {
+	for key, value := range some {
+		if is, there := all[key]; !there || is != value {
+			return false
+		}
+	}
+	return true
+}
