@@ -147,7 +147,7 @@ func (s *Service) end(ctx context.Context, about tunneldb.TunnelsToKeepParams) e
 	}
 	asking, cancel := context.WithTimeout(ctx, rowTimeout)
 	defer cancel()
-	keep, err := tunneldb.New(s.Store).TunnelsToKeep(asking, about)
+	keep, err := tunneldb.New(s.Store.Aside()).TunnelsToKeep(asking, about)
 	if err != nil {
 		return xerrors.Errorf("look whether tunnels are over: %w", err)
 	}
