@@ -115,6 +115,12 @@ func (s *Store) Close() {
 	s.aside.Close()
 }
 
+// Reset has connections made anew, once those in use are back.
+func (s *Store) Reset() {
+	s.Pool.Reset()
+	s.aside.Reset()
+}
+
 // Aside is for the looks that end what may not go on. They have a few connections of their own: thousands of requests that wait
 // for one of the pool do not hold them up.
 func (s *Store) Aside() DBTX {
