@@ -168,6 +168,7 @@ func (s *server) again(ctx context.Context, e entrance, pause time.Duration) (en
 		return e, ctx.Err()
 	case <-timer.C:
 	}
+	s.looks.forget()
 	look := func() (entrance, error) { return s.entranceOf(ctx, e.who, e.action, e.ID.String()) }
 	if e.publicPort != 0 {
 		look = func() (entrance, error) { return s.publicly(ctx, e.Name, e.publicPort, e.who.Source) }

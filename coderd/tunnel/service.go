@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cdr.dev/slog"
@@ -90,6 +91,7 @@ type Service struct {
 	relays    relays
 	limits    limits
 
+	ends  atomic.Uint64  // claims that have ended, as far as it was heard
 	ended hints.Bell     // claims may have ended
 	held  sync.WaitGroup // by clients who are still to be told why their streams end
 
