@@ -28,6 +28,8 @@ const (
 	defaultMaxConns    = 20
 	warmConns          = 2 // kept open, so that a claim after a quiet hour does not wait for a connection
 	maxConnLifetime    = time.Hour
+	asideConns         = 2
+	asideIdle          = time.Minute
 	healthCheckPeriod  = 15 * time.Second
 	maxApplicationName = 63 // bytes; PostgreSQL cuts off the rest
 )
@@ -38,6 +40,7 @@ type Store struct {
 	// Pool is for what is not a query: Acquire for a session of one's own, Stat for metrics, Ping.
 	Pool *pgxpool.Pool
 
+	aside  *pgxpool.Pool // nil: it is asked like the rest
 	conn   Conn
 	clock  quartz.Clock
 	jitter func(most time.Duration) time.Duration
@@ -95,13 +98,37 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("create connection pool: %w", err)
 	}
+	aside := config.Copy()
+	aside.MaxConns, aside.MinIdleConns, aside.MaxConnIdleTime = asideConns, 0, asideIdle
 	store := Over(pool, opts.Clock, rand.N[time.Duration])
 	store.Pool = pool
+	if store.aside, err = pgxpool.NewWithConfig(ctx, aside); err != nil {
+		pool.Close()
+		return nil, xerrors.Errorf("create connection pool: %w", err)
+	}
 	return store, nil
 }
 
 // Close waits for the connections in use to come back, and closes them all.
-func (s *Store) Close() { s.Pool.Close() }
+func (s *Store) Close() {
+	s.Pool.Close()
+	s.aside.Close()
+}
+
+// Reset has connections made anew, once those in use are back.
+func (s *Store) Reset() {
+	s.Pool.Reset()
+	s.aside.Reset()
+}
+
+// Aside is for the looks that end what may not go on. They have a few connections of their own: thousands of requests that wait
+// for one of the pool do not hold them up.
+func (s *Store) Aside() DBTX {
+	if s.aside == nil {
+		return s
+	}
+	return s.aside
+}
 
 // Exec runs a statement of a group. It makes a Store a DBTX, and is for nothing else.
 func (s *Store) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {

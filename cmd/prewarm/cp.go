@@ -143,7 +143,7 @@ func (a *app) uploadTree(ctx context.Context, c *sdk.Client, from string, to rem
 	r, w := io.Pipe()
 	archived := make(chan error, 1)
 	go func() {
-		err := tree.Archive(ctx, w, root, nil)
+		err := tree.Archive(ctx, w, root, tree.What{})
 		_ = w.CloseWithError(err)
 		archived <- err
 	}()

@@ -102,6 +102,8 @@ type server struct {
 	logs        tally           // outputs of workspaces that are read
 	uploads     map[string]bool // routes whose bodies have any size, by method and pattern
 	visits      visits
+	watched     watched
+	looks       looks
 
 	openings     *openings
 	openVersions openVersions

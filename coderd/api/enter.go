@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,9 +24,16 @@ import (
 
 const (
 	// tunnelPatience is how long a request waits for an agent that is about to open its tunnel again, and tunnelAgain how
-	// soon it is looked for.
+	// soon it is looked for first. The pauses double, up to tunnelSeldom.
 	tunnelPatience = 5 * time.Second
 	tunnelAgain    = 50 * time.Millisecond
+	tunnelSeldom   = 400 * time.Millisecond
+	// watchSeldom is the same for the end of a process, for which nobody waits. An agent that answers sooner than watchLeast that a
+	// process still runs is asked no more often either: one of ours lets the question wait for long.
+	watchSeldom = 10 * time.Second
+	watchLeast  = time.Second
+	// mostWatched is how many processes of a workspace are watched: more than an agent of ours has.
+	mostWatched = 1000
 	// maxRefusal bounds what an agent, which nobody trusts, can say of a refusal.
 	maxRefusal = 4 << 10
 )
@@ -37,6 +45,8 @@ type entrance struct {
 	action auth.Action
 	// publicPort is the one port that an anonymous visitor may reach; 0: the visitor is known.
 	publicPort int
+	// impatient says that an agent without a tunnel is not waited for.
+	impatient bool
 }
 
 // entranceOf finds a workspace to enter, in one read. It is a refusal where who may not, or where nobody can.
@@ -47,7 +57,7 @@ func (s *server) entranceOf(ctx context.Context, who auth.Identity, action auth.
 	} else {
 		params.Name = &ref
 	}
-	row, err := viewsdb.New(s.Store).Entrance(ctx, params)
+	row, err := s.entrance(ctx, who.UserID, params)
 	if err != nil && !database.NoRows(err) {
 		return entrance{}, xerrors.Errorf("find workspace: %w", err)
 	}
@@ -149,36 +159,47 @@ func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Respon
 	return resp, refusalOf(resp)
 }
 
-// again looks for the tunnel of a workspace once more, a moment later.
-func (s *server) again(ctx context.Context, e entrance) (entrance, error) {
-	timer := s.Clock.NewTimer(tunnelAgain, "api", "tunnel")
+// again looks for the tunnel of a workspace once more, after a pause.
+func (s *server) again(ctx context.Context, e entrance, pause time.Duration) (entrance, error) {
+	timer := s.Clock.NewTimer(pause, "api", "tunnel")
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return e, ctx.Err()
 	case <-timer.C:
 	}
+	s.looks.forget()
 	look := func() (entrance, error) { return s.entranceOf(ctx, e.who, e.action, e.ID.String()) }
 	if e.publicPort != 0 {
 		look = func() (entrance, error) { return s.publicly(ctx, e.Name, e.publicPort, e.who.Source) }
 	}
 	now, err := look()
-	if err == nil && now.Incarnation != e.Incarnation {
+	if err != nil {
+		return e, unfound{err}
+	}
+	if now.Incarnation != e.Incarnation {
 		return e, auth.Refuse(auth.ErrConflict, "workspace %s has another claim by now", e.Name)
 	}
-	return now, err
+	return now, nil
 }
+
+// unfound is why a workspace could not be looked for again. What comes from its tunnel may look the same: the end of a connection is
+// one, be it the database's or an agent's.
+type unfound struct{ error }
+
+func (u unfound) Unwrap() error { return u.error }
 
 // patiently tries something through the tunnel of a workspace. It waits for an agent that is about to open its tunnel again:
 // nothing has begun then. It returns the workspace as it was at the last try.
 func (s *server) patiently(ctx context.Context, e entrance, try func(entrance) error) (entrance, error) {
-	for began := s.Clock.Now("api", "tunnel"); ; {
+	began := s.Clock.Now("api", "tunnel")
+	for pause := tunnelAgain; ; pause = min(2*pause, tunnelSeldom) {
 		err := try(e)
 		// What was dialed and failed later may have been heard.
-		if !errors.Is(err, tunnel.ErrNone) || ctx.Err() != nil || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
+		if !errors.Is(err, tunnel.ErrNone) || ctx.Err() != nil || e.impatient || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
 			return e, err
 		}
-		if e, err = s.again(ctx, e); err != nil {
+		if e, err = s.again(ctx, e, pause); err != nil {
 			return e, err
 		}
 	}
@@ -187,10 +208,11 @@ func (s *server) patiently(ctx context.Context, e entrance, try func(entrance) e
 // tunnelProblem is why patiently failed, for the client.
 func tunnelProblem(ctx context.Context, e entrance, err error) error {
 	var refused *auth.Refusal
+	var lost unfound
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &refused), database.IsConnection(err):
+	case errors.As(err, &refused), errors.As(err, &lost):
 		return err
 	case errors.Is(err, tunnel.ErrTooMany):
 		return huma.Error429TooManyRequests(err.Error())
@@ -293,23 +315,58 @@ func (s *server) begin(e entrance, kind string, details map[string]any) (end fun
 // watchEnd records the end of a process, which outlives the request that started it. It asks the agent, through whichever tunnel
 // it has, until the process or its claim has ended.
 func (s *server) watchEnd(ctx context.Context, e entrance, id uuid.UUID, end func(map[string]any)) {
+	if !s.watched.enter(e.ID) {
+		end(map[string]any{"exit_code": nil, "reason": "too many processes of the workspace are watched"})
+		return
+	}
+	defer s.watched.leave(e.ID)
 	const failures = 20
-	for failed := 0; failed < failures; {
+	for failed, pause := 0, tunnelAgain; failed < failures; pause = min(2*pause, watchSeldom) {
+		e.impatient = true
+		asked := s.Clock.Now("api", "watch")
 		p, err := ask[sdk.Process](ctx, s, e, http.MethodGet, "/processes/"+id.String()+"/wait", nil)
 		switch {
 		case err == nil && p.Body.ExitCode != nil:
 			end(map[string]any{"exit_code": *p.Body.ExitCode})
 			return
-		case err == nil:
-			failed = 0
-			continue
 		case s.Tunnels.Ready() != nil: // the replica stops, and nobody else watches
 			return
+		case err != nil:
+			failed++
+		case s.Clock.Since(asked, "api", "watch") >= watchLeast:
+			failed, pause = 0, tunnelAgain/2
+			continue
 		}
-		failed++
-		if e, err = s.again(ctx, e); errors.Is(err, auth.ErrNotFound) || errors.Is(err, auth.ErrConflict) {
+		if e, err = s.again(ctx, e, pause); errors.Is(err, auth.ErrNotFound) || errors.Is(err, auth.ErrConflict) {
 			break
 		}
 	}
 	end(map[string]any{"exit_code": nil, "reason": "the claim has ended, or the agent does not answer"})
+}
+
+// watched counts the processes of workspaces whose end is watched. The zero value is ready for use.
+type watched struct {
+	mu sync.Mutex
+	of map[uuid.UUID]int
+}
+
+func (w *watched) enter(workspace uuid.UUID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[uuid.UUID]int{}
+	}
+	if w.of[workspace] >= mostWatched {
+		return false
+	}
+	w.of[workspace]++
+	return true
+}
+
+func (w *watched) leave(workspace uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of[workspace]--; w.of[workspace] == 0 {
+		delete(w.of, workspace)
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/lists"
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -122,7 +123,10 @@ func (s *server) mayPass(r *http.Request, d door) (entrance, error) {
 
 // publicly is a claimed workspace, for somebody whom nobody knows, who reaches a public port of it; errNoTicket where it is none.
 func (s *server) publicly(ctx context.Context, workspace string, port int, source string) (entrance, error) {
-	row, err := viewsdb.New(s.Store).Entrance(ctx, viewsdb.EntranceParams{Name: &workspace})
+	if !prebuilds.IsName(workspace) { // nobody in particular has the database asked for what cannot be there
+		return entrance{}, errNoTicket
+	}
+	row, err := s.entrance(ctx, auth.BuiltinUserID, viewsdb.EntranceParams{Name: &workspace})
 	if err != nil && !database.NoRows(err) {
 		return entrance{}, xerrors.Errorf("find workspace: %w", err)
 	}

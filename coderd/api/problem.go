@@ -77,6 +77,8 @@ func (s *server) problem(ctx context.Context, err error) error {
 		return retryLater(http.StatusServiceUnavailable, "too many changes at once: try again")
 	case isBadText(err):
 		return huma.Error422UnprocessableEntity("a text in the request has a character that cannot be stored, such as NUL")
+	case errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), auth.ErrNotAllowed):
+		return s.problem(ctx, context.Cause(ctx))
 	case errors.Is(err, context.Canceled): // the client is gone: nobody reads this
 		return huma.NewError(statusClientGone, "the client went away")
 	case errors.Is(err, context.DeadlineExceeded):

@@ -125,7 +125,7 @@ func (w *Watch) roles(all []*watched) (map[credential]database.Role, error) {
 	// Of one of them, and going on where that one ends meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(all[0].ctx), watchLimit)
 	defer cancel()
-	rows, err := authdb.New(w.store).StillValid(ctx, slices.Collect(maps.Keys(ids)))
+	rows, err := authdb.New(w.store.Aside()).StillValid(ctx, slices.Collect(maps.Keys(ids)))
 	if err != nil {
 		return nil, xerrors.Errorf("look whether tokens are still valid: %w", err)
 	}

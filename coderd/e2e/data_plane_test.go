@@ -92,7 +92,13 @@ func (e entered) run(ctx context.Context, c *sdk.Client, start sdk.ProcessStart)
 // fleet is some replicas on a database, without a template. At the end all workspaces are gone before a server is.
 func fleet(t *testing.T, n int, args ...string) []*e2etest.Server {
 	t.Helper()
-	servers := e2etest.StartAll(t, n, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 300 * time.Millisecond, Args: args})
+	return fleetOn(t, dbtest.URL(t), n, args...)
+}
+
+// fleetOn is fleet on a database that the test looks into.
+func fleetOn(t *testing.T, url string, n int, args ...string) []*e2etest.Server {
+	t.Helper()
+	servers := e2etest.StartAll(t, n, e2etest.Options{PostgresURL: url, Tick: 300 * time.Millisecond, Args: args})
 	t.Cleanup(func() {
 		ctx, c := context.WithoutCancel(t.Context()), servers[0].Client
 		_ = c.DeleteTemplate(ctx, "agents")

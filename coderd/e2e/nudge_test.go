@@ -143,7 +143,7 @@ func muteNotifications(ctx context.Context, t *testing.T, store *database.Store)
 		CREATE FUNCTION mute.pg_notify(text, text) RETURNS void LANGUAGE sql AS '';
 		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = mute, pg_catalog, public', current_database()); END $$`)
 	require.NoError(t, err)
-	store.Pool.Reset()
+	store.Reset()
 	var muted bool
 	require.NoError(t, store.Pool.QueryRow(ctx, "SELECT 'pg_notify(text, text)'::regprocedure = 'mute.pg_notify(text, text)'::regprocedure").Scan(&muted))
 	require.True(t, muted)

@@ -3,6 +3,7 @@ package prebuilds
 import (
 	"encoding/base32"
 	"io"
+	"strings"
 
 	"golang.org/x/xerrors"
 )
@@ -17,4 +18,11 @@ func Name(random io.Reader) (string, error) {
 		return "", xerrors.Errorf("read random bytes of name: %w", err)
 	}
 	return "prebuild-" + nameEncoding.EncodeToString(b[:]), nil
+}
+
+// IsName says whether Name makes names that look so: nothing else is one of a workspace.
+func IsName(text string) bool {
+	digits, ok := strings.CutPrefix(text, "prebuild-")
+	b, err := nameEncoding.DecodeString(digits)
+	return ok && err == nil && len(b) == 9 && nameEncoding.EncodeToString(b) == digits
 }

@@ -26,6 +26,7 @@ func TestName(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, tc.want, name)
 		assert.Len(t, name, 24)
+		assert.True(t, IsName(name))
 	}
 
 	seen := make(map[string]bool)

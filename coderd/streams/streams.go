@@ -64,7 +64,7 @@ func (c whole) Read(p []byte) (int, error) {
 
 // Open is the side that opens streams; Accept is the other one, and opens none: what it tried would be reset.
 func Open(conn net.Conn) (*Session, error) {
-	s, err := yamux.Client(&joined{Conn: conn}, config())
+	s, err := yamux.Client(&joined{Conn: limitPings(conn)}, config())
 	if err == nil {
 		err = s.GoAway()
 	}
@@ -73,7 +73,7 @@ func Open(conn net.Conn) (*Session, error) {
 
 // Accept is the side that accepts streams.
 func Accept(conn net.Conn) (*Session, error) {
-	return wrap(yamux.Server(&joined{Conn: conn}, config()))
+	return wrap(yamux.Server(&joined{Conn: limitPings(conn)}, config()))
 }
 
 // joined writes the header of a frame and its data at once. yamux writes one after the other, and each would be a message of its
@@ -84,14 +84,14 @@ type joined struct {
 }
 
 const (
-	headerSize = 12 // of a frame: version, type (0 is data), flags, stream, length
+	headerSize = 12 // of a frame: version, type, flags, stream, length
 	// joinedMost is how much data is copied, to be sent with its header.
 	joinedMost = 4 << 10
 )
 
 func (j *joined) Write(p []byte) (int, error) {
 	switch {
-	case len(j.frame) == 0 && len(p) == headerSize && p[1] == 0 && binary.BigEndian.Uint32(p[8:]) > 0:
+	case len(j.frame) == 0 && len(p) == headerSize && p[1] == typeData && binary.BigEndian.Uint32(p[8:]) > 0:
 		j.frame = append(j.frame, p...)
 		return len(p), nil
 	case len(j.frame) == 0:

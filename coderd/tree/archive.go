@@ -20,14 +20,22 @@ const (
 	errorRecord = "PREWARM.error"
 )
 
-// errChanged: something else was put in its place.
-var errChanged = errors.New("changed while it was read")
+var (
+	// errChanged: something else was put in its place.
+	errChanged = errors.New("changed while it was read")
+	errSpecial = xerrors.Errorf("a pipe, socket or device, which is not copied: remove it first: %w", ErrNotRegular)
+)
 
-// Archive writes the files, directories and symbolic links in root as a tar archive, and leaves out what else there is. A
-// directory that is the same as except, which may be nil, is left out too. What is gone when its turn comes is no error.
-// After an error the archive has no end; Extract returns that error.
-func Archive(ctx context.Context, w io.Writer, root *os.Root, except fs.FileInfo) error {
-	a := archiver{tar.NewWriter(w), except}
+// What is an archive of.
+type What struct {
+	Except fs.FileInfo // a directory that is left out; nil: none
+	Whole  bool        // pipes, sockets and devices, which an archive has not, are an error, and not left out
+}
+
+// Archive writes the files, directories and symbolic links in root as a tar archive. What is gone when its turn comes is no
+// error. After an error the archive has no end; Extract returns that error.
+func Archive(ctx context.Context, w io.Writer, root *os.Root, of What) error {
+	a := archiver{tar.NewWriter(w), of}
 	err := a.directory(ctx, root, "")
 	if err == nil {
 		err = a.Close()
@@ -44,7 +52,7 @@ func Archive(ctx context.Context, w io.Writer, root *os.Root, except fs.FileInfo
 
 type archiver struct {
 	*tar.Writer
-	except fs.FileInfo
+	of What
 }
 
 func (a archiver) directory(ctx context.Context, dir *os.Root, prefix string) error {
@@ -77,7 +85,7 @@ func (a archiver) entry(ctx context.Context, dir *os.Root, prefix, name string) 
 	if err != nil {
 		return named(prefix+name, err)
 	}
-	switch info.Mode().Type() { //nolint:exhaustive // the rest is left out
+	switch info.Mode().Type() {
 	case fs.ModeSymlink:
 		target, err := dir.Readlink(name)
 		if err != nil {
@@ -85,7 +93,7 @@ func (a archiver) entry(ctx context.Context, dir *os.Root, prefix, name string) 
 		}
 		return a.header(info, prefix+name, target)
 	case fs.ModeDir:
-		if a.except != nil && os.SameFile(info, a.except) {
+		if a.of.Except != nil && os.SameFile(info, a.of.Except) {
 			return nil
 		}
 		sub, err := Sub(dir, name)
@@ -111,6 +119,10 @@ func (a archiver) entry(ctx context.Context, dir *os.Root, prefix, name string) 
 		}
 		if _, err := io.CopyN(a, f, is.Size()); err != nil {
 			return xerrors.Errorf("copy %s: %w", prefix+name, err)
+		}
+	default:
+		if a.of.Whole {
+			return named(prefix+name, errSpecial)
 		}
 	}
 	return nil

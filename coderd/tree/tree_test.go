@@ -78,13 +78,17 @@ func TestArchive(t *testing.T) {
 	require.NoError(t, os.Symlink("/dev/null", filepath.Join(to, "secret")))
 
 	var b bytes.Buffer
-	require.NoError(t, tree.Archive(t.Context(), &b, root(t, from), nil))
+	require.NoError(t, tree.Archive(t.Context(), &b, root(t, from), tree.What{}))
 	require.NoError(t, tree.Extract(t.Context(), root(t, to), &b))
 	want := names(t, from)
 	delete(want, "pipe")
 	got := names(t, to)
 	want["."] = got["."]
 	require.Equal(t, want, got)
+
+	err := tree.Archive(t.Context(), io.Discard, root(t, from), tree.What{Whole: true})
+	require.ErrorIs(t, err, tree.ErrNotRegular)
+	require.ErrorContains(t, err, "pipe: a pipe, socket or device, which is not copied: remove it first")
 }
 
 func archive(t *testing.T, headers ...tar.Header) io.Reader {
@@ -244,7 +248,7 @@ func TestArchive_race(t *testing.T) {
 	whole := 0
 	for range 2000 {
 		var b bytes.Buffer
-		_ = tree.Archive(t.Context(), &b, root(t, inside), nil)
+		_ = tree.Archive(t.Context(), &b, root(t, inside), tree.What{})
 		require.NotContains(t, b.String(), "stolen")
 		if strings.Contains(b.String(), "mine") {
 			whole++
@@ -264,7 +268,7 @@ func TestArchive_error(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var b bytes.Buffer
-	err := tree.Archive(ctx, writer(func(p []byte) (int, error) { cancel(); return b.Write(p) }), root(t, from), nil)
+	err := tree.Archive(ctx, writer(func(p []byte) (int, error) { cancel(); return b.Write(p) }), root(t, from), tree.What{})
 	require.ErrorIs(t, err, context.Canceled)
 	to := t.TempDir()
 	require.ErrorContains(t, tree.Extract(t.Context(), root(t, to), &b), "the archive ends early: context canceled")

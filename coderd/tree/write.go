@@ -53,6 +53,7 @@ func Write(root *os.Root, name string, content io.Reader, o Options) error {
 			return named(name, err)
 		}
 		defer f.Close()
+		hold(f)
 		if _, err := io.Copy(f, content); err != nil {
 			if p, is := errors.AsType[*fs.PathError](err); is && p.Op == "write" {
 				return named(name, err)
@@ -79,7 +80,8 @@ func Write(root *os.Root, name string, content io.Reader, o Options) error {
 // replace has put make something under a name of its own, and moves it to name.
 func replace(root *os.Root, name string, put func(temp string) error, sync bool) error {
 	dir := path.Dir(name)
-	temp := path.Join(dir, ".prewarm-"+rand.Text())
+	sweep(root, dir)
+	temp := path.Join(dir, temporary+rand.Text())
 	defer func() { _ = root.Remove(temp) }() // also after success: a rename of a file onto itself does nothing
 	if err := put(temp); err != nil {
 		return err

@@ -40,8 +40,12 @@ func (s *Service) Run(ctx context.Context) {
 	s.stop(ctx)
 }
 
+// Ends is how many claims have ended, as far as this replica has heard.
+func (s *Service) Ends() uint64 { return s.ends.Load() }
+
 // Ended says that the claim of a workspace has ended, on this replica, after the commit. It returns at once.
 func (s *Service) Ended(workspaceID uuid.UUID) {
+	s.ends.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims[workspaceID], s.look[workspaceID] = struct{}{}, struct{}{}
@@ -50,6 +54,7 @@ func (s *Service) Ended(workspaceID uuid.UUID) {
 
 // Heard takes such news from another replica. An empty payload means that any number of them may have been lost.
 func (s *Service) Heard(payload string) {
+	s.ends.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if payload == "" {
@@ -147,7 +152,7 @@ func (s *Service) end(ctx context.Context, about tunneldb.TunnelsToKeepParams) e
 	}
 	asking, cancel := context.WithTimeout(ctx, rowTimeout)
 	defer cancel()
-	keep, err := tunneldb.New(s.Store).TunnelsToKeep(asking, about)
+	keep, err := tunneldb.New(s.Store.Aside()).TunnelsToKeep(asking, about)
 	if err != nil {
 		return xerrors.Errorf("look whether tunnels are over: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cdr.dev/slog"
@@ -47,6 +48,8 @@ const (
 	mostIdleOfOne = 4
 	// mostTunnels of one workspace at one replica: an agent that opens more loses the oldest.
 	mostTunnels = 2
+	// mostEnding is how many streams of a tunnel may be about to end at its agent, beside those that are open.
+	mostEnding = 64
 )
 
 // Agent is whose tunnel it is, as its token says.
@@ -88,6 +91,7 @@ type Service struct {
 	relays    relays
 	limits    limits
 
+	ends  atomic.Uint64  // claims that have ended, as far as it was heard
 	ended hints.Bell     // claims may have ended
 	held  sync.WaitGroup // by clients who are still to be told why their streams end
 
@@ -282,6 +286,10 @@ func (s *Service) open(id uuid.UUID) (net.Conn, error) {
 	s.mu.Unlock()
 	if t == nil {
 		return nil, ErrNone
+	}
+	// A stream that was closed here holds what comes until its other side has closed it too: an agent that does not is asked no more.
+	if t.session.NumStreams() >= streams.Most+mostEnding {
+		return nil, ErrTooMany
 	}
 	select {
 	case t.slots <- struct{}{}:

@@ -90,7 +90,7 @@ func SetNow(t testing.TB, store *database.Store, now time.Time) {
 	if _, err := store.Pool.Exec(ctx, "ALTER DATABASE "+name+" SET prewarm.now = '"+value+"'"); err != nil {
 		t.Fatalf("set the time of the test database: %v", err)
 	}
-	store.Pool.Reset()
+	store.Reset()
 }
 
 func (s server) execute(statement string) error {

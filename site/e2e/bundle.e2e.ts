@@ -24,7 +24,7 @@ test("a first load stays small, on whatever page it is", async () => {
     await signIn(await context.newPage(), server);
     const session = await context.storageState();
     const loads: Record<string, number> = {};
-    const paths = ["/sign-in", "/", "/presets/quickstart/default", "/welcome", "/mine", "/claims", "/jobs", "/templates", "/templates/quickstart", "/apply"];
+    const paths = ["/sign-in", "/", "/presets/quickstart/default", "/workspaces/any/ports/3000", "/welcome", "/mine", "/claims", "/jobs", "/templates", "/templates/quickstart", "/apply"];
     for (const path of paths) {
       await browsing(
         browser,

@@ -75,6 +75,7 @@ const pages: readonly { name: string; path: () => string; useful: string }[] = [
   { name: "pools", path: () => "/", useful: "kind-000/size-0" },
   { name: "preset", path: () => "/presets/kind-000/size-3", useful: "Why this state" },
   { name: "workspace", path: () => `/workspaces/${claimed}`, useful: "Timeline" },
+  { name: "port", path: () => `/workspaces/${claimed}/ports/3000`, useful: "Open port 3000" },
   { name: "pools-grouped", path: () => "/?group=template&dense=true&sort=claims", useful: "Dense rows" },
   { name: "mine", path: () => "/mine", useful: "kind-000/size-0" },
   { name: "claims", path: () => "/claims", useful: "prebuild-" },

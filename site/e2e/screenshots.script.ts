@@ -39,6 +39,7 @@ const pages: readonly { name: string; path: () => string; there: (page: Page) =>
   { name: "paused", path: () => "/presets/data-science/gpu", there: (p) => p.getByText("waiting for the new quota").first().waitFor() },
   { name: "workspace", path: () => `/workspaces/${claimed}`, there: (p) => p.getByRole("log").getByText("sandbox is up").waitFor() },
   { name: "terminal", path: () => `/workspaces/${entered}`, there: type },
+  { name: "port", path: () => `/workspaces/${entered}/ports/3000`, there: (p) => p.getByRole("button", { name: "Open port 3000" }).waitFor() },
   { name: "mine", path: () => "/mine", there: (p) => p.getByRole("list", { name: "Pools that you can claim from" }).waitFor() },
   { name: "claims", path: () => "/claims", there: (p) => p.getByText("agent-7").first().waitFor() },
   { name: "jobs", path: () => "/jobs", there: (p) => p.getByRole("table", { name: "Queued jobs" }).waitFor() },

@@ -70,7 +70,7 @@ func (s server) readTree(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer root.Close()
 	w.Header().Set("Content-Type", "application/x-tar")
-	if err := tree.Archive(r.Context(), w, root, nil); err != nil {
+	if err := tree.Archive(r.Context(), w, root, tree.What{}); err != nil {
 		_ = http.NewResponseController(w).Flush() // it ends with what is wrong
 		panic(http.ErrAbortHandler)
 	}

@@ -213,7 +213,7 @@ func (s server) move(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	if err := rename(from, to, what.Overwrite); errors.Is(err, unix.EXDEV) { // to another file system
-		if err = duplicate(r.Context(), from, to, what.Overwrite); err == nil {
+		if err = duplicate(r.Context(), from, to, what.Overwrite, true); err == nil { // what was not copied must not go
 			err = in(from.Root, from.RemoveAll(from.name))
 		}
 		if err != nil {
@@ -257,14 +257,15 @@ func (s server) copy(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	if err := duplicate(r.Context(), from, to, what.Overwrite); err != nil {
+	if err := duplicate(r.Context(), from, to, what.Overwrite, false); err != nil {
 		return err
 	}
 	return to.show(w)
 }
 
-// duplicate copies a file, a link or a tree; over what is there where it may, into a directory that is there too.
-func duplicate(ctx context.Context, from, to place, overwrite bool) error {
+// duplicate copies a file, a link or a tree; over what is there where it may, into a directory that is there too. A tree is
+// without its pipes, sockets and devices, unless they are refused, as it is to be whole.
+func duplicate(ctx context.Context, from, to place, overwrite, whole bool) error {
 	info, err := from.Lstat(from.name)
 	if err != nil {
 		return in(from.Root, err)
@@ -274,7 +275,7 @@ func duplicate(ctx context.Context, from, to place, overwrite bool) error {
 	}
 	switch info.Mode().Type() { //nolint:exhaustive // the rest is refused as no regular file
 	case fs.ModeDir:
-		return duplicateTree(ctx, from, to)
+		return duplicateTree(ctx, from, to, whole)
 	case fs.ModeSymlink:
 		target, err := from.Readlink(from.name)
 		if err != nil {
@@ -307,7 +308,7 @@ func (r reader) Read(p []byte) (int, error) {
 }
 
 // duplicateTree has what is read written at once. A copy into itself is without the copy.
-func duplicateTree(ctx context.Context, from, to place) error {
+func duplicateTree(ctx context.Context, from, to place, whole bool) error {
 	source, err := tree.Sub(from.Root, from.name)
 	if err != nil {
 		return in(from.Root, err)
@@ -328,7 +329,7 @@ func duplicateTree(ctx context.Context, from, to place) error {
 	r, w := io.Pipe()
 	read := make(chan error, 1)
 	go func() {
-		err := tree.Archive(ctx, w, source, except)
+		err := tree.Archive(ctx, w, source, tree.What{Except: except, Whole: whole})
 		_ = w.CloseWithError(err)
 		read <- err
 	}()
