@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -48,77 +49,107 @@ func (a *attached) read(ctx context.Context, t *testing.T, lines int64) (last st
 	return ""
 }
 
-// A replica that drains hands its tunnel over: what is new goes elsewhere. What is connected goes on to the deadline, and then
-// closes with a cause; a terminal is attached to again where it left off, and a session that ended with the replica is recorded.
-func TestInside_drain(t *testing.T) {
-	t.Parallel()
-	in := newInside(t, 2, 1, "--drain", "10s")
-	name, ctx := in.names[0], t.Context()
-	at, other := in.servers[0], in.servers[1]
-	in.road.mu.Lock()
-	in.road.targets = []string{in.options[0].Listen}
-	in.road.mu.Unlock()
-	in.road.cut()
-	eventually(t, "the tunnel at the first replica", func() bool { n, err := in.holder(name); return err == nil && n == 0 })
-	in.road.mu.Lock()
-	in.road.targets = append(in.road.targets, in.options[1].Listen)
-	in.road.mu.Unlock()
+// drain is a workspace with its tunnel at a replica that drains when it is asked to stop. A terminal reads a counter there, and
+// connections to a port go on, one through each replica.
+type drain struct {
+	*inside
+	name      string
+	at, other *e2etest.Server
+	counter   *counter
+	terminal  *attached
+	streams   map[string]*sdk.Stream
+}
 
-	counter := &counter{}
-	p, err := other.Client.StartProcess(ctx, name, sdk.ProcessStart{Shell: counting})
+func newDrain(t *testing.T, lasting string) *drain {
+	t.Helper()
+	d := &drain{inside: newInside(t, 2, 1), counter: &counter{}, streams: map[string]*sdk.Stream{}}
+	d.name, d.other = d.names[0], d.servers[1]
+	d.kill(0)
+	d.options[0].Args = append(d.options[0].Args, "--drain", lasting)
+	require.NoError(t, d.revive(0))
+	d.at = d.servers[0]
+	d.road.mu.Lock()
+	d.road.targets = []string{d.options[0].Listen}
+	d.road.mu.Unlock()
+	d.road.cut()
+	eventually(t, "the tunnel at the first replica", func() bool { n, err := d.holder(d.name); return err == nil && n == 0 })
+	d.road.mu.Lock()
+	d.road.targets = append(d.road.targets, d.options[1].Listen)
+	d.road.mu.Unlock()
+
+	ctx := t.Context()
+	p, err := d.other.Client.StartProcess(ctx, d.name, sdk.ProcessStart{Shell: counting})
 	require.NoError(t, err)
-	counter.id = p.ID
-	terminal := attach(ctx, t, at.Client, name, counter)
-	require.Empty(t, terminal.read(ctx, t, 10))
+	d.counter.id = p.ID
+	d.terminal = attach(ctx, t, d.at.Client, d.name, d.counter)
+	require.Empty(t, d.terminal.read(ctx, t, 10))
 	_, raw := serveEchoes(t)
-	streams := map[string]*sdk.Stream{}
-	for from, c := range map[string]*sdk.Client{"here": at.Client, "relayed": other.Client} {
-		streams[from], err = c.DialPort(ctx, name, raw)
+	for from, c := range map[string]*sdk.Client{"here": d.at.Client, "relayed": d.other.Client} {
+		d.streams[from], err = c.DialPort(ctx, d.name, raw)
 		require.NoError(t, err)
 	}
-	echo := func() {
-		for from, s := range streams {
-			_, err := io.WriteString(s, "well")
-			require.NoError(t, err, from)
-			_, err = io.ReadFull(s, make([]byte, 4))
-			require.NoError(t, err, from)
-		}
-	}
-	echo()
+	d.echo()
+	return d
+}
 
-	at.Signal(syscall.SIGTERM)
-	eventually(t, "the tunnel at the other replica", func() bool { n, err := in.holder(name); return err == nil && n == 1 })
-	before := counter.lines
-	require.Empty(t, terminal.read(ctx, t, before+10))
-	echo()
-	in.c = other.Client
-	require.NoError(t, in.command(ctx, 1, 10))
-	select {
-	case <-at.Done():
-		require.Fail(t, "the replica has ended before its deadline")
-	default:
+// echo shows that the connections to the port go on.
+func (d *drain) echo() {
+	d.t.Helper()
+	for from, s := range d.streams {
+		_, err := io.WriteString(s, "well")
+		require.NoError(d.t, err, from)
+		_, err = io.ReadFull(s, make([]byte, 4))
+		require.NoError(d.t, err, from)
 	}
+}
 
+// again attaches to the counter at the other replica, where it left off, and stops it.
+func (d *drain) again() {
+	d.t.Helper()
+	ctx := d.t.Context()
+	require.Empty(d.t, attach(ctx, d.t, d.other.Client, d.name, d.counter).read(ctx, d.t, d.counter.lines+10))
+	_, err := d.other.Client.WriteFile(ctx, d.name, "stop", strings.NewReader("x"), sdk.FileWrite{Size: 1})
+	require.NoError(d.t, err)
+}
+
+// A replica that drains hands its tunnel over: what is new goes elsewhere, and what is connected goes on.
+func TestInside_drain(t *testing.T) {
+	t.Parallel()
+	d := newDrain(t, "1h")
+	d.at.Signal(syscall.SIGTERM)
+	eventually(t, "the tunnel at the other replica", func() bool { n, err := d.holder(d.name); return err == nil && n == 1 })
+	require.Empty(t, d.terminal.read(t.Context(), t, d.counter.lines+10))
+	d.echo()
+	d.c = d.other.Client
+	require.NoError(t, d.command(t.Context(), 1, 10))
+	d.at.Kill()
+	d.again()
+}
+
+// At the deadline of a drain what is connected closes with a cause. A terminal is attached to again where it left off, and a
+// session that ended with the replica is recorded.
+func TestInside_drained(t *testing.T) {
+	t.Parallel()
+	d := newDrain(t, "1s")
+	ctx := t.Context()
+	d.at.Signal(syscall.SIGTERM)
 	var last struct{ Error string }
-	require.NoError(t, json.Unmarshal([]byte(terminal.read(ctx, t, 1<<40)), &last))
+	require.NoError(t, json.Unmarshal([]byte(d.terminal.read(ctx, t, 1<<40)), &last))
 	require.Equal(t, "the server is stopping: connect again", last.Error)
-	_, _, err = terminal.Read(ctx)
+	_, _, err := d.terminal.Read(ctx)
 	require.Equal(t, websocket.StatusServiceRestart, websocket.CloseStatus(err), err)
 	for from, want := range map[string]sdk.StreamError{
 		"here":    {CloseError: websocket.CloseError{Code: websocket.StatusServiceRestart, Reason: "the server is stopping: connect again"}},
-		"relayed": {CloseError: websocket.CloseError{Code: websocket.StatusGoingAway, Reason: "the connection into workspace " + name + " was cut: connect again"}},
+		"relayed": {CloseError: websocket.CloseError{Code: websocket.StatusGoingAway, Reason: "the connection into workspace " + d.name + " was cut: connect again"}},
 	} {
-		_, err := streams[from].Read(make([]byte, 1))
+		_, err := d.streams[from].Read(make([]byte, 1))
 		closed := &sdk.StreamError{}
 		require.ErrorAs(t, err, &closed, from)
 		require.Equal(t, want, *closed, from)
 	}
-	<-at.Done()
-
-	again := attach(ctx, t, other.Client, name, counter)
-	require.Empty(t, again.read(ctx, t, counter.lines+10))
+	<-d.at.Done()
 	eventually(t, "the ends of all that was open", func() bool {
-		log, err := other.Client.Audit(ctx, sdk.AuditFilter{})
+		log, err := d.other.Client.Audit(ctx, sdk.AuditFilter{})
 		require.NoError(t, err)
 		ends := 0
 		for _, e := range log.Entries {
@@ -128,6 +159,5 @@ func TestInside_drain(t *testing.T) {
 		}
 		return ends == 3
 	})
-	_, err = other.Client.WriteFile(ctx, name, "stop", strings.NewReader("x"), sdk.FileWrite{Size: 1})
-	require.NoError(t, err)
+	d.again()
 }
