@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"cdr.dev/slog"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -196,7 +197,11 @@ func (s *server) patiently(ctx context.Context, e entrance, try func(entrance) e
 	for pause := tunnelAgain; ; pause = min(2*pause, tunnelSeldom) {
 		err := try(e)
 		// What was dialed and failed later may have been heard.
-		if !errors.Is(err, tunnel.ErrNone) || ctx.Err() != nil || e.impatient || s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
+		if !errors.Is(err, tunnel.ErrNone) || ctx.Err() != nil || e.impatient {
+			return e, err
+		}
+		if s.Clock.Since(began, "api", "tunnel") >= tunnelPatience {
+			s.Log.Info(ctx, "agent not reached", slog.F("workspace", e.Name), slog.Error(err))
 			return e, err
 		}
 		if e, err = s.again(ctx, e, pause); err != nil {

@@ -100,7 +100,8 @@ func (s *Service) relay(ctx context.Context, target Target) (net.Conn, error) {
 	for again := true; ; again = false {
 		p, fresh, err := s.way(ctx, target)
 		if err != nil {
-			return nil, xerrors.Errorf("reach the replica that has the tunnel: %w", err)
+			// Nothing was asked. If that replica is gone, the agent is about to open a tunnel elsewhere.
+			return nil, xerrors.Errorf("reach the replica that has the tunnel: %s: %w", err.Error(), ErrNone)
 		}
 		conn, err := s.ask(ctx, p, target.TunnelID)
 		if err == nil {
