@@ -71,8 +71,12 @@ func newDrain(t *testing.T, lasting string) *drain {
 	d.road.mu.Lock()
 	d.road.targets = []string{d.options[0].Listen}
 	d.road.mu.Unlock()
+	before := d.newest()
 	d.road.cut()
-	eventually(t, "the tunnel at the first replica", func() bool { n, err := d.holder(d.name); return err == nil && n == 0 })
+	eventually(t, "a new tunnel, at the first replica", func() bool {
+		n, err := d.holder(d.name)
+		return err == nil && n == 0 && d.newest() != before
+	})
 	d.road.mu.Lock()
 	d.road.targets = append(d.road.targets, d.options[1].Listen)
 	d.road.mu.Unlock()
@@ -90,6 +94,13 @@ func newDrain(t *testing.T, lasting string) *drain {
 	}
 	d.echo()
 	return d
+}
+
+// newest is the tunnel that requests take. It may have been cut.
+func (d *drain) newest() (id string) {
+	_ = d.store.Pool.QueryRow(d.t.Context(), `SELECT t.id::text FROM tunnels t JOIN workspaces w ON w.id = t.workspace_id WHERE w.name = $1
+		ORDER BY t.connected_at DESC LIMIT 1`, d.name).Scan(&id)
+	return id
 }
 
 // echo shows that the connections to the port go on.
