@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"cdr.dev/slog"
-	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
+	"github.com/prewarm-dev/prewarm/coderd/streams"
 	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -51,15 +51,17 @@ func (s *server) instanceTunnel(ctx context.Context, i instance.Instance, in *tu
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humachi.Unwrap(hc)
-		ws, err := websocket.Accept(w, r, nil)
+		ws, err := streams.Upgrade(w, r)
 		if err != nil {
 			s.Log.Debug(ctx, "tunnel without a connection", slog.F("workspace", i.Name), slog.Error(err))
 			return
 		}
-		err = s.Tunnels.Attach(ctx, tunnel.Agent{
+		// The request ends here, and the tunnel goes on.
+		if _, err = s.Tunnels.Attach(ctx, tunnel.Agent{
 			WorkspaceID: i.WorkspaceID, Incarnation: i.Bearer.Incarnation, Attempt: i.Bearer.Attempt,
-		}, ws)
-		s.Log.Debug(ctx, "tunnel ended", slog.F("workspace", i.Name), slog.Error(err))
+		}, ws); err != nil {
+			s.Log.Debug(ctx, "tunnel refused", slog.F("workspace", i.Name), slog.Error(err))
+		}
 	}}, nil
 }
 

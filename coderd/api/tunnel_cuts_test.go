@@ -176,7 +176,7 @@ func newEntrances(t *testing.T) *entrances {
 	agents := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(rw, r, nil)
 		if err == nil {
-			_ = e.tunnels.Attach(r.Context(), tunnel.Agent{WorkspaceID: uuid.MustParse(r.URL.Path[1:]), Incarnation: 1, Attempt: 1}, ws)
+			_, _ = e.tunnels.Attach(r.Context(), tunnel.Agent{WorkspaceID: uuid.MustParse(r.URL.Path[1:]), Incarnation: 1, Attempt: 1}, ws)
 		}
 	}))
 	t.Cleanup(func() { e.leave(); agents.Close() })

@@ -25,6 +25,10 @@ const (
 	// Most is how many streams one session carries at once.
 	Most = 256
 
+	// openBacklog is how many streams may be opened that the other side has not taken yet; the next one waits. Each session has
+	// room for so many pointers.
+	openBacklog = 64
+
 	keepAlive    = 15 * time.Second
 	writeTimeout = 15 * time.Second
 	openTimeout  = 30 * time.Second
@@ -63,8 +67,16 @@ func (c whole) Read(p []byte) (int, error) {
 }
 
 // Open is the side that opens streams; Accept is the other one, and opens none: what it tried would be reset.
-func Open(conn net.Conn) (*Session, error) {
-	s, err := yamux.Client(&joined{Conn: limitPings(conn)}, config())
+func Open(conn net.Conn) (*Session, error) { return open(conn, true) }
+
+// OpenQuiet is Open for connections that are many and idle. It does not ping, which takes a goroutine, as the other side does: the
+// caller has to note where nothing comes for long.
+func OpenQuiet(conn net.Conn) (*Session, error) { return open(conn, false) }
+
+func open(conn net.Conn, ping bool) (*Session, error) {
+	c := config()
+	c.AcceptBacklog, c.EnableKeepAlive = openBacklog, ping
+	s, err := yamux.Client(&joined{Conn: limitPings(conn)}, c)
 	if err == nil {
 		err = s.GoAway()
 	}

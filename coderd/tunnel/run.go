@@ -20,6 +20,8 @@ import (
 const (
 	// lookEvery bounds what a lost hint costs: streams of a claim end within 5 s of its end.
 	lookEvery = 3 * time.Second
+	// mostSilent is how many looks a tunnel may say nothing before it is asked. Agents ping more often.
+	mostSilent = 6
 	// atOnce is how many workspaces one hint names: a notification has 8000 bytes at most.
 	atOnce = 200
 	// farewellTimeout is how long clients may take to hear why their streams end with the replica.
@@ -122,6 +124,7 @@ func (s *Service) endOf(ctx context.Context, ids []uuid.UUID) error {
 }
 
 func (s *Service) lookAtAll(ctx context.Context) error {
+	s.askSilent()
 	s.dropRelays(ctx)
 	if err := s.end(ctx, tunneldb.TunnelsToKeepParams{ReplicaID: s.InstanceID, Every: true, Ids: []uuid.UUID{}}); err != nil {
 		return err
@@ -132,6 +135,25 @@ func (s *Service) lookAtAll(ctx context.Context) error {
 		return xerrors.Errorf("sweep tunnels: %w", err)
 	}
 	return nil
+}
+
+// askSilent ends tunnels whose agents say nothing, and do not answer either.
+func (s *Service) askSilent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tunnels {
+		if t.silent++; t.conn.heard.Swap(false) {
+			t.silent = 0
+		}
+		if t.silent == mostSilent {
+			t.silent = 0
+			go func() {
+				if _, err := t.session.Ping(); err != nil {
+					_ = t.session.Close()
+				}
+			}()
+		}
+	}
 }
 
 // end ends the tunnels whose work has ended. One whose row was lost writes it again. While the database does not answer,

@@ -108,9 +108,11 @@ type Service struct {
 type tunnel struct {
 	id      uuid.UUID
 	agent   Agent
+	conn    *watched
 	session *streams.Session
 	slots   chan struct{}
 	written bool // its row is; by the service's mu
+	silent  int  // looks in a row before which nothing came; of the look
 }
 
 // New returns a Service. Run must run for tunnels to end with their work.
@@ -149,32 +151,47 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Attach has the tunnel of an agent until it ends, and closes ws. The error says why it ended; it is ErrOver where the work of
-// the agent has.
-func (s *Service) Attach(ctx context.Context, agent Agent, ws *websocket.Conn) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	conn := streams.Conn(ctx, ws)
-	session, err := streams.Open(conn)
-	if err != nil {
+// Attach takes the tunnel of an agent, and owns ws. It returns when the tunnel can be used; ended is closed when it ends. The error
+// says why there is none; it is ErrOver where the work of the agent has ended.
+//
+// It holds nothing of the request that ws came by, and no goroutine: either is more than an idle tunnel needs.
+func (s *Service) Attach(ctx context.Context, agent Agent, ws *websocket.Conn) (ended <-chan struct{}, err error) {
+	t := &tunnel{id: uuid.New(), agent: agent, slots: make(chan struct{}, streams.Most)}
+	t.conn = &watched{Conn: streams.Conn(context.Background(), ws)} //nolint:contextcheck // it outlives the request
+	t.conn.closed = func() { s.leave(t) }
+	if t.session, err = streams.OpenQuiet(t.conn); err != nil {
 		_ = ws.CloseNow()
-		return err
+		return nil, err
 	}
-	defer func() { _ = ws.CloseNow(); _ = session.Close() }()
-	t := &tunnel{id: uuid.New(), agent: agent, session: session, slots: make(chan struct{}, streams.Most)}
-	if err := s.enter(t); err != nil {
-		return err
+	if err = s.enter(t); err == nil {
+		err = s.write(ctx, t)
 	}
-	defer s.leave(ctx, t)
-	if err := s.write(ctx, t); err != nil {
-		return err
+	if err != nil {
+		_ = t.session.Close()
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-session.CloseChan():
-		return nil
+	if t.session.IsClosed() { // it may have ended before it was entered
+		s.leave(t) //nolint:contextcheck // as above
 	}
+	return t.session.CloseChan(), err
+}
+
+// watched is a connection that is known to have said something, and to be closed.
+type watched struct {
+	net.Conn
+	heard  atomic.Bool
+	closed func()
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	w.heard.Store(true)
+	return n, err //nolint:wrapcheck // readers compare it
+}
+
+func (w *watched) Close() error {
+	err := w.Conn.Close()
+	go w.closed()
+	return err //nolint:wrapcheck // it is the connection's
 }
 
 // enter comes before the row: a look at the rows that finds none ends the tunnel.
@@ -194,7 +211,7 @@ func (s *Service) enter(t *tunnel) error {
 	return nil
 }
 
-func (s *Service) leave(ctx context.Context, t *tunnel) {
+func (s *Service) leave(t *tunnel) {
 	s.mu.Lock()
 	delete(s.tunnels, t.id)
 	var rest []*tunnel
@@ -212,7 +229,7 @@ func (s *Service) leave(ctx context.Context, t *tunnel) {
 	if stopped {
 		return // all rows go at once
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rowTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), rowTimeout)
 	defer cancel()
 	if err := s.forget(ctx, t.id); err != nil {
 		s.Log.Debug(ctx, "remove row of tunnel", slog.Error(err)) // the next look removes it

@@ -61,9 +61,13 @@ func start(t *testing.T, w *coderdtest.World, c coderdtest.Config) *place {
 		}
 		var attempt int32
 		_, _ = fmt.Sscan(r.PathValue("attempt"), &attempt)
-		p.attached <- p.Tunnels.Attach(r.Context(), tunnel.Agent{
+		ended, err := p.Tunnels.Attach(r.Context(), tunnel.Agent{
 			WorkspaceID: uuid.MustParse(r.PathValue("workspace")), Incarnation: 1, Attempt: attempt,
 		}, ws)
+		if err == nil {
+			<-ended
+		}
+		p.attached <- err
 	})
 	return p
 }

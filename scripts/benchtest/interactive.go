@@ -102,6 +102,7 @@ func (b *bench) interactiveLocal(ctx context.Context) {
 	all.Wait()
 	quantiles(fmt.Sprintf("interactive.local.%d-at-once", many), together)
 	b.port(ctx, g, names[0])
+	b.upload(ctx, g, names[0])
 	for _, name := range names {
 		get(r.client.ReleaseWorkspace(ctx, name))
 	}

@@ -70,6 +70,8 @@ func tunnels(ctx context.Context, b *bench) {
 	without := []sample{before, after}
 	line("tunnels.0.claims.p50", middle(without, p50), "ms", 0, "")
 	line(name+".claims.p50", p50(with), "ms", middle(without, p50), "tunnels.0.claims.p50")
+	line("tunnels.0.claims.p99", middle(without, p99), "ms", 0, "")
+	line(name+".claims.p99", p99(with), "ms", middle(without, p99), "tunnels.0.claims.p99")
 	line("tunnels.0.claims", middle(without, perSecond), "/s", 0, "")
 	line(name+".claims", with.perSecond, "/s", middle(without, perSecond), "tunnels.0.claims")
 }
