@@ -44,7 +44,7 @@ func TestHugeMessages(t *testing.T) {
 			_, err = conn.Write([]byte{0}) // of its input
 			require.NoError(t, err)
 			go endless(conn, "x", poured)
-			require.Equal(t, 1009, closedWith(t, in), "%s: a message that is too big", name) //nolint:testifylint // the wanted one is first
+			require.Equal(t, 1009, closedWith(t, in), "%s: a message that is too big", name)
 		}
 		conn, _ := rawWebSocket(t, through, "/workspaces/"+e.name+"/ports/"+strconv.Itoa(sink)+"/connect")
 		_, err := conn.Write(hugeFrame(true))

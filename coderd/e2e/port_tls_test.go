@@ -130,7 +130,7 @@ func TestPorts_browserOverTLS(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "well", string(got))
 	// Its plain neighbour is another origin.
-	_, _, err = websocket.Dial(t.Context(), origin+"/socket", &websocket.DialOptions{ //nolint:bodyclose // the library closes it
+	_, _, err = websocket.Dial(t.Context(), origin+"/socket", &websocket.DialOptions{
 		HTTPClient: browser, HTTPHeader: http.Header{"Origin": {"http" + origin[len("https"):]}},
 	})
 	require.ErrorContains(t, err, "403")

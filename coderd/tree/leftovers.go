@@ -87,7 +87,7 @@ func removeLeft(root *os.Root, name string) bool {
 	if err != nil || !info.Mode().IsRegular() {
 		return true
 	}
-	if time.Since(info.ModTime()) < leftAfter {
+	if time.Since(info.ModTime()) < leftAfter { //nolint:forbidigo // the system says by its own clock when a file was written
 		return false
 	}
 	f, is, err := Open(root.OpenFile, name)
