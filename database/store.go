@@ -112,13 +112,17 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 // Close waits for the connections in use to come back, and closes them all.
 func (s *Store) Close() {
 	s.Pool.Close()
-	s.aside.Close()
+	if s.aside != nil {
+		s.aside.Close()
+	}
 }
 
 // Reset has connections made anew, once those in use are back.
 func (s *Store) Reset() {
 	s.Pool.Reset()
-	s.aside.Reset()
+	if s.aside != nil {
+		s.aside.Reset()
+	}
 }
 
 // Aside is for the looks that end what may not go on. They have a few connections of their own: thousands of requests that wait
