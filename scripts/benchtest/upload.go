@@ -24,7 +24,10 @@ func (b *bench) upload(ctx context.Context, g guest, name string) {
 	dir := get(os.MkdirTemp(b.scratch, "upload"))
 	defer os.RemoveAll(dir)
 	size := sized(b, 1<<30, 256<<20)
-	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
+	shared := get(os.MkdirTemp("", "prewarm-upload"))
+	defer os.RemoveAll(shared)
+	must(os.Chmod(shared, 0o777)) //nolint:gosec // the workspace may have a user of its own
+	source, target := filepath.Join(dir, "source"), filepath.Join(shared, "target")
 	command := func(args ...string) {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Env = append(os.Environ(), "PREWARM_URL="+g.server.address, "PREWARM_TOKEN="+g.token)
