@@ -26,7 +26,7 @@ func (b *bench) upload(ctx context.Context, g guest, name string) {
 	size := sized(b, 1<<30, 256<<20)
 	shared := get(os.MkdirTemp("", "prewarm-upload"))
 	defer os.RemoveAll(shared)
-	must(os.Chmod(shared, 0o777)) //nolint:gosec // the workspace may have a user of its own
+	must(os.Chmod(shared, 0o777)) // the workspace may have a user of its own
 	source, target := filepath.Join(dir, "source"), filepath.Join(shared, "target")
 	command := func(args ...string) {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
