@@ -117,7 +117,7 @@ func (s *Store) Close() {
 	}
 }
 
-// Reset has connections made anew, once those in use are back.
+// Reset closes the connections that are not in use, and the others when they come back. Later statements connect anew.
 func (s *Store) Reset() {
 	s.Pool.Reset()
 	if s.aside != nil {

@@ -133,6 +133,11 @@ func TestInside_drain(t *testing.T) {
 	d.echo()
 	d.c = d.other.Client
 	require.NoError(t, d.command(t.Context(), 1, 10))
+	select {
+	case <-d.at.Done():
+		require.Fail(t, "the replica has ended before its deadline")
+	default:
+	}
 	d.at.Kill()
 	d.again()
 }

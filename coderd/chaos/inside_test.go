@@ -250,7 +250,7 @@ func TestInside(t *testing.T) {
 		pids[i] = s.PID()
 	}
 	want := sumOf(1, size)
-	replicas, agents := watchMemory(t, pids...), watchMemory(t, agent)
+	replicas, agents := e2etest.WatchMemory(t, pids...), e2etest.WatchMemory(t, agent)
 	began := time.Now()
 	_, err := in.upload(ctx, files, "large", 1, size)
 	require.NoError(t, err)
@@ -260,9 +260,9 @@ func TestInside(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, sum)
 	t.Logf("%d MiB up in %.1f s and down in %.1f s; more memory: a replica %d MiB, the agent %d MiB", size>>20, uploaded.Seconds(),
-		time.Since(began).Seconds(), replicas.more(t)>>20, agents.more(t)>>20)
-	require.Less(t, replicas.more(t), int64(mostMemory))
-	require.Less(t, agents.more(t), int64(mostMemory))
+		time.Since(began).Seconds(), replicas.More(t)>>20, agents.More(t)>>20)
+	require.Less(t, replicas.More(t), int64(mostMemory))
+	require.Less(t, agents.More(t), int64(mostMemory))
 
 	counter, stop, counted := in.count(ctx, in.names[1])
 	var all errgroup.Group
@@ -319,7 +319,7 @@ func TestInside(t *testing.T) {
 	require.Equal(t, sumOf(2, size), sum)
 	require.Greater(t, downs, 1, "a download was cut")
 	revive()
-	require.Less(t, agents.more(t), int64(mostMemory))
+	require.Less(t, agents.More(t), int64(mostMemory))
 	list, err := in.c.Files(ctx, files, "", "", 0)
 	require.NoError(t, err)
 	for _, f := range list.Files {
@@ -336,7 +336,7 @@ func TestInside(t *testing.T) {
 	t.Logf("%d commands and %d kills; uploads were sent %d times, downloads resumed %d times; %d lines of one process",
 		ran, kills+int64(ups+downs-2), ups, downs-1, counter.lines)
 	t.Logf("WebSocket: %d echoes over %d connections; raw: %d over %d, of which %d died with a cause; the agent had %d MiB more in all",
-		overWeb.messages, overWeb.connections, overRaw.messages, overRaw.connections, overRaw.named, agents.more(t)>>20)
+		overWeb.messages, overWeb.connections, overRaw.messages, overRaw.connections, overRaw.named, agents.More(t)>>20)
 }
 
 // An agent behind a network that cuts each connection every few seconds, and one behind a network that is far and loses much: commands,
@@ -405,4 +405,20 @@ func TestInside_badNetworks(t *testing.T) {
 				time.Since(began).Seconds(), in.road.cuts, size>>20, ups, downs, counter.lines)
 		})
 	}
+}
+
+// agentOf is the process of a workspace's agent.
+func (in *inside) agentOf(name string) int {
+	in.t.Helper()
+	w, err := in.c.Workspace(in.t.Context(), name)
+	require.NoError(in.t, err)
+	root := filepath.Dir(in.options[0].DataDir)
+	for _, p := range workspaceProcesses(in.t, root) {
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if words := strings.Split(string(args), "\x00"); p.workspace == w.ID.String() && len(words) > 1 && words[1] == "agent" {
+			return p.PID
+		}
+	}
+	require.Fail(in.t, "no agent", name)
+	return 0
 }

@@ -12,8 +12,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/streams"
 	"github.com/prewarm-dev/prewarm/database"
@@ -136,39 +135,6 @@ func acceptOf(r *http.Request) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// peak is the most memory that some processes have had since, and what is more than before.
-type peak map[int]int64
-
-func peaks(t *testing.T, pids ...int) peak {
-	t.Helper()
-	m := peak{}
-	for _, pid := range pids {
-		require.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o600))
-		m[pid] = m.of(t, pid)
-	}
-	return m
-}
-
-func (peak) of(t *testing.T, pid int) int64 {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	fields := strings.Fields(rest)
-	require.NotEmpty(t, fields)
-	kib, err := strconv.ParseInt(fields[0], 10, 64)
-	require.NoError(t, err)
-	return kib << 10
-}
-
-func (m peak) more(t *testing.T) (most int64) {
-	t.Helper()
-	for pid, before := range m {
-		most = max(most, m.of(t, pid)-before)
-	}
-	return most
-}
-
 // rawWebSocket is a connection after the handshake of a WebSocket, on which anything can be written.
 func rawWebSocket(t *testing.T, c *sdk.Client, path string) (net.Conn, *bufio.Reader) {
 	t.Helper()
@@ -203,12 +169,12 @@ func TestHostileAgent(t *testing.T) {
 	// harmless does something, and shows what it cost.
 	harmless := func(name string, do func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
-			memory := peaks(t, servers[0].PID(), servers[1].PID())
+			memory := e2etest.WatchMemory(t, servers[0].PID(), servers[1].PID())
 			do(t)
 			output, code := neighbour.run(t.Context(), bob, sdk.ProcessStart{Shell: "echo well"})
 			require.Equal(t, []any{"well\n", 0}, []any{string(output), code})
-			t.Logf("%d MiB more memory", memory.more(t)>>20)
-			require.Less(t, memory.more(t), int64(mostHarm))
+			t.Logf("%d MiB more memory", memory.More(t)>>20)
+			require.Less(t, memory.More(t), int64(mostHarm))
 		})
 	}
 	// serves shows that the user's own agent, which has a tunnel too, is reached.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -31,7 +32,7 @@ func TestHugeMessages(t *testing.T) {
 	pids := []int{servers[0].PID(), servers[1].PID(), agentPID(t, show(t, c, e.name))}
 
 	for _, through := range e.clients {
-		memory := peaks(t, pids...)
+		memory := e2etest.WatchMemory(t, pids...)
 		for name, path := range map[string]string{
 			"exec": "/exec", "attach": "/processes/" + reader.ID.String() + "/attach",
 		} {
@@ -62,8 +63,8 @@ func TestHugeMessages(t *testing.T) {
 		// What says its size before is refused before it comes, where it is not for a file or a port.
 		resp := e.announced(t, through, "/processes", twoGiB)
 		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
-		t.Logf("%d MiB more memory", memory.more(t)>>20)
-		require.Less(t, memory.more(t), int64(mostHarm))
+		t.Logf("%d MiB more memory", memory.More(t)>>20)
+		require.Less(t, memory.More(t), int64(mostHarm))
 	}
 	shown, err := c.Process(t.Context(), e.name, reader.ID)
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/streams"
 )
@@ -58,7 +59,7 @@ func TestManyStreams(t *testing.T) {
 			for _, w := range mine {
 				pids = append(pids, agentPID(t, show(t, owner, w.name)))
 			}
-			memory := peaks(t, pids...)
+			memory := e2etest.WatchMemory(t, pids...)
 			var open, refused, cut atomic.Int64
 			var mu sync.Mutex
 			var held []*sdk.Stream
@@ -89,7 +90,7 @@ func TestManyStreams(t *testing.T) {
 				})
 			}
 			opening.Wait()
-			t.Logf("%d streams, %d refused, %d connections closed; at most %d MiB more memory", open.Load(), refused.Load(), cut.Load(), memory.more(t)>>20)
+			t.Logf("%d streams, %d refused, %d connections closed; at most %d MiB more memory", open.Load(), refused.Load(), cut.Load(), memory.More(t)>>20)
 			require.LessOrEqual(t, open.Load(), int64(test.most))
 			require.Greater(t, open.Load(), int64(test.most/2))
 			require.Greater(t, refused.Load(), int64(test.most))
@@ -97,7 +98,7 @@ func TestManyStreams(t *testing.T) {
 			require.Equal(t, http.StatusTooManyRequests, sdk.StatusOf(err), "%v", err)
 			require.NoError(t, neighbourly(t.Context(), bob, neighbour.name), "another user is served while all of these are open")
 			require.NoError(t, <-served)
-			require.Less(t, memory.more(t), int64(mostOfStreams))
+			require.Less(t, memory.More(t), int64(mostOfStreams))
 			for _, stream := range held {
 				stream.Cut()
 			}

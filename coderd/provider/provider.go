@@ -138,8 +138,8 @@ type Logger interface {
 // Observer is a provider that can report resources in trouble at once, so that nobody has to ask for all of them.
 type Observer interface {
 	// Observe reports workspaces of the installation whose resource has failed, is being taken away or is gone. It returns when ctx
-	// ends, or with an error. The caller then calls it again, and it reports anew what is still in trouble. A report is a hint:
-	// the caller asks Get what is true. It may be about a deletion that Prewarm has asked for.
+	// ends, or with an error. The caller calls it again after an error, and it reports again what is still in trouble. A report may
+	// be about a deletion that Prewarm asked for: the caller asks Get what is true.
 	Observe(ctx context.Context, installation uuid.UUID, trouble func(workspaceID uuid.UUID)) error
 }
 
