@@ -25,7 +25,9 @@ const (
 )
 
 // A migration that waits for a lock on a table stands before everybody who comes after it, so it waits for that long
-// only, lets them pass, and tries again after a pause: however long some transaction stays open, claims go on.
+// only, lets them pass, and tries again after a pause: however long some transaction stays open, claims go on. So it does
+// when PostgreSQL ends it since it and a transaction of a running replica, which took the tables in another order, wait for
+// one another.
 const (
 	migrationTableLock  = 2 * time.Second
 	migrationTablePause = time.Second
@@ -79,7 +81,7 @@ func migrate(ctx context.Context, url string, migrations fs.FS, clock quartz.Clo
 		if err == nil {
 			return nil
 		}
-		if !IsLockTimeout(err) || try == migrationTableTries {
+		if !IsLockTimeout(err) && !IsDeadlock(err) || try == migrationTableTries {
 			return xerrors.Errorf("migrate schema: %w", err)
 		}
 		timer := clock.NewTimer(migrationTablePause, "database", "migrate")

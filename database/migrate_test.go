@@ -138,3 +138,58 @@ func emptyDatabase(t *testing.T) string {
 	require.NoError(t, err)
 	return url
 }
+
+// A migration that waits for a replica that waits for it is ended by PostgreSQL, and tries again.
+func TestMigrate_deadlock(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	url := emptyDatabase(t)
+	require.NoError(t, migrateTo(ctx, url, migrationSet("00001", "00002")))
+	set := migrationSet("00001", "00002").(fstest.MapFS)
+	// With the first table in hand it goes for the second once the replica wants the first; or once that has neither.
+	set["00003_more.sql"] = &fstest.MapFile{Data: []byte(`-- +goose Up
+ALTER TABLE t00001 ADD COLUMN more text;
+-- +goose StatementBegin
+DO $$ BEGIN
+  WHILE EXISTS (SELECT FROM pg_locks WHERE relation = 't00002'::regclass AND granted)
+    AND NOT EXISTS (SELECT FROM pg_locks WHERE relation = 't00001'::regclass AND NOT granted) LOOP
+    PERFORM pg_sleep(0.01);
+  END LOOP;
+END $$;
+-- +goose StatementEnd
+ALTER TABLE t00002 ADD COLUMN more text;
+`)}
+	replica, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer replica.Close(ctx)
+	_, err = replica.Exec(ctx, "SET deadlock_timeout = '1h'") // so that it is the migration that is ended
+	require.NoError(t, err)
+	tx, err := replica.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, "SELECT * FROM t00002")
+	require.NoError(t, err)
+
+	clock := quartz.NewMock(t)
+	trap := clock.Trap().NewTimer("database", "migrate")
+	defer trap.Close()
+	migrated := make(chan error, 1)
+	go func() { migrated <- database.MigrateTo(ctx, url, set, clock) }()
+	watcher, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer watcher.Close(ctx)
+	require.Eventually(t, func() bool {
+		var has bool
+		err := watcher.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE relation = 't00001'::regclass AND mode = 'AccessExclusiveLock' AND granted)`).Scan(&has)
+		return err == nil && has
+	}, time.Minute, 10*time.Millisecond, "the migration has the first table")
+	_, err = tx.Exec(ctx, "SELECT * FROM t00001")
+	require.NoError(t, err, "the replica goes on")
+	trap.MustWait(ctx).MustRelease(ctx)
+	require.NoError(t, tx.Rollback(ctx))
+	clock.Advance(time.Second).MustWait(ctx)
+	require.NoError(t, <-migrated)
+	_, err = replica.Exec(ctx, "SELECT t00001.more, t00002.more FROM t00001, t00002")
+	require.NoError(t, err)
+}
