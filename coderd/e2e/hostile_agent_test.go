@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -282,6 +283,29 @@ func TestHostileAgent(t *testing.T) {
 		n, err := io.CopyN(io.Discard, stream, poured)
 		require.NoError(t, err)
 		require.EqualValues(t, poured, n)
+	})
+	harmless("data after the end of answers", func(t *testing.T) {
+		defer h.serve(answering(func(w *bufio.Writer, _ *http.Request) {
+			_, _ = io.WriteString(w, "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+			_ = w.Flush()
+			endless(w, "x", streams.Window)
+		}))()
+		var asking sync.WaitGroup
+		for range 8 {
+			asking.Go(func() {
+				for range 250 { // without the tries again of our client
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, alice.URL.String()+"/api/v1/workspaces/"+mine.name+"/processes/"+uuid.NewString(), nil)
+					if err != nil {
+						return
+					}
+					req.Header.Set("Authorization", "Bearer "+alice.Token)
+					if resp, err := http.DefaultClient.Do(req); err == nil {
+						_ = resp.Body.Close()
+					}
+				}
+			})
+		}
+		asking.Wait()
 	})
 	harmless("a process that runs for ever, and is asked about", func(t *testing.T) {
 		var waits atomic.Int64

@@ -139,26 +139,24 @@ func config() *yamux.Config {
 	}
 }
 
-// Join copies between two streams, both ways, until both have ended. The end of one way is handed on.
-func Join(a, b net.Conn) {
-	done := make(chan struct{})
+// Join leads a stream of the other side on to another connection. It returns when both have ended: what the connection sends is handed
+// on to its end, and no more of it once the other side has closed the stream.
+func Join(stream, to net.Conn) {
+	handed := make(chan struct{})
 	go func() {
-		defer close(done)
-		pass(a, b)
+		defer close(handed)
+		if _, err := io.Copy(stream, to); err != nil {
+			abort(stream)
+			abort(to)
+			return
+		}
+		_ = stream.Close() // the other side reads what there is, and closes it too
 	}()
-	pass(b, a)
-	<-done
-}
-
-// pass ends both streams where one is broken: the other side must not wait for what does not come.
-func pass(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	if err != nil {
-		abort(from)
-		abort(to)
-		return
-	}
-	_ = to.Close() // of a stream: it writes no more, and still reads
+	// Who has closed a stream reads nothing more from it. What came all the same would stay in its buffer, for as long as the close takes.
+	_, _ = io.Copy(to, stream)
+	abort(to)
+	abort(stream)
+	<-handed
 }
 
 // abort ends reads and writes that are under way.
