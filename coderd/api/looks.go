@@ -14,7 +14,7 @@ import (
 const (
 	// mostLooks is how many workspaces are looked for at once for one user; for all of whom nobody knows, too. Thousands of requests
 	// that come at once would else have all of the database's connections, and others would wait.
-	mostLooks = 4
+	mostLooks = 16
 	// keptFor is how old what was found may be for the next request: a page that loads asks for many files at once. What goes on in a
 	// workspace ends no sooner either after a release at another replica.
 	keptFor  = 200 * time.Millisecond

@@ -141,6 +141,7 @@ func TestEveryProvider(t *testing.T) {
 			p := newPlantAt(t, 1, forgetest.Options{Seed: 8}, where{opened, "local", "{command: [sleep, infinity]}", ", enter: [template-admin]"})
 			second := p.options
 			second.Replica, second.DataDir = "second", t.TempDir()
+			second.Args = append(second.Args, "--encryption-keys-file", filepath.Join(p.first.DataDir, "encryption.keys"))
 			in := inhabited{store: p.store, servers: []*e2etest.Server{p.first, e2etest.Start(t, second)}}
 			t.Cleanup(p.clear) // before these servers stop
 			in.say = func(text string) []string { return []string{"sh", "-c", "echo " + text} }

@@ -29,8 +29,8 @@ type plant struct {
 	idle    int
 }
 
-// where is where runners are.
-type where struct{ providers, provider, spec string }
+// where is where runners are, and what else their agents are told.
+type where struct{ providers, provider, spec, agent string }
 
 // newPlant has its runners at the server's own machine.
 func newPlant(t *testing.T, idle int, options forgetest.Options) *plant {
@@ -68,7 +68,7 @@ templates:
   - name: runners
     provider: %s
     boot_timeout: 2m
-    agent: {runner: [%q]}
+    agent: {runner: [%q]%s}
     spec: %s
     presets:
       - name: linux
@@ -78,7 +78,7 @@ templates:
     provider: local
     spec: {command: [sleep, infinity]}
     presets: [{name: default, prebuilds: {instances: 2}}]
-`, at.provider, runner, at.spec, idle)})
+`, at.provider, runner, at.agent, at.spec, idle)})
 	require.NoError(t, err)
 	p.rests("a warm pool")
 	return p

@@ -154,3 +154,33 @@ func TestBackground(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL), "it goes on")
 }
+
+// A process that ran for long is known when it has ended, however many have begun and ended meanwhile.
+func TestTable_forgetsWhatEndedFirst(t *testing.T) {
+	t.Parallel()
+	table, _ := serve(t)
+	last := func(p *process) {
+		require.Eventually(t, func() bool {
+			table.mu.Lock()
+			defer table.mu.Unlock()
+			return len(table.ended) > 0 && table.ended[len(table.ended)-1] == p
+		}, time.Minute, time.Millisecond, "the end of a process")
+	}
+	long, err := table.start(sdk.ProcessStart{Shell: "cat", Stdin: true})
+	require.NoError(t, err)
+	short := make([]*process, mostEnded)
+	for i := range short {
+		short[i], err = table.start(sdk.ProcessStart{Command: []string{"true"}})
+		require.NoError(t, err)
+		last(short[i])
+	}
+	long.run.kill()
+	last(long)
+	_, err = table.process(long.info.ID.String())
+	require.NoError(t, err)
+	_, err = table.process(short[0].info.ID.String())
+	require.ErrorIs(t, err, errUnknown, "what ended first is forgotten")
+	_, err = table.process(short[1].info.ID.String())
+	require.NoError(t, err)
+	require.Len(t, table.list(), mostEnded)
+}

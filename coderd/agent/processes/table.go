@@ -52,7 +52,8 @@ type Table struct {
 	mu     sync.Mutex
 	closed bool
 	claim  string // whose processes they are
-	all    []*process
+	all    []*process // as they began
+	ended  []*process // of all, as they ended
 	execs  map[*running]struct{}
 }
 
@@ -107,7 +108,7 @@ func (t *Table) endAll() {
 	for r := range t.execs {
 		r.end(t.Grace)
 	}
-	t.all = nil
+	t.all, t.ended = nil, nil
 }
 
 // of has the table be a claim's. What another one left is ended.
@@ -195,13 +196,14 @@ func (t *Table) attend(p *process, timeout time.Duration) {
 	close(p.done)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ended := 0
-	for i := len(t.all) - 1; i >= 0; i-- { // the oldest goes
-		if t.all[i].ended() {
-			if ended++; ended > mostEnded {
-				t.all = slices.Delete(t.all, i, i+1)
-			}
-		}
+	if t.find(p.info.ID) != p {
+		return // all has been forgotten
+	}
+	// The one goes that ended first, not the one that began first: who follows what ran for long has yet to hear how it ended.
+	if t.ended = append(t.ended, p); len(t.ended) > mostEnded {
+		first := t.ended[0]
+		t.ended = slices.Delete(t.ended, 0, 1)
+		t.all = slices.DeleteFunc(t.all, func(p *process) bool { return p == first })
 	}
 }
 
