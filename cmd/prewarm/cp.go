@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -111,18 +112,18 @@ func (a *app) upload(ctx context.Context, c *sdk.Client, from string, to remote,
 	if recursive {
 		return a.uploadTree(ctx, c, from, to)
 	}
-	content, how := a.stdin, sdk.FileWrite{Size: -1}
+	var content source = &counted{Reader: a.stdin}
+	how := sdk.FileWrite{Size: -1}
 	if from != "-" {
 		f, info, err := openFile(from)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		content, how = io.LimitReader(f, info.Size()), sdk.FileWrite{Size: info.Size(), Mode: fmt.Sprintf("%04o", info.Mode().Perm())}
+		content, how = start{f, info.Size()}, sdk.FileWrite{Size: info.Size(), Mode: fmt.Sprintf("%04o", info.Mode().Perm())}
 	}
-	shown := a.progress(content, how.Size)
-	defer shown.end()
-	_, err = c.WriteFile(ctx, to.workspace, to.path, shown, how)
+	defer a.progress(content, how.Size)()
+	_, err = c.WriteFile(ctx, to.workspace, to.path, content, how)
 	return err
 }
 
@@ -147,9 +148,9 @@ func (a *app) uploadTree(ctx context.Context, c *sdk.Client, from string, to rem
 		_ = w.CloseWithError(err)
 		archived <- err
 	}()
-	shown := a.progress(r, -1)
-	defer shown.end()
-	err = c.WriteTree(ctx, to.workspace, to.path, shown, true)
+	content := &counted{Reader: r}
+	defer a.progress(content, -1)()
+	err = c.WriteTree(ctx, to.workspace, to.path, content, true)
 	_ = r.CloseWithError(err)
 	if cause := <-archived; cause != nil && !errors.Is(cause, err) {
 		return cause
@@ -180,16 +181,16 @@ func (a *app) download(ctx context.Context, c *sdk.Client, from remote, to strin
 		return err
 	}
 	defer content.Close()
-	shown := a.progress(content, size)
-	defer shown.end()
+	counting := &counted{Reader: content}
+	defer a.progress(counting, size)()
 	switch {
 	case to == "-":
-		_, err = io.Copy(a.stdout, shown)
+		_, err = io.Copy(a.stdout, counting)
 		return err
 	case recursive:
-		return extractInto(ctx, to, shown)
+		return extractInto(ctx, to, counting)
 	}
-	return writeLocal(to, shown)
+	return writeLocal(to, counting)
 }
 
 func extractInto(ctx context.Context, dir string, archive io.Reader) error {
@@ -242,39 +243,79 @@ func (a *app) completeCopy() cobra.CompletionFunc {
 	}
 }
 
-// progress shows on a terminal how far something is that takes long.
-type progress struct {
+// source is read, and says how far.
+type source interface {
 	io.Reader
-	app         *app
-	bytes, size int64 // size is -1 where it is not known
-	shown       time.Time
-	on, line    bool
+	read() int64 // bytes
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	bytes atomic.Int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c *counted) read() int64 { return c.bytes.Load() }
+
+// start is the first bytes of a file, also of one that grows meanwhile. The system sends it by itself, without reads and writes of ours
+// (sendfile), as net takes it for a file: its position says how far it is.
+type start struct {
+	file *os.File
+	size int64
+}
+
+// SyscallConn has net take it for a file.
+func (s start) SyscallConn() (syscall.RawConn, error) { return s.file.SyscallConn() }
+
+// Close has net/http hand it on as it is. The file is closed by who opened it.
+func (start) Close() error { return nil }
+
+func (s start) Read(b []byte) (int, error) {
+	left := s.size - s.read()
+	if left <= 0 {
+		return 0, io.EOF
+	}
+	return s.file.Read(b[:min(int64(len(b)), left)])
+}
+
+func (s start) read() int64 {
+	at, err := s.file.Seek(0, io.SeekCurrent)
+	if err != nil { // it has been closed
+		return s.size
+	}
+	return at
 }
 
 const progressEvery = 500 * time.Millisecond
 
-func (a *app) progress(content io.Reader, size int64) *progress {
-	_, on := terminal(a.stderr)
-	return &progress{Reader: content, app: a, size: size, on: on, shown: a.clock.Now("cp")}
-}
-
-func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.Reader.Read(b)
-	p.bytes += int64(n)
-	if p.on && p.app.clock.Since(p.shown, "cp") >= progressEvery {
-		p.shown, p.line = p.app.clock.Now("cp"), true
-		text := mebibytes(p.bytes)
-		if p.size > 0 {
-			text += " of " + mebibytes(p.size)
-		}
-		_, _ = fmt.Fprintf(p.app.stderr, "\r\x1b[K%s", text)
+// progress shows on a terminal how far something is that takes long, until end. The size is -1 where it is not known.
+func (a *app) progress(of source, size int64) (end func()) {
+	if _, on := terminal(a.stderr); !on {
+		return func() {}
 	}
-	return n, err
-}
-
-func (p *progress) end() {
-	if p.line {
-		_, _ = fmt.Fprint(p.app.stderr, "\r\x1b[K")
+	ctx, cancel := context.WithCancel(context.Background())
+	shown := false
+	ticker := a.clock.TickerFunc(ctx, progressEvery, func() error {
+		text := mebibytes(of.read())
+		if size > 0 {
+			text += " of " + mebibytes(size)
+		}
+		shown = true
+		_, _ = fmt.Fprintf(a.stderr, "\r\x1b[K%s", text)
+		return nil
+	}, "cp")
+	return func() {
+		cancel()
+		_ = ticker.Wait()
+		if shown {
+			_, _ = fmt.Fprint(a.stderr, "\r\x1b[K")
+		}
 	}
 }
 

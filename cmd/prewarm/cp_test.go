@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coder/quartz"
 	"github.com/creack/pty"
@@ -146,22 +146,39 @@ func TestCopy_progress(t *testing.T) {
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	clock := quartz.NewMock(t)
 	a := &app{stderr: theirs, clock: clock}
-	p := a.progress(bytes.NewReader(make([]byte, 3<<20)), 3<<20)
-	read := func() {
-		if _, err := io.ReadFull(p, make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+	content := &counted{Reader: bytes.NewReader(make([]byte, 3<<20))}
+	end := a.progress(content, 3<<20)
+	if _, err := io.ReadFull(content, make([]byte, 2<<20)); err != nil {
+		t.Fatal(err)
 	}
-	read()
-	clock.Advance(time.Second)
-	read()
+	clock.Advance(progressEvery).MustWait(t.Context())
 	readUntil(t, ours, "2.0 MiB of 3.0 MiB")
-	p.end()
+	end()
 	readUntil(t, ours, "\r\x1b[K")
 	var plain bytes.Buffer
-	p = (&app{stderr: &plain, clock: clock}).progress(strings.NewReader("x"), 1)
-	clock.Advance(time.Second)
-	if _, err := io.ReadAll(p); err != nil || plain.Len() > 0 {
-		t.Error(err, plain.String())
+	end = (&app{stderr: &plain, clock: clock}).progress(content, 1)
+	clock.Advance(progressEvery).MustWait(t.Context())
+	end()
+	if plain.Len() > 0 {
+		t.Error(plain.String())
+	}
+}
+
+// A file that grows while it is sent is sent as far as it was long.
+func TestCopy_growingFile(t *testing.T) {
+	t.Parallel()
+	name := put(t, filepath.Join(t.TempDir(), "file"), "begin and more")
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	content := start{f, 5}
+	var _ syscall.Conn = content // what net looks for
+	if got, err := io.ReadAll(content); err != nil || string(got) != "begin" || content.read() != 5 {
+		t.Error(string(got), err, content.read())
+	}
+	if n, err := io.Copy(io.Discard, content); n != 0 || err != nil {
+		t.Error("what came later is not sent", n, err)
 	}
 }
