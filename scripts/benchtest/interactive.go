@@ -74,7 +74,7 @@ func (b *bench) interactiveLocal(ctx context.Context) {
 	g := guest{server: r, token: f.token.Reveal(), command: sdk.ProcessStart{Shell: "echo ready"}, says: "ready", of: "shells"}
 	var took, command []time.Duration
 	for range sized(b, 200, 10) {
-		g.full(ctx, many)
+		g.full(ctx, many, 0)
 		began := time.Now()
 		name := g.claim(ctx)
 		g.run(ctx, name)
@@ -87,7 +87,7 @@ func (b *bench) interactiveLocal(ctx context.Context) {
 	quantiles("interactive.local", took)
 	quantiles("interactive.local.command", command)
 
-	g.full(ctx, many)
+	g.full(ctx, many, 0)
 	together := make([]time.Duration, many)
 	names := make([]string, many)
 	var all sync.WaitGroup
@@ -101,7 +101,7 @@ func (b *bench) interactiveLocal(ctx context.Context) {
 	}
 	all.Wait()
 	quantiles(fmt.Sprintf("interactive.local.%d-at-once", many), together)
-	g.full(ctx, many) // those that take the places of the claimed ones have come: they are no part of what follows
+	g.full(ctx, many, many) // those that take the places of the claimed ones have come: they are no part of what follows
 	b.port(ctx, g, names[0])
 	b.upload(ctx, g, names[0])
 	for _, name := range names {
@@ -160,7 +160,7 @@ func (b *bench) interactiveDocker(ctx context.Context) {
 	}))
 	say := []string{"/bin/guest", "say", "ready"}
 	g := guest{server: r, token: f.token.Reveal(), command: sdk.ProcessStart{Command: say}, says: "ready", of: "boxes"}
-	g.full(ctx, pooledBoxes)
+	g.full(ctx, pooledBoxes, 0)
 
 	host := containerHost{engine.Client, network}
 	held := host.start(ctx, host.create(ctx, "serve"))
@@ -187,7 +187,7 @@ func (b *bench) interactiveDocker(ctx context.Context) {
 	}
 	for i := range sized(b, 100, 5) {
 		for turn := range turns {
-			g.full(ctx, pooledBoxes)
+			g.full(ctx, pooledBoxes, 0)
 			turns[(i+turn)%len(turns)]()
 		}
 	}
@@ -206,10 +206,10 @@ func (b *bench) interactiveDocker(ctx context.Context) {
 }
 
 // full waits until so many are ready, and nothing is being made or deleted.
-func (g guest) full(ctx context.Context, n int) {
+func (g guest) full(ctx context.Context, n, claimed int) {
 	until(ctx, 3*time.Minute, "the pool of "+g.of+" is full", func() bool {
 		for _, p := range get(g.server.client.Presets(ctx)) {
-			if c := p.Counts; p.Template == g.of && c.Actual == n && c.Starting+c.Deleting+c.Claimed == 0 {
+			if c := p.Counts; p.Template == g.of && c.Actual == n && c.Claimed == claimed && c.Starting+c.Deleting == 0 {
 				return true
 			}
 		}
