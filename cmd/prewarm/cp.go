@@ -122,7 +122,7 @@ func (a *app) upload(ctx context.Context, c *sdk.Client, from string, to remote,
 		defer f.Close()
 		content, how = start{f, info.Size()}, sdk.FileWrite{Size: info.Size(), Mode: fmt.Sprintf("%04o", info.Mode().Perm())}
 	}
-	defer a.progress(content, how.Size)()
+	defer a.progress(ctx, content, how.Size)()
 	_, err = c.WriteFile(ctx, to.workspace, to.path, content, how)
 	return err
 }
@@ -149,7 +149,7 @@ func (a *app) uploadTree(ctx context.Context, c *sdk.Client, from string, to rem
 		archived <- err
 	}()
 	content := &counted{Reader: r}
-	defer a.progress(content, -1)()
+	defer a.progress(ctx, content, -1)()
 	err = c.WriteTree(ctx, to.workspace, to.path, content, true)
 	_ = r.CloseWithError(err)
 	if cause := <-archived; cause != nil && !errors.Is(cause, err) {
@@ -182,7 +182,7 @@ func (a *app) download(ctx context.Context, c *sdk.Client, from remote, to strin
 	}
 	defer content.Close()
 	counting := &counted{Reader: content}
-	defer a.progress(counting, size)()
+	defer a.progress(ctx, counting, size)()
 	switch {
 	case to == "-":
 		_, err = io.Copy(a.stdout, counting)
@@ -295,11 +295,11 @@ func (s start) read() int64 {
 const progressEvery = 500 * time.Millisecond
 
 // progress shows on a terminal how far something is that takes long, until end. The size is -1 where it is not known.
-func (a *app) progress(of source, size int64) (end func()) {
+func (a *app) progress(ctx context.Context, of source, size int64) (end func()) {
 	if _, on := terminal(a.stderr); !on {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	shown := false
 	ticker := a.clock.TickerFunc(ctx, progressEvery, func() error {
 		text := mebibytes(of.read())

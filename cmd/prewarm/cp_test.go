@@ -147,7 +147,7 @@ func TestCopy_progress(t *testing.T) {
 	clock := quartz.NewMock(t)
 	a := &app{stderr: theirs, clock: clock}
 	content := &counted{Reader: bytes.NewReader(make([]byte, 3<<20))}
-	end := a.progress(content, 3<<20)
+	end := a.progress(t.Context(), content, 3<<20)
 	if _, err := io.ReadFull(content, make([]byte, 2<<20)); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestCopy_progress(t *testing.T) {
 	end()
 	readUntil(t, ours, "\r\x1b[K")
 	var plain bytes.Buffer
-	end = (&app{stderr: &plain, clock: clock}).progress(content, 1)
+	end = (&app{stderr: &plain, clock: clock}).progress(t.Context(), content, 1)
 	clock.Advance(progressEvery).MustWait(t.Context())
 	end()
 	if plain.Len() > 0 {

@@ -51,7 +51,7 @@ type Table struct {
 
 	mu     sync.Mutex
 	closed bool
-	claim  string // whose processes they are
+	claim  string     // whose processes they are
 	all    []*process // as they began
 	ended  []*process // of all, as they ended
 	execs  map[*running]struct{}
