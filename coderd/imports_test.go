@@ -73,7 +73,7 @@ var rooms = map[string]room{
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
 		"coderd/events", "coderd/explain", "coderd/hints",
 		"coderd/prebuilds", "coderd/printable", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
-		"coderd/autosize", "coderd/sizing", "coderd/streams", "coderd/templates", "coderd/tunnel", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
+		"coderd/autosize", "coderd/sizing", "coderd/states", "coderd/streams", "coderd/templates", "coderd/tunnel", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
 	}},
 	"coderd/auth":           with(stores, "database/authdb", "database/viewsdb"),
 	"coderd/autosize":       {inside: []string{"coderd/hints", "coderd/lease", "coderd/sizing", "database", "database/autosizedb", "database/viewsdb"}},
@@ -148,6 +148,7 @@ var rooms = map[string]room{
 	"coderd/templates": {inside: []string{
 		"coderd/auth", "coderd/demand/forge", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "coderd/sizing", "database", "database/templatesdb", "database/viewsdb",
 	}},
+	"coderd/states":  {inside: []string{"coderd/seal", "database", "database/statesdb"}},
 	"coderd/streams": leaf,
 	"coderd/tracing": stores,
 	"coderd/tree":    {outside: []string{"golang.org/x/xerrors"}, never: []string{"net", "log"}},
