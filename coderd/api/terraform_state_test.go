@@ -202,11 +202,40 @@ func TestTerraformState_large(t *testing.T) {
 	r.does("init")
 	r.does("apply", "-auto-approve")
 	require.NoError(t, os.Remove(filepath.Join(r.dir, "large")))
-	require.Equal(t, len(large), len(r.next().does("output", "-raw", "large")))
+	require.Len(t, r.next().does("output", "-raw", "large"), len(large))
 	var size, table int
 	require.NoError(t, w.store.Pool.QueryRow(t.Context(), `SELECT max(size), pg_relation_size('terraform_states') FROM terraform_states`).Scan(&size, &table))
 	require.Greater(t, size, 20<<20)
 	require.LessOrEqual(t, table, 8192, "the state is in no page of the table")
+}
+
+// A state that has come as a whole is stored although its sender was killed before it had the answer.
+func TestTerraformState_senderGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.terraformRun("")
+	require.Equal(t, http.StatusOK, r.request(http.MethodPost, "/state/lock", `{"ID":"x"}`).status)
+	tx, err := w.store.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), "SELECT FROM terraform_runs FOR UPDATE") // so that the write takes a while
+	require.NoError(t, err)
+	ctx, kill := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/api/v1/terraform/state?ID=x", strings.NewReader(`{"lineage":"l","serial":1}`))
+	require.NoError(t, err)
+	req.SetBasicAuth(r.WorkspaceID.String(), r.Token)
+	killed := make(chan error, 1)
+	go func() { _, err := http.DefaultClient.Do(req); killed <- err }()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := w.store.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%HoldTerraformRun%')`).Scan(&waits)
+		return err == nil && waits
+	}, eventually, poll)
+	kill()
+	require.ErrorIs(t, <-killed, context.Canceled)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Eventually(t, func() bool { return r.request(http.MethodGet, "/state", "").status == http.StatusOK }, eventually, poll)
 }
 
 // A token is good for one run of one workspace, and nothing else; what is no state, or comes without the lock, is refused.

@@ -2,6 +2,7 @@ package states_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/states"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/statesdb"
 )
 
 const eventually, poll = time.Minute, 10 * time.Millisecond
@@ -117,10 +119,13 @@ func TestRun_fence(t *testing.T) {
 func TestBegin_waitsForAWrite(t *testing.T) {
 	t.Parallel()
 	w, ctx := newWorld(t), t.Context()
-	w.begin(1)
+	c, err := w.Begin(ctx, w.job, 1)
+	require.NoError(t, err)
+	hash := sha256.Sum256([]byte(c.Token))
 	begun := make(chan error, 1)
 	require.NoError(t, w.Store.InTx(ctx, database.TxOptions{Label: "write"}, func(txCtx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(txCtx, "SELECT FROM terraform_runs FOR NO KEY UPDATE"); err != nil {
+		_, err := statesdb.New(tx).HoldTerraformRun(txCtx, statesdb.HoldTerraformRunParams{WorkspaceID: c.WorkspaceID, TokenHash: hash[:]})
+		if err != nil {
 			return err
 		}
 		go func() { _, err := w.Begin(ctx, w.job, 1); begun <- err }()

@@ -66,7 +66,7 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 		}
 		n, err := q.InsertTerraformState(ctx, statesdb.InsertTerraformStateParams{
 			WorkspaceID: run.WorkspaceID, Incarnation: run.incarnation, Lineage: head.Lineage, Serial: head.Serial,
-			Sealed: sealed, SealedBy: keyID, Size: int32(len(state)), Md5: sum[:], //nolint:gosec // at most MaxBytes
+			Sealed: sealed, SealedBy: keyID, Size: int32(len(state)), Md5: sum[:],
 		})
 		if err != nil || n > 0 {
 			return err
