@@ -26,6 +26,7 @@
 //	leases      ends what claims have for a time: leases, and places in line
 //	demand      forges: jobs that want runners, webhooks, registration; rooms of its own in doc.go there
 //	seal        seals secrets with keys outside of the database
+//	states      keeps states of Terraform: sealed, versioned, written by one run at a time
 //	inventory   what providers have against what the database says; breakers
 //	sizing      how large a pool should be, by its claim history; pure
 //	autosize    counts claims, computes sizes, and stores them for the pass

@@ -1705,6 +1705,30 @@ type TemplateVersion struct {
 	Defaults   int16
 }
 
+type TerraformRun struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	JobID       uuid.UUID
+	Attempt     int32
+	TokenHash   []byte
+	LockID      *string
+	LockInfo    json.RawMessage
+	CreatedAt   time.Time
+}
+
+type TerraformState struct {
+	WorkspaceID uuid.UUID
+	Version     int64
+	Incarnation int32
+	Lineage     string
+	Serial      int64
+	Sealed      []byte
+	SealedBy    string
+	Size        int32
+	Md5         []byte
+	CreatedAt   time.Time
+}
+
 type TimesAtWork struct {
 	BeganAt time.Time
 	SeenAt  time.Time

@@ -265,12 +265,12 @@ one before stays good for --overlap. A webhook that Prewarm installed gets the n
 
 func (a *app) forgeResealCommand() *cobra.Command {
 	return newCommand("reseal", "Seal all secrets with the newest encryption key",
-		`Seals the secrets of all forges, and the keys that sign instance tokens, with the first key of the server's encryption keys
-file. Put a new key into every
-replica's file first; when this is done, the old one can be taken out. Only owners may.`,
+		`Seals the secrets of all forges, the keys that sign instance tokens, and states of Terraform. It uses the first key of the
+server's encryption keys file. Put a new key into every replica's file first; when this is done, the old one can be taken
+out. Only owners may.`,
 		"  prewarm forge reseal",
 		show(a, noArg((*sdk.Client).ResealForges), func(r sdk.Resealed) string {
-			return fmt.Sprintf("Resealed with key %s: %d credentials, %d forges, %d signing keys.\n", r.SealedBy, r.Credentials,
-				r.Entities, r.SigningKeys)
+			return fmt.Sprintf("Resealed with key %s: %d credentials, %d forges, %d signing keys, %d Terraform states.\n", r.SealedBy,
+				r.Credentials, r.Entities, r.SigningKeys, r.States)
 		}))
 }

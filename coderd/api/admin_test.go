@@ -280,8 +280,9 @@ func TestAudit(t *testing.T) {
 	_, err = owner.SetQuota(ctx, sdk.QuotaRequest{Maximum: &most})
 	do("set-quota", err)
 	for _, op := range operations(t) {
-		// A nudge carries no state, a plan changes nothing, and reports are what workspaces do, each in its row.
-		if op.method == http.MethodGet || op.id == "nudge-preset" || op.id == "create-plan" || op.action == "instance.report" {
+		// A nudge carries no state, a plan changes nothing, and reports and states are what workspaces and runs do, each in its row.
+		if op.method == http.MethodGet || op.id == "nudge-preset" || op.id == "create-plan" || op.action == "instance.report" ||
+			op.action == "state.write" {
 			continue
 		}
 		if op.id == "delete-session" { // it is the browser that forgets

@@ -24,6 +24,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/states"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -61,6 +62,7 @@ type Options struct {
 	Templates  *templates.Service
 	Providers  Providers
 	Instances  *instance.Service
+	States     *states.Service
 	Notifier   *alerts.Notifier
 	Sizes      Sizes
 	Inventory  Inventories
@@ -185,6 +187,7 @@ func (s *server) register() {
 	s.registerInstanceRunner()
 	s.registerInstanceGARM()
 	s.registerInstanceTunnel()
+	s.registerTerraformState()
 	s.registerEvents()
 }
 
@@ -198,6 +201,7 @@ func config(version string) huma.Config {
 			Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "As set by `POST /session`, for browsers.",
 		},
 		"instance": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "As a workspace is given to call back with."},
+		"run":      {Type: "http", Scheme: "basic", Description: "The id of a workspace, and the token of one run of Terraform for it."},
 	}
 	// The document and its page are served by pages.go; no $schema links in answers.
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", "", nil

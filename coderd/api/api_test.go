@@ -37,6 +37,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/reconcile"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
+	"github.com/prewarm-dev/prewarm/coderd/states"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -106,6 +107,7 @@ type world struct {
 	token   map[string]string // a secret by user: owner, admin, member, other, auditor
 
 	instances *instance.Service // of the server started last
+	states    *states.Service   // as instances
 	metrics   *prometheus.Registry
 	stop      func() // what runs beside that server
 
@@ -178,6 +180,8 @@ func (w *world) serve(o api.Options) string {
 		Binaries: w.t.TempDir(),
 	})
 	o.Instances = w.instances
+	w.states = &states.Service{Store: w.store, Keys: seal.Open(filepath.Join(w.t.TempDir(), "keys"), true, o.Clock)}
+	o.States = w.states
 	if o.Notifier == nil {
 		o.Notifier = alerts.NewNotifier(alerts.NotifierOptions{
 			Store: w.store, Clock: o.Clock, Log: o.Log, Registerer: prometheus.NewRegistry(), NewID: uuid.New,

@@ -210,7 +210,7 @@ func (s *server) resealForges(ctx context.Context, who auth.Identity, _ *none) (
 	if err != nil {
 		return sdk.Resealed{}, err
 	}
-	return sdk.Resealed{SealedBy: r.Key, Credentials: r.Credentials, Entities: r.Entities, SigningKeys: r.SigningKeys}, nil
+	return sdk.Resealed{SealedBy: r.Key, Credentials: r.Credentials, Entities: r.Entities, SigningKeys: r.SigningKeys, States: r.States}, nil
 }
 
 // badGateway tells what the forge said.

@@ -65,6 +65,8 @@ func (o operation) request() (path, body string) {
 		"resize-process": `{"rows":1,"cols":1}`,
 		"make-directory": `{"path":"x"}`, "move-file": `{"from":"x","to":"y"}`, "copy-file": `{"from":"x","to":"y"}`,
 
+		"write-terraform-state": `{}`, "lock-terraform-state": `{}`,
+
 		"rotate-signing-key": `{}`, "report-instance": `{"status":"ready"}`,
 		"stop-forge": `{"reason":"x"}`, "rotate-forge-secret": `{}`,
 		"check-provider": `{}`, "rollback-template": `{}`, "reset-preset": `{}`, "invalidate-preset": `{}`,

@@ -72,6 +72,10 @@ const (
 	ActReportInstance Action = "instance.report"
 	ActReadInstance   Action = "instance.read"
 	ActTunnelInstance Action = "instance.tunnel"
+
+	// What runs of Terraform do, by tokens of their own; no role does these.
+	ActReadState  Action = "state.read"
+	ActWriteState Action = "state.write" // also its lock
 )
 
 // Part is how far a role reaches in an action.
@@ -151,6 +155,9 @@ var policy = map[Action]struct {
 	ActReportInstance: {parts{}, "report for a workspace"},
 	ActReadInstance:   {parts{}, "read the configuration of a workspace"},
 	ActTunnelInstance: {parts{}, "open the tunnel of a workspace"},
+
+	ActReadState:  {parts{}, "read the Terraform state of a workspace"},
+	ActWriteState: {parts{}, "write the Terraform state of a workspace"},
 }
 
 // everybody is all people.

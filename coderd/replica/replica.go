@@ -36,6 +36,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/replicas"
 	"github.com/prewarm-dev/prewarm/coderd/retention"
 	"github.com/prewarm-dev/prewarm/coderd/seal"
+	"github.com/prewarm-dev/prewarm/coderd/states"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -103,6 +104,7 @@ type Replica struct {
 	Worker     *lifecycle.Worker
 	Claims     *claim.Service
 	Instances  *instance.Service
+	States     *states.Service // of Terraform
 	Tunnels    *tunnel.Service
 	Sessions   *auth.Recorder // of those who are in workspaces
 	Inventory  *inventory.Service
@@ -147,6 +149,7 @@ func New(ctx context.Context, p Parts) *Replica {
 		Store: p.Store, Writer: r.Writer, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints,
 		URL: p.URL, CABundle: p.CABundle, Binaries: p.Binaries, Keys: p.Keys, SealKeys: p.SealKeys,
 	})
+	r.States = &states.Service{Store: p.Store, Keys: p.Keys}
 	r.Tunnels = tunnel.New(tunnel.Options{
 		Store: p.Store, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints, InstanceID: p.InstanceID,
 		Limits: p.Streams, URL: p.AdvertiseURL, Keys: func(ctx context.Context) ([][]byte, error) { return r.Instances.Derive(ctx, "prewarm/relay") },

@@ -1,6 +1,6 @@
 // Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// claim history, samples and proofs of pools, audit, sessions, webhooks' deliveries, and jobs and runners of forges. It goes in small batches, on
-// every replica, each skipping what another is at.
+// claim history, samples and proofs of pools, audit, sessions, webhooks' deliveries, jobs and runners of forges, and states of
+// Terraform. It goes in small batches, on every replica, each skipping what another is at.
 package retention
 
 import (
@@ -22,6 +22,8 @@ const (
 	day   = 24 * time.Hour
 	// keepPlans is how many plans of each organization are kept, the latest; each ends by itself too.
 	keepPlans = 200
+	// keepStates is how many versions of each Terraform state are kept, the newest.
+	keepStates = 5
 )
 
 // Keeper deletes what is old.
@@ -58,6 +60,10 @@ func (k *Keeper) Purge(ctx context.Context) error {
 		after(30*day, q.PurgeForgeJobs),      // once completed
 		func(ctx context.Context) (int64, error) { return q.PurgeFailureCauses(ctx, (30 * day).Seconds()) }, // as history
 		func(ctx context.Context) (int64, error) { return q.PurgePlans(ctx, keepPlans) },
+		func(ctx context.Context) (int64, error) {
+			return q.PurgeTerraformStates(ctx, retentiondb.PurgeTerraformStatesParams{Keep: keepStates, Batch: batch})
+		},
+		func(ctx context.Context) (int64, error) { return q.PurgeTerraformRuns(ctx, batch) },
 		q.PurgeIntents, q.PurgePresetSizes, q.PurgeClaimParameters, q.PurgeReplicas,
 	} {
 		for n := int64(batch); n >= batch; {

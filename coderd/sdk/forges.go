@@ -117,6 +117,7 @@ type Resealed struct {
 	Credentials int    `json:"credentials" doc:"That were sealed with another one before"`
 	Entities    int    `json:"entities"`
 	SigningKeys int    `json:"signing_keys" doc:"Of instance tokens, which stay good"`
+	States      int    `json:"states" doc:"Of Terraform"`
 }
 
 // StopForgeEntity says why no new runners are to be made for an entity for now.

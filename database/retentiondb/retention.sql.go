@@ -366,6 +366,45 @@ func (q *Queries) PurgeSessions(ctx context.Context, arg PurgeSessionsParams) (i
 	return result.RowsAffected(), nil
 }
 
+const purgeTerraformRuns = `-- name: PurgeTerraformRuns :execrows
+DELETE FROM terraform_runs r
+USING (SELECT o.workspace_id FROM terraform_runs o
+       WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       LIMIT $1 FOR UPDATE SKIP LOCKED) old
+WHERE r.workspace_id = old.workspace_id
+`
+
+func (q *Queries) PurgeTerraformRuns(ctx context.Context, batch int32) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeTerraformRuns, batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const purgeTerraformStates = `-- name: PurgeTerraformStates :execrows
+DELETE FROM terraform_states s
+USING (SELECT o.workspace_id, o.version FROM terraform_states o
+       WHERE o.version <= (SELECT max(n.version) FROM terraform_states n WHERE n.workspace_id = o.workspace_id) - $1::int
+          OR NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       LIMIT $2 FOR UPDATE SKIP LOCKED) old
+WHERE s.workspace_id = old.workspace_id AND s.version = old.version
+`
+
+type PurgeTerraformStatesParams struct {
+	Keep  int32
+	Batch int32
+}
+
+// All but the newest of each workspace, and all of workspaces that are gone. Versions have no gaps but at their beginning.
+func (q *Queries) PurgeTerraformStates(ctx context.Context, arg PurgeTerraformStatesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeTerraformStates, arg.Keep, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const purgeWorkspaces = `-- name: PurgeWorkspaces :execrows
 DELETE FROM workspaces w
 USING (SELECT d.id FROM workspaces d

@@ -140,3 +140,19 @@ WHERE h.preset_id = old.preset_id AND h.bucket = old.bucket;
 -- name: PurgePresetSizes :execrows
 -- Of presets that are gone, or not sized any more.
 DELETE FROM preset_sizes s WHERE s.computed_at < prewarm_now() - interval '7 days';
+
+-- name: PurgeTerraformStates :execrows
+-- All but the newest of each workspace, and all of workspaces that are gone. Versions have no gaps but at their beginning.
+DELETE FROM terraform_states s
+USING (SELECT o.workspace_id, o.version FROM terraform_states o
+       WHERE o.version <= (SELECT max(n.version) FROM terraform_states n WHERE n.workspace_id = o.workspace_id) - sqlc.arg(keep)::int
+          OR NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE s.workspace_id = old.workspace_id AND s.version = old.version;
+
+-- name: PurgeTerraformRuns :execrows
+DELETE FROM terraform_runs r
+USING (SELECT o.workspace_id FROM terraform_runs o
+       WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+       LIMIT @batch FOR UPDATE SKIP LOCKED) old
+WHERE r.workspace_id = old.workspace_id;

@@ -21,6 +21,8 @@ type Service struct {
 	// SigningKeys seals the keys that sign instance tokens with the encryption key of that id, and says how many were not.
 	// Nil: there are none.
 	SigningKeys func(ctx context.Context, db database.DBTX, key string) (int, error)
+	// States does the same with states of Terraform. Nil: there are none.
+	States func(ctx context.Context, db database.DBTX, key string) (int, error)
 }
 
 // inTx changes what the directory knows.

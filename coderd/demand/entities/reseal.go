@@ -12,8 +12,8 @@ import (
 
 // Resealed says how many secrets were sealed with another key than Key, or in plain.
 type Resealed struct {
-	Key                                string
-	Credentials, Entities, SigningKeys int
+	Key                                        string
+	Credentials, Entities, SigningKeys, States int
 }
 
 // Reseal seals all secrets with the first key of this replica's file. Nothing is changed where one cannot be opened.
@@ -36,10 +36,15 @@ func (s *Service) Reseal(ctx context.Context, who auth.Identity) (Resealed, erro
 				return auth.Refuse(auth.ErrConflict, "%v; nothing was resealed", err)
 			}
 		}
+		if s.States != nil {
+			if r.States, err = s.States(ctx, db, r.Key); err != nil {
+				return auth.Refuse(auth.ErrConflict, "%v; nothing was resealed", err)
+			}
+		}
 		return auth.Record(ctx, db, auth.Entry{
 			ActorID: who.UserID, OrganizationID: who.OrganizationID, Action: "forge.reseal", TargetType: "encryption-key",
 			TargetID: r.Key, TargetName: r.Key, Source: who.Source,
-			After: map[string]any{"credentials": r.Credentials, "entities": r.Entities, "signing_keys": r.SigningKeys},
+			After: map[string]any{"credentials": r.Credentials, "entities": r.Entities, "signing_keys": r.SigningKeys, "states": r.States},
 		})
 	})
 	return r, err

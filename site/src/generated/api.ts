@@ -1363,6 +1363,8 @@ export interface Resealed {
   sealed_by: string;
   /** Of instance tokens, which stay good */
   signing_keys: number;
+  /** Of Terraform */
+  states: number;
 }
 
 export interface RollbackRequest {
@@ -2301,6 +2303,13 @@ export interface Operations {
     body: undefined;
     answer: WorkspaceList;
   };
+  /** Lock the state of the run's workspace. */
+  "lock-terraform-state": {
+    path: {  };
+    query: {  };
+    body: string;
+    answer: string;
+  };
   /** Say who the token speaks for, on the record. */
   "login": {
     path: {  };
@@ -2405,6 +2414,13 @@ export interface Operations {
     query: { organization?: string };
     body: undefined;
     answer: SSHHostKey;
+  };
+  /** Read the newest state of the run's workspace. */
+  "read-terraform-state": {
+    path: {  };
+    query: {  };
+    body: undefined;
+    answer: string;
   };
   /** End the claim on a workspace. */
   "release-workspace": {
@@ -2588,6 +2604,13 @@ export interface Operations {
     body: undefined;
     answer: undefined;
   };
+  /** Unlock the state of the run's workspace. */
+  "unlock-terraform-state": {
+    path: {  };
+    query: {  };
+    body: string;
+    answer: string;
+  };
   /** Watch a directory for changes. */
   "watch-files": {
     path: { workspace: string };
@@ -2622,6 +2645,13 @@ export interface Operations {
     query: { organization?: string; eof?: boolean };
     body: undefined;
     answer: undefined;
+  };
+  /** Store a state as the newest of the run's workspace. */
+  "write-terraform-state": {
+    path: {  };
+    query: { ID?: string };
+    body: string;
+    answer: string;
   };
 }
 
@@ -2697,6 +2727,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "list-templates": ["GET", "/api/v1/templates"],
   "list-tokens": ["GET", "/api/v1/tokens"],
   "list-workspaces": ["GET", "/api/v1/workspaces"],
+  "lock-terraform-state": ["POST", "/api/v1/terraform/state/lock"],
   "login": ["POST", "/api/v1/login"],
   "make-directory": ["POST", "/api/v1/workspaces/{workspace}/files/directory"],
   "move-file": ["POST", "/api/v1/workspaces/{workspace}/files/move"],
@@ -2712,6 +2743,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "read-files": ["GET", "/api/v1/workspaces/{workspace}/files/tree"],
   "read-process-output": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}/output"],
   "read-ssh-host-key": ["GET", "/api/v1/workspaces/{workspace}/ssh/host-key"],
+  "read-terraform-state": ["GET", "/api/v1/terraform/state"],
   "release-workspace": ["POST", "/api/v1/workspaces/{workspace}/release"],
   "remove-file": ["DELETE", "/api/v1/workspaces/{workspace}/files"],
   "remove-forge-hook": ["DELETE", "/api/v1/forges/{forge}/webhook"],
@@ -2738,11 +2770,13 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "stream-events": ["GET", "/api/v1/events"],
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
+  "unlock-terraform-state": ["DELETE", "/api/v1/terraform/state/lock"],
   "watch-files": ["GET", "/api/v1/workspaces/{workspace}/files/watch"],
   "whoami": ["GET", "/api/v1/whoami"],
   "write-file": ["PUT", "/api/v1/workspaces/{workspace}/files/content"],
   "write-files": ["PUT", "/api/v1/workspaces/{workspace}/files/tree"],
   "write-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/stdin"],
+  "write-terraform-state": ["POST", "/api/v1/terraform/state"],
 };
 
 /** Roles with any part in an operation. What is shown goes by this; what is allowed, the server decides. */
@@ -2817,6 +2851,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "list-templates": ["owner", "template-admin", "member", "auditor"],
   "list-tokens": ["owner", "template-admin", "member", "auditor"],
   "list-workspaces": ["owner", "template-admin", "member", "auditor"],
+  "lock-terraform-state": [],
   "login": ["owner", "template-admin", "member", "auditor"],
   "make-directory": ["owner", "template-admin", "member"],
   "move-file": ["owner", "template-admin", "member"],
@@ -2832,6 +2867,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "read-files": ["owner", "template-admin", "member"],
   "read-process-output": ["owner", "template-admin", "member"],
   "read-ssh-host-key": ["owner", "template-admin", "member"],
+  "read-terraform-state": [],
   "release-workspace": ["owner", "template-admin", "member"],
   "remove-file": ["owner", "template-admin", "member"],
   "remove-forge-hook": ["owner", "template-admin"],
@@ -2858,9 +2894,11 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "stream-events": ["owner", "template-admin", "member", "auditor"],
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
+  "unlock-terraform-state": [],
   "watch-files": ["owner", "template-admin", "member"],
   "whoami": ["owner", "template-admin", "member", "auditor"],
   "write-file": ["owner", "template-admin", "member"],
   "write-files": ["owner", "template-admin", "member"],
   "write-process": ["owner", "template-admin", "member"],
+  "write-terraform-state": [],
 };

@@ -1,0 +1,145 @@
+package terraform
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+const (
+	// termGrace is how long Terraform may take to store its state once it is told to end. It is killed then.
+	termGrace = 2 * time.Second
+	// pipeGrace is how long output is waited for that something else than Terraform holds open.
+	pipeGrace = 500 * time.Millisecond
+	keptError = 8 << 10 // bytes of the output, for the error
+)
+
+// Run is one attempt's: its commands run one after the other.
+type Run struct {
+	runner  *Runner
+	dir     string
+	uid     int // 0: the server's
+	backend Backend
+	locked  bool // the module has a dependency lock file
+}
+
+func (r *Run) module() string { return filepath.Join(r.dir, "module") }
+func (r *Run) home() string   { return filepath.Join(r.dir, "home") }
+func (r *Run) temp() string   { return filepath.Join(r.dir, "tmp") }
+
+// Close removes the directory of the run.
+func (r *Run) Close() error {
+	if err := os.RemoveAll(r.dir); err != nil {
+		return xerrors.Errorf("remove directory of run: %w", err)
+	}
+	return nil
+}
+
+// Init prepares the module's directory. A dependency lock file of the module is kept to.
+func (r *Run) Init(ctx context.Context, output io.Writer, secrets ...string) error {
+	args := []string{"init", "-input=false", "-no-color"}
+	if r.locked {
+		args = append(args, "-lockfile=readonly")
+	}
+	return r.do(ctx, output, secrets, args...)
+}
+
+// Apply makes what the module describes, from what the state has.
+func (r *Run) Apply(ctx context.Context, output io.Writer, secrets ...string) error {
+	return r.do(ctx, output, secrets, "apply", "-input=false", "-no-color", "-auto-approve")
+}
+
+// Destroy removes all that the state has.
+func (r *Run) Destroy(ctx context.Context, output io.Writer, secrets ...string) error {
+	return r.do(ctx, output, secrets, "destroy", "-input=false", "-no-color", "-auto-approve")
+}
+
+// do runs one command to its end, or until ctx ends. Then Terraform has termGrace to store what it has. As root nothing that
+// the command started is left when do returns; else nothing of its process group is. What it writes goes to output, up to
+// maxOutput and without the secrets. Its end is part of the error.
+func (r *Run) do(ctx context.Context, output io.Writer, secrets []string, args ...string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	said := &provider.Tail{Limit: keptError}
+	masked := newMask(output, said, append(slices.Clone(secrets), r.backend.Token))
+	cmd := exec.Command(r.runner.Program, args...) //nolint:noctx // its group is ended below
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = r.module(), r.environment(), r.attributes()
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = masked, masked, pipeGrace
+	// The server's death takes it along, by a signal that is about the thread that starts it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return xerrors.Errorf("start %s: %w", filepath.Base(r.runner.Program), err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		awaitExit(cmd.Process.Pid)
+	}()
+	select {
+	case <-exited:
+	case <-ctx.Done():
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		timer := r.runner.Clock.NewTimer(termGrace, "terraform", "terminate")
+		select {
+		case <-exited:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its leader is not reaped yet, so that the group is its own
+	err := cmd.Wait()
+	masked.end()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return nil
+	}
+	return xerrors.Errorf("%s %s: %w: %s", filepath.Base(r.runner.Program), args[0], err, strings.TrimSpace(said.String()))
+}
+
+// environment is all that the command has of one.
+func (r *Run) environment() []string {
+	b := r.backend
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + r.home(), "TMPDIR=" + r.temp(), "LANG=C.UTF-8",
+		"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
+		"TF_HTTP_ADDRESS=" + b.URL, "TF_HTTP_USERNAME=" + b.WorkspaceID, "TF_HTTP_PASSWORD=" + b.Token,
+		"TF_HTTP_LOCK_ADDRESS=" + b.URL + "/lock", "TF_HTTP_LOCK_METHOD=POST",
+		"TF_HTTP_UNLOCK_ADDRESS=" + b.URL + "/lock", "TF_HTTP_UNLOCK_METHOD=DELETE",
+	}
+}
+
+func (r *Run) attributes() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if r.uid != 0 {
+		a.Cloneflags = unix.CLONE_NEWPID // with its first process ends all that is in it
+		a.Credential = &syscall.Credential{Uid: uint32(r.uid), Gid: uint32(r.uid)}
+	}
+	return a
+}
+
+// awaitExit waits for the end of a child and leaves it to be reaped.
+func awaitExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}

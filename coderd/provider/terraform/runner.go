@@ -1,0 +1,141 @@
+package terraform
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"strconv"
+
+	"github.com/coder/quartz"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Options of a Runner.
+type Options struct {
+	Program string // the path of Terraform or OpenTofu; other users must be able to run it
+	Root    string // a directory for those of runs; other users must be able to enter it
+	Clock   quartz.Clock
+	// AllowServerIdentity lets modules run as the server's user, where that is not root.
+	AllowServerIdentity bool
+}
+
+// Runner makes runs. It is safe for concurrent use.
+type Runner struct{ Options }
+
+// New returns a Runner. The error says why runs would have the server's identity, and what to do.
+func New(o Options) (*Runner, error) {
+	if os.Geteuid() != 0 && !o.AllowServerIdentity {
+		return nil, xerrors.New("modules would run as the server's user, who is not root, and could read its keys. Run the server " +
+			"as root, or set allow_server_identity: true if authors of templates may read them")
+	}
+	return &Runner{o}, nil
+}
+
+// The user ids of runs are of a range that Linux distributions, systemd and the provider `local` leave alone.
+const firstUID, lastUID = 1_880_000_000, 1_899_999_999
+
+// Backend is where a run keeps its state: Terraform's backend `http` at a server of ours.
+type Backend struct {
+	URL         string // of the state
+	WorkspaceID string
+	Token       string // secret
+}
+
+// Module is what is applied.
+type Module struct {
+	Files     map[string]string // by their paths below the module
+	Variables map[string]string
+}
+
+const (
+	lockFile      = ".terraform.lock.hcl"
+	variablesFile = "prewarm.auto.tfvars.json"
+	// backendFile overrides whatever backend the module has.
+	backendFile    = "prewarm_override.tf"
+	backendContent = "terraform {\n  backend \"http\" {}\n}\n"
+)
+
+// Open makes the directory of a run, which Close must remove. A module whose files do not fit into it is a permanent error.
+func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
+	dir, err := os.MkdirTemp(r.Root, "run-") // 0700
+	if err != nil {
+		return nil, xerrors.Errorf("make directory of run: %w", err)
+	}
+	run := &Run{runner: r, dir: dir, backend: b, locked: m.Files[lockFile] != ""}
+	defer func() {
+		if err != nil {
+			_ = run.Close()
+		}
+	}()
+	if os.Geteuid() == 0 {
+		run.uid = firstUID + rand.IntN(lastUID-firstUID+1)
+	}
+	for _, name := range []string{run.module(), run.home(), run.temp()} {
+		if err := os.Mkdir(name, 0o700); err != nil {
+			return nil, xerrors.Errorf("make directory of run: %w", err)
+		}
+	}
+	if err := write(run.module(), m); err != nil {
+		return nil, err
+	}
+	if run.uid == 0 {
+		return run, nil
+	}
+	if err := give(dir, run.uid); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// give hands a directory with all that is in it to a user.
+func give(dir string, uid int) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return xerrors.Errorf("open directory of run: %w", err)
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(name, uid, uid)
+	})
+	if err != nil {
+		return xerrors.Errorf("hand files to user %d: %w", uid, err)
+	}
+	return nil
+}
+
+func write(dir string, m Module) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return xerrors.Errorf("open directory of module: %w", err)
+	}
+	defer root.Close()
+	for name, content := range m.Files {
+		err := root.MkdirAll(path.Dir(name), 0o700)
+		if err == nil {
+			err = root.WriteFile(name, []byte(content), 0o600)
+		}
+		if err != nil {
+			return provider.Permanent(xerrors.Errorf("write file %s of module: %w", strconv.Quote(name), err))
+		}
+	}
+	values := map[string]string{} // none is an object too
+	maps.Copy(values, m.Variables)
+	variables, err := json.Marshal(values)
+	if err != nil {
+		return xerrors.Errorf("encode variables: %w", err)
+	}
+	for name, content := range map[string][]byte{backendFile: []byte(backendContent), variablesFile: variables} {
+		if err := root.WriteFile(name, content, 0o600); err != nil {
+			return xerrors.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}

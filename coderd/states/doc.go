@@ -1,0 +1,21 @@
+// Package states keeps the states of Terraform: sealed, versioned, and written by one run at a time. The API serves them as
+// Terraform's backend `http`, on every replica.
+//
+// # Runs
+//
+// A run is one attempt of a worker at a job. It has a token of its own, whose hash is in the run's row. The token is good
+// while the attempt holds its job and no later run of the workspace has begun. Each write locks the row first, and names
+// the token: a worker that woke up late finds no row and writes nothing, and the next run begins after a write that was
+// under way. So each run begins with the state as far as the run before has stored it.
+//
+// # Locks
+//
+// Terraform locks a state before it plans from it. The lock is in the run's row: it ends with the run, so that one whose
+// holder was killed is in nobody's way. Two processes of one run exclude each other. Only who holds the lock may write.
+//
+// # Versions
+//
+// Each write adds a version. Retention keeps the newest five of each workspace, and deletes all of them a week after the
+// workspace was deleted: after a deletion by force they say what is left. A state with an older serial than the newest is
+// refused, since a request may be overtaken. The same state again adds nothing, since an answer may be lost.
+package states

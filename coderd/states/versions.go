@@ -1,0 +1,130 @@
+package states
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // the protocol's, against broken transfers
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/statesdb"
+)
+
+// MaxBytes is how large a state may be.
+const MaxBytes = 64 << 20
+
+// ErrNone: nothing was stored for the workspace yet.
+var ErrNone = errors.New("the workspace has no state yet")
+
+// ErrNotLocked: who writes does not hold the lock.
+var ErrNotLocked = errors.New("the state is written only by who has locked it")
+
+// ErrOvertaken: a state with that serial, or a later one, is stored already.
+var ErrOvertaken = errors.New("a state as new as this one is stored already")
+
+// ErrBadState: what should be a state is none.
+var ErrBadState = errors.New("a state is a JSON object with a lineage and a serial, of at most 64 MiB")
+
+// Read returns the newest state of the run's workspace, with its MD5. The errors are ErrNone, *seal.NoKey and those of the
+// database.
+func (s *Service) Read(ctx context.Context, run Run) (state []byte, sum [md5.Size]byte, err error) {
+	row, err := statesdb.New(s.Store).NewestTerraformState(ctx, run.WorkspaceID)
+	if database.NoRows(err) {
+		return nil, sum, ErrNone
+	}
+	if err != nil {
+		return nil, sum, xerrors.Errorf("read state: %w", err)
+	}
+	if state, err = s.open(row); err != nil {
+		return nil, sum, err
+	}
+	return state, [md5.Size]byte(row.Md5), nil
+}
+
+// Write stores a state as the newest, for the process that holds the lock of that id. The errors are ErrBadState,
+// ErrNotLocked, ErrOvertaken, ErrOver and those of keys and database.
+func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byte) error {
+	var head struct {
+		Lineage string `json:"lineage"`
+		Serial  int64  `json:"serial"`
+	}
+	if len(state) > MaxBytes || json.Unmarshal(state, &head) != nil || head.Lineage == "" || head.Serial < 0 {
+		return xerrors.Errorf("write state: %w", ErrBadState)
+	}
+	sealed, keyID, err := s.Keys.Seal(state, about(run.WorkspaceID, head.Lineage, head.Serial))
+	if err != nil {
+		return xerrors.Errorf("seal state: %w", err)
+	}
+	sum := md5.Sum(state) //nolint:gosec // as said above
+	return s.while(ctx, run, "write state", func(ctx context.Context, q *statesdb.Queries, held lock) error {
+		if held.id == "" || held.id != lockID {
+			return ErrNotLocked
+		}
+		n, err := q.InsertTerraformState(ctx, statesdb.InsertTerraformStateParams{
+			WorkspaceID: run.WorkspaceID, Incarnation: run.incarnation, Lineage: head.Lineage, Serial: head.Serial,
+			Sealed: sealed, SealedBy: keyID, Size: int32(len(state)), Md5: sum[:],
+		})
+		if err != nil || n > 0 {
+			return err
+		}
+		same, err := q.HasTerraformState(ctx, statesdb.HasTerraformStateParams{
+			WorkspaceID: run.WorkspaceID, Lineage: head.Lineage, Serial: head.Serial, Md5: sum[:],
+		})
+		if err == nil && !same {
+			return ErrOvertaken
+		}
+		return err
+	})
+}
+
+// Reseal seals states with the first encryption key, whose id that is, and says how many were sealed with another. db is a
+// transaction.
+func (s *Service) Reseal(ctx context.Context, db database.DBTX, first string) (n int, err error) {
+	q := statesdb.New(db)
+	old, err := q.TerraformStatesToReseal(ctx, first)
+	if err != nil {
+		return 0, xerrors.Errorf("list states: %w", err)
+	}
+	for _, version := range old {
+		row, err := q.SealedTerraformState(ctx, statesdb.SealedTerraformStateParams(version))
+		if database.NoRows(err) {
+			continue
+		}
+		if err != nil {
+			return 0, xerrors.Errorf("read state: %w", err)
+		}
+		state, err := s.open(row)
+		if err != nil {
+			return 0, err
+		}
+		sealed, keyID, err := s.Keys.Seal(state, about(row.WorkspaceID, row.Lineage, row.Serial))
+		if err != nil {
+			return 0, xerrors.Errorf("seal state: %w", err)
+		}
+		err = q.ResealTerraformState(ctx, statesdb.ResealTerraformStateParams{
+			WorkspaceID: row.WorkspaceID, Version: row.Version, Sealed: sealed, SealedBy: keyID,
+		})
+		if err != nil {
+			return 0, xerrors.Errorf("write state: %w", err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (s *Service) open(row database.TerraformState) ([]byte, error) {
+	state, err := s.Keys.Open(row.Sealed, row.SealedBy, about(row.WorkspaceID, row.Lineage, row.Serial))
+	if err != nil {
+		return nil, xerrors.Errorf("open state of workspace %s: %w", row.WorkspaceID, err)
+	}
+	return state, nil
+}
+
+// about binds what is sealed to its workspace and version, so that no row can stand in for another.
+func about(workspaceID uuid.UUID, lineage string, serial int64) string {
+	return fmt.Sprintf("terraform state %s %d %s", workspaceID, serial, lineage)
+}
