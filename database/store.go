@@ -117,7 +117,7 @@ func (s *Store) Close() {
 	}
 }
 
-// Reset closes the connections that are not in use, and the others when they come back. Later statements connect anew.
+// Reset closes the connections that are not in use, and the others when they come back. Later statements open new ones.
 func (s *Store) Reset() {
 	s.Pool.Reset()
 	if s.aside != nil {
