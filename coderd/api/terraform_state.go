@@ -143,10 +143,7 @@ func (s *server) readState(ctx context.Context, run states.Run, _ *none) (*state
 	return &stateOutput{Status: http.StatusOK, Type: jsonType, MD5: base64.StdEncoding.EncodeToString(sum[:]), Body: state}, nil
 }
 
-// writeState stores what has come as a whole, also when its sender has been killed meanwhile: it names what was made.
 func (s *server) writeState(ctx context.Context, run states.Run, in *stateInput) (*stateOutput, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-	defer cancel()
 	if err := s.States.Write(ctx, run, in.ID, in.RawBody); err != nil {
 		return nil, err
 	}

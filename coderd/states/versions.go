@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -45,8 +46,12 @@ func (s *Service) Read(ctx context.Context, run Run) (state []byte, sum [md5.Siz
 	return state, [md5.Size]byte(row.Md5), nil
 }
 
-// Write stores a state as the newest, for the process that holds the lock of that id. The errors are ErrBadState,
-// ErrNotLocked, ErrOvertaken, ErrOver and those of keys and database.
+// writeTimeout bounds what the database does for a write. Reading and sealing a large state take as long as they take.
+const writeTimeout = 30 * time.Second
+
+// Write stores a state as the newest, for the process that holds the lock of that id. It does so also when the context ends
+// meanwhile: the state names what was made. The errors are ErrBadState, ErrNotLocked, ErrOvertaken, ErrOver and those of
+// keys and database.
 func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byte) error {
 	var head struct {
 		Lineage string `json:"lineage"`
@@ -60,6 +65,8 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 		return xerrors.Errorf("seal state: %w", err)
 	}
 	sum := md5.Sum(state) //nolint:gosec // as said above
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
 	return s.while(ctx, run, "write state", func(ctx context.Context, q *statesdb.Queries, held lock) error {
 		if held.id == "" || held.id != lockID {
 			return ErrNotLocked
