@@ -207,7 +207,7 @@ func (s *Service) claimAs(ctx context.Context, req Request, ids []uuid.UUID) (Re
 		return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
 	case err == nil:
 		s.Hints.Cause(ctx, w.TemplateID)
-		s.Hints.Nudge(w.TemplateID)
+		s.Hints.Refill(w.TemplateID)
 		return s.hit(ctx, req, Result{
 			ClaimID: c.ClaimID, Outcome: database.ClaimOutcomeHit, Workspace: &w, Receipt: receipt,
 		})

@@ -39,7 +39,7 @@ func (s *Service) claimTogether(
 	case err == nil && len(bound) > 0:
 		s.Writer.Told(bound)
 		s.Hints.Cause(ctx, pool.TemplateID)
-		s.Hints.Nudge(pool.TemplateID)
+		s.Hints.Refill(pool.TemplateID)
 		if len(ids) > 1 {
 			return s.deliverTogether(ctx, req, ids, pool.TemplateID)
 		}

@@ -6,6 +6,7 @@
 //
 //	hint              in this replica             to the others
 //	Nudge             templates for a pass        prewarm_nudge, by the reconciler: many at once, with the database's time
+//	Refill            the same, a moment later    the same
 //	Wake              the workers                 prewarm_jobs
 //	WakeHere          the workers                 not at all: theirs find it by polling
 //	Bound             the client that waits       prewarm_claim with the claim's id, unless the client waits here
@@ -51,10 +52,11 @@ type Publisher interface {
 
 // Ears are who hears hints in this replica. None of them may block. Nil: nobody.
 type Ears struct {
-	Nudge func(templates ...uuid.UUID)                  // templates need a pass
-	Cause func(ctx context.Context, template uuid.UUID) // the next pass over the template is in the trace of ctx
-	Wake  func()                                        // there are jobs
-	Bound func(claim uuid.UUID) (waits bool)            // a claim has its workspace; true: its client waits here
+	Nudge  func(templates ...uuid.UUID)                  // templates need a pass
+	Refill func(template uuid.UUID)                      // one needs a pass that can wait a moment; nil: Nudge hears it
+	Cause  func(ctx context.Context, template uuid.UUID) // the next pass over the template is in the trace of ctx
+	Wake   func()                                        // there are jobs
+	Bound  func(claim uuid.UUID) (waits bool)            // a claim has its workspace; true: its client waits here
 
 	Claimed   func()               // agents may have a new owner
 	Released  func(payload string) // claims of these workspaces have ended; of any, where it is empty
@@ -102,6 +104,16 @@ func (h *Hints) Nudge(templates ...uuid.UUID) {
 	if h.ears.Nudge != nil {
 		h.ears.Nudge(templates...)
 	}
+}
+
+// Refill is Nudge after a claim that was served from the template's pools: nobody waits for what comes in its place, and one
+// pass can serve many such claims.
+func (h *Hints) Refill(template uuid.UUID) {
+	if h.ears.Refill == nil {
+		h.Nudge(template)
+		return
+	}
+	h.ears.Refill(template)
 }
 
 // Cause says in whose trace the pass is that follows a nudge of the template. Call it before the nudge.

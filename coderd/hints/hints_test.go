@@ -57,7 +57,8 @@ func ears(heard *[]string, waits bool) hints.Ears {
 				note("nudge " + t.String())()
 			}
 		},
-		Wake: note("wake"), Claimed: note("claimed"), Released: func(what string) { note("released" + what)() }, Providers: note("providers"), Inbox: note("inbox"),
+		Refill: func(template uuid.UUID) { note("refill " + template.String())() },
+		Wake:   note("wake"), Claimed: note("claimed"), Released: func(what string) { note("released" + what)() }, Providers: note("providers"), Inbox: note("inbox"),
 		Demand: note("demand"), Settle: note("settle"), Any: note("any"),
 		Bound:       func(claim uuid.UUID) bool { note("bound " + claim.String())(); return waits },
 		HeardNudge:  func(payload string) { note("heard nudge " + payload)() },
@@ -76,8 +77,11 @@ func TestHints(t *testing.T) {
 		others []string
 	}{
 		"nudge": {func(h *hints.Hints) { h.Nudge(template) }, false, []string{"nudge " + template.String()}, nil},
-		"wake":  {(*hints.Hints).Wake, false, []string{"wake"}, []string{"prewarm_jobs "}},
-		"here":  {(*hints.Hints).WakeHere, false, []string{"wake"}, nil},
+		"refill": {
+			func(h *hints.Hints) { h.Refill(template) }, false, []string{"refill " + template.String()}, nil,
+		},
+		"wake": {(*hints.Hints).Wake, false, []string{"wake"}, []string{"prewarm_jobs "}},
+		"here": {(*hints.Hints).WakeHere, false, []string{"wake"}, nil},
 		"bound, and waits elsewhere": {
 			func(h *hints.Hints) { h.Bound(claim, template) }, false,
 			[]string{"bound " + claim.String(), "nudge " + template.String()},

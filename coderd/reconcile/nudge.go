@@ -41,6 +41,23 @@ func (r *Reconciler) Nudge(templates ...uuid.UUID) {
 	r.publish.Ring()
 }
 
+// refillAfter is how long a pass after hits may wait. A workspace that was just claimed is used at once, by its first command:
+// the pass and what it creates would compete with it. It also lets one pass serve many hits.
+const refillAfter = 50 * time.Millisecond
+
+// Refill asks for a pass over the template within refillAfter. Nobody waits for it: what someone waits for is nudged.
+func (r *Reconciler) Refill(template uuid.UUID) {
+	r.mu.Lock()
+	_, pending := r.refills[template]
+	if !pending {
+		r.refills[template] = r.Clock.Now("reconcile", "refill").Add(refillAfter)
+	}
+	r.mu.Unlock()
+	if !pending {
+		r.wake.Ring() // the loop sets its timer
+	}
+}
+
 // Heard takes a nudge that another replica published.
 func (r *Reconciler) Heard(payload string) {
 	var n notice
@@ -77,6 +94,11 @@ func (r *Reconciler) takeNudges() map[uuid.UUID]nudged {
 	defer r.mu.Unlock()
 	taken := r.nudges
 	r.nudges = map[uuid.UUID]nudged{}
+	for t, at := range taken {
+		if time.Time(at).IsZero() { // its pass is certain, and begins after the hits
+			delete(r.refills, t)
+		}
+	}
 	return taken
 }
 

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/quartz"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
@@ -19,6 +21,28 @@ func TestGiveBack_keepsWhatIsFromHere(t *testing.T) {
 	here.Heard(`{"from": "b", "template": "` + template.String() + `", "at_us": 1}`)
 	here.giveBack(taken)
 	require.True(t, time.Time(here.nudges[template]).IsZero())
+}
+
+// Hits are served by one pass, a moment after the first of them. A nudge does not wait for it, and covers them.
+func TestRefill(t *testing.T) {
+	clock := quartz.NewMock(t)
+	here := New(Options{Clock: clock, Registerer: prometheus.NewRegistry(), Replica: "a", Tracer: tracing.Off()})
+	hit, nudgedToo := uuid.New(), uuid.New()
+	here.Refill(hit)
+	clock.Advance(refillAfter / 5)
+	here.Refill(hit)
+	here.Refill(nudgedToo)
+	require.Empty(t, here.takeNudges())
+	require.Equal(t, refillAfter*4/5, here.untilDue())
+	here.Nudge(nudgedToo)
+	require.Equal(t, map[uuid.UUID]nudged{nudgedToo: {}}, here.takeNudges())
+	clear(here.unpublished)
+	clock.Advance(refillAfter * 4 / 5)
+	require.Zero(t, here.untilDue())
+	here.nudgeDue()
+	require.Equal(t, map[uuid.UUID]nudged{hit: {}}, here.takeNudges())
+	require.Equal(t, map[uuid.UUID]struct{}{hit: {}}, here.unpublished, "the other replicas are told")
+	require.Equal(t, time.Hour, here.untilDue(), "nothing is left")
 }
 
 // A nudge that another replica served leaves its trace to that replica: the next pass here is not inside of it, unless it

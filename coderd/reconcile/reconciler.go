@@ -52,6 +52,7 @@ type Reconciler struct {
 	mu          sync.Mutex // guards what follows
 	ticked      bool       // since the loop looked last
 	nudges      map[uuid.UUID]nudged
+	refills     map[uuid.UUID]time.Time // this process's clock: when they become nudges
 	unpublished map[uuid.UUID]struct{}
 	causes      []cause
 	traces      map[uuid.UUID]string // by template, of nudges that are not published yet
@@ -75,7 +76,7 @@ func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o, metrics: newMetrics(o.Registerer), deadline: passDeadline, wake: hints.NewBell(), publish: hints.NewBell(),
 		answers: hints.NewBell(),
-		nudges:  map[uuid.UUID]nudged{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
+		nudges:  map[uuid.UUID]nudged{}, refills: map[uuid.UUID]time.Time{}, unpublished: map[uuid.UUID]struct{}{}, retryAt: map[uuid.UUID]time.Time{},
 		refusedAt: map[string]time.Time{}, traces: map[uuid.UUID]string{},
 	}
 }
@@ -116,7 +117,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 			r.Log.Error(ctx, "pass failed; it will be tried again", slog.F("in", next.String()), slog.Error(err))
 		default:
 			failures = 0
-			next = r.untilRetry()
+			next = r.untilDue()
 		}
 		later.Reset(next, "reconcile", "later")
 		wake := r.wake
@@ -139,7 +140,7 @@ func (r *Reconciler) loop(ctx context.Context) {
 		case <-r.answers:
 			failures = 0
 		case <-later.C:
-			r.retryDue()
+			r.nudgeDue()
 		}
 	}
 }
@@ -242,7 +243,7 @@ func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.U
 	if err != nil {
 		return err
 	}
-	now := r.Clock.Now("reconcile", "retry")
+	now := r.Clock.Now("reconcile", "due")
 	if res.Full {
 		clear(r.retryAt)
 	}
@@ -266,21 +267,33 @@ func (r *Reconciler) run(ctx context.Context, trigger string, templates []uuid.U
 	return nil
 }
 
-// untilRetry is the time to the earliest plan that changes by time alone.
-func (r *Reconciler) untilRetry() time.Duration {
+// untilDue is the time to the earliest refill, or plan that changes by time alone.
+func (r *Reconciler) untilDue() time.Duration {
 	next := time.Hour
-	now := r.Clock.Now("reconcile", "retry")
-	for _, at := range r.retryAt {
-		next = min(next, max(0, at.Sub(now)))
+	now := r.Clock.Now("reconcile", "due")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, times := range []map[uuid.UUID]time.Time{r.retryAt, r.refills} {
+		for _, at := range times {
+			next = min(next, max(0, at.Sub(now)))
+		}
 	}
 	return next
 }
 
-// retryDue nudges, within this process, the templates whose time has come.
-func (r *Reconciler) retryDue() {
-	now := r.Clock.Now("reconcile", "retry")
+// nudgeDue nudges the templates whose time has come: those of retries within this process.
+func (r *Reconciler) nudgeDue() {
+	now := r.Clock.Now("reconcile", "due")
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for t, at := range r.refills {
+		if !at.After(now) {
+			r.nudges[t] = nudged{}
+			r.unpublished[t] = struct{}{}
+			delete(r.refills, t)
+			r.publish.Ring()
+		}
+	}
 	for t, at := range r.retryAt {
 		if !at.After(now) {
 			r.nudges[t] = nudged{}

@@ -232,8 +232,8 @@ func (r *Replica) newAlerts(p Parts) {
 // ears are who hears which hint.
 func (r *Replica) ears() hints.Ears {
 	ears := hints.Ears{
-		Nudge: r.Reconciler.Nudge, Cause: r.Reconciler.Cause, HeardNudge: r.Reconciler.Heard,
-		MissedNudges: r.Reconciler.Missed, Wake: r.Worker.Wake, Bound: r.Claims.Bound, MissedBound: r.Claims.Missed,
+		Nudge: r.Reconciler.Nudge, Refill: r.Reconciler.Refill, Cause: r.Reconciler.Cause,
+		HeardNudge: r.Reconciler.Heard, MissedNudges: r.Reconciler.Missed, Wake: r.Worker.Wake, Bound: r.Claims.Bound, MissedBound: r.Claims.Missed,
 		Claimed: r.Instances.Heard, Released: r.Tunnels.Heard, Providers: r.providersChanged.Ring, Any: r.Events.Heard,
 	}
 	if r.Inbox != nil {
