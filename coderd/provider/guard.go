@@ -32,6 +32,21 @@ func Bounded(p Provider, most time.Duration) Provider {
 	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, watch: watch}
 }
 
+// WithState has each Create and Delete of a StateTaker be a run, with the state that begin begins for the workspace. Its errors are
+// *StateError. What takes no states is returned as it is.
+func WithState(p Provider, begin func(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (State, error)) Provider {
+	if _, takes := As[StateTaker](p); !takes {
+		return p
+	}
+	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, begin: begin}
+}
+
+// StateError is why a run was not begun, so that nothing was asked of the provider.
+type StateError struct{ Cause error }
+
+func (e *StateError) Error() string { return "begin a run with its state: " + e.Cause.Error() }
+func (e *StateError) Unwrap() error { return e.Cause }
+
 // As returns p as a T, one of the optional interfaces, if the innermost provider is one. A type assertion will not do:
 // a wrapper has all methods, whatever it wraps.
 func As[T any](p Provider) (T, bool) {
@@ -54,8 +69,9 @@ func As[T any](p Provider) (T, bool) {
 type guarded struct {
 	inner Provider
 	inTx  func(context.Context) bool
-	name  string // as configured
-	watch Watch  // may be nil
+	name  string                                                                                          // as configured
+	watch Watch                                                                                           // may be nil
+	begin func(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (State, error) // nil: no states
 }
 
 var _ interface {
@@ -67,6 +83,7 @@ var _ interface {
 	AgentHost
 	TokenTaker
 	RunnerTaker
+	StateTaker
 	RunnerNamer
 	Execer
 	Logger
@@ -85,6 +102,9 @@ func (g *guarded) TakesTokens() {}
 
 // TakesRunners is like HostsAgent.
 func (g *guarded) TakesRunners() {}
+
+// TakesStates is like HostsAgent.
+func (g *guarded) TakesStates() {}
 
 // RunnerName is the name itself, unless the wrapped provider has another.
 func (g *guarded) RunnerName(name string, id uuid.UUID) string {
@@ -145,7 +165,10 @@ func (g *guarded) Validate(spec json.RawMessage, parameters map[string]string) [
 }
 
 func (g *guarded) Create(ctx context.Context, req CreateRequest) (Instance, error) {
-	return do(ctx, g, "create", "create workspace "+req.Name, func(ctx context.Context) (Instance, error) {
+	return do(ctx, g, "create", "create workspace "+req.Name, func(ctx context.Context) (_ Instance, err error) {
+		if req.State, err = g.state(ctx, req.State, req.Name, req.Tags.WorkspaceID, req.Tags.Incarnation); err != nil {
+			return Instance{}, err
+		}
 		return g.inner.Create(ctx, req)
 	})
 }
@@ -169,9 +192,24 @@ func (g *guarded) Ready(ctx context.Context, ref Ref) (Readiness, error) {
 }
 
 func (g *guarded) Delete(ctx context.Context, ref Ref) error {
-	return g.change(ctx, "delete", "delete workspace "+ref.Name, func(ctx context.Context) error {
+	return g.change(ctx, "delete", "delete workspace "+ref.Name, func(ctx context.Context) (err error) {
+		if ref.State, err = g.state(ctx, ref.State, ref.Name, ref.WorkspaceID, 0); err != nil {
+			return err
+		}
 		return g.inner.Delete(ctx, ref)
 	})
+}
+
+// state is that of a run that begins now, or the one that is given. What has no id has no states.
+func (g *guarded) state(ctx context.Context, given State, name string, workspaceID uuid.UUID, incarnation int32) (State, error) {
+	if g.begin == nil || workspaceID == uuid.Nil {
+		return given, nil
+	}
+	state, err := g.begin(ctx, name, workspaceID, incarnation)
+	if err != nil && ctx.Err() == nil {
+		err = &StateError{err}
+	}
+	return state, err
 }
 
 // Check asks nobody, and finds nothing, where the wrapped provider cannot.

@@ -48,8 +48,10 @@ type Backend struct {
 
 // Module is what is applied.
 type Module struct {
-	Files     map[string]string // by their paths below the module
-	Variables map[string]string
+	Files     map[string]string `json:"files"` // by their paths below the module
+	Variables map[string]string `json:"variables"`
+	Outputs   Outputs           `json:"-"` // those of the workspace
+	Workspace workspace         `json:"workspace"`
 }
 
 const (
@@ -58,7 +60,12 @@ const (
 	// backendFile overrides whatever backend the module has.
 	backendFile    = "prewarm_override.tf"
 	backendContent = "terraform {\n  backend \"http\" {}\n}\n"
+	// workspaceFile has the output that says whose the state is.
+	workspaceFile = "prewarm_workspace.tf.json"
 )
+
+// ours are the files that a module must not have.
+var ours = []string{variablesFile, backendFile, workspaceFile}
 
 // Open makes the directory of a run, which Close must remove. A module whose files do not fit into it is a permanent error.
 func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
@@ -132,7 +139,14 @@ func write(dir string, m Module) error {
 	if err != nil {
 		return xerrors.Errorf("encode variables: %w", err)
 	}
-	for name, content := range map[string][]byte{backendFile: []byte(backendContent), variablesFile: variables} {
+	// Nothing of it is a template: names and ids have no such characters.
+	output, err := json.Marshal(map[string]any{"output": map[string]any{workspaceOutput: map[string]any{"value": m.Workspace}}})
+	if err != nil {
+		return xerrors.Errorf("encode output: %w", err)
+	}
+	for name, content := range map[string][]byte{
+		backendFile: []byte(backendContent), variablesFile: variables, workspaceFile: output,
+	} {
 		if err := root.WriteFile(name, content, 0o600); err != nil {
 			return xerrors.Errorf("write %s: %w", name, err)
 		}
