@@ -32,10 +32,13 @@ func Bounded(p Provider, most time.Duration) Provider {
 	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, watch: watch}
 }
 
+// BeginState begins a run that reads and writes the state of a workspace.
+type BeginState func(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (State, error)
+
 // WithState has each Create and Delete of a StateTaker be a run, with the state that begin begins for the workspace. Its errors are
 // *StateError. What takes no states is returned as it is.
-func WithState(p Provider, begin func(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (State, error)) Provider {
-	if _, takes := As[StateTaker](p); !takes {
+func WithState(p Provider, begin BeginState) Provider {
+	if _, takes := As[StateTaker](p); !takes || begin == nil {
 		return p
 	}
 	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, begin: begin}
@@ -71,7 +74,7 @@ type guarded struct {
 	inTx  func(context.Context) bool
 	name  string                                                                                          // as configured
 	watch Watch                                                                                           // may be nil
-	begin func(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (State, error) // nil: no states
+	begin BeginState // nil: no states
 }
 
 var _ interface {

@@ -116,13 +116,20 @@ func (r *Run) do(ctx context.Context, output io.Writer, secrets []string, args .
 // environment is all that the command has of one.
 func (r *Run) environment() []string {
 	b := r.backend
-	return []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + r.home(), "TMPDIR=" + r.temp(), "LANG=C.UTF-8",
+	return append(trust(b.CA),
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+r.home(), "TMPDIR="+r.temp(), "LANG=C.UTF-8",
 		"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
-		"TF_HTTP_ADDRESS=" + b.URL, "TF_HTTP_USERNAME=" + b.WorkspaceID, "TF_HTTP_PASSWORD=" + b.Token,
-		"TF_HTTP_LOCK_ADDRESS=" + b.URL + "/lock", "TF_HTTP_LOCK_METHOD=POST",
-		"TF_HTTP_UNLOCK_ADDRESS=" + b.URL + "/lock", "TF_HTTP_UNLOCK_METHOD=DELETE",
+		"TF_HTTP_ADDRESS="+b.URL, "TF_HTTP_USERNAME="+b.WorkspaceID, "TF_HTTP_PASSWORD="+b.Token,
+		"TF_HTTP_LOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_LOCK_METHOD=POST",
+		"TF_HTTP_UNLOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_UNLOCK_METHOD=DELETE",
+	)
+}
+
+func trust(ca string) []string {
+	if ca == "" {
+		return nil
 	}
+	return []string{"TF_HTTP_CLIENT_CA_CERTIFICATE_PEM=" + ca}
 }
 
 func (r *Run) attributes() *syscall.SysProcAttr {

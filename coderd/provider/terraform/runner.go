@@ -42,6 +42,7 @@ const firstUID, lastUID = 1_880_000_000, 1_899_999_999
 // Backend is where a run keeps its state: Terraform's backend `http` at a server of ours.
 type Backend struct {
 	URL         string // of the state
+	CA          string // PEM: what to trust the server by; empty: the usual
 	WorkspaceID string
 	Token       string // secret
 }

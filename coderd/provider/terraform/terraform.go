@@ -40,6 +40,7 @@ type Provider struct {
 	Runner       *Runner
 	States       States
 	StateURL     string    // where runs reach their state
+	StateCA      string    // PEM: what to trust that by; empty: the usual
 	Installation uuid.UUID // whose states these are
 }
 
@@ -100,7 +101,7 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 func (p *Provider) run(
 	ctx context.Context, m Module, state provider.State, do func(*Run, context.Context, io.Writer, ...string) error,
 ) (err error) {
-	run, err := p.Runner.Open(m, Backend{URL: p.StateURL, WorkspaceID: state.User, Token: state.Token})
+	run, err := p.Runner.Open(m, Backend{URL: p.StateURL, CA: p.StateCA, WorkspaceID: state.User, Token: state.Token})
 	if err != nil {
 		return err
 	}
