@@ -183,7 +183,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 	kept := &states.Service{Store: store, Keys: keys}
 	providers, err := newProviders(ctx, store, installation, opts, clock, log,
 		replica.WatchCalls(r.registry, clock, r.traces.Tracer(), calls), terraforms{
-			states: kept, url: accessURL(opts, listener.Addr()), ca: opts.AccessCA, root: filepath.Join(opts.DataDir, "terraform"),
+			states: kept, url: accessURL(opts, listener.Addr()), ca: opts.AccessCA,
 			installation: installation, clock: clock,
 		})
 	if err != nil {

@@ -1,6 +1,7 @@
 package coderd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,6 @@ type terraforms struct {
 	states       *states.Service
 	url          string // of this server
 	ca           string // PEM: what to trust it by; empty: the usual
-	root         string // a directory for runs
 	installation uuid.UUID
 	clock        quartz.Clock
 }
@@ -31,6 +31,7 @@ type terraforms struct {
 func (t terraforms) make(config json.RawMessage) (provider.Provider, error) {
 	var c struct {
 		Program             string `json:"program"`
+		Root                string `json:"root"`
 		AllowServerIdentity bool   `json:"allow_server_identity"`
 	}
 	if err := specs.Config(config, &c); err != nil {
@@ -40,11 +41,8 @@ func (t terraforms) make(config json.RawMessage) (provider.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(t.root, 0o711); err != nil { //nolint:gosec // runs have users of their own, who enter theirs
-		return nil, xerrors.Errorf("make directory of runs: %w", err)
-	}
 	runner, err := terraform.New(terraform.Options{
-		Program: program, Root: t.root, Clock: t.clock, AllowServerIdentity: c.AllowServerIdentity,
+		Program: program, Root: cmp.Or(c.Root, os.TempDir()), Clock: t.clock, AllowServerIdentity: c.AllowServerIdentity,
 	})
 	if err != nil {
 		return nil, err

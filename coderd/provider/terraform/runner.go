@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 
 	"github.com/coder/quartz"
@@ -33,7 +34,22 @@ func New(o Options) (*Runner, error) {
 		return nil, xerrors.New("modules would run as the server's user, who is not root, and could read its keys. Run the server " +
 			"as root, or set allow_server_identity: true if authors of templates may read them")
 	}
-	return &Runner{o}, nil
+	if os.Geteuid() != 0 {
+		return &Runner{o}, nil
+	}
+	for dir := filepath.Clean(o.Root); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return nil, xerrors.Errorf("look at the directory of runs: %w", err)
+		}
+		if info.Mode()&0o001 == 0 {
+			return nil, xerrors.Errorf("runs have users of their own, and they cannot enter %s: chmod o+x %s, or name another directory: "+
+				"config: {root: /path/of/it}", dir, dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return &Runner{o}, nil
+		}
+	}
 }
 
 // The user ids of runs are of a range that Linux distributions, systemd and the provider `local` leave alone.
