@@ -72,8 +72,8 @@ func As[T any](p Provider) (T, bool) {
 type guarded struct {
 	inner Provider
 	inTx  func(context.Context) bool
-	name  string                                                                                          // as configured
-	watch Watch                                                                                           // may be nil
+	name  string     // as configured
+	watch Watch      // may be nil
 	begin BeginState // nil: no states
 }
 
@@ -106,8 +106,13 @@ func (g *guarded) TakesTokens() {}
 // TakesRunners is like HostsAgent.
 func (g *guarded) TakesRunners() {}
 
-// TakesStates is like HostsAgent.
-func (g *guarded) TakesStates() {}
+// TakeTurn implements StateTaker. Where the wrapped provider takes no states, it is everybody's turn.
+func (g *guarded) TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error) {
+	if taker, takes := As[StateTaker](g.inner); takes {
+		return taker.TakeTurn(ctx, workspaceID)
+	}
+	return func() {}, nil
+}
 
 // RunnerName is the name itself, unless the wrapped provider has another.
 func (g *guarded) RunnerName(name string, id uuid.UUID) string {
@@ -168,10 +173,19 @@ func (g *guarded) Validate(spec json.RawMessage, parameters map[string]string) [
 }
 
 func (g *guarded) Create(ctx context.Context, req CreateRequest) (Instance, error) {
-	return do(ctx, g, "create", "create workspace "+req.Name, func(ctx context.Context) (_ Instance, err error) {
-		if req.State, err = g.state(ctx, req.State, req.Name, req.Tags.WorkspaceID, req.Tags.Incarnation); err != nil {
+	return do(ctx, g, "create", "create workspace "+req.Name, func(ctx context.Context) (Instance, error) {
+		if g.begin == nil {
+			return g.inner.Create(ctx, req)
+		}
+		if err := CheckName(req.Name); err != nil {
 			return Instance{}, err
 		}
+		state, done, err := g.state(ctx, req.Name, req.Tags.WorkspaceID, req.Tags.Incarnation)
+		if err != nil {
+			return Instance{}, err
+		}
+		defer done()
+		req.State = state
 		return g.inner.Create(ctx, req)
 	})
 }
@@ -195,24 +209,34 @@ func (g *guarded) Ready(ctx context.Context, ref Ref) (Readiness, error) {
 }
 
 func (g *guarded) Delete(ctx context.Context, ref Ref) error {
-	return g.change(ctx, "delete", "delete workspace "+ref.Name, func(ctx context.Context) (err error) {
-		if ref.State, err = g.state(ctx, ref.State, ref.Name, ref.WorkspaceID, 0); err != nil {
+	return g.change(ctx, "delete", "delete workspace "+ref.Name, func(ctx context.Context) error {
+		if g.begin == nil || ref.WorkspaceID == uuid.Nil { // what has no id has no state
+			return g.inner.Delete(ctx, ref)
+		}
+		state, done, err := g.state(ctx, ref.Name, ref.WorkspaceID, 0)
+		if err != nil {
 			return err
 		}
+		defer done()
+		ref.State = state
 		return g.inner.Delete(ctx, ref)
 	})
 }
 
-// state is that of a run that begins now, or the one that is given. What has no id has no states.
-func (g *guarded) state(ctx context.Context, given State, name string, workspaceID uuid.UUID, incarnation int32) (State, error) {
-	if g.begin == nil || workspaceID == uuid.Nil {
-		return given, nil
+// state is that of a run that begins now. Call done when the run is over.
+func (g *guarded) state(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (_ State, done func(), err error) {
+	if done, err = g.TakeTurn(ctx, workspaceID); err != nil {
+		return State{}, nil, err
 	}
 	state, err := g.begin(ctx, name, workspaceID, incarnation)
-	if err != nil && ctx.Err() == nil {
-		err = &StateError{err}
+	if err != nil {
+		done()
+		if ctx.Err() == nil {
+			err = &StateError{err}
+		}
+		return State{}, nil, err
 	}
-	return state, err
+	return state, done, nil
 }
 
 // Check asks nobody, and finds nothing, where the wrapped provider cannot.

@@ -97,7 +97,8 @@ type RunnerTaker interface {
 // StateTaker is a provider that keeps what it made in a state, which the server stores for it. Each Create and Delete is a run with a
 // State of its own (WithState).
 type StateTaker interface {
-	TakesStates()
+	// TakeTurn waits until no other run of the workspace goes on in this process. Its error is that of ctx.
+	TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error)
 }
 
 // State is where a run reads and writes the state of its workspace, and how it shows that it may. It is good for this run only: it ends

@@ -42,6 +42,8 @@ type Provider struct {
 	StateURL     string    // where runs reach their state
 	StateCA      string    // PEM: what to trust that by; empty: the usual
 	Installation uuid.UUID // whose states these are
+
+	turns provider.Turns // of workspaces
 }
 
 var _ interface {
@@ -49,8 +51,10 @@ var _ interface {
 	provider.StateTaker
 } = (*Provider)(nil)
 
-// TakesStates: each Create and Delete is a run.
-func (*Provider) TakesStates() {}
+// TakeTurn implements provider.StateTaker: each Create and Delete is a run, and the next one ends the token of the one before.
+func (p *Provider) TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error) {
+	return p.turns.Take(ctx, workspaceID.String())
+}
 
 // Validate implements provider.Provider. What is in the files of a module is for Terraform to say.
 func (*Provider) Validate(spec json.RawMessage, parameters map[string]string) []provider.Problem {
