@@ -31,7 +31,8 @@ const (
 type Run struct {
 	runner  *Runner
 	dir     string
-	uid     int // 0: the server's
+	lock    *os.File // of dir
+	uid     int      // 0: the server's
 	backend Backend
 	locked  bool // the module has a dependency lock file
 }
@@ -42,7 +43,9 @@ func (r *Run) temp() string   { return filepath.Join(r.dir, "tmp") }
 
 // Close removes the directory of the run.
 func (r *Run) Close() error {
-	if err := os.RemoveAll(r.dir); err != nil {
+	err := os.RemoveAll(r.dir)
+	_ = r.lock.Close()
+	if err != nil {
 		return xerrors.Errorf("remove directory of run: %w", err)
 	}
 	return nil

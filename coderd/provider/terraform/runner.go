@@ -28,11 +28,15 @@ type Options struct {
 // Runner makes runs. It is safe for concurrent use.
 type Runner struct{ Options }
 
-// New returns a Runner. The error says why runs would have the server's identity, and what to do.
+// New returns a Runner, and removes what is left of runs whose server was killed. The error says what is to be done, as where runs
+// would have the server's identity.
 func New(o Options) (*Runner, error) {
 	if os.Geteuid() != 0 && !o.AllowServerIdentity {
 		return nil, xerrors.New("modules would run as the server's user, who is not root, and could read its keys. Run the server " +
 			"as root, or set allow_server_identity: true if authors of templates may read them")
+	}
+	if err := sweep(o.Root); err != nil {
+		return nil, err
 	}
 	if os.Geteuid() != 0 {
 		return &Runner{o}, nil
@@ -86,11 +90,11 @@ var ours = []string{variablesFile, backendFile, workspaceFile}
 
 // Open makes the directory of a run, which Close must remove. A module whose files do not fit into it is a permanent error.
 func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
-	dir, err := os.MkdirTemp(r.Root, "run-") // 0700
+	dir, lock, err := makeDirectory(r.Root)
 	if err != nil {
 		return nil, xerrors.Errorf("make directory of run: %w", err)
 	}
-	run := &Run{runner: r, dir: dir, backend: b, locked: m.Files[lockFile] != ""}
+	run := &Run{runner: r, dir: dir, lock: lock, backend: b, locked: m.Files[lockFile] != ""}
 	defer func() {
 		if err != nil {
 			_ = run.Close()
