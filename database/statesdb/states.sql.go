@@ -363,8 +363,8 @@ func (q *Queries) TerraformModulesToReseal(ctx context.Context, keyID string) ([
 
 const terraformRun = `-- name: TerraformRun :one
 SELECT r.incarnation, r.token_hash, r.name AS workspace,
-       (r.check_until > prewarm_now()
-         OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'))::boolean AS running
+       coalesce(r.check_until > prewarm_now()
+         OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'), false)::boolean AS running
 FROM terraform_runs r
 WHERE r.workspace_id = $1
 `

@@ -184,7 +184,7 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 	ready := true
 	if name := w.Outputs.Ready; name != "" {
 		if err := is.output(name, &ready, "true or false"); err != nil {
-			return provider.Readiness{Failed: true, Detail: err.Error()}, nil
+			return provider.Readiness{Failed: true, Detail: err.Error()}, nil //nolint:nilerr // it is the answer
 		}
 	}
 	if !ready {
