@@ -33,6 +33,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/serve"
+	"github.com/prewarm-dev/prewarm/coderd/states"
 	"github.com/prewarm-dev/prewarm/coderd/tracing"
 	"github.com/prewarm-dev/prewarm/coderd/tunnel"
 	"github.com/prewarm-dev/prewarm/database"
@@ -178,19 +179,22 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 	if r.traces.On() {
 		tracer = r.traces.Tracer()
 	}
-	calls := &inventory.Calls{}
+	calls, keys := &inventory.Calls{}, openKeys(ctx, opts, clock, log)
+	kept := &states.Service{Store: store, Keys: keys}
 	providers, err := newProviders(ctx, store, installation, opts, clock, log,
-		replica.WatchCalls(r.registry, clock, r.traces.Tracer(), calls))
+		replica.WatchCalls(r.registry, clock, r.traces.Tracer(), calls), terraforms{
+			states: kept, url: accessURL(opts, listener.Addr()), ca: opts.AccessCA,
+			installation: installation, clock: clock,
+		})
 	if err != nil {
 		return nil, err
 	}
-	keys := openKeys(ctx, opts, clock, log)
 	directory := entities.NewDirectory(store, keys, forgeKinds(), clock)
 	last := context.WithoutCancel(ctx) // hints are heard and said until the last loop has ended
 	r.pubsub = pubsub.New(last, store, clock, log.Named("pubsub"))
 	r.replica = replica.New(last, replica.Parts{
 		Name: opts.Replica, Installation: installation, Store: store, Clock: clock, Log: log, Registerer: r.registry,
-		Publisher: r.pubsub, Providers: providers, Calls: calls, Tick: opts.Tick, Tracer: tracer, Directory: directory,
+		Publisher: r.pubsub, Providers: providers, Calls: calls, States: kept, Tick: opts.Tick, Tracer: tracer, Directory: directory,
 		NameVictims:      opts.LogLevel == slog.LevelDebug,
 		MaxWaitingClaims: opts.MaxWaitingClaims, MaxColdClaims: opts.MaxColdClaims,
 		Lease: opts.hooks().Lease, Inventory: opts.hooks().Inventory,
@@ -211,7 +215,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 		Handler: r.guard.Handler(api.New(api.Options{
 			Store: store, Auth: auth.NewAuthenticator(store, clock), Claims: r.replica.Claims, Passes: r.replica.Reconciler,
 			Workspaces: r.replica.Writer, Templates: r.replica.Templates, Providers: providers, Installation: installation,
-			Instances: r.replica.Instances, States: r.replica.States, Inventory: r.replica.Inventory, Events: r.replica.Events, Sizes: r.replica.Sizes,
+			Instances: r.replica.Instances, States: r.replica.States, StateAlone: r.replica.StateAlone, Inventory: r.replica.Inventory, Events: r.replica.Events, Sizes: r.replica.Sizes,
 			Notifier: r.replica.Notifier, Hints: r.replica.Hints, Tracer: tracer,
 			Ready: r.unready, StaleAfter: r.replica.Watchdog.Limit(), MetricsToken: opts.MetricsToken,
 			Metrics: promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{Registry: r.registry}), Clock: clock, Log: log,

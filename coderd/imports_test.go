@@ -129,7 +129,7 @@ var rooms = map[string]room{
 	"coderd/provider/program":     place,
 	"coderd/provider/sim":         places,
 	"coderd/provider/specs":       place,
-	"coderd/provider/terraform":   place,
+	"coderd/provider/terraform":   places,
 	"coderd/reconcile":            with(decides, "database/reconciledb"),
 	"coderd/replica":              {inside: []string{"all", "database/viewsdb"}},
 	"coderd/replicas":             with(leased, "database/replicasdb"),

@@ -26,7 +26,7 @@ import (
 // newProviders makes the registry of the kinds that there are, as the database has it.
 func newProviders(
 	ctx context.Context, store *database.Store, installation uuid.UUID, opts Options, clock quartz.Clock, log slog.Logger,
-	watch provider.Watch,
+	watch provider.Watch, runs terraforms,
 ) (*provider.Registry, error) {
 	factories := map[string]provider.Factory{
 		"local": func(config json.RawMessage) (provider.Provider, error) {
@@ -43,6 +43,7 @@ func newProviders(
 			return newDocker(ctx, config, opts.DataDir, clock, log)
 		},
 		"kubernetes": func(config json.RawMessage) (provider.Provider, error) { return newKubernetes(ctx, config, clock, log) },
+		"terraform":  runs.make,
 	}
 	if opts.hooks().Wrap != nil {
 		for kind, make := range factories {

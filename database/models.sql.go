@@ -1708,12 +1708,16 @@ type TemplateVersion struct {
 type TerraformRun struct {
 	WorkspaceID uuid.UUID
 	Incarnation int32
-	JobID       uuid.UUID
-	Attempt     int32
+	JobID       uuid.NullUUID
+	Attempt     *int32
 	TokenHash   []byte
 	LockID      *string
 	LockInfo    json.RawMessage
 	CreatedAt   time.Time
+	Name        string
+	CheckUntil  *time.Time
+	Module      []byte
+	SealedBy    *string
 }
 
 type TerraformState struct {
@@ -1727,6 +1731,7 @@ type TerraformState struct {
 	Size        int32
 	Md5         []byte
 	CreatedAt   time.Time
+	Summary     []byte
 }
 
 type TimesAtWork struct {

@@ -63,6 +63,7 @@ type Options struct {
 	Providers  Providers
 	Instances  *instance.Service
 	States     *states.Service
+	StateAlone provider.BeginState // for checks of providers that take states
 	Notifier   *alerts.Notifier
 	Sizes      Sizes
 	Inventory  Inventories

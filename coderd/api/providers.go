@@ -204,6 +204,7 @@ func verdictOf(v conformance.Verdict) sdk.CheckVerdict {
 func (s *server) checkSubject(
 	ctx context.Context, who auth.Identity, p provider.Provider, in *checkInput,
 ) (conformance.Subject, error) {
+	p = provider.WithState(p, s.StateAlone)
 	subject := conformance.Subject{
 		Provider: p, Installation: s.Installation, Prefix: provider.CheckPrefix + strings.ToLower(rand.Text()[:8]) + "-",
 		Deadline: checkDeadline, Settle: checkSettle, Ageless: true, Clock: s.Clock,

@@ -52,10 +52,11 @@ type Options struct {
 	Replica      string
 	Installation uuid.UUID
 	Hints        *hints.Hints
-	Calls        *Calls        // of Providers, counted by whoever watches them; nil: nobody does
-	Grace        time.Duration // 10 s
-	Every        time.Duration // how often a replica looks whether an inventory is due: 10 s
-	Soon         time.Duration // when the next is wanted where one left something open: 10 s
+	State        provider.BeginState // for an orphan, at a provider that takes states; nil: there are none
+	Calls        *Calls              // of Providers, counted by whoever watches them; nil: nobody does
+	Grace        time.Duration       // 10 s
+	Every        time.Duration       // how often a replica looks whether an inventory is due: 10 s
+	Soon         time.Duration       // when the next is wanted where one left something open: 10 s
 }
 
 // Service makes inventories on one replica.
@@ -159,6 +160,7 @@ func (s *Service) find(name string) (provider.Provider, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	p = provider.WithState(p, s.State)
 	if sited, ok := provider.As[provider.Sited](p); ok {
 		return p, sited.Site(), nil
 	}

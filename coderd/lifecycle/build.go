@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cdr.dev/slog"
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/printable"
@@ -133,6 +134,9 @@ func (w *Worker) recordMade(ctx context.Context, j *work, what string, inst prov
 // counts, also that the provider can't be made, or won't delete what may be left: else nobody would ever hear of
 // credentials that expired (C8).
 func (w *Worker) refused(ctx context.Context, j *work, err error) outcome {
+	if _, ours := errors.AsType[*provider.StateError](err); ours {
+		return postponed(err)
+	}
 	var reported *reportedError
 	final := provider.IsPermanent(err) || j.Failures+1 >= maxFailures || errors.As(err, &reported) ||
 		j.Kind != database.JobKindCreate && errors.Is(err, provider.ErrNotFound)
@@ -266,7 +270,7 @@ func (w *Worker) load(ctx context.Context, j *work) (outcome, bool) {
 	if err != nil {
 		return unrecorded("read workspace", err), false
 	}
-	if j.provider, err = w.Providers.Get(j.Provider); err == nil {
+	if err = w.find(j); err == nil {
 		return outcome{}, true
 	}
 	switch j.Kind {
@@ -275,6 +279,18 @@ func (w *Worker) load(ctx context.Context, j *work) (outcome, bool) {
 	default:
 		return retried(err), false
 	}
+}
+
+// find finds the job's provider. Where that takes states, each call that needs one is a run of this attempt.
+func (w *Worker) find(j *work) error {
+	p, err := w.Providers.Get(j.Provider)
+	if err == nil && w.State != nil {
+		p = provider.WithState(p, func(ctx context.Context, _ string, _ uuid.UUID, _ int32) (provider.State, error) {
+			return w.State(ctx, j.Job)
+		})
+	}
+	j.provider = p
+	return err
 }
 
 // wantsToken says whether what is created is handed an instance token.

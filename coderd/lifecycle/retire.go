@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 
 	"cdr.dev/slog"
 
@@ -38,7 +39,7 @@ func (w *Worker) delete(ctx context.Context, j *work) outcome {
 	if err != nil {
 		return unrecorded("read workspace", err)
 	}
-	if j.provider, err = w.Providers.Get(j.Provider); err == nil && j.mayExist() {
+	if err = w.find(j); err == nil && j.mayExist() {
 		err = w.call(ctx, w.Timeouts.Delete, func(ctx context.Context) error { return j.provider.Delete(ctx, j.ref) })
 	}
 	if ctx.Err() != nil {
@@ -46,7 +47,10 @@ func (w *Worker) delete(ctx context.Context, j *work) outcome {
 	}
 	reason, fault := "nothing is left at the provider", ""
 	if err != nil {
+		_, ours := errors.AsType[*provider.StateError](err)
 		switch {
+		case ours:
+			return retried(err)
 		case j.Force:
 			reason, fault = "forced", text("deleted by force although: "+err.Error())
 		case j.info.ProviderGivenUp:

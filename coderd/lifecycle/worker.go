@@ -43,6 +43,9 @@ type Options struct {
 	// Deregister unregisters the runner of a workspace at its forge, before the workspace goes (P7). Nil: there are no forges.
 	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (provider.Verdict, error)
 
+	// State begins the run of an attempt at a provider that takes states. Nil: there are none.
+	State func(ctx context.Context, job database.Job) (provider.State, error)
+
 	Lease time.Duration // 15 s; a fifth of it passes between heartbeats
 	Grace time.Duration // 10 s to finish running jobs when stopping
 	Slots Slots

@@ -32,6 +32,24 @@ func Bounded(p Provider, most time.Duration) Provider {
 	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, watch: watch}
 }
 
+// BeginState begins a run that reads and writes the state of a workspace.
+type BeginState func(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (State, error)
+
+// WithState has each Create and Delete of a StateTaker be a run, with the state that begin begins for the workspace. Its errors are
+// *StateError. What takes no states is returned as it is.
+func WithState(p Provider, begin BeginState) Provider {
+	if _, takes := As[StateTaker](p); !takes || begin == nil {
+		return p
+	}
+	return &guarded{inner: p, inTx: func(context.Context) bool { return false }, begin: begin}
+}
+
+// StateError is why a run was not begun, so that nothing was asked of the provider.
+type StateError struct{ Cause error }
+
+func (e *StateError) Error() string { return "begin a run with its state: " + e.Cause.Error() }
+func (e *StateError) Unwrap() error { return e.Cause }
+
 // As returns p as a T, one of the optional interfaces, if the innermost provider is one. A type assertion will not do:
 // a wrapper has all methods, whatever it wraps.
 func As[T any](p Provider) (T, bool) {
@@ -54,8 +72,9 @@ func As[T any](p Provider) (T, bool) {
 type guarded struct {
 	inner Provider
 	inTx  func(context.Context) bool
-	name  string // as configured
-	watch Watch  // may be nil
+	name  string     // as configured
+	watch Watch      // may be nil
+	begin BeginState // nil: no states
 }
 
 var _ interface {
@@ -67,6 +86,7 @@ var _ interface {
 	AgentHost
 	TokenTaker
 	RunnerTaker
+	StateTaker
 	RunnerNamer
 	Execer
 	Logger
@@ -85,6 +105,14 @@ func (g *guarded) TakesTokens() {}
 
 // TakesRunners is like HostsAgent.
 func (g *guarded) TakesRunners() {}
+
+// TakeTurn implements StateTaker. Where the wrapped provider takes no states, it is everybody's turn.
+func (g *guarded) TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error) {
+	if taker, takes := As[StateTaker](g.inner); takes {
+		return taker.TakeTurn(ctx, workspaceID)
+	}
+	return func() {}, nil
+}
 
 // RunnerName is the name itself, unless the wrapped provider has another.
 func (g *guarded) RunnerName(name string, id uuid.UUID) string {
@@ -146,6 +174,18 @@ func (g *guarded) Validate(spec json.RawMessage, parameters map[string]string) [
 
 func (g *guarded) Create(ctx context.Context, req CreateRequest) (Instance, error) {
 	return do(ctx, g, "create", "create workspace "+req.Name, func(ctx context.Context) (Instance, error) {
+		if g.begin == nil {
+			return g.inner.Create(ctx, req)
+		}
+		if err := CheckName(req.Name); err != nil {
+			return Instance{}, err
+		}
+		state, done, err := g.state(ctx, req.Name, req.Tags.WorkspaceID, req.Tags.Incarnation)
+		if err != nil {
+			return Instance{}, err
+		}
+		defer done()
+		req.State = state
 		return g.inner.Create(ctx, req)
 	})
 }
@@ -170,8 +210,33 @@ func (g *guarded) Ready(ctx context.Context, ref Ref) (Readiness, error) {
 
 func (g *guarded) Delete(ctx context.Context, ref Ref) error {
 	return g.change(ctx, "delete", "delete workspace "+ref.Name, func(ctx context.Context) error {
+		if g.begin == nil || ref.WorkspaceID == uuid.Nil { // what has no id has no state
+			return g.inner.Delete(ctx, ref)
+		}
+		state, done, err := g.state(ctx, ref.Name, ref.WorkspaceID, 0)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ref.State = state
 		return g.inner.Delete(ctx, ref)
 	})
+}
+
+// state is that of a run that begins now. Call done when the run is over.
+func (g *guarded) state(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (_ State, done func(), err error) {
+	if done, err = g.TakeTurn(ctx, workspaceID); err != nil {
+		return State{}, nil, err
+	}
+	state, err := g.begin(ctx, name, workspaceID, incarnation)
+	if err != nil {
+		done()
+		if ctx.Err() == nil {
+			err = &StateError{err}
+		}
+		return State{}, nil, err
+	}
+	return state, done, nil
 }
 
 // Check asks nobody, and finds nothing, where the wrapped provider cannot.

@@ -94,6 +94,20 @@ type RunnerTaker interface {
 	TakesRunners()
 }
 
+// StateTaker is a provider that keeps what it made in a state, which the server stores for it. Each Create and Delete is a run with a
+// State of its own (WithState).
+type StateTaker interface {
+	// TakeTurn waits until no other run of the workspace goes on in this process. Its error is that of ctx.
+	TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error)
+}
+
+// State is where a run reads and writes the state of its workspace, and how it shows that it may. It is good for this run only: it ends
+// with the attempt, or when the next run begins.
+type State struct {
+	User  string
+	Token string // secret
+}
+
 // RunnerNamer is a provider whose workspaces have other names inside than ours: a runner that registers by itself does so by
 // that one.
 type RunnerNamer interface {
@@ -189,6 +203,8 @@ type CreateRequest struct {
 	Callback Callback
 	// Runner is what the workspace is to be at a forge, for a provider that takes it (RunnerTaker); nil: nothing.
 	Runner *Runner
+	// State is that of the run, at a StateTaker.
+	State State
 }
 
 // Runner is what a workspace is to be at a forge, as far as it is no secret (G2).
@@ -243,6 +259,8 @@ type Ref struct {
 	// Machine is the one that was reserved for it, at a Reserver: where it is if ProviderID is not known yet. Empty: look at
 	// all of them.
 	Machine string
+	// State is that of the run, for Delete at a StateTaker.
+	State State
 }
 
 // Status is what the provider says of a resource.

@@ -89,6 +89,7 @@ type Parts struct {
 	InstanceID uuid.UUID      // of this run, in the list of replicas, with what follows
 	Version    string
 	Address    string
+	States     *states.Service // of Terraform; nil: those of Store and Keys
 	// AdvertiseURL is where the other replicas reach this one; empty: nowhere.
 	AdvertiseURL string
 	// Streams is what users may take of the data plane.
@@ -149,7 +150,10 @@ func New(ctx context.Context, p Parts) *Replica {
 		Store: p.Store, Writer: r.Writer, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints,
 		URL: p.URL, CABundle: p.CABundle, Binaries: p.Binaries, Keys: p.Keys, SealKeys: p.SealKeys,
 	})
-	r.States = &states.Service{Store: p.Store, Keys: p.Keys}
+	r.States = p.States
+	if r.States == nil {
+		r.States = &states.Service{Store: p.Store, Keys: p.Keys}
+	}
 	r.Tunnels = tunnel.New(tunnel.Options{
 		Store: p.Store, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints, InstanceID: p.InstanceID,
 		Limits: p.Streams, URL: p.AdvertiseURL, Keys: func(ctx context.Context) ([][]byte, error) { return r.Instances.Derive(ctx, "prewarm/relay") },
@@ -181,11 +185,12 @@ func New(ctx context.Context, p Parts) *Replica {
 		Store: p.Store, Writer: r.Writer, Providers: p.Providers, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer,
 		Replica: p.Name, Installation: p.Installation, Hints: r.Hints, Callback: r.Instances.Callback,
 		Deregister: p.Deregister, Runner: p.Runner, Lease: p.Lease, Grace: p.Grace, Timeouts: p.Timeouts, Jitter: p.Jitter,
-		Tracer: p.Tracer,
+		Tracer: p.Tracer, State: r.state,
 	})
 	inventories := inventory.Options{
 		Store: p.Store, Writer: r.Writer, Providers: p.Providers, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer,
 		Replica: p.Name, Installation: p.Installation, Hints: r.Hints, Calls: p.Calls,
+		State: r.StateAlone,
 	}
 	if p.Inventory != nil {
 		p.Inventory(&inventories)
@@ -253,4 +258,16 @@ func (r *Replica) Listen(ps *pubsub.PubSub) {
 			r.Hints.Heard(channel, e.Payload)
 		})
 	}
+}
+
+// state begins a run of Terraform for an attempt.
+func (r *Replica) state(ctx context.Context, job database.Job) (provider.State, error) {
+	c, err := r.States.Begin(ctx, job.ID, job.Attempt)
+	return provider.State{User: c.WorkspaceID.String(), Token: c.Token}, err
+}
+
+// StateAlone begins a run of Terraform for what has no workspace.
+func (r *Replica) StateAlone(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (provider.State, error) {
+	c, err := r.States.BeginAlone(ctx, workspaceID, name, incarnation)
+	return provider.State{User: c.WorkspaceID.String(), Token: c.Token}, err
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -49,9 +50,7 @@ const tokenBytes = 32
 // Begin begins a run of the attempt that holds the job. It ends the run before, with its lock. ErrOver: another attempt
 // holds the job by now.
 func (s *Service) Begin(ctx context.Context, jobID uuid.UUID, attempt int32) (Credentials, error) {
-	var secret [tokenBytes]byte
-	_, _ = rand.Read(secret[:]) // never fails: the program ends where there is no randomness
-	token := base64.RawURLEncoding.EncodeToString(secret[:])
+	token := newToken()
 	workspaceID, err := statesdb.New(s.Store).BeginTerraformRun(ctx, statesdb.BeginTerraformRunParams{
 		JobID: jobID, Attempt: attempt, TokenHash: hashOf(token),
 	})
@@ -62,6 +61,31 @@ func (s *Service) Begin(ctx context.Context, jobID uuid.UUID, attempt int32) (Cr
 		return Credentials{}, xerrors.Errorf("begin terraform run: %w", err)
 	}
 	return Credentials{WorkspaceID: workspaceID, Token: token}, nil
+}
+
+// checkFor is how long a run without a job may take.
+const checkFor = time.Hour
+
+// BeginAlone begins a run of what has no workspace: a check makes it and removes it, or a sweep finds that it was left behind. ErrOver:
+// there is a workspace, whose jobs begin its runs.
+func (s *Service) BeginAlone(ctx context.Context, workspaceID uuid.UUID, name string, incarnation int32) (Credentials, error) {
+	token := newToken()
+	n, err := statesdb.New(s.Store).BeginTerraformCheck(ctx, statesdb.BeginTerraformCheckParams{
+		WorkspaceID: workspaceID, Incarnation: incarnation, Name: name, Seconds: checkFor.Seconds(), TokenHash: hashOf(token),
+	})
+	if err == nil && n == 0 {
+		err = ErrOver
+	}
+	if err != nil {
+		return Credentials{}, xerrors.Errorf("begin terraform run: %w", err)
+	}
+	return Credentials{WorkspaceID: workspaceID, Token: token}, nil
+}
+
+func newToken() string {
+	var secret [tokenBytes]byte
+	_, _ = rand.Read(secret[:]) // never fails: the program ends where there is no randomness
+	return base64.RawURLEncoding.EncodeToString(secret[:])
 }
 
 // Authenticate finds the run of a token. The errors are ErrNotAToken, ErrOver and those of the database.

@@ -60,9 +60,13 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 	if len(state) > MaxBytes || json.Unmarshal(state, &head) != nil || head.Lineage == "" || head.Serial < 0 {
 		return xerrors.Errorf("write state: %w", ErrBadState)
 	}
-	sealed, keyID, err := s.Keys.Seal(state, about(run.WorkspaceID, head.Lineage, head.Serial))
+	summary, err := summarize(state)
 	if err != nil {
-		return xerrors.Errorf("seal state: %w", err)
+		return xerrors.Errorf("write state: %w", ErrBadState)
+	}
+	sealed, keyID, err := s.sealBoth(state, summary, run.WorkspaceID, head.Lineage, head.Serial)
+	if err != nil {
+		return err
 	}
 	sum := md5.Sum(state) //nolint:gosec // as said above
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
@@ -73,7 +77,7 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 		}
 		n, err := q.InsertTerraformState(ctx, statesdb.InsertTerraformStateParams{
 			WorkspaceID: run.WorkspaceID, Incarnation: run.incarnation, Lineage: head.Lineage, Serial: head.Serial,
-			Sealed: sealed, SealedBy: keyID, Size: int32(len(state)), Md5: sum[:],
+			Sealed: sealed.state, Summary: sealed.summary, SealedBy: keyID, Size: int32(len(state)), Md5: sum[:],
 		})
 		if err != nil || n > 0 {
 			return err
@@ -88,10 +92,13 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 	})
 }
 
-// Reseal seals states with the first encryption key, whose id that is, and says how many were sealed with another. db is a
+// Reseal seals states and modules with the first encryption key, whose id that is, and says how many were sealed with another. db is a
 // transaction.
 func (s *Service) Reseal(ctx context.Context, db database.DBTX, first string) (n int, err error) {
 	q := statesdb.New(db)
+	if n, err = s.resealModules(ctx, q, first); err != nil {
+		return 0, err
+	}
 	old, err := q.TerraformStatesToReseal(ctx, first)
 	if err != nil {
 		return 0, xerrors.Errorf("list states: %w", err)
@@ -108,12 +115,16 @@ func (s *Service) Reseal(ctx context.Context, db database.DBTX, first string) (n
 		if err != nil {
 			return 0, err
 		}
-		sealed, keyID, err := s.Keys.Seal(state, about(row.WorkspaceID, row.Lineage, row.Serial))
+		summary, err := summarize(state)
 		if err != nil {
-			return 0, xerrors.Errorf("seal state: %w", err)
+			return 0, xerrors.Errorf("seal state of workspace %s again: %w", row.WorkspaceID, err)
+		}
+		sealed, keyID, err := s.sealBoth(state, summary, row.WorkspaceID, row.Lineage, row.Serial)
+		if err != nil {
+			return 0, err
 		}
 		err = q.ResealTerraformState(ctx, statesdb.ResealTerraformStateParams{
-			WorkspaceID: row.WorkspaceID, Version: row.Version, Sealed: sealed, SealedBy: keyID,
+			WorkspaceID: row.WorkspaceID, Version: row.Version, Sealed: sealed.state, Summary: sealed.summary, SealedBy: keyID,
 		})
 		if err != nil {
 			return 0, xerrors.Errorf("write state: %w", err)
@@ -121,6 +132,28 @@ func (s *Service) Reseal(ctx context.Context, db database.DBTX, first string) (n
 		n++
 	}
 	return n, nil
+}
+
+// both are a state and its summary, sealed.
+type both struct{ state, summary []byte }
+
+// sealBoth seals with one key, whose id it returns, also where the first key is replaced meanwhile.
+func (s *Service) sealBoth(state, summary []byte, id uuid.UUID, lineage string, serial int64) (sealed both, keyID string, err error) {
+	for again := true; ; again = false {
+		var other string
+		if sealed.state, keyID, err = s.Keys.Seal(state, about(id, lineage, serial)); err == nil {
+			sealed.summary, other, err = s.Keys.Seal(summary, aboutSummary(id, lineage, serial))
+		}
+		if err != nil {
+			return both{}, "", xerrors.Errorf("seal state: %w", err)
+		}
+		if other == keyID {
+			return sealed, keyID, nil
+		}
+		if !again {
+			return both{}, "", xerrors.New("seal state: the encryption keys keep changing")
+		}
+	}
 }
 
 func (s *Service) open(row database.TerraformState) ([]byte, error) {
@@ -134,4 +167,8 @@ func (s *Service) open(row database.TerraformState) ([]byte, error) {
 // about binds what is sealed to its workspace and version, so that no row can stand in for another.
 func about(workspaceID uuid.UUID, lineage string, serial int64) string {
 	return fmt.Sprintf("terraform state %s %d %s", workspaceID, serial, lineage)
+}
+
+func aboutSummary(workspaceID uuid.UUID, lineage string, serial int64) string {
+	return "summary of " + about(workspaceID, lineage, serial)
 }

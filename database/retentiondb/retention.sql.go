@@ -370,6 +370,7 @@ const purgeTerraformRuns = `-- name: PurgeTerraformRuns :execrows
 DELETE FROM terraform_runs r
 USING (SELECT o.workspace_id FROM terraform_runs o
        WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+         AND (o.check_until IS NULL OR o.check_until < prewarm_now() - interval '7 days')
        LIMIT $1 FOR UPDATE SKIP LOCKED) old
 WHERE r.workspace_id = old.workspace_id
 `
@@ -387,6 +388,8 @@ DELETE FROM terraform_states s
 USING (SELECT o.workspace_id, o.version FROM terraform_states o
        WHERE o.version <= (SELECT max(n.version) FROM terraform_states n WHERE n.workspace_id = o.workspace_id) - $1::int
           OR NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+             AND NOT EXISTS (SELECT FROM terraform_runs r
+                             WHERE r.workspace_id = o.workspace_id AND r.check_until > prewarm_now() - interval '7 days')
        LIMIT $2 FOR UPDATE SKIP LOCKED) old
 WHERE s.workspace_id = old.workspace_id AND s.version = old.version
 `

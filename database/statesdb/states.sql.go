@@ -8,9 +8,42 @@ package statesdb
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const beginTerraformCheck = `-- name: BeginTerraformCheck :execrows
+INSERT INTO terraform_runs (workspace_id, incarnation, name, check_until, token_hash, created_at)
+SELECT $1, $2, $3, prewarm_now() + $4::float8 * interval '1 second', $5, prewarm_now()
+WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = $1 AND w.state <> 'deleted')
+ON CONFLICT (workspace_id) DO UPDATE
+SET incarnation = greatest(excluded.incarnation, terraform_runs.incarnation), job_id = NULL, attempt = NULL, check_until = excluded.check_until,
+    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at
+`
+
+type BeginTerraformCheckParams struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	Name        string
+	Seconds     float64
+	TokenHash   []byte
+}
+
+// A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one.
+func (q *Queries) BeginTerraformCheck(ctx context.Context, arg BeginTerraformCheckParams) (int64, error) {
+	result, err := q.db.Exec(ctx, beginTerraformCheck,
+		arg.WorkspaceID,
+		arg.Incarnation,
+		arg.Name,
+		arg.Seconds,
+		arg.TokenHash,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
 
 const beginTerraformRun = `-- name: BeginTerraformRun :one
 
@@ -19,11 +52,12 @@ WITH held AS (
   WHERE j.id = $2 AND j.attempt = $3 AND j.state = 'running'
   FOR SHARE
 )
-INSERT INTO terraform_runs (workspace_id, incarnation, job_id, attempt, token_hash, created_at)
-SELECT held.workspace_id, held.incarnation, held.id, held.attempt, $1, prewarm_now() FROM held
+INSERT INTO terraform_runs (workspace_id, incarnation, name, job_id, attempt, token_hash, created_at)
+SELECT held.workspace_id, held.incarnation, w.name, held.id, held.attempt, $1, prewarm_now()
+FROM held JOIN workspaces w ON w.id = held.workspace_id
 ON CONFLICT (workspace_id) DO UPDATE
-SET incarnation = excluded.incarnation, job_id = excluded.job_id, attempt = excluded.attempt,
-    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at
+SET incarnation = excluded.incarnation, name = excluded.name, job_id = excluded.job_id, attempt = excluded.attempt,
+    check_until = NULL, token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at
 RETURNING workspace_id
 `
 
@@ -74,7 +108,8 @@ const holdTerraformRun = `-- name: HoldTerraformRun :one
 SELECT coalesce(r.lock_id, '')::text AS lock_id, coalesce(r.lock_info, 'null')::jsonb AS lock_info
 FROM terraform_runs r
 WHERE r.workspace_id = $1 AND r.token_hash = $2
-  AND EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running')
+  AND (r.check_until > prewarm_now()
+       OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'))
 FOR NO KEY UPDATE OF r
 `
 
@@ -97,9 +132,9 @@ func (q *Queries) HoldTerraformRun(ctx context.Context, arg HoldTerraformRunPara
 }
 
 const insertTerraformState = `-- name: InsertTerraformState :execrows
-INSERT INTO terraform_states (workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at)
+INSERT INTO terraform_states (workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, summary, size, md5, created_at)
 SELECT $1, 1 + coalesce((SELECT max(o.version) FROM terraform_states o WHERE o.workspace_id = $1), 0),
-       $2, $3, $4, $5, $6, $7, $8, prewarm_now()
+       $2, $3, $4, $5, $6, $7, $8, $9, prewarm_now()
 WHERE NOT EXISTS (SELECT FROM terraform_states n
                   WHERE n.workspace_id = $1 AND n.lineage = $3 AND n.serial >= $4)
 `
@@ -111,6 +146,7 @@ type InsertTerraformStateParams struct {
 	Serial      int64
 	Sealed      []byte
 	SealedBy    string
+	Summary     []byte
 	Size        int32
 	Md5         []byte
 }
@@ -124,8 +160,37 @@ func (q *Queries) InsertTerraformState(ctx context.Context, arg InsertTerraformS
 		arg.Serial,
 		arg.Sealed,
 		arg.SealedBy,
+		arg.Summary,
 		arg.Size,
 		arg.Md5,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const keepTerraformModule = `-- name: KeepTerraformModule :execrows
+UPDATE terraform_runs r SET module = $1, sealed_by = $2
+WHERE r.workspace_id = $3 AND r.token_hash = $4
+  AND (r.check_until > prewarm_now()
+       OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'))
+`
+
+type KeepTerraformModuleParams struct {
+	Module      []byte
+	SealedBy    *string
+	WorkspaceID uuid.UUID
+	TokenHash   []byte
+}
+
+// As HoldTerraformRun, a late run writes nothing.
+func (q *Queries) KeepTerraformModule(ctx context.Context, arg KeepTerraformModuleParams) (int64, error) {
+	result, err := q.db.Exec(ctx, keepTerraformModule,
+		arg.Module,
+		arg.SealedBy,
+		arg.WorkspaceID,
+		arg.TokenHash,
 	)
 	if err != nil {
 		return 0, err
@@ -149,7 +214,7 @@ func (q *Queries) LockTerraformState(ctx context.Context, arg LockTerraformState
 }
 
 const newestTerraformState = `-- name: NewestTerraformState :one
-SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at FROM terraform_states WHERE workspace_id = $1 ORDER BY version DESC LIMIT 1
+SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at, summary FROM terraform_states WHERE workspace_id = $1 ORDER BY version DESC LIMIT 1
 `
 
 func (q *Queries) NewestTerraformState(ctx context.Context, workspaceID uuid.UUID) (TerraformState, error) {
@@ -166,18 +231,35 @@ func (q *Queries) NewestTerraformState(ctx context.Context, workspaceID uuid.UUI
 		&i.Size,
 		&i.Md5,
 		&i.CreatedAt,
+		&i.Summary,
 	)
 	return i, err
 }
 
+const resealTerraformModule = `-- name: ResealTerraformModule :exec
+UPDATE terraform_runs SET module = $1, sealed_by = $2 WHERE workspace_id = $3
+`
+
+type ResealTerraformModuleParams struct {
+	Module      []byte
+	SealedBy    *string
+	WorkspaceID uuid.UUID
+}
+
+func (q *Queries) ResealTerraformModule(ctx context.Context, arg ResealTerraformModuleParams) error {
+	_, err := q.db.Exec(ctx, resealTerraformModule, arg.Module, arg.SealedBy, arg.WorkspaceID)
+	return err
+}
+
 const resealTerraformState = `-- name: ResealTerraformState :exec
-UPDATE terraform_states SET sealed = $1, sealed_by = $2
-WHERE workspace_id = $3 AND version = $4
+UPDATE terraform_states SET sealed = $1, sealed_by = $2, summary = $3
+WHERE workspace_id = $4 AND version = $5
 `
 
 type ResealTerraformStateParams struct {
 	Sealed      []byte
 	SealedBy    string
+	Summary     []byte
 	WorkspaceID uuid.UUID
 	Version     int64
 }
@@ -186,14 +268,32 @@ func (q *Queries) ResealTerraformState(ctx context.Context, arg ResealTerraformS
 	_, err := q.db.Exec(ctx, resealTerraformState,
 		arg.Sealed,
 		arg.SealedBy,
+		arg.Summary,
 		arg.WorkspaceID,
 		arg.Version,
 	)
 	return err
 }
 
+const sealedTerraformModule = `-- name: SealedTerraformModule :one
+SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = $1 AND module IS NOT NULL FOR UPDATE
+`
+
+type SealedTerraformModuleRow struct {
+	Module   []byte
+	SealedBy *string
+}
+
+// No row: retention has deleted it meanwhile.
+func (q *Queries) SealedTerraformModule(ctx context.Context, workspaceID uuid.UUID) (SealedTerraformModuleRow, error) {
+	row := q.db.QueryRow(ctx, sealedTerraformModule, workspaceID)
+	var i SealedTerraformModuleRow
+	err := row.Scan(&i.Module, &i.SealedBy)
+	return i, err
+}
+
 const sealedTerraformState = `-- name: SealedTerraformState :one
-SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at FROM terraform_states WHERE workspace_id = $1 AND version = $2 FOR UPDATE
+SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at, summary FROM terraform_states WHERE workspace_id = $1 AND version = $2 FOR UPDATE
 `
 
 type SealedTerraformStateParams struct {
@@ -216,14 +316,56 @@ func (q *Queries) SealedTerraformState(ctx context.Context, arg SealedTerraformS
 		&i.Size,
 		&i.Md5,
 		&i.CreatedAt,
+		&i.Summary,
 	)
 	return i, err
 }
 
+const terraformModule = `-- name: TerraformModule :one
+SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = $1 AND module IS NOT NULL
+`
+
+type TerraformModuleRow struct {
+	Module   []byte
+	SealedBy *string
+}
+
+func (q *Queries) TerraformModule(ctx context.Context, workspaceID uuid.UUID) (TerraformModuleRow, error) {
+	row := q.db.QueryRow(ctx, terraformModule, workspaceID)
+	var i TerraformModuleRow
+	err := row.Scan(&i.Module, &i.SealedBy)
+	return i, err
+}
+
+const terraformModulesToReseal = `-- name: TerraformModulesToReseal :many
+SELECT workspace_id FROM terraform_runs WHERE sealed_by <> $1::text ORDER BY workspace_id
+`
+
+func (q *Queries) TerraformModulesToReseal(ctx context.Context, keyID string) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, terraformModulesToReseal, keyID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var workspace_id uuid.UUID
+		if err := rows.Scan(&workspace_id); err != nil {
+			return nil, err
+		}
+		items = append(items, workspace_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const terraformRun = `-- name: TerraformRun :one
-SELECT r.incarnation, r.token_hash, coalesce(w.name, '')::text AS workspace,
-       EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running') AS running
-FROM terraform_runs r LEFT JOIN workspaces w ON w.id = r.workspace_id
+SELECT r.incarnation, r.token_hash, r.name AS workspace,
+       coalesce(r.check_until > prewarm_now()
+         OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'), false)::boolean AS running
+FROM terraform_runs r
 WHERE r.workspace_id = $1
 `
 
@@ -267,6 +409,64 @@ func (q *Queries) TerraformStatesToReseal(ctx context.Context, keyID string) ([]
 	for rows.Next() {
 		var i TerraformStatesToResealRow
 		if err := rows.Scan(&i.WorkspaceID, &i.Version); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const terraformSummaries = `-- name: TerraformSummaries :many
+SELECT s.workspace_id, r.name, r.incarnation, s.lineage, s.serial, s.summary, s.sealed_by,
+       (SELECT min(f.created_at) FROM terraform_states f WHERE f.workspace_id = s.workspace_id)::timestamptz AS first_at
+FROM terraform_runs r
+CROSS JOIN LATERAL (SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at, summary FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s
+WHERE s.summary IS NOT NULL
+  AND ($1::uuid IS NULL OR r.workspace_id = $1)
+  AND ($2::text IS NULL OR r.name = $2)
+ORDER BY r.workspace_id
+`
+
+type TerraformSummariesParams struct {
+	WorkspaceID uuid.NullUUID
+	Name        *string
+}
+
+type TerraformSummariesRow struct {
+	WorkspaceID uuid.UUID
+	Name        string
+	Incarnation int32
+	Lineage     string
+	Serial      int64
+	Summary     []byte
+	SealedBy    string
+	FirstAt     time.Time
+}
+
+// Of the newest state of each workspace, of one of that id or name where one is given. Those that say nothing is left are among
+// them: they are sealed.
+func (q *Queries) TerraformSummaries(ctx context.Context, arg TerraformSummariesParams) ([]TerraformSummariesRow, error) {
+	rows, err := q.db.Query(ctx, terraformSummaries, arg.WorkspaceID, arg.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []TerraformSummariesRow{}
+	for rows.Next() {
+		var i TerraformSummariesRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.Name,
+			&i.Incarnation,
+			&i.Lineage,
+			&i.Serial,
+			&i.Summary,
+			&i.SealedBy,
+			&i.FirstAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

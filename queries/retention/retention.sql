@@ -147,6 +147,8 @@ DELETE FROM terraform_states s
 USING (SELECT o.workspace_id, o.version FROM terraform_states o
        WHERE o.version <= (SELECT max(n.version) FROM terraform_states n WHERE n.workspace_id = o.workspace_id) - sqlc.arg(keep)::int
           OR NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+             AND NOT EXISTS (SELECT FROM terraform_runs r
+                             WHERE r.workspace_id = o.workspace_id AND r.check_until > prewarm_now() - interval '7 days')
        LIMIT @batch FOR UPDATE SKIP LOCKED) old
 WHERE s.workspace_id = old.workspace_id AND s.version = old.version;
 
@@ -154,5 +156,6 @@ WHERE s.workspace_id = old.workspace_id AND s.version = old.version;
 DELETE FROM terraform_runs r
 USING (SELECT o.workspace_id FROM terraform_runs o
        WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
+         AND (o.check_until IS NULL OR o.check_until < prewarm_now() - interval '7 days')
        LIMIT @batch FOR UPDATE SKIP LOCKED) old
 WHERE r.workspace_id = old.workspace_id;

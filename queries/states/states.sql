@@ -9,18 +9,29 @@ WITH held AS (
   WHERE j.id = @job_id AND j.attempt = @attempt AND j.state = 'running'
   FOR SHARE
 )
-INSERT INTO terraform_runs (workspace_id, incarnation, job_id, attempt, token_hash, created_at)
-SELECT held.workspace_id, held.incarnation, held.id, held.attempt, @token_hash, prewarm_now() FROM held
+INSERT INTO terraform_runs (workspace_id, incarnation, name, job_id, attempt, token_hash, created_at)
+SELECT held.workspace_id, held.incarnation, w.name, held.id, held.attempt, @token_hash, prewarm_now()
+FROM held JOIN workspaces w ON w.id = held.workspace_id
 ON CONFLICT (workspace_id) DO UPDATE
-SET incarnation = excluded.incarnation, job_id = excluded.job_id, attempt = excluded.attempt,
-    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at
+SET incarnation = excluded.incarnation, name = excluded.name, job_id = excluded.job_id, attempt = excluded.attempt,
+    check_until = NULL, token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at
 RETURNING workspace_id;
+
+-- name: BeginTerraformCheck :execrows
+-- A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one.
+INSERT INTO terraform_runs (workspace_id, incarnation, name, check_until, token_hash, created_at)
+SELECT @workspace_id, @incarnation, @name, prewarm_now() + sqlc.arg(seconds)::float8 * interval '1 second', @token_hash, prewarm_now()
+WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = @workspace_id AND w.state <> 'deleted')
+ON CONFLICT (workspace_id) DO UPDATE
+SET incarnation = greatest(excluded.incarnation, terraform_runs.incarnation), job_id = NULL, attempt = NULL, check_until = excluded.check_until,
+    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at;
 
 -- name: TerraformRun :one
 -- What a token is checked against.
-SELECT r.incarnation, r.token_hash, coalesce(w.name, '')::text AS workspace,
-       EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running') AS running
-FROM terraform_runs r LEFT JOIN workspaces w ON w.id = r.workspace_id
+SELECT r.incarnation, r.token_hash, r.name AS workspace,
+       coalesce(r.check_until > prewarm_now()
+         OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'), false)::boolean AS running
+FROM terraform_runs r
 WHERE r.workspace_id = @workspace_id;
 
 -- name: HoldTerraformRun :one
@@ -28,8 +39,29 @@ WHERE r.workspace_id = @workspace_id;
 SELECT coalesce(r.lock_id, '')::text AS lock_id, coalesce(r.lock_info, 'null')::jsonb AS lock_info
 FROM terraform_runs r
 WHERE r.workspace_id = @workspace_id AND r.token_hash = @token_hash
-  AND EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running')
+  AND (r.check_until > prewarm_now()
+       OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'))
 FOR NO KEY UPDATE OF r;
+
+-- name: KeepTerraformModule :execrows
+-- As HoldTerraformRun, a late run writes nothing.
+UPDATE terraform_runs r SET module = @module, sealed_by = @sealed_by
+WHERE r.workspace_id = @workspace_id AND r.token_hash = @token_hash
+  AND (r.check_until > prewarm_now()
+       OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'));
+
+-- name: TerraformModule :one
+SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = @workspace_id AND module IS NOT NULL;
+
+-- name: TerraformModulesToReseal :many
+SELECT workspace_id FROM terraform_runs WHERE sealed_by <> @key_id::text ORDER BY workspace_id;
+
+-- name: SealedTerraformModule :one
+-- No row: retention has deleted it meanwhile.
+SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = @workspace_id AND module IS NOT NULL FOR UPDATE;
+
+-- name: ResealTerraformModule :exec
+UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by WHERE workspace_id = @workspace_id;
 
 -- name: LockTerraformState :exec
 UPDATE terraform_runs SET lock_id = @lock_id::text, lock_info = @lock_info::jsonb WHERE workspace_id = @workspace_id;
@@ -39,9 +71,9 @@ UPDATE terraform_runs SET lock_id = NULL, lock_info = NULL WHERE workspace_id = 
 
 -- name: InsertTerraformState :execrows
 -- No row: there is one as new. An older one, of a request that was overtaken, must not become the newest.
-INSERT INTO terraform_states (workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at)
+INSERT INTO terraform_states (workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, summary, size, md5, created_at)
 SELECT @workspace_id, 1 + coalesce((SELECT max(o.version) FROM terraform_states o WHERE o.workspace_id = @workspace_id), 0),
-       @incarnation, @lineage, @serial, @sealed, @sealed_by, @size, @md5, prewarm_now()
+       @incarnation, @lineage, @serial, @sealed, @sealed_by, @summary, @size, @md5, prewarm_now()
 WHERE NOT EXISTS (SELECT FROM terraform_states n
                   WHERE n.workspace_id = @workspace_id AND n.lineage = @lineage AND n.serial >= @serial);
 
@@ -54,6 +86,18 @@ SELECT EXISTS (SELECT FROM terraform_states s
 -- name: NewestTerraformState :one
 SELECT * FROM terraform_states WHERE workspace_id = @workspace_id ORDER BY version DESC LIMIT 1;
 
+-- name: TerraformSummaries :many
+-- Of the newest state of each workspace, of one of that id or name where one is given. Those that say nothing is left are among
+-- them: they are sealed.
+SELECT s.workspace_id, r.name, r.incarnation, s.lineage, s.serial, s.summary, s.sealed_by,
+       (SELECT min(f.created_at) FROM terraform_states f WHERE f.workspace_id = s.workspace_id)::timestamptz AS first_at
+FROM terraform_runs r
+CROSS JOIN LATERAL (SELECT * FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s
+WHERE s.summary IS NOT NULL
+  AND (sqlc.narg(workspace_id)::uuid IS NULL OR r.workspace_id = sqlc.narg(workspace_id))
+  AND (sqlc.narg(name)::text IS NULL OR r.name = sqlc.narg(name))
+ORDER BY r.workspace_id;
+
 -- name: TerraformStatesToReseal :many
 -- Those that another key sealed, without what they are: that is read one by one.
 SELECT workspace_id, version FROM terraform_states WHERE sealed_by <> @key_id ORDER BY workspace_id, version;
@@ -63,5 +107,5 @@ SELECT workspace_id, version FROM terraform_states WHERE sealed_by <> @key_id OR
 SELECT * FROM terraform_states WHERE workspace_id = @workspace_id AND version = @version FOR UPDATE;
 
 -- name: ResealTerraformState :exec
-UPDATE terraform_states SET sealed = @sealed, sealed_by = @sealed_by
+UPDATE terraform_states SET sealed = @sealed, sealed_by = @sealed_by, summary = @summary
 WHERE workspace_id = @workspace_id AND version = @version;

@@ -19,7 +19,7 @@ import (
 
 // creating is common to all providers of this process, since one that is replaced by another of the same name goes on
 // for whoever has it.
-var creating keyLock
+var creating provider.Turns
 
 // Create makes the workspace, or finds the one it made before. It looks first: not every executable minds a second
 // resource of the same name.
@@ -47,7 +47,7 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 		return none, provider.Permanent(xerrors.New("the forge offers no download of its runner, which the executable's own script would " +
 			"install. Add an agent to the template, or a script of your own as extra_specs." + installTemplate))
 	}
-	unlock, err := creating.lock(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
+	unlock, err := creating.Take(ctx, p.config.Executable+" "+p.config.ConfigFile+" "+req.Name)
 	if err != nil {
 		return none, err
 	}

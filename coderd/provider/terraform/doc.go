@@ -1,5 +1,5 @@
-// Package terraform runs Terraform for workspaces that are modules. So far it is the run of one attempt; the provider is built
-// on it.
+// Package terraform is the provider of workspaces that are modules of OpenTofu or Terraform. A create is an apply, a delete a destroy;
+// all else is read of the states that the server keeps, and runs nothing.
 //
 // # What a run may
 //

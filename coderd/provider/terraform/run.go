@@ -31,7 +31,8 @@ const (
 type Run struct {
 	runner  *Runner
 	dir     string
-	uid     int // 0: the server's
+	lock    *os.File // of dir
+	uid     int      // 0: the server's
 	backend Backend
 	locked  bool // the module has a dependency lock file
 }
@@ -42,7 +43,9 @@ func (r *Run) temp() string   { return filepath.Join(r.dir, "tmp") }
 
 // Close removes the directory of the run.
 func (r *Run) Close() error {
-	if err := os.RemoveAll(r.dir); err != nil {
+	err := os.RemoveAll(r.dir)
+	_ = r.lock.Close()
+	if err != nil {
 		return xerrors.Errorf("remove directory of run: %w", err)
 	}
 	return nil
@@ -116,13 +119,20 @@ func (r *Run) do(ctx context.Context, output io.Writer, secrets []string, args .
 // environment is all that the command has of one.
 func (r *Run) environment() []string {
 	b := r.backend
-	return []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + r.home(), "TMPDIR=" + r.temp(), "LANG=C.UTF-8",
+	return append(trust(b.CA),
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+r.home(), "TMPDIR="+r.temp(), "LANG=C.UTF-8",
 		"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
-		"TF_HTTP_ADDRESS=" + b.URL, "TF_HTTP_USERNAME=" + b.WorkspaceID, "TF_HTTP_PASSWORD=" + b.Token,
-		"TF_HTTP_LOCK_ADDRESS=" + b.URL + "/lock", "TF_HTTP_LOCK_METHOD=POST",
-		"TF_HTTP_UNLOCK_ADDRESS=" + b.URL + "/lock", "TF_HTTP_UNLOCK_METHOD=DELETE",
+		"TF_HTTP_ADDRESS="+b.URL, "TF_HTTP_USERNAME="+b.WorkspaceID, "TF_HTTP_PASSWORD="+b.Token,
+		"TF_HTTP_LOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_LOCK_METHOD=POST",
+		"TF_HTTP_UNLOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_UNLOCK_METHOD=DELETE",
+	)
+}
+
+func trust(ca string) []string {
+	if ca == "" {
+		return nil
 	}
+	return []string{"TF_HTTP_CLIENT_CA_CERTIFICATE_PEM=" + ca}
 }
 
 func (r *Run) attributes() *syscall.SysProcAttr {

@@ -280,3 +280,33 @@ func (s *signal) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// What a killed server leaves has variables in it, which may be secret. The next server removes it, and nothing else.
+func TestNew_removesWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run, err := w.Open(terraform.Module{Files: map[string]string{"main.tf": ""}}, terraform.Backend{})
+	require.NoError(t, err)
+	going, err := filepath.Glob(filepath.Join(w.root, "prewarm-run-*"))
+	require.NoError(t, err)
+	require.Len(t, going, 1)
+
+	left, other := filepath.Join(w.root, "prewarm-run-left"), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(left, "module"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(left, "module", "x"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "kept"), nil, 0o600))
+	require.NoError(t, os.Symlink(other, filepath.Join(w.root, "prewarm-run-link")))
+	if os.Geteuid() == 0 {
+		strangers := filepath.Join(w.root, "prewarm-run-strangers")
+		require.NoError(t, os.Mkdir(strangers, 0o700))
+		require.NoError(t, os.Chown(strangers, 12345, 12345))
+		defer func() { require.DirExists(t, strangers) }()
+	}
+	_, err = terraform.New(w.Runner.Options)
+	require.NoError(t, err)
+	require.NoDirExists(t, left)
+	require.FileExists(t, filepath.Join(other, "kept"))
+	require.DirExists(t, going[0], "its run goes on")
+	require.NoError(t, run.Close())
+	require.NoDirExists(t, going[0])
+}

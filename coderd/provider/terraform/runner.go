@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 
 	"github.com/coder/quartz"
@@ -27,13 +28,32 @@ type Options struct {
 // Runner makes runs. It is safe for concurrent use.
 type Runner struct{ Options }
 
-// New returns a Runner. The error says why runs would have the server's identity, and what to do.
+// New returns a Runner, and removes what is left of runs whose server was killed. The error says what is to be done, as where runs
+// would have the server's identity.
 func New(o Options) (*Runner, error) {
 	if os.Geteuid() != 0 && !o.AllowServerIdentity {
 		return nil, xerrors.New("modules would run as the server's user, who is not root, and could read its keys. Run the server " +
 			"as root, or set allow_server_identity: true if authors of templates may read them")
 	}
-	return &Runner{o}, nil
+	if err := sweep(o.Root); err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 {
+		return &Runner{o}, nil
+	}
+	for dir := filepath.Clean(o.Root); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return nil, xerrors.Errorf("look at the directory of runs: %w", err)
+		}
+		if info.Mode()&0o001 == 0 {
+			return nil, xerrors.Errorf("runs have users of their own, and they cannot enter %s: chmod o+x %s, or name another directory: "+
+				"config: {root: /path/of/it}", dir, dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return &Runner{o}, nil
+		}
+	}
 }
 
 // The user ids of runs are of a range that Linux distributions, systemd and the provider `local` leave alone.
@@ -42,14 +62,17 @@ const firstUID, lastUID = 1_880_000_000, 1_899_999_999
 // Backend is where a run keeps its state: Terraform's backend `http` at a server of ours.
 type Backend struct {
 	URL         string // of the state
+	CA          string // PEM: what to trust the server by; empty: the usual
 	WorkspaceID string
 	Token       string // secret
 }
 
 // Module is what is applied.
 type Module struct {
-	Files     map[string]string // by their paths below the module
-	Variables map[string]string
+	Files     map[string]string `json:"files"` // by their paths below the module
+	Variables map[string]string `json:"variables"`
+	Outputs   Outputs           `json:"-"` // those of the workspace
+	Workspace workspace         `json:"workspace"`
 }
 
 const (
@@ -58,15 +81,20 @@ const (
 	// backendFile overrides whatever backend the module has.
 	backendFile    = "prewarm_override.tf"
 	backendContent = "terraform {\n  backend \"http\" {}\n}\n"
+	// workspaceFile has the output that says whose the state is.
+	workspaceFile = "prewarm_workspace.tf.json"
 )
+
+// ours are the files that a module must not have.
+var ours = []string{variablesFile, backendFile, workspaceFile}
 
 // Open makes the directory of a run, which Close must remove. A module whose files do not fit into it is a permanent error.
 func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
-	dir, err := os.MkdirTemp(r.Root, "run-") // 0700
+	dir, lock, err := makeDirectory(r.Root)
 	if err != nil {
 		return nil, xerrors.Errorf("make directory of run: %w", err)
 	}
-	run := &Run{runner: r, dir: dir, backend: b, locked: m.Files[lockFile] != ""}
+	run := &Run{runner: r, dir: dir, lock: lock, backend: b, locked: m.Files[lockFile] != ""}
 	defer func() {
 		if err != nil {
 			_ = run.Close()
@@ -132,7 +160,14 @@ func write(dir string, m Module) error {
 	if err != nil {
 		return xerrors.Errorf("encode variables: %w", err)
 	}
-	for name, content := range map[string][]byte{backendFile: []byte(backendContent), variablesFile: variables} {
+	// Nothing of it is a template: names and ids have no such characters.
+	output, err := json.Marshal(map[string]any{"output": map[string]any{workspaceOutput: map[string]any{"value": m.Workspace}}})
+	if err != nil {
+		return xerrors.Errorf("encode output: %w", err)
+	}
+	for name, content := range map[string][]byte{
+		backendFile: []byte(backendContent), variablesFile: variables, workspaceFile: output,
+	} {
 		if err := root.WriteFile(name, content, 0o600); err != nil {
 			return xerrors.Errorf("write %s: %w", name, err)
 		}

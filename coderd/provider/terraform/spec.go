@@ -1,0 +1,117 @@
+package terraform
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
+)
+
+// mostModule is how large the files of a module may be together, in bytes.
+const mostModule = 10 << 20
+
+// Outputs name those of a module that say what a workspace is; empty: the module does not say.
+type Outputs struct {
+	Addresses   string `json:"addresses,omitempty"`   // a text, a list of them, or a mapping of them
+	Environment string `json:"environment,omitempty"` // a mapping of texts
+	Ready       string `json:"ready,omitempty"`       // true or false
+}
+
+// parseSpec reads a spec and returns all that is wrong with it.
+func parseSpec(raw json.RawMessage, parameters map[string]string) (Module, []provider.Problem) {
+	p := &reader{parameters: parameters}
+	m := Module{Files: map[string]string{}, Variables: map[string]string{}}
+	p.Mapping("", raw, specs.Fields{
+		"module":    specs.To(&m.Files, p.files),
+		"variables": specs.To(&m.Variables, p.variables),
+		"outputs":   specs.To(&m.Outputs, p.outputs),
+	})
+	if len(m.Files) == 0 && !p.Has("module") {
+		p.Add("module", "is missing: give its files by their names, such as main.tf")
+	}
+	for name, value := range parameters {
+		if _, given := m.Variables[name]; !given {
+			m.Variables[name] = value
+		}
+	}
+	return m, p.Problems
+}
+
+type reader struct {
+	specs.Reader
+	parameters map[string]string
+}
+
+func (p *reader) texts(at string, raw json.RawMessage) map[string]string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil || all == nil {
+		p.Add(at, "must be a mapping")
+	}
+	texts := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		texts[name] = p.Text(at+"."+name, all[name])
+	}
+	return texts
+}
+
+func (p *reader) files(at string, raw json.RawMessage) map[string]string {
+	files, size := p.texts(at, raw), 0
+	for name, content := range files {
+		size += len(name) + len(content)
+		switch {
+		case !fs.ValidPath(name) || name == ".":
+			p.Add(at+"."+name, "must be a path within the module, such as main.tf")
+		case slices.Contains(ours, name):
+			p.Add(at+"."+name, "is Prewarm's: give the file another name")
+		case strings.HasPrefix(path.Base(name), ".terraform") && path.Base(name) != lockFile:
+			p.Add(at+"."+name, "is Terraform's own")
+		}
+	}
+	if size > mostModule {
+		p.Add(at, "has %d bytes; at most %d can be", size, mostModule)
+	}
+	return files
+}
+
+// reference is how the value of a variable names a parameter.
+var reference = regexp.MustCompile(`\$\{parameters\.([^}]*)\}`)
+
+var identifier = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
+
+func (p *reader) variables(at string, raw json.RawMessage) map[string]string {
+	variables := p.texts(at, raw)
+	for name, value := range variables {
+		if !identifier.MatchString(name) {
+			p.Add(at+"."+name, "is not a name for a variable")
+		}
+		variables[name] = reference.ReplaceAllStringFunc(value, func(found string) string {
+			parameter := reference.FindStringSubmatch(found)[1]
+			is, known := p.parameters[parameter]
+			if !known {
+				p.Add(at+"."+name, "%s: the preset has no parameter %q", found, parameter)
+			}
+			return is
+		})
+	}
+	return variables
+}
+
+func (p *reader) outputs(at string, raw json.RawMessage) (o Outputs) {
+	name := func(at string, raw json.RawMessage) string {
+		s := p.NonEmpty(at, raw)
+		if !p.Has(at) && (!identifier.MatchString(s) || s == workspaceOutput) {
+			p.Add(at, "must be the name of an output of the module")
+		}
+		return s
+	}
+	p.Mapping(at, raw, specs.Fields{
+		"addresses": specs.To(&o.Addresses, name), "environment": specs.To(&o.Environment, name), "ready": specs.To(&o.Ready, name),
+	})
+	return o
+}

@@ -1,0 +1,107 @@
+package coderd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/coder/quartz"
+	"github.com/google/uuid"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
+	"github.com/prewarm-dev/prewarm/coderd/provider/terraform"
+	"github.com/prewarm-dev/prewarm/coderd/states"
+)
+
+// terraforms makes providers that run Terraform, with the states that this server keeps.
+type terraforms struct {
+	states       *states.Service
+	url          string // of this server
+	ca           string // PEM: what to trust it by; empty: the usual
+	installation uuid.UUID
+	clock        quartz.Clock
+}
+
+func (t terraforms) make(config json.RawMessage) (provider.Provider, error) {
+	var c struct {
+		Program             string `json:"program"`
+		Root                string `json:"root"`
+		AllowServerIdentity bool   `json:"allow_server_identity"`
+	}
+	if err := specs.Config(config, &c); err != nil {
+		return nil, err
+	}
+	program, err := findTerraform(c.Program)
+	if err != nil {
+		return nil, err
+	}
+	runner, err := terraform.New(terraform.Options{
+		Program: program, Root: cmp.Or(c.Root, os.TempDir()), Clock: t.clock, AllowServerIdentity: c.AllowServerIdentity,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &terraform.Provider{
+		Runner: runner, States: storedStates{t.states}, StateURL: t.url + "/api/v1/terraform/state", StateCA: t.ca,
+		Installation: t.installation,
+	}, nil
+}
+
+// findTerraform is the program that is configured, or the first that is found.
+func findTerraform(configured string) (string, error) {
+	if configured != "" {
+		if !filepath.IsAbs(configured) {
+			return "", xerrors.Errorf("program: %q is no absolute path", configured)
+		}
+		if _, err := exec.LookPath(configured); err != nil {
+			return "", xerrors.Errorf("program: %w", err)
+		}
+		return configured, nil
+	}
+	for _, name := range []string{"tofu", "terraform"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", xerrors.New("neither tofu nor terraform is in the server's PATH: install one of 1.6 or newer, or name it: config: {program: /path/of/it}")
+}
+
+// storedStates are the states as a provider reads them.
+type storedStates struct{ *states.Service }
+
+func (s storedStates) Of(ctx context.Context, workspaceID uuid.UUID) (terraform.Stored, error) {
+	is, err := s.Service.Of(ctx, workspaceID)
+	return terraform.Stored(is), asMissing(err)
+}
+
+func (s storedStates) Named(ctx context.Context, name string) (terraform.Stored, error) {
+	is, err := s.Service.Named(ctx, name)
+	return terraform.Stored(is), asMissing(err)
+}
+
+func (s storedStates) All(ctx context.Context) ([]terraform.Stored, error) {
+	have, err := s.Service.All(ctx)
+	all := make([]terraform.Stored, len(have))
+	for i, is := range have {
+		all[i] = terraform.Stored(is)
+	}
+	return all, err
+}
+
+func (s storedStates) Module(ctx context.Context, workspaceID uuid.UUID) ([]byte, error) {
+	module, err := s.Service.Module(ctx, workspaceID)
+	return module, asMissing(err)
+}
+
+func asMissing(err error) error {
+	if errors.Is(err, states.ErrNone) {
+		return provider.ErrNotFound
+	}
+	return err
+}
