@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -113,7 +114,15 @@ func (r *Run) do(ctx context.Context, output io.Writer, secrets []string, args .
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
 		return nil
 	}
-	return xerrors.Errorf("%s %s: %w: %s", filepath.Base(r.runner.Program), args[0], err, strings.TrimSpace(said.String()))
+	return xerrors.Errorf("%s %s: %w", filepath.Base(r.runner.Program), args[0], errors.New(cmp.Or(reason(said.String()), err.Error())))
+}
+
+// reason is what Terraform says of its errors, on one line; where it names none, all that it said.
+func reason(said string) string {
+	if at := strings.Index(said, "Error: "); at >= 0 {
+		said = said[at:]
+	}
+	return strings.Join(strings.Fields(said), " ")
 }
 
 // environment is all that the command has of one.
