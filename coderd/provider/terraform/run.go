@@ -122,7 +122,19 @@ func reason(said string) string {
 	if at := strings.Index(said, "Error: "); at >= 0 {
 		said = said[at:]
 	}
-	return strings.Join(strings.Fields(said), " ")
+	var line string
+	for paragraph := range strings.SplitSeq(said, "\n\n") {
+		words := strings.Join(strings.Fields(paragraph), " ")
+		switch {
+		case line == "" || words == "":
+			line += words
+		case strings.HasSuffix(line, ".") || strings.HasSuffix(line, ":"):
+			line += " " + words
+		default: // it is a headline
+			line += ": " + words
+		}
+	}
+	return line
 }
 
 // environment is all that the command has of one.
