@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -59,8 +60,8 @@ type guest struct {
 }
 
 // interactive measures time to interactive on a pool that is full: from the request of a claim to the first output of a command,
-// both through HTTP. One at a time and many at once on local, one at a time in containers, beside a container of the same image
-// that is created then, and beside a command by the engine's own API in one that runs. The three take turns.
+// both through HTTP, one at a time and many at once. In containers it is beside a container of the same image that is created
+// then, and beside a command by the engine's own API in one that runs. The three take turns.
 func interactive(ctx context.Context, b *bench) {
 	b.interactiveLocal(ctx)
 	b.interactiveDocker(ctx)
@@ -70,8 +71,9 @@ func (b *bench) interactiveLocal(ctx context.Context) {
 	f, r, end := b.running(ctx, 0, 0, "interactive")
 	defer end()
 	many := sized(b, atOnce, 10)
-	get(r.client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(shells, many)}))
 	g := guest{server: r, token: f.token.Reveal(), command: sdk.ProcessStart{Shell: "echo ready"}, says: "ready", of: "shells"}
+	defer g.leave(ctx)
+	get(r.client.Apply(ctx, sdk.ApplyRequest{Document: fmt.Sprintf(shells, many)}))
 	var took, command []time.Duration
 	for range sized(b, 200, 10) {
 		g.full(ctx, many, 0)
@@ -87,27 +89,33 @@ func (b *bench) interactiveLocal(ctx context.Context) {
 	quantiles("interactive.local", took)
 	quantiles("interactive.local.command", command)
 
+	name := g.together(ctx, many, "interactive.local")
+	g.full(ctx, many, many) // those that take the places of the claimed ones have come: they are no part of what follows
+	b.port(ctx, g, name)
+	b.upload(ctx, g, name)
+}
+
+// together measures many at the same moment. It returns the name of one.
+func (g guest) together(ctx context.Context, many int, what string) string {
 	g.full(ctx, many, 0)
-	together := make([]time.Duration, many)
+	took := make([]time.Duration, many)
 	names := make([]string, many)
+	errs := make([]error, many)
 	var all sync.WaitGroup
 	began := time.Now()
-	for i := range together {
+	for i := range took {
 		all.Go(func() {
-			names[i] = g.claim(ctx)
-			g.run(ctx, names[i])
-			together[i] = time.Since(began)
+			errs[i] = attempt(func() {
+				names[i] = g.claim(ctx)
+				g.run(ctx, names[i])
+				took[i] = time.Since(began)
+			})
 		})
 	}
 	all.Wait()
-	quantiles(fmt.Sprintf("interactive.local.%d-at-once", many), together)
-	g.full(ctx, many, many) // those that take the places of the claimed ones have come: they are no part of what follows
-	b.port(ctx, g, names[0])
-	b.upload(ctx, g, names[0])
-	for _, name := range names {
-		get(r.client.ReleaseWorkspace(ctx, name))
-	}
-	g.leave(ctx)
+	must(errors.Join(errs...))
+	quantiles(fmt.Sprintf("%s.%d-at-once", what, many), took)
+	return names[0]
 }
 
 // port measures a request to a program in a workspace, beside the same request to it directly.
@@ -155,11 +163,15 @@ func (b *bench) interactiveDocker(ctx context.Context) {
 	defer f.drop()
 	r := b.serve(ctx, f, "interactive-docker", 15*time.Second, "--listen", gateway.String()+":0")
 	defer r.stop()
-	get(r.client.Apply(ctx, sdk.ApplyRequest{
-		Document: fmt.Sprintf(boxes, engine.Host, network, r.host(), dockertest.GuestImage, pooledBoxes),
-	}))
+	pool := func(n int) {
+		get(r.client.Apply(ctx, sdk.ApplyRequest{
+			Document: fmt.Sprintf(boxes, engine.Host, network, r.host(), dockertest.GuestImage, n),
+		}))
+	}
 	say := []string{"/bin/guest", "say", "ready"}
 	g := guest{server: r, token: f.token.Reveal(), command: sdk.ProcessStart{Command: say}, says: "ready", of: "boxes"}
+	defer g.leave(ctx)
+	pool(pooledBoxes)
 	g.full(ctx, pooledBoxes, 0)
 
 	host := containerHost{engine.Client, network}
@@ -191,7 +203,6 @@ func (b *bench) interactiveDocker(ctx context.Context) {
 			turns[(i+turn)%len(turns)]()
 		}
 	}
-	g.leave(ctx)
 	for _, q := range []struct {
 		name string
 		at   float64
@@ -203,6 +214,9 @@ func (b *bench) interactiveDocker(ctx context.Context) {
 		line("interactive.docker."+q.name, ms("claim"), "ms", ms("run"), cold)
 		line("interactive.docker.command."+q.name, ms("command"), "ms", ms("exec"), exec)
 	}
+	many := sized(b, atOnce, 10)
+	pool(many)
+	g.together(ctx, many, "interactive.docker")
 }
 
 // full waits until so many are ready, and nothing is being made or deleted.
@@ -218,12 +232,24 @@ func (g guest) full(ctx context.Context, n, claimed int) {
 	})
 }
 
-// leave waits until nothing is left of the template: workspaces outlive their server.
+// leave gives back what is claimed, and waits until nothing is left of the template: workspaces outlive their server. A failure
+// of it is printed, for it may follow another one.
 func (g guest) leave(ctx context.Context) {
-	must(g.server.client.DeleteTemplate(ctx, g.of))
-	until(ctx, 3*time.Minute, "the workspaces of "+g.of+" are gone", func() bool {
-		return len(get(g.server.client.Workspaces(ctx, sdk.WorkspaceFilter{})).Workspaces) == 0
+	err := attempt(func() {
+		must(g.server.client.DeleteTemplate(ctx, g.of))
+		until(ctx, 3*time.Minute, "the workspaces of "+g.of+" are gone", func() bool {
+			left := get(g.server.client.Workspaces(ctx, sdk.WorkspaceFilter{})).Workspaces
+			for _, w := range left {
+				if w.State == "claimed" {
+					get(g.server.client.ReleaseWorkspace(ctx, w.Name))
+				}
+			}
+			return len(left) == 0
+		})
 	})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "# workspaces of %s may be left on this machine: %v\n", g.of, err)
+	}
 }
 
 // ask is a request that has to succeed.
