@@ -1,0 +1,62 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
+)
+
+// A probe and a delete are part of the trace of the job before them, unless they have one of their own or traces are off. What
+// else is done with a workspace is not.
+func TestLeaseJobs_trace(t *testing.T) {
+	t.Parallel()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: 1})
+	trace := func(s string) *string { return &s }
+	const insert = `INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, state, due_at, created_at, finished_at, traceparent)
+		SELECT $1, id, incarnation, $2, 'sim', $3, now(), now() - $4 * interval '1 minute',
+		       CASE WHEN $3::job_state = 'done' THEN now() END, $5 FROM workspaces`
+	for _, c := range []struct {
+		kind   database.JobKind
+		traced bool
+		own    *string
+		want   *string
+	}{
+		{database.JobKindProbe, true, nil, trace("the last")},
+		{database.JobKindDelete, true, nil, trace("the last")},
+		{database.JobKindProbe, true, trace("its own"), trace("its own")},
+		{database.JobKindProbe, false, nil, nil},
+		{database.JobKindProbe, false, trace("its own"), trace("its own")},
+		{database.JobKindCreate, true, nil, nil},
+		{database.JobKindDrain, true, nil, nil},
+		{database.JobKindStart, true, nil, nil},
+	} {
+		_, err := store.Pool.Exec(t.Context(), "DELETE FROM jobs")
+		require.NoError(t, err)
+		for _, j := range []struct {
+			kind    database.JobKind
+			state   database.JobState
+			minutes int
+			trace   *string
+		}{
+			{database.JobKindCreate, database.JobStateDone, 3, trace("the first")},
+			{database.JobKindDrain, database.JobStateDone, 2, trace("the last")},
+			{c.kind, database.JobStatePending, 1, c.own},
+		} {
+			_, err := store.Pool.Exec(t.Context(), insert, uuid.New(), j.kind, j.state, j.minutes, j.trace)
+			require.NoError(t, err)
+		}
+		jobs, err := lifecycledb.New(store).LeaseJobs(t.Context(), lifecycledb.LeaseJobsParams{
+			Replica: "a", LeaseS: time.Minute.Seconds(), Traced: c.traced, Kind: c.kind, Provider: "sim", MaxJobs: 10,
+		})
+		require.NoError(t, err)
+		require.Len(t, jobs, 1)
+		require.Equal(t, c.want, jobs[0].Traceparent, "%s, traced: %v", c.kind, c.traced)
+	}
+}
