@@ -161,7 +161,7 @@ func TestRun_isolation(t *testing.T) {
 	run := w.open(script("spy", fmt.Sprintf(`
 		echo "I am $(id -u) in $(id -G)"
 		env
-		cat /proc/%d/environ %s %s/run-*/module/main.tf; ls %s
+		cat /proc/%d/environ %s %s/prewarm-run-*/module/main.tf; ls %s
 		kill -9 %d; echo "kill: $?"
 		true`, os.Getpid(), secret, w.root, w.root, os.Getpid())), nil)
 	var output strings.Builder
