@@ -77,9 +77,11 @@ func (l *looks) again(by kept, now found) (viewsdb.EntranceRow, bool) {
 	return before.row, ok && before.ends == now.ends && now.at.Sub(before.at) < keptFor
 }
 
-// keep keeps a workspace that can be entered now.
+// keep keeps a workspace that can be entered now, by the user of its claim alone: what is open to others can be closed at any time,
+// and then nothing begins any more.
 func (l *looks) keep(by kept, now found) {
-	if now.row.State != database.WorkspaceStateClaimed || now.row.TunnelID == uuid.Nil {
+	if now.row.State != database.WorkspaceStateClaimed || now.row.TunnelID == uuid.Nil ||
+		len(now.row.Enter) > 0 || len(now.row.PublicPorts) > 0 {
 		return
 	}
 	l.mu.Lock()

@@ -45,7 +45,7 @@ func TestLooks(t *testing.T) {
 	require.Empty(t, l.of)
 }
 
-// What can be entered is not looked for again for a moment, unless a claim has ended or its tunnel has failed meanwhile.
+// What only its user can enter is not looked for again for a moment, unless a claim has ended or its tunnel has failed meanwhile.
 func TestLooks_again(t *testing.T) {
 	t.Parallel()
 	var l looks
@@ -58,6 +58,8 @@ func TestLooks_again(t *testing.T) {
 	require.False(t, has(now, 1))
 	for _, other := range []viewsdb.EntranceRow{
 		{Name: row.Name, State: database.WorkspaceStateReady, TunnelID: row.TunnelID}, {Name: row.Name, State: row.State},
+		{Name: row.Name, State: row.State, TunnelID: row.TunnelID, Enter: []string{"template-admin"}},
+		{Name: row.Name, State: row.State, TunnelID: row.TunnelID, PublicPorts: []int32{3000}},
 	} {
 		l.keep(by, found{row: other, at: now, ends: 1})
 		require.False(t, has(now, 1))
