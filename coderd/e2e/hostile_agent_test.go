@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
@@ -54,7 +55,10 @@ func (h *hostile) tunnel() *websocket.Conn {
 	return ws
 }
 
-// entered waits until a new tunnel is the newest.
+// lookKept is for how long a request may rely on what the one before had found (docs/SECURITY.md).
+const lookKept = 200 * time.Millisecond
+
+// entered waits until a new tunnel is the newest, and no request relies any more on what was found before.
 func (h *hostile) entered() {
 	h.t.Helper()
 	var newest uuid.UUID
@@ -64,6 +68,7 @@ func (h *hostile) entered() {
 		return err == nil && !h.known[newest]
 	})
 	h.known[newest] = true
+	time.Sleep(lookKept)
 }
 
 // serve does something with each stream that the server opens, in place of HTTP or in its name. It returns what ends it.
