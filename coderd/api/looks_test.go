@@ -57,7 +57,8 @@ func TestLooks_again(t *testing.T) {
 	}
 	require.False(t, has(now, 1))
 	for _, other := range []viewsdb.EntranceRow{
-		{Name: row.Name, State: database.WorkspaceStateReady, TunnelID: row.TunnelID}, {Name: row.Name, State: row.State},
+		{Name: row.Name, State: database.WorkspaceStateReady, TunnelID: row.TunnelID},
+		{Name: row.Name, State: row.State},
 		{Name: row.Name, State: row.State, TunnelID: row.TunnelID, Enter: []string{"template-admin"}},
 		{Name: row.Name, State: row.State, TunnelID: row.TunnelID, PublicPorts: []int32{3000}},
 	} {
