@@ -48,13 +48,13 @@ const refillAfter = 50 * time.Millisecond
 // Refill asks for a pass over the template within refillAfter. Nobody waits for it: what someone waits for is nudged.
 func (r *Reconciler) Refill(template uuid.UUID) {
 	r.mu.Lock()
-	_, pending := r.refills[template]
-	if !pending {
+	first := len(r.refills) == 0
+	if _, pending := r.refills[template]; !pending {
 		r.refills[template] = r.Clock.Now("reconcile", "refill").Add(refillAfter)
 	}
 	r.mu.Unlock()
-	if !pending {
-		r.wake.Ring() // the loop sets its timer
+	if first { // the loop sets its timer; those that come later are due later
+		r.wake.Ring()
 	}
 }
 

@@ -17,16 +17,10 @@ func (s *Service) KeepModule(ctx context.Context, workspaceID uuid.UUID, token s
 	if err != nil {
 		return xerrors.Errorf("seal module: %w", err)
 	}
-	n, err := statesdb.New(s.Store).KeepTerraformModule(ctx, statesdb.KeepTerraformModuleParams{
-		WorkspaceID: workspaceID, TokenHash: hashOf(token), Module: sealed, SealedBy: &keyID,
+	run := Run{WorkspaceID: workspaceID, hash: hashOf(token)}
+	return s.while(ctx, run, "store module", func(ctx context.Context, q *statesdb.Queries, _ lock) error {
+		return q.KeepTerraformModule(ctx, statesdb.KeepTerraformModuleParams{WorkspaceID: workspaceID, Module: sealed, SealedBy: &keyID})
 	})
-	if err == nil && n == 0 {
-		err = ErrOver
-	}
-	if err != nil {
-		return xerrors.Errorf("store module: %w", err)
-	}
-	return nil
 }
 
 // Module is what was kept. ErrNone: nothing was.
@@ -67,7 +61,7 @@ func (s *Service) resealModules(ctx context.Context, q *statesdb.Queries, first 
 		if err != nil {
 			return 0, xerrors.Errorf("seal module: %w", err)
 		}
-		if err := q.ResealTerraformModule(ctx, statesdb.ResealTerraformModuleParams{WorkspaceID: id, Module: sealed, SealedBy: &keyID}); err != nil {
+		if err := q.KeepTerraformModule(ctx, statesdb.KeepTerraformModuleParams{WorkspaceID: id, Module: sealed, SealedBy: &keyID}); err != nil {
 			return 0, xerrors.Errorf("write module: %w", err)
 		}
 		n++

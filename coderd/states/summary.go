@@ -26,9 +26,16 @@ type summary struct {
 	Resources int                        `json:"resources"` // managed ones
 }
 
-// summarize reads a state for its summary.
-func summarize(state []byte) ([]byte, error) {
+// head is what a state says of itself.
+type head struct {
+	Lineage string `json:"lineage"`
+	Serial  int64  `json:"serial"`
+}
+
+// parse reads a state, once: it may be large.
+func parse(state []byte) (h head, sum []byte, err error) {
 	var is struct {
+		head
 		Outputs map[string]struct {
 			Value json.RawMessage `json:"value"`
 		} `json:"outputs"`
@@ -37,22 +44,21 @@ func summarize(state []byte) ([]byte, error) {
 		} `json:"resources"`
 	}
 	if err := json.Unmarshal(state, &is); err != nil {
-		return nil, xerrors.Errorf("read state: %w", err)
+		return head{}, nil, xerrors.Errorf("read state: %w", err)
 	}
-	sum := summary{Outputs: map[string]json.RawMessage{}}
+	of := summary{Outputs: map[string]json.RawMessage{}}
 	for name, o := range is.Outputs {
-		sum.Outputs[name] = o.Value
+		of.Outputs[name] = o.Value
 	}
 	for _, r := range is.Resources {
 		if r.Mode == "managed" {
-			sum.Resources++
+			of.Resources++
 		}
 	}
-	raw, err := json.Marshal(sum)
-	if err != nil {
-		return nil, xerrors.Errorf("encode summary: %w", err)
+	if sum, err = json.Marshal(of); err != nil {
+		return head{}, nil, xerrors.Errorf("encode summary: %w", err)
 	}
-	return raw, nil
+	return is.head, sum, nil
 }
 
 // Of is what the newest state of a workspace says. The errors are ErrNone, *seal.NoKey and those of the database.

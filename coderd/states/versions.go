@@ -3,7 +3,6 @@ package states
 import (
 	"context"
 	"crypto/md5" //nolint:gosec // the protocol's, against broken transfers
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -53,15 +52,11 @@ const writeTimeout = 30 * time.Second
 // meanwhile: the state names what was made. The errors are ErrBadState, ErrNotLocked, ErrOvertaken, ErrOver and those of
 // keys and database.
 func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byte) error {
-	var head struct {
-		Lineage string `json:"lineage"`
-		Serial  int64  `json:"serial"`
-	}
-	if len(state) > MaxBytes || json.Unmarshal(state, &head) != nil || head.Lineage == "" || head.Serial < 0 {
+	if len(state) > MaxBytes {
 		return xerrors.Errorf("write state: %w", ErrBadState)
 	}
-	summary, err := summarize(state)
-	if err != nil {
+	head, summary, err := parse(state)
+	if err != nil || head.Lineage == "" || head.Serial < 0 {
 		return xerrors.Errorf("write state: %w", ErrBadState)
 	}
 	sealed, keyID, err := s.sealBoth(state, summary, run.WorkspaceID, head.Lineage, head.Serial)
@@ -115,7 +110,7 @@ func (s *Service) Reseal(ctx context.Context, db database.DBTX, first string) (n
 		if err != nil {
 			return 0, err
 		}
-		summary, err := summarize(state)
+		_, summary, err := parse(state)
 		if err != nil {
 			return 0, xerrors.Errorf("seal state of workspace %s again: %w", row.WorkspaceID, err)
 		}

@@ -170,32 +170,19 @@ func (q *Queries) InsertTerraformState(ctx context.Context, arg InsertTerraformS
 	return result.RowsAffected(), nil
 }
 
-const keepTerraformModule = `-- name: KeepTerraformModule :execrows
-UPDATE terraform_runs r SET module = $1, sealed_by = $2
-WHERE r.workspace_id = $3 AND r.token_hash = $4
-  AND (r.check_until > prewarm_now()
-       OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'))
+const keepTerraformModule = `-- name: KeepTerraformModule :exec
+UPDATE terraform_runs SET module = $1, sealed_by = $2 WHERE workspace_id = $3
 `
 
 type KeepTerraformModuleParams struct {
 	Module      []byte
 	SealedBy    *string
 	WorkspaceID uuid.UUID
-	TokenHash   []byte
 }
 
-// As HoldTerraformRun, a late run writes nothing.
-func (q *Queries) KeepTerraformModule(ctx context.Context, arg KeepTerraformModuleParams) (int64, error) {
-	result, err := q.db.Exec(ctx, keepTerraformModule,
-		arg.Module,
-		arg.SealedBy,
-		arg.WorkspaceID,
-		arg.TokenHash,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) KeepTerraformModule(ctx context.Context, arg KeepTerraformModuleParams) error {
+	_, err := q.db.Exec(ctx, keepTerraformModule, arg.Module, arg.SealedBy, arg.WorkspaceID)
+	return err
 }
 
 const lockTerraformState = `-- name: LockTerraformState :exec
@@ -234,21 +221,6 @@ func (q *Queries) NewestTerraformState(ctx context.Context, workspaceID uuid.UUI
 		&i.Summary,
 	)
 	return i, err
-}
-
-const resealTerraformModule = `-- name: ResealTerraformModule :exec
-UPDATE terraform_runs SET module = $1, sealed_by = $2 WHERE workspace_id = $3
-`
-
-type ResealTerraformModuleParams struct {
-	Module      []byte
-	SealedBy    *string
-	WorkspaceID uuid.UUID
-}
-
-func (q *Queries) ResealTerraformModule(ctx context.Context, arg ResealTerraformModuleParams) error {
-	_, err := q.db.Exec(ctx, resealTerraformModule, arg.Module, arg.SealedBy, arg.WorkspaceID)
-	return err
 }
 
 const resealTerraformState = `-- name: ResealTerraformState :exec

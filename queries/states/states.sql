@@ -43,12 +43,8 @@ WHERE r.workspace_id = @workspace_id AND r.token_hash = @token_hash
        OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'))
 FOR NO KEY UPDATE OF r;
 
--- name: KeepTerraformModule :execrows
--- As HoldTerraformRun, a late run writes nothing.
-UPDATE terraform_runs r SET module = @module, sealed_by = @sealed_by
-WHERE r.workspace_id = @workspace_id AND r.token_hash = @token_hash
-  AND (r.check_until > prewarm_now()
-       OR EXISTS (SELECT FROM jobs j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.state = 'running'));
+-- name: KeepTerraformModule :exec
+UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by WHERE workspace_id = @workspace_id;
 
 -- name: TerraformModule :one
 SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = @workspace_id AND module IS NOT NULL;
@@ -59,9 +55,6 @@ SELECT workspace_id FROM terraform_runs WHERE sealed_by <> @key_id::text ORDER B
 -- name: SealedTerraformModule :one
 -- No row: retention has deleted it meanwhile.
 SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = @workspace_id AND module IS NOT NULL FOR UPDATE;
-
--- name: ResealTerraformModule :exec
-UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by WHERE workspace_id = @workspace_id;
 
 -- name: LockTerraformState :exec
 UPDATE terraform_runs SET lock_id = @lock_id::text, lock_info = @lock_info::jsonb WHERE workspace_id = @workspace_id;
