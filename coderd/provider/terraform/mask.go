@@ -42,7 +42,9 @@ func newMask(log, tail io.Writer, secrets []string) *mask {
 // Write never fails: a log that is away stops no run.
 func (m *mask) Write(p []byte) (int, error) {
 	m.line = append(m.line, p...)
-	if end := bytes.LastIndexByte(m.line, '\n'); end >= 0 {
+	// What was held back has no end of a line, and may be long.
+	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
+		end += len(m.line) - len(p)
 		m.pass(m.line[:end+1])
 		m.line = append(m.line[:0], m.line[end+1:]...)
 	}
