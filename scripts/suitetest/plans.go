@@ -84,27 +84,29 @@ func test(ctx context.Context, opts options) ([]step, error) {
 	return append(steps, shortSuites...), nil
 }
 
+// shortTests are those of the suites of processes that `make test` runs. CI runs the others after it, each once.
+const shortTests = "^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestInside|" +
+	"TestInside_badNetworks|TestActs|TestSynchronous|TestAsynchronous)$"
+
 // shortSuites are one seeded short version of each long suite.
 var shortSuites = []step{
-	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=2", "-parallel=4", "-run",
-		"^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestInside|TestInside_badNetworks|TestActs|"+
-			"TestSynchronous|TestAsynchronous)$",
+	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=2", "-parallel=4", "-run", shortTests,
 		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine", "./coderd/chaos/failover"),
 	simulation(20, 0),
 	replay(20),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=20s", "PREWARM_SEED=1"}, "./coderd/chaos/storm"),
 }
 
-// ciSuites are what CI runs after `make test`.
+// ciSuites are what CI runs after `make test`: the long suites in short, but for what that has run.
 var ciSuites = []step{
 	// The limit is for a hang: the tests of the package together take minutes on idle processors, and longer on busy ones.
-	suite("e2e", 20*time.Minute, nil, "-skip", "^TestClusterChart$", "./coderd/e2e", "./deploy"), // that one needs a cluster
-	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/faults"),
-	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos", "./coderd/chaos/failover"),
+	suite("e2e", 20*time.Minute, nil, "-skip", shortTests+"|^TestClusterChart$", "./coderd/e2e", "./deploy"), // that one needs a cluster
+	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/faults"),
+	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/chaos"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
-	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "./coderd/chaos/engine"),
+	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/chaos/engine"),
 	upgrade,
-	simulation(10, 50),
+	simulation(1, 50),
 }
 
 // longSuites are all long suites in full.

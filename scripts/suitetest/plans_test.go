@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,16 +32,15 @@ func TestPackages(t *testing.T) {
 	require.Contains(t, all.pure, "./coderd/prebuilds")
 	require.Contains(t, all.sequential, "./scripts/rules")
 
-	// Every suite is a step of CI and of the long plan, but for the replay, which `make test` runs, and what needs a real
-	// Gitea, or in CI a real Kubernetes.
-	for name, steps := range map[string][]step{"ci": ciSuites, "long": longSuites} {
+	// Every suite is a step of CI, which runs `make test` too, and of the long plan, but for what needs a real Gitea, or in CI a
+	// real Kubernetes.
+	for name, steps := range map[string][]step{"ci": slices.Concat(shortSuites, ciSuites), "long": longSuites} {
 		var words []string
 		for _, s := range steps {
 			words = append(words, s.command...)
 		}
 		for _, suite := range suites {
-			if suite == "coderd/e2e/gitea" ||
-				(suite == "coderd/demand/replay" || suite == "coderd/e2e/kubernetes") && name == "ci" {
+			if suite == "coderd/e2e/gitea" || suite == "coderd/e2e/kubernetes" && name == "ci" {
 				continue
 			}
 			require.True(t, slices.Contains(words, "./"+suite), "%s does not run %s", name, suite)
@@ -47,11 +48,39 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// Each run of CI takes seeds that no other took, beside a fixed few, and says which they are.
+// What CI leaves out, since `make test` has run it, `make test` does run.
+func TestShortTests(t *testing.T) {
+	t.Chdir("../..")
+	short := regexp.MustCompile(shortTests)
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, s := range ciSuites {
+		at := slices.Index(s.command, "-skip")
+		if at < 0 {
+			continue
+		}
+		require.True(t, strings.HasPrefix(s.command[at+1], shortTests), s.name)
+		for _, of := range s.command[at+2:] {
+			files, err := filepath.Glob(of + "/*_test.go")
+			require.NoError(t, err)
+			require.NotEmpty(t, files, of)
+			for _, name := range files {
+				text, err := os.ReadFile(name)
+				require.NoError(t, err)
+				for _, found := range declared.FindAllSubmatch(text, -1) {
+					if short.Match(found[1]) {
+						require.Contains(t, shortSuites[0].command, of, "nothing runs %s", found[1])
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each run of CI takes seeds that no other took, and says which they are.
 func TestSimulation_fresh(t *testing.T) {
 	const first = "PREWARM_SIM_FRESH_FIRST="
-	one, other := simulation(10, 50), simulation(10, 50)
-	require.Contains(t, one.env, "PREWARM_SIM_SEEDS=10")
+	one, other := simulation(1, 50), simulation(1, 50)
+	require.Contains(t, one.env, "PREWARM_SIM_SEEDS=1")
 	require.Contains(t, one.env, "PREWARM_SIM_FRESH=50")
 	require.True(t, strings.HasPrefix(one.env[len(one.env)-1], first), one.env)
 	require.NotEqual(t, one.env, other.env)
