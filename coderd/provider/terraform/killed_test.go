@@ -79,9 +79,22 @@ func (c *cloud) files() (names []string) {
 	entries, err := os.ReadDir(c.dir)
 	require.NoError(c.t, err)
 	for _, entry := range entries {
-		names = append(names, entry.Name())
+		if entry.Name() != held {
+			names = append(names, entry.Name())
+		}
 	}
 	return names
+}
+
+// held is a file that holds machines up for as long as it is there (hold).
+const held = ".held"
+
+// hold returns the command that is held up. Until goOn is called it has no end.
+func (c *cloud) hold() (command string, goOn func()) {
+	c.t.Helper()
+	file := filepath.Join(c.dir, held)
+	require.NoError(c.t, os.WriteFile(file, nil, 0o644))
+	return "test ! -e " + file + " || sleep 1000", func() { require.NoError(c.t, os.Remove(file)) }
 }
 
 // kill kills the Terraform that runs, as the system does that has no memory left. It says whether there was one.
@@ -133,8 +146,10 @@ func (c *cloud) one() provider.Instance {
 func TestCreate_killed(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
-	req := c.request("killed", c.machine("quick", "true")+c.machine("slow", "sleep 1000"), false)
+	command, goOn := c.hold()
+	req := c.request("killed", c.machine("quick", "true")+c.machine("slow", command), false)
 	c.createKilled(req, "slow")
+	goOn()
 
 	at := c.one()
 	require.Equal(t, provider.StatusError, at.Status)
@@ -164,13 +179,12 @@ func TestCreate_killed(t *testing.T) {
 func TestCreate_killedIdempotent(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
-	hold := filepath.Join(c.dir, "hold")
 	for _, created := range []bool{true, false} {
-		require.NoError(t, os.WriteFile(hold, nil, 0o600))
-		req := c.request("killed-"+strconv.FormatBool(created), c.machine("machine", "test ! -e "+hold+" || sleep 1000"), true)
+		command, goOn := c.hold()
+		req := c.request("killed-"+strconv.FormatBool(created), c.machine("machine", command), true)
 		c.createKilled(req, "machine")
 		require.Equal(t, provider.StatusError, c.one().Status)
-		require.NoError(t, os.Remove(hold))
+		goOn()
 		if created {
 			_, err := c.Create(t.Context(), req)
 			require.NoError(t, err)
@@ -204,10 +218,10 @@ func TestCreate_fails(t *testing.T) {
 			program := filepath.Join(c.root, "terraform")
 			require.NoError(t, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nif [ $1 = apply ]; then\n%s\nfi\nexec %s \"$@\"\n", of.program, c.Program), 0o755))
 			c.Program = program
-			req := c.request("fails", c.machine("machine", "exit 1"), false)
+			later := `resource "terraform_data" "later" { depends_on = [terraform_data.machine] }`
+			req := c.request("fails", c.machine("machine", "exit 1")+later, false)
 			_, err := c.Create(t.Context(), req)
 			require.Error(t, err)
-			t.Log(err)
 			is, err := c.states.Of(t.Context(), req.Tags.WorkspaceID)
 			require.NoError(t, err)
 			require.Equal(t, of.unsure, len(is.Unsure) > 0, is.Unsure)
@@ -286,6 +300,7 @@ func TestKills(t *testing.T) {
 	main := c.machine("first", "sleep 0.2") + c.machine("second", "sleep 0.1") // so that some are cut off while they are made
 	tally := map[string]int{}
 	var creating, deleting time.Duration
+	var refused uint64
 	for round := range rounds + 1 {
 		req := c.request(fmt.Sprintf("round-%d", round), main, false)
 		create := func(ctx context.Context) error { _, err := c.Create(ctx, req); return err }
@@ -304,6 +319,7 @@ func TestKills(t *testing.T) {
 		c.holds(req, "a create after "+way)
 		unsure := err != nil
 		if unsure {
+			refused++
 			require.True(t, provider.IsPermanent(err), err)
 			require.Contains(t, err.Error(), "an apply was cut off")
 		} else {
@@ -336,6 +352,10 @@ func TestKills(t *testing.T) {
 		require.Zero(t, locked)
 	}
 	t.Logf("a create takes %s, a delete %s: %v", creating, deleting, tally)
+	if rounds >= 100 {
+		require.Positive(t, refused, "no apply was cut off")
+		require.Less(t, refused, rounds, "no create went on")
+	}
 }
 
 // number is that of a variable, or else another.

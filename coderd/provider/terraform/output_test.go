@@ -3,7 +3,6 @@ package terraform_test
 import (
 	"context"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -43,7 +42,8 @@ func TestLogs(t *testing.T) {
 		return string(text)
 	}
 
-	req := c.request("talks", c.machine("machine", "echo password $TF_HTTP_PASSWORD; test -e "+c.dir+"/go || sleep 1000"), true)
+	command, goOn := c.hold()
+	req := c.request("talks", c.machine("machine", "echo password $TF_HTTP_PASSWORD; "+command), true)
 	require.Empty(t, read(open(refTo(req), false)))
 	ctx, giveUp := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
@@ -54,7 +54,7 @@ func TestLogs(t *testing.T) {
 	require.Error(t, <-failed)
 	require.Contains(t, read(open(refTo(req), false)), "local-exec")
 
-	require.NoError(t, os.WriteFile(c.dir+"/go", nil, 0o644))
+	goOn()
 	made, err := c.Create(t.Context(), req)
 	require.NoError(t, err)
 	for _, ref := range []provider.Ref{refTo(req), {Name: req.Name}, {ProviderID: made.ProviderID}} {
