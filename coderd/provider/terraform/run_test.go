@@ -235,7 +235,7 @@ func TestRun_addresses(t *testing.T) {
 		"each/main.tf": `
 			resource "terraform_data" "one" {}
 			resource "terraform_data" "counted" { count = 2 }
-			resource "terraform_data" "keyed" { for_each = toset(["k", "[\"0\"]"]) }`,
+			resource "terraform_data" "keyed" { for_each = toset(["k", "[\"0\"]", "$${k} %%{k}"]) }`,
 	}}, terraform.Backend{URL: w.url, WorkspaceID: c.WorkspaceID.String(), Token: c.Token})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, run.Close()) }()
@@ -243,7 +243,7 @@ func TestRun_addresses(t *testing.T) {
 	require.NoError(t, run.Init(t.Context(), &output), output.String())
 	creates, err := run.Plan(t.Context(), &output)
 	require.NoError(t, err, output.String())
-	require.Len(t, creates, 20)
+	require.Len(t, creates, 24)
 	require.NoError(t, w.states.Applying(t.Context(), c.WorkspaceID, c.Token, creates))
 	require.NoError(t, run.Apply(t.Context(), &output), output.String())
 	is, err := w.states.Of(t.Context(), c.WorkspaceID)
