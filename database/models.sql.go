@@ -1726,6 +1726,7 @@ type TerraformRun struct {
 	Module      []byte
 	SealedBy    *string
 	Creating    []string
+	CreatingAt  *time.Time
 }
 
 type TerraformState struct {

@@ -101,6 +101,30 @@ func TestApplying_deleted(t *testing.T) {
 	w.exec("UPDATE jobs SET state = 'done', finished_at = now()")
 	w.exec("UPDATE workspaces SET state = 'deleted', deleted_at = now() WHERE id = $1", run.WorkspaceID)
 	require.Nil(t, w.unsure(run.WorkspaceID))
+	w.exec("DELETE FROM workspaces WHERE id = $1", run.WorkspaceID)
+	require.Nil(t, w.unsure(run.WorkspaceID), "nor when its row is purged")
+	_, err := w.BeginAlone(ctx, run.WorkspaceID, run.Workspace, 1)
+	require.NoError(t, err)
+	require.Nil(t, w.unsure(run.WorkspaceID), "nor when its orphan is looked at")
+}
+
+// What may be left of a check is listed for a week: there is no workspace that a person could end.
+func TestApplying_check(t *testing.T) {
+	t.Parallel()
+	w, ctx, id := newWorld(t), t.Context(), uuid.New()
+	begin := func() string {
+		t.Helper()
+		c, err := w.BeginAlone(ctx, id, "check-x", 1)
+		require.NoError(t, err)
+		return c.Token
+	}
+	require.NoError(t, w.Applying(ctx, id, begin(), []string{"t.a"}))
+	begin()
+	require.Equal(t, []string{"t.a"}, w.unsure(id))
+	w.exec("UPDATE terraform_runs SET creating_at = now() - interval '167 hours'")
+	require.Equal(t, []string{"t.a"}, w.unsure(id))
+	w.exec("UPDATE terraform_runs SET creating_at = now() - interval '169 hours'")
+	require.Nil(t, w.unsure(id))
 }
 
 // Output is read on from any place, and the oldest of it goes.

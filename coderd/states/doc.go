@@ -18,7 +18,7 @@
 // Terraform stores a state after it has made things. So a run stores the addresses that its apply is to create before it
 // begins. Each write of a state takes away those that it names, and the end of the apply takes the rest. What is left is of
 // an apply that was cut off: it may exist, and no state names it (I4). It stays through later runs, and is forgotten when a
-// person ends the workspace.
+// person ends the workspace. Where there is none, as of a check, it is forgotten after a week.
 //
 // # Versions
 //

@@ -43,7 +43,8 @@ SELECT $1, $2, $3, prewarm_now() + $4::float8 * interval '1 second', $5, prewarm
 WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = $1 AND w.state <> 'deleted')
 ON CONFLICT (workspace_id) DO UPDATE
 SET incarnation = greatest(excluded.incarnation, terraform_runs.incarnation), job_id = NULL, attempt = NULL, check_until = excluded.check_until,
-    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at
+    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at,
+    creating = CASE WHEN terraform_runs.job_id IS NULL THEN terraform_runs.creating END
 `
 
 type BeginTerraformCheckParams struct {
@@ -54,7 +55,8 @@ type BeginTerraformCheckParams struct {
 	TokenHash   []byte
 }
 
-// A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one.
+// A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one. What an apply of a workspace
+// may have left is forgotten: where it is deleted and something was unsure, a person has forced that.
 func (q *Queries) BeginTerraformCheck(ctx context.Context, arg BeginTerraformCheckParams) (int64, error) {
 	result, err := q.db.Exec(ctx, beginTerraformCheck,
 		arg.WorkspaceID,
@@ -336,7 +338,7 @@ func (q *Queries) TerraformApplied(ctx context.Context, arg TerraformAppliedPara
 
 const terraformApplying = `-- name: TerraformApplying :exec
 UPDATE terraform_runs
-SET creating = (SELECT array_agg(DISTINCT a) FROM unnest(creating || $1::text[]) a)
+SET creating = (SELECT array_agg(DISTINCT a) FROM unnest(creating || $1::text[]) a), creating_at = prewarm_now()
 WHERE workspace_id = $2
 `
 
@@ -507,8 +509,10 @@ SELECT r.workspace_id, r.name, r.incarnation, coalesce(s.lineage, '')::text AS l
 FROM terraform_runs r
 LEFT JOIN LATERAL (SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at, summary FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s ON true
 CROSS JOIN LATERAL (
-  SELECT CASE WHEN r.creating IS NULL OR EXISTS (SELECT FROM workspaces w WHERE w.id = r.workspace_id AND w.state = 'deleted')
-              THEN '{}' ELSE r.creating END::text[] AS creating) unsure
+  SELECT CASE WHEN r.creating IS NULL THEN '{}'
+              WHEN r.job_id IS NULL AND r.creating_at > prewarm_now() - interval '7 days' THEN r.creating
+              WHEN EXISTS (SELECT FROM workspaces w WHERE w.id = r.workspace_id AND w.state <> 'deleted') THEN r.creating
+              ELSE '{}' END::text[] AS creating) unsure
 WHERE (s.summary IS NOT NULL OR cardinality(unsure.creating) > 0)
   AND ($1::uuid IS NULL OR r.workspace_id = $1)
   AND ($2::text IS NULL OR r.name = $2)
@@ -533,8 +537,8 @@ type TerraformSummariesRow struct {
 }
 
 // Of the newest state of each workspace, of one of that id or name where one is given. Those that say nothing is left are among
-// them: they are sealed. So are workspaces without a state of which an apply was cut off. What that may have made is forgotten
-// with the workspace: a person ended it.
+// them: they are sealed. So are those without a state of which an apply was cut off. What that may have made is forgotten with the
+// workspace, which a person ended; where there was none, as of a check, after a week.
 func (q *Queries) TerraformSummaries(ctx context.Context, arg TerraformSummariesParams) ([]TerraformSummariesRow, error) {
 	rows, err := q.db.Query(ctx, terraformSummaries, arg.WorkspaceID, arg.Name)
 	if err != nil {

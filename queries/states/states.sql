@@ -18,13 +18,15 @@ SET incarnation = excluded.incarnation, name = excluded.name, job_id = excluded.
 RETURNING workspace_id;
 
 -- name: BeginTerraformCheck :execrows
--- A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one.
+-- A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one. What an apply of a workspace
+-- may have left is forgotten: where it is deleted and something was unsure, a person has forced that.
 INSERT INTO terraform_runs (workspace_id, incarnation, name, check_until, token_hash, created_at)
 SELECT @workspace_id, @incarnation, @name, prewarm_now() + sqlc.arg(seconds)::float8 * interval '1 second', @token_hash, prewarm_now()
 WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = @workspace_id AND w.state <> 'deleted')
 ON CONFLICT (workspace_id) DO UPDATE
 SET incarnation = greatest(excluded.incarnation, terraform_runs.incarnation), job_id = NULL, attempt = NULL, check_until = excluded.check_until,
-    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at;
+    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at,
+    creating = CASE WHEN terraform_runs.job_id IS NULL THEN terraform_runs.creating END;
 
 -- name: TerraformRun :one
 -- What a token is checked against.
@@ -49,7 +51,7 @@ UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by WHERE workspa
 -- name: TerraformApplying :exec
 -- From now on these may exist without a state that names them, beside those of an apply that was cut off. Runs that begin leave them.
 UPDATE terraform_runs
-SET creating = (SELECT array_agg(DISTINCT a) FROM unnest(creating || sqlc.arg(addresses)::text[]) a)
+SET creating = (SELECT array_agg(DISTINCT a) FROM unnest(creating || sqlc.arg(addresses)::text[]) a), creating_at = prewarm_now()
 WHERE workspace_id = @workspace_id;
 
 -- name: TerraformNamed :exec
@@ -114,16 +116,18 @@ SELECT * FROM terraform_states WHERE workspace_id = @workspace_id ORDER BY versi
 
 -- name: TerraformSummaries :many
 -- Of the newest state of each workspace, of one of that id or name where one is given. Those that say nothing is left are among
--- them: they are sealed. So are workspaces without a state of which an apply was cut off. What that may have made is forgotten
--- with the workspace: a person ended it.
+-- them: they are sealed. So are those without a state of which an apply was cut off. What that may have made is forgotten with the
+-- workspace, which a person ended; where there was none, as of a check, after a week.
 SELECT r.workspace_id, r.name, r.incarnation, coalesce(s.lineage, '')::text AS lineage, coalesce(s.serial, 0)::bigint AS serial,
        s.summary, coalesce(s.sealed_by, '')::text AS sealed_by, unsure.creating,
        coalesce((SELECT min(f.created_at) FROM terraform_states f WHERE f.workspace_id = r.workspace_id), r.created_at)::timestamptz AS first_at
 FROM terraform_runs r
 LEFT JOIN LATERAL (SELECT * FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s ON true
 CROSS JOIN LATERAL (
-  SELECT CASE WHEN r.creating IS NULL OR EXISTS (SELECT FROM workspaces w WHERE w.id = r.workspace_id AND w.state = 'deleted')
-              THEN '{}' ELSE r.creating END::text[] AS creating) unsure
+  SELECT CASE WHEN r.creating IS NULL THEN '{}'
+              WHEN r.job_id IS NULL AND r.creating_at > prewarm_now() - interval '7 days' THEN r.creating
+              WHEN EXISTS (SELECT FROM workspaces w WHERE w.id = r.workspace_id AND w.state <> 'deleted') THEN r.creating
+              ELSE '{}' END::text[] AS creating) unsure
 WHERE (s.summary IS NOT NULL OR cardinality(unsure.creating) > 0)
   AND (sqlc.narg(workspace_id)::uuid IS NULL OR r.workspace_id = sqlc.narg(workspace_id))
   AND (sqlc.narg(name)::text IS NULL OR r.name = sqlc.narg(name))

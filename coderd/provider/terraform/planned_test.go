@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // Of a plan the resources are read that applying it creates, and nothing else.
@@ -59,6 +61,8 @@ func TestStored_doubt(t *testing.T) {
 	few := Stored{Name: "w", Unsure: []string{"t.a", "t.b"}}
 	require.Contains(t, few.doubt(), "names them: t.a, t.b. Look")
 	require.Contains(t, few.doubt(), "prewarm workspace delete w --force")
+	check := Stored{Name: provider.CheckPrefix + "x", Unsure: []string{"t.a"}}
+	require.NotContains(t, check.doubt(), "prewarm workspace delete", "there is no workspace")
 	many := Stored{Unsure: strings.Split(strings.Repeat("terraform_data.machine ", 999)+"x", " ")}
 	require.Less(t, len(many.doubt()), mostDoubt+1000)
 	require.Regexp(t, ` and \d+ more\. Look`, many.doubt())
