@@ -117,14 +117,8 @@ func (c *cloud) createKilled(req provider.CreateRequest, file string) {
 	c.t.Helper()
 	done := make(chan error, 1)
 	go func() { _, err := c.Create(c.t.Context(), req); done <- err }()
-	require.Eventually(c.t, func() bool {
-		select {
-		case err := <-done:
-			require.FailNow(c.t, "the create has ended", "%v", err)
-		default:
-		}
-		return slices.Contains(c.files(), file)
-	}, eventually, poll)
+	require.Eventually(c.t, func() bool { return len(done) > 0 || slices.Contains(c.files(), file) }, eventually, poll)
+	require.Empty(c.t, done, "the create has ended")
 	require.True(c.t, c.kill())
 	err := <-done
 	var cut *terraform.CutOffError
