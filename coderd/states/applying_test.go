@@ -146,7 +146,7 @@ func TestOutput(t *testing.T) {
 	text, end = read(end)
 	require.Equal(t, "one\n", text)
 	require.NoError(t, w.AppendOutput(ctx, id, token, "two \x00\xff\n"))
-	text, end = read(end)
+	text, _ = read(end)
 	require.Equal(t, "two \uFFFD\uFFFD\n", text)
 	text, _ = read(0)
 	require.Equal(t, "one\ntwo \uFFFD\uFFFD\n", text)
