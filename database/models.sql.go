@@ -1705,6 +1705,13 @@ type TemplateVersion struct {
 	Defaults   int16
 }
 
+type TerraformOutput struct {
+	WorkspaceID uuid.UUID
+	Seq         int64
+	Chunk       string
+	CreatedAt   time.Time
+}
+
 type TerraformRun struct {
 	WorkspaceID uuid.UUID
 	Incarnation int32
@@ -1718,6 +1725,8 @@ type TerraformRun struct {
 	CheckUntil  *time.Time
 	Module      []byte
 	SealedBy    *string
+	Creating    []string
+	CreatingAt  *time.Time
 }
 
 type TerraformState struct {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,33 +48,46 @@ templates:
         prebuilds: {instances: 2}
 `
 
-// A pool of modules: what they made is claimed, released and destroyed like any workspace, and nothing is left.
-func TestTerraform_pool(t *testing.T) {
-	t.Parallel()
+// needsTerraform leaves a test out where Terraform is missing, but not in CI.
+func needsTerraform(t *testing.T) {
+	t.Helper()
 	if _, err := exec.LookPath("terraform"); err != nil {
 		require.Empty(t, os.Getenv("CI"), "terraform is not there: %v", err)
 		t.Skip("terraform is not there: install 1.6 or newer from developer.hashicorp.com/terraform/install")
 	}
-	ctx, url := t.Context(), dbtest.URL(t)
-	cloud, err := os.MkdirTemp("", "prewarm-cloud") // modules run as users of their own, who cannot enter what t.TempDir makes
+}
+
+// cloud is a directory that modules make files in, as users of their own, who cannot enter what t.TempDir makes. It returns what is there
+// besides, and the flag that names encryption keys for all servers.
+func cloud(t *testing.T) (dir string, machines func() int, keys []string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "prewarm-cloud")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(cloud)) })
-	require.NoError(t, os.Chmod(cloud, 0o777))
-	machines := func() int {
-		found, err := filepath.Glob(filepath.Join(cloud, "*"))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	file := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(file, []byte("k1:"+base64.StdEncoding.EncodeToString(make([]byte, 32))+"\n"), 0o600))
+	return dir, func() int {
+		found, err := filepath.Glob(filepath.Join(dir, "*"))
 		require.NoError(t, err)
 		return len(found)
-	}
-	keys := filepath.Join(t.TempDir(), "keys")
-	require.NoError(t, os.WriteFile(keys, []byte("k1:"+base64.StdEncoding.EncodeToString(make([]byte, 32))+"\n"), 0o600))
+	}, []string{"--encryption-keys-file", file}
+}
+
+// A pool of modules: what they made is claimed, released and destroyed like any workspace, and nothing is left.
+func TestTerraform_pool(t *testing.T) {
+	t.Parallel()
+	needsTerraform(t)
+	ctx, url := t.Context(), dbtest.URL(t)
+	dir, machines, keys := cloud(t)
 	var servers []*e2etest.Server
 	for range 2 {
 		servers = append(servers, e2etest.Start(t, e2etest.Options{
-			PostgresURL: url, Tick: 500 * time.Millisecond, Args: []string{"--encryption-keys-file", keys},
+			PostgresURL: url, Tick: 500 * time.Millisecond, Args: keys,
 		}))
 	}
 	c := servers[0].Client
-	apply(ctx, t, c, modules, cloud)
+	apply(ctx, t, c, modules, dir)
 	ready := func(n int) {
 		require.Eventually(t, func() bool {
 			list, err := c.Workspaces(ctx, sdk.WorkspaceFilter{State: "ready"})
@@ -102,4 +116,88 @@ func TestTerraform_pool(t *testing.T) {
 		err := store.Pool.QueryRow(ctx, "SELECT count(*) FROM workspaces WHERE state <> 'deleted'").Scan(&n)
 		return err == nil && n == 0
 	})
+}
+
+// slow are modules whose machine takes as long to make as a file is there.
+const slow = `
+providers: [{name: tf, kind: terraform, maximum: 1, inventory_every: 1s}]
+templates:
+  - name: slow
+    provider: tf
+    boot_timeout: 5m
+    spec:
+      module:
+        main.tf: |
+          variable "cloud" { type = string }
+          resource "terraform_data" "machine" {
+            provisioner "local-exec" { command = "echo making; touch ${var.cloud}/${self.id}; test ! -e ${var.cloud}/hold || sleep 1000" }
+          }
+    presets:
+      - name: default
+        parameters: {cloud: %q}
+        prebuilds: {instances: 1}
+`
+
+// A server that is killed in the middle of an apply leaves a machine that no state names. No other is made in its place: its workspace says
+// what to look for and keeps its place, until a person deletes it by force, which is on record with what may be left.
+func TestTerraform_killed(t *testing.T) {
+	t.Parallel()
+	needsTerraform(t)
+	ctx := t.Context()
+	dir, machines, keys := cloud(t)
+	opts := e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 500 * time.Millisecond, Args: keys}
+	hold := filepath.Join(dir, "hold")
+	require.NoError(t, os.WriteFile(hold, nil, 0o600))
+	first := e2etest.Start(t, opts)
+	apply(ctx, t, first.Client, slow, dir)
+	eventually(t, "a machine beside the file", func() bool { return machines() == 2 })
+	first.Kill()
+	require.NoError(t, os.Remove(hold))
+
+	c := e2etest.Start(t, opts).Client
+	var left sdk.Workspace
+	require.Eventually(t, func() bool {
+		list, err := c.Workspaces(ctx, sdk.WorkspaceFilter{State: "deleting"})
+		if err != nil || len(list.Workspaces) != 1 {
+			return false
+		}
+		left = list.Workspaces[0]
+		return left.Job != nil && left.Job.Failures > 0
+	}, 3*time.Minute, 100*time.Millisecond, "a workspace that is not deleted")
+	require.Contains(t, left.Fault, "an apply was cut off, and these may exist though no state names them: terraform_data.machine.")
+	require.Contains(t, left.Fault, "prewarm workspace delete "+left.Name+" --force")
+	var p sdk.Provider
+	look := func() bool {
+		all, err := c.Providers(ctx)
+		i := slices.IndexFunc(all, func(p sdk.Provider) bool { return p.Name == "tf" })
+		if err != nil || i < 0 || len(all[i].Sites) != 1 || all[i].Sites[0].Last == nil {
+			return false
+		}
+		p = all[i]
+		return true
+	}
+	var looked []time.Time
+	eventually(t, "three inventories", func() bool {
+		if look() && !slices.Contains(looked, p.Sites[0].Last.EndedAt) {
+			looked = append(looked, p.Sites[0].Last.EndedAt)
+		}
+		return len(looked) >= 4 // the first may have begun before
+	})
+	is, err := c.Workspace(ctx, left.Name)
+	require.NoError(t, err)
+	require.Equal(t, "deleting", is.State, "an inventory does not take it for vanished")
+	require.Equal(t, 1, p.Unclaimed)
+	require.Equal(t, 1, machines(), "nothing is made in its place")
+
+	_, err = c.DeleteWorkspace(ctx, left.Name, true)
+	require.NoError(t, err)
+	eventually(t, "a workspace in its place", func() bool {
+		list, err := c.Workspaces(ctx, sdk.WorkspaceFilter{State: "ready"})
+		return err == nil && len(list.Workspaces) == 1
+	})
+	require.Equal(t, 2, machines())
+	log, err := c.Audit(ctx, sdk.AuditFilter{Target: left.Name, Action: "workspace.deleted"})
+	require.NoError(t, err)
+	require.Len(t, log.Entries, 1)
+	require.Contains(t, string(log.Entries[0].After), "terraform_data.machine")
 }

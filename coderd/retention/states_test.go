@@ -12,7 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
-// The newest five versions of a Terraform state stay for as long as their workspace has a row, a deleted one's too.
+// The newest five versions of a Terraform state stay for as long as their workspace has a row, a deleted one's too. So does its output.
 func TestPurge_terraformStates(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -28,6 +28,7 @@ func TestPurge_terraformStates(t *testing.T) {
 	exec(`DELETE FROM terraform_states WHERE version > 3 AND workspace_id = (SELECT min(id::text)::uuid FROM workspaces)`)
 	exec(`INSERT INTO terraform_runs (workspace_id, incarnation, job_id, attempt, token_hash, created_at)
 		SELECT w.id, 1, md5('job')::uuid, 1, sha256(''), now() FROM (SELECT id FROM workspaces UNION ALL SELECT md5('gone')::uuid) w`)
+	exec(`INSERT INTO terraform_output (workspace_id, seq, chunk, created_at) SELECT workspace_id, n, 'said', now() FROM terraform_runs, generate_series(1, 2) n`)
 
 	keeper := &retention.Keeper{Store: store, Clock: quartz.NewMock(t), Log: slogtest.Make(t, nil)}
 	require.NoError(t, keeper.Purge(ctx))
@@ -37,4 +38,6 @@ func TestPurge_terraformStates(t *testing.T) {
 	require.Equal(t, "1-3 1196-1200 1196-1200", left)
 	require.NoError(t, store.Pool.QueryRow(ctx, "SELECT count(*)::text FROM terraform_runs").Scan(&left))
 	require.Equal(t, "3", left)
+	require.NoError(t, store.Pool.QueryRow(ctx, "SELECT count(*)::text FROM terraform_output").Scan(&left))
+	require.Equal(t, "6", left)
 }

@@ -13,9 +13,20 @@
 // Terraform locks a state before it plans from it. The lock is in the run's row: it ends with the run, so that one whose
 // holder was killed is in nobody's way. Two processes of one run exclude each other. Only who holds the lock may write.
 //
+// # Applies
+//
+// Terraform stores a state after it has made things. So a run stores the addresses that its apply is to create before it
+// begins. Each write of a state takes away those that it names, and the end of the apply takes the rest. What is left is of
+// an apply that was cut off: it may exist, and no state names it (I4). It stays through later runs, and is forgotten when a
+// person ends the workspace. Where there is none, as of a check, it is forgotten after a week.
+//
 // # Versions
 //
 // Each write adds a version. Retention keeps the newest five of each workspace, and deletes all of them a week after the
 // workspace was deleted: after a deletion by force they say what is left. A state with an older serial than the newest is
 // refused, since a request may be overtaken. The same state again adds nothing, since an answer may be lost.
+//
+// # Output
+//
+// What Terraform said is kept for as long as the run's row: the last 256 KiB of each workspace, without secrets.
 package states

@@ -17,8 +17,7 @@ func (s *Service) KeepModule(ctx context.Context, workspaceID uuid.UUID, token s
 	if err != nil {
 		return xerrors.Errorf("seal module: %w", err)
 	}
-	run := Run{WorkspaceID: workspaceID, hash: hashOf(token)}
-	return s.while(ctx, run, "store module", func(ctx context.Context, q *statesdb.Queries, _ lock) error {
+	return s.while(ctx, runOf(workspaceID, token), "store module", func(ctx context.Context, q *statesdb.Queries, _ lock) error {
 		return q.KeepTerraformModule(ctx, statesdb.KeepTerraformModuleParams{WorkspaceID: workspaceID, Module: sealed, SealedBy: &keyID})
 	})
 }

@@ -55,11 +55,11 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 	if len(state) > MaxBytes {
 		return xerrors.Errorf("write state: %w", ErrBadState)
 	}
-	head, summary, err := parse(state)
-	if err != nil || head.Lineage == "" || head.Serial < 0 {
+	is, err := parse(state)
+	if err != nil || is.Lineage == "" || is.Serial < 0 {
 		return xerrors.Errorf("write state: %w", ErrBadState)
 	}
-	sealed, keyID, err := s.sealBoth(state, summary, run.WorkspaceID, head.Lineage, head.Serial)
+	sealed, keyID, err := s.sealBoth(state, is.summary, run.WorkspaceID, is.Lineage, is.Serial)
 	if err != nil {
 		return err
 	}
@@ -71,14 +71,17 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 			return ErrNotLocked
 		}
 		n, err := q.InsertTerraformState(ctx, statesdb.InsertTerraformStateParams{
-			WorkspaceID: run.WorkspaceID, Incarnation: run.incarnation, Lineage: head.Lineage, Serial: head.Serial,
+			WorkspaceID: run.WorkspaceID, Incarnation: run.incarnation, Lineage: is.Lineage, Serial: is.Serial,
 			Sealed: sealed.state, Summary: sealed.summary, SealedBy: keyID, Size: int32(len(state)), Md5: sum[:],
 		})
-		if err != nil || n > 0 {
+		if err != nil {
 			return err
 		}
+		if n > 0 {
+			return q.TerraformNamed(ctx, statesdb.TerraformNamedParams{WorkspaceID: run.WorkspaceID, Addresses: is.named})
+		}
 		same, err := q.HasTerraformState(ctx, statesdb.HasTerraformStateParams{
-			WorkspaceID: run.WorkspaceID, Lineage: head.Lineage, Serial: head.Serial, Md5: sum[:],
+			WorkspaceID: run.WorkspaceID, Lineage: is.Lineage, Serial: is.Serial, Md5: sum[:],
 		})
 		if err == nil && !same {
 			return ErrOvertaken
@@ -110,11 +113,11 @@ func (s *Service) Reseal(ctx context.Context, db database.DBTX, first string) (n
 		if err != nil {
 			return 0, err
 		}
-		_, summary, err := parse(state)
+		is, err := parse(state)
 		if err != nil {
 			return 0, xerrors.Errorf("seal state of workspace %s again: %w", row.WorkspaceID, err)
 		}
-		sealed, keyID, err := s.sealBoth(state, summary, row.WorkspaceID, row.Lineage, row.Serial)
+		sealed, keyID, err := s.sealBoth(state, is.summary, row.WorkspaceID, row.Lineage, row.Serial)
 		if err != nil {
 			return 0, err
 		}

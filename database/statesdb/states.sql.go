@@ -13,13 +13,38 @@ import (
 	"github.com/google/uuid"
 )
 
+const appendTerraformOutput = `-- name: AppendTerraformOutput :exec
+WITH sized AS (
+  SELECT o.seq, sum(octet_length(o.chunk)) OVER (ORDER BY o.seq DESC) + octet_length($2::text) AS size
+  FROM terraform_output o WHERE o.workspace_id = $1
+), old AS (
+  DELETE FROM terraform_output o USING sized
+  WHERE o.workspace_id = $1 AND o.seq = sized.seq AND sized.size > $3::bigint
+)
+INSERT INTO terraform_output (workspace_id, seq, chunk, created_at)
+SELECT $1, 1 + coalesce(max(sized.seq), 0), $2, prewarm_now() FROM sized
+`
+
+type AppendTerraformOutputParams struct {
+	WorkspaceID uuid.UUID
+	Chunk       string
+	Most        int64
+}
+
+// The oldest pieces go, so that all have no more than so many bytes.
+func (q *Queries) AppendTerraformOutput(ctx context.Context, arg AppendTerraformOutputParams) error {
+	_, err := q.db.Exec(ctx, appendTerraformOutput, arg.WorkspaceID, arg.Chunk, arg.Most)
+	return err
+}
+
 const beginTerraformCheck = `-- name: BeginTerraformCheck :execrows
 INSERT INTO terraform_runs (workspace_id, incarnation, name, check_until, token_hash, created_at)
 SELECT $1, $2, $3, prewarm_now() + $4::float8 * interval '1 second', $5, prewarm_now()
 WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = $1 AND w.state <> 'deleted')
 ON CONFLICT (workspace_id) DO UPDATE
 SET incarnation = greatest(excluded.incarnation, terraform_runs.incarnation), job_id = NULL, attempt = NULL, check_until = excluded.check_until,
-    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at
+    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at,
+    creating = CASE WHEN terraform_runs.job_id IS NULL THEN terraform_runs.creating END
 `
 
 type BeginTerraformCheckParams struct {
@@ -30,7 +55,8 @@ type BeginTerraformCheckParams struct {
 	TokenHash   []byte
 }
 
-// A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one.
+// A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one. What an apply of a workspace
+// may have left is forgotten: where it is deleted and something was unsure, a person has forced that.
 func (q *Queries) BeginTerraformCheck(ctx context.Context, arg BeginTerraformCheckParams) (int64, error) {
 	result, err := q.db.Exec(ctx, beginTerraformCheck,
 		arg.WorkspaceID,
@@ -293,6 +319,40 @@ func (q *Queries) SealedTerraformState(ctx context.Context, arg SealedTerraformS
 	return i, err
 }
 
+const terraformApplied = `-- name: TerraformApplied :exec
+UPDATE terraform_runs
+SET creating = (SELECT array_agg(a) FROM unnest(creating) a WHERE a IN (SELECT unnest($1::text[])))
+WHERE workspace_id = $2 AND creating IS NOT NULL
+`
+
+type TerraformAppliedParams struct {
+	Unsure      []string
+	WorkspaceID uuid.UUID
+}
+
+// The apply came to its end: of what no state names only these stay.
+func (q *Queries) TerraformApplied(ctx context.Context, arg TerraformAppliedParams) error {
+	_, err := q.db.Exec(ctx, terraformApplied, arg.Unsure, arg.WorkspaceID)
+	return err
+}
+
+const terraformApplying = `-- name: TerraformApplying :exec
+UPDATE terraform_runs
+SET creating = (SELECT array_agg(DISTINCT a) FROM unnest(creating || $1::text[]) a), creating_at = prewarm_now()
+WHERE workspace_id = $2
+`
+
+type TerraformApplyingParams struct {
+	Addresses   []string
+	WorkspaceID uuid.UUID
+}
+
+// From now on these may exist without a state that names them, beside those of an apply that was cut off. Runs that begin leave them.
+func (q *Queries) TerraformApplying(ctx context.Context, arg TerraformApplyingParams) error {
+	_, err := q.db.Exec(ctx, terraformApplying, arg.Addresses, arg.WorkspaceID)
+	return err
+}
+
 const terraformModule = `-- name: TerraformModule :one
 SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = $1 AND module IS NOT NULL
 `
@@ -326,6 +386,57 @@ func (q *Queries) TerraformModulesToReseal(ctx context.Context, keyID string) ([
 			return nil, err
 		}
 		items = append(items, workspace_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const terraformNamed = `-- name: TerraformNamed :exec
+UPDATE terraform_runs
+SET creating = (SELECT array_agg(a) FROM unnest(creating) a WHERE a NOT IN (SELECT unnest($1::text[])))
+WHERE workspace_id = $2 AND creating IS NOT NULL
+`
+
+type TerraformNamedParams struct {
+	Addresses   []string
+	WorkspaceID uuid.UUID
+}
+
+// A state names these: they are found by it.
+func (q *Queries) TerraformNamed(ctx context.Context, arg TerraformNamedParams) error {
+	_, err := q.db.Exec(ctx, terraformNamed, arg.Addresses, arg.WorkspaceID)
+	return err
+}
+
+const terraformOutput = `-- name: TerraformOutput :many
+SELECT seq, chunk FROM terraform_output WHERE workspace_id = $1 AND seq > $2::bigint ORDER BY seq
+`
+
+type TerraformOutputParams struct {
+	WorkspaceID uuid.UUID
+	After       int64
+}
+
+type TerraformOutputRow struct {
+	Seq   int64
+	Chunk string
+}
+
+func (q *Queries) TerraformOutput(ctx context.Context, arg TerraformOutputParams) ([]TerraformOutputRow, error) {
+	rows, err := q.db.Query(ctx, terraformOutput, arg.WorkspaceID, arg.After)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []TerraformOutputRow{}
+	for rows.Next() {
+		var i TerraformOutputRow
+		if err := rows.Scan(&i.Seq, &i.Chunk); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -392,11 +503,17 @@ func (q *Queries) TerraformStatesToReseal(ctx context.Context, keyID string) ([]
 }
 
 const terraformSummaries = `-- name: TerraformSummaries :many
-SELECT s.workspace_id, r.name, r.incarnation, s.lineage, s.serial, s.summary, s.sealed_by,
-       (SELECT min(f.created_at) FROM terraform_states f WHERE f.workspace_id = s.workspace_id)::timestamptz AS first_at
+SELECT r.workspace_id, r.name, r.incarnation, coalesce(s.lineage, '')::text AS lineage, coalesce(s.serial, 0)::bigint AS serial,
+       s.summary, coalesce(s.sealed_by, '')::text AS sealed_by, unsure.creating,
+       coalesce((SELECT min(f.created_at) FROM terraform_states f WHERE f.workspace_id = r.workspace_id), r.created_at)::timestamptz AS first_at
 FROM terraform_runs r
-CROSS JOIN LATERAL (SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at, summary FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s
-WHERE s.summary IS NOT NULL
+LEFT JOIN LATERAL (SELECT workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, size, md5, created_at, summary FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s ON true
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN r.creating IS NULL THEN '{}'
+              WHEN r.job_id IS NULL AND r.creating_at > prewarm_now() - interval '7 days' THEN r.creating
+              WHEN EXISTS (SELECT FROM workspaces w WHERE w.id = r.workspace_id AND w.state <> 'deleted') THEN r.creating
+              ELSE '{}' END::text[] AS creating) unsure
+WHERE (s.summary IS NOT NULL OR cardinality(unsure.creating) > 0)
   AND ($1::uuid IS NULL OR r.workspace_id = $1)
   AND ($2::text IS NULL OR r.name = $2)
 ORDER BY r.workspace_id
@@ -415,11 +532,13 @@ type TerraformSummariesRow struct {
 	Serial      int64
 	Summary     []byte
 	SealedBy    string
+	Creating    []string
 	FirstAt     time.Time
 }
 
 // Of the newest state of each workspace, of one of that id or name where one is given. Those that say nothing is left are among
-// them: they are sealed.
+// them: they are sealed. So are those without a state of which an apply was cut off. What that may have made is forgotten with the
+// workspace, which a person ended; where there was none, as of a check, after a week.
 func (q *Queries) TerraformSummaries(ctx context.Context, arg TerraformSummariesParams) ([]TerraformSummariesRow, error) {
 	rows, err := q.db.Query(ctx, terraformSummaries, arg.WorkspaceID, arg.Name)
 	if err != nil {
@@ -437,6 +556,7 @@ func (q *Queries) TerraformSummaries(ctx context.Context, arg TerraformSummaries
 			&i.Serial,
 			&i.Summary,
 			&i.SealedBy,
+			&i.Creating,
 			&i.FirstAt,
 		); err != nil {
 			return nil, err

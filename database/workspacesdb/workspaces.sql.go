@@ -509,9 +509,9 @@ WITH ws AS (
   SELECT moved.id, moved.incarnation, 'deleting', 'deleted', prewarm_now(), $6, $7, $3, $4
   FROM moved
 ), audit AS (
-  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
-  SELECT prewarm_now(), $6, ws.organization_id, 'workspace.deleted', 'workspace', ws.id::text, ws.name, $7,
-         $8
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, reason, source)
+  SELECT prewarm_now(), $6, ws.organization_id, 'workspace.deleted', 'workspace', ws.id::text, ws.name,
+         CASE WHEN $5::text = '' THEN NULL ELSE jsonb_build_object('fault', $5::text) END, $7, $8
   FROM moved, ws
 )
 SELECT id, template_id, preset_id FROM moved
@@ -534,7 +534,8 @@ type WorkspaceGoneRow struct {
 	PresetID   uuid.UUID
 }
 
-// deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know.
+// deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know. What the provider said then, such as
+// what may be left, is on record.
 func (q *Queries) WorkspaceGone(ctx context.Context, arg WorkspaceGoneParams) (WorkspaceGoneRow, error) {
 	row := q.db.QueryRow(ctx, workspaceGone,
 		arg.WorkspaceID,

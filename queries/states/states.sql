@@ -18,13 +18,15 @@ SET incarnation = excluded.incarnation, name = excluded.name, job_id = excluded.
 RETURNING workspace_id;
 
 -- name: BeginTerraformCheck :execrows
--- A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one.
+-- A run without a job, of what has no row in workspaces: a check's, or an orphan's. No row: it has one. What an apply of a workspace
+-- may have left is forgotten: where it is deleted and something was unsure, a person has forced that.
 INSERT INTO terraform_runs (workspace_id, incarnation, name, check_until, token_hash, created_at)
 SELECT @workspace_id, @incarnation, @name, prewarm_now() + sqlc.arg(seconds)::float8 * interval '1 second', @token_hash, prewarm_now()
 WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = @workspace_id AND w.state <> 'deleted')
 ON CONFLICT (workspace_id) DO UPDATE
 SET incarnation = greatest(excluded.incarnation, terraform_runs.incarnation), job_id = NULL, attempt = NULL, check_until = excluded.check_until,
-    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at;
+    token_hash = excluded.token_hash, lock_id = NULL, lock_info = NULL, created_at = excluded.created_at,
+    creating = CASE WHEN terraform_runs.job_id IS NULL THEN terraform_runs.creating END;
 
 -- name: TerraformRun :one
 -- What a token is checked against.
@@ -45,6 +47,39 @@ FOR NO KEY UPDATE OF r;
 
 -- name: KeepTerraformModule :exec
 UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by WHERE workspace_id = @workspace_id;
+
+-- name: TerraformApplying :exec
+-- From now on these may exist without a state that names them, beside those of an apply that was cut off. Runs that begin leave them.
+UPDATE terraform_runs
+SET creating = (SELECT array_agg(DISTINCT a) FROM unnest(creating || sqlc.arg(addresses)::text[]) a), creating_at = prewarm_now()
+WHERE workspace_id = @workspace_id;
+
+-- name: TerraformNamed :exec
+-- A state names these: they are found by it.
+UPDATE terraform_runs
+SET creating = (SELECT array_agg(a) FROM unnest(creating) a WHERE a NOT IN (SELECT unnest(sqlc.arg(addresses)::text[])))
+WHERE workspace_id = @workspace_id AND creating IS NOT NULL;
+
+-- name: TerraformApplied :exec
+-- The apply came to its end: of what no state names only these stay.
+UPDATE terraform_runs
+SET creating = (SELECT array_agg(a) FROM unnest(creating) a WHERE a IN (SELECT unnest(sqlc.arg(unsure)::text[])))
+WHERE workspace_id = @workspace_id AND creating IS NOT NULL;
+
+-- name: AppendTerraformOutput :exec
+-- The oldest pieces go, so that all have no more than so many bytes.
+WITH sized AS (
+  SELECT o.seq, sum(octet_length(o.chunk)) OVER (ORDER BY o.seq DESC) + octet_length(sqlc.arg(chunk)::text) AS size
+  FROM terraform_output o WHERE o.workspace_id = @workspace_id
+), old AS (
+  DELETE FROM terraform_output o USING sized
+  WHERE o.workspace_id = @workspace_id AND o.seq = sized.seq AND sized.size > sqlc.arg(most)::bigint
+)
+INSERT INTO terraform_output (workspace_id, seq, chunk, created_at)
+SELECT @workspace_id, 1 + coalesce(max(sized.seq), 0), sqlc.arg(chunk), prewarm_now() FROM sized;
+
+-- name: TerraformOutput :many
+SELECT seq, chunk FROM terraform_output WHERE workspace_id = @workspace_id AND seq > sqlc.arg(after)::bigint ORDER BY seq;
 
 -- name: TerraformModule :one
 SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = @workspace_id AND module IS NOT NULL;
@@ -81,12 +116,19 @@ SELECT * FROM terraform_states WHERE workspace_id = @workspace_id ORDER BY versi
 
 -- name: TerraformSummaries :many
 -- Of the newest state of each workspace, of one of that id or name where one is given. Those that say nothing is left are among
--- them: they are sealed.
-SELECT s.workspace_id, r.name, r.incarnation, s.lineage, s.serial, s.summary, s.sealed_by,
-       (SELECT min(f.created_at) FROM terraform_states f WHERE f.workspace_id = s.workspace_id)::timestamptz AS first_at
+-- them: they are sealed. So are those without a state of which an apply was cut off. What that may have made is forgotten with the
+-- workspace, which a person ended; where there was none, as of a check, after a week.
+SELECT r.workspace_id, r.name, r.incarnation, coalesce(s.lineage, '')::text AS lineage, coalesce(s.serial, 0)::bigint AS serial,
+       s.summary, coalesce(s.sealed_by, '')::text AS sealed_by, unsure.creating,
+       coalesce((SELECT min(f.created_at) FROM terraform_states f WHERE f.workspace_id = r.workspace_id), r.created_at)::timestamptz AS first_at
 FROM terraform_runs r
-CROSS JOIN LATERAL (SELECT * FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s
-WHERE s.summary IS NOT NULL
+LEFT JOIN LATERAL (SELECT * FROM terraform_states n WHERE n.workspace_id = r.workspace_id ORDER BY n.version DESC LIMIT 1) s ON true
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN r.creating IS NULL THEN '{}'
+              WHEN r.job_id IS NULL AND r.creating_at > prewarm_now() - interval '7 days' THEN r.creating
+              WHEN EXISTS (SELECT FROM workspaces w WHERE w.id = r.workspace_id AND w.state <> 'deleted') THEN r.creating
+              ELSE '{}' END::text[] AS creating) unsure
+WHERE (s.summary IS NOT NULL OR cardinality(unsure.creating) > 0)
   AND (sqlc.narg(workspace_id)::uuid IS NULL OR r.workspace_id = sqlc.narg(workspace_id))
   AND (sqlc.narg(name)::text IS NULL OR r.name = sqlc.narg(name))
 ORDER BY r.workspace_id;

@@ -313,7 +313,8 @@ WITH ws AS (
 SELECT id, template_id, preset_id FROM moved;
 
 -- name: WorkspaceGone :one
--- deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know.
+-- deleting -> deleted: the provider has nothing of it any more, or (forced) nobody wants to know. What the provider said then, such as
+-- what may be left, is on record.
 WITH ws AS (
   SELECT w.id, w.name, w.organization_id FROM workspaces w
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'deleting'
@@ -335,9 +336,9 @@ WITH ws AS (
   SELECT moved.id, moved.incarnation, 'deleting', 'deleted', prewarm_now(), @actor_id, @reason, @job_id, @attempt
   FROM moved
 ), audit AS (
-  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
-  SELECT prewarm_now(), @actor_id, ws.organization_id, 'workspace.deleted', 'workspace', ws.id::text, ws.name, @reason,
-         @source
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, reason, source)
+  SELECT prewarm_now(), @actor_id, ws.organization_id, 'workspace.deleted', 'workspace', ws.id::text, ws.name,
+         CASE WHEN @fault::text = '' THEN NULL ELSE jsonb_build_object('fault', @fault::text) END, @reason, @source
   FROM moved, ws
 )
 SELECT id, template_id, preset_id FROM moved;

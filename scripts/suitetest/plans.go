@@ -115,6 +115,7 @@ var longSuites = []step{
 	suite("tunnels", time.Hour, []string{"PREWARM_ROUNDS=1"}, "-run", "^TestTunnelCuts$", "./coderd/api"),
 	suite("e2e", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/e2e", "./deploy"),
 	suite("hosts", time.Hour, []string{"PREWARM_ROUNDS=30"}, "./coderd/provider/hosts"),
+	suite("terraform", time.Hour, []string{"PREWARM_ROUNDS=200"}, "-run", "^TestKills$", "./coderd/provider/terraform"),
 	suite("faults", time.Hour, []string{"PREWARM_ROUNDS=2000"}, "./coderd/faults"),
 	suite("chaos", time.Hour, []string{"PREWARM_ROUNDS=50"}, "./coderd/chaos"),
 	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),

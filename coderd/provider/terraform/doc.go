@@ -1,6 +1,13 @@
 // Package terraform is the provider of workspaces that are modules of OpenTofu or Terraform. A create is an apply, a delete a destroy;
 // all else is read of the states that the server keeps, and runs nothing.
 //
+// # Applies
+//
+// A create plans into a file and applies that. The addresses that it creates are with the states before it begins, until a state names
+// them or the apply has come to its end by itself. What is left is of an apply that was cut off: the resources may exist, and no state
+// names them. Such a workspace is listed in error, not created again, and deleted by a person only (Stored.Unsure, doubt), unless its
+// spec says that creating again makes no second resource.
+//
 // # What a run may
 //
 // A module is code of its author: data sources and provisioners run any command. So a run never has what the server has.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +27,21 @@ const (
 	// pipeGrace is how long output is waited for that something else than Terraform holds open.
 	pipeGrace = 500 * time.Millisecond
 	keptError = 8 << 10 // bytes of the output, for the error
+	// lockTimeout is how long a plan waits for the lock of its state, which no other process should have.
+	lockTimeout = "10s"
+	// erroredFile is what Terraform leaves in the module's directory where it could not store a state.
+	erroredFile = "errored.tfstate"
 )
+
+// crashes are what Terraform says of a plugin that died. It stores a state then, and what the plugin was making is not in it.
+var crashes = []string{"Plugin did not respond", "plugin crashed!"}
+
+// CutOffError is that of an apply after which a resource may exist that no state names: it did not come to its end by itself, its last
+// state was not stored, or a plugin died.
+type CutOffError struct{ Cause error }
+
+func (e *CutOffError) Error() string { return "the apply was cut off: " + e.Cause.Error() }
+func (e *CutOffError) Unwrap() error { return e.Cause }
 
 // Run is one attempt's: its commands run one after the other.
 type Run struct {
@@ -41,6 +56,7 @@ type Run struct {
 func (r *Run) module() string { return filepath.Join(r.dir, "module") }
 func (r *Run) home() string   { return filepath.Join(r.dir, "home") }
 func (r *Run) temp() string   { return filepath.Join(r.dir, "tmp") }
+func (r *Run) plan() string   { return filepath.Join(r.dir, "plan") }
 
 // Close removes the directory of the run.
 func (r *Run) Close() error {
@@ -58,36 +74,70 @@ func (r *Run) Init(ctx context.Context, output io.Writer, secrets ...string) err
 	if r.locked {
 		args = append(args, "-lockfile=readonly")
 	}
-	return r.do(ctx, output, secrets, args...)
+	_, err := r.do(ctx, nil, output, secrets, args...)
+	return err
 }
 
-// Apply makes what the module describes, from what the state has.
+// Plan plans what Apply makes, from what the state has, and returns the addresses of the resources that it creates (planned).
+func (r *Run) Plan(ctx context.Context, output io.Writer, secrets ...string) (creates []string, err error) {
+	_, err = r.do(ctx, nil, output, secrets, "plan", "-input=false", "-no-color", "-lock-timeout="+lockTimeout, "-out="+r.plan())
+	if err != nil {
+		return nil, err
+	}
+	plan, shown := io.Pipe()
+	read := make(chan error, 1)
+	go func() {
+		var err error
+		creates, err = planned(plan)
+		_, _ = io.Copy(io.Discard, plan) // after an error, so that the command ends
+		read <- err
+	}()
+	_, err = r.do(ctx, shown, output, secrets, "show", "-json", "-no-color", r.plan())
+	_ = shown.Close()
+	return creates, cmp.Or(err, <-read)
+}
+
+// Apply makes what was planned. The error may be a *CutOffError.
 func (r *Run) Apply(ctx context.Context, output io.Writer, secrets ...string) error {
-	return r.do(ctx, output, secrets, "apply", "-input=false", "-no-color", "-auto-approve")
+	whole, err := r.do(ctx, nil, output, secrets, "apply", "-input=false", "-no-color", r.plan())
+	if err == nil {
+		return nil
+	}
+	_, stat := os.Lstat(filepath.Join(r.module(), erroredFile))
+	crashed := slices.ContainsFunc(crashes, func(words string) bool { return strings.Contains(err.Error(), words) })
+	if !whole || crashed || !errors.Is(stat, fs.ErrNotExist) {
+		return &CutOffError{err}
+	}
+	return err
 }
 
 // Destroy removes all that the state has.
 func (r *Run) Destroy(ctx context.Context, output io.Writer, secrets ...string) error {
-	return r.do(ctx, output, secrets, "destroy", "-input=false", "-no-color", "-auto-approve")
+	_, err := r.do(ctx, nil, output, secrets, "destroy", "-input=false", "-no-color", "-auto-approve")
+	return err
 }
 
 // do runs one command to its end, or until ctx ends. Then Terraform has termGrace to store what it has. As root nothing that
 // the command started is left when do returns; else nothing of its process group is. What it writes goes to output, up to
-// maxOutput and without the secrets. Its end is part of the error.
-func (r *Run) do(ctx context.Context, output io.Writer, secrets []string, args ...string) error {
+// maxOutput and without the secrets; what it answers goes to stdout as it is, where one is given. Its end is part of the error.
+// whole is whether it came to its end by itself, or did not begin.
+func (r *Run) do(ctx context.Context, stdout, output io.Writer, secrets []string, args ...string) (whole bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return true, err
 	}
 	said := &provider.Tail{Limit: keptError}
 	masked := newMask(output, said, append(slices.Clone(secrets), r.backend.Token))
 	cmd := exec.Command(r.runner.Program, args...) //nolint:noctx // its group is ended below
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = r.module(), r.environment(), r.attributes()
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = masked, masked, pipeGrace
+	if stdout != nil {
+		cmd.Stdout = stdout
+	}
 	// The server's death takes it along, by a signal that is about the thread that starts it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
-		return xerrors.Errorf("start %s: %w", filepath.Base(r.runner.Program), err)
+		return true, xerrors.Errorf("start %s: %w", filepath.Base(r.runner.Program), err)
 	}
 	exited := make(chan struct{})
 	go func() {
@@ -106,15 +156,17 @@ func (r *Run) do(ctx context.Context, output io.Writer, secrets []string, args .
 		timer.Stop()
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its leader is not reaped yet, so that the group is its own
-	err := cmd.Wait()
+	err = cmd.Wait()
 	masked.end()
+	code := cmd.ProcessState.ExitCode()
+	whole = code == 0 || code == 1 // it ends with others where it crashes, and with none where it is killed
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return whole, ctx.Err()
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-		return nil
+		return whole, nil
 	}
-	return xerrors.Errorf("%s %s: %w", filepath.Base(r.runner.Program), args[0], errors.New(cmp.Or(reason(said.String()), err.Error())))
+	return whole, xerrors.Errorf("%s %s: %w", filepath.Base(r.runner.Program), args[0], errors.New(cmp.Or(reason(said.String()), err.Error())))
 }
 
 // reason is what Terraform says of its errors, on one line; where it names none, all that it said.

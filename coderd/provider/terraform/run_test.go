@@ -3,7 +3,9 @@ package terraform_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -84,14 +86,31 @@ func (w *world) open(main string, variables map[string]string) *terraform.Run {
 	return run
 }
 
+// apply plans and applies.
+func apply(ctx context.Context, run *terraform.Run, output io.Writer, secrets ...string) error {
+	if _, err := run.Plan(ctx, output, secrets...); err != nil {
+		return err
+	}
+	return run.Apply(ctx, output, secrets...)
+}
+
 // resources are those of the newest state, by their names.
 func (w *world) resources() []string {
 	w.t.Helper()
 	c, err := w.states.Begin(w.t.Context(), w.job, 1)
 	require.NoError(w.t, err)
+	return w.resourcesOf(c)
+}
+
+// resourcesOf are those of the state that a run finds.
+func (w *world) resourcesOf(c states.Credentials) []string {
+	w.t.Helper()
 	run, err := w.states.Authenticate(w.t.Context(), c.WorkspaceID.String(), c.Token)
 	require.NoError(w.t, err)
 	raw, _, err := w.states.Read(w.t.Context(), run)
+	if errors.Is(err, states.ErrNone) {
+		return nil
+	}
 	require.NoError(w.t, err)
 	var state struct{ Resources []struct{ Name string } }
 	require.NoError(w.t, json.Unmarshal(raw, &state))
@@ -134,7 +153,7 @@ func TestRun(t *testing.T) {
 		run := w.open(main, map[string]string{"size": "small", "unknown": "x"})
 		var output strings.Builder
 		require.NoError(t, run.Init(t.Context(), &output))
-		require.NoError(t, run.Apply(t.Context(), &output))
+		require.NoError(t, apply(t.Context(), run, &output))
 		require.Contains(t, output.String(), want)
 		require.Equal(t, []string{"one"}, w.resources())
 	}
@@ -166,7 +185,7 @@ func TestRun_isolation(t *testing.T) {
 		true`, os.Getpid(), secret, w.root, w.root, os.Getpid())), nil)
 	var output strings.Builder
 	require.NoError(t, run.Init(t.Context(), &output))
-	require.NoError(t, run.Apply(t.Context(), &output), output.String())
+	require.NoError(t, apply(t.Context(), run, &output), output.String())
 	out := output.String()
 	who := regexp.MustCompile(`I am (\d+) in (\d+)\s`).FindStringSubmatch(out)
 	require.NotNil(t, who, out)
@@ -192,12 +211,74 @@ func TestRun_leavesNoProcess(t *testing.T) {
 	run := w.open(script("daemon", `setsid sh -c 'exec >/dev/null 2>&1; sleep 1000' & id -u`), nil)
 	var output strings.Builder
 	require.NoError(t, run.Init(t.Context(), &output))
-	require.NoError(t, run.Apply(t.Context(), &output), output.String())
+	require.NoError(t, apply(t.Context(), run, &output), output.String())
 	who := regexp.MustCompile(`\(local-exec\): (\d+)\n`).FindStringSubmatch(output.String())
 	require.NotNil(t, who, output.String())
 	uid, err := strconv.Atoi(who[1])
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return running(t, uid) == 0 }, eventually, poll)
+}
+
+// What a plan creates has the addresses that the state then has, whatever the keys.
+func TestRun_addresses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, err := w.states.Begin(t.Context(), w.job, 1)
+	require.NoError(t, err)
+	run, err := w.Open(terraform.Module{Files: map[string]string{
+		"main.tf": `
+			module "each" {
+			  source   = "./each"
+			  for_each = toset(["a.b", "quote \" and \\", "$${x} %%{y} $z", "über ☃"])
+			}
+`,
+		"each/main.tf": `
+			resource "terraform_data" "one" {}
+			resource "terraform_data" "counted" { count = 2 }
+			resource "terraform_data" "keyed" { for_each = toset(["k", "[\"0\"]", "$${k} %%{k}"]) }`,
+	}}, terraform.Backend{URL: w.url, WorkspaceID: c.WorkspaceID.String(), Token: c.Token})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, run.Close()) }()
+	var output strings.Builder
+	require.NoError(t, run.Init(t.Context(), &output), output.String())
+	creates, err := run.Plan(t.Context(), &output)
+	require.NoError(t, err, output.String())
+	require.Len(t, creates, 24)
+	require.NoError(t, w.states.Applying(t.Context(), c.WorkspaceID, c.Token, creates))
+	require.NoError(t, run.Apply(t.Context(), &output), output.String())
+	is, err := w.states.Of(t.Context(), c.WorkspaceID)
+	require.NoError(t, err)
+	require.Empty(t, is.Unsure)
+	creates, err = run.Plan(t.Context(), &output)
+	require.NoError(t, err)
+	require.Empty(t, creates)
+}
+
+// What was planned is applied, and nothing is asked again.
+func TestRun_appliesThePlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := filepath.Join(w.root, "asked")
+	says := func(name string) {
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{"version": 4, "terraform_version": "1.6.0", "serial": 1, "lineage": "l",
+			"outputs": {"name": {"value": %q, "type": "string"}}, "resources": []}`, name), 0o644))
+	}
+	says("planned")
+	run := w.open(fmt.Sprintf(`
+		data "terraform_remote_state" "asked" {
+		  backend = "local"
+		  config  = { path = %q }
+		}
+		resource "terraform_data" "of" { for_each = toset([data.terraform_remote_state.asked.outputs.name]) }`, file), nil)
+	var output strings.Builder
+	require.NoError(t, run.Init(t.Context(), &output))
+	creates, err := run.Plan(t.Context(), &output)
+	require.NoError(t, err)
+	require.Equal(t, []string{`terraform_data.of["planned"]`}, creates)
+	says("changed")
+	require.NoError(t, run.Apply(t.Context(), &output), output.String())
+	require.Contains(t, output.String(), `terraform_data.of["planned"]: Creation complete`)
+	require.NotContains(t, output.String(), "changed\"")
 }
 
 // A run that is given up ends soon, and the state has what was made: the next run destroys it.
@@ -211,7 +292,7 @@ func TestRun_givenUp(t *testing.T) {
 	require.NoError(t, run.Init(t.Context(), begun))
 	ctx, giveUp := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- run.Apply(ctx, begun) }()
+	go func() { done <- apply(ctx, run, begun) }()
 	select {
 	case <-begun.seen:
 	case err := <-done:
@@ -239,7 +320,7 @@ func TestRun_error(t *testing.T) {
 	run := w.open(script("fails", "echo hunter2-hunter2; exit 7"), nil)
 	var output strings.Builder
 	require.NoError(t, run.Init(t.Context(), &output))
-	err := run.Apply(t.Context(), &output, "hunter2-hunter2")
+	err := apply(t.Context(), run, &output, "hunter2-hunter2")
 	require.ErrorContains(t, err, "terraform apply: Error: local-exec provisioner error: with terraform_data.fails")
 	require.ErrorContains(t, err, "exit status 7")
 	require.NotContains(t, err.Error()+output.String(), "hunter2")

@@ -72,7 +72,9 @@ type Module struct {
 	Files     map[string]string `json:"files"` // by their paths below the module
 	Variables map[string]string `json:"variables"`
 	Outputs   Outputs           `json:"-"` // those of the workspace
-	Workspace workspace         `json:"workspace"`
+	// Idempotent: creating a resource again makes no second one, so that an apply that was cut off is repeated.
+	Idempotent bool      `json:"idempotent,omitempty"`
+	Workspace  workspace `json:"workspace"`
 }
 
 const (
@@ -85,8 +87,8 @@ const (
 	workspaceFile = "prewarm_workspace.tf.json"
 )
 
-// ours are the files that a module must not have.
-var ours = []string{variablesFile, backendFile, workspaceFile}
+// ours are the files that a module must not have: what they say is not for its author to say.
+var ours = []string{variablesFile, backendFile, workspaceFile, erroredFile}
 
 // Open makes the directory of a run, which Close must remove. A module whose files do not fit into it is a permanent error.
 func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {

@@ -28,9 +28,10 @@ func parseSpec(raw json.RawMessage, parameters map[string]string) (Module, []pro
 	p := &reader{parameters: parameters}
 	m := Module{Files: map[string]string{}, Variables: map[string]string{}}
 	p.Mapping("", raw, specs.Fields{
-		"module":    specs.To(&m.Files, p.files),
-		"variables": specs.To(&m.Variables, p.variables),
-		"outputs":   specs.To(&m.Outputs, p.outputs),
+		"module":     specs.To(&m.Files, p.files),
+		"variables":  specs.To(&m.Variables, p.variables),
+		"outputs":    specs.To(&m.Outputs, p.outputs),
+		"idempotent": specs.To(&m.Idempotent, p.Boolean),
 	})
 	if len(m.Files) == 0 && !p.Has("module") {
 		p.Add("module", "is missing: give its files by their names, such as main.tf")

@@ -16,13 +16,15 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// Stored is what the newest state of a workspace says. One whose state has nothing is not stored.
+// Stored is what the newest state of a workspace says. One whose state has nothing is not stored, unless something is unsure.
 type Stored struct {
 	WorkspaceID uuid.UUID
 	Name        string
 	Incarnation int32
 	Outputs     map[string]json.RawMessage // their values; some are secret
-	CreatedAt   time.Time
+	// Unsure are addresses of resources that may exist though no state names them: an apply was cut off that was to create them.
+	Unsure    []string
+	CreatedAt time.Time
 }
 
 // States are those that runs have stored, and the modules that they ran. Where there is none, the error is provider.ErrNotFound.
@@ -33,6 +35,14 @@ type States interface {
 	// KeepModule stores what a workspace is made with, for the run of a token.
 	KeepModule(ctx context.Context, workspaceID uuid.UUID, token string, module []byte) error
 	Module(ctx context.Context, workspaceID uuid.UUID) ([]byte, error)
+	// Applying stores, for the run of a token, the addresses that an apply is about to create. Each is unsure until a state names it.
+	Applying(ctx context.Context, workspaceID uuid.UUID, token string, addresses []string) error
+	// Applied says that the apply came to its end, so that of these addresses only those are unsure that were so before.
+	Applied(ctx context.Context, workspaceID uuid.UUID, token string, unsure []string) error
+	// AppendOutput stores what the run of a token has said, for as long as it is not too much.
+	AppendOutput(ctx context.Context, workspaceID uuid.UUID, token, text string) error
+	// Output is what was stored of it after a place, from 0, and the place of its end.
+	Output(ctx context.Context, workspaceID uuid.UUID, after int64) (text string, end int64, err error)
 }
 
 // Provider makes workspaces by applying modules. It is safe for concurrent use.
@@ -49,6 +59,7 @@ type Provider struct {
 var _ interface {
 	provider.Provider
 	provider.StateTaker
+	provider.Logger
 } = (*Provider)(nil)
 
 // TakeTurn implements provider.StateTaker: each Create and Delete is a run, and the next one ends the token of the one before.
@@ -62,7 +73,7 @@ func (*Provider) Validate(spec json.RawMessage, parameters map[string]string) []
 	return problems
 }
 
-// Create applies the module to what the state has.
+// Create plans from what the state has, and applies that. After an apply that was cut off it does neither (doubt).
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return provider.Instance{}, err
@@ -80,6 +91,8 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 		return provider.Instance{}, provider.ErrConflict
 	case err != nil && !errors.Is(err, provider.ErrNotFound):
 		return provider.Instance{}, err
+	case len(there.Unsure) > 0 && !module.Idempotent:
+		return provider.Instance{}, doubt(there)
 	}
 	module.Workspace = workspace{
 		Name: req.Name, ID: req.Tags.WorkspaceID, Incarnation: req.Tags.Incarnation, Outputs: module.Outputs,
@@ -91,7 +104,10 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	if err := p.States.KeepModule(ctx, req.Tags.WorkspaceID, req.State.Token, kept); err != nil {
 		return provider.Instance{}, err
 	}
-	if err := p.run(ctx, module, req.State, (*Run).Apply); err != nil {
+	err = p.run(ctx, module, req.State, func(run *Run, output io.Writer) error {
+		return p.apply(ctx, run, req.Tags.WorkspaceID, there.Unsure, output)
+	})
+	if err != nil {
 		return provider.Instance{}, err
 	}
 	made, err := p.States.Of(ctx, req.Tags.WorkspaceID)
@@ -101,19 +117,19 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	return p.instance(made)
 }
 
-// run does something with a module in a run of its own.
-func (p *Provider) run(
-	ctx context.Context, m Module, state provider.State, do func(*Run, context.Context, io.Writer, ...string) error,
-) (err error) {
+// run does something with a module in a run of its own, whose output is the workspace's.
+func (p *Provider) run(ctx context.Context, m Module, state provider.State, do func(run *Run, output io.Writer) error) (err error) {
 	run, err := p.Runner.Open(m, Backend{URL: p.StateURL, CA: p.StateCA, WorkspaceID: state.User, Token: state.Token})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	if err := run.Init(ctx, io.Discard); err != nil {
+	output := p.record(ctx, m.Workspace.ID, state.Token)
+	defer output.end()
+	if err := run.Init(ctx, output); err != nil {
 		return err
 	}
-	return do(run, ctx, io.Discard)
+	return do(run, output)
 }
 
 // Get implements provider.Provider. It asks the state, and nobody else.
@@ -129,24 +145,31 @@ func (p *Provider) find(ctx context.Context, ref provider.Ref) (is Stored, err e
 	if err := ctx.Err(); err != nil {
 		return is, err
 	}
-	id := ref.WorkspaceID
-	if ref.ProviderID != "" {
-		if id, err = uuid.Parse(ref.ProviderID); err != nil {
-			return is, provider.ErrNotFound
-		}
-	}
-	if id == uuid.Nil {
+	id, err := idOf(ref)
+	switch {
+	case err != nil:
+		return is, err
+	case id == uuid.Nil:
 		is, err = p.States.Named(ctx, ref.Name)
-	} else {
+	default:
 		is, err = p.States.Of(ctx, id)
 	}
-	if err != nil {
-		return is, err
+	if err == nil && ref.Name != "" && ref.Name != is.Name {
+		err = provider.ErrNotFound
 	}
-	if ref.WorkspaceID != uuid.Nil && ref.WorkspaceID != is.WorkspaceID || ref.Name != "" && ref.Name != is.Name {
-		return is, provider.ErrNotFound
+	return is, err
+}
+
+// idOf is that of the workspace which is meant; uuid.Nil: it is named only.
+func idOf(ref provider.Ref) (uuid.UUID, error) {
+	if ref.ProviderID == "" {
+		return ref.WorkspaceID, nil
 	}
-	return is, nil
+	id, err := uuid.Parse(ref.ProviderID)
+	if err != nil || ref.WorkspaceID != uuid.Nil && ref.WorkspaceID != id {
+		return uuid.Nil, provider.ErrNotFound
+	}
+	return id, nil
 }
 
 // List implements provider.Provider.
@@ -193,7 +216,8 @@ func (p *Provider) Ready(ctx context.Context, ref provider.Ref) (provider.Readin
 	return provider.Readiness{Ready: true}, nil
 }
 
-// Delete destroys all that the state has, with the module that made it.
+// Delete destroys all that the state has, with the module that made it. What is unsure beside is for a person to end (doubt), but where
+// creating it again has the state name it.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	is, err := p.find(ctx, ref)
 	if errors.Is(err, provider.ErrNotFound) {
@@ -210,13 +234,25 @@ func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	if err := json.Unmarshal(kept, &module); err != nil {
 		return xerrors.Errorf("decode the module that made it: %w", err)
 	}
-	if err := p.run(ctx, module, ref.State, (*Run).Destroy); err != nil {
+	var again error
+	err = p.run(ctx, module, ref.State, func(run *Run, output io.Writer) error {
+		if len(is.Unsure) > 0 && module.Idempotent {
+			again = p.apply(ctx, run, is.WorkspaceID, is.Unsure, output)
+		}
+		return run.Destroy(ctx, output)
+	})
+	left, lost := p.States.Of(ctx, is.WorkspaceID)
+	switch {
+	case errors.Is(lost, provider.ErrNotFound):
 		return err
+	case lost != nil:
+		return errors.Join(err, again, xerrors.Errorf("read what is left: %w", lost))
+	case len(left.Unsure) > 0:
+		return errors.Join(err, again, doubt(left))
+	case err == nil:
+		err = xerrors.New("after it was destroyed, its state has something left")
 	}
-	if _, err := p.States.Of(ctx, is.WorkspaceID); !errors.Is(err, provider.ErrNotFound) {
-		return errors.Join(xerrors.New("after it was destroyed, its state has something left"), err)
-	}
-	return nil
+	return errors.Join(err, again)
 }
 
 // workspace is what an apply puts into the state as an output, so that a state says whose it is and how it is read.
@@ -258,6 +294,10 @@ func (p *Provider) instance(is Stored) (provider.Instance, error) {
 	i := provider.Instance{
 		ProviderID: is.WorkspaceID.String(), Name: is.Name, CreatedAt: is.CreatedAt, Status: provider.StatusUnknown,
 		Tags: provider.Tags{Installation: p.Installation, WorkspaceID: is.WorkspaceID, Incarnation: is.Incarnation},
+	}
+	if len(is.Unsure) > 0 {
+		i.Status, i.Fault = provider.StatusError, is.doubt()
+		return i, nil
 	}
 	w, whole, err := is.workspace()
 	if err != nil || !whole {

@@ -62,11 +62,12 @@ output "env" {
 
 // provider is one of the world's, for what has no workspace.
 func (w *world) provider(installation uuid.UUID) provider.Provider {
-	return provider.WithState(&terraform.Provider{Runner: w.Runner, States: stored{w.states}, StateURL: w.url, Installation: installation},
-		func(ctx context.Context, name string, id uuid.UUID, incarnation int32) (provider.State, error) {
-			c, err := w.states.BeginAlone(ctx, id, name, incarnation)
-			return provider.State{User: c.WorkspaceID.String(), Token: c.Token}, err
-		})
+	return provider.WithState(&terraform.Provider{Runner: w.Runner, States: stored{w.states}, StateURL: w.url, Installation: installation}, w.begin)
+}
+
+func (w *world) begin(ctx context.Context, name string, id uuid.UUID, incarnation int32) (provider.State, error) {
+	c, err := w.states.BeginAlone(ctx, id, name, incarnation)
+	return provider.State{User: c.WorkspaceID.String(), Token: c.Token}, err
 }
 
 func TestConformance(t *testing.T) {
@@ -75,6 +76,8 @@ func TestConformance(t *testing.T) {
 		"module":    map[string]string{"main.tf": data},
 		"variables": map[string]string{"region": "eu-${parameters.zone}"},
 		"outputs":   map[string]string{"addresses": "ip", "environment": "env"},
+		// The suite cuts creates off anywhere, and wants them to go on.
+		"idempotent": true,
 	})
 	require.NoError(t, err)
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
@@ -90,6 +93,7 @@ func TestConformance(t *testing.T) {
 				"variables.a":                json.RawMessage(`{"module": {"main.tf": ""}, "variables": {"a": "${parameters.none}"}}`),
 				"outputs.ready":              json.RawMessage(`{"module": {"main.tf": ""}, "outputs": {"ready": "a b"}}`),
 				"outputs.environment":        json.RawMessage(`{"module": {"main.tf": ""}, "outputs": {"environment": ""}}`),
+				"idempotent":                 json.RawMessage(`{"module": {"main.tf": ""}, "idempotent": "yes"}`),
 				"more":                       json.RawMessage(`{"module": {"main.tf": ""}, "more": true}`),
 			},
 			Deadline: 2 * time.Minute, Rounds: 4, CutOff: time.Second,

@@ -1,0 +1,69 @@
+package terraform
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+)
+
+// Of a plan the resources are read that applying it creates, and nothing else.
+func TestPlanned(t *testing.T) {
+	t.Parallel()
+	change := func(mode, address, actions string) string {
+		return fmt.Sprintf(`{"address":%q,"mode":%q,"change":{"actions":[%s],"after":{"deep":[{"secret":"]}"}]}}}`, address, mode, actions)
+	}
+	for name, of := range map[string]struct {
+		plan string
+		want []string
+	}{
+		"nothing": {`{"format_version":"1.2","prior_state":{"values":[{"x":[1]}]}}`, nil},
+		"null":    {`{"resource_changes":[]}`, nil},
+		"all": {`{"resource_drift":[` + change("managed", "t.drift", `"create"`) + `],"resource_changes":[` + strings.Join([]string{
+			change("managed", "t.new", `"create"`), change("data", "data.t.x", `"read"`), change("managed", "t.same", `"no-op"`),
+			change("managed", "t.gone", `"delete"`), change("managed", "t.anew", `"delete","create"`),
+			change("managed", `module.m["a.b"].t.n[0]`, `"create"`), change("managed", "t.other", `"update"`),
+		}, ",") + `],"checks":[]}`, []string{"t.new", "t.anew (its replacement)", `module.m["a.b"].t.n[0]`}},
+	} {
+		got, err := planned(strings.NewReader(of.plan))
+		require.NoError(t, err, name)
+		require.Equal(t, of.want, got, name)
+	}
+	whole := `{"a":{},"resource_changes":[` + change("managed", "t.new", `"create"`) + `]}`
+	for n := range len(whole) {
+		_, err := planned(strings.NewReader(whole[:n]))
+		require.Error(t, err, whole[:n])
+	}
+	_, err := planned(strings.NewReader(`{"resource_changes":{}}`))
+	require.Error(t, err)
+}
+
+// What of a large plan is not kept stays unsure: no state has such an address.
+func TestPlanned_large(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct{ length, changes, kept int }{
+		"many": {10, maxCreates + 7, maxCreates}, "long": {1 << 10, 1<<10 + 7, 1 << 10},
+	} {
+		change := `{"address":"` + strings.Repeat("a", of.length) + `","mode":"managed","change":{"actions":["create"]}}`
+		got, err := planned(strings.NewReader(`{"resource_changes":[` + strings.Repeat(change+",", of.changes-1) + change + `]}`))
+		require.NoError(t, err, name)
+		require.Len(t, got, of.kept+1, name)
+		require.Equal(t, "7 more", got[of.kept], name)
+	}
+}
+
+// A message names what it can, and says how much it does not name.
+func TestStored_doubt(t *testing.T) {
+	t.Parallel()
+	few := Stored{Name: "w", Unsure: []string{"t.a", "t.b"}}
+	require.Contains(t, few.doubt(), "names them: t.a, t.b. Look")
+	require.Contains(t, few.doubt(), "prewarm workspace delete w --force")
+	check := Stored{Name: provider.CheckPrefix + "x", Unsure: []string{"t.a"}}
+	require.NotContains(t, check.doubt(), "prewarm workspace delete", "there is no workspace")
+	many := Stored{Unsure: strings.Split(strings.Repeat("terraform_data.machine ", 999)+"x", " ")}
+	require.Less(t, len(many.doubt()), mostDoubt+1000)
+	require.Regexp(t, ` and \d+ more\. Look`, many.doubt())
+}
