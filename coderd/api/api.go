@@ -105,7 +105,7 @@ type server struct {
 	logs        tally           // outputs of workspaces that are read
 	uploads     map[string]bool // routes whose bodies have any size, by method and pattern
 	visits      visits
-	watched     watched
+	watched     tally // processes of workspaces whose end is watched
 	looks       looks
 
 	openings     *openings

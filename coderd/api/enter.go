@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -320,11 +319,11 @@ func (s *server) begin(e entrance, kind string, details map[string]any) (end fun
 // watchEnd records the end of a process, which outlives the request that started it. It asks the agent, through whichever tunnel
 // it has, until the process or its claim has ended.
 func (s *server) watchEnd(ctx context.Context, e entrance, id uuid.UUID, end func(map[string]any)) {
-	if !s.watched.enter(e.ID) {
+	if !s.watched.begin(e.ID, mostWatched) {
 		end(map[string]any{"exit_code": nil, "reason": "too many processes of the workspace are watched"})
 		return
 	}
-	defer s.watched.leave(e.ID)
+	defer s.watched.end(e.ID)
 	const failures = 20
 	for failed, pause := 0, tunnelAgain; failed < failures; pause = min(2*pause, watchSeldom) {
 		e.impatient = true
@@ -347,31 +346,4 @@ func (s *server) watchEnd(ctx context.Context, e entrance, id uuid.UUID, end fun
 		}
 	}
 	end(map[string]any{"exit_code": nil, "reason": "the claim has ended, or the agent does not answer"})
-}
-
-// watched counts the processes of workspaces whose end is watched. The zero value is ready for use.
-type watched struct {
-	mu sync.Mutex
-	of map[uuid.UUID]int
-}
-
-func (w *watched) enter(workspace uuid.UUID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of == nil {
-		w.of = map[uuid.UUID]int{}
-	}
-	if w.of[workspace] >= mostWatched {
-		return false
-	}
-	w.of[workspace]++
-	return true
-}
-
-func (w *watched) leave(workspace uuid.UUID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of[workspace]--; w.of[workspace] == 0 {
-		delete(w.of, workspace)
-	}
 }
