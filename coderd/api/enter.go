@@ -111,33 +111,39 @@ func (e entrance) address(path string, query url.Values) string {
 	return u.String()
 }
 
-// request is one of an agent. body is nil, bytes that can be sent again, or a stream that is sent once; length is of a stream,
-// 0 or less where it is not known.
+// request is one of an agent. What is said in it is sent as JSON, as often as it takes. body is a stream instead, which is sent once;
+// length is of that, 0 or less where it is not known.
 type request struct {
 	method, path string
 	query        url.Values
 	header       http.Header
+	what         any
 	body         io.Reader
 	length       int64
 }
 
-// call makes a request of the agent in a workspace. The caller closes the body of the response, which is one of success.
-func (s *server) call(
-	ctx context.Context, e entrance, method, path string, query url.Values, body io.Reader,
-) (*http.Response, error) {
-	return s.carry(ctx, e, request{method: method, path: path, query: query, body: body})
+func get(path string, query url.Values) request {
+	return request{method: http.MethodGet, path: path, query: query}
 }
 
-// carry is call with more to say. An agent that is about to open its tunnel again is waited for.
-func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Response, error) {
-	var again []byte
-	if b, ok := r.body.(*bytes.Buffer); ok {
-		again = b.Bytes()
+func post(path string, what any) request {
+	return request{method: http.MethodPost, path: path, what: what}
+}
+
+// call makes a request of the agent in a workspace, and waits for one that is about to open its tunnel again. The caller closes
+// the body of the response, which is one of success.
+func (s *server) call(ctx context.Context, e entrance, r request) (*http.Response, error) {
+	var what []byte
+	if r.what != nil {
+		var err error
+		if what, err = json.Marshal(r.what); err != nil {
+			return nil, xerrors.Errorf("encode request: %w", err)
+		}
 	}
 	var resp *http.Response
 	e, err := s.patiently(ctx, e, func(e entrance) error {
-		if again != nil {
-			r.body = bytes.NewReader(again)
+		if what != nil {
+			r.body = bytes.NewReader(what)
 		}
 		req, err := http.NewRequestWithContext(ctx, r.method, e.address(r.path, r.query), r.body) //nolint:gosec // the host is the id of a tunnel, which is dialed by that
 		if err != nil {
@@ -260,25 +266,12 @@ func refusal(status int, detail string) error {
 	return huma.Error502BadGateway(detail)
 }
 
-// ask makes a request of the agent, and decodes its answer.
-func ask[T any](ctx context.Context, s *server, e entrance, method, path string, what any) (*body[T], error) {
-	var content io.Reader
-	if what != nil {
-		raw, err := json.Marshal(what)
-		if err != nil {
-			return nil, xerrors.Errorf("encode request: %w", err)
-		}
-		content = bytes.NewBuffer(raw)
-	}
-	resp, err := s.call(ctx, e, method, path, nil, content) //nolint:bodyclose // decoded closes it
+// ask makes a request of the agent in a workspace, and decodes its answer.
+func ask[T any](ctx context.Context, s *server, e entrance, r request) (*body[T], error) {
+	resp, err := s.call(ctx, e, r)
 	if err != nil {
 		return nil, err
 	}
-	return decoded[T](e, resp)
-}
-
-// decoded is the answer of an agent. It closes the response.
-func decoded[T any](e entrance, resp *http.Response) (*body[T], error) {
 	defer resp.Body.Close()
 	out := &body[T]{}
 	if resp.StatusCode == http.StatusNoContent {
@@ -288,6 +281,15 @@ func decoded[T any](e entrance, resp *http.Response) (*body[T], error) {
 		return nil, huma.Error502BadGateway("the agent of workspace " + e.Name + " gave no answer that can be read")
 	}
 	return out, nil
+}
+
+// askInside is ask for who may enter the workspace of that name or id.
+func askInside[T any](ctx context.Context, s *server, who auth.Identity, ref string, r request) (*body[T], error) {
+	e, err := s.inside(ctx, who, ref)
+	if err != nil {
+		return nil, err
+	}
+	return ask[T](ctx, s, e, r)
 }
 
 // begin writes into the audit log that a session has begun, and what it returns that it has ended. What is done in it is in no
@@ -328,7 +330,7 @@ func (s *server) watchEnd(ctx context.Context, e entrance, id uuid.UUID, end fun
 	for failed, pause := 0, tunnelAgain; failed < failures; pause = min(2*pause, watchSeldom) {
 		e.impatient = true
 		asked := s.Clock.Now("api", "watch")
-		p, err := ask[sdk.Process](ctx, s, e, http.MethodGet, "/processes/"+id.String()+"/wait", nil)
+		p, err := ask[sdk.Process](ctx, s, e, get("/processes/"+id.String()+"/wait", nil))
 		switch {
 		case err == nil && p.Body.ExitCode != nil:
 			end(map[string]any{"exit_code": *p.Body.ExitCode})
