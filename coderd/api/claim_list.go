@@ -183,9 +183,6 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 			ID: row.GroupID.UUID, Count: int(row.GroupSize), Alike: int(row.GroupAlike), Ready: int(min(row.GroupReady, row.GroupSize)),
 		}
 	}
-	if row.LeaseS > 0 {
-		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()
-	}
 	c.Receipt = storedReceipt(viewsdb.ClaimReceiptRow{
 		Outcome: row.Outcome, WaitMs: row.WaitMs, Told: row.Told, ToldMs: row.ToldMs, Ready: row.Ready, HookMs: row.HookMs,
 	})

@@ -39,9 +39,7 @@ func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetI
 		}
 	}
 	for _, w := range schedule.Windows(shown.Instances, row.Now, row.Now.Add(scheduleShown)) {
-		shown.Windows = append(shown.Windows, sdk.ScheduleWindow{
-			From: w.From, To: w.To, Instances: w.Instances, Cron: w.Cron,
-		})
+		shown.Windows = append(shown.Windows, sdk.ScheduleWindow(w))
 	}
 	return shown, nil
 }
