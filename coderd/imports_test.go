@@ -125,7 +125,7 @@ var rooms = map[string]room{
 	"coderd/provider/docker":      places,
 	"coderd/provider/external":    places,
 	"coderd/provider/hosts":       places,
-	"coderd/provider/kubernetes":  {inside: []string{"coderd/provider", "coderd/provider/specs"}},
+	"coderd/provider/kubernetes":  {inside: []string{"coderd/provider", "coderd/provider/specs", "coderd/tree"}},
 	"coderd/provider/local":       places,
 	"coderd/provider/program":     place,
 	"coderd/provider/sim":         places,

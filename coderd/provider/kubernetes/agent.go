@@ -2,8 +2,8 @@ package kubernetes
 
 import (
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/xerrors"
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/tree"
 )
 
 const (
@@ -53,22 +54,7 @@ func install(path string) error {
 		return err
 	}
 	defer from.Close()
-	to, err := os.CreateTemp(filepath.Dir(path), "new-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(to.Name()) }() // where it is still called so
-	_, err = io.Copy(to, from)
-	if err == nil {
-		err = to.Chmod(0o755)
-	}
-	if closed := to.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(to.Name(), path)
-	}
-	return err
+	return tree.WriteFile(path, from, tree.Options{Mode: new(fs.FileMode(0o755))})
 }
 
 // addAgent has the workspace's command run under the agent.
