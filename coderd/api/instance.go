@@ -109,7 +109,7 @@ func (s *server) reportInstance(
 ) (*body[sdk.AgentReceipt], error) {
 	report := instance.Report{
 		Status: statusOf(in.Body.Status), Message: in.Body.Message, SecretsWritten: in.Body.SecretsWritten,
-		ClaimID: orZero(in.Body.ClaimID),
+		ClaimID: database.OrZero(in.Body.ClaimID),
 	}
 	if info := in.Body.SystemInfo; info != nil {
 		var object map[string]any
@@ -151,7 +151,7 @@ func (s *server) instanceMetadata(
 	if err != nil {
 		return nil, err
 	}
-	m.Agent = orZero(config)
+	m.Agent = database.OrZero(config)
 	if m.Claim, err = instanceClaimOf(row); err != nil {
 		return nil, err
 	}

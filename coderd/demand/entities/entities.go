@@ -231,10 +231,7 @@ func (s *Service) Delete(ctx context.Context, who auth.Identity, name string) er
 // SetHook stores which webhook Prewarm installed; 0: none. The action says what was done at the forge.
 func (s *Service) SetHook(ctx context.Context, who auth.Identity, name, action string, hook int64) error {
 	return s.withEntity(ctx, who, name, "store webhook", func(db database.DBTX, row database.ForgeEntity) error {
-		var id *int64
-		if hook != 0 {
-			id = &hook
-		}
+		id := database.OrNull(hook)
 		if _, err := entitiesdb.New(db).SetForgeHook(ctx, entitiesdb.SetForgeHookParams{ID: row.ID, HookID: id}); err != nil {
 			return xerrors.Errorf("store webhook: %w", err)
 		}

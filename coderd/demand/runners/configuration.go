@@ -234,11 +234,8 @@ func (s *Service) handOut(
 	ctx context.Context, row viewsdb.RunnerOfRow, client forge.Forge, made forge.Registration,
 	kept runnersdb.HandOutParams, until *time.Time,
 ) error {
-	var id *int64
-	if made.RunnerID != 0 {
-		id = &made.RunnerID
-	}
-	kept.WorkspaceID, kept.Incarnation, kept.AskingUntil, kept.RunnerID = row.WorkspaceID, row.Incarnation, until, id
+	kept.WorkspaceID, kept.Incarnation, kept.AskingUntil = row.WorkspaceID, row.Incarnation, until
+	kept.RunnerID = database.OrNull(made.RunnerID)
 	if kept.FilesRead == nil {
 		kept.FilesRead = []string{}
 	}
