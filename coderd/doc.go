@@ -41,6 +41,7 @@
 //	replicas    the list of running replicas
 //	lists       makes slices and maps of slices, for every room
 //	metric      makes metrics and registers them, for every room
+//	wait        waits for time to pass, for every room
 //	hints       tells rooms of the replica, and other replicas, to look now; decides nothing
 //	alerts      exports current values as gauges, watches them, and sends webhook notifications, once per episode
 //	humanlog    log lines for people

@@ -18,6 +18,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/tunnel"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -167,12 +168,8 @@ func (s *server) call(ctx context.Context, e entrance, r request) (*http.Respons
 
 // again looks for the tunnel of a workspace once more, after a pause.
 func (s *server) again(ctx context.Context, e entrance, pause time.Duration) (entrance, error) {
-	timer := s.Clock.NewTimer(pause, "api", "tunnel")
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return e, ctx.Err()
-	case <-timer.C:
+	if err := wait.For(ctx, s.Clock, pause, "api", "tunnel"); err != nil {
+		return e, err
 	}
 	s.looks.forget()
 	look := func() (entrance, error) { return s.entranceOf(ctx, e.who, e.action, e.ID.String()) }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // ProcessStart says what to run in a workspace.
@@ -127,12 +129,8 @@ func (c *Client) FollowProcess(
 		if lost++; lost > followTries {
 			return 0, xerrors.Errorf("follow process: %w", err)
 		}
-		timer := c.clock().NewTimer(retryFirst, "sdk", "follow")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return 0, ctx.Err()
-		case <-timer.C:
+		if err := wait.For(ctx, c.clock(), retryFirst, "sdk", "follow"); err != nil {
+			return 0, err
 		}
 	}
 }

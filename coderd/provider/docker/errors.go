@@ -12,6 +12,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // mapped makes an engine's answer one of package provider's: what does not exist is ErrNotFound, what a retry cannot mend
@@ -36,5 +37,5 @@ func (p *Provider) mapped(ctx context.Context, err error) error {
 
 // pause waits a little, or until ctx ends.
 func (p *Provider) pause(ctx context.Context, d time.Duration) error {
-	return provider.Sleep(ctx, p.clock, d, "docker", "pause")
+	return wait.For(ctx, p.clock, d, "docker", "pause")
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // mapped makes an API server's answer one of package provider's: what does not exist is ErrNotFound, and of a server that
@@ -80,5 +81,5 @@ func causes(err error) []metav1.StatusCause {
 
 // pause waits a little, or until ctx ends.
 func (p *Provider) pause(ctx context.Context, d time.Duration) error {
-	return provider.Sleep(ctx, p.clock, d, "kubernetes", "pause")
+	return wait.For(ctx, p.clock, d, "kubernetes", "pause")
 }

@@ -6,19 +6,9 @@ import (
 	"time"
 
 	"github.com/coder/quartz"
-)
 
-// Sleep waits for so long, or until ctx ends, which is its error then. Tags are for tests that move the clock.
-func Sleep(ctx context.Context, clock quartz.Clock, d time.Duration, tags ...string) error {
-	timer := clock.NewTimer(d, tags...)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
+	"github.com/prewarm-dev/prewarm/coderd/wait"
+)
 
 // createGrace is how long the answer to a create is waited for after the call's context has ended.
 const createGrace = 10 * time.Second
@@ -32,7 +22,7 @@ func Lasting(ctx context.Context, clock quartz.Clock, do func(context.Context) e
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		_ = Sleep(lasting, clock, createGrace, "provider", "lasting")
+		_ = wait.For(lasting, clock, createGrace, "provider", "lasting")
 		cancel()
 	})()
 	err := do(lasting)
