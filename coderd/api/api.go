@@ -107,7 +107,7 @@ type server struct {
 	visits      visits
 	watched     tally // processes of workspaces whose end is watched
 	looks       looks
-	turns       provider.TurnsOf[uuid.UUID] // of users, to have a workspace looked for
+	turns       *provider.TurnsOf[uuid.UUID] // of users, to have a workspace looked for
 
 	openings     *openings
 	openVersions remembered[uuid.UUID, bool] // whether a version opens its workspaces to others
@@ -116,9 +116,8 @@ type server struct {
 // New makes the handler of everything that the server serves.
 func New(o Options) http.Handler {
 	o.StaleAfter = cmp.Or(o.StaleAfter, time.Minute)
-	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock), uploads: map[string]bool{}}
+	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock), turns: lookTurns(), uploads: map[string]bool{}}
 	s.Log = s.Log.Named("api")
-	s.turns.AtOnce = mostLooks
 	s.openings = newOpenings(s.Store, s.Clock, s.Log)
 	router := chi.NewRouter()
 	router.Use(s.requestID, s.accessLog, s.traced, s.recoverPanics, securityHeaders, s.limitBody(router), jsonByDefault)

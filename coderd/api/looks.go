@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -33,6 +34,8 @@ type found struct {
 	at   time.Time
 	ends uint64 // claims that had ended on this replica
 }
+
+func lookTurns() *provider.TurnsOf[uuid.UUID] { return &provider.TurnsOf[uuid.UUID]{AtOnce: mostLooks} }
 
 // entrance reads a workspace to enter, when it is the user's turn, or has found it a moment ago.
 func (s *server) entrance(ctx context.Context, user uuid.UUID, of viewsdb.EntranceParams) (viewsdb.EntranceRow, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,8 +12,33 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-// What only its user can enter is not looked for again for a moment, unless a claim has ended or its tunnel has failed meanwhile.
+// Some of a user's looks go on at once, and the next waits for one of them; others do not wait.
 func TestLooks(t *testing.T) {
+	t.Parallel()
+	turns, user := lookTurns(), uuid.New()
+	var done []func()
+	for range mostLooks {
+		end, err := turns.Take(t.Context(), user)
+		require.NoError(t, err)
+		done = append(done, end)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := turns.Take(gone, user)
+	require.ErrorIs(t, err, context.Canceled)
+	other, err := turns.Take(t.Context(), uuid.New())
+	require.NoError(t, err)
+	other()
+	for _, end := range done {
+		end()
+	}
+	end, err := turns.Take(t.Context(), user)
+	require.NoError(t, err)
+	end()
+}
+
+// What only its user can enter is not looked for again for a moment, unless a claim has ended or its tunnel has failed meanwhile.
+func TestLooks_again(t *testing.T) {
 	t.Parallel()
 	var l looks
 	by, now := kept{name: "prebuild-a"}, time.Now()
