@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -253,11 +254,7 @@ func (t *Table) list() []sdk.Process {
 	t.mu.Lock()
 	all := slices.Clone(t.all)
 	t.mu.Unlock()
-	list := make([]sdk.Process, len(all))
-	for i, p := range all {
-		list[i] = p.show()
-	}
-	return list
+	return lists.Of(all, (*process).show)
 }
 
 func (p *process) show() sdk.Process {
