@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -248,9 +249,7 @@ func refusalOf(resp *http.Response) error {
 	if said.Detail == "" && resp.StatusCode == http.StatusNotFound {
 		return errOldAgent
 	}
-	if said.Detail == "" {
-		said.Detail = "the agent refused it"
-	}
+	said.Detail = cmp.Or(said.Detail, "the agent refused it")
 	return refusal(resp.StatusCode, said.Detail)
 }
 

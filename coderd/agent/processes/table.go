@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/signal"
@@ -70,9 +71,7 @@ type process struct {
 
 // New returns an empty table.
 func New(o Options) *Table {
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	hearHangUps()
 	return &Table{Options: o, execs: map[*running]struct{}{}}
 }

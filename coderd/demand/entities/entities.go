@@ -1,6 +1,7 @@
 package entities
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -91,9 +92,7 @@ func (s *Service) insert(ctx context.Context, db database.DBTX, who auth.Identit
 	if err := checkPath(string(credential.Kind), c.Scope, c.Path); err != nil {
 		return err
 	}
-	if c.Balance == "" {
-		c.Balance = "pack"
-	}
+	c.Balance = cmp.Or(c.Balance, "pack")
 	id := uuid.New()
 	sealed, key, err := s.Keys.Seal([]byte(secret), aboutWebhook(id))
 	if err != nil {
@@ -172,9 +171,7 @@ func (s *Service) replaceSecret(
 	if params.WebhookSecretBefore, _, err = s.Keys.Seal(old, aboutWebhook(row.ID)); err != nil {
 		return err
 	}
-	if overlap == 0 {
-		overlap = overlapByDefault
-	}
+	overlap = cmp.Or(overlap, overlapByDefault)
 	seconds := overlap.Seconds()
 	params.OverlapS = &seconds
 	return nil
