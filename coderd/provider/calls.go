@@ -10,8 +10,14 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
-// createGrace is how long the answer to a create is waited for after the call's context has ended.
-const createGrace = 10 * time.Second
+const (
+	// KillTimeout bounds the killing of a command that was given up.
+	KillTimeout = 20 * time.Second
+	// ExecMark is the variable that marks the processes of one command, by which they are found where it is given up.
+	ExecMark = "PREWARM_EXEC"
+	// createGrace is how long the answer to a create is waited for after the call's context has ended.
+	createGrace = 10 * time.Second
+)
 
 // Lasting makes a create that its receiver carries out whether it is waited for or not, and whose result had better be known: do's
 // context ends a little later than ctx. What was made then is found by its name, and the error is that of ctx.

@@ -18,13 +18,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-const (
-	// killTimeout bounds the killing of a command that was given up.
-	killTimeout = 20 * time.Second
-	// envExec marks the processes of one command, by which they are found where it is given up.
-	envExec = "PREWARM_EXEC"
-)
-
 // Exec runs a command in the container, in its working directory, as its user and with its environment.
 func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.ExecRequest) (int, error) {
 	if len(req.Command) == 0 {
@@ -47,7 +40,7 @@ func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest
 	if env == nil {
 		env = map[string]string{}
 	}
-	env[envExec] = mark
+	env[provider.ExecMark] = mark
 	made, err := p.client.ExecCreate(ctx, id, client.ExecCreateOptions{
 		TTY: req.TTY, AttachStdin: req.Stdin != nil, AttachStdout: true, AttachStderr: true,
 		Env: provider.Environ(env), Cmd: req.Command,
@@ -132,7 +125,7 @@ func (p *Provider) resize(ctx context.Context, exec string, size provider.Window
 // prewarm binary is copied in, where it is not yet there, and run beside the command, as the same user: in a
 // container root may not look into the processes of others either.
 func (p *Provider) kill(ctx context.Context, id, mark string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), provider.KillTimeout)
 	defer cancel()
 	if err := p.killMarked(ctx, id, mark); err != nil && !errors.Is(err, provider.ErrNotFound) {
 		p.logger.Warn(ctx, "kill a command that was given up", slog.F("container", id), slog.Error(err))
