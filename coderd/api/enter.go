@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -154,9 +155,7 @@ func (s *server) call(ctx context.Context, e entrance, r request) (*http.Respons
 		if r.length > 0 {
 			req.ContentLength = r.length
 		}
-		for name, values := range r.header {
-			req.Header[name] = values
-		}
+		maps.Copy(req.Header, r.header)
 		req.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
 		resp, err = s.Tunnels.Transport(e.target()).RoundTrip(req) //nolint:bodyclose // the caller closes it
 		return err
@@ -292,9 +291,7 @@ func askInside[T any](ctx context.Context, s *server, who auth.Identity, ref str
 // log.
 func (s *server) begin(e entrance, kind string, details map[string]any) (end func(after map[string]any)) {
 	after := map[string]any{"kind": kind, "claim_id": e.ClaimID.UUID, "right": e.right()}
-	for k, v := range details {
-		after[k] = v
-	}
+	maps.Copy(after, details)
 	entry := auth.Entry{
 		ActorID: e.who.UserID, OrganizationID: e.who.OrganizationID, Action: "session.begin", TargetType: "workspace",
 		TargetID: e.ID.String(), TargetName: e.Name, After: after, Source: e.who.Source,
@@ -302,10 +299,7 @@ func (s *server) begin(e entrance, kind string, details map[string]any) (end fun
 	s.Sessions.Add(entry)
 	return func(how map[string]any) {
 		entry.Action = "session.end"
-		ended := map[string]any{}
-		for k, v := range after {
-			ended[k] = v
-		}
+		ended := maps.Clone(after)
 		for k, v := range how {
 			ended[k] = v
 		}

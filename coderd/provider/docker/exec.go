@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"time"
 
 	"cdr.dev/slog"
@@ -36,14 +35,9 @@ func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.Exec
 // exec runs a command to its end, or until ctx ends, which kills it.
 func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest) (int, error) {
 	mark := uuid.NewString()
-	env := maps.Clone(req.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	env[provider.ExecMark] = mark
 	made, err := p.client.ExecCreate(ctx, id, client.ExecCreateOptions{
 		TTY: req.TTY, AttachStdin: req.Stdin != nil, AttachStdout: true, AttachStderr: true,
-		Env: provider.Environ(env), Cmd: req.Command,
+		Env: append(provider.Environ(req.Env), provider.ExecMark+"="+mark), Cmd: req.Command,
 	})
 	if err != nil {
 		return 0, p.mapped(ctx, err)
@@ -83,9 +77,7 @@ func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest
 
 // show copies the output until it ends. A terminal has one stream; else there are two in one.
 func show(from io.Reader, req provider.ExecRequest) error {
-	stdout, stderr := req.Stdout, req.Stderr
-	stdout = cmp.Or(stdout, io.Discard)
-	stderr = cmp.Or(stderr, io.Discard)
+	stdout, stderr := cmp.Or(req.Stdout, io.Discard), cmp.Or(req.Stderr, io.Discard)
 	var err error
 	if req.TTY {
 		_, err = io.Copy(stdout, from)
