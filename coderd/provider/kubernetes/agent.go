@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/xerrors"
@@ -147,10 +148,5 @@ func secretOf(req provider.CreateRequest, pod *corev1.Pod) *corev1.Secret {
 
 // hasToken says whether a pod waits for a secret of ours.
 func hasToken(pod *corev1.Pod) bool {
-	for _, v := range pod.Spec.Volumes {
-		if v.Name == tokenVolume {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume })
 }
