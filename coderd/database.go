@@ -11,6 +11,7 @@ import (
 	"github.com/coder/quartz"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/embedded"
 )
@@ -84,11 +85,7 @@ func awaitDatabase(ctx context.Context, store *database.Store, clock quartz.Cloc
 			return xerrors.Errorf("connect to the database (is it running, and is --postgres-url right?): %w", err)
 		}
 		log.Warn(ctx, "the database does not answer; asking again", slog.F("for", connectFor.String()), slog.Error(err))
-		timer := clock.NewTimer(connectEvery, "database", "await")
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
+		_ = wait.For(ctx, clock, connectEvery, "database", "await")
 	}
 }
 

@@ -40,6 +40,8 @@
 //	replica     builds a replica from its parts, for the server and for tests alike; runs and stops its loops
 //	replicas    the list of running replicas
 //	lists       makes slices and maps of slices, for every room
+//	metric      makes metrics and registers them, for every room
+//	wait        waits for time to pass, for every room
 //	hints       tells rooms of the replica, and other replicas, to look now; decides nothing
 //	alerts      exports current values as gauges, watches them, and sends webhook notifications, once per episode
 //	humanlog    log lines for people

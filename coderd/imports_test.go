@@ -110,7 +110,8 @@ var rooms = map[string]room{
 	"coderd/instance":  with(drives, "coderd/seal", "database/instancedb"),
 	"coderd/inventory": with(drives, "database/inventorydb"),
 	"coderd/lease":     leaf,
-	"coderd/lists":     {outside: []string{}, never: []string{"context", "log", "net", "os", "database"}}, // every room may import it
+	"coderd/lists":     {outside: []string{}, never: []string{"context", "log", "net", "os", "database"}},
+	"coderd/metric":    {outside: []string{"github.com/prometheus/client_golang"}},
 	"coderd/leases":    with(decides, "database/leasesdb"),
 	"coderd/lifecycle": with(drives, "database/lifecycledb"),
 	"coderd/prebuilds": {
@@ -124,7 +125,7 @@ var rooms = map[string]room{
 	"coderd/provider/docker":      places,
 	"coderd/provider/external":    places,
 	"coderd/provider/hosts":       places,
-	"coderd/provider/kubernetes":  {inside: []string{"coderd/provider", "coderd/provider/specs"}},
+	"coderd/provider/kubernetes":  {inside: []string{"coderd/provider", "coderd/provider/specs", "coderd/tree"}},
 	"coderd/provider/local":       places,
 	"coderd/provider/program":     place,
 	"coderd/provider/sim":         places,
@@ -154,6 +155,7 @@ var rooms = map[string]room{
 	"coderd/tracing": stores,
 	"coderd/tree":    {outside: []string{"golang.org/x/xerrors"}, never: []string{"net", "log"}},
 	"coderd/tunnel":  {inside: []string{"coderd/hints", "coderd/lease", "coderd/streams", "database", "database/tunneldb"}},
+	"coderd/wait":    {outside: []string{"github.com/coder/quartz"}, never: []string{"log", "net", "os", "database"}},
 	"coderd/workspaces": {inside: []string{
 		"coderd/explain", "coderd/prebuilds", "coderd/printable", "coderd/tracing", "database", "database/viewsdb", "database/workspacesdb",
 	}},
@@ -174,6 +176,9 @@ var (
 	everyTest = regexp.MustCompile(`test(/|$)`)
 )
 
+// everybodys are leaves that every room may import.
+var everybodys = []string{"coderd/lists", "coderd/metric", "coderd/wait"}
+
 // allows says whether a file of the room may import the package.
 func (r room) allows(file, imported string) bool {
 	if inside, ok := strings.CutPrefix(imported, module+"/"); ok {
@@ -181,7 +186,7 @@ func (r room) allows(file, imported string) bool {
 			return false
 		}
 		all := slices.Contains(r.inside, "all") && !wiring.MatchString(inside) && !door.MatchString(inside)
-		return (all || inside == "coderd/lists" || slices.Contains(r.inside, inside)) && !everyTest.MatchString(inside)
+		return (all || slices.Contains(everybodys, inside) || slices.Contains(r.inside, inside)) && !everyTest.MatchString(inside)
 	}
 	under := func(parent string) bool { return imported == parent || strings.HasPrefix(imported, parent+"/") }
 	if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") {

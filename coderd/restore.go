@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/humanlog"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/serverdb"
@@ -83,12 +84,8 @@ func awaitAlone(ctx context.Context, store *database.Store, clock quartz.Clock) 
 		case try == aloneTries:
 			return xerrors.New("replicas are connected to this database: stop them all first")
 		}
-		timer := clock.NewTimer(aloneEvery, "coderd", "alone")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := wait.For(ctx, clock, aloneEvery, "coderd", "alone"); err != nil {
+			return err
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 //go:embed migrations/*.sql
@@ -84,12 +86,8 @@ func migrate(ctx context.Context, url string, migrations fs.FS, clock quartz.Clo
 		if !IsLockTimeout(err) && !IsDeadlock(err) || try == migrationTableTries {
 			return xerrors.Errorf("migrate schema: %w", err)
 		}
-		timer := clock.NewTimer(migrationTablePause, "database", "migrate")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return xerrors.Errorf("migrate schema: %w", ctx.Err())
-		case <-timer.C:
+		if err := wait.For(ctx, clock, migrationTablePause, "database", "migrate"); err != nil {
+			return xerrors.Errorf("migrate schema: %w", err)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 const (
@@ -102,14 +104,7 @@ func commitDecided(err error) bool {
 // pause waits before a rerun, so that two transactions that collided do not collide again.
 func (s *Store) pause(ctx context.Context, rerun int) error {
 	most := rerunBackoff << rerun
-	timer := s.clock.NewTimer(most/2+s.jitter(most/2), "database", "rerun")
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait.For(ctx, s.clock, most/2+s.jitter(most/2), "database", "rerun")
 }
 
 type transactionMark struct{}

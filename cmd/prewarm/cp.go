@@ -37,24 +37,18 @@ A file is replaced in one step. What was cut off changes nothing.`,
   prewarm cp -r src prebuild-aebagbafaydqqcikbmga2:
   prewarm cp prebuild-aebagbafaydqqcikbmga2:/var/log/build.log .
   prewarm cp -r prebuild-aebagbafaydqqcikbmga2:out - | tar t`,
-		func(cmd *cobra.Command, args []string) error {
-			if a.output != "table" {
-				return usageErrorf("files are copied without an answer, so -o %s cannot be", a.output)
-			}
+		a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
 			from, fromThere := remoteOf(args[0])
 			to, toThere := remoteOf(args[1])
 			if fromThere == toThere {
 				return usageErrorf("one of SOURCE and TARGET must be in a workspace: write it as WORKSPACE:PATH")
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
 			if toThere {
-				return a.upload(cmd.Context(), client, args[0], to, recursive)
+				return a.upload(ctx, c, args[0], to, recursive)
 			}
-			return a.download(cmd.Context(), client, from, args[1], recursive)
-		})
+			return a.download(ctx, c, from, args[1], recursive)
+		}))
+	cmd.PreRunE = a.unanswered("files are copied without an answer")
 	cmd.ValidArgsFunction = a.completeCopy()
 	cmd.SuggestFor = []string{"copy", "scp", "upload", "download", "rsync"}
 	cmd.Args = exactArgs

@@ -199,16 +199,7 @@ func (a *app) writeCredentials(saved credentials) error {
 	if err != nil {
 		return xerrors.Errorf("encode login: %w", err)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".credentials-*") // mode 0600
-	if err != nil {
-		return xerrors.Errorf("save login: %w", err)
-	}
-	defer func() { _ = os.Remove(temp.Name()) }()
-	_, err = temp.Write(append(content, '\n'))
-	if err := errors.Join(err, temp.Close()); err != nil {
-		return xerrors.Errorf("save login: %w", err)
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
+	if err := replaceFile(path, append(content, '\n'), 0o600); err != nil {
 		return xerrors.Errorf("save login: %w", err)
 	}
 	return nil

@@ -32,20 +32,14 @@ Everybody who can connect to --address gets into the workspace as you do: leave 
 		`  prewarm port-forward prebuild-aebagbafaydqqcikbmga2 3000
   prewarm port-forward prebuild-aebagbafaydqqcikbmga2 8080:80 5432
   prewarm port-forward prebuild-aebagbafaydqqcikbmga2 0:3000 --address ::1`,
-		func(cmd *cobra.Command, args []string) error {
-			if a.output != "table" {
-				return usageErrorf("the lines are for people, so -o %s cannot be", a.output)
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
 			forwards, err := forwardsOf(args[1:])
 			if err != nil {
 				return err
 			}
-			return a.forward(cmd.Context(), client, args[0], address, forwards)
-		})
+			return a.forward(ctx, c, args[0], address, forwards)
+		}))
+	cmd.PreRunE = a.unanswered("the lines are for people")
 	cmd.ValidArgsFunction = a.completeStates("claimed")
 	cmd.SuggestFor = []string{"forward", "port", "ports", "tunnel", "proxy"}
 	cmd.Args = func(_ *cobra.Command, args []string) error {

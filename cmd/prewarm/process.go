@@ -59,22 +59,18 @@ func (a *app) processStartCommand() *cobra.Command {
 its output is kept, for "prewarm process output".`,
 		`  prewarm process start prebuild-aebagbafaydqqcikbmga2 -- make test
   prewarm process start prebuild-aebagbafaydqqcikbmga2 --dir src --timeout 10m --env CI=true -- go test ./...`,
-		func(cmd *cobra.Command, args []string) error {
+		a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
 			start.Command = args[1:]
 			if _, err := start.Check(); err != nil {
 				return usageErrorf("%s", err)
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := client.StartProcess(cmd.Context(), args[0], start)
+			p, err := c.StartProcess(ctx, args[0], start)
 			if err != nil {
 				return err
 			}
 			a.hint("Started. Follow it with: prewarm process output %s %s", args[0], p.ID)
 			return a.print(p, p.ID.String()+"\n")
-		})
+		}))
 	cmd.ValidArgsFunction = a.completeStates("claimed")
 	cmd.Args = commandAfterDash
 	f := cmd.Flags()
@@ -93,9 +89,6 @@ the process.`,
 		`  prewarm process output prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f
   prewarm process output prebuild-aebagbafaydqqcikbmga2 0f4c6f0e-5a3b-4c1d-9e2f-7a6b5c4d3e2f --from 4096`,
 		a.onProcess(func(ctx context.Context, c *sdk.Client, ref string, id uuid.UUID, _ []string) error {
-			if a.output != "table" {
-				return usageErrorf("the output is the process's, so -o %s cannot be", a.output)
-			}
 			return endWith(c.FollowProcess(ctx, ref, id, from, func(o sdk.ProcessOutput) error {
 				if o.Cut > 0 {
 					a.hint("%d bytes from %d on are not kept any more.", o.Cut, o.Offset)
@@ -109,6 +102,7 @@ the process.`,
 			}))
 		}))
 	cmd.ValidArgsFunction = a.completeStates("claimed")
+	cmd.PreRunE = a.unanswered("the output is the process's")
 	cmd.Flags().Int64Var(&from, "from", 0, "offset of the first byte, counted over both streams")
 	return cmd
 }
@@ -135,15 +129,11 @@ func (a *app) processSignalCommand() *cobra.Command {
 
 // onProcess runs a command whose first arguments are WORKSPACE and PROCESS.
 func (a *app) onProcess(run func(ctx context.Context, c *sdk.Client, ref string, id uuid.UUID, more []string) error) runE {
-	return func(cmd *cobra.Command, args []string) error {
+	return a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
 		id, err := uuid.Parse(args[1])
 		if err != nil {
 			return usageErrorf("PROCESS %q is no id; \"prewarm process list %s\" has them", args[1], args[0])
 		}
-		client, err := a.client()
-		if err != nil {
-			return err
-		}
-		return run(cmd.Context(), client, args[0], id, args[2:])
-	}
+		return run(ctx, c, args[0], id, args[2:])
+	})
 }

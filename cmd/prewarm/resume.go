@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -13,17 +16,13 @@ looked at again at once. A pause of another scope that covers the same presets g
 them.`,
 		`  prewarm resume global
   prewarm resume preset quickstart/default`,
-		func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
 			scope, target := scopeOf(args)
-			if err := client.Resume(cmd.Context(), scope, target); err != nil {
+			if err := c.Resume(ctx, scope, target); err != nil {
 				return err
 			}
 			return a.printf(map[string]string{"scope": scope, "target": target}, "Resumed %s.\n", strings.Join(args, " "))
-		})
+		}))
 	cmd.Args = scopeArgs
 	cmd.ValidArgsFunction = a.completePauses(true)
 	return cmd

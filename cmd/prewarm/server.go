@@ -170,9 +170,7 @@ func (a *app) completeOptions(opts *coderd.Options, postgresURLFile string) erro
 	if scheme, _, ok := strings.Cut(opts.PostgresURL, "://"); ok && scheme != "postgres" && scheme != "postgresql" {
 		return usageErrorf("the URL of the database must begin with postgres://")
 	}
-	if opts.DataDir == "" {
-		opts.DataDir = a.dataDir()
-	}
+	opts.DataDir = cmp.Or(opts.DataDir, a.dataDir())
 	if opts.DataDir, err = filepath.Abs(opts.DataDir); err != nil {
 		return xerrors.Errorf("find data directory: %w", err)
 	}

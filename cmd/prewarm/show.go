@@ -16,18 +16,32 @@ import (
 // runE runs a command.
 type runE = func(cmd *cobra.Command, args []string) error
 
-// asks runs a command that needs a client, with its argument if it takes one.
-func (a *app) asks(run func(ctx context.Context, c *sdk.Client, arg string) error) runE {
+// withClient runs a command that needs a client.
+func (a *app) withClient(run func(ctx context.Context, c *sdk.Client, args []string) error) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		arg := ""
-		if len(args) > 0 {
-			arg = args[0]
-		}
 		client, err := a.client()
 		if err != nil {
 			return err
 		}
-		return run(cmd.Context(), client, arg)
+		return run(cmd.Context(), client, args)
+	}
+}
+
+// asks is withClient, with the command's argument if it takes one.
+func (a *app) asks(run func(ctx context.Context, c *sdk.Client, arg string) error) runE {
+	return a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
+		arg := ""
+		if len(args) > 0 {
+			arg = args[0]
+		}
+		return run(ctx, c, arg)
+	})
+}
+
+// unanswered is the PreRunE of a command that has no answer to be shown in another form, and says why.
+func (a *app) unanswered(why string) runE {
+	return func(*cobra.Command, []string) error {
+		return usageErrorIf(a.output != "table", "%s, so -o %s cannot be", why, a.output)
 	}
 }
 

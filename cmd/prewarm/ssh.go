@@ -33,15 +33,13 @@ config-ssh" has ssh, scp, sftp, rsync, git and editors use it.`,
   prewarm ssh prebuild-aebagbafaydqqcikbmga2 -- make test
   prewarm ssh prebuild-aebagbafaydqqcikbmga2 -- 'cd src && make >log'`,
 		func(cmd *cobra.Command, args []string) error {
-			if a.output != "table" {
-				return usageErrorf("the output is the command's, so -o %s cannot be", a.output)
-			}
 			name := strings.TrimSuffix(args[0], sshSuffix)
 			if stdio {
 				return a.sshStdio(cmd.Context(), name)
 			}
 			return a.runSSH(cmd.Context(), name, args[1:])
 		})
+	cmd.PreRunE = a.unanswered("the output is the command's")
 	cmd.ValidArgsFunction = a.completeStates("claimed")
 	cmd.SuggestFor = []string{"shell", "connect"}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/tree"
 )
 
 // mostHostKeys is how many are kept. One that is forgotten is written again by the next connection.
@@ -118,16 +119,7 @@ func (a *app) rememberHostKey(host, text string) error {
 
 // replaceFile replaces a file at once, so that nobody reads half of it.
 func replaceFile(path string, content []byte, mode fs.FileMode) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return xerrors.Errorf("write %s: %w", path, err)
-	}
-	defer func() { _ = os.Remove(temp.Name()) }()
-	_, err = temp.Write(content)
-	if err := errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
-		return xerrors.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
+	if err := tree.WriteFile(path, bytes.NewReader(content), tree.Options{Mode: &mode}); err != nil {
 		return xerrors.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) workspaceExecCommand() *cobra.Command {
@@ -10,16 +14,10 @@ func (a *app) workspaceExecCommand() *cobra.Command {
 can. If this is a terminal the command gets one too. The status is that of the command.`,
 		`  prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- sh
   tar c . | prewarm workspace exec prebuild-aebagbafaydqqcikbmga2 -- tar x`,
-		func(cmd *cobra.Command, args []string) error {
-			if a.output != "table" {
-				return usageErrorf("the output is the command's, so -o %s cannot be", a.output)
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return endWith(a.execIn(cmd.Context(), client, args[0], args[1:]))
-		})
+		a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
+			return endWith(a.execIn(ctx, c, args[0], args[1:]))
+		}))
+	cmd.PreRunE = a.unanswered("the output is the command's")
 	cmd.ValidArgsFunction = a.completeStates("claimed")
 	cmd.Args = commandAfterDash
 	return cmd

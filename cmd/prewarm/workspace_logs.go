@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -8,6 +9,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/printable"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
 func (a *app) workspaceLogsCommand() *cobra.Command {
@@ -16,15 +18,8 @@ func (a *app) workspaceLogsCommand() *cobra.Command {
 		"Shows what a workspace wrote, from the beginning, where its provider keeps that. A terminal is shown colours, and "+
 			"other control characters as escapes; a file or a pipe gets every byte as it is.",
 		"  prewarm workspace logs prebuild-aebagbafaydqqcikbmga2 --follow",
-		func(cmd *cobra.Command, args []string) error {
-			if a.output != "table" {
-				return usageErrorf("logs are the workspace's own output, so -o %s cannot be", a.output)
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			logs, err := client.WorkspaceLogs(cmd.Context(), args[0], follow)
+		a.withClient(func(ctx context.Context, c *sdk.Client, args []string) error {
+			logs, err := c.WorkspaceLogs(ctx, args[0], follow)
 			if err != nil {
 				return err
 			}
@@ -35,14 +30,15 @@ func (a *app) workspaceLogsCommand() *cobra.Command {
 			}
 			_, err = io.Copy(to, logs)
 			err = errors.Join(err, to.Close())
-			if follow && cmd.Context().Err() != nil {
+			if follow && ctx.Err() != nil {
 				return nil // an interrupt is how one stops following
 			}
 			if err != nil {
 				return xerrors.Errorf("read logs: %w", err)
 			}
 			return nil
-		})
+		}))
+	cmd.PreRunE = a.unanswered("logs are the workspace's own output")
 	cmd.Flags().BoolVar(&raw, "raw", false, "show control characters to the terminal as they are, though a workspace can steer it with them")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the workspace is gone, or interrupted")
 	return cmd

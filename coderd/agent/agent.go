@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -64,9 +65,7 @@ type condition struct {
 // Run is the life of an agent. It ends when ctx does, or with the command, whose exit status it returns; an error means
 // that the agent could not begin.
 func Run(ctx context.Context, o Options) (status int, err error) {
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	if o.LastWords == 0 {
 		o.LastWords = defaultLastWords
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,9 +51,7 @@ func (a *agent) writeClaim(m sdk.InstanceMetadata, claim sdk.InstanceClaim, env 
 	err := a.writeSecrets(claim.Secrets)
 	claim.Secrets = nil // each in a file of its own, and in no other
 	content, encodeErr := json.MarshalIndent(claim, "", "  ")
-	if err == nil {
-		err = encodeErr
-	}
+	err = cmp.Or(err, encodeErr)
 	if err == nil {
 		err = writeFile(a.file("claim.env"), []byte(shell.String()))
 	}

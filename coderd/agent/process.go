@@ -13,6 +13,8 @@ import (
 
 	"github.com/coder/quartz"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 const (
@@ -91,7 +93,7 @@ func (p *process) wait() (status int, how string) {
 
 // script runs one to its end. The error says how it failed, with the end of its output.
 func (a *agent) script(ctx context.Context, name string, command, env []string) error {
-	tail := &tail{}
+	tail := &provider.Tail{Limit: tailSize}
 	p, err := a.start(ctx, command, env, tail)
 	if err != nil {
 		return xerrors.Errorf("%s could not be started: %w", name, err)
@@ -101,32 +103,9 @@ func (a *agent) script(ctx context.Context, name string, command, env []string) 
 		return nil
 	}
 	message := name + " " + how
-	if output := tail.String(); output != "" {
+	output := strings.TrimSpace(strings.ReplaceAll(tail.String(), "\x00", "")) // which a report cannot carry
+	if output != "" {
 		message += "; its last output:\n" + output
 	}
 	return errors.New(clip(message))
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu  sync.Mutex
-	end []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.end = append(t.end, b...)
-	if over := len(t.end) - tailSize; over > 0 {
-		t.end = append([]byte(nil), t.end[over:]...)
-	}
-	return len(b), nil
-}
-
-// String has no character that a report cannot carry.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.ToValidUTF8(string(t.end), "")
-	return strings.TrimSpace(strings.ReplaceAll(text, "\x00", ""))
 }

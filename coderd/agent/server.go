@@ -129,41 +129,38 @@ func (s *server) report(ctx context.Context, report sdk.AgentReport) error {
 	})
 }
 
-func (s *server) metadata(ctx context.Context) (m sdk.InstanceMetadata, err error) {
-	err = s.speak(ctx, callTimeout, func(ctx context.Context, c *sdk.Client) error {
-		m, err = c.InstanceMetadata(ctx)
+// asked is speak for a call that answers something.
+func asked[T any](
+	ctx context.Context, s *server, timeout time.Duration, call func(*sdk.Client, context.Context) (T, error),
+) (answer T, err error) {
+	err = s.speak(ctx, timeout, func(ctx context.Context, c *sdk.Client) error {
+		answer, err = call(c, ctx)
 		return err
 	})
-	return m, err
+	return answer, err
 }
 
-func (s *server) runnerConfiguration(ctx context.Context) (configuration sdk.RunnerConfiguration, err error) {
-	err = s.speak(ctx, forgeTimeout, func(ctx context.Context, c *sdk.Client) error {
-		configuration, err = c.RunnerConfiguration(ctx)
-		return err
-	})
-	return configuration, err
+func (s *server) metadata(ctx context.Context) (sdk.InstanceMetadata, error) {
+	return asked(ctx, s, callTimeout, (*sdk.Client).InstanceMetadata)
+}
+
+func (s *server) runnerConfiguration(ctx context.Context) (sdk.RunnerConfiguration, error) {
+	return asked(ctx, s, forgeTimeout, (*sdk.Client).RunnerConfiguration)
 }
 
 func (s *server) reportRunner(ctx context.Context, report sdk.RunnerReport) error {
 	return s.speak(ctx, callTimeout, func(ctx context.Context, c *sdk.Client) error { return c.ReportRunner(ctx, report) })
 }
 
-func (s *server) events(ctx context.Context, known uuid.UUID) (e sdk.InstanceEvents, err error) {
-	err = s.speak(ctx, eventsTimeout, func(ctx context.Context, c *sdk.Client) error {
-		e, err = c.InstanceEvents(ctx, known)
-		return err
+func (s *server) events(ctx context.Context, known uuid.UUID) (sdk.InstanceEvents, error) {
+	return asked(ctx, s, eventsTimeout, func(c *sdk.Client, ctx context.Context) (sdk.InstanceEvents, error) {
+		return c.InstanceEvents(ctx, known)
 	})
-	return e, err
 }
 
 // openTunnel opens the connection that carries streams into the workspace.
-func (s *server) openTunnel(ctx context.Context) (ws *websocket.Conn, err error) {
-	err = s.speak(ctx, callTimeout, func(ctx context.Context, c *sdk.Client) error {
-		ws, err = c.OpenTunnel(ctx)
-		return err
-	})
-	return ws, err
+func (s *server) openTunnel(ctx context.Context) (*websocket.Conn, error) {
+	return asked(ctx, s, callTimeout, (*sdk.Client).OpenTunnel)
 }
 
 // holdLine returns the context of a question that stays open, which hangUp can end. done must follow its answer.

@@ -14,6 +14,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/lists"
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/alertsdb"
@@ -73,11 +74,8 @@ type Notifier struct {
 func NewNotifier(o NotifierOptions) *Notifier {
 	o.Log = o.Log.Named("notify")
 	n := &Notifier{NotifierOptions: o, wake: hints.NewBell()}
-	n.delivered = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prewarm_notifications_total",
-		Help: "Attempts of this replica to deliver a notification, by kind and result (delivered, failed, abandoned).",
-	}, []string{"kind", "result"})
-	o.Registerer.MustRegister(n.delivered)
+	n.delivered = metric.New(o.Registerer).Counters("prewarm_notifications_total",
+		"Attempts of this replica to deliver a notification, by kind and result (delivered, failed, abandoned).", "kind", "result")
 	return n
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 )
 
 // watchEvery is how often the watchdog looks.
@@ -48,13 +49,9 @@ func NewWatchdog(o WatchdogOptions) *Watchdog {
 	o.Log = o.Log.Named("watchdog")
 	w := &Watchdog{WatchdogOptions: o, known: map[Kind]map[string]bool{}, logged: map[Kind]map[string]bool{}, read: o.Reader.Read}
 	w.record = w.keepAll
-	w.stale = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "prewarm_pass_stale", Help: "1 while no full pass has succeeded for longer than the watchdog allows.",
-	})
-	w.blind = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "prewarm_watchdog_blind", Help: "1 while this replica's watchdog cannot read what it watches.",
-	})
-	o.Registerer.MustRegister(w.stale, w.blind)
+	f := metric.New(o.Registerer)
+	w.stale = f.Gauge("prewarm_pass_stale", "1 while no full pass has succeeded for longer than the watchdog allows.")
+	w.blind = f.Gauge("prewarm_watchdog_blind", "1 while this replica's watchdog cannot read what it watches.")
 	return w
 }
 

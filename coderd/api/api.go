@@ -105,17 +105,18 @@ type server struct {
 	logs        tally           // outputs of workspaces that are read
 	uploads     map[string]bool // routes whose bodies have any size, by method and pattern
 	visits      visits
-	watched     watched
+	watched     tally // processes of workspaces whose end is watched
 	looks       looks
+	turns       *provider.TurnsOf[uuid.UUID] // of users, to have a workspace looked for
 
 	openings     *openings
-	openVersions openVersions
+	openVersions remembered[uuid.UUID, bool] // whether a version opens its workspaces to others
 }
 
 // New makes the handler of everything that the server serves.
 func New(o Options) http.Handler {
 	o.StaleAfter = cmp.Or(o.StaleAfter, time.Minute)
-	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock), uploads: map[string]bool{}}
+	s := &server{Options: o, watch: auth.NewWatch(o.Store, o.Clock), turns: lookTurns(), uploads: map[string]bool{}}
 	s.Log = s.Log.Named("api")
 	s.openings = newOpenings(s.Store, s.Clock, s.Log)
 	router := chi.NewRouter()

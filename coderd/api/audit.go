@@ -24,11 +24,9 @@ func (s *server) registerAudit() {
 
 func (s *server) listAudit(ctx context.Context, who auth.Identity, in *sdk.AuditFilter) (sdk.AuditList, error) {
 	params := viewsdb.AuditLogParams{
-		OrganizationID: who.OrganizationID, Action: given(in.Action), Actor: given(in.Actor), Target: given(in.Target),
-		Words: patterns(in.Q), People: in.People, Since: timeOrNil(in.Since), Until: timeOrNil(in.Until), MaxEntries: in.Limit + 1,
-	}
-	if in.Before > 0 {
-		params.BeforeID = &in.Before
+		OrganizationID: who.OrganizationID, Action: database.OrNull(in.Action), Actor: database.OrNull(in.Actor),
+		Target: database.OrNull(in.Target), Words: patterns(in.Q), People: in.People, Since: timeOrNil(in.Since),
+		Until: timeOrNil(in.Until), BeforeID: database.OrNull(in.Before), MaxEntries: in.Limit + 1,
 	}
 	var bottom int64 // where a search stopped; 0: there is nothing more to search
 	if len(params.Words) > 0 {

@@ -74,14 +74,14 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.Claim
 	if err != nil {
 		return nil, nil, err
 	}
-	outcome := given(database.ClaimOutcome(in.Outcome))
+	outcome := database.OrNull(database.ClaimOutcome(in.Outcome))
 	switch state := database.ClaimState(in.State); state {
 	case database.ClaimStateWaiting:
 		if outcome != nil {
 			return nil, nil, nil // they have none yet
 		}
 		rows, err := viewsdb.New(s.Store).WaitingClaims(ctx, viewsdb.WaitingClaimsParams{
-			OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Preset: given(in.Preset),
+			OrganizationID: who.OrganizationID, UserID: user, Template: database.OrNull(in.Template), Preset: database.OrNull(in.Preset),
 			Words: patterns(in.Q), AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
 		if err != nil {
@@ -90,14 +90,14 @@ func (s *server) claimPage(ctx context.Context, who auth.Identity, in *sdk.Claim
 		return lists.Of(rows, func(r viewsdb.WaitingClaimsRow) placed { return placed{r.ID, r.At, r.Place} }), nil, nil
 	case database.ClaimStateBound:
 		page, err := s.boundClaims(ctx, viewsdb.BoundClaimsParams{
-			OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset), Outcome: outcome,
-			Words: patterns(in.Q), AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+			OrganizationID: who.OrganizationID, Template: database.OrNull(in.Template), Preset: database.OrNull(in.Preset),
+			Outcome: outcome, Words: patterns(in.Q), AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		}, user)
 		return page, nil, err
 	default:
 		return s.endedClaims(ctx, viewsdb.EndedClaimsParams{
-			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: given(in.Template), Words: patterns(in.Q),
-			Preset: given(in.Preset), Outcome: outcome, AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
+			State: state, OrganizationID: who.OrganizationID, UserID: user, Template: database.OrNull(in.Template), Words: patterns(in.Q),
+			Preset: database.OrNull(in.Preset), Outcome: outcome, AfterAt: afterAt, AfterID: afterID, MaxClaims: in.Limit + 1,
 		})
 	}
 }
@@ -167,7 +167,7 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		ClaimID: row.ID, State: string(row.State), Mode: string(row.Mode), User: row.UserName, Template: row.Template,
 		Preset: row.Preset, Workspace: row.Workspace, Standby: row.FromStandby, Cold: row.Cold, Place: int(place),
 		Reason: row.Reason, ReasonCode: row.ReasonCode, CreatedAt: row.CreatedAt, BoundAt: row.BoundAt, ReleasedAt: row.ReleasedAt,
-		WaitedMS: *rounded(max(0, row.WaitMs)), Outcome: string(orZero(row.Outcome)), Lease: inSeconds(row.LeaseS),
+		WaitedMS: *rounded(max(0, row.WaitMs)), Outcome: string(database.OrZero(row.Outcome)), Lease: inSeconds(row.LeaseS),
 	}
 	switch row.State {
 	case database.ClaimStateWaiting:
@@ -182,9 +182,6 @@ func claimRecordOf(row viewsdb.ClaimViewsRow, place int32) sdk.ClaimRecord {
 		c.Group = &sdk.ClaimGroup{
 			ID: row.GroupID.UUID, Count: int(row.GroupSize), Alike: int(row.GroupAlike), Ready: int(min(row.GroupReady, row.GroupSize)),
 		}
-	}
-	if row.LeaseS > 0 {
-		c.Lease = (time.Duration(row.LeaseS) * time.Second).String()
 	}
 	c.Receipt = storedReceipt(viewsdb.ClaimReceiptRow{
 		Outcome: row.Outcome, WaitMs: row.WaitMs, Told: row.Told, ToldMs: row.ToldMs, Ready: row.Ready, HookMs: row.HookMs,

@@ -2,13 +2,14 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/tunnel"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -112,33 +114,39 @@ func (e entrance) address(path string, query url.Values) string {
 	return u.String()
 }
 
-// request is one of an agent. body is nil, bytes that can be sent again, or a stream that is sent once; length is of a stream,
-// 0 or less where it is not known.
+// request is one of an agent. What is said in it is sent as JSON, as often as it takes. body is a stream instead, which is sent once;
+// length is of that, 0 or less where it is not known.
 type request struct {
 	method, path string
 	query        url.Values
 	header       http.Header
+	what         any
 	body         io.Reader
 	length       int64
 }
 
-// call makes a request of the agent in a workspace. The caller closes the body of the response, which is one of success.
-func (s *server) call(
-	ctx context.Context, e entrance, method, path string, query url.Values, body io.Reader,
-) (*http.Response, error) {
-	return s.carry(ctx, e, request{method: method, path: path, query: query, body: body})
+func get(path string, query url.Values) request {
+	return request{method: http.MethodGet, path: path, query: query}
 }
 
-// carry is call with more to say. An agent that is about to open its tunnel again is waited for.
-func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Response, error) {
-	var again []byte
-	if b, ok := r.body.(*bytes.Buffer); ok {
-		again = b.Bytes()
+func post(path string, what any) request {
+	return request{method: http.MethodPost, path: path, what: what}
+}
+
+// call makes a request of the agent in a workspace, and waits for one that is about to open its tunnel again. The caller closes
+// the body of the response, which is one of success.
+func (s *server) call(ctx context.Context, e entrance, r request) (*http.Response, error) {
+	var what []byte
+	if r.what != nil {
+		var err error
+		if what, err = json.Marshal(r.what); err != nil {
+			return nil, xerrors.Errorf("encode request: %w", err)
+		}
 	}
 	var resp *http.Response
 	e, err := s.patiently(ctx, e, func(e entrance) error {
-		if again != nil {
-			r.body = bytes.NewReader(again)
+		if what != nil {
+			r.body = bytes.NewReader(what)
 		}
 		req, err := http.NewRequestWithContext(ctx, r.method, e.address(r.path, r.query), r.body) //nolint:gosec // the host is the id of a tunnel, which is dialed by that
 		if err != nil {
@@ -147,9 +155,7 @@ func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Respon
 		if r.length > 0 {
 			req.ContentLength = r.length
 		}
-		for name, values := range r.header {
-			req.Header[name] = values
-		}
+		maps.Copy(req.Header, r.header)
 		req.Header.Set(sdk.ClaimHeader, e.ClaimID.UUID.String())
 		resp, err = s.Tunnels.Transport(e.target()).RoundTrip(req) //nolint:bodyclose // the caller closes it
 		return err
@@ -162,12 +168,8 @@ func (s *server) carry(ctx context.Context, e entrance, r request) (*http.Respon
 
 // again looks for the tunnel of a workspace once more, after a pause.
 func (s *server) again(ctx context.Context, e entrance, pause time.Duration) (entrance, error) {
-	timer := s.Clock.NewTimer(pause, "api", "tunnel")
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return e, ctx.Err()
-	case <-timer.C:
+	if err := wait.For(ctx, s.Clock, pause, "api", "tunnel"); err != nil {
+		return e, err
 	}
 	s.looks.forget()
 	look := func() (entrance, error) { return s.entranceOf(ctx, e.who, e.action, e.ID.String()) }
@@ -246,9 +248,7 @@ func refusalOf(resp *http.Response) error {
 	if said.Detail == "" && resp.StatusCode == http.StatusNotFound {
 		return errOldAgent
 	}
-	if said.Detail == "" {
-		said.Detail = "the agent refused it"
-	}
+	said.Detail = cmp.Or(said.Detail, "the agent refused it")
 	return refusal(resp.StatusCode, said.Detail)
 }
 
@@ -261,25 +261,12 @@ func refusal(status int, detail string) error {
 	return huma.Error502BadGateway(detail)
 }
 
-// ask makes a request of the agent, and decodes its answer.
-func ask[T any](ctx context.Context, s *server, e entrance, method, path string, what any) (*body[T], error) {
-	var content io.Reader
-	if what != nil {
-		raw, err := json.Marshal(what)
-		if err != nil {
-			return nil, xerrors.Errorf("encode request: %w", err)
-		}
-		content = bytes.NewBuffer(raw)
-	}
-	resp, err := s.call(ctx, e, method, path, nil, content) //nolint:bodyclose // decoded closes it
+// ask makes a request of the agent in a workspace, and decodes its answer.
+func ask[T any](ctx context.Context, s *server, e entrance, r request) (*body[T], error) {
+	resp, err := s.call(ctx, e, r)
 	if err != nil {
 		return nil, err
 	}
-	return decoded[T](e, resp)
-}
-
-// decoded is the answer of an agent. It closes the response.
-func decoded[T any](e entrance, resp *http.Response) (*body[T], error) {
 	defer resp.Body.Close()
 	out := &body[T]{}
 	if resp.StatusCode == http.StatusNoContent {
@@ -291,13 +278,20 @@ func decoded[T any](e entrance, resp *http.Response) (*body[T], error) {
 	return out, nil
 }
 
+// askInside is ask for who may enter the workspace of that name or id.
+func askInside[T any](ctx context.Context, s *server, who auth.Identity, ref string, r request) (*body[T], error) {
+	e, err := s.inside(ctx, who, ref)
+	if err != nil {
+		return nil, err
+	}
+	return ask[T](ctx, s, e, r)
+}
+
 // begin writes into the audit log that a session has begun, and what it returns that it has ended. What is done in it is in no
 // log.
 func (s *server) begin(e entrance, kind string, details map[string]any) (end func(after map[string]any)) {
 	after := map[string]any{"kind": kind, "claim_id": e.ClaimID.UUID, "right": e.right()}
-	for k, v := range details {
-		after[k] = v
-	}
+	maps.Copy(after, details)
 	entry := auth.Entry{
 		ActorID: e.who.UserID, OrganizationID: e.who.OrganizationID, Action: "session.begin", TargetType: "workspace",
 		TargetID: e.ID.String(), TargetName: e.Name, After: after, Source: e.who.Source,
@@ -305,10 +299,7 @@ func (s *server) begin(e entrance, kind string, details map[string]any) (end fun
 	s.Sessions.Add(entry)
 	return func(how map[string]any) {
 		entry.Action = "session.end"
-		ended := map[string]any{}
-		for k, v := range after {
-			ended[k] = v
-		}
+		ended := maps.Clone(after)
 		for k, v := range how {
 			ended[k] = v
 		}
@@ -320,16 +311,16 @@ func (s *server) begin(e entrance, kind string, details map[string]any) (end fun
 // watchEnd records the end of a process, which outlives the request that started it. It asks the agent, through whichever tunnel
 // it has, until the process or its claim has ended.
 func (s *server) watchEnd(ctx context.Context, e entrance, id uuid.UUID, end func(map[string]any)) {
-	if !s.watched.enter(e.ID) {
+	if !s.watched.begin(e.ID, mostWatched) {
 		end(map[string]any{"exit_code": nil, "reason": "too many processes of the workspace are watched"})
 		return
 	}
-	defer s.watched.leave(e.ID)
+	defer s.watched.end(e.ID)
 	const failures = 20
 	for failed, pause := 0, tunnelAgain; failed < failures; pause = min(2*pause, watchSeldom) {
 		e.impatient = true
 		asked := s.Clock.Now("api", "watch")
-		p, err := ask[sdk.Process](ctx, s, e, http.MethodGet, "/processes/"+id.String()+"/wait", nil)
+		p, err := ask[sdk.Process](ctx, s, e, get("/processes/"+id.String()+"/wait", nil))
 		switch {
 		case err == nil && p.Body.ExitCode != nil:
 			end(map[string]any{"exit_code": *p.Body.ExitCode})
@@ -347,31 +338,4 @@ func (s *server) watchEnd(ctx context.Context, e entrance, id uuid.UUID, end fun
 		}
 	}
 	end(map[string]any{"exit_code": nil, "reason": "the claim has ended, or the agent does not answer"})
-}
-
-// watched counts the processes of workspaces whose end is watched. The zero value is ready for use.
-type watched struct {
-	mu sync.Mutex
-	of map[uuid.UUID]int
-}
-
-func (w *watched) enter(workspace uuid.UUID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of == nil {
-		w.of = map[uuid.UUID]int{}
-	}
-	if w.of[workspace] >= mostWatched {
-		return false
-	}
-	w.of[workspace]++
-	return true
-}
-
-func (w *watched) leave(workspace uuid.UUID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of[workspace]--; w.of[workspace] == 0 {
-		delete(w.of, workspace)
-	}
 }

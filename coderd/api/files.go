@@ -111,25 +111,13 @@ func (in FilePath) query(more url.Values) url.Values {
 
 func boolOf(b bool) []string { return []string{strconv.FormatBool(b)} }
 
-// askFor is ask with a query.
-func askFor[T any](ctx context.Context, s *server, who auth.Identity, ref, path string, query url.Values) (*body[T], error) {
-	e, err := s.inside(ctx, who, ref)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.call(ctx, e, http.MethodGet, path, query, nil) //nolint:bodyclose // decoded closes it
-	if err != nil {
-		return nil, err
-	}
-	return decoded[T](e, resp)
-}
-
 func (s *server) listFiles(ctx context.Context, who auth.Identity, in *listFilesInput) (*body[sdk.FileList], error) {
-	return askFor[sdk.FileList](ctx, s, who, in.Ref, "/files", in.query(url.Values{"after": {in.After}, "limit": {strconv.Itoa(in.Limit)}}))
+	query := in.query(url.Values{"after": {in.After}, "limit": {strconv.Itoa(in.Limit)}})
+	return askInside[sdk.FileList](ctx, s, who, in.Ref, get("/files", query))
 }
 
 func (s *server) statFile(ctx context.Context, who auth.Identity, in *statFileInput) (*body[sdk.File], error) {
-	return askFor[sdk.File](ctx, s, who, in.Ref, "/files/stat", in.query(url.Values{"follow": boolOf(in.Follow)}))
+	return askInside[sdk.File](ctx, s, who, in.Ref, get("/files/stat", in.query(url.Values{"follow": boolOf(in.Follow)})))
 }
 
 // recorded is a session in the audit log, which says neither what file it was nor what is in it.
@@ -149,7 +137,7 @@ func (s *server) download(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.carry(ctx, e, request{method: http.MethodGet, path: what, query: in.query(nil), header: header})
+	resp, err := s.call(ctx, e, request{method: http.MethodGet, path: what, query: in.query(nil), header: header})
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +183,7 @@ func (s *server) watchFiles(ctx context.Context, who auth.Identity, in *FilePath
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.call(ctx, e, http.MethodGet, "/files/watch", in.query(nil), nil) //nolint:bodyclose // pass closes it
+	resp, err := s.call(ctx, e, get("/files/watch", in.query(nil))) //nolint:bodyclose // pass closes it
 	if err != nil {
 		return nil, err
 	}
@@ -220,35 +208,19 @@ func (s *server) writeTree(ctx context.Context, who auth.Identity, in *writeTree
 }
 
 func (s *server) removeFile(ctx context.Context, who auth.Identity, in *removeFileInput) (*none, error) {
-	e, err := s.inside(ctx, who, in.Ref)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.call(ctx, e, http.MethodDelete, "/files", in.query(url.Values{"recursive": boolOf(in.Recursive)}), nil)
-	if err != nil {
-		return nil, err
-	}
-	_ = resp.Body.Close()
-	return nil, nil //nolint:nilnil // there is no answer
-}
-
-// askToDo has the agent do what a body says.
-func (s *server) askToDo(ctx context.Context, who auth.Identity, ref, path string, what any) (*body[sdk.File], error) {
-	e, err := s.inside(ctx, who, ref)
-	if err != nil {
-		return nil, err
-	}
-	return ask[sdk.File](ctx, s, e, http.MethodPost, path, what)
+	query := in.query(url.Values{"recursive": boolOf(in.Recursive)})
+	_, err := askInside[none](ctx, s, who, in.Ref, request{method: http.MethodDelete, path: "/files", query: query})
+	return nil, err
 }
 
 func (s *server) makeDirectory(ctx context.Context, who auth.Identity, in *makeDirectoryInput) (*body[sdk.File], error) {
-	return s.askToDo(ctx, who, in.Ref, "/files/directory", in.Body)
+	return askInside[sdk.File](ctx, s, who, in.Ref, post("/files/directory", in.Body))
 }
 
 func (s *server) moveFile(ctx context.Context, who auth.Identity, in *moveFileInput) (*body[sdk.File], error) {
-	return s.askToDo(ctx, who, in.Ref, "/files/move", in.Body)
+	return askInside[sdk.File](ctx, s, who, in.Ref, post("/files/move", in.Body))
 }
 
 func (s *server) copyFile(ctx context.Context, who auth.Identity, in *moveFileInput) (*body[sdk.File], error) {
-	return s.askToDo(ctx, who, in.Ref, "/files/copy", in.Body)
+	return askInside[sdk.File](ctx, s, who, in.Ref, post("/files/copy", in.Body))
 }

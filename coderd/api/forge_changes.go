@@ -69,11 +69,7 @@ type putCredentialInput struct {
 func (s *server) putForgeCredential(
 	ctx context.Context, who auth.Identity, in *putCredentialInput,
 ) (sdk.ForgeCredential, error) {
-	err := s.Forges.PutCredential(ctx, who, in.Credential, entities.Credential{
-		Kind: in.Body.Kind, URL: in.Body.URL, Token: in.Body.Token, AppID: in.Body.AppID,
-		InstallationID: in.Body.InstallationID, PrivateKey: in.Body.PrivateKey, CABundle: in.Body.CABundle,
-	})
-	if err != nil {
+	if err := s.Forges.PutCredential(ctx, who, in.Credential, entities.Credential(in.Body)); err != nil {
 		return sdk.ForgeCredential{}, err
 	}
 	rows, err := viewsdb.New(s.Store).ForgeCredentialViews(ctx, viewsdb.ForgeCredentialViewsParams{

@@ -38,8 +38,9 @@ func (s *server) listForgeJobs(
 		return sdk.ForgeJobList{}, err
 	}
 	params := viewsdb.ForgeJobPageParams{
-		OrganizationID: who.OrganizationID, EntityID: entity, Unserved: in.Unserved, Template: given(in.Template),
-		Preset: given(in.Preset), State: given(database.ForgeJobState(in.State)), Words: patterns(in.Q), MaxJobs: in.Limit + 1,
+		OrganizationID: who.OrganizationID, EntityID: entity, Unserved: in.Unserved, Template: database.OrNull(in.Template),
+		Preset: database.OrNull(in.Preset), State: database.OrNull(database.ForgeJobState(in.State)), Words: patterns(in.Q),
+		MaxJobs: in.Limit + 1,
 	}
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
 		return sdk.ForgeJobList{}, err

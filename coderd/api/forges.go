@@ -12,6 +12,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
@@ -44,7 +45,7 @@ func forgeCredentialOf(row viewsdb.ForgeCredentialViewsRow) sdk.ForgeCredential 
 	return sdk.ForgeCredential{
 		Name: row.Name, Kind: string(row.Kind), URL: row.Url, Auth: string(row.Auth), CABundle: row.HasCaBundle,
 		SealedBy: row.SealedBy, Entities: int(row.Entities), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-		AppID: orZero(row.AppID), InstallationID: orZero(row.InstallationID),
+		AppID: database.OrZero(row.AppID), InstallationID: database.OrZero(row.InstallationID),
 	}
 }
 
@@ -121,7 +122,7 @@ func (s *server) forgeEntityOf(ctx context.Context, row viewsdb.ForgeEntityViews
 		Credential: row.Credential, Balance: row.Balance, WebhookURL: s.webhookURL(row.Name), Presets: row.Presets,
 		Queued: int(row.Queued), Unserved: int(row.Unserved), InProgress: int(row.InProgress), Runners: int(row.Runners),
 		CreatedAt: row.CreatedAt, StoppedAt: row.StoppedAt, SecretOverlap: inFuture(row.BeforeUntil, row.Now),
-		HookID: orZero(row.HookID),
+		HookID: database.OrZero(row.HookID),
 		Status: sdk.ForgeStatus{
 			Running: row.StoppedAt == nil && row.Error == "", Error: row.Error, ErrorAt: row.ErrorAt,
 			SucceededAt: row.SucceededAt, Checked: row.CredentialChecked, WaitUntil: inFuture(row.WaitUntil, row.Now), RateLimit: int(row.RateLimit),

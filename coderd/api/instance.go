@@ -54,32 +54,15 @@ func (s *server) registerInstance() {
 func registerForInstance[I, O any](
 	s *server, op operation, handle func(ctx context.Context, i instance.Instance, in *I) (*O, error),
 ) {
-	huma.Register(s.api, huma.Operation{
-		OperationID:  op.id,
-		Method:       op.method,
-		Path:         prefix + op.path,
-		Tags:         []string{"instance"},
-		Summary:      op.summary,
-		Description:  op.description,
+	op.tag = "instance"
+	registerAs(s, op, instanceKey, huma.Operation{
 		MaxBodyBytes: maxInstanceBody,
 		Security:     []map[string][]string{{"instance": {}}},
 		Errors: []int{
 			http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable,
 		},
-		Metadata:    map[string]any{"action": op.action},
-		Extensions:  map[string]any{"x-action": op.action},
 		Middlewares: huma.Middlewares{s.deadline(op), s.authenticateInstance},
-	}, func(ctx context.Context, in *I) (*O, error) {
-		i, ok := ctx.Value(instanceKey).(instance.Instance)
-		if !ok {
-			return nil, s.problem(ctx, errors.New("request without instance"))
-		}
-		out, err := handle(ctx, i, in)
-		if err != nil {
-			return nil, s.problem(ctx, err)
-		}
-		return out, nil
-	})
+	}, handle)
 }
 
 // authenticateInstance finds out for which workspace is asked.
@@ -126,7 +109,7 @@ func (s *server) reportInstance(
 ) (*body[sdk.AgentReceipt], error) {
 	report := instance.Report{
 		Status: statusOf(in.Body.Status), Message: in.Body.Message, SecretsWritten: in.Body.SecretsWritten,
-		ClaimID: orZero(in.Body.ClaimID),
+		ClaimID: database.OrZero(in.Body.ClaimID),
 	}
 	if info := in.Body.SystemInfo; info != nil {
 		var object map[string]any
@@ -168,7 +151,7 @@ func (s *server) instanceMetadata(
 	if err != nil {
 		return nil, err
 	}
-	m.Agent = orZero(config)
+	m.Agent = database.OrZero(config)
 	if m.Claim, err = instanceClaimOf(row); err != nil {
 		return nil, err
 	}

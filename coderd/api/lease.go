@@ -21,7 +21,7 @@ type renewInput struct {
 }
 
 func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *renewInput) (sdk.Workspace, error) {
-	lease, err := claimDuration("lease", orZero(in.Body).Lease, 0, time.Second, maxLease)
+	lease, err := claimDuration("lease", database.OrZero(in.Body).Lease, 0, time.Second, maxLease)
 	if err != nil {
 		return sdk.Workspace{}, err
 	}
@@ -37,7 +37,7 @@ func (s *server) renewWorkspace(ctx context.Context, who auth.Identity, in *rene
 		func(ctx context.Context, tx pgx.Tx) error {
 			var err error
 			until, err = workspaces.RenewLease(ctx, tx, workspaces.RenewLeaseParams{
-				ClaimID: row.ClaimID.UUID, LeaseS: workspaces.LeaseOrNone(int32(lease / time.Second)),
+				ClaimID: row.ClaimID.UUID, LeaseS: database.OrNull(int32(lease / time.Second)),
 			})
 			if err != nil {
 				return xerrors.Errorf("write lease: %w", err)
@@ -77,7 +77,7 @@ func (s *server) receipt(ctx context.Context, claimID uuid.UUID) (*sdk.Receipt, 
 // storedReceipt is a receipt as far as it is on record; nil of a hit without an agent, and of a miss.
 func storedReceipt(row viewsdb.ClaimReceiptRow) *sdk.Receipt {
 	var r sdk.Receipt
-	if o := orZero(row.Outcome); o == database.ClaimOutcomeWaited || o == database.ClaimOutcomeCold {
+	if o := database.OrZero(row.Outcome); o == database.ClaimOutcomeWaited || o == database.ClaimOutcomeCold {
 		r.WaitMS = rounded(row.WaitMs)
 	}
 	if row.Told {

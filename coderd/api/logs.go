@@ -74,30 +74,30 @@ func (f flusher) Write(p []byte) (int, error) {
 	return n, f.rc.Flush()
 }
 
-// tally counts what each user has open.
+// tally counts what each user, or each workspace, has open. The zero value is ready for use.
 type tally struct {
 	mu sync.Mutex
 	of map[uuid.UUID]int
 }
 
-// begin counts one more, unless the user has as many as that.
-func (t *tally) begin(user uuid.UUID, most int) bool {
+// begin counts one more of somebody's, unless there are as many as that.
+func (t *tally) begin(whose uuid.UUID, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of[user] >= most {
+	if t.of[whose] >= most {
 		return false
 	}
 	if t.of == nil {
 		t.of = map[uuid.UUID]int{}
 	}
-	t.of[user]++
+	t.of[whose]++
 	return true
 }
 
-func (t *tally) end(user uuid.UUID) {
+func (t *tally) end(whose uuid.UUID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of[user]--; t.of[user] == 0 {
-		delete(t.of, user)
+	if t.of[whose]--; t.of[whose] == 0 {
+		delete(t.of, whose)
 	}
 }

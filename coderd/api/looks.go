@@ -2,11 +2,11 @@ package api
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
@@ -17,21 +17,11 @@ const (
 	mostLooks = 16
 	// keptFor is how old what was found may be for the next request: a page that loads asks for many files at once. What goes on in a
 	// workspace ends no sooner either after a release at another replica.
-	keptFor  = 200 * time.Millisecond
-	mostKept = 10_000
+	keptFor = 200 * time.Millisecond
 )
 
-// looks are the users for whom workspaces are looked for, and what was found a moment ago. The zero value is ready for use.
-type looks struct {
-	mu   sync.Mutex
-	of   map[uuid.UUID]*look
-	kept map[kept]found
-}
-
-type look struct {
-	waiting int // and looking; by the mutex of looks
-	turns   chan struct{}
-}
+// looks are workspaces that were found a moment ago. The zero value is ready for use.
+type looks struct{ remembered[kept, found] }
 
 // kept is what a workspace was looked for by.
 type kept struct {
@@ -44,6 +34,8 @@ type found struct {
 	at   time.Time
 	ends uint64 // claims that had ended on this replica
 }
+
+func lookTurns() *provider.TurnsOf[uuid.UUID] { return &provider.TurnsOf[uuid.UUID]{AtOnce: mostLooks} }
 
 // entrance reads a workspace to enter, when it is the user's turn, or has found it a moment ago.
 func (s *server) entrance(ctx context.Context, user uuid.UUID, of viewsdb.EntranceParams) (viewsdb.EntranceRow, error) {
@@ -58,7 +50,7 @@ func (s *server) entrance(ctx context.Context, user uuid.UUID, of viewsdb.Entran
 	if row, ok := s.looks.again(by, now); ok {
 		return row, nil
 	}
-	done, err := s.looks.begin(ctx, user)
+	done, err := s.turns.Take(ctx, user)
 	if err != nil {
 		return viewsdb.EntranceRow{}, err
 	}
@@ -71,9 +63,7 @@ func (s *server) entrance(ctx context.Context, user uuid.UUID, of viewsdb.Entran
 
 // again is what was found by this a moment ago, unless a claim has ended since.
 func (l *looks) again(by kept, now found) (viewsdb.EntranceRow, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before, ok := l.kept[by]
+	before, ok := l.get(by)
 	return before.row, ok && before.ends == now.ends && now.at.Sub(before.at) < keptFor
 }
 
@@ -84,45 +74,5 @@ func (l *looks) keep(by kept, now found) {
 		len(now.row.Enter) > 0 || len(now.row.PublicPorts) > 0 {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.kept == nil || len(l.kept) >= mostKept {
-		l.kept = map[kept]found{}
-	}
-	l.kept[by] = now
-}
-
-// forget has all looked for again: what was found does not hold any more.
-func (l *looks) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.kept)
-}
-
-func (l *looks) begin(ctx context.Context, user uuid.UUID) (done func(), err error) {
-	l.mu.Lock()
-	one := l.of[user]
-	if one == nil {
-		if l.of == nil {
-			l.of = map[uuid.UUID]*look{}
-		}
-		one = &look{turns: make(chan struct{}, mostLooks)}
-		l.of[user] = one
-	}
-	one.waiting++
-	l.mu.Unlock()
-	leave := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if one.waiting--; one.waiting == 0 {
-			delete(l.of, user)
-		}
-	}
-	select {
-	case one.turns <- struct{}{}:
-		return func() { <-one.turns; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
-	}
+	l.put(by, now)
 }

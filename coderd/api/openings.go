@@ -148,30 +148,18 @@ func (e entrance) right() string {
 // public says whether anybody may reach a port of it.
 func (e entrance) public(port int) bool { return slices.Contains(e.PublicPorts, int32(port)) }
 
-// openVersions remembers which versions open their workspaces to others, so that other claims cost no statement more. What a
-// version says never changes.
-type openVersions struct {
-	mu    sync.Mutex
-	known map[uuid.UUID]bool
-}
-
-func (v *openVersions) get(ctx context.Context, db database.DBTX, id uuid.UUID) (bool, error) {
-	v.mu.Lock()
-	opens, ok := v.known[id]
-	v.mu.Unlock()
+// opensToOthers says whether workspaces of a version are open to others. What a version says never changes, so that other claims of it
+// cost no statement more.
+func (s *server) opensToOthers(ctx context.Context, version uuid.UUID) (bool, error) {
+	opens, ok := s.openVersions.get(version)
 	if ok {
 		return opens, nil
 	}
-	opens, err := viewsdb.New(db).OpenVersion(ctx, id)
+	opens, err := viewsdb.New(s.Store).OpenVersion(ctx, version)
 	if err != nil {
 		return false, xerrors.Errorf("read version: %w", err)
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.known == nil || len(v.known) >= maxPresetNames {
-		v.known = map[uuid.UUID]bool{}
-	}
-	v.known[id] = opens
+	s.openVersions.put(version, opens)
 	return opens, nil
 }
 
@@ -179,7 +167,7 @@ func (v *openVersions) get(ctx context.Context, db database.DBTX, id uuid.UUID) 
 func (s *server) openOf(ctx context.Context, versions map[uuid.UUID]uuid.UUID) (map[uuid.UUID]sdk.Open, error) {
 	var open []uuid.UUID
 	for id, version := range versions {
-		switch opens, err := s.openVersions.get(ctx, s.Store, version); {
+		switch opens, err := s.opensToOthers(ctx, version); {
 		case err != nil:
 			return nil, err
 		case opens:

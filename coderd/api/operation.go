@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 )
@@ -74,32 +75,36 @@ func register[I, O any](
 	if op.tokenOnly {
 		security = security[:1]
 	}
-	huma.Register(s.api, huma.Operation{
-		OperationID:   op.id,
-		Method:        op.method,
-		Path:          prefix + op.path,
-		Tags:          []string{op.tag},
-		Summary:       op.summary,
-		Description:   op.description,
-		DefaultStatus: op.status,
-		MaxBodyBytes:  maxBody,
-		RequestBody:   content,
-		Security:      security,
-		Errors:        []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
-		Metadata:      map[string]any{"action": op.action},
-		Extensions:    map[string]any{"x-action": op.action},
-		Middlewares:   huma.Middlewares{s.deadline(op), s.authenticate(op)},
+	registerAs(s, op, identityKey, huma.Operation{
+		MaxBodyBytes: maxBody,
+		RequestBody:  content,
+		Security:     security,
+		Errors:       []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
+		Middlewares:  huma.Middlewares{s.deadline(op), s.authenticate(op)},
 		Parameters: []*huma.Param{{
 			Name: "organization", In: "query", Description: "The organization to act in",
 			Schema: &huma.Schema{Type: "string", Default: "default"},
 		}},
-	}, func(ctx context.Context, in *I) (*O, error) {
-		who, ok := ctx.Value(identityKey).(auth.Identity)
-		if !ok {
-			return nil, s.problem(ctx, errors.New("request without identity"))
-		}
+	}, func(ctx context.Context, who auth.Identity, in *I) (*O, error) {
 		if err := checkLines(in); err != nil {
 			return nil, err
+		}
+		return handle(ctx, who, in)
+	})
+}
+
+// registerAs declares an operation for whom a middleware finds, and leaves in the context under that key.
+func registerAs[W, I, O any](
+	s *server, op operation, key *contextKey, as huma.Operation, handle func(ctx context.Context, who W, in *I) (*O, error),
+) {
+	as.OperationID, as.Method, as.Path = op.id, op.method, prefix+op.path
+	as.Tags, as.Summary, as.Description, as.DefaultStatus = []string{op.tag}, op.summary, op.description, op.status
+	as.Metadata = map[string]any{"action": op.action}
+	as.Extensions = map[string]any{"x-action": op.action}
+	huma.Register(s.api, as, func(ctx context.Context, in *I) (*O, error) {
+		who, ok := ctx.Value(key).(W)
+		if !ok {
+			return nil, s.problem(ctx, xerrors.Errorf("request without %s", key.name))
 		}
 		out, err := handle(ctx, who, in)
 		if err != nil {

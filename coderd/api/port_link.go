@@ -15,6 +15,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 type portLinkInput struct {
@@ -55,7 +56,7 @@ func (s *server) createPortLink(ctx context.Context, who auth.Identity, in *port
 		return sdk.PortLink{}, auth.Refuse(auth.ErrConflict, "the page is at %s, and ports are below %s: a program there could take "+
 			"your session. Open the page at %s", in.page, s.PortDomain.name, s.PortDomain.ui)
 	}
-	path := orZero(in.Body).Path
+	path := database.OrZero(in.Body).Path
 	if !samePlace(path) {
 		return sdk.PortLink{}, auth.Refuse(auth.ErrInvalid, "path %q is no path of a page: write one such as /docs?page=2", path)
 	}

@@ -50,7 +50,7 @@ func (s *server) listPorts(ctx context.Context, who auth.Identity, in *Workspace
 	if err != nil {
 		return nil, err
 	}
-	list, err := ask[[]sdk.Port](ctx, s, e, http.MethodGet, "/ports", nil)
+	list, err := ask[[]sdk.Port](ctx, s, e, get("/ports", nil))
 	if err != nil || s.PortDomain.name == "" {
 		return list, err
 	}

@@ -2,42 +2,20 @@ package api
 
 import (
 	"context"
-	"sync"
 
 	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 )
 
-const maxPresetNames = 10_000
-
 // presetNames remembers which preset a name means, so that a claim costs no statement but its own. A live preset is never
 // renamed and no other one can have its name, so what is remembered is right until the preset is deleted; and of that a
 // claim learns from the claim itself.
-type presetNames struct {
-	mu  sync.Mutex
-	ids map[presetName]uuid.UUID
-}
+type presetNames = remembered[presetName, uuid.UUID]
 
 type presetName struct {
 	organization     uuid.UUID
 	template, preset string
-}
-
-func (n *presetNames) get(name presetName) (uuid.UUID, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	id, ok := n.ids[name]
-	return id, ok
-}
-
-func (n *presetNames) put(name presetName, id uuid.UUID) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ids == nil || len(n.ids) >= maxPresetNames {
-		n.ids = map[presetName]uuid.UUID{}
-	}
-	n.ids[name] = id
 }
 
 // withPreset runs something on the preset of that name. stale says that the preset turned out to be deleted: if its id

@@ -140,7 +140,7 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 		ID: row.ID, Organization: row.Organization, Template: row.Template, Preset: row.Preset, Version: int(row.Version),
 		Provider: row.Provider, Pool: row.Pool, Priority: int(row.Priority), Error: row.Error, PassedAt: row.PassedAt,
 		Paused: pausedBy(row.PausedScope, row.PausedReason), PausedScope: row.PausedScope, PausedUntil: row.PausedUntil, Unattainable: row.Unattainable,
-		TTL: inSeconds(orZero(row.TtlS)), MinRemaining: inSeconds(row.MinRemainingS), Scheduled: row.Schedule != nil,
+		TTL: inSeconds(database.OrZero(row.TtlS)), MinRemaining: inSeconds(row.MinRemainingS), Scheduled: row.Schedule != nil,
 		Counts: sdk.Counts{
 			Desired: int(row.Desired), Actual: int(row.Actual), Standby: int(row.Standby), Eligible: int(row.Eligible),
 			Starting: int(row.Starting),
@@ -152,7 +152,7 @@ func presetOf(row viewsdb.PresetViewsRow) (sdk.Preset, error) {
 	if len(row.RunnerLabels) > 0 {
 		p.Runner = &sdk.RunnerSettings{
 			Forge: row.Forge, Labels: row.RunnerLabels, Group: row.RunnerGroup,
-			RegistrationTimeout: inSeconds(row.RunnerRegistrationTimeoutS), Maximum: int(orZero(row.RunnerMaximum)),
+			RegistrationTimeout: inSeconds(row.RunnerRegistrationTimeoutS), Maximum: int(database.OrZero(row.RunnerMaximum)),
 		}
 	}
 	if p.Failures = int(row.Failures); p.Failures > 0 {

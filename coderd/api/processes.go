@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -16,7 +14,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/google/uuid"
-	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -79,7 +76,7 @@ func (s *server) registerProcesses() {
 		"As starting it and following its output in one request. The first line has the id of the process. "+lines)
 	run.endless = true
 	register(s, run, s.runProcess)
-	register(s, op("show-process", http.MethodGet, process, "Show a process", ""), s.showProcess)
+	register(s, op("show-process", http.MethodGet, process, "Show a process", ""), s.processAt(""))
 	output := op("read-process-output", http.MethodGet, process+"/output", "Read the output of a process from an offset on",
 		lines+" With `follow` the process waits, as at a pipe, for a reader that is more than 1 MiB behind; without readers it runs on.")
 	output.endless = true
@@ -87,7 +84,7 @@ func (s *server) registerProcesses() {
 	await := op("await-process", http.MethodGet, process+"/wait", "Wait for the end of a process",
 		"Answers when the process has ended, or after 25 s as it is then.")
 	await.endless = true
-	register(s, await, s.awaitProcess)
+	register(s, await, s.processAt("/wait"))
 	stdin := op("write-process", http.MethodPost, process+"/stdin", "Write to the input of a process",
 		"The body is what is written, at most 1 MiB where its length is said before. 409 if the process has no input.")
 	stdin.status, stdin.endless = http.StatusNoContent, true
@@ -124,11 +121,7 @@ func (s *server) of(ctx context.Context, who auth.Identity, in ProcessRef, rest 
 }
 
 func (s *server) listProcesses(ctx context.Context, who auth.Identity, in *WorkspaceRef) (*body[[]sdk.Process], error) {
-	e, err := s.inside(ctx, who, in.Ref)
-	if err != nil {
-		return nil, err
-	}
-	return ask[[]sdk.Process](ctx, s, e, http.MethodGet, "/processes", nil)
+	return askInside[[]sdk.Process](ctx, s, who, in.Ref, get("/processes", nil))
 }
 
 func (s *server) startProcess(ctx context.Context, who auth.Identity, in *startInput) (*body[sdk.Process], error) {
@@ -136,7 +129,7 @@ func (s *server) startProcess(ctx context.Context, who auth.Identity, in *startI
 	if err != nil {
 		return nil, err
 	}
-	started, err := ask[sdk.Process](ctx, s, e, http.MethodPost, "/processes", in.Body)
+	started, err := ask[sdk.Process](ctx, s, e, post("/processes", in.Body))
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +160,7 @@ func (s *server) runProcess(ctx context.Context, who auth.Identity, in *startInp
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(in.Body)
-	if err != nil {
-		return nil, xerrors.Errorf("encode start: %w", err)
-	}
-	resp, err := s.call(ctx, e, http.MethodPost, "/run", nil, bytes.NewBuffer(raw)) //nolint:bodyclose // pass closes it
+	resp, err := s.call(ctx, e, post("/run", in.Body)) //nolint:bodyclose // pass closes it
 	if err != nil {
 		return nil, err
 	}
@@ -193,42 +182,22 @@ func (s *server) passAs(ctx context.Context, resp *http.Response, status int, he
 			hc.SetHeader(name, value)
 		}
 		hc.SetStatus(status)
-		if err := flushing(w, resp.Body); err != nil {
+		if _, err := io.Copy(flusher{w, http.NewResponseController(w)}, resp.Body); err != nil {
 			s.Log.Debug(ctx, "output ended early", slog.F("request", requestIDOf(ctx)), slog.Error(err))
 			panic(http.ErrAbortHandler) // the client sees that it is not the end
 		}
 	}}
 }
 
-// flushing copies, and sends what came before it waits for more.
-func flushing(w http.ResponseWriter, from io.Reader) error {
-	control := http.NewResponseController(w)
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
-			if _, err := w.Write(buffer[:n]); err != nil {
-				return xerrors.Errorf("send output: %w", err)
-			}
-			if err := control.Flush(); err != nil {
-				return xerrors.Errorf("send output: %w", err)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+// processAt shows a process, as the agent has it at that path of the process: now, or when it has ended.
+func (s *server) processAt(rest string) func(context.Context, auth.Identity, *ProcessRef) (*body[sdk.Process], error) {
+	return func(ctx context.Context, who auth.Identity, in *ProcessRef) (*body[sdk.Process], error) {
+		e, path, err := s.of(ctx, who, *in, rest)
 		if err != nil {
-			return xerrors.Errorf("read output: %w", err)
+			return nil, err
 		}
+		return ask[sdk.Process](ctx, s, e, get(path, nil))
 	}
-}
-
-func (s *server) showProcess(ctx context.Context, who auth.Identity, in *ProcessRef) (*body[sdk.Process], error) {
-	e, path, err := s.of(ctx, who, *in, "")
-	if err != nil {
-		return nil, err
-	}
-	return ask[sdk.Process](ctx, s, e, http.MethodGet, path, nil)
 }
 
 func (s *server) processOutput(ctx context.Context, who auth.Identity, in *outputInput) (*huma.StreamResponse, error) {
@@ -237,19 +206,11 @@ func (s *server) processOutput(ctx context.Context, who auth.Identity, in *outpu
 		return nil, err
 	}
 	query := url.Values{"offset": {strconv.FormatInt(in.Offset, 10)}, "follow": {strconv.FormatBool(in.Follow)}}
-	resp, err := s.call(ctx, e, http.MethodGet, path, query, nil) //nolint:bodyclose // pass closes it
+	resp, err := s.call(ctx, e, get(path, query)) //nolint:bodyclose // pass closes it
 	if err != nil {
 		return nil, err
 	}
 	return s.pass(ctx, resp), nil
-}
-
-func (s *server) awaitProcess(ctx context.Context, who auth.Identity, in *ProcessRef) (*body[sdk.Process], error) {
-	e, path, err := s.of(ctx, who, *in, "/wait")
-	if err != nil {
-		return nil, err
-	}
-	return ask[sdk.Process](ctx, s, e, http.MethodGet, path, nil)
 }
 
 func (s *server) writeProcess(ctx context.Context, who auth.Identity, in *stdinInput) (*huma.StreamResponse, error) {
@@ -271,7 +232,7 @@ func (s *server) send(ctx context.Context, e entrance, to request) *huma.StreamR
 		if expects := r.Header.Values("Expect"); len(expects) > 0 {
 			to.header = http.Header{"Expect": expects}
 		}
-		resp, err := s.carry(ctx, e, to)
+		resp, err := s.call(ctx, e, to)
 		if err != nil {
 			s.refuse(hc, s.problem(ctx, err))
 			return
@@ -300,7 +261,7 @@ func (s *server) tell(ctx context.Context, who auth.Identity, in ProcessRef, res
 	if err != nil {
 		return nil, err
 	}
-	_, err = ask[none](ctx, s, e, http.MethodPost, path, what)
+	_, err = ask[none](ctx, s, e, post(path, what))
 	return nil, err
 }
 
@@ -312,7 +273,7 @@ func (s *server) attachProcess(ctx context.Context, who auth.Identity, in *attac
 	if !strings.EqualFold(in.Upgrade, "websocket") {
 		return nil, huma.NewError(http.StatusUpgradeRequired, "attaching is a WebSocket: ask for an upgrade")
 	}
-	if _, err := ask[sdk.Process](ctx, s, e, http.MethodGet, path, nil); err != nil { // before the upgrade, so that it has a status
+	if _, err := ask[sdk.Process](ctx, s, e, get(path, nil)); err != nil { // before the upgrade, so that it has a status
 		return nil, err
 	}
 	query := url.Values{"offset": {strconv.FormatInt(in.Offset, 10)}}

@@ -33,8 +33,8 @@ func (s *server) listRunners(ctx context.Context, who auth.Identity, in *sdk.Run
 	}
 	params := viewsdb.RunnerPageParams{
 		OrganizationID: who.OrganizationID, Gone: in.Gone || in.Status == string(database.ForgeRunnerStatusGone),
-		Status: given(database.ForgeRunnerStatus(in.Status)), EntityID: entity, Template: given(in.Template),
-		Preset: given(in.Preset), Words: patterns(in.Q), MaxRunners: in.Limit + 1,
+		Status: database.OrNull(database.ForgeRunnerStatus(in.Status)), EntityID: entity, Template: database.OrNull(in.Template),
+		Preset: database.OrNull(in.Preset), Words: patterns(in.Q), MaxRunners: in.Limit + 1,
 	}
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
 		return sdk.RunnerList{}, err
@@ -74,7 +74,7 @@ func (s *server) runners(ctx context.Context, params viewsdb.RunnerPageParams) (
 			Name: row.Name, WorkspaceID: row.WorkspaceID, State: string(row.State), Status: string(row.Status),
 			StatusAt: row.StatusAt, Entity: row.Entity, Template: row.Template, Preset: row.Preset, Labels: row.RunnerLabels,
 			RegisteredAt: row.RegisteredAt, CreatedAt: row.CreatedAt, Job: byID[row.JobRow.UUID],
-			RunnerID: orZero(row.RunnerID),
+			RunnerID: database.OrZero(row.RunnerID),
 		}
 	}), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
@@ -23,10 +24,7 @@ func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetI
 	}
 	shown := sdk.Schedule{
 		Template: row.Template, Preset: row.Preset, Timezone: "UTC", Ranges: []sdk.ScheduleRange{},
-		Windows: []sdk.ScheduleWindow{},
-	}
-	if row.Instances != nil {
-		shown.Instances = int(*row.Instances)
+		Windows: []sdk.ScheduleWindow{}, Instances: int(database.OrZero(row.Instances)),
 	}
 	var schedule *prebuilds.Schedule
 	if row.Schedule != nil {
@@ -39,9 +37,7 @@ func (s *server) getSchedule(ctx context.Context, who auth.Identity, in *presetI
 		}
 	}
 	for _, w := range schedule.Windows(shown.Instances, row.Now, row.Now.Add(scheduleShown)) {
-		shown.Windows = append(shown.Windows, sdk.ScheduleWindow{
-			From: w.From, To: w.To, Instances: w.Instances, Cron: w.Cron,
-		})
+		shown.Windows = append(shown.Windows, sdk.ScheduleWindow(w))
 	}
 	return shown, nil
 }

@@ -45,7 +45,7 @@ func (s *server) sshHostKey(ctx context.Context, who auth.Identity, in *Workspac
 	if err != nil {
 		return nil, err
 	}
-	said, err := ask[sdk.SSHHostKey](ctx, s, e, http.MethodGet, "/ssh/host-key", nil)
+	said, err := ask[sdk.SSHHostKey](ctx, s, e, get("/ssh/host-key", nil))
 	if err == nil && !oneHostKey.MatchString(said.Body.HostKey) {
 		return nil, huma.Error502BadGateway("the agent of workspace " + e.Name + " gave no host key")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/templates"
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
@@ -110,7 +111,7 @@ func templateOf(row viewsdb.TemplateViewsRow) sdk.Template {
 		ActiveVersion: int(row.ActiveVersion), KeepOutdated: row.KeepOutdated,
 		BootTimeout: inSeconds(row.BootTimeoutS), Presets: row.Presets, KeepFailures: int(row.KeepFailures), MaxUses: int(row.MaxUses),
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, DeprecatedAt: row.DeprecatedAt,
-		MaxSurge: row.MaxSurge, MaxUnavailable: row.MaxUnavailable, CreatesInFlight: int(orZero(row.CreatesInFlight)),
+		MaxSurge: row.MaxSurge, MaxUnavailable: row.MaxUnavailable, CreatesInFlight: int(database.OrZero(row.CreatesInFlight)),
 		ProgressDeadline: inSeconds(row.ProgressDeadlineS),
 	}
 	if row.KeepFailures > 0 {

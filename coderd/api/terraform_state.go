@@ -65,32 +65,17 @@ func registerForRun[I any](s *server, op operation, handle func(ctx context.Cont
 		limit = states.MaxBytes + 1 // huma reads less than its limit
 		s.uploads[op.method+" "+prefix+op.path] = true
 	}
-	huma.Register(s.api, huma.Operation{
-		OperationID:      op.id,
-		Method:           op.method,
-		Path:             prefix + op.path,
-		Tags:             []string{"terraform"},
-		Summary:          op.summary,
-		Description:      op.description,
-		DefaultStatus:    http.StatusOK,
+	op.tag, op.status = "terraform", http.StatusOK
+	registerAs(s, op, runKey, huma.Operation{
 		MaxBodyBytes:     limit,
 		BodyReadTimeout:  -1,   // coderd/serve bounds it by its size
 		SkipValidateBody: true, // the room reads it
 		Security:         []map[string][]string{{"run": {}}},
 		Errors:           []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusServiceUnavailable},
-		Metadata:         map[string]any{"action": op.action},
-		Extensions:       map[string]any{"x-action": op.action},
 		Middlewares:      huma.Middlewares{s.deadline(op), s.authenticateRun},
-	}, func(ctx context.Context, in *I) (*stateOutput, error) {
-		run, ok := ctx.Value(runKey).(states.Run)
-		if !ok {
-			return nil, s.problem(ctx, errors.New("request without run"))
-		}
+	}, func(ctx context.Context, run states.Run, in *I) (*stateOutput, error) {
 		out, err := handle(ctx, run, in)
-		if err != nil {
-			return nil, s.problem(ctx, stateProblem(err))
-		}
-		return out, nil
+		return out, stateProblem(err)
 	})
 }
 

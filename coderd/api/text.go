@@ -71,15 +71,6 @@ func nameOf(field reflect.StructField) string {
 	return strings.ToLower(field.Name)
 }
 
-// orZero is what a pointer points to, the zero value for nil.
-func orZero[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
-}
-
 // idOrNil is an id that may be missing.
 func idOrNil(id uuid.NullUUID) *uuid.UUID {
 	if !id.Valid {

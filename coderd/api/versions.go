@@ -76,11 +76,9 @@ func (s *server) listVersions(
 	if err != nil {
 		return sdk.TemplateVersionList{}, err
 	}
-	params := viewsdb.VersionPageParams{TemplateID: template.ID, MaxVersions: in.Limit + 1}
-	if in.Before > 0 {
-		params.BeforeNumber = &in.Before
-	}
-	rows, err := viewsdb.New(s.Store).VersionPage(ctx, params)
+	rows, err := viewsdb.New(s.Store).VersionPage(ctx, viewsdb.VersionPageParams{
+		TemplateID: template.ID, BeforeNumber: database.OrNull(in.Before), MaxVersions: in.Limit + 1,
+	})
 	if err != nil {
 		return sdk.TemplateVersionList{}, xerrors.Errorf("list versions: %w", err)
 	}

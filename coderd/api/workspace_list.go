@@ -42,13 +42,13 @@ func (s *server) listWorkspaces(
 // page is the ids of a page, and one more where there is another page.
 func (s *server) page(ctx context.Context, who auth.Identity, in *sdk.WorkspaceFilter) ([]uuid.UUID, error) {
 	params := viewsdb.WorkspacePageParams{
-		OrganizationID: who.OrganizationID, Template: given(in.Template), Preset: given(in.Preset),
+		OrganizationID: who.OrganizationID, Template: database.OrNull(in.Template), Preset: database.OrNull(in.Preset),
 		Words: patterns(in.Q), MaxWorkspaces: in.Limit + 1,
 		Claimed: in.State == "" || in.State == string(database.WorkspaceStateClaimed),
 		Deleted: in.State == string(database.WorkspaceStateDeleted),
 	}
 	params.Unclaimed = in.State == "" || !params.Claimed && !params.Deleted
-	params.State = given(database.WorkspaceState(in.State))
+	params.State = database.OrNull(database.WorkspaceState(in.State))
 	var err error
 	if params.AfterAt, params.AfterID, err = afterOf(in.After); err != nil {
 		return nil, err
@@ -90,14 +90,6 @@ func (s *server) ownerFilter(ctx context.Context, who auth.Identity, name string
 		return own, xerrors.Errorf("find owner: %w", err)
 	}
 	return uuid.NullUUID{UUID: user.ID, Valid: true}, nil
-}
-
-// given is a filter, nil where it is empty.
-func given[T ~string](s T) *T {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // A cursor is the place of the last row of a page, opaque to clients.

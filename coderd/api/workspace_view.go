@@ -53,7 +53,8 @@ func transitionsOf(rows []viewsdb.HistoryViewsRow) []sdk.Transition {
 	return lists.Of(rows, func(r viewsdb.HistoryViewsRow) sdk.Transition {
 		t := sdk.Transition{
 			To: string(r.ToState), At: r.At, Actor: r.Actor, Reason: r.Reason, Incarnation: int(r.Incarnation),
-			Attempt: int(r.Attempt), Failures: int(r.Failures), From: string(orZero(r.FromState)), Job: string(orZero(r.JobKind)),
+			Attempt: int(r.Attempt), Failures: int(r.Failures), From: string(database.OrZero(r.FromState)),
+			Job: string(database.OrZero(r.JobKind)),
 		}
 		if r.Failures > 0 && r.Error != r.Reason {
 			t.Error = r.Error

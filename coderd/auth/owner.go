@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -134,9 +135,7 @@ func writeSecret(path string, secret Secret) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, f.Close())
 	if err != nil {
 		return xerrors.Errorf("write owner token: %w", err)
 	}

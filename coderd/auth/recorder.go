@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -72,11 +73,7 @@ func (r *Recorder) Run(ctx context.Context) {
 					break
 				}
 				r.log.Warn(ctx, "write audit log of sessions; it is tried again", slog.Error(err))
-				timer := r.clock.NewTimer(recorderAgain, "auth", "recorder")
-				select {
-				case <-timer.C:
-				case <-ctx.Done():
-					timer.Stop()
+				if wait.For(ctx, r.clock, recorderAgain, "auth", "recorder") != nil {
 					return
 				}
 			}

@@ -334,8 +334,8 @@ func (s *Service) insertWaiting(ctx context.Context, db database.DBTX, req Reque
 // waiting are the rows of the request's claims.
 func (r Request) waiting(ids []uuid.UUID) claimdb.InsertWaitingParams {
 	return claimdb.InsertWaitingParams{
-		Ids: ids, OrganizationID: r.OrganizationID, PresetID: r.PresetID, UserID: r.UserID, IdempotencyKey: key(r.Key),
-		Mode: r.Mode, WaitS: r.Wait.Seconds(), Cold: r.cold(), LeaseS: workspaces.LeaseOrNone(r.leaseS()),
+		Ids: ids, OrganizationID: r.OrganizationID, PresetID: r.PresetID, UserID: r.UserID, IdempotencyKey: database.OrNull(r.Key),
+		Mode: r.Mode, WaitS: r.Wait.Seconds(), Cold: r.cold(), LeaseS: database.OrNull(r.leaseS()),
 		GroupID: uuid.NullUUID{UUID: ids[0], Valid: len(ids) > 1},
 	}
 }
@@ -366,7 +366,7 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool view
 
 // byKey is the claim that has the key. pgx.ErrNoRows if there is none, or it has ended without a workspace.
 func (s *Service) byKey(ctx context.Context, req Request) (database.Claim, error) {
-	c, err := claimdb.New(s.Store).ClaimByKey(ctx, claimdb.ClaimByKeyParams{UserID: req.UserID, IdempotencyKey: key(req.Key)})
+	c, err := claimdb.New(s.Store).ClaimByKey(ctx, claimdb.ClaimByKeyParams{UserID: req.UserID, IdempotencyKey: database.OrNull(req.Key)})
 	if err != nil {
 		return c, xerrors.Errorf("read claim by key: %w", err)
 	}
@@ -449,10 +449,3 @@ func (s *Service) answerOne(ctx context.Context, c database.Claim) (Result, erro
 const usedAgain = "the workspace that this key was given was released and is used again; use another key"
 
 const longGone = "the workspace that this key was given was deleted long ago; use another key"
-
-func key(k string) *string {
-	if k == "" {
-		return nil
-	}
-	return &k
-}

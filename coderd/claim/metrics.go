@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 )
 
 type metrics struct {
@@ -16,23 +18,16 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_claims_total", Help: "Claims answered, by outcome (hit, waited, miss, gone, error).",
-		}, []string{"organization", "template", "preset", "outcome"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "prewarm_claim_duration_seconds", Help: "Time to answer a claim, waiting included, by outcome.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
-		}, []string{"outcome"}),
+	f := metric.New(reg)
+	return &metrics{
+		claims: f.Counters("prewarm_claims_total",
+			"Claims answered, by outcome (hit, waited, miss, gone, error).", "organization", "template", "preset", "outcome"),
+		seconds: f.Histograms("prewarm_claim_duration_seconds",
+			"Time to answer a claim, waiting included, by outcome.", prometheus.ExponentialBuckets(0.0005, 2, 18), "outcome"),
+		waiting: f.Gauge("prewarm_claims_waiting", "Claims that wait on this replica."),
+		tiers: f.Counters("prewarm_claims_by_tier_total",
+			"Claims that were given a prebuild, by the tier it was in (running, standby).", "organization", "template", "preset", "tier"),
 	}
-	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "prewarm_claims_waiting", Help: "Claims that wait on this replica.",
-	})
-	m.tiers = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prewarm_claims_by_tier_total", Help: "Claims that were given a prebuild, by the tier it was in (running, standby).",
-	}, []string{"organization", "template", "preset", "tier"})
-	reg.MustRegister(m.claims, m.seconds, m.waiting, m.tiers)
-	return m
 }
 
 // observe counts one answered request.

@@ -1,6 +1,10 @@
 package explain
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+)
 
 // Breaker says what the open breaker of a provider stops, and why. Site is empty for a provider without sites. One that calls
 // have opened stops no delete.
@@ -21,7 +25,7 @@ func Missing(workspace, provider string) string {
 
 // Refused says that claimed workspaces are of a spec that their provider refuses now.
 func Refused(claimed int, provider, cause string) string {
-	return plural(claimed, "claimed workspace") + " would not be created or started now at provider " + provider +
+	return prebuilds.Plural(claimed, "claimed workspace") + " would not be created or started now at provider " + provider +
 		because(cause) + "; what runs keeps running"
 }
 

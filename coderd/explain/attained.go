@@ -3,6 +3,8 @@ package explain
 import (
 	"fmt"
 	"strings"
+
+	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
 )
 
 // Attained is what the claims of a time attained, and how many missed for which reason. Reasons need not be known of all.
@@ -26,15 +28,15 @@ func (a Attained) Why() string {
 	}
 	var of []string
 	if a.AtMaximum > 0 {
-		of = append(of, fmt.Sprintf("%d at the maximum of %s", a.AtMaximum, plural(a.Maximum, "prebuild")))
+		of = append(of, fmt.Sprintf("%d at the maximum of %s", a.AtMaximum, prebuilds.Plural(a.Maximum, "prebuild")))
 	}
 	if a.InBursts > 0 {
-		of = append(of, fmt.Sprintf("%d in %s that nothing announced, of more claims than prebuilds", a.InBursts, plural(a.Bursts, "burst")))
+		of = append(of, fmt.Sprintf("%d in %s that nothing announced, of more claims than prebuilds", a.InBursts, prebuilds.Plural(a.Bursts, "burst")))
 	}
 	if a.Unready > 0 {
 		of = append(of, fmt.Sprintf("%d while prebuilds were not ready", a.Unready))
 	}
-	why := plural(a.Claims-a.Hits, "claim") + " missed"
+	why := prebuilds.Plural(a.Claims-a.Hits, "claim") + " missed"
 	if len(of) > 0 {
 		why += ": " + strings.Join(of, ", ")
 	}

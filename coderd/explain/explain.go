@@ -75,7 +75,7 @@ func (x *explaining) line(line prebuilds.Line) Explained {
 // headline is the one sentence, and when the pool will be warm.
 func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	c := x.plan.Counts
-	wanted := plural(c.Desired, "prebuild")
+	wanted := prebuilds.Plural(c.Desired, "prebuild")
 	switch {
 	case x.preset.Retired != "":
 		return "Not kept warm: " + Text(x.preset.Retirement()) + ".", time.Time{}
@@ -102,10 +102,10 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 		text = fmt.Sprintf("Rolling out: %d claimable, %d of %s of the new version ready", c.Eligible, c.Actual, wanted)
 	}
 	if c.Waiting > 0 {
-		text += ", " + plural(c.Waiting, "claim") + " waiting"
+		text += ", " + prebuilds.Plural(c.Waiting, "claim") + " waiting"
 	}
 	if c.Queued > 0 {
-		text += ", " + plural(c.Queued, "job") + " waiting"
+		text += ", " + prebuilds.Plural(c.Queued, "job") + " waiting"
 	}
 	if c.Starting > 0 {
 		text += fmt.Sprintf(", %d starting", c.Starting)
@@ -125,7 +125,7 @@ func (x *explaining) headline(lines []Explained) (string, time.Time) {
 	for _, l := range lines {
 		switch {
 		case l.Label == prebuilds.LabelHeldBack:
-			text += fmt.Sprintf("; %s held back: %s", plural(-l.Count, "create"), l.Text)
+			text += fmt.Sprintf("; %s held back: %s", prebuilds.Plural(-l.Count, "create"), l.Text)
 			at = later(at, l.ExpectedAt.Add(x.provision))
 			known = known && !l.ExpectedAt.IsZero()
 		case l.Label == prebuilds.LabelStarting || l.Label == prebuilds.LabelCreate && l.Count > 0:

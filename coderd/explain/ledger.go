@@ -30,7 +30,7 @@ func Reasons(l prebuilds.Ledger) []Said {
 		case line.Label == prebuilds.LabelStarting:
 			add("", "%d starting", -line.Count)
 		case line.Label == prebuilds.LabelHeldBack:
-			add(line.Code, "%s held back: %s (%s)", plural(-line.Count, "create"), text, line.Rule)
+			add(line.Code, "%s held back: %s (%s)", prebuilds.Plural(-line.Count, "create"), text, line.Rule)
 		case line.Label == prebuilds.LabelDesired && line.Rule == "C9" || line.Label == prebuilds.LabelRenewed:
 			// The first is as it should be, and the second is among the drains.
 		case text != "":
@@ -87,7 +87,7 @@ func Plan(plan prebuilds.Plan) string {
 			prebuilds.MoveRule)
 	}
 	if !plan.RetryAt.IsZero() {
-		fmt.Fprintf(&b, "may change by itself at %s\n", instant(plan.RetryAt))
+		fmt.Fprintf(&b, "may change by itself at %s\n", prebuilds.Instant(plan.RetryAt))
 	}
 	return b.String()
 }

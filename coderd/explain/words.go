@@ -34,7 +34,7 @@ var wordings = map[p.Code]wording{
 	p.BreakerOpen: {"breaker of provider ", func(a p.Args) string { return a.Provider + ": " + a.Cause }},
 	p.HardLimited: {"hard limit, until the version changes or a reset: ", inARow},
 	p.Backoff: {"backoff, until ", func(a p.Args) string {
-		return fmt.Sprintf("%s: %s in a row%s", a.Until.UTC().Format(time.RFC3339), plural(a.Count, "failed create"), because(a.Cause))
+		return fmt.Sprintf("%s: %s in a row%s", a.Until.UTC().Format(time.RFC3339), p.Plural(a.Count, "failed create"), because(a.Cause))
 	}},
 	p.RolloutHeld: {"rollout stopped: ", nil}, // and what is behind it
 	p.MaxSurge:    {"max_surge ", func(a p.Args) string { return fmt.Sprintf("%s, on top of %d outdated", a.Share, a.Count) }},
@@ -141,14 +141,6 @@ func Stored(l p.Ledger) p.Ledger {
 	return l
 }
 
-// plural writes a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // because appends the headline of a cause, where one is known.
 func because(cause string) string {
 	if cause == "" {
@@ -156,9 +148,6 @@ func because(cause string) string {
 	}
 	return ": " + printable.Headline(cause)
 }
-
-// instant writes a time in full, and always alike.
-func instant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // lastFailed says that creates failed, one or several in a row, and why the last did.
 func lastFailed(n int, cause string) string {

@@ -3,6 +3,7 @@ package instance
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
@@ -17,31 +18,23 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_agent_reports_total", Help: "Reports that agents made to this replica, by status.",
-		}, []string{"status"}),
-		claimFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_agent_claim_failures_total", Help: "Claims whose on_claim failed, as reported to this replica.",
-		}),
-		alarms: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_agent_silent_claimed_total", Help: "Claimed workspaces whose agent fell silent, noticed here.",
-		}),
-		recoveries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_agent_silent_ready_total", Help: "Ready workspaces taken back since their agent fell silent.",
-		}),
-		agents: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "prewarm_agents", Help: "Agents of ready and claimed workspaces. Every replica tells the same.",
-		}),
-		silent: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "prewarm_agents_silent", Help: "Agents not heard of in time, by the state of their workspace.",
-		}, []string{"state"}),
-		deaf: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "prewarm_agents_unheard", Help: "1 while most agents are silent, so that nothing is decided by silence.",
-		}),
+	f := metric.New(reg)
+	return &metrics{
+		reports: f.Counters("prewarm_agent_reports_total",
+			"Reports that agents made to this replica, by status.", "status"),
+		claimFailures: f.Counter("prewarm_agent_claim_failures_total",
+			"Claims whose on_claim failed, as reported to this replica."),
+		alarms: f.Counter("prewarm_agent_silent_claimed_total",
+			"Claimed workspaces whose agent fell silent, noticed here."),
+		recoveries: f.Counter("prewarm_agent_silent_ready_total",
+			"Ready workspaces taken back since their agent fell silent."),
+		agents: f.Gauge("prewarm_agents",
+			"Agents of ready and claimed workspaces. Every replica tells the same."),
+		silent: f.Gauges("prewarm_agents_silent",
+			"Agents not heard of in time, by the state of their workspace.", "state"),
+		deaf: f.Gauge("prewarm_agents_unheard",
+			"1 while most agents are silent, so that nothing is decided by silence."),
 	}
-	reg.MustRegister(m.reports, m.claimFailures, m.alarms, m.recoveries, m.agents, m.silent, m.deaf)
-	return m
 }
 
 func (m *metrics) observe(p instancedb.AgentPulseRow, deaf bool) {

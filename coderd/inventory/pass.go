@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/printable"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
@@ -183,13 +184,8 @@ func (s *Service) compare(
 	if err != nil {
 		return 0, xerrors.Errorf("read times at work: %w", err)
 	}
-	for _, t := range times {
-		sides.AtWork = append(sides.AtWork, Span{t.BeganAt, t.SeenAt})
-	}
-	ids := make([]uuid.UUID, len(sides.Resources))
-	for i := range sides.Resources {
-		ids[i] = sides.Resources[i].Tags.WorkspaceID
-	}
+	sides.AtWork = lists.Of(times, func(t inventorydb.TimesAtWork) Span { return Span{t.BeganAt, t.SeenAt} })
+	ids := lists.Of(sides.Resources, func(r provider.Instance) uuid.UUID { return r.Tags.WorkspaceID })
 	c := Compare(sides, tell)
 	err = inventorydb.New(s.Store).EachInventoryRow(ctx, inventorydb.InventoryRowsParams{Provider: name, Site: site, Ids: ids},
 		func(row Workspace) { c.Workspace(&row) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/lifecycledb"
@@ -182,5 +183,5 @@ func (w *Worker) requeue(ctx context.Context, j *work) {
 
 // sleep is false if ctx ended first.
 func (w *Worker) sleep(ctx context.Context, d time.Duration) bool {
-	return provider.Sleep(ctx, w.Clock, d, "lifecycle", "sleep") == nil
+	return wait.For(ctx, w.Clock, d, "lifecycle", "sleep") == nil
 }

@@ -36,7 +36,7 @@ func Check(p Preset, ws []Workspace, plan Plan, now time.Time) []error {
 	c.moves(ws)
 	c.ledger()
 	if !plan.RetryAt.IsZero() && !plan.RetryAt.After(now) {
-		c.fail("retry at %s is not in the future", instant(plan.RetryAt))
+		c.fail("retry at %s is not in the future", Instant(plan.RetryAt))
 	}
 	return c.errs
 }
@@ -180,7 +180,7 @@ func (c *checker) renewal(ws []Workspace) (surge, replaced int) {
 		case c.renewed(w):
 			replaced++
 			if !soon {
-				c.fail("C9: workspace %s is renewed, but expires at %s only", w.ID, instant(w.ExpiresAt))
+				c.fail("C9: workspace %s is renewed, but expires at %s only", w.ID, Instant(w.ExpiresAt))
 			}
 		case soon:
 			surge++

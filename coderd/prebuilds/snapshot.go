@@ -49,7 +49,7 @@ func (s Snapshot) Strays(groups map[uuid.UUID][]Workspace) map[uuid.UUID]error {
 	for id, ws := range groups {
 		if !known[id] {
 			errs[id] = xerrors.Errorf("snapshot has %s of preset %s, but not the preset",
-				plural(len(ws), "workspace"), id)
+				Plural(len(ws), "workspace"), id)
 		}
 	}
 	return errs

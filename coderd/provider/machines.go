@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,8 +81,9 @@ var ErrMachineTaken = errors.New("the machine is not free")
 var ErrNoMachine = errors.New("no such machine")
 
 // TagsOf reads tags as a machine or a label may have them: each as a text. It is false if they are none.
-func TagsOf(installation, workspaceID string, incarnation int32) (Tags, bool) {
+func TagsOf(installation, workspaceID, incarnation string) (Tags, bool) {
 	i, iErr := uuid.Parse(strings.TrimSpace(installation))
 	w, wErr := uuid.Parse(strings.TrimSpace(workspaceID))
-	return Tags{Installation: i, WorkspaceID: w, Incarnation: incarnation}, iErr == nil && wErr == nil
+	n, nErr := strconv.ParseInt(incarnation, 10, 32)
+	return Tags{Installation: i, WorkspaceID: w, Incarnation: int32(n)}, iErr == nil && wErr == nil && nErr == nil && w != uuid.Nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 )
 
 type metrics struct {
@@ -19,38 +21,24 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_passes_total", Help: "Passes tried, by trigger (tick, nudge) and outcome (done, busy: the lock was held, rerun: another pass had " +
+	f := metric.New(reg)
+	return &metrics{
+		passes: f.Counters("prewarm_passes_total",
+			"Passes tried, by trigger (tick, nudge) and outcome (done, busy: the lock was held, rerun: another pass had "+
 				"committed, elsewhere: another replica did it, error).",
-		}, []string{"trigger", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "prewarm_pass_duration_seconds", Help: "Time from begin to commit of passes that were done.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
-		}, []string{"scope"}),
-		lockWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "prewarm_pass_lock_wait_seconds",
-			Help:    "Time from the first try of a pass to having the lock, by trigger; 0 where the lock was free.",
-			Buckets: prometheus.ExponentialBuckets(0.005, 2, 12),
-		}, []string{"trigger"}),
-		created: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_prebuilds_planned_total", Help: "Workspaces that passes of this replica created.",
-		}),
-		intents: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_intents_total", Help: "Drains and cancels that passes of this replica decided.",
-		}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_pass_preset_errors_total", Help: "Presets that a pass could not reconcile.",
-		}),
-		frozen: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "prewarm_pass_holders_ended_total", Help: "Backends ended because they held the pass's lock for too long.",
-		}),
-		last: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "prewarm_pass_last_timestamp_seconds", Help: "When this replica last committed a pass.",
-		}),
+			"trigger", "outcome"),
+		duration: f.Histograms("prewarm_pass_duration_seconds",
+			"Time from begin to commit of passes that were done.", prometheus.ExponentialBuckets(0.001, 2, 15), "scope"),
+		lockWait: f.Histograms("prewarm_pass_lock_wait_seconds",
+			"Time from the first try of a pass to having the lock, by trigger; 0 where the lock was free.",
+			prometheus.ExponentialBuckets(0.005, 2, 12), "trigger"),
+		created: f.Counter("prewarm_prebuilds_planned_total", "Workspaces that passes of this replica created."),
+		intents: f.Counter("prewarm_intents_total", "Drains and cancels that passes of this replica decided."),
+		errors:  f.Counter("prewarm_pass_preset_errors_total", "Presets that a pass could not reconcile."),
+		frozen: f.Counter("prewarm_pass_holders_ended_total",
+			"Backends ended because they held the pass's lock for too long."),
+		last: f.Gauge("prewarm_pass_last_timestamp_seconds", "When this replica last committed a pass."),
 	}
-	reg.MustRegister(m.passes, m.duration, m.lockWait, m.created, m.intents, m.errors, m.frozen, m.last)
-	return m
 }
 
 // observeLock notes how long a trigger had to wait for the lock, once it has it.

@@ -23,9 +23,9 @@ func toRunner(row reconciledb.SnapshotPresetsRow) *prebuilds.Runner {
 	if !row.ForgeEntityID.Valid {
 		return nil
 	}
-	r := prebuilds.Runner{Queued: int(row.Queued), Busy: int(row.Busy), ShrunkAt: orNever(row.ShrunkAt)}
-	if row.RunnerMaximum != nil {
-		r.Maximum = int(*row.RunnerMaximum)
+	r := prebuilds.Runner{
+		Queued: int(row.Queued), Busy: int(row.Busy), ShrunkAt: database.OrZero(row.ShrunkAt),
+		Maximum: int(database.OrZero(row.RunnerMaximum)),
 	}
 	if row.ForgeStopped {
 		r.Stopped = &prebuilds.ForgeStop{Forge: row.Forge, Cause: row.ForgeStoppedReason}

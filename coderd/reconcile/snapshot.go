@@ -50,7 +50,7 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 	}
 	for _, p := range pauses {
 		key := prebuilds.PauseKey{Scope: prebuilds.PauseScope(p.Scope), Target: p.Target}
-		snap.Pauses[key] = prebuilds.Pause{Reason: p.Reason, Until: orNever(p.ExpiresAt)}
+		snap.Pauses[key] = prebuilds.Pause{Reason: p.Reason, Until: database.OrZero(p.ExpiresAt)}
 	}
 	breakers, deleted, givenUp := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for _, p := range providers {
@@ -127,23 +127,13 @@ func toPreset(row reconciledb.SnapshotPresetsRow) prebuilds.Preset {
 		FailureStreak: int(row.FailureStreak), LastFailure: row.Failure,
 		MaxSurge: prebuilds.Share(row.MaxSurge), MaxUnavailable: prebuilds.Share(row.MaxUnavailable),
 		ProgressDeadline: time.Duration(row.ProgressDeadlineS) * time.Second, RolloutAt: row.RolloutAt,
-		Unproven: row.Unproven, TemplateID: row.TemplateID, AllMachines: row.AllMachines,
-	}
-	if row.StandbyRunning != nil {
-		p.Running = prebuilds.Share(*row.StandbyRunning)
-	}
-	p.Runner = toRunner(row)
-	if row.CreatesInFlight != nil {
-		p.CreatesInFlight = int(*row.CreatesInFlight)
-	}
-	if row.TemplateCreatesInFlight != nil {
-		p.TemplateCreatesInFlight = int(*row.TemplateCreatesInFlight)
+		Unproven: row.Unproven, TemplateID: row.TemplateID, AllMachines: row.AllMachines, Runner: toRunner(row),
+		Running: prebuilds.Share(database.OrZero(row.StandbyRunning)), LastFailureAt: database.OrZero(row.FailureAt),
+		CreatesInFlight:         int(database.OrZero(row.CreatesInFlight)),
+		TemplateCreatesInFlight: int(database.OrZero(row.TemplateCreatesInFlight)),
 	}
 	if row.FailureAt != nil && row.FailingSince != nil {
 		p.FailuresMayPass = prebuilds.MayPass(int(row.FailuresPermanent), *row.FailingSince, *row.FailureAt)
-	}
-	if row.FailureAt != nil {
-		p.LastFailureAt = *row.FailureAt
 	}
 	if row.TtlS != nil {
 		p.RenewAhead = prebuilds.RenewAhead(time.Duration(*row.TtlS)*time.Second, time.Duration(row.BootTimeoutS)*time.Second)
@@ -162,14 +152,6 @@ func toPreset(row reconciledb.SnapshotPresetsRow) prebuilds.Preset {
 		p.Autosized = row.Autosized >= 0
 	}
 	return p
-}
-
-// orNever is a time that may be missing, as the planner has it.
-func orNever(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }
 
 func toWorkspace(row reconciledb.SnapshotWorkspacesRow, minRemaining time.Duration) prebuilds.Workspace {
@@ -193,7 +175,7 @@ func limits(p reconciledb.SnapshotProvidersRow, now time.Time) prebuilds.Limits 
 	}
 	if p.CreateEveryS != nil {
 		l.Rate = prebuilds.Rate{
-			Every: time.Duration(*p.CreateEveryS * float64(time.Second)), Burst: int(p.CreateBurst), FullAt: orNever(p.FullAt),
+			Every: time.Duration(*p.CreateEveryS * float64(time.Second)), Burst: int(p.CreateBurst), FullAt: database.OrZero(p.FullAt),
 		}.At(now)
 	}
 	if !p.Counted && l.Maximum > 0 {

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
@@ -17,15 +18,12 @@ import (
 // WatchCalls counts, times and traces the calls of providers, for provider.Registry.OnCall; inventories learn from counts how
 // often providers fail. What one says in an error is for the log.
 func WatchCalls(reg prometheus.Registerer, clock quartz.Clock, tracer trace.Tracer, counts *inventory.Calls) provider.Watch {
-	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prewarm_provider_calls_total",
-		Help: "Calls of providers by this replica, by call and result (ok, not-found, permanent, cancelled, error).",
-	}, []string{"provider", "call", "result"})
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "prewarm_provider_call_duration_seconds", Help: "Time that calls of providers took.",
-		Buckets: prometheus.ExponentialBuckets(0.002, 2.5, 14),
-	}, []string{"provider", "call"})
-	reg.MustRegister(calls, seconds)
+	f := metric.New(reg)
+	calls := f.Counters("prewarm_provider_calls_total",
+		"Calls of providers by this replica, by call and result (ok, not-found, permanent, cancelled, error).",
+		"provider", "call", "result")
+	seconds := f.Histograms("prewarm_provider_call_duration_seconds",
+		"Time that calls of providers took.", prometheus.ExponentialBuckets(0.002, 2.5, 14), "provider", "call")
 	return func(ctx context.Context, name, call string) (context.Context, func(error)) {
 		start := clock.Now("provider", "call")
 		ctx, span := tracer.Start(ctx, "provider "+call, trace.WithSpanKind(trace.SpanKindClient),
@@ -46,9 +44,6 @@ func WatchCalls(reg prometheus.Registerer, clock quartz.Clock, tracer trace.Trac
 
 // countFinished counts the workspaces whose claim is over (A8): they are collected.
 func countFinished(reg prometheus.Registerer) func(workspaces.Moved) {
-	finished := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "prewarm_workspaces_finished_total", Help: "Workspaces whose claim ended by this replica's doing.",
-	})
-	reg.MustRegister(finished)
+	finished := metric.New(reg).Counter("prewarm_workspaces_finished_total", "Workspaces whose claim ended by this replica's doing.")
 	return func(workspaces.Moved) { finished.Inc() }
 }

@@ -6,6 +6,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -128,9 +129,7 @@ type Replica struct {
 
 // New builds a replica, of which nothing runs yet. ctx ends what it says to others by itself: it should outlive the loops.
 func New(ctx context.Context, p Parts) *Replica {
-	if p.Random == nil {
-		p.Random = rand.Reader
-	}
+	p.Random = cmp.Or(p.Random, rand.Reader)
 	if p.NewID == nil {
 		p.NewID = workspaces.NewID
 	}

@@ -58,6 +58,8 @@ type call struct {
 	path       []string   // segments after /api/v1, not yet escaped
 	query      url.Values // not that of the organization
 	body       any        // sent as JSON where not nil
+	content    io.Reader  // sent as it is where not nil, once
+	size       int64      // of content; -1 where it is not known
 	into       any        // the answer is decoded into it where not nil
 	idempotent bool       // may be sent again: doing it twice is doing it once
 }
@@ -74,6 +76,15 @@ func remove(path ...string) call { return call{method: http.MethodDelete, path: 
 // with adds a body.
 func (r call) with(body any) call {
 	r.body = body
+	return r
+}
+
+// streaming adds content as the body. size is -1 where it is not known.
+func (r call) streaming(content io.Reader, size int64) call {
+	r.content, r.size = content, size
+	if size == 0 {
+		r.content = http.NoBody
+	}
 	return r
 }
 
@@ -134,6 +145,9 @@ func (c *Client) send(ctx context.Context, call call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if call.content != nil {
+		return c.sendStream(ctx, call, u)
+	}
 	var body []byte
 	if call.body != nil {
 		if body, err = json.Marshal(call.body); err != nil {
@@ -166,24 +180,15 @@ func succeeded(resp *http.Response, err error) (*http.Response, error) {
 	return resp, nil
 }
 
-// sendStream makes a call whose body is content, read once. size is -1 where it is not known. The caller closes the body of the
-// response, which is one of success.
-func (c *Client) sendStream(ctx context.Context, call call, content io.Reader, size int64) (*http.Response, error) {
-	u, err := c.endpoint(call.path, call.query)
-	if err != nil {
-		return nil, err
-	}
-	if size == 0 {
-		content = http.NoBody
-	}
-	req, err := http.NewRequestWithContext(ctx, call.method, u.String(), content)
+func (c *Client) sendStream(ctx context.Context, call call, u *url.URL) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, call.method, u.String(), call.content)
 	if err != nil {
 		return nil, xerrors.Errorf("build request: %w", err)
 	}
-	req.ContentLength = size
+	req.ContentLength = call.size
 	req.Header = c.header()
 	req.Header.Set("Content-Type", "application/octet-stream")
-	if size < 0 || size > expectFrom { // a refusal comes before the body then, and is not lost
+	if call.size < 0 || call.size > expectFrom { // a refusal comes before the body then, and is not lost
 		req.Header.Set("Expect", "100-continue")
 	}
 	return succeeded(c.httpClient().Do(req))

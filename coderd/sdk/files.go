@@ -77,18 +77,10 @@ func (c *Client) ReadFile(ctx context.Context, ref, path string) (content io.Rea
 
 // WriteFile replaces the content of a file in one step, or makes it. Where it fails nothing has changed, unless only the answer
 // was lost.
-func (c *Client) WriteFile(ctx context.Context, ref, path string, content io.Reader, how FileWrite) (file File, err error) {
-	resp, err := c.sendStream(ctx, put("workspaces", ref, "files", "content").where(query{
+func (c *Client) WriteFile(ctx context.Context, ref, path string, content io.Reader, how FileWrite) (File, error) {
+	return ask[File](ctx, c, put("workspaces", ref, "files", "content").where(query{
 		"path": path, "mode": how.Mode, "parents": how.Parents, "sync": how.Sync,
-	}), content, how.Size)
-	if err != nil {
-		return file, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if err := json.NewDecoder(resp.Body).Decode(&file); err != nil {
-		return file, xerrors.Errorf("decode file: %w", err)
-	}
-	return file, nil
+	}).streaming(content, how.Size))
 }
 
 // ReadTree opens a directory, with all that is in it, as a tar archive. The caller closes it.
@@ -102,11 +94,7 @@ func (c *Client) ReadTree(ctx context.Context, ref, path string) (archive io.Rea
 
 // WriteTree writes the entries of a tar archive into a directory, which is made with parents.
 func (c *Client) WriteTree(ctx context.Context, ref, path string, archive io.Reader, parents bool) error {
-	resp, err := c.sendStream(ctx, put("workspaces", ref, "files", "tree").where(query{"path": path, "parents": parents}), archive, -1)
-	if err == nil {
-		_ = resp.Body.Close()
-	}
-	return err
+	return c.do(ctx, put("workspaces", ref, "files", "tree").where(query{"path": path, "parents": parents}).streaming(archive, -1))
 }
 
 // WatchFiles hands each change in a directory to each, from the first line on, which names the directory. It returns nil when the

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // ProcessStart says what to run in a workspace.
@@ -103,11 +105,7 @@ func (c *Client) ResizeProcess(ctx context.Context, ref string, id uuid.UUID, si
 
 // WriteProcess writes to the input of a process, and ends the input where eof is true.
 func (c *Client) WriteProcess(ctx context.Context, ref string, id uuid.UUID, input io.Reader, eof bool) error {
-	resp, err := c.sendStream(ctx, post("workspaces", ref, "processes", id.String(), "stdin").where(query{"eof": eof}), input, -1)
-	if err == nil {
-		_ = resp.Body.Close()
-	}
-	return err
+	return c.do(ctx, post("workspaces", ref, "processes", id.String(), "stdin").where(query{"eof": eof}).streaming(input, -1))
 }
 
 // FollowProcess hands each line of the output to each, from an offset to the end, and returns the exit code. A connection
@@ -127,12 +125,8 @@ func (c *Client) FollowProcess(
 		if lost++; lost > followTries {
 			return 0, xerrors.Errorf("follow process: %w", err)
 		}
-		timer := c.clock().NewTimer(retryFirst, "sdk", "follow")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return 0, ctx.Err()
-		case <-timer.C:
+		if err := wait.For(ctx, c.clock(), retryFirst, "sdk", "follow"); err != nil {
+			return 0, err
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 const (
@@ -29,20 +31,16 @@ func (c *Client) retry(
 		if !idempotent || attempt == retryAttempts || !worthRetry(resp, err) {
 			return resp, err
 		}
-		wait := min(retryFirst<<(attempt-1), retryLongest)
-		wait = wait/2 + rand.N(wait/2+1)
+		pause := min(retryFirst<<(attempt-1), retryLongest)
+		pause = pause/2 + rand.N(pause/2+1)
 		if resp != nil {
 			if asked, ok := retryAfter(resp); ok {
-				wait = min(asked, retryLongest)
+				pause = min(asked, retryLongest)
 			}
 			_ = resp.Body.Close()
 		}
-		timer := c.clock().NewTimer(wait, "sdk", "retry")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, xerrors.Errorf("wait for retry: %w", ctx.Err())
-		case <-timer.C:
+		if err := wait.For(ctx, c.clock(), pause, "sdk", "retry"); err != nil {
+			return nil, xerrors.Errorf("wait for retry: %w", err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -209,9 +210,7 @@ func load(path string) (first string, ring map[string]cipher.AEAD, err error) {
 		if ring[id], err = cipher.NewGCM(block); err != nil {
 			return "", nil, xerrors.Errorf("use encryption key %s: %w", id, err)
 		}
-		if first == "" {
-			first = id
-		}
+		first = cmp.Or(first, id)
 	}
 	if first == "" {
 		return "", nil, xerrors.Errorf("read encryption keys: %s holds none: write ID:KEY, such as k1:$(openssl rand -base64 32)", path)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/coder/quartz"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 )
 
 // Options of a Guard. Zero values are the defaults.
@@ -54,18 +56,14 @@ func New(opts Options) *Guard {
 	if opts.Reserved == nil {
 		opts.Reserved = func(*http.Request) bool { return false }
 	}
+	f := metric.New(opts.Registerer)
 	g := &Guard{
 		opts: opts, reserve: max(8, opts.MaxConnections/10), byClient: map[netip.Addr]*client{}, sending: list.New(),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_http_connections_refused_total",
-			Help: "Connections closed, and requests answered 503 or 429, because there were too many, by what was done.",
-		}, []string{"how"}),
+		refused: f.Counters("prewarm_http_connections_refused_total",
+			"Connections closed, and requests answered 503 or 429, because there were too many, by what was done.", "how"),
 	}
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(g.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "prewarm_http_connections", Help: "Open connections.",
-		}, func() float64 { g.mu.Lock(); defer g.mu.Unlock(); return float64(g.open) }))
-	}
+	f.Reading("prewarm_http_connections", "Open connections.",
+		func() float64 { g.mu.Lock(); defer g.mu.Unlock(); return float64(g.open) })
 	for _, how := range []string{"closed", "superseded", "busy", "client"} {
 		g.refused.WithLabelValues(how)
 	}

@@ -45,8 +45,8 @@ func templateStateOf(row database.Template) templateState {
 		Description: row.Description, Provider: row.Provider, KeepOutdated: row.KeepOutdated, BootTimeout: spanOf(row.BootTimeoutS),
 		IdleCost: row.IdleCostPerHour, StoppedCost: row.StoppedCostPerHour, MaxSurge: row.MaxSurge, MaxUnavailable: row.MaxUnavailable,
 		ProgressDeadline: spanOf(row.ProgressDeadlineS), CreatesInFlight: row.CreatesInFlight, KeepFailures: row.KeepFailures,
-		KeepFailuresTTL: spanOf(row.KeepFailuresS), MaxUses: row.MaxUses, ClaimLease: spanOf(orZero(row.ClaimLeaseS)),
-		MaxClaimed: orZero(row.MaxClaimed), MaxClaimedPerUser: orZero(row.MaxClaimedPerUser),
+		KeepFailuresTTL: spanOf(row.KeepFailuresS), MaxUses: row.MaxUses, ClaimLease: spanOf(database.OrZero(row.ClaimLeaseS)),
+		MaxClaimed: database.OrZero(row.MaxClaimed), MaxClaimedPerUser: database.OrZero(row.MaxClaimedPerUser),
 	}
 }
 

@@ -57,10 +57,3 @@ func (d decoder) checkQuota(t *Template) {
 		}
 	}
 }
-
-func orZero(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
-}

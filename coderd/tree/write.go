@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -75,6 +76,16 @@ func Write(root *os.Root, name string, content io.Reader, o Options) error {
 		}
 		return named(name, err)
 	}, o.Sync)
+}
+
+// WriteFile is Write to a path whose directory is trusted.
+func WriteFile(path string, content io.Reader, o Options) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return named(path, Write(root, filepath.Base(path), content, o))
 }
 
 // replace has put make something under a name of its own, and moves it to name.

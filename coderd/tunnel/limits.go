@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
+
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 )
 
 // What streams into workspaces may take, of a replica: a user so many of them, and a user and a workspace so many bytes in a
@@ -116,13 +118,11 @@ type limits struct {
 
 func (l *limits) init(of Limits, registerer prometheus.Registerer) {
 	l.Limits, l.users.rate, l.workspaces.rate = of, of.UserRate, of.WorkspaceRate
-	l.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prewarm_refused_streams_total", Help: "Streams into workspaces that were refused, by the limit: user or tunnel.",
-	}, []string{"limit"})
-	l.bytes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prewarm_stream_bytes_total", Help: "Bytes of streams into workspaces, of users of this replica, by direction: in or out.",
-	}, []string{"direction"})
-	registerer.MustRegister(l.refused, l.bytes)
+	f := metric.New(registerer)
+	l.refused = f.Counters("prewarm_refused_streams_total",
+		"Streams into workspaces that were refused, by the limit: user or tunnel.", "limit")
+	l.bytes = f.Counters("prewarm_stream_bytes_total",
+		"Bytes of streams into workspaces, of users of this replica, by direction: in or out.", "direction")
 	l.refused.WithLabelValues("user")
 	l.refused.WithLabelValues("tunnel")
 	l.in, l.out = l.bytes.WithLabelValues("in"), l.bytes.WithLabelValues("out")

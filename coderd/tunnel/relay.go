@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 	"github.com/prewarm-dev/prewarm/coderd/streams"
 )
 
@@ -66,10 +67,8 @@ func (r *relays) init(registerer prometheus.Registerer) {
 	}}
 	r.strangers = make(chan struct{}, mostStrangers)
 	r.to, r.from = map[uuid.UUID]*way{}, map[*peer]struct{}{}
-	r.streams = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prewarm_relayed_streams_total", Help: "Streams into workspaces that went from one replica to another, by end.",
-	}, []string{"end"})
-	registerer.MustRegister(r.streams)
+	r.streams = metric.New(registerer).Counters("prewarm_relayed_streams_total",
+		"Streams into workspaces that went from one replica to another, by end.", "end")
 	r.streams.WithLabelValues("from")
 	r.streams.WithLabelValues("to")
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/lease"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database/tunneldb"
 )
 
@@ -107,11 +108,7 @@ func (s *Service) spread(ctx context.Context, ids []uuid.UUID) error {
 		return xerrors.Errorf("find tunnels at other replicas: %w", err)
 	}
 	for some := range slices.Chunk(elsewhere, atOnce) {
-		names := make([]string, len(some))
-		for i, id := range some {
-			names[i] = id.String()
-		}
-		s.Hints.Released(strings.Join(names, ","))
+		s.Hints.Released(strings.Join(lists.Of(some, uuid.UUID.String), ","))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 	"github.com/prewarm-dev/prewarm/coderd/streams"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/tunneldb"
@@ -135,9 +136,8 @@ func New(o Options) *Service {
 		MaxIdleConns: mostIdle, MaxIdleConnsPerHost: mostIdleOfOne, IdleConnTimeout: idleTimeout, DisableCompression: true,
 		MaxResponseHeaderBytes: 64 << 10, ExpectContinueTimeout: expectTimeout,
 	}
-	o.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "prewarm_tunnels", Help: "Tunnels of agents that this replica has.",
-	}, func() float64 { s.mu.Lock(); defer s.mu.Unlock(); return float64(len(s.tunnels)) }))
+	metric.New(o.Registerer).Reading("prewarm_tunnels", "Tunnels of agents that this replica has.",
+		func() float64 { s.mu.Lock(); defer s.mu.Unlock(); return float64(len(s.tunnels)) })
 	return s
 }
 

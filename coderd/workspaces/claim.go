@@ -74,8 +74,8 @@ func (w *Writer) ClaimBatch(
 // not overlooked. It also takes prebuilds of older versions where the template keeps them claimable (C7).
 func (w *Writer) ClaimLast(ctx context.Context, c ClaimFor) (database.Workspace, error) {
 	row, err := workspacesdb.New(w.store).ClaimLast(ctx, workspacesdb.ClaimLastParams{
-		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
-		Source: c.Source, LeaseS: LeaseOrNone(c.LeaseS),
+		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: database.OrNull(c.Key), Mode: c.Mode,
+		Source: c.Source, LeaseS: database.OrNull(c.LeaseS),
 	})
 	if err == nil {
 		w.claimed(row.ID)
@@ -108,21 +108,6 @@ func (w *Writer) tell(bound []Bound) {
 	for _, b := range bound {
 		w.claimed(b.WorkspaceID)
 	}
-}
-
-// LeaseOrNone is null for none.
-func LeaseOrNone(seconds int32) *int32 {
-	if seconds == 0 {
-		return nil
-	}
-	return &seconds
-}
-
-func key(k string) *string {
-	if k == "" {
-		return nil
-	}
-	return &k
 }
 
 // ClaimForJob: ready -> claimed, in the name of a forge's job that the workspace's runner was given; uuid.Nil is a job that is

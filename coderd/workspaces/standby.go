@@ -44,8 +44,8 @@ func (w *Writer) Stopped(ctx context.Context, l Lease) error {
 // ClaimStandby: standby -> claimed for one claim, with a start job that is first in line. ErrLost if there is none.
 func (w *Writer) ClaimStandby(ctx context.Context, c ClaimFor) (database.Workspace, error) {
 	row, err := workspacesdb.New(w.store).ClaimStandby(ctx, workspacesdb.ClaimStandbyParams{
-		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: key(c.Key), Mode: c.Mode,
-		Source: c.Source, LeaseS: LeaseOrNone(c.LeaseS), NextJobID: w.newID(), Priority: PriorityPerson,
+		ClaimID: c.ClaimID, PresetID: c.PresetID, UserID: c.UserID, IdempotencyKey: database.OrNull(c.Key), Mode: c.Mode,
+		Source: c.Source, LeaseS: database.OrNull(c.LeaseS), NextJobID: w.newID(), Priority: PriorityPerson,
 	})
 	if err == nil {
 		w.claimed(row.ID)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"cdr.dev/slog"
+
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 const (
@@ -46,12 +48,8 @@ func (c *Cluster) restart(ctx context.Context) *process {
 			return nil
 		}
 		c.opts.Logger.Error(ctx, "starting PostgreSQL failed", slog.Error(err), slog.F("next_try_in", delay))
-		timer := c.opts.Clock.NewTimer(delay/2+rand.N(delay/2), "embedded", "restart")
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.For(ctx, c.opts.Clock, delay/2+rand.N(delay/2), "embedded", "restart") != nil {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"cdr.dev/slog"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 const (
@@ -29,12 +31,8 @@ func (p *PubSub) run() {
 		if began {
 			delay = firstDelay
 		}
-		timer := p.clock.NewTimer(delay/2+rand.N(delay/2), "pubsub", "reconnect")
-		select {
-		case <-p.ctx.Done():
-			timer.Stop()
+		if wait.For(p.ctx, p.clock, delay/2+rand.N(delay/2), "pubsub", "reconnect") != nil {
 			return
-		case <-timer.C:
 		}
 		delay = min(2*delay, lastDelay)
 	}

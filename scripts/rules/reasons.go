@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"go/ast"
 	"go/token"
 	"path"
@@ -33,20 +32,8 @@ func reasonsRule() Rule {
 		Why:  "look at the code beside it (prebuilds.Reason, reason_code): words may be bettered, and old rows have others",
 		Check: func(t *Tree) ([]Finding, error) {
 			findings := t.eachGo(func(f *File, report func(ast.Node, string)) { parsesReasons(f.Go, report) })
-			for _, f := range t.Files {
-				pattern := map[string]*regexp.Regexp{".ts": parsedInPages, ".tsx": parsedInPages, ".sql": parsedInSQL}[path.Ext(f.Path)]
-				if pattern == nil || f.Generated {
-					continue
-				}
-				number := 0
-				for line := range bytes.Lines(f.Text) {
-					number++
-					if found := pattern.FindSubmatch(line); found != nil {
-						findings = append(findings, Finding{f.Path, number, string(found[1])})
-					}
-				}
-			}
-			return findings, nil
+			patterns := map[string]*regexp.Regexp{".ts": parsedInPages, ".tsx": parsedInPages, ".sql": parsedInSQL}
+			return append(findings, t.grep(func(f *File) *regexp.Regexp { return patterns[path.Ext(f.Path)] })...), nil
 		},
 	}
 }

@@ -18,7 +18,7 @@ func openEndRule() Rule {
 	return Rule{
 		Name:  "open ends",
 		Why:   "do it, or open an issue: nobody reads a mark in the code again",
-		Check: func(t *Tree) ([]Finding, error) { return t.grep(openEnd), nil },
+		Check: func(t *Tree) ([]Finding, error) { return t.grep(everywhere(openEnd)), nil },
 	}
 }
 
@@ -29,17 +29,18 @@ func pathRule() Rule {
 		Why:  "it does not exist on other machines; an example takes $HOME or ~",
 		Check: func(t *Tree) ([]Finding, error) {
 			const begin, home = "(?:^|[\\s\"'=:(`])", `/roo[t]/|/(?:home|Users)/[a-z]\w*/`
-			return t.grep(regexp.MustCompile(begin + "(" + home + "|" + regexp.QuoteMeta(t.Root) + `\b)`)), nil
+			return t.grep(everywhere(regexp.MustCompile(begin + "(" + home + "|" + regexp.QuoteMeta(t.Root) + `\b)`))), nil
 		},
 	}
 }
 
-// grep returns the lines that match, by what the pattern's group holds. Generated files are as good or bad as what they
-// are made of.
-func (t *Tree) grep(pattern *regexp.Regexp) []Finding {
+// grep returns the lines that match the pattern of their file, by what its group holds; nil: none does. Generated files are as
+// good or bad as what they are made of.
+func (t *Tree) grep(patternOf func(*File) *regexp.Regexp) []Finding {
 	var findings []Finding
 	for _, f := range t.Files {
-		if f.Generated {
+		pattern := patternOf(f)
+		if pattern == nil || f.Generated {
 			continue
 		}
 		number := 0
@@ -51,6 +52,10 @@ func (t *Tree) grep(pattern *regexp.Regexp) []Finding {
 		}
 	}
 	return findings
+}
+
+func everywhere(pattern *regexp.Regexp) func(*File) *regexp.Regexp {
+	return func(*File) *regexp.Regexp { return pattern }
 }
 
 // written are the endings of files whose length somebody decides.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -114,12 +115,7 @@ func refusal(err error) (status int, detail string) {
 		detail = p.Path + ": " + p.Err.Error()
 	}
 	is := func(these ...error) bool {
-		for _, e := range these {
-			if errors.Is(err, e) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(these, func(e error) bool { return errors.Is(err, e) })
 	}
 	switch {
 	case is(fs.ErrNotExist):

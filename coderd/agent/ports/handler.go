@@ -1,6 +1,7 @@
 package ports
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,9 +91,7 @@ func dial(ctx context.Context, port int) (*net.TCPConn, error) {
 		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
 			return tcp, nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	if errors.Is(first, syscall.ECONNREFUSED) {
 		return nil, xerrors.Errorf("nothing listens on port %d of the workspace: %w", port, errDial)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,10 +49,7 @@ func list(proc string) ([]sdk.Port, error) {
 		ports[port] = sdk.Port{Port: port}
 	}
 	name(proc, sockets, ports)
-	all := make([]sdk.Port, 0, len(ports))
-	for _, p := range ports {
-		all = append(all, p)
-	}
+	all := slices.AppendSeq([]sdk.Port{}, maps.Values(ports))
 	slices.SortFunc(all, func(a, b sdk.Port) int { return cmp.Compare(a.Port, b.Port) })
 	return all, nil
 }

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/signal"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -69,9 +71,7 @@ type process struct {
 
 // New returns an empty table.
 func New(o Options) *Table {
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	hearHangUps()
 	return &Table{Options: o, execs: map[*running]struct{}{}}
 }
@@ -253,11 +253,7 @@ func (t *Table) list() []sdk.Process {
 	t.mu.Lock()
 	all := slices.Clone(t.all)
 	t.mu.Unlock()
-	list := make([]sdk.Process, len(all))
-	for i, p := range all {
-		list[i] = p.show()
-	}
-	return list
+	return lists.Of(all, (*process).show)
 }
 
 func (p *process) show() sdk.Process {

@@ -158,11 +158,8 @@ func (d *Directory) entryOf(row entitiesdb.DirectoryEntitiesRow) *entry {
 	e := &entry{row: row, Entity: Entity{
 		ID: row.ID, OrganizationID: row.OrganizationID, Name: row.Name, Kind: d.kinds[string(row.Kind)],
 		KindName: string(row.Kind), ForgeURL: row.Url, Scope: forge.Scope(row.Scope), Path: row.Path, Balance: row.Balance,
-		Stopped: row.StoppedAt != nil,
+		Stopped: row.StoppedAt != nil, HookID: database.OrZero(row.HookID),
 	}}
-	if row.HookID != nil {
-		e.HookID = *row.HookID
-	}
 	sealed := [][]byte{row.WebhookSecret}
 	if row.Overlaps {
 		sealed = append(sealed, row.WebhookSecretBefore)

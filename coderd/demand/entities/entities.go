@@ -1,6 +1,7 @@
 package entities
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -91,9 +92,7 @@ func (s *Service) insert(ctx context.Context, db database.DBTX, who auth.Identit
 	if err := checkPath(string(credential.Kind), c.Scope, c.Path); err != nil {
 		return err
 	}
-	if c.Balance == "" {
-		c.Balance = "pack"
-	}
+	c.Balance = cmp.Or(c.Balance, "pack")
 	id := uuid.New()
 	sealed, key, err := s.Keys.Seal([]byte(secret), aboutWebhook(id))
 	if err != nil {
@@ -172,9 +171,7 @@ func (s *Service) replaceSecret(
 	if params.WebhookSecretBefore, _, err = s.Keys.Seal(old, aboutWebhook(row.ID)); err != nil {
 		return err
 	}
-	if overlap == 0 {
-		overlap = overlapByDefault
-	}
+	overlap = cmp.Or(overlap, overlapByDefault)
 	seconds := overlap.Seconds()
 	params.OverlapS = &seconds
 	return nil
@@ -231,10 +228,7 @@ func (s *Service) Delete(ctx context.Context, who auth.Identity, name string) er
 // SetHook stores which webhook Prewarm installed; 0: none. The action says what was done at the forge.
 func (s *Service) SetHook(ctx context.Context, who auth.Identity, name, action string, hook int64) error {
 	return s.withEntity(ctx, who, name, "store webhook", func(db database.DBTX, row database.ForgeEntity) error {
-		var id *int64
-		if hook != 0 {
-			id = &hook
-		}
+		id := database.OrNull(hook)
 		if _, err := entitiesdb.New(db).SetForgeHook(ctx, entitiesdb.SetForgeHookParams{ID: row.ID, HookID: id}); err != nil {
 			return xerrors.Errorf("store webhook: %w", err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prewarm-dev/prewarm/coderd/metric"
 )
 
 type metrics struct {
@@ -14,26 +16,17 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_webhooks_total",
-			Help: "Webhooks of forges, by outcome (stored, repeated, unknown, unsigned, malformed, large, error).",
-		}, []string{"outcome"}),
-		handled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_deliveries_handled_total",
-			Help: "Deliveries of forges that were read, by outcome (job, ignored, foreign, unreadable, retried, gave up).",
-		}, []string{"outcome"}),
-		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prewarm_deliveries_missed_total",
-			Help: "What forges were asked for since no webhook had delivered it (delivery, job, gone).",
-		}, []string{"what"}),
-		match: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "prewarm_match_duration_seconds", Help: "Time to decide whose demand all queued jobs are, and to store it.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
-		}),
+	f := metric.New(reg)
+	return &metrics{
+		webhooks: f.Counters("prewarm_webhooks_total",
+			"Webhooks of forges, by outcome (stored, repeated, unknown, unsigned, malformed, large, error).", "outcome"),
+		handled: f.Counters("prewarm_deliveries_handled_total",
+			"Deliveries of forges that were read, by outcome (job, ignored, foreign, unreadable, retried, gave up).", "outcome"),
+		missed: f.Counters("prewarm_deliveries_missed_total",
+			"What forges were asked for since no webhook had delivered it (delivery, job, gone).", "what"),
+		match: f.Histogram("prewarm_match_duration_seconds",
+			"Time to decide whose demand all queued jobs are, and to store it.", prometheus.ExponentialBuckets(0.001, 2, 14)),
 	}
-	reg.MustRegister(m.webhooks, m.handled, m.missed, m.match)
-	return m
 }
 
 func (m *metrics) accepted(outcome string, err error) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/runnersdb"
@@ -163,9 +164,7 @@ func (s *Service) ToBe(ctx context.Context, workspaceID uuid.UUID, incarnation i
 	}
 	runner := &provider.Runner{
 		Group: row.RunnerGroup, Labels: row.RunnerLabels, URL: client.Page(), JIT: jit, CABundle: []byte(row.CaBundle),
-	}
-	for _, t := range tools {
-		runner.Tools = append(runner.Tools, provider.Tool(t))
+		Tools: lists.Of(tools, func(t forge.Tool) provider.Tool { return provider.Tool(t) }),
 	}
 	return runner, nil
 }
@@ -234,11 +233,8 @@ func (s *Service) handOut(
 	ctx context.Context, row viewsdb.RunnerOfRow, client forge.Forge, made forge.Registration,
 	kept runnersdb.HandOutParams, until *time.Time,
 ) error {
-	var id *int64
-	if made.RunnerID != 0 {
-		id = &made.RunnerID
-	}
-	kept.WorkspaceID, kept.Incarnation, kept.AskingUntil, kept.RunnerID = row.WorkspaceID, row.Incarnation, until, id
+	kept.WorkspaceID, kept.Incarnation, kept.AskingUntil = row.WorkspaceID, row.Incarnation, until
+	kept.RunnerID = database.OrNull(made.RunnerID)
 	if kept.FilesRead == nil {
 		kept.FilesRead = []string{}
 	}

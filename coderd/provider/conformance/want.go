@@ -12,6 +12,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // want is an error unless it holds.
@@ -41,7 +42,7 @@ func (t *trial) poll(ctx context.Context, most time.Duration, look func() error)
 		if err == nil || t.Clock.Since(start, "conformance", "poll") >= most {
 			return err
 		}
-		if ended := provider.Sleep(ctx, t.Clock, pause, "conformance", "poll"); ended != nil {
+		if ended := wait.For(ctx, t.Clock, pause, "conformance", "poll"); ended != nil {
 			return errors.Join(err, ended)
 		}
 	}

@@ -93,13 +93,12 @@ func parseSize(raw json.RawMessage) (int64, bool) {
 // ParseConfig reads a configuration. Fields that it does not know are errors.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
-	if err := specs.Config(raw, &c); err != nil {
-		return c, err
-	}
-	return c, c.check()
+	err := specs.Config(raw, &c)
+	return c, err
 }
 
-func (c Config) check() error {
+// Check says what is wrong with it.
+func (c Config) Check() error {
 	if c.Host != "" {
 		u, err := url.Parse(c.Host)
 		if err != nil || !slices.Contains([]string{"unix", "tcp"}, u.Scheme) {

@@ -15,9 +15,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// createGrace is how long the engine's answer to a create is waited for after the call's context has ended.
-const createGrace = 10 * time.Second
-
 // Create makes the container and starts it, or goes on with the one that was made before.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	s, err := p.specOf(req)
@@ -49,7 +46,10 @@ func (p *Provider) make(
 		return provider.Instance{}, err
 	}
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := p.createContainer(ctx, options)
+		err := provider.Lasting(ctx, p.clock, func(ctx context.Context) error {
+			_, err := p.client.ContainerCreate(ctx, options)
+			return err
+		})
 		if err != nil && !cerrdefs.IsConflict(err) {
 			return provider.Instance{}, p.refused(ctx, s, err)
 		}
@@ -67,19 +67,6 @@ func (p *Provider) make(
 			return provider.Instance{}, err
 		}
 	}
-}
-
-func (p *Provider) createContainer(ctx context.Context, options client.ContainerCreateOptions) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	lasting, cancel := p.lasting(ctx, createGrace)
-	defer cancel()
-	_, err := p.client.ContainerCreate(lasting, options)
-	if ctx.Err() != nil {
-		return ctx.Err() // the container is found by its name
-	}
-	return err
 }
 
 // refused is an error of a create. What the engine does not find then is the image or a network, and not the workspace.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // mapped makes an engine's answer one of package provider's: what does not exist is ErrNotFound, what a retry cannot mend
@@ -34,18 +35,7 @@ func (p *Provider) mapped(ctx context.Context, err error) error {
 	return err
 }
 
-// lasting is a context that outlives ctx by a grace: for a request that the engine carries out whether it is waited for
-// or not, and whose result must be known.
-func (p *Provider) lasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		_ = provider.Sleep(lasting, p.clock, grace, "docker", "lasting")
-		cancel()
-	})
-	return lasting, func() { stop(); cancel() }
-}
-
 // pause waits a little, or until ctx ends.
 func (p *Provider) pause(ctx context.Context, d time.Duration) error {
-	return provider.Sleep(ctx, p.clock, d, "docker", "pause")
+	return wait.For(ctx, p.clock, d, "docker", "pause")
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"time"
 
 	"cdr.dev/slog"
@@ -16,13 +15,6 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-)
-
-const (
-	// killTimeout bounds the killing of a command that was given up.
-	killTimeout = 20 * time.Second
-	// envExec marks the processes of one command, by which they are found where it is given up.
-	envExec = "PREWARM_EXEC"
 )
 
 // Exec runs a command in the container, in its working directory, as its user and with its environment.
@@ -43,14 +35,9 @@ func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.Exec
 // exec runs a command to its end, or until ctx ends, which kills it.
 func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest) (int, error) {
 	mark := uuid.NewString()
-	env := maps.Clone(req.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	env[envExec] = mark
 	made, err := p.client.ExecCreate(ctx, id, client.ExecCreateOptions{
 		TTY: req.TTY, AttachStdin: req.Stdin != nil, AttachStdout: true, AttachStderr: true,
-		Env: provider.Environ(env), Cmd: req.Command,
+		Env: append(provider.Environ(req.Env), provider.ExecMark+"="+mark), Cmd: req.Command,
 	})
 	if err != nil {
 		return 0, p.mapped(ctx, err)
@@ -90,9 +77,7 @@ func (p *Provider) exec(ctx context.Context, id string, req provider.ExecRequest
 
 // show copies the output until it ends. A terminal has one stream; else there are two in one.
 func show(from io.Reader, req provider.ExecRequest) error {
-	stdout, stderr := req.Stdout, req.Stderr
-	stdout = cmp.Or(stdout, io.Discard)
-	stderr = cmp.Or(stderr, io.Discard)
+	stdout, stderr := cmp.Or(req.Stdout, io.Discard), cmp.Or(req.Stderr, io.Discard)
 	var err error
 	if req.TTY {
 		_, err = io.Copy(stdout, from)
@@ -132,7 +117,7 @@ func (p *Provider) resize(ctx context.Context, exec string, size provider.Window
 // prewarm binary is copied in, where it is not yet there, and run beside the command, as the same user: in a
 // container root may not look into the processes of others either.
 func (p *Provider) kill(ctx context.Context, id, mark string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), provider.KillTimeout)
 	defer cancel()
 	if err := p.killMarked(ctx, id, mark); err != nil && !errors.Is(err, provider.ErrNotFound) {
 		p.logger.Warn(ctx, "kill a command that was given up", slog.F("container", id), slog.Error(err))

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
 // KillCommand is the argument with which the prewarm binary kills, inside of a container, the processes of one command:
@@ -19,7 +21,7 @@ func RunKill(args []string) int {
 	}
 	for range 1000 { // each time, what the last ones started meanwhile
 		killed := false
-		for pid := range marked(envExec + "=" + args[0]) {
+		for pid := range marked(provider.ExecMark + "=" + args[0]) {
 			killed = syscall.Kill(pid, syscall.SIGKILL) == nil || killed
 		}
 		if !killed {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/prewarm-dev/prewarm/coderd/lists"
@@ -47,11 +46,7 @@ func labels(req provider.CreateRequest, s spec, replaces string) map[string]stri
 
 // tagsOf reads the tags. Without all of them a container is not ours.
 func tagsOf(l map[string]string) (provider.Tags, bool) {
-	installation, err1 := uuid.Parse(l[labelInstallation])
-	workspace, err2 := uuid.Parse(l[labelWorkspace])
-	incarnation, err3 := strconv.ParseInt(l[labelIncarnation], 10, 32)
-	ok := err1 == nil && err2 == nil && err3 == nil && workspace != uuid.Nil
-	return provider.Tags{Installation: installation, WorkspaceID: workspace, Incarnation: int32(incarnation)}, ok
+	return provider.TagsOf(l[labelInstallation], l[labelWorkspace], l[labelIncarnation])
 }
 
 // found is a container of ours.

@@ -26,22 +26,9 @@ func (p *Provider) Logs(ctx context.Context, ref provider.Ref, follow bool) (io.
 		cancel()
 		return nil, err
 	}
-	r, w := io.Pipe()
-	go func() {
-		defer cancel()
-		_ = w.CloseWithError(p.copyLogs(ctx, f.ID, &stamped{to: w}, logs, follow))
-	}()
-	return &logReader{PipeReader: r, cancel: cancel}, nil
-}
-
-type logReader struct {
-	*io.PipeReader
-	cancel context.CancelFunc
-}
-
-func (r *logReader) Close() error {
-	r.cancel()
-	return r.PipeReader.Close()
+	return provider.Written(cancel, func(w io.Writer) error {
+		return p.copyLogs(ctx, f.ID, &stamped{to: w}, logs, follow)
+	}), nil
 }
 
 func (p *Provider) logs(ctx context.Context, id string, since time.Time, follow bool) (io.ReadCloser, error) {

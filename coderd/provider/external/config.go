@@ -73,13 +73,12 @@ func (t Timeouts) of(command common.ExecutionCommand) time.Duration {
 // ParseConfig reads a configuration and looks whether what it names is there.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
-	if err := specs.Config(raw, &c); err != nil {
-		return c, err
-	}
-	return c, c.check()
+	err := specs.Config(raw, &c)
+	return c, err
 }
 
-func (c Config) check() error {
+// Check says what is wrong with it.
+func (c Config) Check() error {
 	if err := checkFile("executable", c.Executable); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -44,9 +45,7 @@ func (p *Provider) answer(caller context.Context, m *Host, r request) (answer, e
 	a, parseErr := parseAnswer(out.String())
 	if parseErr != nil && a.outcome == "" {
 		said := strings.TrimSpace(out.errors.String())
-		if err == nil {
-			err = parseErr
-		}
+		err = cmp.Or(err, parseErr)
 		if said != "" {
 			err = xerrors.Errorf("%w: it says: %s", err, said)
 		}

@@ -66,10 +66,8 @@ func ParseConfig(raw json.RawMessage) (Config, error) {
 		Port: 22, Directory: ".prewarm", Connections: 64, Calls: 4, ConnectTimeout: specs.Duration(10 * time.Second),
 		CallTimeout: specs.Duration(30 * time.Second), Keepalive: specs.Duration(15 * time.Second),
 	}
-	if err := specs.Config(raw, &c); err != nil {
-		return c, err
-	}
-	return c, c.check()
+	err := specs.Config(raw, &c)
+	return c, err
 }
 
 var (
@@ -79,7 +77,8 @@ var (
 	validHost      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
 
-func (c *Config) check() error {
+// Check says what is wrong with it.
+func (c *Config) Check() error {
 	if (c.KeyFile == "") == (c.AgentSocket == "") {
 		return xerrors.New("give one of key_file and agent_socket: the private key is read from there at each replica")
 	}

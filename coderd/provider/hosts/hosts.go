@@ -13,6 +13,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/program"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // Options are what a Provider needs.
@@ -225,7 +226,7 @@ func (p *Provider) until(ctx context.Context, ask func() (bool, error)) error {
 		if over, err := ask(); over || err != nil {
 			return err
 		}
-		if err := provider.Sleep(ctx, p.clock, pause, "hosts", "poll"); err != nil {
+		if err := wait.For(ctx, p.clock, pause, "hosts", "poll"); err != nil {
 			return err
 		}
 	}

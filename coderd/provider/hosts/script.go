@@ -168,12 +168,11 @@ func parseAnswer(out string) (answer, error) {
 	case "unreadable":
 		return a, &unreadableError{a.detail}
 	}
-	incarnation, _ := strconv.ParseInt(values["incarnation"], 10, 32)
 	created, _ := strconv.ParseInt(values["created"], 10, 64)
 	if a.phase == phaseClean {
 		return a, nil
 	}
-	tags, ok := provider.TagsOf(values["installation"], values["workspace"], int32(incarnation))
+	tags, ok := provider.TagsOf(values["installation"], values["workspace"], values["incarnation"])
 	if !ok || a.name == "" {
 		return a, &unreadableError{fmt.Sprintf("its state is %q, and does not say for which workspace", a.phase)}
 	}

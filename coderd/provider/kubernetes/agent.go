@@ -2,8 +2,9 @@ package kubernetes
 
 import (
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/xerrors"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/tree"
 )
 
 const (
@@ -53,22 +55,7 @@ func install(path string) error {
 		return err
 	}
 	defer from.Close()
-	to, err := os.CreateTemp(filepath.Dir(path), "new-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(to.Name()) }() // where it is still called so
-	_, err = io.Copy(to, from)
-	if err == nil {
-		err = to.Chmod(0o755)
-	}
-	if closed := to.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(to.Name(), path)
-	}
-	return err
+	return tree.WriteFile(path, from, tree.Options{Mode: new(fs.FileMode(0o755))})
 }
 
 // addAgent has the workspace's command run under the agent.
@@ -161,10 +148,5 @@ func secretOf(req provider.CreateRequest, pod *corev1.Pod) *corev1.Secret {
 
 // hasToken says whether a pod waits for a secret of ours.
 func hasToken(pod *corev1.Pod) bool {
-	for _, v := range pod.Spec.Volumes {
-		if v.Name == tokenVolume {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume })
 }

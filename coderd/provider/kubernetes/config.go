@@ -40,13 +40,12 @@ type Config struct {
 // ParseConfig reads a configuration. Fields that it does not know are errors.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
-	if err := specs.Config(raw, &c); err != nil {
-		return c, err
-	}
-	return c, c.check()
+	err := specs.Config(raw, &c)
+	return c, err
 }
 
-func (c Config) check() error {
+// Check says what is wrong with it.
+func (c Config) Check() error {
 	if err := specs.CheckFile("kubeconfig", c.Kubeconfig); err != nil {
 		return err
 	}

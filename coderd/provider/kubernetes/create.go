@@ -14,9 +14,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// createGrace is how long the API server's answer to a create is waited for after the call's context has ended.
-const createGrace = 10 * time.Second
-
 // Create makes the pod, or finds the one that was made before, and what of it is missing.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
 	wanted, err := p.podOf(req)
@@ -65,16 +62,9 @@ func (p *Provider) createPod(ctx context.Context, req provider.CreateRequest, wa
 // create sends a request whose answer is waited for a little after ctx has ended. ErrNotFound of package provider is for
 // what a create finds gone: a namespace that is not there is another error.
 func (p *Provider) create(ctx context.Context, resource string, object, into runtime.Object) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	lasting, cancel := p.lasting(ctx, createGrace)
-	defer cancel()
-	err := p.cluster.create(lasting, resource, object, into, metav1.CreateOptions{})
-	if ctx.Err() != nil {
-		return ctx.Err() // what was made is found by its name
-	}
-	return err
+	return provider.Lasting(ctx, p.clock, func(ctx context.Context) error {
+		return p.cluster.create(ctx, resource, object, into, metav1.CreateOptions{})
+	})
 }
 
 // handOver makes the secret with the agent's token. Its pod owns it, so that it goes with that.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // mapped makes an API server's answer one of package provider's: what does not exist is ErrNotFound, and of a server that
@@ -78,18 +79,7 @@ func causes(err error) []metav1.StatusCause {
 	return status.Status().Details.Causes
 }
 
-// lasting is a context that outlives ctx by a grace: for a request that the API server carries out whether it is waited
-// for or not, and whose result must be known.
-func (p *Provider) lasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		_ = provider.Sleep(lasting, p.clock, grace, "kubernetes", "lasting")
-		cancel()
-	})
-	return lasting, func() { stop(); cancel() }
-}
-
 // pause waits a little, or until ctx ends.
 func (p *Provider) pause(ctx context.Context, d time.Duration) error {
-	return provider.Sleep(ctx, p.clock, d, "kubernetes", "pause")
+	return wait.For(ctx, p.clock, d, "kubernetes", "pause")
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"cdr.dev/slog"
 	"github.com/google/uuid"
@@ -18,13 +17,6 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
-)
-
-const (
-	// killTimeout bounds the killing of a command that was given up.
-	killTimeout = 20 * time.Second
-	// envExec marks the processes of one command, by which they are found where it is given up.
-	envExec = "PREWARM_EXEC"
 )
 
 // Exec runs a command in the workspace's container, in its working directory, as its user and with its environment. More
@@ -40,7 +32,7 @@ func (p *Provider) Exec(ctx context.Context, ref provider.Ref, req provider.Exec
 	if f.Status.Phase != corev1.PodRunning || f.DeletionTimestamp != nil {
 		return 0, xerrors.New("it is not running")
 	}
-	mark := envExec + "=" + uuid.NewString()
+	mark := provider.ExecMark + "=" + uuid.NewString()
 	wrapped := req
 	wrapped.Command = slices.Concat([]string{"env", mark}, provider.Environ(req.Env), req.Command)
 	code, err := p.exec(ctx, f, wrapped)
@@ -153,7 +145,7 @@ exit 1`
 // kill ends all processes of a command that was given up: a runtime lets them go on. It takes a shell in the image, as
 // Kubernetes has no call for it.
 func (p *Provider) kill(ctx context.Context, f found, mark string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), provider.KillTimeout)
 	defer cancel()
 	code, err := p.exec(ctx, f, provider.ExecRequest{Command: []string{"sh", "-c", killScript, "kill", mark}})
 	if err == nil && code != 0 {

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync/atomic"
@@ -47,9 +48,7 @@ const helloTimeout = 10 * time.Second
 // New asks the API server whether pods can be listed. It is an error if that is not so.
 func New(ctx context.Context, opts Options) (*Provider, error) {
 	p := &Provider{config: opts.Config, clock: opts.Clock, logger: opts.Logger}
-	if p.clock == nil {
-		p.clock = quartz.NewReal()
-	}
+	p.clock = cmp.Or(p.clock, quartz.NewReal())
 	var err error
 	if p.cluster, err = newCluster(opts.Config); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -44,11 +43,8 @@ func labels(req provider.CreateRequest) map[string]string {
 // tagsOf reads the tags of an object. Without all of them it is not ours, and neither is a copy of one of ours, which has
 // another name.
 func tagsOf(name string, labels map[string]string) (provider.Tags, bool) {
-	installation, err1 := uuid.Parse(labels[labelInstallation])
-	workspace, err2 := uuid.Parse(labels[labelWorkspace])
-	incarnation, err3 := strconv.ParseInt(labels[labelIncarnation], 10, 32)
-	ok := err1 == nil && err2 == nil && err3 == nil && workspace != uuid.Nil && labels[labelName] == name
-	return provider.Tags{Installation: installation, WorkspaceID: workspace, Incarnation: int32(incarnation)}, ok
+	tags, ok := provider.TagsOf(labels[labelInstallation], labels[labelWorkspace], labels[labelIncarnation])
+	return tags, ok && labels[labelName] == name
 }
 
 // movable says to those who empty nodes whether they may take a pod away: by default they may take none.

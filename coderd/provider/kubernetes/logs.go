@@ -21,22 +21,7 @@ func (p *Provider) Logs(ctx context.Context, ref provider.Ref, follow bool) (io.
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r, w := io.Pipe()
-	go func() {
-		defer cancel()
-		_ = w.CloseWithError(p.copyLogs(ctx, w, f, follow))
-	}()
-	return &logReader{r, cancel}, nil
-}
-
-type logReader struct {
-	*io.PipeReader
-	cancel context.CancelFunc
-}
-
-func (r *logReader) Close() error {
-	r.cancel()
-	return r.PipeReader.Close()
+	return provider.Written(cancel, func(w io.Writer) error { return p.copyLogs(ctx, w, f, follow) }), nil
 }
 
 // copyLogs copies one run of the container after the other. The API server refuses the log of one that has not started.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // tryLock takes the lock of an open file, if nobody has it. It is held until the last descriptor of this opening is
@@ -113,5 +113,5 @@ func newPause(clock quartz.Clock, longest time.Duration) *pause {
 func (p *pause) wait(ctx context.Context) error {
 	d := p.next
 	p.next = min(2*p.next, p.max)
-	return provider.Sleep(ctx, p.clock, d, "local", "pause")
+	return wait.For(ctx, p.clock, d, "local", "pause")
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -52,9 +53,7 @@ func writeFile(path string, content []byte, durable bool) error {
 	if err == nil && durable {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, f.Close())
 	if err == nil {
 		err = os.Rename(temp, path)
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,8 +149,6 @@ func (p *Provider) onMachine(ref provider.Ref) (found Resource, err error) {
 	if there {
 		return found, nil
 	}
-	if err == nil {
-		err = fs.ErrNotExist
-	}
+	err = cmp.Or(err, fs.ErrNotExist)
 	return found, err
 }

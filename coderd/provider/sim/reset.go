@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -20,9 +21,7 @@ func (p *Provider) Reset(ctx context.Context, req provider.CreateRequest) (provi
 		req.Machine = r.Machine
 		err = p.store.remove(r) // of two at once one goes on, and the other finds nothing or what that one made
 	}
-	if err == nil {
-		err = ctx.Err()
-	}
+	err = cmp.Or(err, ctx.Err())
 	if err != nil {
 		return provider.Instance{}, err
 	}

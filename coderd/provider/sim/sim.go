@@ -33,6 +33,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 // Options are what a Provider needs.
@@ -365,5 +366,5 @@ func (p *Provider) delay(ctx context.Context, d time.Duration, hang bool) error 
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
 	}
-	return provider.Sleep(ctx, p.clock, d, "sim")
+	return wait.For(ctx, p.clock, d, "sim")
 }

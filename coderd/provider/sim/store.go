@@ -286,9 +286,7 @@ func (s *fileStore) journal(e Event) error {
 	}
 	_, err = f.Write(append(line, '\n'))
 	info, statErr := f.Stat()
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, f.Close())
 	if err == nil && statErr == nil && info.Size() > s.most {
 		s.turn(info)
 	}

@@ -11,15 +11,18 @@ import (
 	"golang.org/x/xerrors"
 )
 
-// Config reads a provider's configuration over what into has. Fields that it does not know are errors.
+// Config reads a provider's configuration over what into has, and checks it where it has a Check. Fields that it does not know
+// are errors.
 func Config(raw json.RawMessage, into any) error {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil
+	if len(bytes.TrimSpace(raw)) > 0 {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if err := d.Decode(into); err != nil {
+			return xerrors.Errorf("read configuration: %w", err)
+		}
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return xerrors.Errorf("read configuration: %w", err)
+	if c, checks := into.(interface{ Check() error }); checks {
+		return c.Check()
 	}
 	return nil
 }

@@ -1,0 +1,34 @@
+package api
+
+import "sync"
+
+// mostRemembered bounds what is remembered of one kind; one more, and all begins anew.
+const mostRemembered = 10_000
+
+// remembered is what was read a while ago, and need not be read again. The zero value is ready for use.
+type remembered[K comparable, V any] struct {
+	mu sync.Mutex
+	of map[K]V
+}
+
+func (r *remembered[K, V]) get(key K) (V, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, ok := r.of[key]
+	return v, ok
+}
+
+func (r *remembered[K, V]) put(key K, v V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil || len(r.of) >= mostRemembered {
+		r.of = map[K]V{}
+	}
+	r.of[key] = v
+}
+
+func (r *remembered[K, V]) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.of)
+}
