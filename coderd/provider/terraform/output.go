@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/wait"
 )
 
 const (
@@ -122,7 +123,7 @@ func (r *logs) Read(b []byte) (n int, err error) {
 		if over {
 			return 0, io.EOF
 		}
-		if err := provider.Sleep(r.ctx, r.p.Runner.Clock, followEvery, "terraform", "follow"); err != nil {
+		if err := wait.For(r.ctx, r.p.Runner.Clock, followEvery, "terraform", "follow"); err != nil {
 			return 0, err
 		}
 	}
