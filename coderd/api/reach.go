@@ -25,14 +25,16 @@ func reach[T any](
 	if err != nil {
 		return row, capable, err
 	}
-	if row.ProviderID == "" || row.State == database.WorkspaceStateDeleted {
+	p, err := s.Providers.Get(row.Provider)
+	// What takes a state is known by it, and speaks of its runs, before it says what it has made.
+	_, known := provider.As[provider.StateTaker](p)
+	if row.ProviderID == "" && !known || row.State == database.WorkspaceStateDeleted {
 		return row, capable, auth.Refuse(auth.ErrConflict, "workspace %s is %s: there is nothing to reach at its provider",
 			row.Name, row.State)
 	}
 	if row.Site != "" && !slices.Contains(s.Providers.Sites(), row.Site) {
 		return row, capable, s.elsewhere(ctx, row)
 	}
-	p, err := s.Providers.Get(row.Provider)
 	if err != nil {
 		return row, capable, huma.Error503ServiceUnavailable(
 			"provider " + row.Provider + " does not work here: " + err.Error())

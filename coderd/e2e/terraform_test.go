@@ -1,11 +1,13 @@
 package e2e_test
 
 import (
+	"bufio"
 	"encoding/base64"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,7 +132,7 @@ templates:
         main.tf: |
           variable "cloud" { type = string }
           resource "terraform_data" "machine" {
-            provisioner "local-exec" { command = "echo making; touch ${var.cloud}/${self.id}; test ! -e ${var.cloud}/hold || sleep 1000" }
+            provisioner "local-exec" { command = "echo making; touch ${var.cloud}/${self.id}; while test -e ${var.cloud}/hold; do sleep 0.1; done" }
           }
     presets:
       - name: default
@@ -200,4 +202,55 @@ func TestTerraform_killed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, log.Entries, 1)
 	require.Contains(t, string(log.Entries[0].After), "terraform_data.machine")
+}
+
+// What Terraform says is read while a workspace is made, and followed until it is gone.
+func TestTerraform_logs(t *testing.T) {
+	t.Parallel()
+	needsTerraform(t)
+	ctx := t.Context()
+	dir, machines, keys := cloud(t)
+	c := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: 500 * time.Millisecond, Args: keys}).Client
+	hold := filepath.Join(dir, "hold")
+	require.NoError(t, os.WriteFile(hold, nil, 0o600))
+	apply(ctx, t, c, slow, dir)
+	var name string
+	eventually(t, "a workspace that is being made", func() bool {
+		list, err := c.Workspaces(ctx, sdk.WorkspaceFilter{State: "provisioning"})
+		if err != nil || len(list.Workspaces) == 0 {
+			return false
+		}
+		name = list.Workspaces[0].Name
+		return true
+	})
+	logs, err := c.WorkspaceLogs(ctx, name, true)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = logs.Close() })
+	lines := bufio.NewScanner(logs)
+	until := func(words string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), words) {
+				return
+			}
+		}
+		require.FailNow(t, "it ends too soon", "before %q: %v", words, lines.Err())
+	}
+	until("terraform_data.machine: Creating")
+	is, err := c.Workspace(ctx, name)
+	require.NoError(t, err)
+	require.Equal(t, "provisioning", is.State)
+	require.NoError(t, os.Remove(hold))
+	until("Apply complete!")
+	eventually(t, "a ready workspace", func() bool {
+		is, err := c.Workspace(ctx, name)
+		return err == nil && is.State == "ready"
+	})
+	_, err = c.DeleteWorkspace(ctx, name, false)
+	require.NoError(t, err)
+	until("Destroy complete!")
+	for lines.Scan() { // it ends
+	}
+	require.NoError(t, lines.Err())
+	require.NotZero(t, machines())
 }

@@ -40,3 +40,12 @@ func (s *Service) Output(ctx context.Context, workspaceID uuid.UUID, after int64
 	}
 	return all.String(), after, nil
 }
+
+// WorkIsDue says whether a worker is at the workspace, or will be, so that more output comes.
+func (s *Service) WorkIsDue(ctx context.Context, workspaceID uuid.UUID) (bool, error) {
+	due, err := statesdb.New(s.Store).TerraformWorkIsDue(ctx, workspaceID)
+	if err != nil {
+		return false, xerrors.Errorf("look for jobs of workspace: %w", err)
+	}
+	return due, nil
+}

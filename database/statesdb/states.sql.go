@@ -569,6 +569,18 @@ func (q *Queries) TerraformSummaries(ctx context.Context, arg TerraformSummaries
 	return items, nil
 }
 
+const terraformWorkIsDue = `-- name: TerraformWorkIsDue :one
+SELECT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = $1 AND j.state IN ('pending', 'running'))
+`
+
+// Whether a worker is at the workspace, or will be: it has more to say.
+func (q *Queries) TerraformWorkIsDue(ctx context.Context, workspaceID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, terraformWorkIsDue, workspaceID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const unlockTerraformState = `-- name: UnlockTerraformState :exec
 UPDATE terraform_runs SET lock_id = NULL, lock_info = NULL WHERE workspace_id = $1
 `

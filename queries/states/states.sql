@@ -81,6 +81,10 @@ SELECT @workspace_id, 1 + coalesce(max(sized.seq), 0), sqlc.arg(chunk), prewarm_
 -- name: TerraformOutput :many
 SELECT seq, chunk FROM terraform_output WHERE workspace_id = @workspace_id AND seq > sqlc.arg(after)::bigint ORDER BY seq;
 
+-- name: TerraformWorkIsDue :one
+-- Whether a worker is at the workspace, or will be: it has more to say.
+SELECT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = @workspace_id AND j.state IN ('pending', 'running'));
+
 -- name: TerraformModule :one
 SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = @workspace_id AND module IS NOT NULL;
 

@@ -109,8 +109,7 @@ func (r *logs) Read(b []byte) (n int, err error) {
 	for r.text == "" {
 		over := !r.follow || r.gone // the run that removed it says so a moment later: that is one look more
 		if !over {
-			_, err = r.p.States.Of(r.ctx, r.id)
-			if r.gone = errors.Is(err, provider.ErrNotFound); err != nil && !r.gone {
+			if r.gone, err = r.p.gone(r.ctx, r.id); err != nil {
 				return 0, err
 			}
 		}
@@ -130,6 +129,18 @@ func (r *logs) Read(b []byte) (n int, err error) {
 	n = copy(b, r.text)
 	r.text = r.text[n:]
 	return n, nil
+}
+
+// gone says whether nothing is left of a workspace and nobody makes anything of it.
+func (p *Provider) gone(ctx context.Context, id uuid.UUID) (bool, error) {
+	switch _, err := p.States.Of(ctx, id); {
+	case err == nil:
+		return false, nil
+	case !errors.Is(err, provider.ErrNotFound):
+		return false, err
+	}
+	due, err := p.States.WorkIsDue(ctx, id)
+	return !due, err
 }
 
 func (r *logs) Close() error {

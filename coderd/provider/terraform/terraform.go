@@ -43,6 +43,8 @@ type States interface {
 	AppendOutput(ctx context.Context, workspaceID uuid.UUID, token, text string) error
 	// Output is what was stored of it after a place, from 0, and the place of its end.
 	Output(ctx context.Context, workspaceID uuid.UUID, after int64) (text string, end int64, err error)
+	// WorkIsDue says whether a worker is at the workspace, or will be, so that more output comes.
+	WorkIsDue(ctx context.Context, workspaceID uuid.UUID) (bool, error)
 }
 
 // Provider makes workspaces by applying modules. It is safe for concurrent use.
