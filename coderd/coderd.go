@@ -184,7 +184,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 	providers, err := newProviders(ctx, store, installation, opts, clock, log,
 		replica.WatchCalls(r.registry, clock, r.traces.Tracer(), calls), terraforms{
 			states: kept, url: accessURL(opts, listener.Addr()), ca: opts.AccessCA,
-			installation: installation, clock: clock,
+			installation: installation, clock: clock, log: log.Named("terraform"),
 		})
 	if err != nil {
 		return nil, err

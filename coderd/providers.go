@@ -43,7 +43,7 @@ func newProviders(
 			return newDocker(ctx, config, opts.DataDir, clock, log)
 		},
 		"kubernetes": func(config json.RawMessage) (provider.Provider, error) { return newKubernetes(ctx, config, clock, log) },
-		"terraform":  runs.make,
+		"terraform":  func(config json.RawMessage) (provider.Provider, error) { return runs.make(ctx, config) },
 	}
 	if opts.hooks().Wrap != nil {
 		for kind, make := range factories {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"cdr.dev/slog"
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -26,9 +27,10 @@ type terraforms struct {
 	ca           string // PEM: what to trust it by; empty: the usual
 	installation uuid.UUID
 	clock        quartz.Clock
+	log          slog.Logger
 }
 
-func (t terraforms) make(config json.RawMessage) (provider.Provider, error) {
+func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.Provider, error) {
 	var c struct {
 		Program             string `json:"program"`
 		Root                string `json:"root"`
@@ -41,12 +43,13 @@ func (t terraforms) make(config json.RawMessage) (provider.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	runner, err := terraform.New(terraform.Options{
+	runner, err := terraform.New(ctx, terraform.Options{
 		Program: program, Root: cmp.Or(c.Root, os.TempDir()), Clock: t.clock, AllowServerIdentity: c.AllowServerIdentity,
 	})
 	if err != nil {
 		return nil, err
 	}
+	t.log.Info(ctx, "terraform found", slog.F("program", program), slog.F("version", runner.Version))
 	return &terraform.Provider{
 		Runner: runner, States: storedStates{t.states}, StateURL: t.url + "/api/v1/terraform/state", StateCA: t.ca,
 		Installation: t.installation,

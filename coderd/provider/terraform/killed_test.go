@@ -210,7 +210,7 @@ func TestCreate_fails(t *testing.T) {
 			t.Parallel()
 			c := newCloud(t)
 			program := filepath.Join(c.root, "terraform")
-			require.NoError(t, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nif [ $1 = apply ]; then\n%s\nfi\nexec %s \"$@\"\n", of.program, c.Program), 0o755))
+			executable(t, program, fmt.Sprintf("if [ $1 = apply ]; then\n%s\nfi\nexec %s \"$@\"", of.program, c.Program), 0o755)
 			c.Program = program
 			later := `resource "terraform_data" "later" { depends_on = [terraform_data.machine] }`
 			req := c.request("fails", c.machine("machine", "exit 1")+later, false)

@@ -128,7 +128,7 @@ func (r *Run) do(ctx context.Context, stdout, output io.Writer, secrets []string
 	said := &provider.Tail{Limit: keptError}
 	masked := newMask(output, said, append(slices.Clone(secrets), r.backend.Token))
 	cmd := exec.Command(r.runner.Program, args...) //nolint:noctx // its group is ended below
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = r.module(), r.environment(), r.attributes()
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = r.module(), r.environment(), attributes(r.uid)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = masked, masked, pipeGrace
 	if stdout != nil {
 		cmd.Stdout = stdout
@@ -192,13 +192,19 @@ func reason(said string) string {
 // environment is all that the command has of one.
 func (r *Run) environment() []string {
 	b := r.backend
-	return append(trust(b.CA),
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+r.home(), "TMPDIR="+r.temp(), "LANG=C.UTF-8",
-		"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
+	return append(append(trust(b.CA), clean(r.home(), r.temp())...),
 		"TF_HTTP_ADDRESS="+b.URL, "TF_HTTP_USERNAME="+b.WorkspaceID, "TF_HTTP_PASSWORD="+b.Token,
 		"TF_HTTP_LOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_LOCK_METHOD=POST",
 		"TF_HTTP_UNLOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_UNLOCK_METHOD=DELETE",
 	)
+}
+
+// clean is an environment that has nothing of the server's.
+func clean(home, temp string) []string {
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + home, "TMPDIR=" + temp, "LANG=C.UTF-8",
+		"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
+	}
 }
 
 func trust(ca string) []string {
@@ -208,11 +214,12 @@ func trust(ca string) []string {
 	return []string{"TF_HTTP_CLIENT_CA_CERTIFICATE_PEM=" + ca}
 }
 
-func (r *Run) attributes() *syscall.SysProcAttr {
+// attributes are those of a process with that user id, or with the server's for 0.
+func attributes(uid int) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if r.uid != 0 {
+	if uid != 0 {
 		a.Cloneflags = unix.CLONE_NEWPID // with its first process ends all that is in it
-		a.Credential = &syscall.Credential{Uid: uint32(r.uid), Gid: uint32(r.uid)}
+		a.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
 	}
 	return a
 }

@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(w.root)) })
 	require.NoError(t, os.Chmod(w.root, 0o711))
-	w.Runner, err = terraform.New(terraform.Options{Program: path, Root: w.root, Clock: clock, AllowServerIdentity: true})
+	w.Runner, err = terraform.New(t.Context(), terraform.Options{Program: path, Root: w.root, Clock: clock, AllowServerIdentity: true})
 	require.NoError(t, err)
 	return w
 }
@@ -383,7 +383,7 @@ func TestNew_removesWhatWasLeft(t *testing.T) {
 		require.NoError(t, os.Chown(strangers, 12345, 12345))
 		defer func() { require.DirExists(t, strangers) }()
 	}
-	_, err = terraform.New(w.Runner.Options)
+	_, err = terraform.New(t.Context(), w.Runner.Options)
 	require.NoError(t, err)
 	require.NoDirExists(t, left)
 	require.FileExists(t, filepath.Join(other, "kept"))

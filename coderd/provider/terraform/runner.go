@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"context"
 	"encoding/json"
 	"io/fs"
 	"maps"
@@ -26,11 +27,14 @@ type Options struct {
 }
 
 // Runner makes runs. It is safe for concurrent use.
-type Runner struct{ Options }
+type Runner struct {
+	Options
+	Version string // of the program
+}
 
 // New returns a Runner, and removes what is left of runs whose server was killed. The error says what is to be done, as where runs
 // would have the server's identity.
-func New(o Options) (*Runner, error) {
+func New(ctx context.Context, o Options) (*Runner, error) {
 	if os.Geteuid() != 0 && !o.AllowServerIdentity {
 		return nil, xerrors.New("modules would run as the server's user, who is not root, and could read its keys. Run the server " +
 			"as root, or set allow_server_identity: true if authors of templates may read them")
@@ -38,26 +42,45 @@ func New(o Options) (*Runner, error) {
 	if err := sweep(o.Root); err != nil {
 		return nil, err
 	}
-	if os.Geteuid() != 0 {
-		return &Runner{o}, nil
+	if os.Geteuid() == 0 {
+		if err := enterable(o.Root); err != nil {
+			return nil, err
+		}
 	}
-	for dir := filepath.Clean(o.Root); ; dir = filepath.Dir(dir) {
+	is, err := version(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{Options: o, Version: is}, nil
+}
+
+// enterable says whether users of runs can enter a directory.
+func enterable(root string) error {
+	for dir := filepath.Clean(root); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {
-			return nil, xerrors.Errorf("look at the directory of runs: %w", err)
+			return xerrors.Errorf("look at the directory of runs: %w", err)
 		}
 		if info.Mode()&0o001 == 0 {
-			return nil, xerrors.Errorf("runs have users of their own, and they cannot enter %s: chmod o+x %s, or name another directory: "+
+			return xerrors.Errorf("runs have users of their own, and they cannot enter %s: chmod o+x %s, or name another directory: "+
 				"config: {root: /path/of/it}", dir, dir)
 		}
 		if dir == filepath.Dir(dir) {
-			return &Runner{o}, nil
+			return nil
 		}
 	}
 }
 
 // The user ids of runs are of a range that Linux distributions, systemd and the provider `local` leave alone.
 const firstUID, lastUID = 1_880_000_000, 1_899_999_999
+
+// newUID is one for a run; 0 where the server is not root, and so has no other than its own.
+func newUID() int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	return firstUID + rand.IntN(lastUID-firstUID+1)
+}
 
 // Backend is where a run keeps its state: Terraform's backend `http` at a server of ours.
 type Backend struct {
@@ -102,9 +125,7 @@ func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
 			_ = run.Close()
 		}
 	}()
-	if os.Geteuid() == 0 {
-		run.uid = firstUID + rand.IntN(lastUID-firstUID+1)
-	}
+	run.uid = newUID()
 	for _, name := range []string{run.module(), run.home(), run.temp()} {
 		if err := os.Mkdir(name, 0o700); err != nil {
 			return nil, xerrors.Errorf("make directory of run: %w", err)
