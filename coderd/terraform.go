@@ -34,6 +34,7 @@ func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.
 	var c struct {
 		Program             string `json:"program"`
 		Root                string `json:"root"`
+		Mirror              string `json:"mirror"`
 		AllowServerIdentity bool   `json:"allow_server_identity"`
 	}
 	if err := specs.Config(config, &c); err != nil {
@@ -44,7 +45,7 @@ func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.
 		return nil, err
 	}
 	runner, err := terraform.New(ctx, terraform.Options{
-		Program: program, Root: cmp.Or(c.Root, os.TempDir()), Clock: t.clock, AllowServerIdentity: c.AllowServerIdentity,
+		Program: program, Root: cmp.Or(c.Root, os.TempDir()), Mirror: c.Mirror, Clock: t.clock, AllowServerIdentity: c.AllowServerIdentity,
 	})
 	if err != nil {
 		return nil, err

@@ -56,7 +56,10 @@ type Run struct {
 func (r *Run) module() string { return filepath.Join(r.dir, "module") }
 func (r *Run) home() string   { return filepath.Join(r.dir, "home") }
 func (r *Run) temp() string   { return filepath.Join(r.dir, "tmp") }
-func (r *Run) plan() string   { return filepath.Join(r.dir, "plan") }
+
+// settings is Terraform's own configuration for the run, where it has one.
+func (r *Run) settings() string { return filepath.Join(r.home(), "terraformrc") }
+func (r *Run) plan() string     { return filepath.Join(r.dir, "plan") }
 
 // Close removes the directory of the run.
 func (r *Run) Close() error {
@@ -192,7 +195,11 @@ func reason(said string) string {
 // environment is all that the command has of one.
 func (r *Run) environment() []string {
 	b := r.backend
-	return append(append(trust(b.CA), clean(r.home(), r.temp())...),
+	env := append(trust(b.CA), clean(r.home(), r.temp())...)
+	if r.runner.Mirror != "" {
+		env = append(env, "TF_CLI_CONFIG_FILE="+r.settings())
+	}
+	return append(env,
 		"TF_HTTP_ADDRESS="+b.URL, "TF_HTTP_USERNAME="+b.WorkspaceID, "TF_HTTP_PASSWORD="+b.Token,
 		"TF_HTTP_LOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_LOCK_METHOD=POST",
 		"TF_HTTP_UNLOCK_ADDRESS="+b.URL+"/lock", "TF_HTTP_UNLOCK_METHOD=DELETE",

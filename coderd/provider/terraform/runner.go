@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Program string // the path of Terraform or OpenTofu; other users must be able to run it
 	Root    string // a directory for those of runs; other users must be able to enter it
+	Mirror  string // a directory with the providers of modules, which then come from nowhere else; empty: from where Terraform looks
 	Clock   quartz.Clock
 	// AllowServerIdentity lets modules run as the server's user, where that is not root.
 	AllowServerIdentity bool
@@ -43,9 +44,12 @@ func New(ctx context.Context, o Options) (*Runner, error) {
 		return nil, err
 	}
 	if os.Geteuid() == 0 {
-		if err := enterable(o.Root); err != nil {
+		if err := enterable("root", o.Root); err != nil {
 			return nil, err
 		}
+	}
+	if err := checkMirror(o.Mirror); err != nil {
+		return nil, err
 	}
 	is, err := version(ctx, o)
 	if err != nil {
@@ -54,16 +58,16 @@ func New(ctx context.Context, o Options) (*Runner, error) {
 	return &Runner{Options: o, Version: is}, nil
 }
 
-// enterable says whether users of runs can enter a directory.
-func enterable(root string) error {
-	for dir := filepath.Clean(root); ; dir = filepath.Dir(dir) {
+// enterable says whether users of runs can enter the directory of a setting.
+func enterable(setting, path string) error {
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {
-			return xerrors.Errorf("look at the directory of runs: %w", err)
+			return xerrors.Errorf("%s: %w", setting, err)
 		}
 		if info.Mode()&0o001 == 0 {
 			return xerrors.Errorf("runs have users of their own, and they cannot enter %s: chmod o+x %s, or name another directory: "+
-				"config: {root: /path/of/it}", dir, dir)
+				"config: {%s: /path/of/it}", dir, dir, setting)
 		}
 		if dir == filepath.Dir(dir) {
 			return nil
@@ -129,6 +133,11 @@ func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
 	for _, name := range []string{run.module(), run.home(), run.temp()} {
 		if err := os.Mkdir(name, 0o700); err != nil {
 			return nil, xerrors.Errorf("make directory of run: %w", err)
+		}
+	}
+	if r.Mirror != "" {
+		if err := os.WriteFile(run.settings(), settings(r.Mirror), 0o600); err != nil {
+			return nil, xerrors.Errorf("write settings of run: %w", err)
 		}
 	}
 	if err := write(run.module(), m); err != nil {
