@@ -1705,6 +1705,15 @@ type TemplateVersion struct {
 	Defaults   int16
 }
 
+type TerraformModule struct {
+	OrganizationID uuid.UUID
+	Digest         string
+	Archive        []byte
+	Size           int32
+	CreatedAt      time.Time
+	UsedAt         time.Time
+}
+
 type TerraformOutput struct {
 	WorkspaceID uuid.UUID
 	Seq         int64
@@ -1726,6 +1735,7 @@ type TerraformRun struct {
 	Module      []byte
 	SealedBy    *string
 	Creating    []string
+	Archive     *string
 }
 
 type TerraformState struct {

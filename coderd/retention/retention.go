@@ -64,6 +64,7 @@ func (k *Keeper) Purge(ctx context.Context) error {
 			return q.PurgeTerraformStates(ctx, retentiondb.PurgeTerraformStatesParams{Keep: keepStates, Batch: batch})
 		},
 		func(ctx context.Context) (int64, error) { return q.PurgeTerraformRuns(ctx, batch) },
+		after(day, q.PurgeTerraformModules), // that nobody names
 		q.PurgeIntents, q.PurgePresetSizes, q.PurgeClaimParameters, q.PurgeReplicas,
 	} {
 		for n := int64(batch); n >= batch; {
