@@ -118,6 +118,9 @@ func TestTerraform_directory(t *testing.T) {
 	write("exported.yaml", exported.Stdout)
 	require.Equal(t, "Nothing to change.\n", apply(filepath.Join(here, "exported.yaml")))
 
+	check := e2etest.Run(ctx, t, env, "provider", "check", "tf", "--preset", "directories/default")
+	require.Zero(t, check.Status, check.Stdout+check.Stderr)
+
 	write("vm/machine/said.txt", "second")
 	require.Contains(t, apply(filepath.Join(here, "pool.yaml")), "directories@2")
 	ready(2)
