@@ -383,8 +383,8 @@ type PurgeTerraformModulesParams struct {
 	Batch int32
 }
 
-// Archives that no version of their organization names, nor any workspace that was made with one. Locked ones that were used since this
-// began are looked at again, and stay.
+// Archives that no version of their organization names, nor any workspace that was made with one. One that was used since this
+// began is looked at again, and stays.
 func (q *Queries) PurgeTerraformModules(ctx context.Context, arg PurgeTerraformModulesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, purgeTerraformModules, arg.KeepS, arg.Batch)
 	if err != nil {

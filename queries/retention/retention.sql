@@ -161,8 +161,8 @@ USING (SELECT o.workspace_id FROM terraform_runs o
 WHERE r.workspace_id = old.workspace_id;
 
 -- name: PurgeTerraformModules :execrows
--- Archives that no version of their organization names, nor any workspace that was made with one. Locked ones that were used since this
--- began are looked at again, and stay.
+-- Archives that no version of their organization names, nor any workspace that was made with one. One that was used since this
+-- began is looked at again, and stays.
 DELETE FROM terraform_modules m
 USING (SELECT o.organization_id, o.digest FROM terraform_modules o
        WHERE o.used_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'

@@ -80,6 +80,8 @@ func TestArchive(t *testing.T) {
 		"machine/said.txt": "from-a-file",
 		"machine/make.sh":  "#!/bin/sh\n\"$1\" \"$2/made\"\n",
 	})
+	_, err := c.states.Store.Pool.Exec(t.Context(), "UPDATE terraform_modules SET used_at = now() - interval '1 year'")
+	require.NoError(t, err)
 	req := c.fromArchive("a", digest)
 	require.Empty(t, c.Validate(req.Spec, nil))
 	made, err := c.Create(t.Context(), req)
@@ -91,6 +93,7 @@ func TestArchive(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(kept), digest)
 	require.NotContains(t, string(kept), "from-a-file")
+	require.Equal(t, 1, c.count("SELECT count(*) FROM terraform_modules WHERE used_at > now() - interval '1 hour'"), "retention looks again")
 	require.Equal(t, 1, c.count("SELECT count(*) FROM terraform_runs WHERE archive = '"+digest+"'"))
 	var before struct{ Files map[string]string } // how a server that knows no archives reads it
 	require.Error(t, json.Unmarshal(kept, &before), "it must not destroy without the files")
