@@ -3,6 +3,7 @@ package modules_test
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,16 +87,19 @@ func TestPack_refuses(t *testing.T) {
 	}{
 		"no configuration": {map[string]string{"sub/main.tf": "", "x.txt": ""}, nil, "there is no *.tf file in the directory itself"},
 		"a link": {
-			map[string]string{"main.tf": "", "sub/x": ""}, func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "sub", "link")) },
+			map[string]string{"main.tf": "", "sub/x": ""},
+			func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "sub", "link")) },
 			`"sub/link" is a symbolic link, which is not uploaded`,
 		},
 		"a pipe": {
-			map[string]string{"main.tf": ""}, func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600) },
+			map[string]string{"main.tf": ""},
+			func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600) },
 			`"pipe" is a pipe, socket or device`,
 		},
 		"Prewarm's": {map[string]string{"main.tf": "", "prewarm_override.tf": ""}, nil, `"prewarm_override.tf" is Prewarm's`},
 		"too large": {
-			map[string]string{"main.tf": "", "small": "x", "a/large": strings.Repeat("x", 6<<20), "larger": strings.Repeat("x", 7<<20)}, nil,
+			map[string]string{"main.tf": "", "small": "x", "a/large": strings.Repeat("x", 6<<20), "larger": strings.Repeat("x", 7<<20)},
+			nil,
 			"the directory has 13.0 MiB; at most 10.0 MiB can be uploaded. The largest files are larger (7.0 MiB), a/large (6.0 MiB), small (0.0 KiB)",
 		},
 	} {
@@ -130,6 +134,37 @@ func archive(t *testing.T, entries ...tar.Header) []byte {
 	return out.Bytes()
 }
 
+// sparse is an archive of a few blocks whose file says that it has so many bytes, most of which are holes.
+func sparse(size int) []byte {
+	var out bytes.Buffer
+	entry := func(kind byte, name, content string) {
+		var h [512]byte
+		copy(h[:], name)
+		copy(h[100:], "0000644\x00")
+		copy(h[124:], fmt.Sprintf("%011o\x00", len(content)))
+		copy(h[136:], "00000000000\x00")
+		copy(h[148:], "        ")
+		h[156] = kind
+		copy(h[257:], "ustar\x0000")
+		sum := 0
+		for _, b := range h {
+			sum += int(b)
+		}
+		copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
+		out.Write(h[:])
+		out.WriteString(content + strings.Repeat("\x00", (512-len(content)%512)%512))
+	}
+	var records string
+	for _, r := range []string{"GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=main.tf", fmt.Sprintf("GNU.sparse.realsize=%d", size)} {
+		n := len(r) + 4 // two digits, a space and a newline
+		records += fmt.Sprintf("%d %s\n", n, r)
+	}
+	entry('x', "records", records)
+	entry('0', "sparse", "0\n"+strings.Repeat("\x00", 510))
+	out.Write(make([]byte, 1024))
+	return out.Bytes()
+}
+
 func TestRead_refuses(t *testing.T) {
 	t.Parallel()
 	main := tar.Header{Typeflag: tar.TypeReg, Name: "main.tf", Size: 1}
@@ -155,6 +190,7 @@ func TestRead_refuses(t *testing.T) {
 		"a state":          {archive(t, main, file("terraform.tfstate")), "is not part of a module"},
 		"plugins":          {archive(t, file(".terraform/providers/x"), main), "is not part of a module"},
 		"Prewarm's":        {archive(t, main, file("prewarm_override.tf")), "is Prewarm's"},
+		"holes":            {sparse(1 << 40), "the files of the archive have more than 10485760 bytes"},
 		"too large":        {make([]byte, modules.MostBytes+1), "at most 10485760 can be"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,6 +203,9 @@ func TestRead_refuses(t *testing.T) {
 	}
 	_, err := modules.Read(archive(t, main))
 	require.NoError(t, err)
+	files, err := modules.Read(sparse(3))
+	require.NoError(t, err)
+	require.Equal(t, []modules.File{{Name: "main.tf", Content: make([]byte, 3)}}, files, "so that the one with holes is refused for its size")
 }
 
 const document = `# é
@@ -199,7 +238,8 @@ func TestPlaces(t *testing.T) {
 		places, kinds := modules.Places(source)
 		require.Equal(t, map[string]string{"tf": "terraform"}, kinds)
 		require.Equal(t, []modules.Place{
-			{Provider: "tf", Text: "./a b", Line: 8, Column: 15}, {Provider: "tf", Text: "./c", Line: 10, Column: 46},
+			{Provider: "tf", Text: "./a b", Line: 8, Column: 15},
+			{Provider: "tf", Text: "./c", Line: 10, Column: 46},
 			{Provider: "other", Text: "./it's", Line: 13, Column: 20},
 		}, places)
 		got := source
