@@ -79,7 +79,7 @@ func TestPurge_terraformModules(t *testing.T) {
 	// One that is being used at this moment.
 	tx, err := store.Pool.Begin(ctx)
 	require.NoError(t, err)
-	defer tx.Rollback(ctx) //nolint:errcheck // it is over, if all went well
+	defer tx.Rollback(ctx)
 	_, err = tx.Exec(ctx, "UPDATE terraform_modules SET used_at = now() WHERE archive = 'busy'")
 	require.NoError(t, err)
 
