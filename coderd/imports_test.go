@@ -52,7 +52,7 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/printable", "coderd/sdk", "coderd/tree", "coderd/provider/docker", "coderd/provider/kubernetes", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/modules", "coderd/printable", "coderd/sdk", "coderd/tree", "coderd/provider/docker", "coderd/provider/kubernetes", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":               {"agent.go"},
 			"coderd":                     {"after_restore.go", "hosting.go", "server.go", "server_notify.go"}, // everything else is a client
@@ -71,7 +71,7 @@ var rooms = map[string]room{
 	"coderd/api": {inside: []string{
 		"coderd/alerts", "coderd/auth", "coderd/claim", "coderd/demand/entities", "coderd/demand/forge", "coderd/demand/inbox",
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
-		"coderd/events", "coderd/explain", "coderd/hints",
+		"coderd/events", "coderd/explain", "coderd/hints", "coderd/modules",
 		"coderd/prebuilds", "coderd/printable", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
 		"coderd/autosize", "coderd/sizing", "coderd/states", "coderd/streams", "coderd/templates", "coderd/tunnel", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
 	}},
@@ -119,6 +119,7 @@ var rooms = map[string]room{
 		outside: []string{"github.com/google/uuid", "golang.org/x/xerrors", "github.com/robfig/cron/v3"},
 		never:   []string{"context", "log", "net", "os", "database", "syscall", "math/rand", "crypto/rand"},
 	},
+	"coderd/modules":              {inside: []string{"coderd/tree"}, never: []string{"net", "log"}},
 	"coderd/printable":            leaf,
 	"coderd/provider":             leaf,
 	"coderd/provider/conformance": place,
@@ -130,7 +131,7 @@ var rooms = map[string]room{
 	"coderd/provider/program":     place,
 	"coderd/provider/sim":         places,
 	"coderd/provider/specs":       place,
-	"coderd/provider/terraform":   places,
+	"coderd/provider/terraform":   with(places, "coderd/modules"),
 	"coderd/reconcile":            with(decides, "database/reconciledb"),
 	"coderd/replica":              {inside: []string{"all", "database/viewsdb"}},
 	"coderd/replicas":             with(leased, "database/replicasdb"),
@@ -150,7 +151,7 @@ var rooms = map[string]room{
 	"coderd/templates": {inside: []string{
 		"coderd/auth", "coderd/demand/forge", "coderd/prebuilds", "coderd/provider", "coderd/sdk", "coderd/sizing", "database", "database/templatesdb", "database/viewsdb",
 	}},
-	"coderd/states":  {inside: []string{"coderd/seal", "database", "database/statesdb"}},
+	"coderd/states":  {inside: []string{"coderd/modules", "coderd/seal", "database", "database/statesdb"}},
 	"coderd/streams": leaf,
 	"coderd/tracing": stores,
 	"coderd/tree":    {outside: []string{"golang.org/x/xerrors"}, never: []string{"net", "log"}},

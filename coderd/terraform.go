@@ -103,6 +103,14 @@ func (s storedStates) Module(ctx context.Context, workspaceID uuid.UUID) ([]byte
 	return module, asMissing(err)
 }
 
+func (s storedStates) Archive(ctx context.Context, digest string) ([]byte, error) {
+	archive, err := s.Service.Archive(ctx, digest)
+	if errors.Is(err, states.ErrNoArchive) {
+		err = xerrors.Errorf("%w: apply the file again with prewarm apply, which uploads the directory", err)
+	}
+	return archive, err
+}
+
 func asMissing(err error) error {
 	if errors.Is(err, states.ErrNone) {
 		return provider.ErrNotFound

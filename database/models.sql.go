@@ -1705,6 +1705,15 @@ type TemplateVersion struct {
 	Defaults   int16
 }
 
+type TerraformModule struct {
+	OrganizationID uuid.UUID
+	Digest         string
+	Archive        []byte
+	Size           int32
+	CreatedAt      time.Time
+	UsedAt         time.Time
+}
+
 type TerraformOutput struct {
 	WorkspaceID uuid.UUID
 	Seq         int64
@@ -1727,6 +1736,7 @@ type TerraformRun struct {
 	SealedBy    *string
 	Creating    []string
 	CreatingAt  *time.Time
+	Archive     *string
 }
 
 type TerraformState struct {

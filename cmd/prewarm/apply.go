@@ -22,13 +22,21 @@ func (a *app) applyCommand() *cobra.Command {
 server have them so. What the file does not name is left alone. Everything wrong with the file is reported at once,
 with line and column, and then nothing is changed. Applying the same file again changes nothing.
 
+At a provider of kind terraform the module of a spec may be a directory, such as "module: ./vm". It is relative to the
+file, or with "-" to the working directory. It is uploaded where the server does not have it, also with --dry-run.
+
 With --dry-run it only says what would change. With --plan it is refused if what that plan depends on has moved since;
 the file may be left out then, and is the plan's.`,
 		`  prewarm apply -f examples/quickstart.yaml --dry-run
   prewarm apply -f examples/quickstart.yaml
+  prewarm apply -f modules/pool.yaml   # with "spec: {module: ./vm}", uploads modules/vm
   prewarm apply --plan 0f8e2b7c-5d0f-4a57-9a53-6f1f0c1e7d11
   generate-presets | prewarm apply -f -`,
 		a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			var err error
+			if req.Document, err = a.withModules(ctx, c, req.File, req.Document); err != nil {
+				return err
+			}
 			result, err := c.Apply(ctx, req)
 			if err != nil {
 				return err

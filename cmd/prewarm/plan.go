@@ -14,7 +14,8 @@ func (a *app) planCommand() *cobra.Command {
 	var req sdk.PlanRequest
 	cmd := newCommand("plan", "Say what the next pass would do, with a file applied or not",
 		`Says what the next pass would create, cancel and drain, for each pool and why, and changes nothing. With -f
-it is said for the state that an apply of the file would make; "-" reads standard input.
+it is said for the state that an apply of the file would make; "-" reads standard input. Directories of modules are
+uploaded, as "prewarm apply" does.
 
 A plan has an id. Then "prewarm apply --plan ID" applies its file only if nothing that the plan depends on has moved.
 That is what the file changes, and what is planned for the pools that it touches. Plans are kept for a day.`,
@@ -22,6 +23,10 @@ That is what the file changes, and what is planned for the pools that it touches
   prewarm plan -f examples/quickstart.yaml
   prewarm plan -f examples/quickstart.yaml -o json`,
 		a.asks(func(ctx context.Context, c *sdk.Client, _ string) error {
+			var err error
+			if req.Document, err = a.withModules(ctx, c, req.File, req.Document); err != nil {
+				return err
+			}
 			plan, err := c.MakePlan(ctx, req)
 			if err != nil {
 				return err

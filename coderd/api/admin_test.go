@@ -259,6 +259,9 @@ func TestAudit(t *testing.T) {
 	do("delete-pause", admin.Resume(ctx, "template", "plain"))
 	_, err = admin.Apply(ctx, sdk.ApplyRequest{Document: strings.Replace(configuration, "[x]", "[y]", 1)})
 	do("apply", err)
+	archive, digest := moduleArchive(t, "a")
+	_, err = admin.UploadModule(ctx, digest, archive)
+	do("upload-module", err)
 	_, err = admin.RollbackTemplate(ctx, "quickstart", sdk.RollbackRequest{Reason: "r"})
 	do("rollback-template", err)
 	do("reset-preset", admin.ResetPreset(ctx, "quickstart", "default", "r"))
@@ -328,7 +331,7 @@ func TestAudit(t *testing.T) {
 		"admin provider.resume provider", "admin provider.confirm provider",
 		"admin template.delete template", "admin template.undeprecate template", "admin template.deprecate template",
 		"admin preset.invalidate preset", "admin preset.reset preset", "admin template.rollback template",
-		"admin version.create version", "admin pause.delete pause", "admin pause.create pause",
+		"admin module.upload module", "admin version.create version", "admin pause.delete pause", "admin pause.create pause",
 		"owner workspace.force-delete workspace", "admin workspace.delete workspace", "admin workspace.keep workspace", "admin workspace.retry workspace",
 		"admin workspace.release workspace", "admin workspace.renew workspace",
 		"admin workspace.claim workspace", "admin token.revoke token", "admin token.create token", "admin self.login user",

@@ -168,6 +168,7 @@ func (s *server) register() {
 	s.registerTemplates()
 	s.registerVersions()
 	s.registerApply()
+	s.registerModules()
 	s.registerPlans()
 	s.registerReplicas()
 	s.registerProviders()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/xerrors"
@@ -25,6 +26,7 @@ type operation struct {
 	description string
 	status      int    // of success; 200 where 0
 	upload      string // media type of a body of any size, which is handed on as it comes; empty: none
+	limit       int64  // of an upload that is read whole, in bytes; 0: it is none
 	endless     bool   // a long poll or a stream: without the deadline of other requests, and ended when it is not allowed any more
 	tokenOnly   bool   // refuses requests with a session, and so all browsers
 }
@@ -71,16 +73,21 @@ func register[I, O any](
 		}}
 		s.uploads[op.method+" "+prefix+op.path] = true
 	}
+	reads, bodyTimeout := int64(maxBody), time.Duration(0)
+	if op.limit > 0 {
+		reads, bodyTimeout = op.limit+1, -1 // huma reads less than its limit, and coderd/serve bounds the time by the size
+	}
 	security := []map[string][]string{{"token": {}}, {"session": {}}}
 	if op.tokenOnly {
 		security = security[:1]
 	}
 	registerAs(s, op, identityKey, huma.Operation{
-		MaxBodyBytes: maxBody,
-		RequestBody:  content,
-		Security:     security,
-		Errors:       []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
-		Middlewares:  huma.Middlewares{s.deadline(op), s.authenticate(op)},
+		MaxBodyBytes:    reads,
+		BodyReadTimeout: bodyTimeout,
+		RequestBody:     content,
+		Security:        security,
+		Errors:          []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
+		Middlewares:     huma.Middlewares{s.deadline(op), s.authenticate(op)},
 		Parameters: []*huma.Param{{
 			Name: "organization", In: "query", Description: "The organization to act in",
 			Schema: &huma.Schema{Type: "string", Default: "default"},

@@ -87,6 +87,7 @@ var _ interface {
 	TokenTaker
 	RunnerTaker
 	StateTaker
+	ArchiveTaker
 	RunnerNamer
 	Execer
 	Logger
@@ -112,6 +113,14 @@ func (g *guarded) TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done fun
 		return taker.TakeTurn(ctx, workspaceID)
 	}
 	return func() {}, nil
+}
+
+// ArchiveOf is none for a provider that takes no archives.
+func (g *guarded) ArchiveOf(spec json.RawMessage) string {
+	if taker, takes := As[ArchiveTaker](g.inner); takes {
+		return taker.ArchiveOf(spec)
+	}
+	return ""
 }
 
 // RunnerName is the name itself, unless the wrapped provider has another.

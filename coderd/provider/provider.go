@@ -101,6 +101,13 @@ type StateTaker interface {
 	TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error)
 }
 
+// ArchiveTaker is a provider whose specs may name an archive that people have uploaded. A version is made only of one that its
+// organization has.
+type ArchiveTaker interface {
+	// ArchiveOf is the digest that a valid spec names; empty: none.
+	ArchiveOf(spec json.RawMessage) string
+}
+
 // State is where a run reads and writes the state of its workspace, and how it shows that it may. It is good for this run only: it ends
 // with the attempt, or when the next run begins.
 type State struct {

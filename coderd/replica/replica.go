@@ -214,7 +214,7 @@ func New(ctx context.Context, p Parts) *Replica {
 		Store: p.Store, Clock: p.Clock, Log: p.Log.Named("replicas"), Name: p.Name, InstanceID: p.InstanceID,
 		Version: p.Version, Address: p.Address, Sites: p.Providers.Sites,
 	}
-	r.Templates = &templates.Service{Store: p.Store, NewProvider: p.Providers.New, Clock: p.Clock}
+	r.Templates = &templates.Service{Store: p.Store, NewProvider: p.Providers.New, Archives: r.States, Clock: p.Clock}
 	r.newAlerts(p)
 	r.Events = events.New(events.Options{Store: p.Store, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer})
 	r.Hints.Connect(r.ears())

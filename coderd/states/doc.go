@@ -26,6 +26,12 @@
 // workspace was deleted: after a deletion by force they say what is left. A state with an older serial than the newest is
 // refused, since a request may be overtaken. The same state again adds nothing, since an answer may be lost.
 //
+// # Archives
+//
+// The files of a module may be in an archive that people have uploaded (coderd/modules). It is stored once for each organization, under
+// its digest. An apply sees that its organization has what a version names. Retention deletes what no version names, and with which no
+// workspace was made, a day after it was last used. The run's row names the archive for that.
+//
 // # Output
 //
 // What Terraform said is kept for as long as the run's row: the last 256 KiB of each workspace, without secrets.

@@ -10,15 +10,21 @@ import (
 	"github.com/prewarm-dev/prewarm/database/statesdb"
 )
 
-// KeepModule stores what a workspace is made with, for the run of a token: what is made of it is destroyed with it too. ErrOver: the run
-// is over.
-func (s *Service) KeepModule(ctx context.Context, workspaceID uuid.UUID, token string, module []byte) error {
+// KeepModule stores what a workspace is made with, for the run of a token: what is made of it is destroyed with it too. Where its files
+// are in an archive, that is kept for as long. ErrOver: the run is over.
+func (s *Service) KeepModule(ctx context.Context, workspaceID uuid.UUID, token string, module []byte, archive string) error {
 	sealed, keyID, err := s.Keys.Seal(module, aboutModule(workspaceID))
 	if err != nil {
 		return xerrors.Errorf("seal module: %w", err)
 	}
+	var digest *string
+	if archive != "" {
+		digest = &archive
+	}
 	return s.while(ctx, runOf(workspaceID, token), "store module", func(ctx context.Context, q *statesdb.Queries, _ lock) error {
-		return q.KeepTerraformModule(ctx, statesdb.KeepTerraformModuleParams{WorkspaceID: workspaceID, Module: sealed, SealedBy: &keyID})
+		return q.KeepTerraformModule(ctx, statesdb.KeepTerraformModuleParams{
+			WorkspaceID: workspaceID, Module: sealed, SealedBy: &keyID, Archive: digest,
+		})
 	})
 }
 
@@ -60,7 +66,7 @@ func (s *Service) resealModules(ctx context.Context, q *statesdb.Queries, first 
 		if err != nil {
 			return 0, xerrors.Errorf("seal module: %w", err)
 		}
-		if err := q.KeepTerraformModule(ctx, statesdb.KeepTerraformModuleParams{WorkspaceID: id, Module: sealed, SealedBy: &keyID}); err != nil {
+		if err := q.ResealTerraformModule(ctx, statesdb.ResealTerraformModuleParams{WorkspaceID: id, Module: sealed, SealedBy: &keyID}); err != nil {
 			return 0, xerrors.Errorf("write module: %w", err)
 		}
 		n++

@@ -24,6 +24,7 @@ import (
 type Service struct {
 	Store       *database.Store
 	NewProvider NewProvider
+	Archives    Archives
 	Clock       quartz.Clock // nil: the real one
 }
 
@@ -71,7 +72,10 @@ func (s *Service) Apply(ctx context.Context, req Request) (Result, error) {
 	if err := mayApply(req.By, doc, existing); err != nil {
 		return Result{}, err
 	}
-	check(ctx, doc, existing, s.NewProvider, problems)
+	named := check(ctx, doc, existing, s.NewProvider, problems)
+	if err := s.checkArchives(ctx, req.By.OrganizationID, named, problems); err != nil {
+		return Result{}, err
+	}
 	entities, err := forgesOf(ctx, s.Store, req.By.OrganizationID)
 	if err != nil {
 		return Result{}, err

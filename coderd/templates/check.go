@@ -21,8 +21,8 @@ import (
 type NewProvider func(kind string, config json.RawMessage) (provider.Provider, error)
 
 // check notes what is wrong with a document in this world: providers that are not there or cannot be made, and specs
-// and parameters that they refuse. existing are the providers in the database.
-func check(ctx context.Context, doc *Document, existing []database.Provider, newProvider NewProvider, problems *Problems) {
+// and parameters that they refuse. existing are the providers in the database. It returns the archives that specs name.
+func check(ctx context.Context, doc *Document, existing []database.Provider, newProvider NewProvider, problems *Problems) []archive {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	c := checker{ctx: ctx, doc: doc, problems: problems, newProvider: newProvider, made: map[string]made{}}
@@ -47,6 +47,7 @@ func check(ctx context.Context, doc *Document, existing []database.Provider, new
 			c.template(t, existing)
 		}
 	}
+	return c.archives
 }
 
 // askFor bounds how long the places of a document are asked what they would refuse.
@@ -59,6 +60,7 @@ type checker struct {
 	newProvider NewProvider
 	names       []string // of all providers there are or will be, sorted
 	made        map[string]made
+	archives    []archive
 }
 
 type made struct {
@@ -140,6 +142,7 @@ func (c *checker) template(t Template, existing []database.Provider) {
 				"out, or take another provider", preset.Name, t.Provider)
 		}
 	}
+	c.archive(t, p)
 	if len(t.Presets) == 0 {
 		c.refusals(t, Preset{at: t.specAt}, p.Validate(t.Spec, map[string]string{}))
 	}

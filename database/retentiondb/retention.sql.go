@@ -366,6 +366,33 @@ func (q *Queries) PurgeSessions(ctx context.Context, arg PurgeSessionsParams) (i
 	return result.RowsAffected(), nil
 }
 
+const purgeTerraformModules = `-- name: PurgeTerraformModules :execrows
+DELETE FROM terraform_modules m
+USING (SELECT o.organization_id, o.digest FROM terraform_modules o
+       WHERE o.used_at < prewarm_now() - $1::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM template_versions v JOIN templates t ON t.id = v.template_id
+                         WHERE v.spec ->> 'module' = o.digest AND v.spec ->> 'module' LIKE 'sha256:%'
+                           AND t.organization_id = o.organization_id AND t.deleted_at IS NULL)
+         AND NOT EXISTS (SELECT FROM terraform_runs r WHERE r.archive = o.digest)
+       ORDER BY o.used_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED) old
+WHERE m.organization_id = old.organization_id AND m.digest = old.digest
+`
+
+type PurgeTerraformModulesParams struct {
+	KeepS float64
+	Batch int32
+}
+
+// Archives that no version of their organization names, nor any workspace that was made with one. One that was used since this
+// began is looked at again, and stays.
+func (q *Queries) PurgeTerraformModules(ctx context.Context, arg PurgeTerraformModulesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, purgeTerraformModules, arg.KeepS, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const purgeTerraformRuns = `-- name: PurgeTerraformRuns :execrows
 DELETE FROM terraform_runs r
 USING (SELECT o.workspace_id FROM terraform_runs o

@@ -157,6 +157,30 @@ func (q *Queries) HoldTerraformRun(ctx context.Context, arg HoldTerraformRunPara
 	return i, err
 }
 
+const insertTerraformModule = `-- name: InsertTerraformModule :one
+INSERT INTO terraform_modules (organization_id, digest, archive, size, created_at, used_at)
+VALUES ($1, $2, $3, octet_length($3::bytea), prewarm_now(), prewarm_now())
+RETURNING size, created_at
+`
+
+type InsertTerraformModuleParams struct {
+	OrganizationID uuid.UUID
+	Digest         string
+	Archive        []byte
+}
+
+type InsertTerraformModuleRow struct {
+	Size      int32
+	CreatedAt time.Time
+}
+
+func (q *Queries) InsertTerraformModule(ctx context.Context, arg InsertTerraformModuleParams) (InsertTerraformModuleRow, error) {
+	row := q.db.QueryRow(ctx, insertTerraformModule, arg.OrganizationID, arg.Digest, arg.Archive)
+	var i InsertTerraformModuleRow
+	err := row.Scan(&i.Size, &i.CreatedAt)
+	return i, err
+}
+
 const insertTerraformState = `-- name: InsertTerraformState :execrows
 INSERT INTO terraform_states (workspace_id, version, incarnation, lineage, serial, sealed, sealed_by, summary, size, md5, created_at)
 SELECT $1, 1 + coalesce((SELECT max(o.version) FROM terraform_states o WHERE o.workspace_id = $1), 0),
@@ -197,17 +221,35 @@ func (q *Queries) InsertTerraformState(ctx context.Context, arg InsertTerraformS
 }
 
 const keepTerraformModule = `-- name: KeepTerraformModule :exec
-UPDATE terraform_runs SET module = $1, sealed_by = $2 WHERE workspace_id = $3
+WITH used AS (UPDATE terraform_modules SET used_at = prewarm_now() WHERE digest = $3::text)
+UPDATE terraform_runs SET module = $1, sealed_by = $2, archive = $3::text WHERE workspace_id = $4
 `
 
 type KeepTerraformModuleParams struct {
 	Module      []byte
 	SealedBy    *string
+	Archive     *string
 	WorkspaceID uuid.UUID
 }
 
+// Its archive is not deleted from now on: whoever deletes those that nobody names looks again at one that was used meanwhile.
 func (q *Queries) KeepTerraformModule(ctx context.Context, arg KeepTerraformModuleParams) error {
-	_, err := q.db.Exec(ctx, keepTerraformModule, arg.Module, arg.SealedBy, arg.WorkspaceID)
+	_, err := q.db.Exec(ctx, keepTerraformModule,
+		arg.Module,
+		arg.SealedBy,
+		arg.Archive,
+		arg.WorkspaceID,
+	)
+	return err
+}
+
+const lockTerraformModules = `-- name: LockTerraformModules :exec
+SELECT pg_advisory_xact_lock(1886545273, hashtext(($1::uuid)::text))
+`
+
+// One upload of an organization at a time, so that what nobody uses of it is bounded.
+func (q *Queries) LockTerraformModules(ctx context.Context, organizationID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, lockTerraformModules, organizationID)
 	return err
 }
 
@@ -247,6 +289,21 @@ func (q *Queries) NewestTerraformState(ctx context.Context, workspaceID uuid.UUI
 		&i.Summary,
 	)
 	return i, err
+}
+
+const resealTerraformModule = `-- name: ResealTerraformModule :exec
+UPDATE terraform_runs SET module = $1, sealed_by = $2 WHERE workspace_id = $3
+`
+
+type ResealTerraformModuleParams struct {
+	Module      []byte
+	SealedBy    *string
+	WorkspaceID uuid.UUID
+}
+
+func (q *Queries) ResealTerraformModule(ctx context.Context, arg ResealTerraformModuleParams) error {
+	_, err := q.db.Exec(ctx, resealTerraformModule, arg.Module, arg.SealedBy, arg.WorkspaceID)
+	return err
 }
 
 const resealTerraformState = `-- name: ResealTerraformState :exec
@@ -319,6 +376,27 @@ func (q *Queries) SealedTerraformState(ctx context.Context, arg SealedTerraformS
 	return i, err
 }
 
+const showTerraformModule = `-- name: ShowTerraformModule :one
+SELECT size, created_at FROM terraform_modules WHERE organization_id = $1 AND digest = $2
+`
+
+type ShowTerraformModuleParams struct {
+	OrganizationID uuid.UUID
+	Digest         string
+}
+
+type ShowTerraformModuleRow struct {
+	Size      int32
+	CreatedAt time.Time
+}
+
+func (q *Queries) ShowTerraformModule(ctx context.Context, arg ShowTerraformModuleParams) (ShowTerraformModuleRow, error) {
+	row := q.db.QueryRow(ctx, showTerraformModule, arg.OrganizationID, arg.Digest)
+	var i ShowTerraformModuleRow
+	err := row.Scan(&i.Size, &i.CreatedAt)
+	return i, err
+}
+
 const terraformApplied = `-- name: TerraformApplied :exec
 UPDATE terraform_runs
 SET creating = (SELECT array_agg(a) FROM unnest(creating) a WHERE a IN (SELECT unnest($1::text[])))
@@ -351,6 +429,18 @@ type TerraformApplyingParams struct {
 func (q *Queries) TerraformApplying(ctx context.Context, arg TerraformApplyingParams) error {
 	_, err := q.db.Exec(ctx, terraformApplying, arg.Addresses, arg.WorkspaceID)
 	return err
+}
+
+const terraformArchive = `-- name: TerraformArchive :one
+SELECT archive FROM terraform_modules WHERE digest = $1 LIMIT 1
+`
+
+// For a run: its spec was checked in its organization, and the same digest is the same archive in any.
+func (q *Queries) TerraformArchive(ctx context.Context, digest string) ([]byte, error) {
+	row := q.db.QueryRow(ctx, terraformArchive, digest)
+	var archive []byte
+	err := row.Scan(&archive)
+	return archive, err
 }
 
 const terraformModule = `-- name: TerraformModule :one
@@ -588,4 +678,43 @@ UPDATE terraform_runs SET lock_id = NULL, lock_info = NULL WHERE workspace_id = 
 func (q *Queries) UnlockTerraformState(ctx context.Context, workspaceID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, unlockTerraformState, workspaceID)
 	return err
+}
+
+const unusedTerraformModules = `-- name: UnusedTerraformModules :one
+SELECT coalesce(sum(m.size), 0)::bigint FROM terraform_modules m
+WHERE m.organization_id = $1
+  AND NOT EXISTS (SELECT FROM template_versions v JOIN templates t ON t.id = v.template_id
+                  WHERE v.spec ->> 'module' = m.digest AND v.spec ->> 'module' LIKE 'sha256:%'
+                    AND t.organization_id = m.organization_id AND t.deleted_at IS NULL)
+`
+
+// How many bytes an organization has of archives that no version names.
+func (q *Queries) UnusedTerraformModules(ctx context.Context, organizationID uuid.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, unusedTerraformModules, organizationID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const useTerraformModule = `-- name: UseTerraformModule :one
+UPDATE terraform_modules SET used_at = prewarm_now() WHERE organization_id = $1 AND digest = $2
+RETURNING size, created_at
+`
+
+type UseTerraformModuleParams struct {
+	OrganizationID uuid.UUID
+	Digest         string
+}
+
+type UseTerraformModuleRow struct {
+	Size      int32
+	CreatedAt time.Time
+}
+
+// It stays for a day from now on. No row: the organization does not have it.
+func (q *Queries) UseTerraformModule(ctx context.Context, arg UseTerraformModuleParams) (UseTerraformModuleRow, error) {
+	row := q.db.QueryRow(ctx, useTerraformModule, arg.OrganizationID, arg.Digest)
+	var i UseTerraformModuleRow
+	err := row.Scan(&i.Size, &i.CreatedAt)
+	return i, err
 }

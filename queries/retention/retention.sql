@@ -159,3 +159,16 @@ USING (SELECT o.workspace_id FROM terraform_runs o
          AND (o.check_until IS NULL OR o.check_until < prewarm_now() - interval '7 days')
        LIMIT @batch FOR UPDATE SKIP LOCKED) old
 WHERE r.workspace_id = old.workspace_id;
+
+-- name: PurgeTerraformModules :execrows
+-- Archives that no version of their organization names, nor any workspace that was made with one. One that was used since this
+-- began is looked at again, and stays.
+DELETE FROM terraform_modules m
+USING (SELECT o.organization_id, o.digest FROM terraform_modules o
+       WHERE o.used_at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND NOT EXISTS (SELECT FROM template_versions v JOIN templates t ON t.id = v.template_id
+                         WHERE v.spec ->> 'module' = o.digest AND v.spec ->> 'module' LIKE 'sha256:%'
+                           AND t.organization_id = o.organization_id AND t.deleted_at IS NULL)
+         AND NOT EXISTS (SELECT FROM terraform_runs r WHERE r.archive = o.digest)
+       ORDER BY o.used_at LIMIT @batch FOR UPDATE OF o SKIP LOCKED) old
+WHERE m.organization_id = old.organization_id AND m.digest = old.digest;

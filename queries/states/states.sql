@@ -46,6 +46,11 @@ WHERE r.workspace_id = @workspace_id AND r.token_hash = @token_hash
 FOR NO KEY UPDATE OF r;
 
 -- name: KeepTerraformModule :exec
+-- Its archive is not deleted from now on: whoever deletes those that nobody names looks again at one that was used meanwhile.
+WITH used AS (UPDATE terraform_modules SET used_at = prewarm_now() WHERE digest = sqlc.narg(archive)::text)
+UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by, archive = sqlc.narg(archive)::text WHERE workspace_id = @workspace_id;
+
+-- name: ResealTerraformModule :exec
 UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by WHERE workspace_id = @workspace_id;
 
 -- name: TerraformApplying :exec
@@ -94,6 +99,35 @@ SELECT workspace_id FROM terraform_runs WHERE sealed_by <> @key_id::text ORDER B
 -- name: SealedTerraformModule :one
 -- No row: retention has deleted it meanwhile.
 SELECT module, sealed_by FROM terraform_runs WHERE workspace_id = @workspace_id AND module IS NOT NULL FOR UPDATE;
+
+-- name: LockTerraformModules :exec
+-- One upload of an organization at a time, so that what nobody uses of it is bounded.
+SELECT pg_advisory_xact_lock(1886545273, hashtext((@organization_id::uuid)::text));
+
+-- name: UseTerraformModule :one
+-- It stays for a day from now on. No row: the organization does not have it.
+UPDATE terraform_modules SET used_at = prewarm_now() WHERE organization_id = @organization_id AND digest = @digest
+RETURNING size, created_at;
+
+-- name: ShowTerraformModule :one
+SELECT size, created_at FROM terraform_modules WHERE organization_id = @organization_id AND digest = @digest;
+
+-- name: UnusedTerraformModules :one
+-- How many bytes an organization has of archives that no version names.
+SELECT coalesce(sum(m.size), 0)::bigint FROM terraform_modules m
+WHERE m.organization_id = @organization_id
+  AND NOT EXISTS (SELECT FROM template_versions v JOIN templates t ON t.id = v.template_id
+                  WHERE v.spec ->> 'module' = m.digest AND v.spec ->> 'module' LIKE 'sha256:%'
+                    AND t.organization_id = m.organization_id AND t.deleted_at IS NULL);
+
+-- name: InsertTerraformModule :one
+INSERT INTO terraform_modules (organization_id, digest, archive, size, created_at, used_at)
+VALUES (@organization_id, @digest, @archive, octet_length(@archive::bytea), prewarm_now(), prewarm_now())
+RETURNING size, created_at;
+
+-- name: TerraformArchive :one
+-- For a run: its spec was checked in its organization, and the same digest is the same archive in any.
+SELECT archive FROM terraform_modules WHERE digest = @digest LIMIT 1;
 
 -- name: LockTerraformState :exec
 UPDATE terraform_runs SET lock_id = @lock_id::text, lock_info = @lock_info::jsonb WHERE workspace_id = @workspace_id;

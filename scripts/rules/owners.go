@@ -25,7 +25,7 @@ var owners = map[string][]string{
 	"reconcile": {"create_rates", "headroom", "intents", "preset_status", "reconcile_fence", "standby_moves", "template_passes"},
 	"replicas":  {"replicas"},
 	"runners":   {"forge_runners", "forge_status"},
-	"states":    {"terraform_output", "terraform_runs", "terraform_states"},
+	"states":    {"terraform_modules", "terraform_output", "terraform_runs", "terraform_states"},
 	"tunnel":    {"tunnels"},
 	"templates": {"presets", "providers", "template_versions", "templates"},
 	"workspaces": {

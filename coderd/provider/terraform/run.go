@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/modules"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -29,8 +30,6 @@ const (
 	keptError = 8 << 10 // bytes of the output, for the error
 	// lockTimeout is how long a plan waits for the lock of its state, which no other process should have.
 	lockTimeout = "10s"
-	// erroredFile is what Terraform leaves in the module's directory where it could not store a state.
-	erroredFile = "errored.tfstate"
 )
 
 // crashes are what Terraform says of a plugin that died. It stores a state then, and what the plugin was making is not in it.
@@ -106,7 +105,7 @@ func (r *Run) Apply(ctx context.Context, output io.Writer, secrets ...string) er
 	if err == nil {
 		return nil
 	}
-	_, stat := os.Lstat(filepath.Join(r.module(), erroredFile))
+	_, stat := os.Lstat(filepath.Join(r.module(), modules.ErroredFile))
 	crashed := slices.ContainsFunc(crashes, func(words string) bool { return strings.Contains(err.Error(), words) })
 	if !whole || crashed || !errors.Is(stat, fs.ErrNotExist) {
 		return &CutOffError{err}

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/coder/quartz"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/modules"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -96,26 +98,19 @@ type Backend struct {
 
 // Module is what is applied.
 type Module struct {
-	Files     map[string]string `json:"files"` // by their paths below the module
-	Variables map[string]string `json:"variables"`
-	Outputs   Outputs           `json:"-"` // those of the workspace
+	Files     map[string]string // by their paths below the module
+	Variables map[string]string
+	Outputs   Outputs // those of the workspace
+	// Archive is the digest of one that has the files; empty: Files are all. Executable are those of its files that are.
+	Archive    string
+	Executable []string
 	// Idempotent: creating a resource again makes no second one, so that an apply that was cut off is repeated.
-	Idempotent bool      `json:"idempotent,omitempty"`
-	Workspace  workspace `json:"workspace"`
+	Idempotent bool
+	Workspace  workspace
 }
 
-const (
-	lockFile      = ".terraform.lock.hcl"
-	variablesFile = "prewarm.auto.tfvars.json"
-	// backendFile overrides whatever backend the module has.
-	backendFile    = "prewarm_override.tf"
-	backendContent = "terraform {\n  backend \"http\" {}\n}\n"
-	// workspaceFile has the output that says whose the state is.
-	workspaceFile = "prewarm_workspace.tf.json"
-)
-
-// ours are the files that a module must not have: what they say is not for its author to say.
-var ours = []string{variablesFile, backendFile, workspaceFile, erroredFile}
+// backendContent overrides whatever backend the module has.
+const backendContent = "terraform {\n  backend \"http\" {}\n}\n"
 
 // Open makes the directory of a run, which Close must remove. A module whose files do not fit into it is a permanent error.
 func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
@@ -123,7 +118,7 @@ func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
 	if err != nil {
 		return nil, xerrors.Errorf("make directory of run: %w", err)
 	}
-	run := &Run{runner: r, dir: dir, lock: lock, backend: b, locked: m.Files[lockFile] != ""}
+	run := &Run{runner: r, dir: dir, lock: lock, backend: b, locked: m.Files[modules.LockFile] != ""}
 	defer func() {
 		if err != nil {
 			_ = run.Close()
@@ -180,7 +175,11 @@ func write(dir string, m Module) error {
 	for name, content := range m.Files {
 		err := root.MkdirAll(path.Dir(name), 0o700)
 		if err == nil {
-			err = root.WriteFile(name, []byte(content), 0o600)
+			mode := fs.FileMode(0o600)
+			if slices.Contains(m.Executable, name) {
+				mode = 0o700
+			}
+			err = root.WriteFile(name, []byte(content), mode)
 		}
 		if err != nil {
 			return provider.Permanent(xerrors.Errorf("write file %s of module: %w", strconv.Quote(name), err))
@@ -198,7 +197,7 @@ func write(dir string, m Module) error {
 		return xerrors.Errorf("encode output: %w", err)
 	}
 	for name, content := range map[string][]byte{
-		backendFile: []byte(backendContent), variablesFile: variables, workspaceFile: output,
+		modules.BackendFile: []byte(backendContent), modules.VariablesFile: variables, modules.WorkspaceFile: output,
 	} {
 		if err := root.WriteFile(name, content, 0o600); err != nil {
 			return xerrors.Errorf("write %s: %w", name, err)

@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"bytes"
 	"encoding/json"
 	"io/fs"
 	"maps"
@@ -9,12 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prewarm-dev/prewarm/coderd/modules"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
 )
-
-// mostModule is how large the files of a module may be together, in bytes.
-const mostModule = 10 << 20
 
 // Outputs name those of a module that say what a workspace is; empty: the module does not say.
 type Outputs struct {
@@ -28,13 +27,13 @@ func parseSpec(raw json.RawMessage, parameters map[string]string) (Module, []pro
 	p := &reader{parameters: parameters}
 	m := Module{Files: map[string]string{}, Variables: map[string]string{}}
 	p.Mapping("", raw, specs.Fields{
-		"module":     specs.To(&m.Files, p.files),
+		"module":     func(at string, raw json.RawMessage) { m.Files, m.Archive = p.module(at, raw) },
 		"variables":  specs.To(&m.Variables, p.variables),
 		"outputs":    specs.To(&m.Outputs, p.outputs),
 		"idempotent": specs.To(&m.Idempotent, p.Boolean),
 	})
-	if len(m.Files) == 0 && !p.Has("module") {
-		p.Add("module", "is missing: give its files by their names, such as main.tf")
+	if len(m.Files) == 0 && m.Archive == "" && !p.Has("module") {
+		p.Add("module", "is missing: name a directory, or give its files by their names, such as main.tf")
 	}
 	for name, value := range parameters {
 		if _, given := m.Variables[name]; !given {
@@ -61,6 +60,17 @@ func (p *reader) texts(at string, raw json.RawMessage) map[string]string {
 	return texts
 }
 
+// module reads files by their paths, or the digest of an archive that has them.
+func (p *reader) module(at string, raw json.RawMessage) (files map[string]string, archive string) {
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte(`"`)) {
+		return p.files(at, raw), ""
+	}
+	if archive = p.Text(at, raw); !modules.IsDigest(archive) {
+		p.Add(at, "%q is a directory where the file is: apply the file with the command line (prewarm apply), which uploads it", archive)
+	}
+	return nil, archive
+}
+
 func (p *reader) files(at string, raw json.RawMessage) map[string]string {
 	files, size := p.texts(at, raw), 0
 	for name, content := range files {
@@ -68,14 +78,14 @@ func (p *reader) files(at string, raw json.RawMessage) map[string]string {
 		switch {
 		case !fs.ValidPath(name) || name == ".":
 			p.Add(at+"."+name, "must be a path within the module, such as main.tf")
-		case slices.Contains(ours, name):
+		case slices.Contains(modules.Reserved(), name):
 			p.Add(at+"."+name, "is Prewarm's: give the file another name")
-		case strings.HasPrefix(path.Base(name), ".terraform") && path.Base(name) != lockFile:
+		case strings.HasPrefix(path.Base(name), ".terraform") && path.Base(name) != modules.LockFile:
 			p.Add(at+"."+name, "is Terraform's own")
 		}
 	}
-	if size > mostModule {
-		p.Add(at, "has %d bytes; at most %d can be", size, mostModule)
+	if size > modules.MostBytes {
+		p.Add(at, "has %d bytes; at most %d can be", size, modules.MostBytes)
 	}
 	return files
 }

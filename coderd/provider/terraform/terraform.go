@@ -32,8 +32,10 @@ type States interface {
 	Of(ctx context.Context, workspaceID uuid.UUID) (Stored, error)
 	Named(ctx context.Context, name string) (Stored, error)
 	All(ctx context.Context) ([]Stored, error)
-	// KeepModule stores what a workspace is made with, for the run of a token.
-	KeepModule(ctx context.Context, workspaceID uuid.UUID, token string, module []byte) error
+	// KeepModule stores what a workspace is made with, for the run of a token, and keeps the archive of that digest, where there is one.
+	KeepModule(ctx context.Context, workspaceID uuid.UUID, token string, module []byte, archive string) error
+	// Archive is one that people have uploaded, by its digest.
+	Archive(ctx context.Context, digest string) ([]byte, error)
 	Module(ctx context.Context, workspaceID uuid.UUID) ([]byte, error)
 	// Applying stores, for the run of a token, the addresses that an apply is about to create. Each is unsure until a state names it.
 	Applying(ctx context.Context, workspaceID uuid.UUID, token string, addresses []string) error
@@ -61,6 +63,7 @@ type Provider struct {
 var _ interface {
 	provider.Provider
 	provider.StateTaker
+	provider.ArchiveTaker
 	provider.Logger
 } = (*Provider)(nil)
 
@@ -99,11 +102,11 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	module.Workspace = workspace{
 		Name: req.Name, ID: req.Tags.WorkspaceID, Incarnation: req.Tags.Incarnation, Outputs: module.Outputs,
 	}
-	kept, err := json.Marshal(module)
+	encoded, err := module.encode()
 	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("encode module: %w", err)
+		return provider.Instance{}, err
 	}
-	if err := p.States.KeepModule(ctx, req.Tags.WorkspaceID, req.State.Token, kept); err != nil {
+	if err := p.States.KeepModule(ctx, req.Tags.WorkspaceID, req.State.Token, encoded, module.Archive); err != nil {
 		return provider.Instance{}, err
 	}
 	err = p.run(ctx, module, req.State, func(run *Run, output io.Writer) error {
@@ -121,6 +124,9 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 
 // run does something with a module in a run of its own, whose output is the workspace's.
 func (p *Provider) run(ctx context.Context, m Module, state provider.State, do func(run *Run, output io.Writer) error) (err error) {
+	if m, err = p.open(ctx, m); err != nil {
+		return err
+	}
 	run, err := p.Runner.Open(m, Backend{URL: p.StateURL, CA: p.StateCA, WorkspaceID: state.User, Token: state.Token})
 	if err != nil {
 		return err
@@ -228,13 +234,13 @@ func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	if err != nil {
 		return err
 	}
-	kept, err := p.States.Module(ctx, is.WorkspaceID)
+	encoded, err := p.States.Module(ctx, is.WorkspaceID)
 	if err != nil {
 		return xerrors.Errorf("read the module that made it: %w", err)
 	}
-	var module Module
-	if err := json.Unmarshal(kept, &module); err != nil {
-		return xerrors.Errorf("decode the module that made it: %w", err)
+	module, err := decodeModule(encoded)
+	if err != nil {
+		return err
 	}
 	var again error
 	err = p.run(ctx, module, ref.State, func(run *Run, output io.Writer) error {

@@ -818,6 +818,15 @@ export interface MakeDirectory {
   path: string;
 }
 
+export interface Module {
+  /** When it was uploaded first */
+  created_at: string;
+  /** What the module of a spec names: sha256: and the SHA-256 of the archive */
+  digest: string;
+  /** Bytes of the archive */
+  size: number;
+}
+
 export interface MoveFile {
   from: string;
   /** Whether to replace what is there; 409 otherwise */
@@ -2541,6 +2550,13 @@ export interface Operations {
     body: undefined;
     answer: File;
   };
+  /** Say whether the directory of a module is stored. */
+  "show-module": {
+    path: { digest: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Module;
+  };
   /** Show a process. */
   "show-process": {
     path: { workspace: string; process: string };
@@ -2610,6 +2626,13 @@ export interface Operations {
     query: {  };
     body: string;
     answer: string;
+  };
+  /** Store the directory of a module. */
+  "upload-module": {
+    path: { digest: string };
+    query: { organization?: string };
+    body: undefined;
+    answer: Module;
   };
   /** Watch a directory for changes. */
   "watch-files": {
@@ -2761,6 +2784,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "run-process": ["POST", "/api/v1/workspaces/{workspace}/run"],
   "set-quota": ["PUT", "/api/v1/quotas"],
   "show-file": ["GET", "/api/v1/workspaces/{workspace}/files/stat"],
+  "show-module": ["GET", "/api/v1/modules/{digest}"],
   "show-process": ["GET", "/api/v1/workspaces/{workspace}/processes/{process}"],
   "signal-process": ["POST", "/api/v1/workspaces/{workspace}/processes/{process}/signal"],
   "size-preset": ["GET", "/api/v1/presets/{template}/{preset}/size"],
@@ -2771,6 +2795,7 @@ export const operations: Readonly<Record<keyof Operations, readonly [method: str
   "test-notification": ["POST", "/api/v1/notifications/test"],
   "undeprecate-template": ["DELETE", "/api/v1/templates/{template}/deprecate"],
   "unlock-terraform-state": ["DELETE", "/api/v1/terraform/state/lock"],
+  "upload-module": ["PUT", "/api/v1/modules/{digest}"],
   "watch-files": ["GET", "/api/v1/workspaces/{workspace}/files/watch"],
   "whoami": ["GET", "/api/v1/whoami"],
   "write-file": ["PUT", "/api/v1/workspaces/{workspace}/files/content"],
@@ -2885,6 +2910,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "run-process": ["owner", "template-admin", "member"],
   "set-quota": ["owner"],
   "show-file": ["owner", "template-admin", "member"],
+  "show-module": ["owner", "template-admin"],
   "show-process": ["owner", "template-admin", "member"],
   "signal-process": ["owner", "template-admin", "member"],
   "size-preset": ["owner", "template-admin", "member", "auditor"],
@@ -2895,6 +2921,7 @@ export const roles: Readonly<Record<keyof Operations, readonly Identity["role"][
   "test-notification": ["owner", "template-admin"],
   "undeprecate-template": ["owner", "template-admin"],
   "unlock-terraform-state": [],
+  "upload-module": ["owner", "template-admin"],
   "watch-files": ["owner", "template-admin", "member"],
   "whoami": ["owner", "template-admin", "member", "auditor"],
   "write-file": ["owner", "template-admin", "member"],
