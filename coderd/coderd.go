@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -184,7 +185,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 	providers, err := newProviders(ctx, store, installation, opts, clock, log,
 		replica.WatchCalls(r.registry, clock, r.traces.Tracer(), calls), terraforms{
 			states: kept, url: accessURL(opts, listener.Addr()), ca: opts.AccessCA,
-			installation: installation, clock: clock, log: log.Named("terraform"),
+			installation: installation, clock: clock, log: log.Named("terraform"), found: &sync.Map{},
 		})
 	if err != nil {
 		return nil, err

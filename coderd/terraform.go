@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
@@ -28,6 +29,7 @@ type terraforms struct {
 	installation uuid.UUID
 	clock        quartz.Clock
 	log          slog.Logger
+	found        *sync.Map // programs that are in the log already
 }
 
 func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.Provider, error) {
@@ -50,7 +52,9 @@ func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.
 	if err != nil {
 		return nil, err
 	}
-	t.log.Info(ctx, "terraform found", slog.F("program", program), slog.F("version", runner.Version))
+	if _, known := t.found.LoadOrStore(program+" "+runner.Version, true); !known {
+		t.log.Info(ctx, "terraform found", slog.F("program", program), slog.F("version", runner.Version))
+	}
 	return &terraform.Provider{
 		Runner: runner, States: storedStates{t.states}, StateURL: t.url + "/api/v1/terraform/state", StateCA: t.ca,
 		Installation: t.installation,
