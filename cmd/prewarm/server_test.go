@@ -15,6 +15,7 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd"
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 )
 
 // What the flags and variables say is what the server is started with; flags go before variables.
@@ -158,13 +159,9 @@ func TestServerThatFails(t *testing.T) {
 func TestOwnCommand(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "prewarm")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	programtest.Write(t, program, []byte("#!/bin/sh\n"), 0o755)
 	other := filepath.Join(t.TempDir(), "prewarm")
-	if err := os.WriteFile(other, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	programtest.Write(t, other, []byte("#!/bin/sh\n"), 0o755)
 	for _, c := range []struct{ path, called, want string }{
 		{"", program, program},
 		{dir, program, "prewarm"},

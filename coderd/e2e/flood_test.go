@@ -6,15 +6,14 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
@@ -24,10 +23,7 @@ import (
 func TestFlood_slowBodies(t *testing.T) {
 	t.Parallel()
 	small := filepath.Join(t.TempDir(), "prewarm")
-	syscall.ForkLock.RLock() // a child of another test would keep it open for writing, and nobody could run it
-	err := os.WriteFile(small, []byte("#!/bin/sh\nulimit -n 600\nexec "+e2etest.Binary(t)+" \"$@\"\n"), 0o700)
-	syscall.ForkLock.RUnlock()
-	require.NoError(t, err)
+	programtest.Write(t, small, []byte("#!/bin/sh\nulimit -n 600\nexec "+e2etest.Binary(t)+" \"$@\"\n"), 0o700)
 	server := e2etest.Start(t, e2etest.Options{PostgresURL: dbtest.URL(t), Tick: time.Second, Binary: small})
 	const pool = `
 providers: [{name: cloud, kind: sim}]
@@ -37,7 +33,7 @@ templates:
     spec: {}
     presets: [{name: default, prebuilds: {instances: 5}}]
 `
-	_, err = server.Client.Apply(t.Context(), sdk.ApplyRequest{Document: pool})
+	_, err := server.Client.Apply(t.Context(), sdk.ApplyRequest{Document: pool})
 	require.NoError(t, err)
 	eventually(t, "a pool", func() bool { return preset(t.Context(), t, server.Client, "a").Eligible == 5 })
 

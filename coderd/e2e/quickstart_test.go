@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
 
@@ -34,10 +35,7 @@ func TestQuickstart(t *testing.T) {
 			options.Binary = filepath.Join(filepath.Dir(dir), "prewarm")
 			program, err := os.ReadFile(e2etest.Binary(t))
 			require.NoError(t, err)
-			syscall.ForkLock.RLock() // a child of another test would keep it open for writing, and nobody could run it
-			err = os.WriteFile(options.Binary, program, 0o755)
-			syscall.ForkLock.RUnlock()
-			require.NoError(t, err)
+			programtest.Write(t, options.Binary, program, 0o755)
 		}
 		server := e2etest.Start(t, options)
 		left, err := os.ReadFile(filepath.Join(dir, "server-url")) // by which commands find it

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 )
 
 // site is a server whose certificate is of an authority of its own, and that authority in PEM.
@@ -66,8 +68,8 @@ func install(t *testing.T, bundle, prepare, agent string) (home string) {
 	require.NoError(t, template.Must(template.New("").Parse(string(installScript))).Execute(&script, map[string]string{
 		"CallbackURL": "https://prewarm.invalid/api/v1/instance/status", "CallbackToken": "a token", "CABundle": bundle,
 	}))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "install.sh"), script.Bytes(), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "prewarm"), []byte("#!/bin/sh\n"+agent), 0o700))
+	programtest.Write(t, filepath.Join(dir, "install.sh"), script.Bytes(), 0o700)
+	programtest.Write(t, filepath.Join(bin, "prewarm"), []byte("#!/bin/sh\n"+agent), 0o700)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "prepare"), []byte("set -e\ncd "+dir+"\n"+prepare+"\nexec ./install.sh\n"), 0o600))
 	cmd := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", "sh", filepath.Join(dir, "prepare"))
 	cmd.Env = []string{"HOME=" + home, "PATH=" + bin + ":/usr/bin:/bin", "PREWARM_AGENT_SERVICE=no"}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 )
 
 func TestParseVersion(t *testing.T) {
@@ -63,7 +65,7 @@ func fakeInstallation(t *testing.T, dir, version string) string {
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n"
 	for _, name := range []string{"postgres", "initdb"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755))
+		programtest.Write(t, filepath.Join(dir, name), []byte(script), 0o755)
 	}
 	return dir
 }

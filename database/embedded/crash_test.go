@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 )
 
 // The server is killed, and the next one starts at once, while the PostgreSQL of the first may still be dying.
@@ -177,13 +178,8 @@ func TestStart_asOrdinaryUser(t *testing.T) {
 
 func copyOf(t *testing.T, from, to string) string {
 	t.Helper()
-	in, err := os.Open(from)
+	program, err := os.ReadFile(from)
 	require.NoError(t, err)
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
-	require.NoError(t, err)
-	_, err = io.Copy(out, in)
-	require.NoError(t, err)
-	require.NoError(t, out.Close())
+	programtest.Write(t, to, program, 0o755)
 	return to
 }

@@ -18,6 +18,7 @@ var Allowed = []Exception{
 	{"background", "database/embedded/output.go", "log lines of PostgreSQL belong to no call"},
 	{"clock", "coderd/tree/leftovers.go", "the system says by its own clock when a file was written"},
 	{"background", "coderd/tunnel/service.go", "a tunnel outlives the request that it came by, whose values would stay in memory with it"},
+	{"programs", "coderd/provider/external/externaltest/reference/boot.go", "a program of its own, which begins nothing else meanwhile"},
 	{"reasons", "coderd/provider/kubernetes/judge.go", "Kubernetes' reasons are codes: its messages are the words beside them"},
 	{"background", "database/pubsub/listen.go", "hangs up on a peer that may be dead, and so waits for nothing"},
 }

@@ -11,6 +11,7 @@
 //	open ends   what is to be done is an issue, not a comment
 //	paths       no path of one developer's machine
 //	length      a file past 500 lines does two things
+//	programs    what tests run is written so that it can be run at once
 //	words       pages, commands and messages use plain words
 //	sentences   and sentences of at most 25 words
 //

@@ -26,7 +26,7 @@ func (f Finding) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Lin
 func Rules() []Rule {
 	return []Rule{
 		clockRule(), backgroundRule(), sqlRule(), ownersRule(), recordsRule(), inTxRule(), reasonsRule(), openEndRule(),
-		pathRule(), lengthRule(), wordsRule(), sentencesRule(),
+		pathRule(), lengthRule(), wordsRule(), sentencesRule(), programsRule(),
 	}
 }
 

@@ -75,6 +75,10 @@ var cases = []struct {
 			"type T struct {\n\tA string `json:\"a\" doc:\"" + long + "\"`\n}\n\nvar d = `cd a && " + long + "`\n" +
 			"\nvar e = \"short \" + f(\"" + long + "\")\n",
 	},
+	{
+		name: "programs of tests", rule: "programs", file: "coderd/x/x_test.go", lines: []int{6},
+		text: "package x\n\nimport \"os\"\n\nfunc f() {\n\t_ = os.WriteFile(\"a\", nil, 0o700)\n\t_ = os.WriteFile(\"b\", nil, 0o600)\n}\n",
+	},
 	{name: "long sentences of a decision", rule: "sentences", file: "docs/decisions/x.md", text: long + "\n"},
 	{name: "words of the policy", rule: "words", file: "SECURITY.md", lines: []int{1}, text: "Whoever comes.\n"},
 	{name: "words of the history", rule: "words", file: "CHANGELOG.md", text: "Whoever came.\n"},

@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 )
 
 func TestCheckGiven(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program, data := filepath.Join(dir, "program"), filepath.Join(dir, "data")
-	require.NoError(t, os.WriteFile(program, nil, 0o755))
+	programtest.Write(t, program, nil, 0o755)
 	require.NoError(t, os.WriteFile(data, nil, 0o644))
 
 	path, err := checkGiven(program)

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
@@ -45,7 +46,7 @@ func runnerFor(t *testing.T) string {
 	content, err := os.ReadFile(binary("gitea-runner"))
 	require.NoError(t, err)
 	path := filepath.Join(e2etest.Public(t), "gitea-runner")
-	require.NoError(t, os.WriteFile(path, content, 0o755))
+	programtest.Write(t, path, content, 0o755)
 	return path
 }
 

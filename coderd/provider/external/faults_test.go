@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
@@ -264,10 +265,7 @@ func TestExecutableThatDoesNotWork(t *testing.T) {
 		"#!/no/such/interpreter\n": "no such file or directory",
 		"not a program":            "exec format error",
 	} {
-		syscall.ForkLock.RLock() // a child of another test would keep it open for writing, and nobody could run it
-		err := os.WriteFile(other, []byte(script), 0o700)
-		syscall.ForkLock.RUnlock()
-		require.NoError(t, err)
+		programtest.Write(t, other, []byte(script), 0o700)
 		s.config["timeouts"] = map[string]string{"probe": "5m"}
 		if script == silent {
 			s.config["timeouts"] = map[string]string{"probe": "500ms"}

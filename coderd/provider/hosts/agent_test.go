@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts/hoststest"
@@ -200,7 +201,7 @@ func TestAgent_thatWasChanged(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, files, 1)
 		require.NoError(t, os.Remove(files[0]))
-		require.NoError(t, os.WriteFile(files[0], []byte("#!/bin/sh\ntouch $HOME/evil\n"), 0o700))
+		programtest.Write(t, files[0], []byte("#!/bin/sh\ntouch $HOME/evil\n"), 0o700)
 	}
 	req := agentOn(m, "changed", `{"reset": "true"}`)
 	create(t, p, req)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
@@ -114,7 +115,7 @@ func self(t *testing.T) string {
 	path := filepath.Join(public(t), "self")
 	content, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, content, 0o755))
+	programtest.Write(t, path, content, 0o755)
 	return path
 }
 

@@ -4,20 +4,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/programtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/terraform"
 )
 
-// executable writes a program. No process is begun meanwhile: one that has the file open for writing would keep it from being run.
 func executable(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	require.NoError(t, os.WriteFile(name, []byte("#!/bin/sh\n"+text+"\n"), mode))
+	programtest.Write(t, name, []byte("#!/bin/sh\n"+text+"\n"), mode)
 }
 
 // What is too old, or is none of them, is refused before anything is made with it, and so is what runs cannot start.
