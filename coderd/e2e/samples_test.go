@@ -18,6 +18,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/demand/forgetest"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/modules"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/hosts/hoststest"
@@ -157,7 +158,13 @@ func TestSamples(t *testing.T) {
 	})
 	key := filepath.Join(dir, "key")
 	hoststest.NewKey(t, key)
+	module := filepath.Join(dir, "vm") // which the command line would upload
+	require.NoError(t, os.Mkdir(module, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(module, "main.tf"), []byte("output \"address\" { value = \"vm.example.com\" }\n"), 0o600))
+	archive, err := modules.Pack(module)
+	require.NoError(t, err)
 	here := strings.NewReplacer(
+		"/srv/terraform-mirror", e2etest.Public(t), "./vm", modules.Digest(archive),
 		"/usr/local/bin/garm-provider-incus", executable, "/usr/local/bin/garm-provider-aws", executable,
 		"/etc/prewarm/incus.toml", config, "/etc/prewarm/aws.toml", config,
 		"/run/secrets/aws-key-id", key, "/run/secrets/aws-key", key, "/etc/prewarm/id_ed25519", key,
@@ -177,6 +184,8 @@ func TestSamples(t *testing.T) {
 	_, err = server.Client.PutForgeCredential(ctx, "acme", sdk.PutForgeCredential{Kind: "github", URL: forge.API, Token: "token-of-tests"})
 	require.NoError(t, err)
 	_, err = server.Client.PutForge(ctx, "acme", sdk.PutForgeEntity{Scope: "organization", Path: "acme", Credential: "acme"})
+	require.NoError(t, err)
+	_, err = server.Client.UploadModule(ctx, modules.Digest(archive), archive)
 	require.NoError(t, err)
 	samples := readSamples(t, root)
 	for _, s := range samples { // a page may explain its provider before or after its templates

@@ -19,8 +19,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
-// modules are a pool of modules that need no plugin: each makes a file in a directory that is their cloud.
-const modules = `
+// madeModules are a pool of modules that need no plugin: each makes a file in a directory that is their cloud.
+const madeModules = `
 providers: [{name: tf, kind: terraform, inventory_every: 1s}]
 templates:
   - name: modules
@@ -89,7 +89,7 @@ func TestTerraform_pool(t *testing.T) {
 		}))
 	}
 	c := servers[0].Client
-	apply(ctx, t, c, modules, dir)
+	apply(ctx, t, c, madeModules, dir)
 	ready := func(n int) {
 		require.Eventually(t, func() bool {
 			list, err := c.Workspaces(ctx, sdk.WorkspaceFilter{State: "ready"})
