@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
@@ -51,9 +52,14 @@ func TestForge_away(t *testing.T) {
 	p := newPlant(t, 2, forgetest.Options{Seed: 8})
 	job := p.queue(1, untilEnded)[0]
 	p.busy()
-	coderdtest.Eventually(t, "another in its place", func() bool {
-		return p.forge.Idle() == 2 && p.count("t.name = 'runners' AND state = 'ready'") == 2
-	})
+	var online, ready int
+	if !assert.Eventually(t, func() bool { // a runner whose report is lost is seen by the round of the next minute
+		p.soon()
+		online, ready = p.forge.Idle(), p.count("t.name = 'runners' AND state = 'ready'")
+		return online == 2 && ready == 2
+	}, time.Minute, 200*time.Millisecond) {
+		require.FailNow(t, "no other in its place", "%d idle at the forge, %d ready, names %v", online, ready, p.forge.RunnerNames())
+	}
 	idle := p.forge.RunnerNames()
 	p.forge.SetFaults(forgetest.Faults{Errors: 1, Lose: 1})
 	failing := func() bool {
