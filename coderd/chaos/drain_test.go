@@ -63,23 +63,15 @@ type drain struct {
 func newDrain(t *testing.T, lasting string) *drain {
 	t.Helper()
 	d := &drain{inside: newInside(t, 2, 1), counter: &counter{}, streams: map[string]*sdk.Stream{}}
-	d.name, d.other = d.names[0], d.servers[1]
+	d.name = d.names[0]
 	d.kill(0)
 	d.options[0].Args = append(d.options[0].Args, "--drain", lasting)
 	require.NoError(t, d.revive(0))
-	d.at = d.servers[0]
-	d.road.mu.Lock()
-	d.road.targets = []string{d.options[0].Listen}
-	d.road.mu.Unlock()
-	before := d.newest()
-	d.road.cut()
-	eventually(t, "a new tunnel, at the first replica", func() bool {
-		n, err := d.holder(d.name)
-		return err == nil && n == 0 && d.newest() != before
-	})
-	d.road.mu.Lock()
-	d.road.targets = append(d.road.targets, d.options[1].Listen)
-	d.road.mu.Unlock()
+	d.kill(1) // so that the tunnel that answers is at the other one
+	d.c = d.servers[0].Client
+	require.NoError(t, d.command(t.Context(), 0, 10))
+	require.NoError(t, d.revive(1))
+	d.at, d.other = d.servers[0], d.servers[1]
 
 	ctx := t.Context()
 	p, err := d.other.Client.StartProcess(ctx, d.name, sdk.ProcessStart{Shell: counting})
@@ -94,13 +86,6 @@ func newDrain(t *testing.T, lasting string) *drain {
 	}
 	d.echo()
 	return d
-}
-
-// newest is the tunnel that requests take. It may have been cut.
-func (d *drain) newest() (id string) {
-	_ = d.store.Pool.QueryRow(d.t.Context(), `SELECT t.id::text FROM tunnels t JOIN workspaces w ON w.id = t.workspace_id WHERE w.name = $1
-		ORDER BY t.connected_at DESC LIMIT 1`, d.name).Scan(&id)
-	return id
 }
 
 // echo shows that the connections to the port go on.
@@ -127,8 +112,11 @@ func (d *drain) again() {
 func TestInside_drain(t *testing.T) {
 	t.Parallel()
 	d := newDrain(t, "1h")
+	d.road.mu.Lock()
+	d.road.targets = []string{d.options[1].Listen} // as a load balancer does with a replica that is not ready
+	d.road.mu.Unlock()
 	d.at.Signal(syscall.SIGTERM)
-	eventually(t, "the tunnel at the other replica", func() bool { n, err := d.holder(d.name); return err == nil && n == 1 })
+	eventually(t, "the tunnel at the other replica", func() bool { at, err := d.holder(d.name); return err == nil && at == 1 })
 	require.Empty(t, d.terminal.read(t.Context(), t, d.counter.lines+10))
 	d.echo()
 	d.c = d.other.Client
