@@ -29,7 +29,8 @@ func TestSeeds(t *testing.T) {
 	for _, seed := range chosenSeeds(t) {
 		plans = append(plans, plan{Seed: seed, Steps: steps})
 	}
-	all := run(t, plans, number("PREWARM_SIM_WORKERS", runtime.NumCPU()), false)
+	workers := 4 * runtime.NumCPU() // a seed waits for its commits more than it computes
+	all := run(t, plans, number("PREWARM_SIM_WORKERS", workers), false)
 	slices.SortFunc(all, func(a, b outcome) int { return cmp.Compare(a.Seed, b.Seed) })
 	covered := map[string]int{}
 	total, shrunk := 0, false
