@@ -2,7 +2,7 @@ package api
 
 import "sync"
 
-// mostRemembered bounds what is remembered of one kind; one more, and all begins anew.
+// mostRemembered is how many values of one kind are remembered at most. One more, and all others are forgotten.
 const mostRemembered = 10_000
 
 // remembered is what was read a while ago, and need not be read again. The zero value is ready for use.

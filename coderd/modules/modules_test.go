@@ -62,7 +62,7 @@ func TestPack(t *testing.T) {
 	}, files)
 }
 
-// The same files have the same digest, whoever has them and since when. It is the same for ever: versions of templates have it.
+// The same files have the same digest, whatever their times and permissions are. It never changes: versions of templates name it.
 func TestPack_sameDigest(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"main.tf": "a", "b/c.sh": "c"}

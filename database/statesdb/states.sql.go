@@ -232,7 +232,7 @@ type KeepTerraformModuleParams struct {
 	WorkspaceID uuid.UUID
 }
 
-// Its archive is not deleted from now on: whoever deletes those that nobody names looks again at one that was used meanwhile.
+// Its archive stays from now on: the sweep looks at used_at once more before it deletes an archive that nothing names.
 func (q *Queries) KeepTerraformModule(ctx context.Context, arg KeepTerraformModuleParams) error {
 	_, err := q.db.Exec(ctx, keepTerraformModule,
 		arg.Module,

@@ -46,7 +46,7 @@ WHERE r.workspace_id = @workspace_id AND r.token_hash = @token_hash
 FOR NO KEY UPDATE OF r;
 
 -- name: KeepTerraformModule :exec
--- Its archive is not deleted from now on: whoever deletes those that nobody names looks again at one that was used meanwhile.
+-- Its archive stays from now on: the sweep looks at used_at once more before it deletes an archive that nothing names.
 WITH used AS (UPDATE terraform_modules SET used_at = prewarm_now() WHERE digest = sqlc.narg(archive)::text)
 UPDATE terraform_runs SET module = @module, sealed_by = @sealed_by, archive = sqlc.narg(archive)::text WHERE workspace_id = @workspace_id;
 

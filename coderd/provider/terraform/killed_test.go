@@ -135,8 +135,8 @@ func (c *cloud) one() provider.Instance {
 	return all[0]
 }
 
-// A create whose apply was killed is not repeated: what it made would be made twice. A person is told what to look for, and the workspace
-// stays for as long as nobody has ended it.
+// A create whose apply was killed is not tried again, as everything could be made twice. The error names what to look for, and the
+// workspace stays until a person ends it.
 func TestCreate_killed(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)

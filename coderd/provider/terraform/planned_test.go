@@ -24,9 +24,9 @@ func TestPlanned(t *testing.T) {
 		"null":    {`{"resource_changes":[]}`, nil},
 		"all": {`{"resource_drift":[` + change("managed", "t.drift", `"create"`) + `],"resource_changes":[` + strings.Join([]string{
 			change("managed", "t.new", `"create"`), change("data", "data.t.x", `"read"`), change("managed", "t.same", `"no-op"`),
-			change("managed", "t.gone", `"delete"`), change("managed", "t.anew", `"delete","create"`),
+			change("managed", "t.gone", `"delete"`), change("managed", "t.replaced", `"delete","create"`),
 			change("managed", `module.m["a.b"].t.n[0]`, `"create"`), change("managed", "t.other", `"update"`),
-		}, ",") + `],"checks":[]}`, []string{"t.new", "t.anew (its replacement)", `module.m["a.b"].t.n[0]`}},
+		}, ",") + `],"checks":[]}`, []string{"t.new", "t.replaced (its replacement)", `module.m["a.b"].t.n[0]`}},
 	} {
 		got, err := planned(strings.NewReader(of.plan))
 		require.NoError(t, err, name)
