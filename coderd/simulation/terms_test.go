@@ -120,6 +120,9 @@ func (w *world) claimOn(p *process, req claim.Request, key string) bool {
 		}
 		w.note("%s answers a claim on terms: %s", p.name, outcome)
 		w.fired("claim on terms: " + outcome)
+		if err == nil && w.model.now.claims[res.ClaimID].state == "waiting" {
+			w.violate("claims", "claim %s was answered, and waits", short(res.ClaimID))
+		}
 		if err != nil || res.Workspace == nil {
 			return
 		}
