@@ -41,7 +41,7 @@ func claims(ctx context.Context, b *bench) {
 func (b *bench) stocked(ctx context.Context, pools, beside int) *image {
 	f := b.fleet(ctx, pools, 0)
 	f.addClaimed(ctx, beside)
-	f.add(ctx, int(20_000*(warmUp+b.window()).Seconds()))
+	f.add(ctx, b.stock())
 	return b.image(ctx, f)
 }
 

@@ -27,7 +27,7 @@ import (
 func fill(ctx context.Context, address, cloud string, workspaces, days int) {
 	store := get(database.Open(ctx, address, database.Options{Replica: "fill"}))
 	defer store.Close()
-	f := &fleet{store: store, url: address, cloud: cloud}
+	f := &fleet{provider: "sim", store: store, url: address, cloud: cloud}
 	f.find(ctx)
 	f.lived(ctx, days)
 	if workspaces == 0 {

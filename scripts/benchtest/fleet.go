@@ -14,16 +14,17 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// fleet is a database with pools t1/default, t2/default, … on the provider `sim`.
+// fleet is a database with pools t1/default, t2/default, … on one provider.
 type fleet struct {
-	store *database.Store
-	url   string
-	drop  func()
-	pools []pool
-	made  int // workspaces, so that each became ready at a time of its own
-	owner uuid.UUID
-	token auth.Secret
-	seen  map[uuid.UUID]bool // claimed in this database
+	provider string // its name and kind
+	store    *database.Store
+	url      string
+	drop     func()
+	pools    []pool
+	made     int // workspaces, so that each became ready at a time of its own
+	owner    uuid.UUID
+	token    auth.Secret
+	seen     map[uuid.UUID]bool // claimed in this database
 
 	cloud        string // where the files of `sim` are, to have resources made too; no resources where empty
 	installation uuid.UUID
@@ -37,10 +38,14 @@ type pool struct {
 // epoch is when the first workspace of a fleet became ready.
 var epoch = time.Now().Add(-24 * time.Hour)
 
-// fleet makes pools that want so many prebuilds each, empty as yet.
+// fleet makes pools on `sim` that want so many prebuilds each, empty as yet.
 func (b *bench) fleet(ctx context.Context, pools, instances int) *fleet {
+	return b.fleetOn(ctx, "sim", pools, instances)
+}
+
+func (b *bench) fleetOn(ctx context.Context, provider string, pools, instances int) *fleet {
 	store, address, drop := b.store(ctx)
-	f := &fleet{store: store, url: address, drop: drop, seen: map[uuid.UUID]bool{}}
+	f := &fleet{provider: provider, store: store, url: address, drop: drop, seen: map[uuid.UUID]bool{}}
 	get(store.Pool.Exec(ctx, b.sql, pgx.QueryExecModeSimpleProtocol))
 	_, _, err := auth.EnsureOwner(ctx, store, b.scratch)
 	must(err)
@@ -52,17 +57,17 @@ func (b *bench) fleet(ctx context.Context, pools, instances int) *fleet {
 	_, f.token, err = auth.CreateToken(ctx, store, by, auth.TokenRequest{Name: "bench"})
 	must(err)
 	batch := &pgx.Batch{}
-	batch.Queue("INSERT INTO providers (name, kind, chunk, creates_in_flight, updated_at) VALUES ('sim', 'sim', 1000000, 64, now())")
+	batch.Queue("INSERT INTO providers (name, kind, chunk, creates_in_flight, updated_at) VALUES ($1, $1, 1000000, 64, now())", provider)
 	// What is filled in by SQL is at no provider: the first inventory of a server would open the breaker.
 	batch.Queue(`INSERT INTO inventories (provider, leased_until, due_at, full_at)
-		VALUES ('sim', now(), now() + interval '1 day', now())`)
+		VALUES ($1, now(), now() + interval '1 day', now())`, provider)
 	for n := range pools {
 		p := pool{fmt.Sprintf("t%d", n+1), uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 		f.pools = append(f.pools, p)
 		batch.Queue(`INSERT INTO templates (id, organization_id, name, provider, created_at, updated_at)
-			VALUES ($1, $2, $3, 'sim', now(), now())`, p.template, auth.DefaultOrganizationID, p.name)
+			VALUES ($1, $2, $3, $4, now(), now())`, p.template, auth.DefaultOrganizationID, p.name, provider)
 		batch.Queue(`INSERT INTO template_versions (id, template_id, number, hash, provider, spec, created_at, created_by)
-			VALUES ($1, $2, 1, $3, 'sim', '{}', now(), $4)`, p.version, p.template, p.name, f.owner)
+			VALUES ($1, $2, 1, $3, $5, '{}', now(), $4)`, p.version, p.template, p.name, f.owner, provider)
 		batch.Queue("UPDATE templates SET active_version_id = $1 WHERE id = $2", p.version, p.template)
 		batch.Queue(`INSERT INTO presets (id, organization_id, template_id, name, pool_key, instances, created_at, updated_at)
 			VALUES ($1, $2, $3, 'default', $4, $5, now(), now())`, p.preset, auth.DefaultOrganizationID, p.template, p.key, instances)
@@ -102,13 +107,13 @@ func (f *fleet) insert(ctx context.Context, n int, state string) {
 		get(tx.Exec(ctx, "SET LOCAL session_replication_role = replica"))
 		get(tx.Exec(ctx, `INSERT INTO workspaces (id, name, organization_id, template_id, template_version_id, preset_id,
 			pool_key, provider, parameters, state, owner_id, claim_id, provider_id, created_at, state_at, ready_at, claimed_at)
-			SELECT u.id, u.name, $1, u.template, u.version, u.preset, u.key, 'sim', '{}', $2::workspace_state,
+			SELECT u.id, u.name, $1, u.template, u.version, u.preset, u.key, $12, '{}', $2::workspace_state,
 			       CASE WHEN $2 = 'claimed' THEN $3::uuid ELSE '00000000-0000-4000-8000-000000000002' END,
-			       CASE WHEN $2 = 'claimed' THEN u.claim END, 'sim-' || u.name, u.ready, u.ready, u.ready,
+			       CASE WHEN $2 = 'claimed' THEN u.claim END, $12 || '-' || u.name, u.ready, u.ready, u.ready,
 			       CASE WHEN $2 = 'claimed' THEN u.ready END
 			FROM unnest($4::uuid[], $5::text[], $6::uuid[], $7::uuid[], $8::uuid[], $9::uuid[], $10::uuid[], $11::timestamptz[])
 			       AS u (id, name, template, version, preset, key, claim, ready)`,
-			auth.DefaultOrganizationID, state, f.owner, ids, names, templates, versions, presets, keys, claims, ready))
+			auth.DefaultOrganizationID, state, f.owner, ids, names, templates, versions, presets, keys, claims, ready, f.provider))
 		if state != "claimed" {
 			return nil
 		}

@@ -49,6 +49,7 @@ var groups = []struct {
 	{"failover", "a nudge that is pending when the holder of the pass's lock dies", failover, 0},
 	{"memory", "resident memory of a replica", memory, 0},
 	{"tunnels", "resident memory of a replica with 10,000 idle tunnels, and claims beside them", tunnels, 12 * time.Minute},
+	{"terraform", "claims of workspaces with a state of Terraform beside those of `sim`, and while 20 states of 20 MiB are written", terraform, 10 * time.Minute},
 	{"docker", "claims of containers, running and stopped, beside a container run cold; left out where no engine can be started", containers, 20 * time.Minute},
 	{"interactive", "from the request of a claim to the first output of a command in it, beside `docker run` and `docker exec`", interactive, 20 * time.Minute},
 	{"forge", "jobs of a forge from queued to started, with warm and cold pools of runners, and on a bad day", forgeJobs, 25 * time.Minute},
