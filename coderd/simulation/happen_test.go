@@ -288,7 +288,7 @@ func (w *world) freeze(p *process) {
 func (w *world) thaw(p *process) {
 	w.note("%s wakes", p.name)
 	w.fired("late wake")
-	p.frozen = false
+	p.frozen, p.stunnedAt = false, nil
 	for _, t := range w.model.open {
 		if t.p == p {
 			t.deaf = false

@@ -153,8 +153,8 @@ func (w *world) stunned(c *call) bool {
 	w.note("* freeze %s before %s", c.p.name, c.name)
 	w.fired("freeze")
 	w.freeze(c.p)
-	// It wakes when it has just lost the job, or is about to.
-	c.p.wakes, c.stunned = time.Now().Add(lease*4/5+time.Duration(d.Int64N(int64(lease/3)))), true
+	// It wakes as soon as somebody else has the job, or when it is about to lose it.
+	c.p.wakes, c.p.stunnedAt, c.stunned = time.Now().Add(lease*4/5+time.Duration(d.Int64N(int64(lease)))), c, true
 	return true
 }
 

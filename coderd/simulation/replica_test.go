@@ -36,8 +36,9 @@ type process struct {
 	stops bool // is being stopped in order
 	ill   time.Time
 	// frozen: nothing leaves it and nothing reaches it until it wakes.
-	frozen bool
-	wakes  time.Time
+	frozen    bool
+	wakes     time.Time
+	stunnedAt *call // the call before which it froze; nil: any, and it wakes by the time alone
 
 	*replica.Replica
 	store *database.Store

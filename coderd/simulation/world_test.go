@@ -361,7 +361,7 @@ func (w *world) deliver(i int) {
 func (w *world) tidy() {
 	now := time.Now()
 	for _, p := range w.processes {
-		if p.frozen && !now.Before(p.wakes) {
+		if p.frozen && (!now.Before(p.wakes) || p.stunnedAt != nil && w.model.anothers(p.stunnedAt)) {
 			w.thaw(p)
 		}
 		if p.stops && !p.dead {
