@@ -1,6 +1,7 @@
-// Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// claim history, samples and proofs of pools, audit, sessions, webhooks' deliveries, jobs and runners of forges, states of
-// Terraform, and uploaded modules. It goes in small batches, on every replica, each skipping what another is at.
+// Package retention deletes what is old: rows of deleted workspaces, ended claims with their idempotency keys, claim history,
+// samples and proofs of pools, sessions, webhooks' deliveries, jobs and runners of forges, states of Terraform, and uploaded
+// modules. It goes in small batches, on every replica, each skipping what another is at. History and the audit log are
+// partitioned by time: their partitions are made ahead and dropped (logs.go).
 package retention
 
 import (
@@ -46,12 +47,17 @@ func (k *Keeper) Run(ctx context.Context) {
 // Purge deletes all that is old now.
 func (k *Keeper) Purge(ctx context.Context) error {
 	q := retentiondb.New(k.Store)
+	for _, l := range logs {
+		if err := k.keep(ctx, l); err != nil {
+			return err
+		}
+	}
 	for _, purge := range []func(context.Context) (int64, error){
 		after(7*day, q.PurgeWorkspaces),
-		after(30*day, q.PurgeHistory),
+		after(keepHistory, q.PurgeHistory),
 		after(30*day, q.PurgeClaims),
 		after(day, q.FreeOldKeys), // of claims that were released
-		after(365*day, q.PurgeAudit),
+		after(keepAudit, q.PurgeAudit),
 		after(30*day, q.PurgeNotifications),
 		after(day, q.PurgeSessions),
 		after(35*day, q.PurgeClaimHistory),   // a little more than sizes are computed from
