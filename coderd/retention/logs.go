@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"cdr.dev/slog"
@@ -26,6 +27,15 @@ type log struct {
 	keep       time.Duration
 }
 
+// keepLogs keeps all logs. One that cannot be kept, as where the role of the database does not own its tables, is in no other's way.
+func (k *Keeper) keepLogs(ctx context.Context) error {
+	var failed error
+	for _, l := range logs {
+		failed = errors.Join(failed, k.keep(ctx, l))
+	}
+	return failed
+}
+
 // keep makes the partitions of a log ahead, and drops those that are old, a step at a time. A step that cannot have its lock
 // is left to the next time: until then rows go into the partition without an end, and what is old stays.
 func (k *Keeper) keep(ctx context.Context, l log) error {
@@ -44,7 +54,7 @@ func (k *Keeper) keep(ctx context.Context, l log) error {
 			return q.AnalyzeLog(ctx, l.name)
 		})
 		switch {
-		case database.IsLockTimeout(err):
+		case database.IsLockTimeout(err), errors.Is(err, database.ErrSerialization):
 			k.Log.Info(ctx, "partitions of a log wait for a lock", slog.F("log", l.name))
 			return nil
 		case err != nil || step == "":

@@ -60,7 +60,7 @@ func (w *logWorld) days(query string) []int {
 
 func (w *logWorld) partitions(log string) []string {
 	w.t.Helper()
-	return column[string](w, "SELECT name FROM log_partitions('"+log+"') ORDER BY starts")
+	return column[string](w, "SELECT name FROM prewarm_log_partitions('"+log+"') ORDER BY starts")
 }
 
 func column[T any](w *logWorld, query string) []T {
@@ -131,7 +131,7 @@ func upTo(n int) (all []int) {
 // step makes the next step of history's upkeep alone.
 func (w *logWorld) step() string {
 	w.t.Helper()
-	return column[string](w, "SELECT keep_log('workspace_history', 'week', interval '30 days', 1000)")[0]
+	return column[string](w, "SELECT prewarm_keep_log('workspace_history', 'week', interval '30 days', 1000)")[0]
 }
 
 // A database that is full when its logs are partitioned: the table that was there gets an end while rows come, and what is old

@@ -47,11 +47,6 @@ func (k *Keeper) Run(ctx context.Context) {
 // Purge deletes all that is old now.
 func (k *Keeper) Purge(ctx context.Context) error {
 	q := retentiondb.New(k.Store)
-	for _, l := range logs {
-		if err := k.keep(ctx, l); err != nil {
-			return err
-		}
-	}
 	for _, purge := range []func(context.Context) (int64, error){
 		after(7*day, q.PurgeWorkspaces),
 		after(keepHistory, q.PurgeHistory),
@@ -84,7 +79,7 @@ func (k *Keeper) Purge(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return k.keepLogs(ctx)
 }
 
 // after deletes a batch of what is older than that.

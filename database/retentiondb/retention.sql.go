@@ -20,7 +20,7 @@ func (q *Queries) AllowLongStep(ctx context.Context) error {
 }
 
 const analyzeLog = `-- name: AnalyzeLog :exec
-SELECT analyze_log($1::text)
+SELECT prewarm_analyze_log($1::text)
 `
 
 func (q *Queries) AnalyzeLog(ctx context.Context, log string) error {
@@ -55,7 +55,7 @@ func (q *Queries) FreeOldKeys(ctx context.Context, arg FreeOldKeysParams) (int64
 }
 
 const keepLog = `-- name: KeepLog :one
-SELECT keep_log($1::text, $2::text, $3::double precision * interval '1 second', $4::int)::text AS step
+SELECT prewarm_keep_log($1::text, $2::text, $3::double precision * interval '1 second', $4::int)::text AS step
 `
 
 type KeepLogParams struct {
@@ -82,8 +82,8 @@ const purgeAudit = `-- name: PurgeAudit :execrows
 DELETE FROM audit_log a
 USING (SELECT o.id, o.at FROM audit_log o
        WHERE o.at < prewarm_now() - $1::double precision * interval '1 second'
-         AND (SELECT log_before_ends('audit_log')) > prewarm_now() - $1::double precision * interval '1 second'
-         AND o.at < (SELECT log_before_ends('audit_log'))
+         AND (SELECT prewarm_log_before_ends('audit_log')) > prewarm_now() - $1::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('audit_log'))
        ORDER BY o.at LIMIT $2) old
 WHERE a.id = old.id AND a.at = old.at
 `
@@ -248,8 +248,8 @@ const purgeHistory = `-- name: PurgeHistory :execrows
 DELETE FROM workspace_history h
 USING (SELECT o.id, o.at FROM workspace_history o
        WHERE o.at < prewarm_now() - $1::double precision * interval '1 second'
-         AND (SELECT log_before_ends('workspace_history')) > prewarm_now() - $1::double precision * interval '1 second'
-         AND o.at < (SELECT log_before_ends('workspace_history'))
+         AND (SELECT prewarm_log_before_ends('workspace_history')) > prewarm_now() - $1::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('workspace_history'))
          AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
        ORDER BY o.id LIMIT $2) old
 WHERE h.id = old.id AND h.at = old.at

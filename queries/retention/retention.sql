@@ -57,18 +57,18 @@ SELECT set_config('statement_timeout', '0', true);
 
 -- name: KeepLog :one
 -- The next step of the upkeep of a partitioned log, and '' if there is none (migration 00050).
-SELECT keep_log(@log::text, @unit::text, sqlc.arg(keep_s)::double precision * interval '1 second', @batch::int)::text AS step;
+SELECT prewarm_keep_log(@log::text, @unit::text, sqlc.arg(keep_s)::double precision * interval '1 second', @batch::int)::text AS step;
 
 -- name: AnalyzeLog :exec
-SELECT analyze_log(@log::text);
+SELECT prewarm_analyze_log(@log::text);
 
 -- name: PurgeHistory :execrows
 -- Of the partition that was there before there were others, until it is old enough to be dropped as they are.
 DELETE FROM workspace_history h
 USING (SELECT o.id, o.at FROM workspace_history o
        WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
-         AND (SELECT log_before_ends('workspace_history')) > prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
-         AND o.at < (SELECT log_before_ends('workspace_history'))
+         AND (SELECT prewarm_log_before_ends('workspace_history')) > prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('workspace_history'))
          AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
        ORDER BY o.id LIMIT @batch) old
 WHERE h.id = old.id AND h.at = old.at;
@@ -87,8 +87,8 @@ WHERE c.id = old.id;
 DELETE FROM audit_log a
 USING (SELECT o.id, o.at FROM audit_log o
        WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
-         AND (SELECT log_before_ends('audit_log')) > prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
-         AND o.at < (SELECT log_before_ends('audit_log'))
+         AND (SELECT prewarm_log_before_ends('audit_log')) > prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('audit_log'))
        ORDER BY o.at LIMIT @batch) old
 WHERE a.id = old.id AND a.at = old.at;
 

@@ -36,9 +36,9 @@ func size(ctx context.Context, b *bench) {
 	get(conn.Exec(ctx, `DO $$ BEGIN
 		FOR k IN REVERSE 70..0 LOOP
 			PERFORM set_config('prewarm.now', (now() - k * interval '1 week')::text, false);
-			WHILE keep_log('audit_log', 'month', interval '10 years', 1) <> '' LOOP END LOOP;
+			WHILE prewarm_keep_log('audit_log', 'month', interval '10 years', 1) <> '' LOOP END LOOP;
 			CONTINUE WHEN k > 12;
-			WHILE keep_log('workspace_history', 'week', interval '10 years', 1) <> '' LOOP END LOOP;
+			WHILE prewarm_keep_log('workspace_history', 'week', interval '10 years', 1) <> '' LOOP END LOOP;
 		END LOOP;
 		PERFORM set_config('prewarm.now', '', false);
 	END $$`))
@@ -62,7 +62,7 @@ func size(ctx context.Context, b *bench) {
 		began, longest := time.Now(), time.Duration(0)
 		for step := "begin"; step != ""; {
 			from := time.Now()
-			must(conn.QueryRow(ctx, "SELECT keep_log($1, $2, $3::interval, 100000)", l.name, l.unit, l.keep).Scan(&step))
+			must(conn.QueryRow(ctx, "SELECT prewarm_keep_log($1, $2, $3::interval, 100000)", l.name, l.unit, l.keep).Scan(&step))
 			longest = max(longest, time.Since(from))
 		}
 		line("size.drop."+l.name, time.Since(began).Seconds(), "s", 0, "")
