@@ -48,7 +48,7 @@
 //	humanlog    log lines for people
 //	printable   makes text from elsewhere safe to show in a terminal or a log; makes the headline of a fault
 //	tracing     one cause through processes and rows, for OpenTelemetry
-//	retention   deletes what is old
+//	retention   deletes what is old, and keeps the partitions of the logs
 //	chaos       tests that hurt real processes; chaos/storm all faults at once, chaos/judge what was wrong,
 //	            chaos/engine behind the server's back on a container engine
 //	coderdtest  replicas inside of tests

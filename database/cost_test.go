@@ -414,8 +414,8 @@ func rowsRead(t *testing.T, store *database.Store, table string, fn func(context
 	_, err = tx.Exec(ctx, "SET LOCAL plan_cache_mode = force_generic_plan")
 	require.NoError(t, err)
 	read := func() (rows int64) { // since the connection last reported its counts
-		require.NoError(t, tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch
-			FROM pg_stat_xact_user_tables WHERE relname = $1`, table).Scan(&rows))
+		require.NoError(t, tx.QueryRow(ctx, `SELECT sum(seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_user_tables
+			WHERE relid = $1::regclass OR relid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = $1::regclass)`, table).Scan(&rows))
 		return rows
 	}
 	before := read()

@@ -23,24 +23,35 @@ func (s *server) registerAudit() {
 }
 
 func (s *server) listAudit(ctx context.Context, who auth.Identity, in *sdk.AuditFilter) (sdk.AuditList, error) {
+	q := viewsdb.New(database.Planned(s.Store))
 	params := viewsdb.AuditLogParams{
 		OrganizationID: who.OrganizationID, Action: database.OrNull(in.Action), Actor: database.OrNull(in.Actor),
 		Target: database.OrNull(in.Target), Words: patterns(in.Q), People: in.People, Since: timeOrNil(in.Since),
 		Until: timeOrNil(in.Until), BeforeID: database.OrNull(in.Before), MaxEntries: in.Limit + 1,
 	}
+	if params.BeforeID != nil {
+		at, err := q.AuditPlace(ctx, *params.BeforeID)
+		switch {
+		case database.NoRows(err):
+			return sdk.AuditList{Entries: []sdk.AuditEntry{}}, nil
+		case err != nil:
+			return sdk.AuditList{}, xerrors.Errorf("find where a page of the audit log begins: %w", err)
+		}
+		params.BeforeAt = &at
+	}
 	var bottom int64 // where a search stopped; 0: there is nothing more to search
 	if len(params.Words) > 0 {
-		end, err := viewsdb.New(s.Store).AuditWindow(ctx, viewsdb.AuditWindowParams{
-			OrganizationID: who.OrganizationID, BeforeID: params.BeforeID, Size: searched - 1,
+		end, err := q.AuditWindow(ctx, viewsdb.AuditWindowParams{
+			OrganizationID: who.OrganizationID, BeforeAt: params.BeforeAt, BeforeID: params.BeforeID, Size: searched - 1,
 		})
 		switch {
 		case err == nil:
-			bottom, params.BottomID = end, &end
+			bottom, params.BottomAt, params.BottomID = end.ID, &end.At, &end.ID
 		case !database.NoRows(err):
 			return sdk.AuditList{}, xerrors.Errorf("find how far to search the audit log: %w", err)
 		}
 	}
-	rows, err := viewsdb.New(s.Store).AuditLog(ctx, params)
+	rows, err := q.AuditLog(ctx, params)
 	if err != nil {
 		return sdk.AuditList{}, xerrors.Errorf("list audit log: %w", err)
 	}

@@ -102,6 +102,8 @@ func TestPresetDurations(t *testing.T) {
 		ws := w.workspace("quickstart", state, "prewarm")
 		_, err := w.store.Pool.Exec(ctx, "DELETE FROM workspace_history WHERE workspace_id = $1", ws.ID)
 		require.NoError(t, err)
+		_, err = w.store.Pool.Exec(ctx, "UPDATE workspaces SET created_at = now() - interval '1 hour' WHERE id = $1", ws.ID)
+		require.NoError(t, err)
 		_, err = w.store.Pool.Exec(ctx, lives, ws.ID, float64(10*(i+1)), state)
 		require.NoError(t, err)
 	}

@@ -102,8 +102,8 @@ func TestSearch_goesThroughAHistoryInParts(t *testing.T) {
 	w := newWorld(t)
 	admin := w.as("admin")
 	w.exec(`INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, source)
-		SELECT now() - n * interval '1 minute', u.id, $1, CASE n WHEN 1 THEN 'needle.found' ELSE 'hay.moved' END, 'stack', 'x', 'hay', ''
-		FROM generate_series(1, 25000) n, users u WHERE u.name = 'admin'`, w.owner.OrganizationID)
+		SELECT now() - n * interval '1 minute', u.id, $1, CASE n WHEN 25000 THEN 'needle.found' ELSE 'hay.moved' END, 'stack', 'x', 'hay', ''
+		FROM generate_series(25000, 1, -1) n, users u WHERE u.name = 'admin'`, w.owner.OrganizationID)
 	w.exec(`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, created_at, deadline_at, reason)
 		SELECT gen_random_uuid(), p.organization_id, p.id, u.id, 'prefer', 'missed', 'miss', now() - n * interval '1 s', now(), ''
 		FROM generate_series(1, 25000) n, presets p JOIN templates t ON t.id = p.template_id, users u

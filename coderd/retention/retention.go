@@ -1,6 +1,7 @@
-// Package retention deletes what is old: rows of deleted workspaces, history, ended claims with their idempotency keys,
-// claim history, samples and proofs of pools, audit, sessions, webhooks' deliveries, jobs and runners of forges, states of
-// Terraform, and uploaded modules. It goes in small batches, on every replica, each skipping what another is at.
+// Package retention deletes what is old: rows of deleted workspaces, ended claims with their idempotency keys, claim history,
+// samples and proofs of pools, sessions, webhooks' deliveries, jobs and runners of forges, states of Terraform, and uploaded
+// modules. It goes in small batches, on every replica, each skipping what another is at. History and the audit log are
+// partitioned by time: their partitions are made ahead and dropped (logs.go).
 package retention
 
 import (
@@ -48,10 +49,10 @@ func (k *Keeper) Purge(ctx context.Context) error {
 	q := retentiondb.New(k.Store)
 	for _, purge := range []func(context.Context) (int64, error){
 		after(7*day, q.PurgeWorkspaces),
-		after(30*day, q.PurgeHistory),
+		after(keepHistory, q.PurgeHistory),
 		after(30*day, q.PurgeClaims),
 		after(day, q.FreeOldKeys), // of claims that were released
-		after(365*day, q.PurgeAudit),
+		after(keepAudit, q.PurgeAudit),
 		after(30*day, q.PurgeNotifications),
 		after(day, q.PurgeSessions),
 		after(35*day, q.PurgeClaimHistory),   // a little more than sizes are computed from
@@ -78,7 +79,7 @@ func (k *Keeper) Purge(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return k.keepLogs(ctx)
 }
 
 // after deletes a batch of what is older than that.

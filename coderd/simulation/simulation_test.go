@@ -99,7 +99,7 @@ func prepare(t *testing.T, url string) (ids identities, err error) {
 
 const wipe = `DO $$ DECLARE all_tables text; BEGIN
 	SELECT string_agg(c.oid::regclass::text, ', ') INTO all_tables FROM pg_class c
-	WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+	WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
 	  AND c.relname NOT IN ('organizations', 'users', 'memberships', 'installation', 'tokens', 'goose_db_version');
 	EXECUTE 'TRUNCATE ' || all_tables || ' RESTART IDENTITY';
 	INSERT INTO reconcile_fence DEFAULT VALUES;

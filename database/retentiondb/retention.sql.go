@@ -9,6 +9,25 @@ import (
 	"context"
 )
 
+const allowLongStep = `-- name: AllowLongStep :exec
+SELECT set_config('statement_timeout', '0', true)
+`
+
+// For the rest of the transaction: to validate a constraint reads a whole partition.
+func (q *Queries) AllowLongStep(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, allowLongStep)
+	return err
+}
+
+const analyzeLog = `-- name: AnalyzeLog :exec
+SELECT prewarm_analyze_log($1::text)
+`
+
+func (q *Queries) AnalyzeLog(ctx context.Context, log string) error {
+	_, err := q.db.Exec(ctx, analyzeLog, log)
+	return err
+}
+
 const freeOldKeys = `-- name: FreeOldKeys :execrows
 
 UPDATE claims c SET idempotency_key = NULL
@@ -35,12 +54,38 @@ func (q *Queries) FreeOldKeys(ctx context.Context, arg FreeOldKeysParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const keepLog = `-- name: KeepLog :one
+SELECT prewarm_keep_log($1::text, $2::text, $3::double precision * interval '1 second', $4::int)::text AS step
+`
+
+type KeepLogParams struct {
+	Log   string
+	Unit  string
+	KeepS float64
+	Batch int32
+}
+
+// The next step of the upkeep of a partitioned log, and ” if there is none (migration 00050).
+func (q *Queries) KeepLog(ctx context.Context, arg KeepLogParams) (string, error) {
+	row := q.db.QueryRow(ctx, keepLog,
+		arg.Log,
+		arg.Unit,
+		arg.KeepS,
+		arg.Batch,
+	)
+	var step string
+	err := row.Scan(&step)
+	return step, err
+}
+
 const purgeAudit = `-- name: PurgeAudit :execrows
 DELETE FROM audit_log a
-USING (SELECT o.id FROM audit_log o
+USING (SELECT o.id, o.at FROM audit_log o
        WHERE o.at < prewarm_now() - $1::double precision * interval '1 second'
+         AND (SELECT prewarm_log_before_ends('audit_log')) > prewarm_now() - $1::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('audit_log'))
        ORDER BY o.at LIMIT $2) old
-WHERE a.id = old.id
+WHERE a.id = old.id AND a.at = old.at
 `
 
 type PurgeAuditParams struct {
@@ -48,6 +93,7 @@ type PurgeAuditParams struct {
 	Batch int32
 }
 
+// As PurgeHistory.
 func (q *Queries) PurgeAudit(ctx context.Context, arg PurgeAuditParams) (int64, error) {
 	result, err := q.db.Exec(ctx, purgeAudit, arg.KeepS, arg.Batch)
 	if err != nil {
@@ -200,11 +246,13 @@ func (q *Queries) PurgeForgeRunners(ctx context.Context, arg PurgeForgeRunnersPa
 
 const purgeHistory = `-- name: PurgeHistory :execrows
 DELETE FROM workspace_history h
-USING (SELECT o.id FROM workspace_history o
+USING (SELECT o.id, o.at FROM workspace_history o
        WHERE o.at < prewarm_now() - $1::double precision * interval '1 second'
+         AND (SELECT prewarm_log_before_ends('workspace_history')) > prewarm_now() - $1::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('workspace_history'))
          AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
        ORDER BY o.id LIMIT $2) old
-WHERE h.id = old.id
+WHERE h.id = old.id AND h.at = old.at
 `
 
 type PurgeHistoryParams struct {
@@ -212,6 +260,7 @@ type PurgeHistoryParams struct {
 	Batch int32
 }
 
+// Of the partition that was there before there were others, until it is old enough to be dropped as they are.
 func (q *Queries) PurgeHistory(ctx context.Context, arg PurgeHistoryParams) (int64, error) {
 	result, err := q.db.Exec(ctx, purgeHistory, arg.KeepS, arg.Batch)
 	if err != nil {

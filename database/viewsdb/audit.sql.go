@@ -22,32 +22,37 @@ FROM audit_log a
 LEFT JOIN users u ON u.id = a.actor_id
 LEFT JOIN organizations o ON o.id = a.organization_id
 WHERE (a.organization_id = $1::uuid OR a.organization_id IS NULL)
-  AND ($2::bigint IS NULL OR a.id < $2::bigint)
-  AND (NOT $3::boolean OR a.actor_id <> '00000000-0000-4000-8000-000000000002') -- the built-in identity
-  AND ($4::timestamptz IS NULL OR a.at >= $4::timestamptz)
-  AND ($5::timestamptz IS NULL OR a.at < $5::timestamptz)
-  AND ($6::text IS NULL OR a.action = $6::text)
-  AND ($7::text IS NULL OR u.name = $7::text)
-  AND ($8::text IS NULL OR a.target_id = $8::text
-       OR a.target_name = $8::text)
-  AND ($9::text[] IS NULL
-       OR concat_ws(' ', u.name, a.action, a.target_type, a.target_name, a.target_id, a.reason, a.source) ILIKE ALL ($9::text[]))
-  AND ($10::bigint IS NULL OR a.id >= $10::bigint)
-ORDER BY a.id DESC
-LIMIT $11
+  -- Of the times each comparison leaves partitions out, and those of pairs say where to begin and to end.
+  AND a.at <= coalesce($2::timestamptz, 'infinity')
+  AND (a.at, a.id) < (coalesce($2::timestamptz, 'infinity'), coalesce($3::bigint, 9223372036854775807))
+  AND a.at >= coalesce($4::timestamptz, '-infinity')
+  AND (a.at, a.id) >= (coalesce($4::timestamptz, '-infinity'), coalesce($5::bigint, 0))
+  AND a.at >= coalesce($6::timestamptz, '-infinity')
+  AND a.at < coalesce($7::timestamptz, 'infinity')
+  AND (NOT $8::boolean OR a.actor_id <> '00000000-0000-4000-8000-000000000002') -- the built-in identity
+  AND ($9::text IS NULL OR a.action = $9::text)
+  AND ($10::text IS NULL OR u.name = $10::text)
+  AND ($11::text IS NULL OR a.target_id = $11::text
+       OR a.target_name = $11::text)
+  AND ($12::text[] IS NULL
+       OR concat_ws(' ', u.name, a.action, a.target_type, a.target_name, a.target_id, a.reason, a.source) ILIKE ALL ($12::text[]))
+ORDER BY a.at DESC, a.id DESC
+LIMIT $13
 `
 
 type AuditLogParams struct {
 	OrganizationID uuid.UUID
+	BeforeAt       *time.Time
 	BeforeID       *int64
-	People         bool
+	BottomAt       *time.Time
+	BottomID       *int64
 	Since          *time.Time
 	Until          *time.Time
+	People         bool
 	Action         *string
 	Actor          *string
 	Target         *string
 	Words          []string
-	BottomID       *int64
 	MaxEntries     int32
 }
 
@@ -68,20 +73,23 @@ type AuditLogRow struct {
 }
 
 // The audit log and the tokens, as people see them.
-// Newest first, from before_id down. What belongs to no organization, such as a provider, is in everybody's log. words are
-// patterns, each of which must match what an entry says; a search goes down to bottom_id (AuditWindow).
+// Newest first, from before_at and before_id down (AuditPlace). What belongs to no organization, such as a provider, is in
+// everybody's log. words are patterns, each of which must match what an entry says; a search goes down to bottom_at and
+// bottom_id (AuditWindow). In the order of time, the partitions are read one after another, and no older one than a page needs.
 func (q *Queries) AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogRow, error) {
 	rows, err := q.db.Query(ctx, auditLog,
 		arg.OrganizationID,
+		arg.BeforeAt,
 		arg.BeforeID,
-		arg.People,
+		arg.BottomAt,
+		arg.BottomID,
 		arg.Since,
 		arg.Until,
+		arg.People,
 		arg.Action,
 		arg.Actor,
 		arg.Target,
 		arg.Words,
-		arg.BottomID,
 		arg.MaxEntries,
 	)
 	if err != nil {
@@ -116,27 +124,51 @@ func (q *Queries) AuditLog(ctx context.Context, arg AuditLogParams) ([]AuditLogR
 	return items, nil
 }
 
+const auditPlace = `-- name: AuditPlace :one
+SELECT a.at FROM audit_log a WHERE a.id <= $1::bigint ORDER BY a.id DESC LIMIT 1
+`
+
+// Where in the order of time a page before an id begins. The entry itself may have been dropped: then it is the one before it.
+func (q *Queries) AuditPlace(ctx context.Context, id int64) (time.Time, error) {
+	row := q.db.QueryRow(ctx, auditPlace, id)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
+}
+
 const auditWindow = `-- name: AuditWindow :one
-SELECT a.id
+SELECT a.at, a.id
 FROM audit_log a
 WHERE (a.organization_id = $1::uuid OR a.organization_id IS NULL)
-  AND ($2::bigint IS NULL OR a.id < $2::bigint)
-ORDER BY a.id DESC
-OFFSET $3 LIMIT 1
+  AND a.at <= coalesce($2::timestamptz, 'infinity')
+  AND (a.at, a.id) < (coalesce($2::timestamptz, 'infinity'), coalesce($3::bigint, 9223372036854775807))
+ORDER BY a.at DESC, a.id DESC
+OFFSET $4 LIMIT 1
 `
 
 type AuditWindowParams struct {
 	OrganizationID uuid.UUID
+	BeforeAt       *time.Time
 	BeforeID       *int64
 	Size           int32
 }
 
-// The last of so many entries from before_id down: how far one search goes. No row where there are fewer.
-func (q *Queries) AuditWindow(ctx context.Context, arg AuditWindowParams) (int64, error) {
-	row := q.db.QueryRow(ctx, auditWindow, arg.OrganizationID, arg.BeforeID, arg.Size)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+type AuditWindowRow struct {
+	At time.Time
+	ID int64
+}
+
+// The last of so many entries from before_at and before_id down: how far one search goes. No row where there are fewer.
+func (q *Queries) AuditWindow(ctx context.Context, arg AuditWindowParams) (AuditWindowRow, error) {
+	row := q.db.QueryRow(ctx, auditWindow,
+		arg.OrganizationID,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.Size,
+	)
+	var i AuditWindowRow
+	err := row.Scan(&i.At, &i.ID)
+	return i, err
 }
 
 const tokens = `-- name: Tokens :many

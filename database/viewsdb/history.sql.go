@@ -271,12 +271,12 @@ func (q *Queries) SizingView(ctx context.Context, presetID uuid.UUID) (SizingVie
 
 const stateDurations = `-- name: StateDurations :many
 WITH latest AS MATERIALIZED (
-  (SELECT w.id FROM workspaces w
+  (SELECT w.id, w.created_at FROM workspaces w
    WHERE w.template_id = $1 AND w.preset_id = $2 AND w.state NOT IN ('claimed', 'deleted') LIMIT $3)
   UNION ALL
-  (SELECT w.id FROM workspaces w WHERE w.preset_id = $2 AND w.state = 'claimed' LIMIT $3)
+  (SELECT w.id, w.created_at FROM workspaces w WHERE w.preset_id = $2 AND w.state = 'claimed' LIMIT $3)
   UNION ALL
-  (SELECT w.id FROM workspaces w WHERE w.preset_id = $2 AND w.state = 'deleted'
+  (SELECT w.id, w.created_at FROM workspaces w WHERE w.preset_id = $2 AND w.state = 'deleted'
    ORDER BY w.deleted_at DESC LIMIT $3)
 )
 SELECT x.state, percentile_cont(0.5) WITHIN GROUP (ORDER BY x.lasted_s)::double precision AS p50_s,
@@ -284,7 +284,8 @@ SELECT x.state, percentile_cont(0.5) WITHIN GROUP (ORDER BY x.lasted_s)::double 
 FROM latest
 CROSS JOIN LATERAL (
   SELECT h.to_state AS state, extract(epoch FROM lead(h.at) OVER (ORDER BY h.id) - h.at)::double precision AS lasted_s
-  FROM workspace_history h WHERE h.workspace_id = latest.id
+  FROM workspace_history h
+  WHERE h.workspace_id = latest.id AND h.at >= latest.created_at -- no partition from before it was there
 ) x
 WHERE x.lasted_s IS NOT NULL
 GROUP BY x.state

@@ -51,13 +51,27 @@ USING (SELECT d.id FROM workspaces d
        ORDER BY d.deleted_at LIMIT @batch FOR UPDATE SKIP LOCKED) old
 WHERE w.id = old.id;
 
+-- name: AllowLongStep :exec
+-- For the rest of the transaction: to validate a constraint reads a whole partition.
+SELECT set_config('statement_timeout', '0', true);
+
+-- name: KeepLog :one
+-- The next step of the upkeep of a partitioned log, and '' if there is none (migration 00050).
+SELECT prewarm_keep_log(@log::text, @unit::text, sqlc.arg(keep_s)::double precision * interval '1 second', @batch::int)::text AS step;
+
+-- name: AnalyzeLog :exec
+SELECT prewarm_analyze_log(@log::text);
+
 -- name: PurgeHistory :execrows
+-- Of the partition that was there before there were others, until it is old enough to be dropped as they are.
 DELETE FROM workspace_history h
-USING (SELECT o.id FROM workspace_history o
+USING (SELECT o.id, o.at FROM workspace_history o
        WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND (SELECT prewarm_log_before_ends('workspace_history')) > prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('workspace_history'))
          AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = o.workspace_id)
        ORDER BY o.id LIMIT @batch) old
-WHERE h.id = old.id;
+WHERE h.id = old.id AND h.at = old.at;
 
 -- name: PurgeClaims :execrows
 -- Released and missed claims; with them go their idempotency keys.
@@ -69,11 +83,14 @@ USING (SELECT o.id FROM claims o
 WHERE c.id = old.id;
 
 -- name: PurgeAudit :execrows
+-- As PurgeHistory.
 DELETE FROM audit_log a
-USING (SELECT o.id FROM audit_log o
+USING (SELECT o.id, o.at FROM audit_log o
        WHERE o.at < prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND (SELECT prewarm_log_before_ends('audit_log')) > prewarm_now() - sqlc.arg(keep_s)::double precision * interval '1 second'
+         AND o.at < (SELECT prewarm_log_before_ends('audit_log'))
        ORDER BY o.at LIMIT @batch) old
-WHERE a.id = old.id;
+WHERE a.id = old.id AND a.at = old.at;
 
 -- name: PurgeSessions :execrows
 -- Sessions of browsers that have expired.

@@ -10,12 +10,12 @@ WHERE preset_id = @preset_id AND bucket >= sqlc.arg(since)::timestamptz ORDER BY
 -- many. What a workspace is in still does not count. `most` of those that are there unclaimed, of those claimed, and of the
 -- last that were deleted within the week in which they are kept.
 WITH latest AS MATERIALIZED (
-  (SELECT w.id FROM workspaces w
+  (SELECT w.id, w.created_at FROM workspaces w
    WHERE w.template_id = @template_id AND w.preset_id = @preset_id AND w.state NOT IN ('claimed', 'deleted') LIMIT @most)
   UNION ALL
-  (SELECT w.id FROM workspaces w WHERE w.preset_id = @preset_id AND w.state = 'claimed' LIMIT @most)
+  (SELECT w.id, w.created_at FROM workspaces w WHERE w.preset_id = @preset_id AND w.state = 'claimed' LIMIT @most)
   UNION ALL
-  (SELECT w.id FROM workspaces w WHERE w.preset_id = @preset_id AND w.state = 'deleted'
+  (SELECT w.id, w.created_at FROM workspaces w WHERE w.preset_id = @preset_id AND w.state = 'deleted'
    ORDER BY w.deleted_at DESC LIMIT @most)
 )
 SELECT x.state, percentile_cont(0.5) WITHIN GROUP (ORDER BY x.lasted_s)::double precision AS p50_s,
@@ -23,7 +23,8 @@ SELECT x.state, percentile_cont(0.5) WITHIN GROUP (ORDER BY x.lasted_s)::double 
 FROM latest
 CROSS JOIN LATERAL (
   SELECT h.to_state AS state, extract(epoch FROM lead(h.at) OVER (ORDER BY h.id) - h.at)::double precision AS lasted_s
-  FROM workspace_history h WHERE h.workspace_id = latest.id
+  FROM workspace_history h
+  WHERE h.workspace_id = latest.id AND h.at >= latest.created_at -- no partition from before it was there
 ) x
 WHERE x.lasted_s IS NOT NULL
 GROUP BY x.state

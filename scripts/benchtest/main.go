@@ -30,6 +30,7 @@ type bench struct {
 	quick   bool
 	sql     string // run on each database of Prewarm
 	scratch string // a directory
+	ended   int    // claims that are over, of the group size
 	asked   bool   // for certain groups: what cannot be measured then is an error
 }
 
@@ -56,11 +57,12 @@ var groups = []struct {
 	{"abuse", "what clients who mean harm cost: memory, and latency of the claims of others", abuse, 12 * time.Minute},
 	{"level", "an hour of 20 claims and releases a second, and what grows; only where asked for", level, 2 * time.Hour},
 	{"level-local", "the same on local; only where asked for", levelOfLocal, 2 * time.Hour},
+	{"size", "retention, views and VACUUM of a fleet that has lived for years: -ended claims, twice as much history; only where asked for", size, 2 * time.Hour},
 	{"events", "what 500 screens that follow 50 changes a second cost a replica", events, 0},
 }
 
 // askedFor are left out of a run of all.
-var askedFor = []string{"tune", "level", "level-local"}
+var askedFor = []string{"tune", "level", "level-local", "size"}
 
 func main() {
 	only := flag.String("only", "", "groups to run, separated by commas; all where empty")
@@ -68,6 +70,7 @@ func main() {
 	rounds := flag.Int("rounds", 0, "how often each measurement is taken (3, or 1 where quick)")
 	profile := flag.String("profile", "", "write a CPU profile of this process to that file")
 	sql := flag.String("sql", "", "statements to run on each database, to see what they change")
+	ended := flag.Int("ended", 1_000_000, "how many claims are over in the group size")
 	list := flag.Bool("list", false, "list the groups")
 	filled := flag.String("fill", "", "measure nothing: fill the database at that URL, of a server that runs, for its pages")
 	workspaces := flag.Int("workspaces", 0, "how many workspaces to fill it with")
@@ -91,7 +94,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := func() { run(ctx, wanted, *quick, *rounds, *profile, *sql) }
+	do := func() { run(ctx, wanted, *quick, *rounds, *ended, *profile, *sql) }
 	if *filled != "" {
 		do = func() { fill(ctx, *filled, *cloud, *workspaces, *days) }
 	}
@@ -129,11 +132,11 @@ func chosen(only string) (map[string]bool, error) {
 	return wanted, nil
 }
 
-func run(ctx context.Context, only map[string]bool, quick bool, rounds int, profile, sql string) {
+func run(ctx context.Context, only map[string]bool, quick bool, rounds, ended int, profile, sql string) {
 	scratch := get(os.MkdirTemp("", "prewarm-bench-"))
 	defer os.RemoveAll(scratch)
 	must(os.Chmod(scratch, 0o755)) // PostgreSQL may run as another user
-	b := &bench{quick: quick, scratch: scratch, sql: sql, asked: only != nil}
+	b := &bench{quick: quick, scratch: scratch, sql: sql, ended: ended, asked: only != nil}
 	b.rounds = cmp.Or(rounds, sized(b, 3, 1))
 	b.cluster = startCluster(ctx, scratch)
 	defer b.stop()
