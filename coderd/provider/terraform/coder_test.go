@@ -160,7 +160,7 @@ func TestCoder_agents(t *testing.T) {
 	require.Empty(t, all)
 
 	c.Mirror = codertest.Mirror(t)
-	req.Callback = provider.Callback{}
+	req.Callback, req.Template = provider.Callback{}, "plain"
 	req.Spec, err = json.Marshal(map[string]any{
 		"module": map[string]string{"main.tf": `
 			terraform {
