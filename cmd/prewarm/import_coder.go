@@ -25,8 +25,8 @@ func (a *app) importCoderCommand() *cobra.Command {
 it is. Parameters and presets of the directory become parameters and presets. Their prebuilds become pools, with schedules
 and expiration. Scripts that run when the agent starts become its on_start.
 
-What could not be carried over is listed on standard error, each with its file and line; with -o json or yaml it is part of
-the output. Read the list before you apply the file.
+What could not be carried over is listed on standard error, each with its file and line. With -o json or yaml it is part
+of the output. Read the list before you apply the file.
 
 The file names the directory by the path that you gave. So keep the file where you are, or change its spec.module. It
 declares a provider of kind terraform, unless --provider names one that the server has.`,

@@ -85,6 +85,9 @@ func TestCoder(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, said, "0 added, 0 changed, 0 destroyed", "a second apply replaces nothing")
 			require.NotContains(t, said, "will be", "nor does it change anything")
+			all, _, err := c.states.Output(t.Context(), req.Tags.WorkspaceID, 0)
+			require.NoError(t, err)
+			require.NotContains(t, all, token)
 			c.agentOf(req, token)
 
 			require.NoError(t, c.Delete(t.Context(), refTo(req)))
