@@ -27,6 +27,7 @@
 //	demand      forges: jobs that want runners, webhooks, registration; rooms of its own in doc.go there
 //	seal        seals secrets with keys outside of the database
 //	states      keeps states of Terraform: sealed, versioned, written by one run at a time
+//	coder       reads templates of Coder, and writes them as configuration files; for the command line
 //	modules     packs directories of modules of Terraform as archives, and reads archives; on both sides
 //	inventory   what providers have against what the database says; breakers
 //	sizing      how large a pool should be, by its claim history; pure

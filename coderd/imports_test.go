@@ -52,9 +52,10 @@ var (
 // rooms is DESIGN section 2: imports go one way. A new folder gets a line here first.
 var rooms = map[string]room{
 	"cmd/prewarm": {
-		inside: []string{"coderd", "coderd/agent", "coderd/humanlog", "coderd/modules", "coderd/printable", "coderd/sdk", "coderd/tree", "coderd/provider/docker", "coderd/provider/kubernetes", "coderd/provider/local"},
+		inside: []string{"coderd", "coderd/agent", "coderd/coder", "coderd/humanlog", "coderd/modules", "coderd/printable", "coderd/sdk", "coderd/tree", "coderd/provider/docker", "coderd/provider/kubernetes", "coderd/provider/local"},
 		only: map[string][]string{
 			"coderd/agent":               {"agent.go"},
+			"coderd/coder":               {"import_coder.go"},
 			"coderd":                     {"after_restore.go", "hosting.go", "server.go", "server_notify.go"}, // everything else is a client
 			"coderd/provider/docker":     {"hosting.go"},                                                      // this binary also kills for exec, inside of a container
 			"coderd/provider/kubernetes": {"hosting.go"},                                                      // this binary also copies itself, as an init container
@@ -86,6 +87,7 @@ var rooms = map[string]room{
 	"coderd/e2e/upgrade":    leaf,
 	"coderd/chaos/storm":    leaf,
 	"coderd/chaos/judge":    leaf,
+	"coderd/coder":          {inside: []string{"coderd/modules"}, never: []string{"net/http", "log", "database"}},
 	"coderd/claim":          with(decides, "coderd/auth", "database/claimdb"),
 	"coderd/demand":         leaf,
 	// They agree through rows, and never import one another: what one needs of another is a func or an interface.

@@ -83,7 +83,7 @@ Exit status: 0 done, 1 error, 2 wrong command line, 3 no warm workspace, 130 int
   prewarm claim quickstart/default`,
 		append(a.hostCommands(),
 			a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(),
-			a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(),
+			a.presetCommand(), a.claimCommand(), a.workspaceCommand(), a.templateCommand(), a.planCommand(), a.applyCommand(), a.importCommand(),
 			a.shortcut(a.workspaceReleaseCommand(), "workspace", "release", "return", "stop", "unclaim"),
 			a.shortcut(a.workspaceExecCommand(), "workspace", "exec", "enter", "run"),
 			a.sshCommand(), a.configSSHCommand(),

@@ -8,6 +8,12 @@
 // names them. Such a workspace is listed in error, not created again, and deleted by a person only (Stored.Unsure, doubt), unless its
 // spec says that creating again makes no second resource.
 //
+// # Templates of Coder
+//
+// Where the files of a module name what the provider `coder` makes, its runs have the environment that this reads: workspace, owner,
+// parameters, and the token and the start script of the agent. The environment is kept with the module, sealed, so that each run of an
+// attempt has the same to the byte and an apply that is repeated replaces nothing. A retry has another token, and begins with a delete.
+//
 // # What a run may
 //
 // A module is code of its author: data sources and provisioners run any command. So a run never has what the server has.

@@ -29,6 +29,8 @@ type kept struct {
 	Variables  map[string]string `json:"variables"`
 	Idempotent bool              `json:"idempotent,omitempty"`
 	Workspace  workspace         `json:"workspace"`
+	// Environment is the same in each run of a workspace, also where the server's address has changed since.
+	Environment map[string]string `json:"environment,omitempty"`
 }
 
 func (m Module) encode() ([]byte, error) {
@@ -40,7 +42,7 @@ func (m Module) encode() ([]byte, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("encode files of module: %w", err)
 	}
-	encoded, err := json.Marshal(kept{raw, m.Variables, m.Idempotent, m.Workspace})
+	encoded, err := json.Marshal(kept{raw, m.Variables, m.Idempotent, m.Workspace, m.Environment})
 	if err != nil {
 		return nil, xerrors.Errorf("encode module: %w", err)
 	}
@@ -52,7 +54,7 @@ func decodeModule(raw []byte) (Module, error) {
 	if err := json.Unmarshal(raw, &k); err != nil {
 		return Module{}, xerrors.Errorf("decode the module that made it: %w", err)
 	}
-	m := Module{Variables: k.Variables, Idempotent: k.Idempotent, Workspace: k.Workspace}
+	m := Module{Variables: k.Variables, Idempotent: k.Idempotent, Environment: k.Environment, Workspace: k.Workspace}
 	if json.Unmarshal(k.Files, &m.Archive) == nil && m.Archive != "" {
 		return m, nil
 	}

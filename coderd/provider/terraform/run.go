@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,8 @@ type Run struct {
 	uid     int      // 0: the server's
 	backend Backend
 	locked  bool // the module has a dependency lock file
+	env     map[string]string
+	secrets []string // of env
 }
 
 func (r *Run) module() string { return filepath.Join(r.dir, "module") }
@@ -128,7 +131,7 @@ func (r *Run) do(ctx context.Context, stdout, output io.Writer, secrets []string
 		return true, err
 	}
 	said := &provider.Tail{Limit: keptError}
-	masked := newMask(output, said, append(slices.Clone(secrets), r.backend.Token))
+	masked := newMask(output, said, slices.Concat(secrets, r.secrets, []string{r.backend.Token}))
 	cmd := exec.Command(r.runner.Program, args...) //nolint:noctx // its group is ended below
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = r.module(), r.environment(), attributes(r.uid)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = masked, masked, pipeGrace
@@ -197,6 +200,9 @@ func (r *Run) environment() []string {
 	env := append(trust(b.CA), clean(r.home(), r.temp())...)
 	if r.runner.Mirror != "" {
 		env = append(env, "TF_CLI_CONFIG_FILE="+r.settings())
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.env)) {
+		env = append(env, name+"="+r.env[name])
 	}
 	return append(env,
 		"TF_HTTP_ADDRESS="+b.URL, "TF_HTTP_USERNAME="+b.WorkspaceID, "TF_HTTP_PASSWORD="+b.Token,

@@ -106,7 +106,9 @@ type Module struct {
 	Executable []string
 	// Idempotent: creating a resource again makes no second one, so that an apply that was cut off is repeated.
 	Idempotent bool
-	Workspace  workspace
+	// Environment is that of its runs, beside what all have: what the provider `coder` reads. Some of it is secret.
+	Environment map[string]string
+	Workspace   workspace
 }
 
 // backendContent overrides whatever backend the module has.
@@ -118,7 +120,7 @@ func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
 	if err != nil {
 		return nil, xerrors.Errorf("make directory of run: %w", err)
 	}
-	run := &Run{runner: r, dir: dir, lock: lock, backend: b, locked: m.Files[modules.LockFile] != ""}
+	run := &Run{runner: r, dir: dir, lock: lock, backend: b, locked: m.Files[modules.LockFile] != "", env: m.Environment, secrets: m.secrets()}
 	defer func() {
 		if err != nil {
 			_ = run.Close()

@@ -64,8 +64,12 @@ var _ interface {
 	provider.Provider
 	provider.StateTaker
 	provider.ArchiveTaker
+	provider.AgentHost
 	provider.Logger
 } = (*Provider)(nil)
+
+// HostsAgent marks this as a provider that runs agents: in modules that use the provider `coder` (coder).
+func (*Provider) HostsAgent() {}
 
 // TakeTurn implements provider.StateTaker: each Create and Delete is a run, and the next one ends the token of the one before.
 func (p *Provider) TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error) {
@@ -101,6 +105,13 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	}
 	module.Workspace = workspace{
 		Name: req.Name, ID: req.Tags.WorkspaceID, Incarnation: req.Tags.Incarnation, Outputs: module.Outputs,
+	}
+	opened, err := p.open(ctx, module)
+	if err != nil {
+		return provider.Instance{}, err
+	}
+	if module.Environment, err = p.coder(req, opened.Files); err != nil {
+		return provider.Instance{}, err
 	}
 	encoded, err := module.encode()
 	if err != nil {
