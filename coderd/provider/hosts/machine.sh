@@ -126,13 +126,21 @@ agent_there() { [ -z "$r_agent" ] || [ -x "$dir/agent/$r_agent" ] || answer agen
 
 agent_runs() { ! flock -s -n "$dir/run/agent.lock" true 2>/dev/null; }
 
-# agent_up starts the agent of a workspace that is prepared, unless it runs.
+# agent_status is what the agent exited with last; nothing while it runs.
+agent_status() { cat "$dir/run/agent.status" 2>/dev/null; }
+
+# agent_up starts the agent of a workspace that is prepared, unless it runs, or has run since it had that status.
 agent_up() {
-	if [ "$s_phase" = prepared ] && [ -e "$dir/run/agent" ] && ! agent_runs; then
-		rm -f "$dir/run/agent.status"
+	last=${1-$(agent_status)}
+	if [ "$s_phase" = prepared ] && [ -e "$dir/run/agent" ] && ! agent_runs && agent_begins; then
 		PREWARM_MARK=$s_workspace.$s_incarnation setsid sh "$dir/run/machine" agent </dev/null >/dev/null 2>&1 8>&- 9>&- &
 	fi
 }
+
+# agent_begins forgets the status, which stays as it is while the lock is held: no agent ends then.
+agent_begins() (
+	exec 7>"$dir/run/agent.lock" && flock -w 2 7 && [ "$(agent_status)" = "$last" ] && rm -f "$dir/run/agent.status"
+)
 
 # agent_lives is a process of the machine's own that runs the agent, and holds a lock until it ends, which the agent's own
 # children do not. It has the mark of the workspace, as they have. Who asks whether it runs has the lock for a moment.
@@ -157,11 +165,9 @@ agent_lives() {
 	exit 0
 }
 
-# agent_ended says how it ended by itself. One that was ended, or of which nothing is known, can be started again.
-agent_ended() {
-	status=$(cat "$dir/run/agent.status" 2>/dev/null)
-	[ "${status:-0}" != 0 ] && [ "$status" -le 128 ]
-}
+# agent_ended says whether an agent with that status ended by itself. One that was ended, or of which nothing is known, can be started
+# again.
+agent_ended() { [ "${1:-0}" != 0 ] && [ "$1" -le 128 ]; }
 
 # agents_checked leaves no program but what its name says: the next workspace's agent is nothing that this one's user made.
 agents_checked() {
@@ -243,9 +249,10 @@ op_ready() {
 	failed) answer over "$s_detail$(last_words)" ;;
 	prepared)
 		mark=$s_workspace.$s_incarnation
+		status=$(agent_status) # before the look whether it runs: it may begin and end meanwhile
 		if [ -e "$dir/run/agent" ] && ! agent_runs; then
-			if agent_ended; then answer over "its agent exited with $status$(last_words)"; fi
-			agent_up
+			if agent_ended "$status"; then answer over "its agent exited with $status$(last_words)"; fi
+			agent_up "$status"
 			answer waiting "its agent starts"
 		fi
 		[ -e "$dir/run/check" ] || answer ready
