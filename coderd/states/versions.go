@@ -49,9 +49,11 @@ func (s *Service) Read(ctx context.Context, run Run) (state []byte, sum [md5.Siz
 // writeTimeout bounds what the database does for a write. Reading and sealing a large state take as long as they take.
 const writeTimeout = 30 * time.Second
 
-// writing bounds the bytes of the states that are being written at once, by all that one process serves. Each takes several times its
-// size of memory, and many large ones would take all connections that claims need.
-var writing = semaphore.NewWeighted(MaxBytes)
+// mostWriting is how many bytes of states one process writes at once; a larger one is written alone. Each takes several times its size
+// of memory, a processor, and a connection, all of which claims need.
+const mostWriting = 16 << 20
+
+var writing = semaphore.NewWeighted(mostWriting)
 
 // Write stores a state as the newest, for the process that holds the lock of that id. It does so also when the context ends
 // meanwhile: the state names what was made. The errors are ErrBadState, ErrNotLocked, ErrOvertaken, ErrOver and those of
@@ -60,8 +62,9 @@ func (s *Service) Write(ctx context.Context, run Run, lockID string, state []byt
 	if len(state) > MaxBytes {
 		return xerrors.Errorf("write state: %w", ErrBadState)
 	}
-	_ = writing.Acquire(context.WithoutCancel(ctx), int64(len(state))) // no error without an end of the context; a write ends by itself
-	defer writing.Release(int64(len(state)))
+	weight := int64(min(len(state), mostWriting))
+	_ = writing.Acquire(context.WithoutCancel(ctx), weight) // no error without an end of the context; a write ends by itself
+	defer writing.Release(weight)
 	is, err := parse(state)
 	if err != nil || is.Lineage == "" || is.Serial < 0 {
 		return xerrors.Errorf("write state: %w", ErrBadState)

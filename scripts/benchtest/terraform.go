@@ -73,6 +73,7 @@ func (b *bench) largeStates(ctx context.Context, from *image) {
 		d := from.open(ctx)
 		within("terraform.without", func() { without = append(without, d.measure(ctx, b, overHTTP, clients, rate)) })
 		service := &states.Service{Store: d.store, Keys: seal.Open(filepath.Join(b.scratch, "keys"), true, quartz.NewReal())}
+		write := writeStates(ctx, service, writers, size)
 		log, began, claimed := b.wal(ctx), time.Now(), 0
 		writing, stop := context.WithCancel(ctx)
 		var all sync.WaitGroup
@@ -82,7 +83,7 @@ func (b *bench) largeStates(ctx context.Context, from *image) {
 				with, claimed = append(with, s), claimed+s.n
 			}
 		})
-		writeStates(ctx, service, writers, size)
+		write()
 		took = append(took, time.Since(began).Seconds())
 		stop()
 		all.Wait()
@@ -95,18 +96,25 @@ func (b *bench) largeStates(ctx context.Context, from *image) {
 	compare(name+".claims", with, without, "without-them")
 }
 
-// writeStates stores a state of that size for each of so many workspaces, all at once.
-func writeStates(ctx context.Context, s *states.Service, n, size int) {
+// writeStates makes runs of so many workspaces, and states of that size, which the function then stores all at once.
+func writeStates(ctx context.Context, s *states.Service, n, size int) func() {
 	value := bytes.Repeat([]byte("x"), 1000)
-	var all errgroup.Group
+	var writes []func() error
 	for range n {
 		id := uuid.New()
 		c := get(s.BeginAlone(ctx, id, id.String(), 1))
 		run := get(s.Authenticate(ctx, id.String(), c.Token))
 		must(s.Lock(ctx, run, json.RawMessage(`{"ID":"bench"}`)))
-		all.Go(func() error { return s.Write(ctx, run, "bench", largeState(id, value, size)) })
+		state := largeState(id, value, size)
+		writes = append(writes, func() error { return s.Write(ctx, run, "bench", state) })
 	}
-	must(all.Wait())
+	return func() {
+		var all errgroup.Group
+		for _, write := range writes {
+			all.Go(write)
+		}
+		must(all.Wait())
+	}
 }
 
 // largeState is one of many resources.
