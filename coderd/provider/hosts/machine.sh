@@ -14,7 +14,7 @@ main() {
 	case $r_op in
 	look)
 		load
-		agent_up # a machine that was restarted has its agent again when it is listed next, claimed or not
+		agent_up "$(agent_status)" # a machine that was restarted has its agent again when it is listed next, claimed or not
 		;;
 	find)
 		load
@@ -129,18 +129,12 @@ agent_runs() { ! flock -s -n "$dir/run/agent.lock" true 2>/dev/null; }
 # agent_status is what the agent exited with last; nothing while it runs.
 agent_status() { cat "$dir/run/agent.status" 2>/dev/null; }
 
-# agent_up starts the agent of a workspace that is prepared, unless it runs, or has run since it had that status.
+# agent_up starts the agent of a prepared workspace, unless it runs, or has run since that status. None ends while the lock is held.
 agent_up() {
-	last=${1-$(agent_status)}
-	if [ "$s_phase" = prepared ] && [ -e "$dir/run/agent" ] && ! agent_runs && agent_begins; then
-		PREWARM_MARK=$s_workspace.$s_incarnation setsid sh "$dir/run/machine" agent </dev/null >/dev/null 2>&1 8>&- 9>&- &
-	fi
+	[ "$s_phase" = prepared ] && [ -e "$dir/run/agent" ] && ! agent_runs || return 0
+	(flock -w 2 7 && [ "$(agent_status)" = "$1" ] && rm -f "$dir/run/agent.status") 7>"$dir/run/agent.lock" || return 0
+	PREWARM_MARK=$s_workspace.$s_incarnation setsid sh "$dir/run/machine" agent </dev/null >/dev/null 2>&1 8>&- 9>&- &
 }
-
-# agent_begins forgets the status, which stays as it is while the lock is held: no agent ends then.
-agent_begins() (
-	exec 7>"$dir/run/agent.lock" && flock -w 2 7 && [ "$(agent_status)" = "$last" ] && rm -f "$dir/run/agent.status"
-)
 
 # agent_lives is a process of the machine's own that runs the agent, and holds a lock until it ends, which the agent's own
 # children do not. It has the mark of the workspace, as they have. Who asks whether it runs has the lock for a moment.
@@ -165,8 +159,7 @@ agent_lives() {
 	exit 0
 }
 
-# agent_ended says whether an agent with that status ended by itself. One that was ended, or of which nothing is known, can be started
-# again.
+# agent_ended says whether that status is of an agent that ended by itself. Any other can be started again.
 agent_ended() { [ "${1:-0}" != 0 ] && [ "$1" -le 128 ]; }
 
 # agents_checked leaves no program but what its name says: the next workspace's agent is nothing that this one's user made.
@@ -221,7 +214,7 @@ op_create() {
 			;;
 		prepared)
 			agent_there
-			agent_up
+			agent_up "$(agent_status)"
 			;;
 		failed) ;;
 		*) answer busy "it is $s_phase" ;;
@@ -307,7 +300,7 @@ op_reset() {
 		[ "$s_phase" != dirty ] || answer dirty "$s_detail"
 		agent_there
 		[ "$s_phase" != preparing ] || working || start
-		agent_up
+		agent_up "$(agent_status)"
 		answer ok
 	fi
 	[ "$s_phase" != dirty ] || [ "$s_next" != "$r_incarnation" ] || [ -n "$r_again" ] || answer dirty "$s_detail"
@@ -392,7 +385,7 @@ run_prepare() {
 	load
 	if [ "$s_phase" = preparing ] && [ "$s_workspace.$s_incarnation" = "$mark" ]; then
 		if [ -z "$why" ]; then store prepared; else store failed "$why"; fi
-		agent_up
+		agent_up "$(agent_status)"
 	fi
 	unlock
 }
