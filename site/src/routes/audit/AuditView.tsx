@@ -116,7 +116,7 @@ export function AuditView({ entries, onNarrow }: Props) {
         {
           title: "On",
           cell: (e) => (
-            <div className="min-w-0">
+            <div className="min-w-0 xl:min-w-48">
               <span className="text-ink-2">{e.target_type} </span>
               <Narrow
                 text={e.target_name || e.target_id}
@@ -138,7 +138,7 @@ function Narrow({ text, label, mono = false, onClick }: { text: string; label: s
     <button
       type="button"
       title={label}
-      className={`text-right break-all underline-offset-3 hover:underline md:text-left ${mono ? "font-mono text-xs" : ""}`}
+      className={`text-right underline-offset-3 hover:underline md:min-w-16 md:text-left ${mono ? "font-mono text-xs break-words" : "break-all"}`}
       onClick={onClick}
     >
       {text}
