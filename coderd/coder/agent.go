@@ -73,10 +73,11 @@ func (r *reader) starts(b *hclsyntax.Block, name, key string) {
 }
 
 func (r *reader) script(b *hclsyntax.Block, name string) {
-	for key, why := range map[string]string{"cron": "nothing runs by the clock", "run_on_stop": "nothing runs before a workspace is deleted"} {
+	whys := map[string]string{"cron": "nothing runs by the clock", "run_on_stop": "nothing runs before a workspace is deleted"}
+	for _, key := range slices.Sorted(maps.Keys(whys)) {
 		if attribute, there := b.Body.Attributes[key]; there {
 			if is, known := r.text(b.Body, key); !known || is != "false" {
-				r.leave(attribute.SrcRange, name+"."+key, "%s", why)
+				r.leave(attribute.SrcRange, name+"."+key, "%s", whys[key])
 			}
 		}
 	}

@@ -73,7 +73,7 @@ type reader struct {
 
 // Read reads the files of a template. The error says where a file is not of Terraform's language.
 func Read(files []modules.File) (*Template, error) {
-	r := &reader{files: files}
+	r := &reader{files: files, Template: Template{Left: []Left{}}} // a list in JSON, also where it is empty
 	if err := r.parse(); err != nil {
 		return nil, err
 	}

@@ -160,8 +160,8 @@ func TestLogs_full(t *testing.T) {
 		column[int64](w, "SELECT count(*) FROM workspace_history h WHERE NOT EXISTS (SELECT FROM workspaces w WHERE w.id = h.workspace_id)")...))
 }
 
-// A partition that is being dropped: the copying goes on where it was, whoever does it, and rows that come late or whose
-// workspace goes meanwhile are seen.
+// While a partition is being dropped, any replica goes on with the copying where the last one stopped. It also copies rows that come
+// late, and leaves out those whose workspace is deleted meanwhile.
 func TestLogs_survivors(t *testing.T) {
 	t.Parallel()
 	w := newLogWorld(t)
@@ -191,7 +191,7 @@ func TestLogs_survivors(t *testing.T) {
 	require.Equal(t, []*string{nil}, column[*string](w, "SELECT to_regclass('workspace_history_survivors')::text"))
 }
 
-// Whoever reads a log for long is waited for a moment only; the upkeep comes again, and rows have their place until then.
+// The upkeep waits only a moment for a session that reads a log for long. It tries again later, and rows have their place until then.
 func TestLogs_lockTaken(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
