@@ -3,7 +3,8 @@
 // A Guard is a listener and a handler:
 //
 //   - A body must come at a rate: 10 s, and one more for each 64 KiB. A request that is refused is not waited for: what is
-//     left of its body has a quarter of a second, then its connection ends.
+//     left of its body has a quarter of a second, then its connection ends. What the client is still sending then is read
+//     and thrown away for at most 5 s, so that it reads the answer and not a reset.
 //   - Connections are counted, in all and by the address of the peer. Where there are too many, the one that has been
 //     sending its request for longest is closed in favour of the new one. So whoever sends requests at once gets through,
 //     however many others hold theirs back.

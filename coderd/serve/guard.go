@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/coder/quartz"
@@ -109,6 +111,8 @@ type conn struct {
 	addr  netip.Addr
 	over  bool // has a reserved slot
 	close sync.Once
+	// unread is true from the answer to a request whose body has not all come until net/http has read what was left.
+	unread atomic.Bool
 
 	// By guard.mu; nil while it does not send.
 	inAll, inClient *list.Element
@@ -141,7 +145,7 @@ func (g *Guard) admit(accepted net.Conn) *conn {
 	g.mu.Unlock()
 	if superseded != nil {
 		g.refused.WithLabelValues("superseded").Inc()
-		_ = superseded.Close()
+		_ = superseded.end()
 	}
 	return c
 }
@@ -190,8 +194,22 @@ func (g *Guard) forget(addr netip.Addr) {
 	}
 }
 
-// Close ends the connection, and its count.
+// Close ends the connection. While the peer may still send what nobody reads any more, it is ended for writing only, and what
+// comes is thrown away: a connection that is closed over unread bytes is reset, and a reset takes the answer with it.
 func (c *conn) Close() error {
+	if c.unread.Swap(false) && c.CloseWrite() == nil {
+		_ = c.SetReadDeadline(c.guard.opts.Clock.Now("serve", "linger").Add(linger))
+		go func() {
+			_, _ = io.Copy(io.Discard, c.Conn)
+			_ = c.end()
+		}()
+		return nil
+	}
+	return c.end()
+}
+
+// end closes the connection, and ends its count.
+func (c *conn) end() error {
 	c.close.Do(func() {
 		g := c.guard
 		g.mu.Lock()
@@ -230,6 +248,7 @@ func (g *Guard) State(nc net.Conn, state http.ConnState) {
 	defer g.mu.Unlock()
 	switch state {
 	case http.StateIdle:
+		c.unread.Store(false)
 		g.sends(c) // its next request
 	case http.StateHijacked:
 		g.sent(c)

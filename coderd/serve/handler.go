@@ -17,8 +17,10 @@ const (
 	// patience is how long a body may take whatever its size, and rate how many bytes earn it a second more.
 	patience = 10 * time.Second
 	rate     = 64 << 10
-	// farewell is how long what is left of a refused request's body may take.
+	// farewell is how long the answer to a refused request may wait for what is left of its body, so that the connection can
+	// be used again, and linger how long the client may send on after such an answer.
 	farewell = 250 * time.Millisecond
+	linger   = 5 * time.Second
 )
 
 // Handler serves requests whose bodies come in time, while there are not too many connections.
@@ -95,6 +97,9 @@ func (b *body) Read(p []byte) (int, error) {
 // which must not take long.
 func (b *body) refuse() {
 	if !b.over.Load() {
+		if b.conn != nil {
+			b.conn.unread.Store(true)
+		}
 		_ = b.control.SetReadDeadline(b.guard.opts.Clock.Now("serve", "refuse").Add(farewell))
 	}
 }

@@ -105,6 +105,35 @@ func TestRefusedBody_isAnswered(t *testing.T) {
 	}
 }
 
+// So does one that was asked for its body, and is refused in the middle of it, at once or a while after.
+func TestRefusedBody_inTheMiddle(t *testing.T) {
+	t.Parallel()
+	addr := start(t, serve.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadFull(r.Body, make([]byte, 512))
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		assert.NoError(t, err)
+	})
+	for range 50 {
+		req, err := http.NewRequest(http.MethodPut, "http://"+addr, io.LimitReader(zeros{}, 50<<20))
+		require.NoError(t, err)
+		req.Header.Set("Expect", "100-continue")
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+		require.NoError(t, res.Body.Close())
+	}
+
+	c := dial(t, addr, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\nExpect: 100-continue\r\n\r\n"+strings.Repeat("x", 512))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	all, err := io.ReadAll(c) // the server has ended it
+	require.NoError(t, err)
+	require.Contains(t, string(all), "422 Unprocessable Entity")
+	for range 100 {
+		_, err = io.WriteString(c, strings.Repeat("x", 10_000))
+		require.NoError(t, err, "what comes late is not answered with a reset")
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
