@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/coder/quartz"
@@ -75,18 +74,14 @@ func (b *bench) largeStates(ctx context.Context, from *image) {
 		service := &states.Service{Store: d.store, Keys: seal.Open(filepath.Join(b.scratch, "keys"), true, quartz.NewReal())}
 		write := writeStates(ctx, service, writers, size)
 		log, began, claimed := b.wal(ctx), time.Now(), 0
-		writing, stop := context.WithCancel(ctx)
-		var all sync.WaitGroup
-		all.Go(func() {
-			for writing.Err() == nil {
-				s := d.run(ctx, b, overHTTP, clients, rate, time.Second)
-				with, claimed = append(with, s), claimed+s.n
-			}
+		beside := d.while(ctx, b, clients, rate, func() {
+			write()
+			took = append(took, time.Since(began).Seconds())
 		})
-		write()
-		took = append(took, time.Since(began).Seconds())
-		stop()
-		all.Wait()
+		for _, s := range beside {
+			claimed += s.n
+		}
+		with = append(with, beside...)
 		written = append(written, (float64(b.wal(ctx)-log)-middle(without, logged)*float64(claimed))/(1<<20))
 		d.close()
 	}

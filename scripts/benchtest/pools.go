@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// bareBatch is how many claims one bare statement makes, and bareClients how many run at once: as many as 32 clients of the store
+// come to.
+const bareBatch, bareClients = 16, 2
+
+// pools says what it costs to claim from 1,000 pools in turn and not from one, and what of it is PostgreSQL's own: a bare
+// statement that reads the same entries of the index and writes the same rows, and knows neither keys, leases nor quotas, is
+// run on both as well. The four take turns.
+func pools(ctx context.Context, b *bench) {
+	const clients = 32
+	one := &setting{image: b.stocked(ctx, 1, 0), samples: map[side][]sample{}}
+	defer one.image.drop()
+	many := &setting{name: ".1000-pools", image: b.stocked(ctx, 1000, 0), samples: map[side][]sample{}}
+	defer many.image.drop()
+	type turn struct{ one, many sample }
+	var claims, bare []turn
+	for range b.rounds {
+		claims = append(claims, turn{one.measure(ctx, b, store, clients), many.measure(ctx, b, store, clients)})
+		bare = append(bare, turn{one.bare(ctx, b), many.bare(ctx, b)})
+	}
+	for _, l := range []struct {
+		name  string
+		turns []turn
+	}{{"pools.claims", claims}, {"pools.bare", bare}} {
+		var alone, rates, costs, all, spent, wal, walOfOne []float64
+		for _, t := range l.turns {
+			alone, all, spent = append(alone, t.one.perSecond), append(all, t.many.perSecond), append(spent, micros(t.many))
+			wal, walOfOne = append(wal, t.many.wal), append(walOfOne, t.one.wal)
+			rates, costs = append(rates, t.many.perSecond/t.one.perSecond), append(costs, micros(t.many)/micros(t.one))
+		}
+		line(l.name+".1", median(alone), "/s", 0, "")
+		lineRatio(l.name+".1000", median(all), "/s", median(rates), l.name+".1-right-before")
+		lineRatio(l.name+".1000.processor", median(spent), "us", median(costs), l.name+".1-right-before")
+		line(l.name+".1000.log", median(wal), "bytes", median(walOfOne), l.name+".1")
+	}
+}
+
+// bareClaim takes the oldest ready workspaces of each pool from a time on, and writes what a claim writes.
+const bareClaim = `WITH picked AS MATERIALIZED (
+  SELECT ready.id, ready.ready_at, row_number() OVER () AS place
+  FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::timestamptz[]) AS p (preset, key, wanted, floor)
+  CROSS JOIN LATERAL (
+    SELECT w.id, w.ready_at FROM workspaces w
+    WHERE w.state = 'ready' AND w.preset_id = p.preset AND w.pool_key = p.key AND w.ready_at >= p.floor
+    ORDER BY w.ready_at, w.id LIMIT p.wanted FOR NO KEY UPDATE SKIP LOCKED
+  ) ready
+), moved AS (
+  UPDATE workspaces w
+  SET state = 'claimed', state_at = now(), claimed_at = now(), owner_id = $5, claim_id = c.id
+  FROM picked JOIN unnest($6::uuid[]) WITH ORDINALITY AS c (id, place) ON c.place = picked.place
+  WHERE w.id = picked.id
+  RETURNING w.*
+), claim AS (
+  INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation, created_at, bound_at)
+  SELECT claim_id, organization_id, preset_id, owner_id, 'require', 'bound', 'hit', id, incarnation, now(), now() FROM moved
+), hist AS (
+  INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason)
+  SELECT id, incarnation, 'ready', 'claimed', now(), owner_id, 'claimed' FROM moved
+), audit AS (
+  INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, after, source)
+  SELECT now(), owner_id, organization_id, 'workspace.claim', 'workspace', id::text, name, jsonb_build_object('claim_id', claim_id), 'bench'
+  FROM moved
+)
+SELECT id, preset_id, ready_at FROM moved`
+
+// bare takes one window of bare statements on a copy of the setting's image.
+func (s *setting) bare(ctx context.Context, b *bench) sample {
+	d := s.image.open(ctx)
+	defer d.close()
+	b.checkpoint(ctx)
+	c := &bareClaims{desk: d, floors: make([]time.Time, len(d.pools))}
+	loop := func(window time.Duration) sample {
+		workers := make([]func(), bareClients)
+		for i := range workers {
+			workers[i] = func() { c.batch(ctx) }
+		}
+		return b.loop(workers, 0, window)
+	}
+	loop(warmUp)
+	log := b.wal(ctx)
+	got := loop(b.window())
+	got.wal = float64(b.wal(ctx)-log) / float64(got.n*bareBatch)
+	got.perSecond *= bareBatch
+	got.processor /= bareBatch
+	return got
+}
+
+// bareClaims are the pools that bare statements claim from in turn, and where the ready ones of each begin.
+type bareClaims struct {
+	*desk
+	mu     sync.Mutex
+	next   int
+	floors []time.Time
+}
+
+func (c *bareClaims) batch(ctx context.Context) {
+	var presets, keys []uuid.UUID
+	var wanted []int64
+	var floors []time.Time
+	claims, of := make([]uuid.UUID, bareBatch), map[uuid.UUID]int{}
+	c.mu.Lock()
+	for i := range claims {
+		claims[i] = newID()
+		at := c.next % len(c.pools)
+		c.next++
+		p := c.pools[at]
+		if k := slices.Index(presets, p.preset); k >= 0 {
+			wanted[k]++
+			continue
+		}
+		of[p.preset] = at
+		presets, keys = append(presets, p.preset), append(keys, p.key)
+		wanted, floors = append(wanted, 1), append(floors, c.floors[at])
+	}
+	c.mu.Unlock()
+	rows := get(c.store.Pool.Query(ctx, bareClaim, presets, keys, wanted, floors, c.owner, claims))
+	defer rows.Close()
+	n := 0
+	last := map[int]time.Time{}
+	for ; rows.Next(); n++ {
+		var id, preset uuid.UUID
+		var ready time.Time
+		must(rows.Scan(&id, &preset, &ready))
+		if at := of[preset]; ready.After(last[at]) {
+			last[at] = ready
+		}
+	}
+	must(rows.Err())
+	if n < bareBatch {
+		must(errMiss)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, ready := range last {
+		if ready.After(c.floors[at]) { // what is before it and still ready is another batch's by now
+			c.floors[at] = ready
+		}
+	}
+}
