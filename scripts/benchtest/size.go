@@ -53,17 +53,17 @@ func size(ctx context.Context, b *bench) {
 	timed("fill.claims", `INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, outcome, workspace_id, incarnation,
 			created_at, bound_at, released_at)
 		SELECT a.id, $1, (SELECT array_agg(id) FROM presets)[n % 100 + 1], $2, 'require', 'released', 'hit', a.workspace, 1, a.at, a.at, a.at
-		FROM generate_series(1, $3) n, LATERAL (SELECT now() - ($3 - n) * interval '45 days' / $3 AS at) t,
+		FROM generate_series(1, $3) n, LATERAL (SELECT now() - interval '45 days' * (($3 - n)::float8 / $3) AS at) t,
 		     LATERAL (SELECT t.at, substring(int8send((extract(epoch FROM t.at) * 1000)::bigint) FROM 3) AS ms) m,
 		     LATERAL (SELECT m.at, encode(m.ms || substring(uuid_send(gen_random_uuid()) FROM 7), 'hex')::uuid AS id,
 		                     encode(m.ms || substring(uuid_send(gen_random_uuid()) FROM 7), 'hex')::uuid AS workspace) a`,
 		auth.DefaultOrganizationID, f.owner, b.ended)
 	timed("fill.history", `INSERT INTO workspace_history (workspace_id, incarnation, to_state, at, actor_id)
 		SELECT CASE WHEN n % 10 < 2 THEN (w.ids)[1 + n % array_length(w.ids, 1)] ELSE md5((n / 4)::text)::uuid END, 1, 'ready',
-		       now() - ($1 - n) * interval '45 days' / $1, $2
+		       now() - interval '45 days' * (($1 - n)::float8 / $1), $2
 		FROM (SELECT array_agg(id) AS ids FROM workspaces) w, generate_series(1, $1) n`, 2*b.ended, f.owner)
 	timed("fill.audit", `INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id)
-		SELECT now() - ($1 - n) * interval '400 days' / $1, $2, $3, 'workspace.claim', 'workspace', md5((n / 4)::text)
+		SELECT now() - interval '400 days' * (($1 - n)::float8 / $1), $2, $3, 'workspace.claim', 'workspace', md5((n / 4)::text)
 		FROM generate_series(1, $1) n`, 2*b.ended, f.owner, auth.DefaultOrganizationID)
 	timed("vacuum-analyze", "VACUUM ANALYZE")
 	f.views(ctx, "full")
