@@ -644,13 +644,14 @@ func AllIntentKindValues() []IntentKind {
 type JobKind string
 
 const (
-	JobKindCreate JobKind = "create"
-	JobKindProbe  JobKind = "probe"
-	JobKindDrain  JobKind = "drain"
-	JobKindDelete JobKind = "delete"
-	JobKindReset  JobKind = "reset"
-	JobKindStop   JobKind = "stop"
-	JobKindStart  JobKind = "start"
+	JobKindCreate   JobKind = "create"
+	JobKindProbe    JobKind = "probe"
+	JobKindDrain    JobKind = "drain"
+	JobKindDelete   JobKind = "delete"
+	JobKindReset    JobKind = "reset"
+	JobKindStop     JobKind = "stop"
+	JobKindStart    JobKind = "start"
+	JobKindHandover JobKind = "handover"
 )
 
 func (e *JobKind) Scan(src interface{}) error {
@@ -696,7 +697,8 @@ func (e JobKind) Valid() bool {
 		JobKindDelete,
 		JobKindReset,
 		JobKindStop,
-		JobKindStart:
+		JobKindStart,
+		JobKindHandover:
 		return true
 	}
 	return false
@@ -711,6 +713,7 @@ func AllJobKindValues() []JobKind {
 		JobKindReset,
 		JobKindStop,
 		JobKindStart,
+		JobKindHandover,
 	}
 }
 

@@ -41,6 +41,10 @@ func (a *app) awaitStart(ctx context.Context, client *sdk.Client, claim *sdk.Cla
 			return xerrors.Errorf("wait for the start of workspace %s: %w", claim.Name, err)
 		}
 	}
+	if claim.Fault != "" && !claim.Standby {
+		return xerrors.Errorf("workspace %s is claimed and can be used, but: %s. Try again with: prewarm workspace retry %s. Or give it back "+
+			"with: prewarm workspace release %s", claim.Name, printable.Headline(claim.Fault), claim.Name, claim.Name)
+	}
 	if claim.Fault != "" {
 		return xerrors.Errorf("workspace %s is claimed, but could not be started: %s (give it back with: prewarm workspace "+
 			"release %s)", claim.Name, printable.Headline(claim.Fault), claim.Name)

@@ -110,6 +110,7 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) ([
 			{"stop", can[provider.Stopper](p)},
 			{"reset", can[provider.Resetter](p)},
 			{"agent", can[provider.AgentHost](p)},
+			{"handover", can[provider.Handover](p)},
 		} {
 			if ability.has {
 				list[i].Can = append(list[i].Can, ability.name)

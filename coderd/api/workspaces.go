@@ -44,9 +44,9 @@ func (s *server) registerWorkspaces() {
 	}, s.renewWorkspace)
 	answer(s, operation{
 		id: "retry-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/retry",
-		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace again",
+		action: auth.ActRetryWorkspace, tag: "workspaces", summary: "Try a quarantined workspace again, or the apply for an owner that failed",
 		description: "It is asked for readiness again, or created again if nothing was ever made. 409 if its pool has no " +
-			"room for it.",
+			"room for it. A claimed workspace that could not be applied for its owner is applied again.",
 	}, s.move(auth.ActRetryWorkspace, "retried by hand", WorkspaceActions.Retry))
 	answer(s, operation{
 		id: "keep-workspace", method: http.MethodPost, path: "/workspaces/{workspace}/keep",

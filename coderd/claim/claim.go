@@ -71,7 +71,7 @@ type Result struct {
 	Workspace  *database.Workspace
 	Standby    bool   // it was stopped, and is started for this claim
 	Starting   bool   // with Standby: that is not over yet
-	Fault      string // with Standby: why it could not be started; empty otherwise
+	Fault      string // why it could not be started (Standby), or not be applied for its owner (WaitReady); empty otherwise
 	Gone       bool   // a miss because the preset or its template was deleted
 	Receipt    Receipt
 	// LeaseUntil is when it ends by itself, where the request said how long; nil: not, or as the template says.
@@ -101,6 +101,8 @@ type Options struct {
 	// MaxWaiting is how many claims of one user may wait, and MaxCold how many of these for a workspace that is built for
 	// them. 0: as many as they like.
 	MaxWaiting, MaxCold int32
+	// HandOver begins what the spec of a claimed workspace asks for, to be waited for (WaitReady). Nil: nothing is to be begun.
+	HandOver func(ctx context.Context, workspaceIDs ...uuid.UUID) error
 	// Yield lets other goroutines run before a batch is formed. Nil: runtime.Gosched.
 	Yield func()
 }
@@ -122,6 +124,9 @@ type Service struct {
 func New(o Options) *Service {
 	o.Log = o.Log.Named("claim")
 	o.Tracer = tracing.OrOff(o.Tracer)
+	if o.HandOver == nil {
+		o.HandOver = func(context.Context, ...uuid.UUID) error { return nil }
+	}
 	if o.Yield == nil {
 		o.Yield = runtime.Gosched
 	}

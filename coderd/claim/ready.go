@@ -45,6 +45,10 @@ func (s *Service) ready(ctx context.Context, req Request, res Result) (Result, e
 			ClaimID: res.ClaimID, Outcome: database.ClaimOutcomeMiss, Replaced: tried, Waited: res.Waited,
 			Reason: fmt.Sprintf("%s in workspace %s", fault.why, res.Workspace.Name), ReasonCode: explain.MissHook,
 		}
+		if fault.kept {
+			res.Receipt.Told, res.Receipt.Hook, res.Replaced, res.Fault = told, hook, tried-1, fault.why
+			return res, nil
+		}
 		if fault.released {
 			miss.Replaced = tried - 1
 			return miss, nil
@@ -69,15 +73,21 @@ type fault struct {
 	why      string
 	late     bool // it took too long: so it would in another
 	released bool // somebody has given it back
+	kept     bool // it can be used, and another would be no better: it is not given up
 }
 
-// awaitHook waits for on_claim. fault is nil where it has succeeded, or there is no agent to run it.
+// awaitHook waits for on_claim, and before that for the handover where its template says so. fault is nil where both have succeeded, or
+// there are none.
 func (s *Service) awaitHook(ctx context.Context, req Request, res Result) (told, hook time.Duration, f *fault, err error) {
 	end := s.Clock.NewTimer(req.WaitReady, "claim", "ready")
 	defer end.Stop()
 	look := s.Clock.NewTicker(readyEvery, "claim", "ready")
 	defer look.Stop()
+	if err := s.HandOver(ctx, res.Workspace.ID); err != nil { // so that there is a job to wait for
+		return 0, 0, nil, xerrors.Errorf("begin handover: %w", err)
+	}
 	for {
+		handover := false
 		row, err := claimdb.New(s.Store).ClaimHook(ctx, res.ClaimID)
 		switch {
 		case database.NoRows(err):
@@ -86,9 +96,15 @@ func (s *Service) awaitHook(ctx context.Context, req Request, res Result) (told,
 			return 0, 0, nil, ctx.Err()
 		case err != nil:
 			return 0, 0, nil, xerrors.Errorf("look after on_claim: %w", err)
+		case row.Handover == string(database.JobStateFailed):
+			return 0, 0, &fault{why: row.Fault, kept: true}, nil
+		case row.Handover == string(database.JobStatePending) || row.Handover == string(database.JobStateRunning):
+			handover = true
 		case !row.HasAgent:
+			res.Workspace.Addresses, res.Workspace.Environment = row.Addresses, row.Environment
 			return 0, 0, nil, nil
 		case row.Seen && row.Status == database.AgentStatusClaimReady:
+			res.Workspace.Addresses, res.Workspace.Environment = row.Addresses, row.Environment
 			return milliseconds(row.ToldMs), milliseconds(row.HookMs), nil, nil
 		case row.Seen && row.Status == database.AgentStatusClaimFailed:
 			return 0, 0, &fault{why: "on_claim failed (" + row.Message + ")"}, nil
@@ -97,6 +113,9 @@ func (s *Service) awaitHook(ctx context.Context, req Request, res Result) (told,
 		case <-ctx.Done():
 			return 0, 0, nil, ctx.Err()
 		case <-end.C:
+			if handover {
+				return 0, 0, &fault{why: fmt.Sprintf("its apply for its owner had not ended after %s", req.WaitReady), kept: true}, nil
+			}
 			return 0, 0, &fault{why: fmt.Sprintf("on_claim had not ended after %s", req.WaitReady), late: true}, nil
 		case <-look.C:
 		}

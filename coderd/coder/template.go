@@ -183,7 +183,8 @@ func (r *reader) references() {
 			}
 			seen[attribute.Name] = true
 			r.leave(v.SourceRange(), "data.coder_workspace_owner."+attribute.Name,
-				"it is of the built-in identity, also after a claim: on_claim of the agent has the owner in PREWARM_OWNER")
+				"it is of the built-in identity. on_claim of the agent has the owner in PREWARM_OWNER. With apply_on_claim in the spec "+
+					"the directory is applied again for the owner")
 		}
 	}
 }

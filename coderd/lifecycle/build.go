@@ -228,6 +228,8 @@ func (w *Worker) giveUp(ctx context.Context, j *work, fault string, permanent bo
 		return w.resetFailed(ctx, j, fault)
 	case database.JobKindStart:
 		fault = "start: " + fault
+	case database.JobKindHandover:
+		return w.notHandedOver(ctx, j, fault)
 	default:
 	}
 	if j.info.Workspace.State == database.WorkspaceStateClaimed {
@@ -274,7 +276,7 @@ func (w *Worker) load(ctx context.Context, j *work) (outcome, bool) {
 		return outcome{}, true
 	}
 	switch j.Kind {
-	case database.JobKindCreate, database.JobKindReset, database.JobKindStart:
+	case database.JobKindCreate, database.JobKindReset, database.JobKindStart, database.JobKindHandover:
 		return w.refused(ctx, j, err), false
 	default:
 		return retried(err), false

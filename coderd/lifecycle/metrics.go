@@ -18,6 +18,9 @@ type metrics struct {
 
 	claimStarts *prometheus.CounterVec
 	claimStart  prometheus.Histogram
+
+	handovers *prometheus.CounterVec
+	handover  prometheus.Histogram
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -44,5 +47,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"Workspaces claimed out of standby that were started for their claim, by outcome (started, failed).", "outcome"),
 		claimStart: f.Histogram("prewarm_standby_claim_start_seconds",
 			"Time from a claim out of standby until its workspace can be used.", prometheus.ExponentialBuckets(0.05, 2, 14)),
+		handovers: f.Counters("prewarm_handovers_total",
+			"Claimed workspaces that were to be applied for their owner, by outcome (done, failed).", "outcome"),
+		handover: f.Histogram("prewarm_handover_seconds",
+			"Time from a claim until its workspace was applied for its owner.", prometheus.ExponentialBuckets(0.25, 2, 14)),
 	}
 }

@@ -69,16 +69,17 @@ const (
 // Worker leases and does jobs on one replica.
 type Worker struct {
 	Options
-	log     slog.Logger
-	held    *lease.Held[uuid.UUID] // jobs
-	creates *lane
-	probes  *lane
-	starts  *lane
-	retires *lane
-	intents hints.Bell
-	awaited awaited
-	metrics *metrics
-	traced  bool
+	log       slog.Logger
+	held      *lease.Held[uuid.UUID] // jobs
+	creates   *lane
+	probes    *lane
+	starts    *lane
+	retires   *lane
+	intents   hints.Bell
+	awaited   awaited
+	handovers handovers
+	metrics   *metrics
+	traced    bool
 }
 
 // New returns a Worker; nothing happens before Run.
@@ -95,11 +96,13 @@ func New(o Options) *Worker {
 		traced: traced,
 
 		Options: o, log: o.Log.Named("lifecycle"), intents: hints.NewBell(), metrics: newMetrics(o.Registerer),
-		held: lease.NewHeld[uuid.UUID](o.Clock, o.Lease),
+		held: lease.NewHeld[uuid.UUID](o.Clock, o.Lease), handovers: handovers{wake: hints.NewBell(), todo: map[uuid.UUID]struct{}{}},
 	}
 	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{database.JobKindCreate: w.create})
 	w.probes = newLane(w, "probe", o.Slots.Probe, map[database.JobKind]task{database.JobKindProbe: w.probe})
-	w.starts = newLane(w, "start", o.Slots.Start, map[database.JobKind]task{database.JobKindStart: w.start})
+	w.starts = newLane(w, "start", o.Slots.Start, map[database.JobKind]task{
+		database.JobKindStart: w.start, database.JobKindHandover: w.handover,
+	})
 	w.retires = newLane(w, "retire", o.Slots.Retire, map[database.JobKind]task{
 		database.JobKindDrain: w.drain, database.JobKindDelete: w.delete, database.JobKindReset: w.reset,
 		database.JobKindStop: w.stop,
@@ -131,6 +134,7 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 	loops.Go(func() { w.carryOutIntents(ctx) })
 	loops.Go(func() { w.endQuarantines(ctx) })
+	loops.Go(func() { w.beginHandovers(ctx) })
 
 	<-ctx.Done()
 	expired := w.Clock.AfterFunc(w.Grace, stopJobs, "lifecycle", "grace")

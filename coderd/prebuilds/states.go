@@ -61,6 +61,9 @@ var Transitions = []Transition{
 	{Claimed, "released, job completed or lease over", "reusable, and its pool has room, under the fence", Starting, "reset job; incarnation + 1"},
 	{Claimed, "started out of standby", "attempt and incarnation match", Claimed, "probe job; with its answer the claim can be used"},
 	{Claimed, "not started", "attempts used up, for good or out of time", Claimed, "fault stored, alarm only"},
+	{Claimed, "to be applied for its owner", "its spec asks for it; once for a claim", Claimed, "handover job"},
+	{Claimed, "applied for its owner", "attempt and incarnation match", Claimed, ""},
+	{Claimed, "not applied for its owner", "attempts used up, or refused", Claimed, "fault stored; a person may have it tried again"},
 	{Claimed, "silent, unhealthy or missing", "", Claimed, "alarm only"},
 
 	{Draining, "busy veto", "the forge says a job runs", Draining, "wait"},

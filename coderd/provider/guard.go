@@ -35,7 +35,7 @@ func Bounded(p Provider, most time.Duration) Provider {
 // BeginState begins a run that reads and writes the state of a workspace.
 type BeginState func(ctx context.Context, name string, workspaceID uuid.UUID, incarnation int32) (State, error)
 
-// WithState has each Create and Delete of a StateTaker be a run, with the state that begin begins for the workspace. Its errors are
+// WithState has each Create, HandOver and Delete of a StateTaker be a run, with the state that begin begins for the workspace. Its errors are
 // *StateError. What takes no states is returned as it is.
 func WithState(p Provider, begin BeginState) Provider {
 	if _, takes := As[StateTaker](p); !takes || begin == nil {
@@ -82,6 +82,7 @@ var _ interface {
 	Checker
 	Observer
 	Marker
+	Handover
 	Sited
 	AgentHost
 	TokenTaker
@@ -246,6 +247,25 @@ func (g *guarded) state(ctx context.Context, name string, workspaceID uuid.UUID,
 		return State{}, nil, err
 	}
 	return state, done, nil
+}
+
+// HandOver is a run of its own at a StateTaker.
+func (g *guarded) HandOver(ctx context.Context, req HandoverRequest) (Instance, error) {
+	return do(ctx, g, "handover", "hand over workspace "+req.Ref.Name, func(ctx context.Context) (Instance, error) {
+		h, ok := As[Handover](g.inner)
+		if !ok {
+			return Instance{}, Permanent(xerrors.New("the provider cannot hand one over"))
+		}
+		if g.begin != nil {
+			state, done, err := g.state(ctx, req.Ref.Name, req.Ref.WorkspaceID, 0)
+			if err != nil {
+				return Instance{}, err
+			}
+			defer done()
+			req.Ref.State = state
+		}
+		return h.HandOver(ctx, req)
+	})
 }
 
 // Check asks nobody, and finds nothing, where the wrapped provider cannot.

@@ -94,8 +94,8 @@ type RunnerTaker interface {
 	TakesRunners()
 }
 
-// StateTaker is a provider that keeps what it made in a state, which the server stores for it. Each Create and Delete is a run with a
-// State of its own (WithState).
+// StateTaker is a provider that keeps what it made in a state, which the server stores for it. Each Create, HandOver and Delete is a run
+// with a State of its own (WithState).
 type StateTaker interface {
 	// TakeTurn waits until no other run of the workspace goes on in this process. Its error is that of ctx.
 	TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error)
@@ -168,6 +168,30 @@ type Observer interface {
 type Marker interface {
 	// Mark shows it on the resource of a workspace. It is idempotent. ErrNotFound where that is not there.
 	Mark(ctx context.Context, ref Ref, claim Claim) error
+}
+
+// Handover is a provider that can make what it made its owner's, after the claim, which does not wait for it. It is asked where the spec
+// says HandoverKey: after or before.
+type Handover interface {
+	// HandOver does so, and is idempotent. What would have to be replaced or removed for it is refused with a permanent error, and
+	// nothing is touched then. ErrNotFound where the workspace is not there.
+	HandOver(ctx context.Context, req HandoverRequest) (Instance, error)
+}
+
+// HandoverKey is what a spec says when its workspaces are handed over by: HandoverNever, the default; HandoverAfter, beside the use
+// of the workspace; HandoverBefore, so that who waits until it is ready waits for that too.
+const (
+	HandoverKey    = "apply_on_claim"
+	HandoverNever  = "never"
+	HandoverAfter  = "after"
+	HandoverBefore = "before"
+)
+
+// HandoverRequest says of which workspace, and whose it is now.
+type HandoverRequest struct {
+	Ref     Ref // with the state of the run, at a StateTaker
+	OwnerID uuid.UUID
+	Owner   string
 }
 
 // Claim is what a Marker shows.

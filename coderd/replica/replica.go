@@ -144,6 +144,7 @@ func New(ctx context.Context, p Parts) *Replica {
 	r.Claims = claim.New(claim.Options{
 		Store: p.Store, Writer: r.Writer, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, NewID: p.NewID,
 		Hints: r.Hints, Tracer: p.Tracer, MaxWaiting: p.MaxWaitingClaims, MaxCold: p.MaxColdClaims, Yield: p.Yield,
+		HandOver: func(ctx context.Context, ids ...uuid.UUID) error { return r.Worker.BeginHandovers(ctx, ids...) },
 	})
 	r.Instances = instance.New(instance.Options{
 		Store: p.Store, Writer: r.Writer, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer, Hints: r.Hints,
@@ -198,6 +199,7 @@ func New(ctx context.Context, p Parts) *Replica {
 	r.Writer.OnClaimed(func(ids ...uuid.UUID) {
 		r.Instances.Claimed(ids...)
 		r.Inventory.Claimed(ids...)
+		r.Worker.Claimed(ids...)
 	})
 	r.Machines = &inventory.Machines{
 		Store: p.Store, Providers: p.Providers, Clock: p.Clock, Log: p.Log.Named("inventory"), Hints: r.Hints,

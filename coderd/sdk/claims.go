@@ -48,7 +48,7 @@ type Claim struct {
 
 	Standby  bool   `json:"standby,omitempty" doc:"It was stopped, and is started for this claim"`
 	Starting bool   `json:"starting,omitempty" doc:"That is not over: it can be used when its workspace is not starting any more"`
-	Fault    string `json:"fault,omitempty" doc:"Why it could not be started; it stays claimed until it is released"`
+	Fault    string `json:"fault,omitempty" doc:"Why it could not be started, or not be applied for its owner; it stays claimed until it is released"`
 
 	Workspaces []ClaimedWorkspace `json:"workspaces,omitempty" doc:"All of them, where several were asked for; the first is the one above"`
 }

@@ -125,7 +125,7 @@ type Transition struct {
 // Job is provider work under way.
 type Job struct {
 	ID        uuid.UUID `json:"id"`
-	Kind      string    `json:"kind" enum:"create,probe,drain,delete,reset,stop,start"`
+	Kind      string    `json:"kind" enum:"create,probe,drain,delete,reset,stop,start,handover"`
 	State     string    `json:"state" enum:"pending,running,done,failed,cancelled"`
 	Attempt   int       `json:"attempt"`
 	Failures  int       `json:"failures"`

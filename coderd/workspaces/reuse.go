@@ -72,14 +72,18 @@ func (w *Writer) ResetFailed(ctx context.Context, l Lease, fault string) (Moved,
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record failed reset", err)
 }
 
-// Retry: quarantined -> starting, or -> provisioning where nothing was ever made of it. ErrNotQuarantined if it is not
-// quarantined, *NoRoom if its pool would have one too many.
+// Retry: quarantined -> starting, or -> provisioning where nothing was ever made of it; claimed -> claimed where it could not be handed
+// over. ErrNotQuarantined if it is none of that, *NoRoom if its pool would have one too many.
 func (w *Writer) Retry(ctx context.Context, a Actor, id uuid.UUID) (moved Moved, err error) {
 	cur, err := w.current(ctx, id)
 	if err != nil {
 		return Moved{}, err
 	}
-	if cur.State != database.WorkspaceStateQuarantined {
+	switch cur.State {
+	case database.WorkspaceStateQuarantined:
+	case database.WorkspaceStateClaimed:
+		return w.retryHandover(ctx, a, id, cur.Incarnation)
+	default:
 		return Moved{}, ErrNotQuarantined
 	}
 	err = w.returning(ctx, id, func(ctx context.Context, db database.DBTX, room workspacesdb.RoomForRow) error {

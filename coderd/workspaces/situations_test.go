@@ -21,6 +21,7 @@ type situation struct {
 	job        string // its kind, running in its first attempt; empty: none
 	unleased   bool   // the job was never leased
 	vain       bool   // the job failed, and waits to be tried again
+	failed     bool   // the job failed, and is over
 	providerID string
 	// incarnation, 1 where 0.
 	incarnation int32
@@ -38,6 +39,8 @@ var situations = []situation{
 	{name: "claimed", state: "claimed", providerID: "p"},
 	{name: "claimed, out of standby", state: "claimed", job: "start", providerID: "p"},
 	{name: "claimed, and started", state: "claimed", job: "probe", providerID: "p"},
+	{name: "claimed, being handed over", state: "claimed", job: "handover", providerID: "p"},
+	{name: "claimed, not handed over", state: "claimed", job: "handover", failed: true, providerID: "p"},
 	{name: "draining", state: "draining", job: "drain", providerID: "p"},
 	{name: "deleting", state: "deleting", job: "delete", providerID: "p"},
 	{name: "deleting, in vain", state: "deleting", job: "delete", vain: true, providerID: "p"},
@@ -61,6 +64,7 @@ func newBench(t *testing.T) *bench {
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	w.Pool(t, "a", 1, 1)
 	b := &bench{World: w, t: t, writer: workspaces.New(w.Store, uuid.New, "test"), preset: w.Preset(t, "a")}
+	b.exec(`UPDATE template_versions SET spec = '{"apply_on_claim": "after"}'`)
 	b.exec(`INSERT INTO signing_keys (id, secret, created_at) VALUES ($1, decode(repeat('00', 32), 'hex'), now())`, uuid.New())
 	return b
 }
@@ -98,11 +102,11 @@ func (b *bench) put(s situation, keeps, reuses bool) {
 			b.claim, b.Owner, b.ws.WorkspaceID, b.ws.Incarnation)
 	}
 	if s.job != "" {
-		b.exec(`INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, state, attempt, due_at, leased_by, created_at, failures)
-			SELECT $1, $2, $3, $4::text::job_kind, 'sim', CASE WHEN $5 OR $6 THEN 'pending' ELSE 'running' END::job_state,
+		b.exec(`INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, state, attempt, due_at, leased_by, created_at, failures, finished_at)
+			SELECT $1, $2, $3, $4::text::job_kind, 'sim', CASE WHEN $7 THEN 'failed' WHEN $5 OR $6 THEN 'pending' ELSE 'running' END::job_state,
 			  CASE WHEN $5 THEN 0 ELSE 1 END, now() + interval '1 minute', CASE WHEN $5 OR $6 THEN '' ELSE 'test' END, now(),
-			  CASE WHEN $6 THEN 1 ELSE 0 END`,
-			b.ws.JobID, b.ws.WorkspaceID, b.ws.Incarnation, s.job, s.unleased, s.vain)
+			  CASE WHEN $6 THEN 1 ELSE 0 END, CASE WHEN $7 THEN now() - interval '1 hour' END`,
+			b.ws.JobID, b.ws.WorkspaceID, b.ws.Incarnation, s.job, s.unleased, s.vain, s.failed)
 	}
 }
 
@@ -135,7 +139,7 @@ func (b *bench) look() after {
 		  'History', coalesce((SELECT json_agg(h.from_state || ' -> ' || h.to_state) FROM workspace_history h
 		                       WHERE h.reason <> '' AND h.incarnation = w.incarnation), '[]'),
 		  'Same', NOT EXISTS (SELECT FROM workspace_history h WHERE h.xmin <> w.xmin)
-		      AND NOT EXISTS (SELECT FROM jobs j WHERE j.xmin <> w.xmin)
+		      AND NOT EXISTS (SELECT FROM jobs j WHERE j.xmin <> w.xmin AND (j.finished_at < now() - interval '1 minute') IS NOT TRUE)
 		      AND NOT EXISTS (SELECT FROM audit_log l WHERE l.xmin <> w.xmin),
 		  'Claims', coalesce((SELECT json_agg(c.state) FROM claims c), '[]'),
 		  'Streak', coalesce((SELECT sum(f.streak) FROM preset_failures f), 0),

@@ -227,7 +227,25 @@ var events = []event{
 		},
 		want: map[string]want{
 			"claimed, out of standby": {"claimed", "failed", ""}, "claimed, and started": {"claimed", "failed", ""},
+			"claimed, being handed over": {"claimed", "failed", ""},
 		},
+	}, {
+		name: "to be handed over",
+		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
+			n, err := b.writer.BeginHandovers(ctx, []string{"sim"}, []uuid.UUID{l.WorkspaceID})
+			if err == nil && n == 0 {
+				return workspaces.ErrLost
+			}
+			return err
+		},
+		want: map[string]want{"claimed": {"claimed", "", "handover"}},
+	}, {
+		name: "handed over", leased: "handover",
+		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
+			_, err := b.writer.HandedOver(ctx, l, facts)
+			return err
+		},
+		want: map[string]want{"claimed, being handed over": {"claimed", "done", ""}},
 	}, {
 		name: "started again",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
@@ -235,19 +253,22 @@ var events = []event{
 		},
 		want: map[string]want{
 			"claimed": {"claimed", "", "start"}, "claimed, out of standby": {"claimed", "cancelled", "start"},
-			"claimed, and started": {"claimed", "cancelled", "start"},
+			"claimed, and started": {"claimed", "cancelled", "start"}, "claimed, being handed over": {"claimed", "cancelled", "start"},
+			"claimed, not handed over": {"claimed", "failed", "start"},
 		},
 	}, {
 		name: "released", do: release,
 		want: map[string]want{
 			"claimed": {"draining", "", "drain"}, "claimed, out of standby": {"draining", "cancelled", "drain"},
-			"claimed, and started": {"draining", "cancelled", "drain"},
+			"claimed, and started": {"draining", "cancelled", "drain"}, "claimed, being handed over": {"draining", "cancelled", "drain"},
+			"claimed, not handed over": {"draining", "failed", "drain"},
 		},
 	}, {
 		name: "released, reusable", reuses: true, do: release,
 		want: map[string]want{
 			"claimed": {"starting", "", "reset"}, "claimed, out of standby": {"starting", "cancelled", "reset"},
-			"claimed, and started": {"starting", "cancelled", "reset"},
+			"claimed, and started": {"starting", "cancelled", "reset"}, "claimed, being handed over": {"starting", "cancelled", "reset"},
+			"claimed, not handed over": {"starting", "failed", "reset"},
 		},
 	}, {
 		name: "reset", leased: "reset",
@@ -271,6 +292,7 @@ var events = []event{
 		},
 		want: map[string]want{
 			"quarantined": {"starting", "", "probe"}, "quarantined, never made": {"provisioning", "", "create"},
+			"claimed, not handed over": {"claimed", "failed", "handover"},
 		},
 	}, {
 		name: "kept by a person",
@@ -307,6 +329,7 @@ var deletions = map[string]want{
 	"ready": {"draining", "", "drain"}, "standby": {"draining", "", "drain"}, "claimed": {"draining", "", "drain"},
 	"starting, out of standby": {"draining", "cancelled", "drain"}, "standby, being stopped": {"draining", "cancelled", "drain"},
 	"claimed, out of standby": {"draining", "cancelled", "drain"}, "claimed, and started": {"draining", "cancelled", "drain"},
+	"claimed, being handed over": {"draining", "cancelled", "drain"}, "claimed, not handed over": {"draining", "failed", "drain"},
 	"quarantined": {"draining", "", "drain"}, "quarantined, never made": {"draining", "", "drain"},
 }
 
@@ -380,7 +403,7 @@ func stale(l workspaces.Lease, e event) map[string]workspaces.Lease {
 		other.JobID = uuid.New()
 		leases["of another attempt"], leases["of another job"] = later, other
 	}
-	if !slices.Contains([]string{"claimed", "claimed, without skipping", "claimed, out of standby", "retried"}, e.name) {
+	if !slices.Contains([]string{"claimed", "claimed, without skipping", "claimed, out of standby", "retried", "to be handed over"}, e.name) {
 		old := l
 		old.Incarnation++
 		leases["of another incarnation"] = old

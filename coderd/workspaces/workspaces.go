@@ -28,8 +28,8 @@ var ErrNotClaimed = errors.New("workspace is not claimed")
 // ErrGone: the workspace is already being deleted, or deleted.
 var ErrGone = errors.New("workspace is already going")
 
-// ErrNotQuarantined: only a quarantined workspace can be tried anew.
-var ErrNotQuarantined = errors.New("workspace is not quarantined")
+// ErrNotQuarantined: only a quarantined workspace can be tried anew, and a claimed one that could not be applied for its owner.
+var ErrNotQuarantined = errors.New("workspace is not quarantined, and no apply for its owner has failed")
 
 // ErrNotKept: it is claimed, or being built or reset, or already going: it can't be kept for inspection.
 var ErrNotKept = errors.New("workspace cannot be kept for inspection: it must be starting, ready, standby or quarantined, " +

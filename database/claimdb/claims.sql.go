@@ -7,6 +7,7 @@ package claimdb
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -88,7 +89,11 @@ const claimHook = `-- name: ClaimHook :one
 SELECT (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(a.status, 'expected')::agent_status AS status,
        coalesce(a.message, '') AS message, coalesce(a.claim_id = c.id, false)::boolean AS seen,
        coalesce(extract(epoch FROM a.claim_seen_at - c.bound_at) * 1000, 0)::double precision AS told_ms,
-       coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms
+       coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms,
+       -- Of a handover that the owner waits for, how it stands.
+       coalesce((SELECT j.state::text FROM jobs j
+                 WHERE j.workspace_id = w.id AND j.incarnation = w.incarnation AND j.kind = 'handover'
+                   AND v.spec ->> 'apply_on_claim' = 'before' ORDER BY j.created_at DESC LIMIT 1), '')::text AS handover, w.fault, w.addresses, w.environment
 FROM claims c
 JOIN workspaces w ON w.id = c.workspace_id AND w.incarnation = c.incarnation AND w.claim_id = c.id AND w.state = 'claimed'
 JOIN template_versions v ON v.id = w.template_version_id
@@ -97,12 +102,16 @@ WHERE c.id = $1 AND c.state = 'bound'
 `
 
 type ClaimHookRow struct {
-	HasAgent bool
-	Status   database.AgentStatus
-	Message  string
-	Seen     bool
-	ToldMs   float64
-	HookMs   float64
+	HasAgent    bool
+	Status      database.AgentStatus
+	Message     string
+	Seen        bool
+	ToldMs      float64
+	HookMs      float64
+	Handover    string
+	Fault       string
+	Addresses   json.RawMessage
+	Environment json.RawMessage
 }
 
 // How far the agent is with a claim that holds its workspace; no row if it does not hold it (any more).
@@ -116,6 +125,10 @@ func (q *Queries) ClaimHook(ctx context.Context, claimID uuid.UUID) (ClaimHookRo
 		&i.Seen,
 		&i.ToldMs,
 		&i.HookMs,
+		&i.Handover,
+		&i.Fault,
+		&i.Addresses,
+		&i.Environment,
 	)
 	return i, err
 }

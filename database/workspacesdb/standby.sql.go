@@ -22,7 +22,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'failed', finished_at = prewarm_now(), last_error = $3, failures = j.failures + 1
   FROM ws
-  WHERE j.id = $4 AND j.kind IN ('start', 'probe') AND j.attempt = $5 AND j.state = 'running'
+  WHERE j.id = $4 AND j.kind IN ('start', 'probe', 'handover') AND j.attempt = $5 AND j.state = 'running'
     AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (
@@ -52,7 +52,7 @@ type ClaimNotStartedRow struct {
 	PresetID   uuid.UUID
 }
 
-// claimed -> claimed, with a fault: it could not be started. It is left to its owner (I2).
+// claimed -> claimed, with a fault: it could not be started, or not be handed over. It is left to its owner (I2).
 func (q *Queries) ClaimNotStarted(ctx context.Context, arg ClaimNotStartedParams) (ClaimNotStartedRow, error) {
 	row := q.db.QueryRow(ctx, claimNotStarted,
 		arg.WorkspaceID,

@@ -98,7 +98,11 @@ FROM (SELECT DISTINCT hashtext(x.name) AS key FROM (SELECT unnest(@names::text[]
 SELECT (v.agent IS NOT NULL)::boolean AS has_agent, coalesce(a.status, 'expected')::agent_status AS status,
        coalesce(a.message, '') AS message, coalesce(a.claim_id = c.id, false)::boolean AS seen,
        coalesce(extract(epoch FROM a.claim_seen_at - c.bound_at) * 1000, 0)::double precision AS told_ms,
-       coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms
+       coalesce(extract(epoch FROM a.claim_ready_at - a.claim_seen_at) * 1000, 0)::double precision AS hook_ms,
+       -- Of a handover that the owner waits for, how it stands.
+       coalesce((SELECT j.state::text FROM jobs j
+                 WHERE j.workspace_id = w.id AND j.incarnation = w.incarnation AND j.kind = 'handover'
+                   AND v.spec ->> 'apply_on_claim' = 'before' ORDER BY j.created_at DESC LIMIT 1), '')::text AS handover, w.fault, w.addresses, w.environment
 FROM claims c
 JOIN workspaces w ON w.id = c.workspace_id AND w.incarnation = c.incarnation AND w.claim_id = c.id AND w.state = 'claimed'
 JOIN template_versions v ON v.id = w.template_version_id

@@ -169,7 +169,7 @@ WITH ws AS (
 SELECT id, coalesce(extract(epoch FROM prewarm_now() - claimed_at), 0)::double precision AS took_s FROM moved;
 
 -- name: ClaimNotStarted :one
--- claimed -> claimed, with a fault: it could not be started. It is left to its owner (I2).
+-- claimed -> claimed, with a fault: it could not be started, or not be handed over. It is left to its owner (I2).
 WITH ws AS (
   SELECT w.id FROM workspaces w
   WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'claimed'
@@ -177,7 +177,7 @@ WITH ws AS (
 ), job AS (
   UPDATE jobs j SET state = 'failed', finished_at = prewarm_now(), last_error = @fault, failures = j.failures + 1
   FROM ws
-  WHERE j.id = @job_id AND j.kind IN ('start', 'probe') AND j.attempt = @attempt AND j.state = 'running'
+  WHERE j.id = @job_id AND j.kind IN ('start', 'probe', 'handover') AND j.attempt = @attempt AND j.state = 'running'
     AND j.workspace_id = ws.id
   RETURNING j.workspace_id
 ), moved AS (

@@ -16,13 +16,19 @@ import (
 // appliedFor bounds writing down that an apply came to its end, also where its context ended.
 const appliedFor = 10 * time.Second
 
-// apply makes what it plans. What that creates is on record while it does so, beside what was unsure before.
-func (p *Provider) apply(ctx context.Context, run *Run, workspaceID uuid.UUID, unsure []string, output io.Writer) error {
-	creates, err := run.Plan(ctx, output)
+// apply does what it plans, where allow, if there is one, lets it. What that creates is on record while it does so, beside what was
+// unsure before.
+func (p *Provider) apply(ctx context.Context, run *Run, workspaceID uuid.UUID, unsure []string, output io.Writer, allow func(Planned) error) error {
+	planned, err := run.Plan(ctx, output)
 	if err != nil {
 		return err
 	}
-	if err := p.States.Applying(ctx, workspaceID, run.backend.Token, creates); err != nil {
+	if allow != nil {
+		if err := allow(planned); err != nil {
+			return err
+		}
+	}
+	if err := p.States.Applying(ctx, workspaceID, run.backend.Token, planned.Creates); err != nil {
 		return err
 	}
 	err = run.Apply(ctx, output)
@@ -43,20 +49,25 @@ func doubt(is Stored) error { return provider.Permanent(errors.New(is.doubt())) 
 // mostDoubt bounds the addresses in a message, in bytes.
 const mostDoubt = 4 << 10
 
+// named are addresses for a message, as far as they fit into it.
+func named(all []string) string {
+	n, size := 0, 0
+	for n < len(all) && (n == 0 || size+len(all[n]) < mostDoubt) {
+		size += len(all[n])
+		n++
+	}
+	some := strings.Join(all[:n], ", ")
+	if more := len(all) - n; more > 0 {
+		some += fmt.Sprintf(" and %d more", more)
+	}
+	return some
+}
+
 func (s Stored) doubt() string {
-	named, size := 0, 0
-	for named < len(s.Unsure) && (named == 0 || size+len(s.Unsure[named]) < mostDoubt) {
-		size += len(s.Unsure[named])
-		named++
-	}
-	addresses := strings.Join(s.Unsure[:named], ", ")
-	if more := len(s.Unsure) - named; more > 0 {
-		addresses += fmt.Sprintf(" and %d more", more)
-	}
 	end := "Then end the workspace: prewarm workspace delete " + s.Name + " --force"
 	if strings.HasPrefix(s.Name, provider.CheckPrefix) {
 		end = "A check was making them, which is forgotten after a week"
 	}
 	return fmt.Sprintf("an apply was cut off, and these may exist though no state names them: %s. Look for them at the place and remove "+
-		"them. %s", addresses, end)
+		"them. %s", named(s.Unsure), end)
 }

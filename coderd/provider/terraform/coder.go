@@ -1,10 +1,13 @@
 package terraform
 
 import (
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"encoding/pem"
+	"io"
+	"maps"
 	"path"
 	"regexp"
 	"strings"
@@ -97,6 +100,58 @@ func (p *Provider) coder(req provider.CreateRequest, files map[string]string) (m
 		env["CODER_PARAMETER_"+hashed(name)] = value
 	}
 	return env, nil
+}
+
+// notOfCoder: nothing else reads an owner.
+var notOfCoder = provider.Permanent(xerrors.Errorf("%s needs a module that uses the provider `coder`: only by that a module sees its owner",
+	provider.HandoverKey))
+
+// HandOver applies the module again with the real owner, as the provider `coder` expects it after a claim. A plan that would replace or
+// remove a resource is refused: somebody is at work in it by now.
+func (p *Provider) HandOver(ctx context.Context, req provider.HandoverRequest) (provider.Instance, error) {
+	is, err := p.find(ctx, req.Ref)
+	if err != nil {
+		return provider.Instance{}, err
+	}
+	encoded, err := p.States.Module(ctx, is.WorkspaceID)
+	if err != nil {
+		return provider.Instance{}, xerrors.Errorf("read the module that made it: %w", err)
+	}
+	module, err := decodeModule(encoded)
+	if err != nil {
+		return provider.Instance{}, err
+	}
+	switch {
+	case module.Environment == nil:
+		return provider.Instance{}, notOfCoder
+	case len(is.Unsure) > 0 && !module.Idempotent:
+		return provider.Instance{}, doubt(is)
+	}
+	maps.Copy(module.Environment, map[string]string{
+		"CODER_WORKSPACE_IS_PREBUILD": "false", "CODER_WORKSPACE_IS_PREBUILD_CLAIM": "true",
+		"CODER_WORKSPACE_OWNER": req.Owner, "CODER_WORKSPACE_OWNER_NAME": req.Owner, "CODER_WORKSPACE_OWNER_ID": req.OwnerID.String(),
+		"CODER_WORKSPACE_OWNER_EMAIL": req.Owner + "@example.invalid",
+	})
+	err = p.run(ctx, module, req.Ref.State, func(run *Run, output io.Writer) error {
+		return p.apply(ctx, run, is.WorkspaceID, is.Unsure, output, func(of Planned) error {
+			if len(of.Removes) > 0 {
+				return provider.Permanent(xerrors.Errorf("the apply for its owner would replace or remove %s, so it was not done. Keep what "+
+					"they are made of the same for every owner, such as by lifecycle { ignore_changes = … }", named(of.Removes)))
+			}
+			encoded, err := module.encode() // the destroy has the same environment
+			if err != nil {
+				return err
+			}
+			return p.States.KeepModule(ctx, is.WorkspaceID, req.Ref.State.Token, encoded, module.Archive)
+		})
+	})
+	if err != nil {
+		return provider.Instance{}, err
+	}
+	if is, err = p.States.Of(ctx, is.WorkspaceID); err != nil {
+		return provider.Instance{}, xerrors.Errorf("read what was made: %w", err)
+	}
+	return p.instance(is)
 }
 
 // certificates are those of a bundle as lines of the script, without what stands between them.

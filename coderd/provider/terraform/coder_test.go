@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/modules"
@@ -37,12 +38,17 @@ func TestCoder(t *testing.T) {
 		parameters map[string]string
 		outputs    string
 		says       map[string]string
+		owned      map[string]string // after the handover; nil: it is refused
 	}{
-		"docker":     {},
-		"kubernetes": {parameters: map[string]string{"cpu": "4"}, outputs: "deployment", says: map[string]string{"CPU": "4"}},
+		"docker": {},
+		"kubernetes": {
+			parameters: map[string]string{"cpu": "4"}, outputs: "deployment",
+			says: map[string]string{"CPU": "4", "USER": "prewarm"}, owned: map[string]string{"CPU": "4", "USER": "alice"},
+		},
 		"presets": {
 			parameters: map[string]string{"key": "k", "cpus": "16"}, outputs: "machine",
-			says: map[string]string{"REGION": "eu", "SIZE": "16", "OWNER": "prewarm"},
+			says:  map[string]string{"REGION": "eu", "SIZE": "16", "OWNER": "prewarm"},
+			owned: map[string]string{"REGION": "eu", "SIZE": "16", "OWNER": "alice"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,12 +95,50 @@ func TestCoder(t *testing.T) {
 			require.NoError(t, err)
 			require.NotContains(t, all, token)
 			c.agentOf(req, token)
+			c.handOver(req, made, of.owned)
+			c.agentOf(req, token)
 
 			require.NoError(t, c.Delete(t.Context(), refTo(req)))
 			_, err = c.Get(t.Context(), refTo(req))
 			require.ErrorIs(t, err, provider.ErrNotFound)
 			require.Empty(t, c.files())
 		})
+	}
+}
+
+// handOver applies what was made for its owner, twice. It touches no more than what the plan can change in place: where that is not
+// enough it is refused.
+func (c *cloud) handOver(req provider.CreateRequest, made provider.Instance, owned map[string]string) {
+	c.t.Helper()
+	handover := provider.HandoverRequest{Ref: refTo(req), OwnerID: uuid.New(), Owner: "alice"}
+	hands, ok := provider.As[provider.Handover](c.Provider)
+	require.True(c.t, ok)
+	files := c.files()
+	for _, changed := range []string{"1 changed", "0 changed"} {
+		_, end, err := c.states.Output(c.t.Context(), req.Tags.WorkspaceID, 0)
+		require.NoError(c.t, err)
+		is, err := hands.HandOver(c.t.Context(), handover)
+		if owned == nil {
+			require.ErrorContains(c.t, err, "would replace or remove terraform_data.workspace[0], so it was not done")
+			require.True(c.t, provider.IsPermanent(err))
+			is, err = c.Get(c.t.Context(), refTo(req))
+			require.NoError(c.t, err)
+			require.Equal(c.t, made.Environment, is.Environment)
+			require.Equal(c.t, files, c.files())
+			continue
+		}
+		require.NoError(c.t, err)
+		for key, value := range owned {
+			require.Equal(c.t, value, is.Environment[key], key)
+		}
+		said, _, err := c.states.Output(c.t.Context(), req.Tags.WorkspaceID, end)
+		require.NoError(c.t, err)
+		if req.Template == "presets" { // what is of the provider `coder` is made again with the name of its owner, and nothing else
+			require.NotContains(c.t, said, "terraform_data.machine will be")
+			require.NotContains(c.t, said, "terraform_data.machine must be")
+			continue
+		}
+		require.Contains(c.t, said, "0 added, "+changed+", 0 destroyed")
 	}
 }
 

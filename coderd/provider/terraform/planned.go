@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"golang.org/x/xerrors"
 )
@@ -17,73 +18,99 @@ const (
 	replacing = " (its replacement)"
 )
 
-// planned reads a plan, as `show -json` has it, and returns the addresses of the resources that applying it creates. Of a large plan it
-// returns the first ones, and how many there are beside, which no state ever names. It passes over all values: they may be secret, and a
-// plan has several copies of the whole state.
-func planned(plan io.Reader) (creates []string, err error) {
-	d := json.NewDecoder(plan)
-	if err := begins(d, '{'); err != nil {
-		return nil, err
+// Planned is what applying a plan does, as far as it has to be known before. Of many addresses it has the first ones, and how many
+// there are beside, which no state ever names.
+type Planned struct {
+	Creates []string // addresses of resources, with those that replace others
+	Removes []string // addresses of resources, with those that are replaced, but not of the provider `coder`, which makes nothing
+}
+
+// addresses are some of resources: of many the first ones.
+type addresses struct {
+	all        []string
+	size, more int
+}
+
+func (a *addresses) add(address string) {
+	if a.size += len(address); len(a.all) == maxCreates || a.size > maxCreatesBytes {
+		a.more++
+		return
 	}
-	size, more := 0, 0
+	a.all = append(a.all, address)
+}
+
+// list ends with how many there are beside.
+func (a *addresses) list() []string {
+	if a.more == 0 {
+		return a.all
+	}
+	return append(slices.Clip(a.all), fmt.Sprintf("%d more", a.more))
+}
+
+// planned reads a plan, as `show -json` has it. It passes over all values: they may be secret, and a plan has several copies of the
+// whole state.
+func planned(from io.Reader) (p Planned, err error) {
+	var creates, removes addresses
+	d := json.NewDecoder(from)
+	if err := begins(d, '{'); err != nil {
+		return p, err
+	}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return nil, xerrors.Errorf("read plan: %w", err)
+			return p, xerrors.Errorf("read plan: %w", err)
 		}
 		if key != "resource_changes" {
 			if err := skip(d); err != nil {
-				return nil, err
+				return p, err
 			}
 			continue
 		}
 		if err := begins(d, '['); err != nil {
-			return nil, err
+			return p, err
 		}
 		for d.More() {
-			address, err := created(d)
-			switch size += len(address); {
-			case err != nil:
-				return nil, err
-			case address == "":
-			case len(creates) == maxCreates || size > maxCreatesBytes:
-				more++
-			default:
-				creates = append(creates, address)
+			if err := change(d, &creates, &removes); err != nil {
+				return p, err
 			}
 		}
 		if _, err := d.Token(); err != nil { // its end
-			return nil, xerrors.Errorf("read plan: %w", err)
+			return p, xerrors.Errorf("read plan: %w", err)
 		}
 	}
 	if _, err := d.Token(); err != nil { // else it was cut off
-		return nil, xerrors.Errorf("read plan: %w", err)
+		return p, xerrors.Errorf("read plan: %w", err)
 	}
-	if more > 0 {
-		creates = append(creates, fmt.Sprintf("%d more", more))
-	}
-	return creates, nil
+	return Planned{Creates: creates.list(), Removes: removes.list()}, nil
 }
 
-// created reads a change, and returns the address of what it creates; empty: nothing.
-func created(d *json.Decoder) (string, error) {
+// change reads one, and adds its resource where that is created or removed.
+func change(d *json.Decoder, created, removed *addresses) error {
 	var is struct {
 		Address string `json:"address"`
 		Mode    string `json:"mode"`
+		Type    string `json:"type"`
 		Change  struct {
 			Actions []string `json:"actions"`
 		} `json:"change"`
 	}
 	if err := d.Decode(&is); err != nil {
-		return "", xerrors.Errorf("read plan: %w", err)
+		return xerrors.Errorf("read plan: %w", err)
 	}
-	switch {
-	case is.Mode != "managed" || !slices.Contains(is.Change.Actions, "create"):
-		return "", nil
-	case len(is.Change.Actions) > 1:
-		return is.Address + replacing, nil
+	if is.Mode != "managed" {
+		return nil
 	}
-	return is.Address, nil
+	removes := slices.Contains(is.Change.Actions, "delete")
+	if removes && !strings.HasPrefix(is.Type, "coder_") {
+		removed.add(is.Address)
+	}
+	if slices.Contains(is.Change.Actions, "create") {
+		if removes {
+			is.Address += replacing
+		}
+		created.add(is.Address)
+	}
+	return nil
 }
 
 func begins(d *json.Decoder, with json.Delim) error {

@@ -10,27 +10,29 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// Of a plan the resources are read that applying it creates, and nothing else.
+// Of a plan the resources are read that applying it creates and removes, and nothing else.
 func TestPlanned(t *testing.T) {
 	t.Parallel()
 	change := func(mode, address, actions string) string {
-		return fmt.Sprintf(`{"address":%q,"mode":%q,"change":{"actions":[%s],"after":{"deep":[{"secret":"]}"}]}}}`, address, mode, actions)
+		kind, _, _ := strings.Cut(address, ".")
+		return fmt.Sprintf(`{"address":%q,"mode":%q,"type":%q,"change":{"actions":[%s],"after":{"deep":[{"secret":"]}"}]}}}`, address, mode, kind, actions)
 	}
 	for name, of := range map[string]struct {
-		plan string
-		want []string
+		plan             string
+		creates, removes []string
 	}{
-		"nothing": {`{"format_version":"1.2","prior_state":{"values":[{"x":[1]}]}}`, nil},
-		"null":    {`{"resource_changes":[]}`, nil},
+		"nothing": {plan: `{"format_version":"1.2","prior_state":{"values":[{"x":[1]}]}}`},
+		"null":    {plan: `{"resource_changes":[]}`},
 		"all": {`{"resource_drift":[` + change("managed", "t.drift", `"create"`) + `],"resource_changes":[` + strings.Join([]string{
 			change("managed", "t.new", `"create"`), change("data", "data.t.x", `"read"`), change("managed", "t.same", `"no-op"`),
-			change("managed", "t.gone", `"delete"`), change("managed", "t.replaced", `"delete","create"`),
+			change("managed", "t.gone", `"delete"`), change("managed", "coder_agent.main", `"delete","create"`), change("managed", "t.replaced", `"delete","create"`),
 			change("managed", `module.m["a.b"].t.n[0]`, `"create"`), change("managed", "t.other", `"update"`),
-		}, ",") + `],"checks":[]}`, []string{"t.new", "t.replaced (its replacement)", `module.m["a.b"].t.n[0]`}},
+		}, ",") + `],"checks":[]}`, []string{"t.new", "coder_agent.main (its replacement)", "t.replaced (its replacement)", `module.m["a.b"].t.n[0]`}, []string{"t.gone", "t.replaced"}},
 	} {
 		got, err := planned(strings.NewReader(of.plan))
 		require.NoError(t, err, name)
-		require.Equal(t, of.want, got, name)
+		require.Equal(t, of.creates, got.Creates, name)
+		require.Equal(t, of.removes, got.Removes, name)
 	}
 	whole := `{"a":{},"resource_changes":[` + change("managed", "t.new", `"create"`) + `]}`
 	for n := range len(whole) {
@@ -50,8 +52,8 @@ func TestPlanned_large(t *testing.T) {
 		change := `{"address":"` + strings.Repeat("a", of.length) + `","mode":"managed","change":{"actions":["create"]}}`
 		got, err := planned(strings.NewReader(`{"resource_changes":[` + strings.Repeat(change+",", of.changes-1) + change + `]}`))
 		require.NoError(t, err, name)
-		require.Len(t, got, of.kept+1, name)
-		require.Equal(t, "7 more", got[of.kept], name)
+		require.Len(t, got.Creates, of.kept+1, name)
+		require.Equal(t, "7 more", got.Creates[of.kept], name)
 	}
 }
 

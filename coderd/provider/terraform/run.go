@@ -61,7 +61,7 @@ func (r *Run) temp() string   { return filepath.Join(r.dir, "tmp") }
 
 // settings is Terraform's own configuration for the run, where it has one.
 func (r *Run) settings() string { return filepath.Join(r.home(), "terraformrc") }
-func (r *Run) plan() string     { return filepath.Join(r.dir, "plan") }
+func (r *Run) planFile() string { return filepath.Join(r.dir, "plan") }
 
 // Close removes the directory of the run.
 func (r *Run) Close() error {
@@ -83,28 +83,28 @@ func (r *Run) Init(ctx context.Context, output io.Writer, secrets ...string) err
 	return err
 }
 
-// Plan plans what Apply makes, from what the state has, and returns the addresses of the resources that it creates (planned).
-func (r *Run) Plan(ctx context.Context, output io.Writer, secrets ...string) (creates []string, err error) {
-	_, err = r.do(ctx, nil, output, secrets, "plan", "-input=false", "-no-color", "-lock-timeout="+lockTimeout, "-out="+r.plan())
+// Plan plans what Apply does, from what the state has, and returns what has to be known of it before.
+func (r *Run) Plan(ctx context.Context, output io.Writer, secrets ...string) (p Planned, err error) {
+	_, err = r.do(ctx, nil, output, secrets, "plan", "-input=false", "-no-color", "-lock-timeout="+lockTimeout, "-out="+r.planFile())
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	plan, shown := io.Pipe()
+	reader, shown := io.Pipe()
 	read := make(chan error, 1)
 	go func() {
 		var err error
-		creates, err = planned(plan)
-		_, _ = io.Copy(io.Discard, plan) // after an error, so that the command ends
+		p, err = planned(reader)
+		_, _ = io.Copy(io.Discard, reader) // after an error, so that the command ends
 		read <- err
 	}()
-	_, err = r.do(ctx, shown, output, secrets, "show", "-json", "-no-color", r.plan())
+	_, err = r.do(ctx, shown, output, secrets, "show", "-json", "-no-color", r.planFile())
 	_ = shown.Close()
-	return creates, cmp.Or(err, <-read)
+	return p, cmp.Or(err, <-read)
 }
 
 // Apply makes what was planned. The error may be a *CutOffError.
 func (r *Run) Apply(ctx context.Context, output io.Writer, secrets ...string) error {
-	whole, err := r.do(ctx, nil, output, secrets, "apply", "-input=false", "-no-color", r.plan())
+	whole, err := r.do(ctx, nil, output, secrets, "apply", "-input=false", "-no-color", r.planFile())
 	if err == nil {
 		return nil
 	}

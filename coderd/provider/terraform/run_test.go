@@ -241,7 +241,8 @@ func TestRun_addresses(t *testing.T) {
 	defer func() { require.NoError(t, run.Close()) }()
 	var output strings.Builder
 	require.NoError(t, run.Init(t.Context(), &output), output.String())
-	creates, err := run.Plan(t.Context(), &output)
+	planned, err := run.Plan(t.Context(), &output)
+	creates := planned.Creates
 	require.NoError(t, err, output.String())
 	require.Len(t, creates, 24)
 	require.NoError(t, w.states.Applying(t.Context(), c.WorkspaceID, c.Token, creates))
@@ -249,7 +250,8 @@ func TestRun_addresses(t *testing.T) {
 	is, err := w.states.Of(t.Context(), c.WorkspaceID)
 	require.NoError(t, err)
 	require.Empty(t, is.Unsure)
-	creates, err = run.Plan(t.Context(), &output)
+	planned, err = run.Plan(t.Context(), &output)
+	creates = planned.Creates
 	require.NoError(t, err)
 	require.Empty(t, creates)
 }
@@ -274,7 +276,7 @@ func TestRun_appliesThePlan(t *testing.T) {
 	require.NoError(t, run.Init(t.Context(), &output))
 	creates, err := run.Plan(t.Context(), &output)
 	require.NoError(t, err)
-	require.Equal(t, []string{`terraform_data.of["planned"]`}, creates)
+	require.Equal(t, []string{`terraform_data.of["planned"]`}, creates.Creates)
 	says("changed")
 	require.NoError(t, run.Apply(t.Context(), &output), output.String())
 	require.Contains(t, output.String(), `terraform_data.of["planned"]: Creation complete`)

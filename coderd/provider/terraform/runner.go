@@ -108,7 +108,9 @@ type Module struct {
 	Idempotent bool
 	// Environment is that of its runs, beside what all have: what the provider `coder` reads. Some of it is secret.
 	Environment map[string]string
-	Workspace   workspace
+	// HandsOver: what it makes is to be handed over to who claims it.
+	HandsOver bool
+	Workspace workspace
 }
 
 // backendContent overrides whatever backend the module has.

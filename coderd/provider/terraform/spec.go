@@ -27,10 +27,11 @@ func parseSpec(raw json.RawMessage, parameters map[string]string) (Module, []pro
 	p := &reader{parameters: parameters}
 	m := Module{Files: map[string]string{}, Variables: map[string]string{}}
 	p.Mapping("", raw, specs.Fields{
-		"module":     func(at string, raw json.RawMessage) { m.Files, m.Archive = p.module(at, raw) },
-		"variables":  specs.To(&m.Variables, p.variables),
-		"outputs":    specs.To(&m.Outputs, p.outputs),
-		"idempotent": specs.To(&m.Idempotent, p.Boolean),
+		"module":             func(at string, raw json.RawMessage) { m.Files, m.Archive = p.module(at, raw) },
+		"variables":          specs.To(&m.Variables, p.variables),
+		"outputs":            specs.To(&m.Outputs, p.outputs),
+		"idempotent":         specs.To(&m.Idempotent, p.Boolean),
+		provider.HandoverKey: specs.To(&m.HandsOver, p.handover),
 	})
 	if len(m.Files) == 0 && m.Archive == "" && !p.Has("module") {
 		p.Add("module", "is missing: name a directory, or give its files by their names, such as main.tf")
@@ -41,6 +42,15 @@ func parseSpec(raw json.RawMessage, parameters map[string]string) (Module, []pro
 		}
 	}
 	return m, p.Problems
+}
+
+// handover is whether the workspaces are handed over, at any time.
+func (p *reader) handover(at string, raw json.RawMessage) bool {
+	when := p.Text(at, raw)
+	if !slices.Contains([]string{provider.HandoverNever, provider.HandoverAfter, provider.HandoverBefore}, when) && !p.Has(at) {
+		p.Add(at, "must be never, after or before")
+	}
+	return when != provider.HandoverNever
 }
 
 type reader struct {

@@ -65,6 +65,7 @@ var _ interface {
 	provider.StateTaker
 	provider.ArchiveTaker
 	provider.AgentHost
+	provider.Handover
 	provider.Logger
 } = (*Provider)(nil)
 
@@ -113,6 +114,9 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 	if module.Environment, err = p.coder(req, opened.Files); err != nil {
 		return provider.Instance{}, err
 	}
+	if module.HandsOver && module.Environment == nil {
+		return provider.Instance{}, notOfCoder
+	}
 	encoded, err := module.encode()
 	if err != nil {
 		return provider.Instance{}, err
@@ -121,7 +125,7 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 		return provider.Instance{}, err
 	}
 	err = p.run(ctx, module, req.State, func(run *Run, output io.Writer) error {
-		return p.apply(ctx, run, req.Tags.WorkspaceID, there.Unsure, output)
+		return p.apply(ctx, run, req.Tags.WorkspaceID, there.Unsure, output, nil)
 	})
 	if err != nil {
 		return provider.Instance{}, err
@@ -256,7 +260,7 @@ func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	var again error
 	err = p.run(ctx, module, ref.State, func(run *Run, output io.Writer) error {
 		if len(is.Unsure) > 0 && module.Idempotent {
-			again = p.apply(ctx, run, is.WorkspaceID, is.Unsure, output)
+			again = p.apply(ctx, run, is.WorkspaceID, is.Unsure, output, nil)
 		}
 		return run.Destroy(ctx, output)
 	})

@@ -186,7 +186,7 @@ export interface Claim {
   /** Roles that may enter it besides the user of the claim */
   enter?: string[];
   environment: Record<string, string>;
-  /** Why it could not be started; it stays claimed until it is released */
+  /** Why it could not be started, or not be applied for its owner; it stays claimed until it is released */
   fault?: string;
   /** When it is released unless renewed, where a lease was asked for */
   lease_until?: string;
@@ -720,7 +720,7 @@ export interface Job {
   due_at: string;
   failures: number;
   id: string;
-  kind: "create" | "probe" | "drain" | "delete" | "reset" | "stop" | "start";
+  kind: "create" | "probe" | "drain" | "delete" | "reset" | "stop" | "start" | "handover";
   last_error?: string;
   leased_by?: string;
   state: "pending" | "running" | "done" | "failed" | "cancelled";
@@ -2494,7 +2494,7 @@ export interface Operations {
     body: undefined;
     answer: Provider;
   };
-  /** Try a quarantined workspace again. */
+  /** Try a quarantined workspace again, or the apply for an owner that failed. */
   "retry-workspace": {
     path: { workspace: string };
     query: { organization?: string };

@@ -67,13 +67,15 @@ resource "terraform_data" "home" {
 
 resource "terraform_data" "deployment" {
   count = data.coder_workspace.me.start_count
-  triggers_replace = {
-    name      = "coder-${data.coder_workspace.me.id}"
-    namespace = var.namespace
+  input = { # what a cluster changes in place
     labels = {
       "com.coder.workspace.name" = data.coder_workspace.me.name
       "com.coder.user.username"  = data.coder_workspace_owner.me.name
     }
+  }
+  triggers_replace = {
+    name      = "coder-${data.coder_workspace.me.id}"
+    namespace = var.namespace
     command = ["sh", "-c", coder_agent.main.init_script]
     env     = [{ name = "CODER_AGENT_TOKEN", value = coder_agent.main.token }]
     cpu     = data.coder_parameter.cpu.value
@@ -82,6 +84,6 @@ resource "terraform_data" "deployment" {
 }
 
 output "deployment" {
-  value     = { CPU = terraform_data.deployment[0].triggers_replace.cpu, CLAIM = terraform_data.home.output.name }
+  value     = { CPU = terraform_data.deployment[0].triggers_replace.cpu, CLAIM = terraform_data.home.output.name, USER = terraform_data.deployment[0].output.labels["com.coder.user.username"] }
   sensitive = true
 }

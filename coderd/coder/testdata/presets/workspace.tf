@@ -4,6 +4,7 @@ data "coder_workspace_owner" "me" {}
 resource "coder_agent" "main" {
   os   = "linux"
   arch = "amd64"
+  env  = { GIT_AUTHOR_NAME = data.coder_workspace_owner.me.name }
 }
 
 resource "coder_app" "preview" {
@@ -34,6 +35,9 @@ resource "terraform_data" "machine" {
     features = data.coder_parameter.features.value
     key      = data.coder_parameter.key.value
     boot     = "sudo -u '${data.coder_workspace_owner.me.name}' sh -c '${coder_agent.main.init_script}'"
+  }
+  lifecycle { # as who has prebuilds does: what is claimed is not made again for its owner
+    ignore_changes = [triggers_replace]
   }
 }
 
