@@ -76,6 +76,11 @@ sim-mutants: postgres ## Take out one safeguard at a time, and show that an inva
 upgrade: build postgres chromium ## Run the release before beside this one on one database, with commands, claims and the old page
 	$(SUITES) -binary bin/prewarm -only upgrade ci
 
+.PHONY: tofu-test
+tofu-test: toolchain postgres ## Test the provider terraform with OpenTofu, which it builds the first time, in some minutes; ARGS='-run Coder'
+	program=$$(scripts/tofu.sh) && dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && chmod 0755 "$$dir" && install -m 0755 "$$program" "$$dir/tofu" && \
+		CI=true PREWARM_TERRAFORM=$$dir/tofu go test -count=1 -timeout 30m ./coderd/provider/terraform $(ARGS)
+
 .PHONY: gitea-e2e
 gitea-e2e: build postgres ## Run jobs of a real Gitea, which it builds the first time, in ten minutes; ARGS=-update records its answers
 	folder=$$(scripts/gitea.sh) && PREWARM_GITEA=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/gitea $(ARGS)

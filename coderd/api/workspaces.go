@@ -2,13 +2,16 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
+	"cdr.dev/slog"
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -82,12 +85,16 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 	if w.Agent, err = s.agentOf(ctx, row.ID); err != nil {
 		return sdk.Workspace{}, err
 	}
+	w.Resources = s.resourcesOf(ctx, who, row)
 	open, err := s.openOf(ctx, map[uuid.UUID]uuid.UUID{row.ID: row.TemplateVersionID})
 	if err != nil {
 		return sdk.Workspace{}, err
 	}
 	w.Open = open[row.ID]
 	if row.ClaimID.Valid {
+		if w.Handover, err = viewsdb.New(s.Store).HandoverView(ctx, row.ID); err != nil && !database.NoRows(err) {
+			return sdk.Workspace{}, xerrors.Errorf("read handover: %w", err)
+		}
 		if w.Receipt, err = s.receipt(ctx, row.ClaimID.UUID); err != nil {
 			return sdk.Workspace{}, err
 		}
@@ -106,6 +113,27 @@ func (s *server) evidenceOf(ctx context.Context, who auth.Identity, row viewsdb.
 		return "", xerrors.Errorf("read evidence: %w", err)
 	}
 	return log, nil
+}
+
+// resourcesOf names what the provider made a workspace of. As its output does too, it is for who may enter. A provider that does not
+// answer hides nothing else.
+func (s *server) resourcesOf(ctx context.Context, who auth.Identity, row viewsdb.WorkspaceViewRow) []string {
+	if !who.May(auth.ActEnterWorkspace, row.OwnerID) || row.State == database.WorkspaceStateDeleted {
+		return nil
+	}
+	p, err := s.Providers.Get(row.Provider)
+	if err != nil {
+		return nil
+	}
+	composed, ok := provider.As[provider.Composed](p)
+	if !ok {
+		return nil
+	}
+	resources, err := composed.Resources(ctx, refOf(row))
+	if err != nil && !errors.Is(err, provider.ErrNotFound) {
+		s.Log.Warn(ctx, "list resources of a workspace", slog.F("workspace", row.Name), slog.Error(err))
+	}
+	return resources
 }
 
 // agentOf is nil where no agent was ever expected.

@@ -98,6 +98,10 @@ func TestCoder_handover(t *testing.T) {
 	require.Equal(t, machines[later.Name], is.Environment["MACHINE"], "it is the same")
 	require.Contains(t, reasons(is), "to be applied for its owner")
 	require.Nil(t, is.Job)
+	require.Equal(t, "done", is.Handover)
+	require.Equal(t, []string{"coder_agent.main", "terraform_data.machine"}, is.Resources)
+	shown := e2etest.Run(ctx, t, []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + c.Token}, "workspace", "show", later.Name)
+	require.Regexp(t, `Made of +coder_agent\.main, terraform_data\.machine`, shown.Stdout)
 
 	first := claim("first", "3m")
 	require.Equal(t, map[string]string{"OWNER": "owner", "MACHINE": machines[first.Name]}, first.Environment)
@@ -117,6 +121,7 @@ func TestCoder_handover(t *testing.T) {
 	is, err = c.Workspace(ctx, replaced.Name)
 	require.NoError(t, err)
 	require.Equal(t, "claimed", is.State)
+	require.Equal(t, "failed", is.Handover)
 	require.Equal(t, map[string]string{"OWNER": "prewarm", "MACHINE": machines[replaced.Name]}, is.Environment)
 
 	stays := claim("stays", "3m")

@@ -83,6 +83,7 @@ var _ interface {
 	Observer
 	Marker
 	Handover
+	Composed
 	Sited
 	AgentHost
 	TokenTaker
@@ -305,6 +306,16 @@ func (g *guarded) Mark(ctx context.Context, ref Ref, claim Claim) error {
 			return m.Mark(ctx, ref, claim)
 		}
 		return nil
+	})
+}
+
+// Resources is nothing where the wrapped provider knows of none.
+func (g *guarded) Resources(ctx context.Context, ref Ref) ([]string, error) {
+	return do(ctx, g, "resources", "list resources of workspace "+ref.Name, func(ctx context.Context) ([]string, error) {
+		if c, ok := As[Composed](g.inner); ok {
+			return c.Resources(ctx, ref)
+		}
+		return nil, nil
 	})
 }
 

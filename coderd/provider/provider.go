@@ -194,6 +194,12 @@ type HandoverRequest struct {
 	Owner   string
 }
 
+// Composed is a provider whose workspaces are made of resources that have names.
+type Composed interface {
+	// Resources names those of a workspace, of many only the first. ErrNotFound where it is not there.
+	Resources(ctx context.Context, ref Ref) ([]string, error)
+}
+
 // Claim is what a Marker shows.
 type Claim struct {
 	ID    uuid.UUID

@@ -84,6 +84,7 @@ type Workspace struct {
 	Environment  map[string]string `json:"environment"`
 	Open
 	Parameters map[string]string `json:"parameters"`
+	Resources  []string          `json:"resources,omitempty" doc:"What it is made of, where its provider says so: of many only the first. Only when one workspace is asked for, by who may enter it" example:"docker_container.workspace"`
 	Fault      string            `json:"fault,omitempty"`
 	Starting   bool              `json:"starting,omitempty" doc:"Claimed out of standby, and cannot be used yet"`
 	CreatedAt  time.Time         `json:"created_at"`
@@ -93,6 +94,7 @@ type Workspace struct {
 	LeaseUntil *time.Time        `json:"lease_until,omitempty" doc:"When its claim ends by itself unless the lease is renewed"`
 	ExpiresAt  *time.Time        `json:"expires_at,omitempty"`
 	DeletedAt  *time.Time        `json:"deleted_at,omitempty"`
+	Handover   string            `json:"handover,omitempty" enum:"pending,running,done,failed,cancelled" doc:"How the apply for the owner of a claimed workspace stands, where its template asks for one; only when one workspace is asked for"`
 	Receipt    *Receipt          `json:"receipt,omitempty" doc:"Of its claim; only when one workspace is asked for"`
 	History    []Transition      `json:"history,omitempty" doc:"Only when one workspace is asked for"`
 	Job        *Job              `json:"job,omitempty" doc:"The work under way on it, if any"`

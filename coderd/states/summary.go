@@ -19,6 +19,8 @@ type Stored struct {
 	Name        string
 	Incarnation int32
 	Outputs     map[string]json.RawMessage // their values; some are secret
+	// Resources are addresses of those that the state names, of many only the first. None of a state that an older release stored.
+	Resources []string
 	// Unsure are addresses of resources that may exist though no state names them: an apply was cut off that was to create them.
 	Unsure    []string
 	CreatedAt time.Time // of the first state that is kept; where there is none, of the run
@@ -28,6 +30,21 @@ type Stored struct {
 type summary struct {
 	Outputs   map[string]json.RawMessage `json:"outputs"`   // their values
 	Resources int                        `json:"resources"` // managed ones
+	Named     []string                   `json:"named,omitempty"`
+}
+
+// mostNamed bounds the addresses that a summary names, and mostNamedBytes them together: listings read the summaries of all workspaces.
+const mostNamed, mostNamedBytes = 100, 8 << 10
+
+// first are as many of the addresses as a summary names.
+func first(addresses []string) []string {
+	size := 0
+	for n, address := range addresses {
+		if size += len(address); n == mostNamed || size > mostNamedBytes {
+			return addresses[:n]
+		}
+	}
+	return addresses
 }
 
 // head is what a state says of itself.
@@ -84,6 +101,7 @@ func parse(state []byte) (parsed, error) {
 			}
 		}
 	}
+	of.Named = first(p.named)
 	var err error
 	if p.summary, err = json.Marshal(of); err != nil {
 		return parsed{}, xerrors.Errorf("encode summary: %w", err)
@@ -144,8 +162,8 @@ func (s *Service) summaries(ctx context.Context, which statesdb.TerraformSummari
 		}
 		if is.Resources > 0 || len(is.Outputs) > 0 || len(row.Creating) > 0 {
 			all = append(all, Stored{
-				WorkspaceID: row.WorkspaceID, Name: row.Name, Incarnation: row.Incarnation, Outputs: is.Outputs, Unsure: row.Creating,
-				CreatedAt: row.FirstAt,
+				WorkspaceID: row.WorkspaceID, Name: row.Name, Incarnation: row.Incarnation, Outputs: is.Outputs,
+				Resources: is.Named, Unsure: row.Creating, CreatedAt: row.FirstAt,
 			})
 		}
 	}

@@ -4,7 +4,8 @@
 
 -- name: LeaseJobs :many
 -- Takes up to max_jobs due jobs of one kind at one provider, people's before prebuilds. Creates are held to what the
--- provider takes in flight (S5); two replicas that lease in the same moment may exceed it by as much.
+-- provider takes in flight (S5), and so are handovers, by themselves: people wait for them. Two replicas that lease in the same moment
+-- may exceed it by as much.
 --
 -- A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
 -- for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start
@@ -34,11 +35,11 @@ WITH due AS (
         SELECT FROM replicas r
         WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
   ORDER BY j.priority, j.due_at, j.id
-  LIMIT CASE WHEN @kind::job_kind = 'create'
+  LIMIT CASE WHEN @kind::job_kind IN ('create', 'handover')
     THEN least(@max_jobs::integer, (
       SELECT greatest(0, CASE WHEN p.deleted_at IS NULL THEN p.creates_in_flight ELSE 0 END - (
         SELECT count(*) FROM jobs r
-        WHERE r.kind = 'create' AND r.provider = @provider AND r.state = 'running' AND r.due_at > prewarm_now()))
+        WHERE r.kind = @kind::job_kind AND r.provider = @provider AND r.state = 'running' AND r.due_at > prewarm_now()))
       FROM providers p WHERE p.name = @provider))
     ELSE @max_jobs::integer END
   FOR UPDATE SKIP LOCKED

@@ -24,6 +24,14 @@ LEFT JOIN forge_entities fe ON fe.id = fr.entity_id
 LEFT JOIN forge_credentials fc ON fc.id = fe.credential_id
 WHERE w.id = @workspace_id;
 
+-- name: HandoverView :one
+-- How the apply for the owner of a claimed workspace stands. No row: there is none.
+SELECT j.state::text AS state FROM jobs j
+JOIN workspaces w ON w.id = j.workspace_id AND w.incarnation = j.incarnation AND w.state = 'claimed'
+WHERE j.workspace_id = @workspace_id AND j.kind = 'handover'
+ORDER BY j.created_at DESC
+LIMIT 1;
+
 -- name: AgentView :one
 -- For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see
 -- once the workspace has reported.

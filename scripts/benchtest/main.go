@@ -41,6 +41,7 @@ var groups = []struct {
 }{
 	{"claims", "claims through the store and through HTTP, by clients, pools and what stands beside", claims, 14 * time.Minute},
 	{"pools", "claims from 1,000 pools beside one, and what of the difference is PostgreSQL's own", pools, 5 * time.Minute},
+	{"record", "100,000 ready workspaces claimed through HTTP, all of them and each once", record, 0},
 	{"tune", "claims through the store by 32 clients, alone: to see what -sql changes; only where asked for", tune, 0},
 	{"latency", "claims at half the peak rate, and at one that pgbench keeps up with, open loop", openLoop, 10 * time.Minute},
 	{"snapshot", "claims while another session holds a snapshot", openSnapshot, 0},

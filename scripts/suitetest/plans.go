@@ -116,6 +116,7 @@ var longSuites = []step{
 	suite("e2e", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/e2e", "./deploy"),
 	suite("hosts", time.Hour, []string{"PREWARM_ROUNDS=30"}, "./coderd/provider/hosts"),
 	suite("terraform", time.Hour, []string{"PREWARM_ROUNDS=200"}, "-run", "^TestKills$", "./coderd/provider/terraform"),
+	{name: "opentofu", command: []string{"make", "--no-print-directory", "tofu-test"}}, // what `make test` does with Terraform
 	suite("faults", time.Hour, []string{"PREWARM_ROUNDS=2000"}, "./coderd/faults"),
 	suite("chaos", time.Hour, []string{"PREWARM_ROUNDS=50"}, "./coderd/chaos"),
 	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),

@@ -1,6 +1,7 @@
 package terraform_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	path, err := exec.LookPath("terraform")
+	path, err := exec.LookPath(cmp.Or(os.Getenv("PREWARM_TERRAFORM"), "terraform")) // or OpenTofu: `make tofu-test`
 	if err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("terraform is not there: install 1.6 or newer from developer.hashicorp.com/terraform/install")

@@ -22,6 +22,7 @@ type Stored struct {
 	Name        string
 	Incarnation int32
 	Outputs     map[string]json.RawMessage // their values; some are secret
+	Resources   []string                   // addresses, of many only the first
 	// Unsure are addresses of resources that may exist though no state names them: an apply was cut off that was to create them.
 	Unsure    []string
 	CreatedAt time.Time
@@ -66,6 +67,7 @@ var _ interface {
 	provider.ArchiveTaker
 	provider.AgentHost
 	provider.Handover
+	provider.Composed
 	provider.Logger
 } = (*Provider)(nil)
 
@@ -212,6 +214,12 @@ func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider
 		instances[i].Environment = nil
 	}
 	return instances, nil
+}
+
+// Resources implements provider.Composed: what the state names.
+func (p *Provider) Resources(ctx context.Context, ref provider.Ref) ([]string, error) {
+	is, err := p.find(ctx, ref)
+	return is.Resources, err
 }
 
 // Ready implements provider.Provider: what an output of the module says, or else that the apply came to its end.

@@ -1,7 +1,9 @@
-// Package codertest builds the provider `coder` of Coder templates from its Go module, unchanged, for tests that run such templates.
+// Package codertest builds plugins of Terraform for tests: the provider `coder` of Coder templates from its Go module, unchanged, and one
+// that misbehaves.
 package codertest
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,36 +14,50 @@ import (
 	"golang.org/x/xerrors"
 )
 
-// provider is the command of its module, whose version stands in the go.mod of folder.
-const provider, folder = "github.com/coder/terraform-provider-coder/v2", "scripts/coder"
+// plugin is a command, and what a module names it by.
+type plugin struct{ command, namespace, name string }
 
-// Mirror is a directory with the provider, as a mirror of Terraform and of OpenTofu. Every user can read it.
+// folder has the go.mod in which the versions stand.
+const folder = "scripts/coder"
+
+// Mirror is a directory with the provider `coder`, as a mirror of Terraform and of OpenTofu. Every user can read it.
 func Mirror(t testing.TB) string {
+	t.Helper()
+	return mirror(t, plugin{"github.com/coder/terraform-provider-coder/v2", "coder", "coder"})
+}
+
+// Misbehaving is one with prewarm/misbehaving.
+func Misbehaving(t testing.TB) string {
+	t.Helper()
+	return mirror(t, plugin{"github.com/prewarm-dev/prewarm/scripts/coder/misbehaving", "prewarm", "misbehaving"})
+}
+
+func mirror(t testing.TB, p plugin) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "prewarm-mirror-")
 	if err != nil {
 		t.Fatalf("make mirror: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := build(dir); err != nil {
+	if err := build(dir, p); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-func build(dir string) error {
+func build(dir string, p plugin) error {
 	from, err := source()
 	if err != nil {
 		return err
 	}
-	out, err := command(from, "list", "-m", "-f", "{{.Version}}", provider)
+	out, err := command(from, "list", "-f", "{{.Module.Version}}", p.command)
 	if err != nil {
 		return err
 	}
-	version := strings.TrimPrefix(strings.TrimSpace(out), "v")
-	name := filepath.Join("coder", "coder", version, runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-coder_v"+version)
+	version := cmp.Or(strings.TrimPrefix(strings.TrimSpace(out), "v"), "1.0.0")
+	name := filepath.Join(p.namespace, p.name, version, runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-"+p.name+"_v"+version)
 	first := filepath.Join(dir, "registry.terraform.io", name)
-	if _, err := command(from, "build", "-trimpath", "-ldflags", "-s -w", "-o", first, provider); err != nil {
+	if _, err := command(from, "build", "-trimpath", "-ldflags", "-s -w", "-o", first, p.command); err != nil {
 		return err
 	}
 	second := filepath.Join(dir, "registry.opentofu.org", name)

@@ -36,6 +36,16 @@ export function Actions({ workspace: w }: { workspace: Workspace }) {
           run={() => retry.mutateAsync({ params })}
         />
       )}
+      {w.state === "claimed" && w.handover === "failed" && may("retry-workspace") && (
+        <Confirm
+          act="Apply again"
+          icon="refresh"
+          title={`Apply ${w.name} again for its owner?`}
+          effect="What would have to be replaced or removed is refused. The workspace can be used meanwhile, and stays as it is if this fails."
+          done={`${w.name} is applied again.`}
+          run={() => retry.mutateAsync({ params })}
+        />
+      )}
       {["starting", "ready", "standby", "quarantined"].includes(w.state) && may("keep-workspace") && <Keep workspace={w} />}
       {!going.includes(w.state) && may("delete-workspace") && <Delete workspace={w} owner={owner} />}
       {going.includes(w.state) && owner && <Force workspace={w} />}

@@ -42,6 +42,7 @@ export function WorkspaceView({ workspace: w, usual, renew, logs, runner, inside
           {ports}
           {runner}
           <Facts workspace={w} />
+          {!!w.resources?.length && <Resources addresses={w.resources} />}
           {w.agent && <Agent agent={w.agent} />}
         </div>
       </div>
@@ -163,6 +164,7 @@ function Facts({ workspace: w }: { workspace: Workspace }) {
     ["Id at the provider", w.provider_id && <code className="font-mono text-xs break-all">{w.provider_id}</code>],
     ["Site", w.site && <code className="font-mono text-xs break-all">{w.site}</code>],
     ["Owner", w.owner],
+    ["Applied for its owner", w.handover === "done" ? "yes" : w.handover && `no: ${w.handover}`],
     ["Version", w.version],
     ["Incarnation", w.incarnation > 1 ? w.incarnation : undefined],
     ["Created", <RelativeTime key="at" at={w.created_at} />],
@@ -182,6 +184,21 @@ function Facts({ workspace: w }: { workspace: Workspace }) {
             </div>
           ))}
       </dl>
+    </Section>
+  );
+}
+
+/** Resources are what the provider made the workspace of. */
+function Resources({ addresses }: { addresses: readonly string[] }) {
+  return (
+    <Section title="Made of">
+      <ul className="flex flex-col gap-1 text-sm">
+        {addresses.map((address) => (
+          <li key={address}>
+            <code className="font-mono text-xs break-all">{address}</code>
+          </li>
+        ))}
+      </ul>
     </Section>
   );
 }

@@ -47,7 +47,7 @@ test("what was looked for stands out, however it is written", () => {
   expect(parts("nothing", "x")).toEqual(["nothing"]);
 });
 
-test("the system that a workspace has is shown, where its provider says so", () => {
+test("the system and the resources that a workspace has are shown, where its provider says so", () => {
   const at = "2026-01-01T00:00:00Z";
   const w: Workspace = {
     id: "w",
@@ -71,4 +71,10 @@ test("the system that a workspace has is shown, where its provider says so", () 
   cleanup();
   render(<WorkspaceView workspace={w} />);
   expect(screen.queryByText("System")).toBeNull();
+  expect(screen.queryByText("Made of")).toBeNull();
+  expect(screen.queryByText("Applied for its owner")).toBeNull();
+  cleanup();
+  render(<WorkspaceView workspace={{ ...w, state: "claimed", resources: ["null_resource.a"], handover: "failed" }} />);
+  expect(screen.getByText("null_resource.a")).toBeTruthy();
+  expect(screen.getByText("no: failed")).toBeTruthy();
 });
