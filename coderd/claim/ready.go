@@ -87,8 +87,15 @@ func (s *Service) awaitHook(ctx context.Context, req Request, res Result) (told,
 		return 0, 0, nil, xerrors.Errorf("begin handover: %w", err)
 	}
 	for {
-		handover := false
+		handover, refused := false, (*fault)(nil)
 		row, err := claimdb.New(s.Store).ClaimHook(ctx, res.ClaimID)
+		switch database.JobState(row.Handover) {
+		case database.JobStatePending, database.JobStateRunning:
+			handover = true
+		case database.JobStateFailed:
+			refused = &fault{why: row.Fault, kept: true}
+		default:
+		}
 		switch {
 		case database.NoRows(err):
 			return 0, 0, &fault{why: "the claim was released before on_claim had ended", released: true}, nil
@@ -96,18 +103,15 @@ func (s *Service) awaitHook(ctx context.Context, req Request, res Result) (told,
 			return 0, 0, nil, ctx.Err()
 		case err != nil:
 			return 0, 0, nil, xerrors.Errorf("look after on_claim: %w", err)
-		case row.Handover == string(database.JobStateFailed):
-			return 0, 0, &fault{why: row.Fault, kept: true}, nil
-		case row.Handover == string(database.JobStatePending) || row.Handover == string(database.JobStateRunning):
-			handover = true
-		case !row.HasAgent:
-			res.Workspace.Addresses, res.Workspace.Environment = row.Addresses, row.Environment
-			return 0, 0, nil, nil
-		case row.Seen && row.Status == database.AgentStatusClaimReady:
-			res.Workspace.Addresses, res.Workspace.Environment = row.Addresses, row.Environment
-			return milliseconds(row.ToldMs), milliseconds(row.HookMs), nil, nil
 		case row.Seen && row.Status == database.AgentStatusClaimFailed:
 			return 0, 0, &fault{why: "on_claim failed (" + row.Message + ")"}, nil
+		case handover:
+		case !row.HasAgent:
+			res.Workspace.Addresses, res.Workspace.Environment = row.Addresses, row.Environment
+			return 0, 0, refused, nil
+		case row.Seen && row.Status == database.AgentStatusClaimReady:
+			res.Workspace.Addresses, res.Workspace.Environment = row.Addresses, row.Environment
+			return milliseconds(row.ToldMs), milliseconds(row.HookMs), refused, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -16,8 +16,9 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// handoversEvery is how often all claimed workspaces are looked at: what a replica was told of a claim is lost with it.
-const handoversEvery = 30 * time.Second
+// handoversEvery is how often all claimed workspaces are looked at: what a replica was told of a claim is lost with it. They are when
+// it begins, too.
+const handoversEvery = 5 * time.Minute
 
 // handovers are claimed workspaces that may have to be handed over to their owners.
 type handovers struct {
@@ -48,8 +49,11 @@ func (w *Worker) beginHandovers(ctx context.Context) {
 		clear(w.handovers.todo)
 		w.handovers.mu.Unlock()
 		now := w.Clock.Now("lifecycle", "handovers")
-		if all := now.Sub(looked) >= handoversEvery/2; all {
+		switch all := now.Sub(looked) >= handoversEvery/2; {
+		case all:
 			ids, looked = nil, now
+		case len(ids) == 0: // they went with the wake before
+			return nil
 		}
 		return w.BeginHandovers(ctx, ids...)
 	})
@@ -59,20 +63,28 @@ func (w *Worker) beginHandovers(ctx context.Context) {
 func (w *Worker) BeginHandovers(ctx context.Context, ids ...uuid.UUID) error {
 	var at []string
 	for _, name := range w.Providers.Names() {
-		if p, err := w.Providers.Get(name); err == nil {
-			if _, hands := provider.As[provider.Handover](p); hands {
-				at = append(at, name)
-			}
+		if w.handsOver(name) {
+			at = append(at, name)
 		}
 	}
 	if len(at) == 0 {
 		return nil
 	}
-	n, err := w.Writer.BeginHandovers(ctx, at, ids)
+	n, err := w.Writer.BeginHandovers(ctx, at, ids...)
 	if n > 0 {
-		w.starts.wake.Ring()
+		w.creates.wake.Ring()
 	}
 	return err
+}
+
+// handsOver says whether workspaces are handed over at a provider. One that cannot be made does not: its jobs wait until it can.
+func (w *Worker) handsOver(name string) bool {
+	p, err := w.Providers.Get(name)
+	if err != nil {
+		return false
+	}
+	_, hands := provider.As[provider.Handover](p)
+	return hands
 }
 
 // handover makes a claimed workspace its owner's at the provider. Where that cannot be done it is left to its owner as it is.

@@ -31,10 +31,10 @@ type lane struct {
 	wake  hints.Bell
 }
 
-func newLane(w *Worker, name string, slots int, tasks map[database.JobKind]task) *lane {
-	return &lane{
-		w: w, name: name, slots: slots, tasks: tasks, wake: hints.NewBell(), kinds: slices.Sorted(maps.Keys(tasks)),
-	}
+func newLane(w *Worker, name string, slots int, tasks map[database.JobKind]task, first ...database.JobKind) *lane {
+	kinds := slices.Sorted(maps.Keys(tasks))
+	kinds = append(first, slices.DeleteFunc(kinds, func(k database.JobKind) bool { return slices.Contains(first, k) })...)
+	return &lane{w: w, name: name, slots: slots, tasks: tasks, wake: hints.NewBell(), kinds: kinds}
 }
 
 // run leases until ctx ends, and returns when the last of its jobs has. The jobs run on their own context, which ends
@@ -91,6 +91,9 @@ func (l *lane) lease(ctx context.Context, n int) ([]database.Job, error) {
 		for _, name := range l.w.Providers.Names() {
 			if len(leased) == n {
 				return leased, nil
+			}
+			if kind == database.JobKindHandover && !l.w.handsOver(name) {
+				continue
 			}
 			jobs, err := lifecycledb.New(l.w.Store).LeaseJobs(ctx, lifecycledb.LeaseJobsParams{
 				Kind: kind, Provider: name, MaxJobs: int32(n - len(leased)), OwnSite: l.w.siteOf(name),

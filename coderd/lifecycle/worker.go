@@ -98,11 +98,11 @@ func New(o Options) *Worker {
 		Options: o, log: o.Log.Named("lifecycle"), intents: hints.NewBell(), metrics: newMetrics(o.Registerer),
 		held: lease.NewHeld[uuid.UUID](o.Clock, o.Lease), handovers: handovers{wake: hints.NewBell(), todo: map[uuid.UUID]struct{}{}},
 	}
-	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{database.JobKindCreate: w.create})
+	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{
+		database.JobKindCreate: w.create, database.JobKindHandover: w.handover,
+	}, database.JobKindHandover)
 	w.probes = newLane(w, "probe", o.Slots.Probe, map[database.JobKind]task{database.JobKindProbe: w.probe})
-	w.starts = newLane(w, "start", o.Slots.Start, map[database.JobKind]task{
-		database.JobKindStart: w.start, database.JobKindHandover: w.handover,
-	})
+	w.starts = newLane(w, "start", o.Slots.Start, map[database.JobKind]task{database.JobKindStart: w.start})
 	w.retires = newLane(w, "retire", o.Slots.Retire, map[database.JobKind]task{
 		database.JobKindDrain: w.drain, database.JobKindDelete: w.delete, database.JobKindReset: w.reset,
 		database.JobKindStop: w.stop,

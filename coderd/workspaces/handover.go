@@ -9,23 +9,27 @@ import (
 	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
-// handoverBatch is how many are begun in one statement.
+// handoverBatch is how many are begun in one statement, where all are looked for.
 const handoverBatch = 100
 
 // BeginHandovers: claimed -> claimed, with a job that hands each over to its owner, of those at these providers whose specs ask for it.
-// Of the workspaces named, or of all. It returns how many there were.
-func (w *Writer) BeginHandovers(ctx context.Context, providers []string, ids []uuid.UUID) (begun int, err error) {
-	for n := handoverBatch; n == handoverBatch; begun += n {
-		rows, err := workspacesdb.New(w.store).BeginHandovers(ctx, workspacesdb.BeginHandoversParams{
-			Providers: providers, Ids: append([]uuid.UUID{}, ids...), Batch: handoverBatch, Priority: PriorityPerson, ActorID: Prewarm,
-			Reason: "to be applied for its owner",
+// Of the workspaces named; where none is named, of all, so many at a time. It returns how many there were.
+func (w *Writer) BeginHandovers(ctx context.Context, providers []string, ids ...uuid.UUID) (begun int, err error) {
+	all := len(ids) == 0
+	for {
+		if all {
+			ids, err = workspacesdb.New(w.store).HandoversToBegin(ctx, workspacesdb.HandoversToBeginParams{Providers: providers, Most: handoverBatch})
+			if err != nil || len(ids) == 0 {
+				return begun, lost("find handovers to begin", err)
+			}
+		}
+		rows, err := workspacesdb.New(w.store).BeginHandoversOf(ctx, workspacesdb.BeginHandoversOfParams{
+			Providers: providers, Ids: ids, Priority: PriorityPerson, ActorID: Prewarm, Reason: "to be applied for its owner",
 		})
-		if err != nil {
+		if begun += len(rows); err != nil || !all || len(rows) == 0 {
 			return begun, lost("begin handovers", err)
 		}
-		n = len(rows)
 	}
-	return begun, nil
 }
 
 // HandedOver: claimed -> claimed, because the provider knows its owner. It returns how long after its claim that was, in seconds.

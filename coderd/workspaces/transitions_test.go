@@ -232,7 +232,7 @@ var events = []event{
 	}, {
 		name: "to be handed over",
 		do: func(ctx context.Context, b *bench, l workspaces.Lease) error {
-			n, err := b.writer.BeginHandovers(ctx, []string{"sim"}, []uuid.UUID{l.WorkspaceID})
+			n, err := b.writer.BeginHandovers(ctx, []string{"sim"}, l.WorkspaceID)
 			if err == nil && n == 0 {
 				return workspaces.ErrLost
 			}

@@ -19,10 +19,10 @@ const (
 )
 
 // Planned is what applying a plan does, as far as it has to be known before. Of many addresses it has the first ones, and how many
-// there are beside, which no state ever names.
+// there are beside, which no state ever names. What is of the provider `coder` is not among them: nothing is made of it.
 type Planned struct {
 	Creates []string // addresses of resources, with those that replace others
-	Removes []string // addresses of resources, with those that are replaced, but not of the provider `coder`, which makes nothing
+	Removes []string // addresses of resources, with those that are replaced
 }
 
 // addresses are some of resources: of many the first ones.
@@ -89,7 +89,7 @@ func change(d *json.Decoder, created, removed *addresses) error {
 	var is struct {
 		Address string `json:"address"`
 		Mode    string `json:"mode"`
-		Type    string `json:"type"`
+		Of      string `json:"provider_name"` // its address
 		Change  struct {
 			Actions []string `json:"actions"`
 		} `json:"change"`
@@ -97,11 +97,11 @@ func change(d *json.Decoder, created, removed *addresses) error {
 	if err := d.Decode(&is); err != nil {
 		return xerrors.Errorf("read plan: %w", err)
 	}
-	if is.Mode != "managed" {
+	if is.Mode != "managed" || strings.HasSuffix(is.Of, "/coder/coder") {
 		return nil
 	}
 	removes := slices.Contains(is.Change.Actions, "delete")
-	if removes && !strings.HasPrefix(is.Type, "coder_") {
+	if removes {
 		removed.add(is.Address)
 	}
 	if slices.Contains(is.Change.Actions, "create") {

@@ -14,8 +14,11 @@ import (
 func TestPlanned(t *testing.T) {
 	t.Parallel()
 	change := func(mode, address, actions string) string {
-		kind, _, _ := strings.Cut(address, ".")
-		return fmt.Sprintf(`{"address":%q,"mode":%q,"type":%q,"change":{"actions":[%s],"after":{"deep":[{"secret":"]}"}]}}}`, address, mode, kind, actions)
+		of := "registry.terraform.io/hashicorp/t"
+		if strings.HasPrefix(address, "coder_") {
+			of = "registry.terraform.io/coder/coder"
+		}
+		return fmt.Sprintf(`{"address":%q,"mode":%q,"provider_name":%q,"change":{"actions":[%s],"after":{"deep":[{"secret":"]}"}]}}}`, address, mode, of, actions)
 	}
 	for name, of := range map[string]struct {
 		plan             string
@@ -27,7 +30,7 @@ func TestPlanned(t *testing.T) {
 			change("managed", "t.new", `"create"`), change("data", "data.t.x", `"read"`), change("managed", "t.same", `"no-op"`),
 			change("managed", "t.gone", `"delete"`), change("managed", "coder_agent.main", `"delete","create"`), change("managed", "t.replaced", `"delete","create"`),
 			change("managed", `module.m["a.b"].t.n[0]`, `"create"`), change("managed", "t.other", `"update"`),
-		}, ",") + `],"checks":[]}`, []string{"t.new", "coder_agent.main (its replacement)", "t.replaced (its replacement)", `module.m["a.b"].t.n[0]`}, []string{"t.gone", "t.replaced"}},
+		}, ",") + `],"checks":[]}`, []string{"t.new", "t.replaced (its replacement)", `module.m["a.b"].t.n[0]`}, []string{"t.gone", "t.replaced"}},
 	} {
 		got, err := planned(strings.NewReader(of.plan))
 		require.NoError(t, err, name)
